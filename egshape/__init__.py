@@ -1,0 +1,77 @@
+"""egshape: shape reasoning and rewriting for tensor programs with symbolic sizes.
+
+The names below are the public ones. Each is imported when it is first used, so that ``egshape.runtime`` can
+be used where only numpy is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from egshape import frontends
+    from egshape.api import Limits, Result, compile, load, optimize, save
+    from egshape.errors import EgshapeError
+    from egshape.facts import Facts
+    from egshape.ir.graph import Graph
+    from egshape.prove import prove
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "EgshapeError",
+    "Facts",
+    "Graph",
+    "Limits",
+    "Result",
+    "__version__",
+    "compile",
+    "frontends",
+    "load",
+    "optimize",
+    "prove",
+    "save",
+]
+
+_HOME = {
+    "EgshapeError": "egshape.errors",
+    "Facts": "egshape.facts",
+    "Graph": "egshape.ir.graph",
+    "Limits": "egshape.api",
+    "Result": "egshape.api",
+    "compile": "egshape.api",
+    "load": "egshape.api",
+    "optimize": "egshape.api",
+    "prove": "egshape.prove",
+    "save": "egshape.api",
+}
+_SUBPACKAGES = frozenset({"frontends"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """Importing the module ``egshape.prove`` binds its name here; the name belongs to the function."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

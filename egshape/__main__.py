@@ -1,0 +1,7 @@
+"""``python -m egshape``."""
+
+import sys
+
+from egshape.cli import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""Adapters to other ecosystems: they may import everything, nothing below imports them."""

@@ -1,0 +1,321 @@
+"""Run a StableHLO program through XLA on the CPU: an oracle that shares no code with the engine.
+
+XLA compiles static shapes only. The program's ``main`` is therefore called from a new ``main`` whose argument
+types are those of the given arrays; XLA's own shape refinement then makes every inner shape static, evaluates
+the ``shape_assertion`` calls, and the result is compiled and run. jaxlib's refinement is not public, so jax
+and jaxlib are pinned together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from egshape.errors import CheckFailed, EgshapeError, MissingDependency, ParseError, TypeMismatch, Unsupported
+
+_INNER_MAIN = "egshape_inner_main"
+# Dialects that XLA does not take and that a pass of jaxlib turns into StableHLO.
+_MHLO_OP = re.compile(r'(?:= |^\s*)"?mhlo\.', re.MULTILINE)
+_SHAPE_DIALECTS = re.compile(r"\b(?:shape|tensor|arith)\.[a-z_]+")
+# What the refinement says when it cannot know a size; anything else it says is about sizes that clash.
+_STAYS_DYNAMIC = re.compile(
+    r"dynamic shape|expects static|Cannot parse|unregistered|unknown|must have static"
+)
+_SMALL = 64
+# numpy does not widen bf16 chains, and neither may the oracle.
+_COMPILE_OPTIONS = {
+    "xla_allow_excess_precision": "False",
+    "xla_detailed_logging": "False",
+    "xla_enable_dumping": "False",
+}
+
+
+def run_stablehlo(
+    program: str | bytes, inputs: Sequence[np.ndarray[Any, Any]], *, name: str = "<program>"
+) -> list[np.ndarray[Any, Any]]:
+    """Compile ``program`` for the sizes of ``inputs`` and run it.
+
+    Args:
+        program: StableHLO text, or bytecode (MLIR bytecode or a portable artifact), dynamic shapes allowed;
+            the public function is ``main``.
+        inputs: one array for each argument of ``main``, in order. Dtypes are kept as they are, f64, i64 and
+            bf16 too.
+        name: what error messages call the program.
+
+    Returns:
+        The results of ``main``, in order.
+
+    Raises:
+        CheckFailed: a ``shape_assertion`` is false at these sizes; the message is the program's own, filled
+            in. With code "sizes": operands whose sizes clash, without an assertion that says so.
+        TypeMismatch: wrong number of arrays, or an array whose dtype, rank or static size differs.
+        ParseError: the program does not parse or verify.
+        Unsupported: shapes or assertions that depend on data (small integer inputs excepted: they are folded
+            in), or an op that XLA's CPU back end rejects.
+        MissingDependency: jax is not installed.
+
+    XLA's CPU back end flushes subnormal results to zero, whatever its options say.
+    XLA evaluates a shape assertion wherever it stands, so one that is false inside an arm which is not taken
+    is an error here.
+    """
+    hlo = _libraries()
+    context = hlo.make_ir_context()
+    with context, hlo.ir.Location.unknown(context):
+        return _execute(hlo, _static_module(hlo, context, program, inputs, name), inputs, name)
+
+
+def refine_stablehlo(
+    program: str | bytes, inputs: Sequence[np.ndarray[Any, Any]], *, name: str = "<program>"
+) -> str:
+    """The text of ``program`` with static shapes, as XLA compiles it for ``inputs``; errors as above."""
+    hlo = _libraries()
+    context = hlo.make_ir_context()
+    with context, hlo.ir.Location.unknown(context):
+        return str(_static_module(hlo, context, program, inputs, name))
+
+
+def verify_stablehlo(program: str | bytes, *, name: str = "<program>") -> None:
+    """Parse and verify ``program`` with jaxlib's MLIR; raises ParseError with MLIR's own diagnostic."""
+    hlo = _libraries()
+    context = hlo.make_ir_context()
+    with context, hlo.ir.Location.unknown(context):
+        _parse(hlo, context, program, name)
+
+
+def _libraries() -> SimpleNamespace:
+    """jax and the private parts of it that are needed, in one place for the day they move."""
+    try:
+        import jax
+        from jax._src import compiler, xla_bridge
+        from jax._src.interpreters import mlir
+        from jax._src.lib import _jax
+        from jaxlib.mlir import ir, passmanager
+        from jaxlib.mlir.dialects import func, stablehlo
+    except ImportError as error:
+        raise MissingDependency(
+            f"running StableHLO needs jax ({error})", hint='pip install "egshape[stablehlo]"'
+        ) from error
+    stablehlo.register_stablehlo_passes()
+    return SimpleNamespace(
+        jax=jax,
+        compiler=compiler,
+        backend=xla_bridge,
+        make_ir_context=mlir.make_ir_context,
+        dtype_to_ir_type=mlir.dtype_to_ir_type,
+        module_to_bytecode=mlir.module_to_bytecode,
+        _jax=_jax,
+        ir=ir,
+        dense=ir.DenseElementsAttr.get,
+        passmanager=passmanager,
+        func=func,
+        stablehlo=stablehlo,
+    )
+
+
+def _parse(hlo: SimpleNamespace, context: Any, program: str | bytes, name: str) -> Any:
+    ir = hlo.ir
+    try:
+        if isinstance(program, bytes) and b"StableHLO_v" in program[:64]:
+            module = hlo._jax.mlir.deserialize_portable_artifact(program, context)
+        else:
+            module = ir.Module.parse(program)
+        module.operation.verify()
+        if _MHLO_OP.search(text := str(module)):
+            module = ir.Module.parse(hlo._jax.mlir.mhlo_to_stablehlo(hlo.module_to_bytecode(module)))
+    except Exception as error:  # MLIRError, ValueError, and jaxlib's own runtime error class
+        message, place = _diagnostic(error)
+        raise ParseError(message, where=f"{name}:{place}" if place else name) from error
+    if _SHAPE_DIALECTS.search(text):
+        _run_passes(hlo, module, "builtin.module(func.func(shape-legalize-to-stablehlo),canonicalize)", name)
+    return module
+
+
+def _run_passes(hlo: SimpleNamespace, module: Any, pipeline: str, name: str) -> None:
+    try:
+        hlo.passmanager.PassManager.parse(pipeline).run(module.operation)
+    except (hlo.ir.MLIRError, ValueError, RuntimeError) as error:
+        raise Unsupported(f"cannot be lowered to StableHLO: {_diagnostic(error)[0]}", where=name) from error
+
+
+def _static_module(
+    hlo: SimpleNamespace,
+    context: Any,
+    program: str | bytes,
+    inputs: Sequence[np.ndarray[Any, Any]],
+    name: str,
+) -> Any:
+    """``program`` with static shapes, every assertion evaluated."""
+    module = _parse(hlo, context, program, name)
+    _specialize(hlo, module, inputs, name, frozenset())
+    try:
+        return _refine(hlo, module)
+    except Exception as error:  # jaxlib raises its own runtime error class here, and ValueError
+        first = error
+    data = frozenset(i for i, a in enumerate(inputs) if a.dtype.kind in "iub" and a.size <= _SMALL)
+    if data and _STAYS_DYNAMIC.search(str(first)):
+        module = _parse(hlo, context, program, name)
+        _specialize(hlo, module, inputs, name, data)
+        try:
+            return _refine(hlo, module)
+        except Exception as error:
+            first = error
+    raise _refinement_error(hlo, _parse(hlo, context, program, name), inputs, first, name) from first
+
+
+def _function(hlo: SimpleNamespace, module: Any, wanted: str) -> Any:
+    return next(
+        (op for op in module.body.operations if isinstance(op, hlo.func.FuncOp) and op.name.value == wanted),
+        None,
+    )
+
+
+def _specialize(
+    hlo: SimpleNamespace, module: Any, inputs: Sequence[np.ndarray[Any, Any]], name: str, fold: frozenset[int]
+) -> None:
+    """Rename ``main`` and call it from a new ``main`` that takes arrays of exactly these shapes.
+
+    Arguments in ``fold`` are passed on as constants, so that sizes which depend on their data become known.
+    """
+    ir, func = hlo.ir, hlo.func
+    inner = _function(hlo, module, "main")
+    if inner is None:
+        raise ParseError("no function is called main", where=name)
+    declared, results = list(inner.type.inputs), list(inner.type.results)
+    if len(declared) != len(inputs):
+        raise TypeMismatch(f"takes {len(declared)} arrays, {len(inputs)} were given", where=name)
+    types = [
+        _concrete_type(hlo, array, wanted, f"{name}: argument {number}")
+        for number, (array, wanted) in enumerate(zip(inputs, declared, strict=True))
+    ]
+    inner.attributes["sym_name"] = ir.StringAttr.get(_INNER_MAIN)
+    inner.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    with ir.InsertionPoint(module.body):
+        outer = func.FuncOp("main", (types, results), visibility="public")
+    block = outer.add_entry_block()
+    with ir.InsertionPoint(block):
+        values = [
+            hlo.stablehlo.constant(hlo.dense(inputs[i])) if i in fold else argument
+            for i, argument in enumerate(block.arguments)
+        ]
+        # A convert that changes nothing but the knowledge of the shape: the refinement folds it away.
+        arguments = [
+            value if value.type == wanted else hlo.stablehlo.convert(wanted, value)
+            for value, wanted in zip(values, declared, strict=True)
+        ]
+        call = func.CallOp(results, _INNER_MAIN, arguments)
+        func.ReturnOp(list(call.results))
+
+
+def _concrete_type(hlo: SimpleNamespace, array: np.ndarray[Any, Any], declared: Any, where: str) -> Any:
+    ir = hlo.ir
+    try:
+        element = hlo.dtype_to_ir_type(array.dtype)
+    except TypeError as error:
+        raise TypeMismatch(f"dtype {array.dtype} has no StableHLO type", where=where) from error
+    given = ir.RankedTensorType.get(array.shape, element)
+    fits = isinstance(declared, ir.ShapedType) and declared.element_type == element
+    if fits and declared.has_rank:
+        ranked = ir.RankedTensorType(declared)
+        fits = ranked.rank == array.ndim and all(
+            ranked.is_dynamic_dim(axis) or ranked.get_dim_size(axis) == size
+            for axis, size in enumerate(array.shape)
+        )
+    if not fits:
+        raise TypeMismatch(f"wants {declared}, got {given}", where=where)
+    return given
+
+
+def _refine(hlo: SimpleNamespace, module: Any) -> Any:
+    refined = hlo._jax.mlir.refine_polymorphic_shapes(
+        mlir_module=hlo.module_to_bytecode(module),
+        enable_shape_assertions=True,
+        validate_static_shapes=True,
+        enable_shardy=False,
+    )
+    return hlo.ir.Module.parse(refined)
+
+
+def _refinement_error(
+    hlo: SimpleNamespace, module: Any, inputs: Sequence[np.ndarray[Any, Any]], error: Exception, name: str
+) -> EgshapeError:
+    """What a failed refinement means; ``module`` is the fresh program.
+
+    The refinement meets clashing sizes before it looks at the assertions, so these are tried alone as well.
+    """
+    templates = _assertion_patterns(hlo, module)
+    _keep_assertions_only(hlo, module)
+    _specialize(hlo, module, inputs, name, frozenset())
+    said = [_diagnostic(error)[0]]
+    try:
+        _refine(hlo, module)
+    except Exception as alone:
+        said.insert(0, _diagnostic(alone)[0])
+    for message in said:
+        if any(pattern.search(message) for pattern in templates):
+            return CheckFailed(message, where=name)
+    if _STAYS_DYNAMIC.search(str(error)):
+        return Unsupported(f"shapes stay dynamic at known input sizes: {said[-1]}", where=name)
+    return CheckFailed(said[-1], where=name, code="sizes")
+
+
+def _assertion_patterns(hlo: SimpleNamespace, module: Any) -> list[re.Pattern[str]]:
+    """One pattern for each assertion message of the module, ``{0}`` and the like standing for any number."""
+    patterns = []
+
+    def visit(op: Any) -> Any:
+        attributes = op.attributes
+        if "error_message" in attributes and "call_target_name" in attributes:
+            parts = re.split(r"\{\d+\}", hlo.ir.StringAttr(attributes["error_message"]).value)
+            first_line = r"-?\d+".join(re.escape(part) for part in parts).split("\\\n")[0]
+            patterns.append(re.compile(first_line.rstrip("\\ ")))
+        return hlo.ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return patterns
+
+
+def _keep_assertions_only(hlo: SimpleNamespace, module: Any) -> None:
+    """Make ``main`` return nothing, and erase from it what no assertion reads."""
+    ir, func = hlo.ir, hlo.func
+    main = _function(hlo, module, "main")
+    block = main.entry_block
+    block.operations[len(block.operations) - 1].erase()
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, []))
+    if "res_attrs" in main.attributes:
+        del main.attributes["res_attrs"]
+    for op in reversed(list(block.operations)):
+        used = any(True for result in op.results for _ in result.uses)
+        if not used and "shape_assertion" not in str(op):
+            op.erase()
+    with ir.InsertionPoint(block):
+        func.ReturnOp([])
+
+
+def _execute(
+    hlo: SimpleNamespace, module: Any, inputs: Sequence[np.ndarray[Any, Any]], name: str
+) -> list[np.ndarray[Any, Any]]:
+    jax = hlo.jax
+    client = hlo.backend.get_backend("cpu")
+    device = client.local_devices()[0]
+    options = hlo.compiler.get_compile_options(1, 1, env_options_overrides=dict(_COMPILE_OPTIONS))
+    try:
+        executable = client.compile_and_load(module, hlo._jax.DeviceList((device,)), options)
+        with jax.enable_x64(True):  # else device_put narrows 64-bit arrays
+            arrays = [jax.device_put(array, device) for array in inputs]
+        results = executable.execute_sharded(arrays).disassemble_into_single_device_arrays()
+        return [np.asarray(shards[0]) for shards in results]
+    except jax.errors.JaxRuntimeError as error:
+        raise Unsupported(f"XLA rejects the program: {_diagnostic(error)[0]}", where=name) from error
+
+
+def _diagnostic(error: BaseException) -> tuple[str, str]:
+    """The message and the ``line:column`` (or "") of a diagnostic, without the module dump behind it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if "error:" in line] or lines or [type(error).__name__]
+    message = said[0].split("error:", 1)[-1].strip()
+    placed = re.match(r'"-":(\d+:\d+): (.*)', message)
+    return (placed[2], placed[1]) if placed else (message, "")

@@ -1,0 +1,52 @@
+"""Sizes: interned integer expressions in canonical form.
+
+A `Dim` is a polynomial with integer coefficients over symbols (integers >= 0) and two kinds of
+atoms, `FloorDiv` and `Relu`.  min, max, mod, ceildiv and bcast are written with them and printed back.
+"""
+
+from egshape.dims.core import (
+    Atom,
+    Dim,
+    FloorDiv,
+    Monomial,
+    Relu,
+    Symbol,
+    bcast,
+    ceildiv,
+    const,
+    floordiv,
+    is_nonnegative,
+    is_positive,
+    maximum,
+    minimum,
+    mod,
+    product,
+    relu,
+    symbol,
+)
+from egshape.dims.text import Definedness, parse, parse_with_conditions, quote_name
+
+__all__ = [
+    "Atom",
+    "Definedness",
+    "Dim",
+    "FloorDiv",
+    "Monomial",
+    "Relu",
+    "Symbol",
+    "bcast",
+    "ceildiv",
+    "const",
+    "floordiv",
+    "is_nonnegative",
+    "is_positive",
+    "maximum",
+    "minimum",
+    "mod",
+    "parse",
+    "parse_with_conditions",
+    "product",
+    "quote_name",
+    "relu",
+    "symbol",
+]

@@ -1,0 +1,717 @@
+"""The size algebra: atoms, canonical polynomials, floor division and Relu."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from math import gcd
+from typing import TypeAlias, Union
+
+from egshape.errors import UndefinedSize
+
+Monomial: TypeAlias = tuple[tuple["Atom", int], ...]
+Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
+DimLike: TypeAlias = Union["Dim", int]
+_Poly: TypeAlias = dict[Monomial, int]
+
+_ONE: Monomial = ()
+
+
+class Atom:
+    """An indivisible factor of a size: a symbol, a floor division or a Relu.  Interned."""
+
+    __slots__ = ("key", "nonnegative", "symbols", "weight")
+
+    key: tuple[object, ...]  # structural, so that no order hangs on what was created first
+    nonnegative: bool  # at all sizes at which it is defined
+    symbols: frozenset[str]
+    weight: int  # 1 for a symbol; a compound atom outweighs every monomial inside of it
+
+    def __copy__(self) -> Atom:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Atom:
+        return self
+
+
+class Symbol(Atom):
+    """An unknown size, an integer >= 0."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.key = (0, natural_key(name))
+        self.nonnegative = True
+        self.symbols = frozenset((name,))
+        self.weight = 1
+
+    def __repr__(self) -> str:
+        return f"Symbol({self.name!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
+        return _symbol_atom, (self.name,)
+
+
+class FloorDiv(Atom):
+    """floor(num / den), undefined where den is 0."""
+
+    __slots__ = ("den", "num")
+
+    def __init__(self, num: Dim, den: Dim) -> None:
+        self.num = num
+        self.den = den
+        self.key = (1, num.key, den.key)
+        self.nonnegative = is_nonnegative(num) and is_nonnegative(den)
+        self.symbols = num.symbols() | den.symbols()
+        self.weight = 1 + _weight(num) + _weight(den)
+
+    def __repr__(self) -> str:
+        return f"FloorDiv({self.num}, {self.den})"
+
+    def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
+        return _floordiv_atom, (self.num, self.den)
+
+
+class Relu(Atom):
+    """max(0, arg)."""
+
+    __slots__ = ("arg", "pinch")
+
+    pinch: Atom | None  # the atom a when arg is a - 1: then a * Relu(a - 1) = a*a - a
+
+    def __init__(self, arg: Dim) -> None:
+        self.arg = arg
+        self.key = (2, arg.key)
+        self.nonnegative = True
+        self.symbols = arg.symbols()
+        self.weight = 1 + _weight(arg)
+        self.pinch = _pinch_of(arg)
+
+    def __repr__(self) -> str:
+        return f"Relu({self.arg})"
+
+    def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
+        return _relu_atom, (self.arg,)
+
+
+def monomial_weight(mono: Monomial) -> int:
+    """The sum of the weights of its factors; its degree where all are symbols."""
+    return sum(a.weight * p for a, p in mono)
+
+
+def _weight(dim: Dim) -> int:
+    return max((monomial_weight(m) for m, _ in dim.terms), default=0)
+
+
+def _pinch_of(arg: Dim) -> Atom | None:
+    if len(arg.terms) != 2 or arg.terms[1] != (_ONE, -1):
+        return None
+    mono, coefficient = arg.terms[0]
+    if coefficient == 1 and len(mono) == 1 and mono[0][1] == 1 and mono[0][0].nonnegative:
+        return mono[0][0]
+    return None
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key under which x2 comes before x10."""
+    parts = re.split(r"(\d+)", name)
+    return tuple((0, int(p), p) if p.isdigit() and p.isascii() else (1, 0, p) for p in parts if p)
+
+
+class Dim:
+    """A size: an interned polynomial.  `==` and `is` agree and mean identity of form."""
+
+    __slots__ = ("_floors", "_key", "_nonneg", "_str", "_symbols", "const", "id", "terms")
+
+    id: int
+    terms: Terms  # descending in graded lexicographic order, no zero coefficient
+    const: int | None
+
+    def __init__(self, ident: int, terms: Terms) -> None:
+        self.id = ident
+        self.terms = terms
+        self.const = 0 if not terms else terms[0][1] if len(terms) == 1 and not terms[0][0] else None
+        self._key: tuple[object, ...] | None = None
+        self._symbols: frozenset[str] | None = None
+        self._nonneg: bool | None = None
+        self._str: str | None = None
+        self._floors: tuple[Dim, ...] | None = None
+
+    @property
+    def is_const(self) -> bool:
+        """Whether this is a number."""
+        return self.const is not None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """A structural sort key, the same in every process."""
+        if self._key is None:
+            self._key = tuple((monomial_key(m), c) for m, c in self.terms)
+        return self._key
+
+    def symbols(self) -> frozenset[str]:
+        """Names of all symbols in it, also inside of atoms."""
+        if self._symbols is None:
+            self._symbols = frozenset().union(*(a.symbols for m, _ in self.terms for a, _ in m))
+        return self._symbols
+
+    def atoms(self) -> tuple[Atom, ...]:
+        """The distinct atoms of its monomials (not the ones inside of atoms), in order."""
+        return tuple(sorted({a for m, _ in self.terms for a, _ in m}, key=lambda a: a.key))
+
+    def divisors_maybe_zero(self) -> tuple[Dim, ...]:
+        """Divisors in it, at any depth, that are not by their form always non-zero."""
+        if self._floors is None:
+            found: dict[Dim, None] = {}
+            for atom in self.atoms():
+                _collect_divisors(atom, found)
+            self._floors = tuple(found)
+        return self._floors
+
+    def evaluate(self, env: Mapping[str, int]) -> int:
+        """Its value at the given sizes; `//` floors.  Raises UndefinedSize on a division by 0."""
+        total = 0
+        for mono, coefficient in self.terms:
+            value = coefficient
+            for atom, power in mono:
+                x = _evaluate_atom(atom, env)
+                value *= x if power == 1 else x**power
+            total += value
+        return total
+
+    def substitute(self, env: Mapping[str, DimLike]) -> Dim:
+        """Put sizes in the place of symbols."""
+        if self.symbols().isdisjoint(env):
+            return self
+        cache: dict[Atom, Dim] = {}
+
+        def atom_value(atom: Atom) -> Dim:
+            if atom not in cache:
+                cache[atom] = _substitute_atom(atom, env)
+            return cache[atom]
+
+        return self.map_atoms(atom_value)
+
+    def map_atoms(self, value: Callable[[Atom], Dim]) -> Dim:
+        """Put a size in the place of each atom of its monomials."""
+        total: _Poly = {}
+        for mono, coefficient in self.terms:
+            kept: Monomial = ()
+            changed: Dim | None = None
+            for atom, power in mono:
+                new = value(atom)
+                if new.terms == ((((atom, 1),), 1),):
+                    kept = (*kept, (atom, power))
+                    continue
+                for _ in range(power):
+                    changed = new if changed is None else changed * new
+            part: Iterable[tuple[Monomial, int]] = ((kept, 1),)
+            if changed is not None:
+                part = (changed * _dim(_Poly({kept: 1})) if kept else changed).terms
+            for m, c in part:
+                total[m] = total.get(m, 0) + c * coefficient
+        return _dim(total)
+
+    def __add__(self, other: DimLike) -> Dim:
+        if not isinstance(other, Dim):
+            if not isinstance(other, int):
+                return NotImplemented
+            other = const(other)
+        if not other.terms:
+            return self
+        if not self.terms:
+            return other
+        poly = dict(self.terms)
+        for m, c in other.terms:
+            poly[m] = poly.get(m, 0) + c
+        return _dim(poly)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dim:
+        return _intern(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: DimLike) -> Dim:
+        if not isinstance(other, Dim):
+            if not isinstance(other, int):
+                return NotImplemented
+            other = const(other)
+        if not other.terms:
+            return self
+        poly = dict(self.terms)
+        for m, c in other.terms:
+            poly[m] = poly.get(m, 0) - c
+        return _dim(poly)
+
+    def __rsub__(self, other: int) -> Dim:
+        return const(other) - self if isinstance(other, int) else NotImplemented
+
+    def __mul__(self, other: DimLike) -> Dim:
+        if not isinstance(other, Dim):
+            if not isinstance(other, int):
+                return NotImplemented
+            other = const(other)
+        for one, two in ((self, other), (other, self)):
+            if one.const is not None:
+                k = one.const
+                if k in (0, 1):
+                    return two if k else _ZERO
+                return _intern(tuple((m, c * k) for m, c in two.terms))
+        poly: _Poly = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in other.terms:
+                mono = multiply_monomials(m1, m2)
+                reduced = _reduce_monomial(mono)
+                if reduced is None:
+                    poly[mono] = poly.get(mono, 0) + c1 * c2
+                else:
+                    for m, c in reduced.terms:
+                        poly[m] = poly.get(m, 0) + c * c1 * c2
+        return _dim(poly)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: DimLike) -> Dim:
+        return floordiv(self, other) if isinstance(other, (Dim, int)) else NotImplemented
+
+    def __rfloordiv__(self, other: int) -> Dim:
+        return floordiv(other, self) if isinstance(other, int) else NotImplemented
+
+    def __mod__(self, other: DimLike) -> Dim:
+        return mod(self, other) if isinstance(other, (Dim, int)) else NotImplemented
+
+    def __rmod__(self, other: int) -> Dim:
+        return mod(other, self) if isinstance(other, int) else NotImplemented
+
+    def __str__(self) -> str:
+        if self._str is None:
+            from egshape.dims.printer import to_text  # the printer needs this module whole
+
+            self._str = to_text(self)
+        return self._str
+
+    def __repr__(self) -> str:
+        return f"Dim({self})"
+
+    def __copy__(self) -> Dim:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Dim:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Dim], tuple[object, ...]]:
+        return _from_terms, (self.terms,)
+
+
+# The intern tables are the one module state: identity is what makes comparing sizes free.
+_DIMS: dict[Terms, Dim] = {}
+_IDS = itertools.count()
+_SYMBOLS: dict[str, Symbol] = {}
+_FLOORS: dict[tuple[Dim, Dim], FloorDiv] = {}
+_RELUS: dict[Dim, Relu] = {}
+_MONOMIAL_KEYS: dict[Monomial, tuple[object, ...]] = {}
+
+
+def monomial_key(mono: Monomial) -> tuple[object, ...]:
+    """Ascending in this key is descending in graded lexicographic order."""
+    key = _MONOMIAL_KEYS.get(mono)
+    if key is None:
+        key = (-sum(p for _, p in mono), tuple((a.key, -p) for a, p in mono))
+        _MONOMIAL_KEYS[mono] = key
+    return key
+
+
+def _intern(terms: Terms) -> Dim:
+    found = _DIMS.get(terms)
+    return found if found is not None else _DIMS.setdefault(terms, Dim(next(_IDS), terms))
+
+
+def _dim(poly: _Poly) -> Dim:
+    terms = [t for t in poly.items() if t[1]]
+    if len(terms) > 1:
+        terms.sort(key=_term_key)
+    return _intern(tuple(terms))
+
+
+def _term_key(term: tuple[Monomial, int]) -> tuple[object, ...]:
+    return monomial_key(term[0])
+
+
+def _from_terms(terms: Terms) -> Dim:
+    return _dim(dict(terms))
+
+
+def from_terms(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+    """The sum of terms; their monomials must be monomials of some Dim (sorted, reduced)."""
+    poly: _Poly = {}
+    for m, c in terms:
+        poly[m] = poly.get(m, 0) + c
+    return _dim(poly)
+
+
+def _symbol_atom(name: str) -> Symbol:
+    return _SYMBOLS.get(name) or _SYMBOLS.setdefault(name, Symbol(name))
+
+
+def _floordiv_atom(num: Dim, den: Dim) -> FloorDiv:
+    return _FLOORS.get((num, den)) or _FLOORS.setdefault((num, den), FloorDiv(num, den))
+
+
+def _relu_atom(arg: Dim) -> Relu:
+    return _RELUS.get(arg) or _RELUS.setdefault(arg, Relu(arg))
+
+
+def of_atom(atom: Atom) -> Dim:
+    """The size that is just this atom."""
+    return _intern(((((atom, 1),), 1),))
+
+
+def const(n: int) -> Dim:
+    """The size n."""
+    n = int(n)
+    return _intern(((_ONE, n),) if n else ())
+
+
+def symbol(name: str) -> Dim:
+    """The unknown size of this name, an integer >= 0."""
+    return of_atom(_symbol_atom(name))
+
+
+_ZERO = const(0)
+
+
+def as_dim(value: DimLike) -> Dim:
+    """An int as a Dim; a Dim as it is."""
+    return value if isinstance(value, Dim) else const(value)
+
+
+def multiply_monomials(one: Monomial, two: Monomial) -> Monomial:
+    """Their product, sorted by atom."""
+    if not one:
+        return two
+    if not two:
+        return one
+    powers = dict(one)
+    for atom, power in two:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items(), key=_factor_key)) if len(powers) > 1 else tuple(powers.items())
+
+
+def _factor_key(factor: tuple[Atom, int]) -> tuple[object, ...]:
+    return factor[0].key
+
+
+def divide_monomial(mono: Monomial, by: Monomial) -> Monomial | None:
+    """mono / by, or None if by does not divide it."""
+    if not by:
+        return mono
+    powers = dict(mono)
+    for atom, power in by:
+        left = powers.get(atom, 0) - power
+        if left < 0:
+            return None
+        if left:
+            powers[atom] = left
+        else:
+            del powers[atom]
+    return tuple(powers.items())
+
+
+def _reduce_monomial(mono: Monomial) -> Dim | None:
+    """Relu(p)**2 = p*Relu(p), and a*Relu(a-1) = a*a - a for a >= 0; None where neither applies."""
+    for atom, power in mono:
+        if not isinstance(atom, Relu):
+            continue
+        if power >= 2:
+            rest = divide_monomial(mono, ((atom, 2),))
+            assert rest is not None
+            return _monomial_dim(rest) * (atom.arg * of_atom(atom))
+        if atom.pinch is not None and any(a is atom.pinch for a, _ in mono):
+            rest = divide_monomial(mono, ((atom, 1),))
+            assert rest is not None
+            return _monomial_dim(rest) * atom.arg
+    return None
+
+
+def _monomial_dim(mono: Monomial) -> Dim:
+    """A monomial that may be out of normal form, as a Dim."""
+    return _reduce_monomial(mono) or _intern(((mono, 1),))
+
+
+def _collect_divisors(atom: Atom, found: dict[Dim, None]) -> None:
+    inner: tuple[Dim, ...] = ()
+    if isinstance(atom, FloorDiv):
+        inner = (atom.num, atom.den)
+        if not is_positive(atom.den) and not is_positive(-atom.den):
+            found[atom.den] = None
+    elif isinstance(atom, Relu):
+        inner = (atom.arg,)
+    for dim in inner:
+        found.update(dict.fromkeys(dim.divisors_maybe_zero()))
+
+
+def _evaluate_atom(atom: Atom, env: Mapping[str, int]) -> int:
+    if isinstance(atom, Symbol):
+        return env[atom.name]
+    if isinstance(atom, Relu):
+        return max(0, atom.arg.evaluate(env))
+    assert isinstance(atom, FloorDiv)
+    num, den = atom.num.evaluate(env), atom.den.evaluate(env)
+    if den == 0:
+        raise UndefinedSize(f"{of_atom(atom)} divides by 0", hint=f"{atom.den} is 0 at these sizes")
+    return num // den
+
+
+def _substitute_atom(atom: Atom, env: Mapping[str, DimLike]) -> Dim:
+    if atom.symbols.isdisjoint(env):
+        return of_atom(atom)
+    if isinstance(atom, Symbol):
+        return as_dim(env[atom.name])
+    if isinstance(atom, Relu):
+        return relu(atom.arg.substitute(env))
+    assert isinstance(atom, FloorDiv)
+    return floordiv(atom.num.substitute(env), atom.den.substitute(env))
+
+
+def is_nonnegative(dim: Dim) -> bool:
+    """Whether the form alone shows dim >= 0 at all sizes at which it is defined."""
+    if dim._nonneg is None:
+        dim._nonneg = _plainly_nonnegative(dim) or _nonnegative_without_floors(dim)
+    return dim._nonneg
+
+
+def _plainly_nonnegative(dim: Dim) -> bool:
+    return all(c > 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in dim.terms)
+
+
+def _nonnegative_without_floors(dim: Dim) -> bool:
+    """With c*floor(p/k) >= (c/k)*p for c < 0, k | c: shows a % k >= 0."""
+    poly: _Poly = {}
+    replaced = False
+    for mono, c in dim.terms:
+        atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
+        k = atom.den.const if isinstance(atom, FloorDiv) else None
+        if c < 0 and k is not None and k > 0 and c % k == 0 and isinstance(atom, FloorDiv):
+            replaced = True
+            for m, c2 in atom.num.terms:
+                poly[m] = poly.get(m, 0) + (c // k) * c2
+        else:
+            poly[mono] = poly.get(mono, 0) + c
+    return replaced and all(
+        c >= 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in poly.items()
+    )
+
+
+def is_positive(dim: Dim) -> bool:
+    """Whether the form alone shows dim >= 1 at all sizes at which it is defined."""
+    return bool(dim.terms) and not dim.terms[-1][0] and dim.terms[-1][1] >= 1 and is_nonnegative(dim - 1)
+
+
+def floordiv(num: DimLike, den: DimLike) -> Dim:
+    """floor(num / den).  A division whose divisor may be 0 stays as it is written."""
+    num, den = as_dim(num), as_dim(den)
+    if den.const is not None:
+        if den.const == 0:
+            return of_atom(_floordiv_atom(num, den))
+        return _floordiv_const(num, den.const) if den.const > 0 else _floordiv_const(-num, -den.const)
+    if is_positive(den):
+        return floordiv_positive(num, den)
+    if is_positive(-den):
+        return floordiv_positive(-num, -den)
+    return of_atom(_floordiv_atom(num, den))
+
+
+def floordiv_positive(num: Dim, den: Dim) -> Dim:
+    """floor(num / den) where the caller knows that den >= 1: whole multiples of den go out."""
+    if den.const is not None:
+        return _floordiv_const(num, den.const)
+    quotient, rest = divide(num, den)
+    if not rest.terms:
+        return quotient
+    content = gcd(*(c for _, c in rest.terms), *(c for _, c in den.terms))
+    if content > 1:
+        rest, den = exact_quotient(rest, content), exact_quotient(den, content)
+    if den.const is not None:
+        return quotient + _floordiv_const(rest, den.const)
+    return quotient + of_atom(_floordiv_atom(rest, den))
+
+
+def exact_quotient(dim: Dim, k: int) -> Dim:
+    """dim / k where k divides every coefficient."""
+    return _intern(tuple((m, c // k) for m, c in dim.terms))
+
+
+def divide(num: Dim, den: Dim) -> tuple[Dim, Dim]:
+    """Polynomial division by the leading term of den: num = q*den + r as forms."""
+    lead, coefficient = den.terms[0]
+    quotient = _ZERO
+    rest = num
+    done: _Poly = {}
+    while rest.terms:
+        mono, c = rest.terms[0]
+        part = divide_monomial(mono, lead)
+        q = c // coefficient if part is not None else 0
+        if part is None or q == 0:
+            done[mono] = c
+            rest = _intern(rest.terms[1:])
+            continue
+        step = _intern(((part, q),))
+        product_ = step * den
+        if product_.terms[0][0] != mono:  # a Relu identity changed the leading term: leave it whole
+            done[mono] = c
+            rest = _intern(rest.terms[1:])
+            continue
+        quotient += step
+        rest = rest - product_
+        if rest.terms and rest.terms[0][0] == mono:  # a remainder of the coefficient stays
+            done[mono] = rest.terms[0][1]
+            rest = _intern(rest.terms[1:])
+    return quotient, _dim(done)
+
+
+def _floordiv_const(num: Dim, k: int) -> Dim:
+    """floor(num / k) for k >= 1, in the one form that all equal writings share.
+
+    Coefficients become symmetric residues modulo k, common divisors go out (floor(floor(c/g)/k)),
+    inner divisions with coefficient +-1 merge (floor((floor(x)+m)/k) = floor((x+m)/k)), and
+    floor(-p/k) = -floor((p+k-1)/k) gives the leading residue a positive sign.
+    """
+    out: list[tuple[Monomial, int]] = []
+    terms: list[tuple[Monomial, int]] = []
+    offset = 0
+    for mono, c in num.terms:
+        if not mono:
+            offset = c
+            continue
+        residue = c % k
+        if 2 * residue > k or (2 * residue == k and c % (2 * k) != residue and _inner_division(mono)):
+            residue -= k  # the sign of k/2 is free; an inner division keeps its own, so that it merges
+        if residue:
+            terms.append((mono, residue))
+        if c != residue:
+            out.append((mono, (c - residue) // k))
+    common = gcd(k, *(c for _, c in terms)) if terms else k
+    if common > 1:
+        terms = [(m, c // common) for m, c in terms]
+        offset //= common
+        k //= common
+        if terms:
+            return from_terms(out) + _floordiv_const(_dim({**dict(terms), _ONE: offset}), k)
+    if not terms:
+        return from_terms([*out, (_ONE, offset // k)])
+    if offset // k:
+        out.append((_ONE, offset // k))
+        offset %= k
+    whole = from_terms(out)
+    flat = _merge_inner_division(terms, offset, k)
+    if flat is not None:
+        return whole + flat
+    body = _dim({**dict(terms), _ONE: offset})
+    sign = next((c for _, c in terms if 2 * c != k), 0)
+    if sign < 0:
+        return whole - _floordiv_const(-body + (k - 1), k)
+    if sign == 0 and offset:  # k = 2, all residues 1: floor((p+1)/2) = p - floor(p/2)
+        return whole + (body - 1) - of_atom(_floordiv_atom(body - 1, const(k)))
+    return whole + of_atom(_floordiv_atom(body, const(k)))
+
+
+def _inner_division(mono: Monomial) -> FloorDiv | None:
+    """The atom of a monomial that is one division by a positive number."""
+    if len(mono) != 1 or mono[0][1] != 1:
+        return None
+    atom = mono[0][0]
+    return atom if isinstance(atom, FloorDiv) and (atom.den.const or 0) > 0 else None
+
+
+def _merge_inner_division(terms: list[tuple[Monomial, int]], offset: int, k: int) -> Dim | None:
+    for i, (mono, c) in enumerate(terms):
+        atom = _inner_division(mono) if abs(c) == 1 else None
+        j = atom.den.const if atom is not None else None
+        if atom is None or j is None:
+            continue
+        inner = atom.num if c == 1 else (j - 1) - atom.num
+        rest = from_terms([*terms[:i], *terms[i + 1 :], (_ONE, offset)])
+        return _floordiv_const(inner + j * rest, j * k)
+    return None
+
+
+def mod(num: DimLike, den: DimLike) -> Dim:
+    """num - den*floor(num/den), undefined where den is 0."""
+    num, den = as_dim(num), as_dim(den)
+    return num - den * floordiv(num, den)
+
+
+def ceildiv(num: DimLike, den: DimLike) -> Dim:
+    """-floor(-num / den): division rounded up."""
+    return -floordiv(-as_dim(num), den)
+
+
+def relu(arg: DimLike) -> Dim:
+    """max(0, arg)."""
+    arg = as_dim(arg)
+    if is_nonnegative(arg):
+        return arg
+    if is_nonnegative(-arg):
+        return _ZERO
+    common = gcd(*(c for _, c in arg.terms))
+    if common > 1:
+        return common * relu(exact_quotient(arg, common))
+    shared = _shared_factor(arg)
+    if shared:
+        rest = from_terms((_checked(divide_monomial(m, shared)), c) for m, c in arg.terms)
+        return _monomial_dim(shared) * relu(rest)
+    if arg.terms[0][1] < 0:
+        return arg + relu(-arg)
+    return of_atom(_relu_atom(arg))
+
+
+def _checked(mono: Monomial | None) -> Monomial:
+    assert mono is not None
+    return mono
+
+
+def _shared_factor(dim: Dim) -> Monomial:
+    """The largest non-negative monomial that divides every term."""
+    powers = {a: p for a, p in dim.terms[0][0] if a.nonnegative}
+    for mono, _ in dim.terms[1:]:
+        if not powers:
+            break
+        have = dict(mono)
+        powers = {a: min(p, have[a]) for a, p in powers.items() if a in have}
+    return tuple(powers.items())
+
+
+def maximum(*values: DimLike) -> Dim:
+    """The largest of the sizes (at least one)."""
+    first, *rest = (as_dim(v) for v in values)
+    for value in rest:
+        first = value + relu(first - value)
+    return first
+
+
+def minimum(*values: DimLike) -> Dim:
+    """The smallest of the sizes (at least one)."""
+    first, *rest = (as_dim(v) for v in values)
+    for value in rest:
+        first = first - relu(first - value)
+    return first
+
+
+def bcast(one: DimLike, two: DimLike) -> Dim:
+    """The size of a broadcast axis, right where the sizes are equal or one of them is 1."""
+    one, two = as_dim(one), as_dim(two)
+    if one.const == 1:
+        return two
+    if two.const == 1:
+        return one
+    return maximum(one, two) * minimum(one, 1) * minimum(two, 1)
+
+
+def product(values: Iterable[DimLike]) -> Dim:
+    """Their product; 1 for none."""
+    total = const(1)
+    for value in values:
+        total = total * value
+    return total

@@ -1,0 +1,414 @@
+"""Equations between sizes as substitutions: a bounded, Groebner-like reduction over the integers.
+
+An equation becomes either `atom -> size` (the atom is solved for and disappears) or `c*monomial -> size`
+(a leading monomial in graded order, which lowers it). Every step replaces equals by equals, so stopping
+early is sound; it only leaves a form that is less reduced.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from math import gcd
+
+from egshape.dims import Atom, Dim, FloorDiv, Monomial, Relu, Symbol, floordiv, relu
+from egshape.dims.core import (
+    divide,
+    divide_monomial,
+    exact_quotient,
+    floordiv_positive,
+    from_terms,
+    monomial_key,
+    multiply_monomials,
+    of_atom,
+)
+
+_MAX_PASSES = 32
+_MAX_SOLVED_TERMS = 16  # a longer right side is not put in the place of a symbol: products of it explode
+_MAX_TAKES = 256
+_MAX_S_PAIRS = 256
+_MAX_S_DEGREE = 6
+
+Sources = frozenset[int]
+
+
+@dataclass(slots=True)
+class _Rule:
+    """c * lead -> rest, from the equations `sources`; a solved atom is a lead of degree 1 with c = 1."""
+
+    lead: Monomial
+    coefficient: int
+    rest: Dim
+    sources: Sources
+
+    @property
+    def solved(self) -> Atom | None:
+        atom, power = self.lead[0]
+        return atom if self.coefficient == 1 and power == 1 and len(self.lead) == 1 else None
+
+    @property
+    def equation(self) -> Dim:
+        return from_terms([(self.lead, self.coefficient)]) - self.rest
+
+
+@dataclass(slots=True)
+class Basis:
+    """A set of equations that reduces sizes to a common form.
+
+    `positive` says whether a size is known to be >= 1; `reset` must be called when it knows more.
+    Equations are numbered by whoever adds them; `trace` gives the numbers that a reduction used.
+    `contradictions` holds the sources of equations that came out as n = 0 for a number n != 0.
+    """
+
+    positive: Callable[[Dim], bool]
+    contradictions: list[Sources] = field(default_factory=list)
+    _solved: dict[Atom, _Rule] = field(default_factory=dict)
+    _lowering: dict[Monomial, _Rule] = field(default_factory=dict)
+    _by_atom: dict[Atom, set[Monomial]] = field(default_factory=dict)
+    _watched: dict[Atom, set[Monomial]] = field(default_factory=dict)
+    _lead_symbols: dict[str, set[Monomial]] = field(default_factory=dict)
+    _rest_symbols: dict[str, set[Monomial]] = field(default_factory=dict)
+    _frozen: set[Atom] = field(default_factory=set)
+    _cache: dict[Dim, Dim] = field(default_factory=dict)
+    _used: set[int] | None = None
+    _s_pairs: int = _MAX_S_PAIRS
+
+    def fork(self, positive: Callable[[Dim], bool]) -> Basis:
+        """An independent copy with its own knowledge of what is positive."""
+        copy = Basis(positive, list(self.contradictions))
+        copy._solved = {a: _Rule(r.lead, r.coefficient, r.rest, r.sources) for a, r in self._solved.items()}
+        copy._lowering = {
+            m: _Rule(r.lead, r.coefficient, r.rest, r.sources) for m, r in self._lowering.items()
+        }
+        for mine, other in (
+            (copy._lead_symbols, self._lead_symbols),
+            (copy._rest_symbols, self._rest_symbols),
+        ):
+            mine.update({name: set(leads) for name, leads in other.items()})
+        for index, source in ((copy._by_atom, self._by_atom), (copy._watched, self._watched)):
+            index.update({atom: set(leads) for atom, leads in source.items()})
+        copy._frozen = set(self._frozen)
+        return copy
+
+    def reset(self) -> bool:
+        """Look again at what `positive` decides, because it knows more now; True if an equation shrank."""
+        self._cache.clear()
+        shrunk = [r for r in self._lowering.values() if self._shared_positive(r.equation)]
+        queue: deque[tuple[Dim, Sources]] = deque()
+        for rule in shrunk:
+            self._remove(rule)
+            queue.append((rule.equation, rule.sources))
+        self._take_all(queue)
+        return bool(shrunk)
+
+    def add(self, left: Dim, right: Dim, source: int) -> bool:
+        """Take in an equation that holds wherever it is admitted; False if it says nothing new."""
+        queue: deque[tuple[Dim, Sources]] = deque([(left - right, frozenset((source,)))])
+        return self._take_all(queue)
+
+    def _take_all(self, queue: deque[tuple[Dim, Sources]]) -> bool:
+        changed = False
+        # A bound rather than a proof that re-taking ends; what is dropped is only information.
+        for _ in range(_MAX_TAKES + 4 * (len(self._solved) + len(self._lowering))):
+            if not queue:
+                break
+            equation, sources = queue.popleft()
+            changed |= self._take(equation, sources, queue)
+        return changed
+
+    def reduce(self, dim: Dim) -> Dim:
+        """The form of a size that all sizes equal to it by these equations share, as far as they tell."""
+        if not self._touches(dim):
+            return dim
+        done = self._cache.get(dim) if self._used is None else None
+        if done is not None:
+            return done
+        form = dim
+        for _ in range(_MAX_PASSES):
+            new = self._lowered(form.map_atoms(self._atom))
+            if new is form:
+                break
+            form = new
+        if self._used is None:
+            self._cache[dim] = form
+        return form
+
+    def trace(self, dim: Dim) -> tuple[Dim, Sources]:
+        """The reduced form, and the numbers of the equations that led to it."""
+        outer, self._used = self._used, set()
+        try:
+            form = self.reduce(dim)
+            return form, frozenset(self._used)
+        finally:
+            if outer is not None:
+                outer |= self._used
+            self._used = outer
+
+    def unfolded(self, dim: Dim) -> Iterator[Dim]:
+        """Other writings of a reduced size, with solved symbols put back in."""
+        for rule in self._solved.values():
+            if any(atom in self._frozen for atom in rule.rest.atoms()):
+                quotient, rest = divide(dim, rule.rest)
+                if quotient.terms:
+                    yield quotient * from_terms([(rule.lead, 1)]) + rest
+
+    def _touches(self, dim: Dim) -> bool:
+        if not self._lead_symbols.keys().isdisjoint(dim.symbols()):
+            return True
+        return any(map(self.positive, dim.divisors_maybe_zero()))
+
+    def _atom(self, atom: Atom) -> Dim:
+        rule = self._solved.get(atom)
+        if rule is not None:
+            if self._used is not None:
+                self._used |= rule.sources
+            return rule.rest
+        if isinstance(atom, Relu) and atom not in self._frozen:
+            arg = self.reduce(atom.arg)
+            return of_atom(atom) if arg is atom.arg else relu(arg)
+        if isinstance(atom, FloorDiv) and atom not in self._frozen:
+            return self._division(atom)
+        return of_atom(atom)
+
+    def _division(self, atom: FloorDiv) -> Dim:
+        num, den = self.reduce(atom.num), self.reduce(atom.den)
+        if num is atom.num and den is atom.den and not self.positive(den):
+            return of_atom(atom)
+        return self.quotient(num, den)
+
+    def quotient(self, num: Dim, den: Dim) -> Dim:
+        """num // den, simplified as far as `den` is known to be positive."""
+        if den.const is None and self.positive(den):
+            return self._positive_division(num, den)
+        return floordiv(num, den)
+
+    def _positive_division(self, num: Dim, den: Dim) -> Dim:
+        """num // den for den >= 1; a common factor goes out, being non-zero like den."""
+        shared = _common_monomial((*num.terms, *den.terms))
+        if shared:
+            num, den = _without(num, shared), _without(den, shared)
+        return floordiv_positive(num, den)
+
+    def _lowered(self, dim: Dim) -> Dim:
+        if not self._lowering:
+            return dim
+        for _ in range(_MAX_PASSES):
+            found = next(((m, c, r) for m, c in dim.terms if (r := self._lowering_rule(m, c))), None)
+            if found is None:
+                break
+            mono, c, rule = found
+            times = c // rule.coefficient
+            factor = divide_monomial(mono, rule.lead)
+            assert factor is not None
+            if self._used is not None:
+                self._used |= rule.sources
+            dim = dim - from_terms([(factor, times)]) * rule.equation
+        return dim
+
+    def _lowering_rule(self, mono: Monomial, c: int) -> _Rule | None:
+        for atom, _ in mono:
+            for lead in self._watched.get(atom, ()):
+                rule = self._lowering[lead]
+                if c // rule.coefficient and divide_monomial(mono, lead) is not None:
+                    return rule
+        return None
+
+    def _take(self, equation: Dim, sources: Sources, queue: deque[tuple[Dim, Sources]]) -> bool:
+        form, used = self.trace(equation)
+        sources |= used
+        form = self._primitive(form)
+        if not form.terms:
+            return False
+        content = gcd(*(c for m, c in form.terms if m))
+        last, c = form.terms[-1]
+        if content == 0 or (not last and c % content):
+            if sources not in self.contradictions:
+                self.contradictions.append(sources)
+            return False
+        rule = _oriented(form, sources)
+        if rule.solved is not None:
+            self._freeze(rule.solved, rule.rest)
+        self._insert(rule)
+        self._cache.clear()
+        self._update_others(rule, queue)
+        return True
+
+    def _primitive(self, form: Dim) -> Dim:
+        """form = 0 without its common number and its common factors that are known to be non-zero."""
+        if not form.terms:
+            return form
+        content = gcd(*(c for _, c in form.terms))
+        if content > 1:
+            form = exact_quotient(form, content)
+        shared = self._shared_positive(form)
+        return _without(form, shared) if shared else form
+
+    def _shared_positive(self, form: Dim) -> Monomial:
+        """The factors of all terms that are known to be non-zero."""
+        return tuple((a, p) for a, p in _common_monomial(form.terms) if self.positive(of_atom(a)))
+
+    def _freeze(self, atom: Atom, rest: Dim) -> None:
+        """Keep `n -> 8*(n//8)` from running into itself: the inside of n//8 stays as it is."""
+        for inner in rest.atoms():
+            if not isinstance(inner, Symbol) and _mentions(inner, atom):
+                self._frozen.add(inner)
+
+    def _insert(self, rule: _Rule) -> None:
+        if rule.solved is not None:
+            self._solved[rule.solved] = rule
+        else:
+            self._lowering[rule.lead] = rule
+            for atom, _ in rule.lead:
+                self._by_atom.setdefault(atom, set()).add(rule.lead)
+            # Looked up by the atom that fewest left sides share: `batch` may be in all of them.
+            rarest = min((a for a, _ in rule.lead), key=lambda a: (len(self._by_atom[a]), a.key))
+            self._watched.setdefault(rarest, set()).add(rule.lead)
+        for name in _symbols(rule.lead):
+            self._lead_symbols.setdefault(name, set()).add(rule.lead)
+        for name in rule.rest.symbols():
+            self._rest_symbols.setdefault(name, set()).add(rule.lead)
+
+    def _remove(self, rule: _Rule) -> None:
+        if rule.solved is not None:
+            self._solved.pop(rule.solved, None)
+        else:
+            self._lowering.pop(rule.lead, None)
+            for atom, _ in rule.lead:
+                self._by_atom[atom].discard(rule.lead)
+                self._watched.get(atom, set()).discard(rule.lead)
+        for name in _symbols(rule.lead):
+            self._lead_symbols[name].discard(rule.lead)
+            if not self._lead_symbols[name]:
+                del self._lead_symbols[name]
+        for name in rule.rest.symbols():
+            self._rest_symbols[name].discard(rule.lead)
+
+    def _rule(self, lead: Monomial) -> _Rule | None:
+        atom, power = lead[0]
+        if len(lead) == 1 and power == 1 and atom in self._solved:
+            return self._solved[atom]
+        return self._lowering.get(lead)
+
+    def _update_others(self, rule: _Rule, queue: deque[tuple[Dim, Sources]]) -> None:
+        """Equations whose left side the new rule changes are taken in anew; right sides are reduced."""
+        names = sorted(_symbols(rule.lead))
+        # What the rule changes has all its symbols, so one of them, the rarest, is enough to look under.
+        near = min((self._lead_symbols.get(name, set()) for name in names), key=len)
+        for lead in sorted((m for m in near if m != rule.lead and _hit(m, rule.lead)), key=monomial_key):
+            other = self._rule(lead)
+            if other is not None:
+                self._remove(other)
+                queue.append((other.equation, other.sources))
+        self._cache.clear()
+        if rule.solved is None:
+            # Right sides may keep what can be lowered further: reducing goes on until nothing applies.
+            if rule.coefficient == 1:
+                queue.extend(self._pairs(rule))
+            return
+        stale = min((self._rest_symbols.get(name, set()) for name in names), key=len)
+        for lead in sorted(stale - {rule.lead}, key=monomial_key):
+            other = self._rule(lead)
+            if other is not None:
+                rest, used = self.trace(other.rest)
+                if rest is not other.rest:
+                    self._remove(other)
+                    self._reinsert(_Rule(other.lead, other.coefficient, rest, other.sources | used), queue)
+
+    def _reinsert(self, rule: _Rule, queue: deque[tuple[Dim, Sources]]) -> None:
+        """Put back a rule with a reduced right side, unless it now mentions its own left side."""
+        atom = rule.solved
+        if atom is not None and atom in rule.rest.atoms():
+            queue.append((rule.equation, rule.sources))
+            return
+        if rule.solved is not None:
+            self._freeze(rule.solved, rule.rest)
+        self._insert(rule)
+        self._cache.clear()
+
+    def _pairs(self, rule: _Rule) -> Iterator[tuple[Dim, Sources]]:
+        """S-polynomials with the rules whose leading monomials share an atom (Buchberger), bounded."""
+        if self._s_pairs <= 0:
+            return
+        leads = set().union(*(self._by_atom.get(atom, set()) for atom, _ in rule.lead)) - {rule.lead}
+        for lead in sorted(leads, key=monomial_key):
+            other = self._lowering[lead]
+            whole = _least_common_multiple(rule.lead, lead)
+            if other.coefficient != 1 or sum(p for _, p in whole) > _MAX_S_DEGREE or self._s_pairs <= 0:
+                continue
+            self._s_pairs -= 1
+            mine, its = divide_monomial(whole, rule.lead), divide_monomial(whole, lead)
+            assert mine is not None
+            assert its is not None
+            pair = from_terms([(mine, 1)]) * rule.rest - from_terms([(its, 1)]) * other.rest
+            yield pair, rule.sources | other.sources
+
+
+def _oriented(form: Dim, sources: Sources) -> _Rule:
+    """form = 0 as a rule: solve for a symbol, else for an atom, else lower the leading monomial."""
+    best: tuple[tuple[bool, bool, tuple[object, ...]], Atom, int] | None = None
+    if len(form.terms) <= _MAX_SOLVED_TERMS:
+        atoms = form.atoms()
+        for mono, c in form.terms:
+            if abs(c) != 1 or len(mono) != 1 or mono[0][1] != 1:
+                continue
+            atom = mono[0][0]
+            if sum(1 for m, _ in form.terms if any(a is atom for a, _ in m)) > 1:
+                continue
+            nested = any(other is not atom and _mentions(other, atom) for other in atoms)
+            rank = (isinstance(atom, Symbol), not nested, atom.key)
+            if best is None or rank > best[0]:
+                best = (rank, atom, c)
+    if best is not None:
+        _, atom, c = best
+        rest = of_atom(atom) - c * form
+        return _Rule(((atom, 1),), 1, rest, sources)
+    lead, c = form.terms[0]
+    if c < 0:
+        form, c = -form, -c
+    return _Rule(lead, c, from_terms([(lead, c)]) - form, sources)
+
+
+def _hit(lead: Monomial, by: Monomial) -> bool:
+    """Whether a rule for `by` rewrites the left side `lead`: a factor of it, or inside of an atom of it."""
+    if divide_monomial(lead, by) is not None:
+        return True
+    return any(not isinstance(a, Symbol) and any(_mentions(a, b) for b, _ in by) for a, _ in lead)
+
+
+def _mentions(atom: Atom, inner: Atom) -> bool:
+    """Whether `inner` occurs anywhere inside of the compound atom."""
+    if isinstance(inner, Symbol):
+        return atom is not inner and inner.name in atom.symbols
+    if not inner.symbols <= atom.symbols:
+        return False
+    parts = (
+        (atom.num, atom.den) if isinstance(atom, FloorDiv) else (atom.arg,) if isinstance(atom, Relu) else ()
+    )
+    return any(a is inner or _mentions(a, inner) for part in parts for a in part.atoms())
+
+
+def _symbols(mono: Monomial) -> frozenset[str]:
+    return frozenset().union(*(atom.symbols for atom, _ in mono))
+
+
+def _common_monomial(terms: Iterable[tuple[Monomial, int]]) -> Monomial:
+    """The largest monomial that divides all of them."""
+    powers: dict[Atom, int] | None = None
+    for mono, _ in terms:
+        here = dict(mono)
+        powers = here if powers is None else {a: min(p, here[a]) for a, p in powers.items() if a in here}
+        if not powers:
+            return ()
+    return tuple((powers or {}).items())
+
+
+def _without(dim: Dim, factor: Monomial) -> Dim:
+    parts = ((divide_monomial(m, factor), c) for m, c in dim.terms)
+    return from_terms((m, c) for m, c in parts if m is not None)
+
+
+def _least_common_multiple(one: Monomial, two: Monomial) -> Monomial:
+    have = dict(one)
+    missing = tuple((a, p - have.get(a, 0)) for a, p in two if p > have.get(a, 0))
+    return multiply_monomials(one, missing)

@@ -1,0 +1,81 @@
+"""The cost model of extraction: bytes moved at the likely sizes, plus a launch for each kernel.
+
+A launch counts as ``LAUNCH`` bytes (about 2 us at 10 GB/s). An op reads its operands and writes its result; a reshape
+moves nothing; constants and size tensors are nearly free. Sizes are evaluated at each symbol's likely value: the
+first one that the facts give, else 64 clipped to its range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from egshape.dims import Dim
+from egshape.errors import EgshapeError
+from egshape.facts import Facts
+from egshape.ir.types import itemsize
+
+LAUNCH = 20_000.0
+DEFAULT_LIKELY = 64
+MAX_BYTES = 1e15
+_FREE = {"constant": 8.0, "dims": 1_000.0, "reshape": 6_000.0, "Node": 0.0, "Proj": 0.0}
+"""Ops that move no bytes, and what they count: a reshape is a view for most back ends, but an op all the same."""
+
+_WRITES_ONLY = {"iota", "broadcast_in_dim"}
+_READS_RESULT = {"slice", "gather", "dynamic_slice", "concatenate", "pad", "transpose", "reverse"}
+"""Ops that read about as many bytes as they write, whatever their operands' size."""
+
+STRIDED = 1.5
+"""What a transposed byte costs more than one that is copied in order."""
+
+
+def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
+    """The size at which each symbol is taken: its first likely value, else 64 clipped to its range."""
+    out = {}
+    for name in symbols:
+        known = facts.symbol(name)
+        if known is not None and known.likely:
+            out[name] = known.likely[0]
+            continue
+        value = DEFAULT_LIKELY
+        if known is not None and known.ranges:
+            low, high = known.ranges[0]
+            value = max(value, low) if high is None else min(max(value, low), high)
+        out[name] = value
+    return out
+
+
+class CostModel:
+    """Costs of e-nodes; sizes are evaluated once each."""
+
+    def __init__(self, likely: Mapping[str, int]) -> None:
+        self._likely = likely
+        self._sizes: dict[int, float] = {}
+
+    def size(self, dim: Dim) -> float:
+        """A size at the likely values; unknown symbols count 64, an undefined size too."""
+        known = self._sizes.get(dim.id)
+        if known is None:
+            env = {name: self._likely.get(name, DEFAULT_LIKELY) for name in dim.symbols()}
+            try:
+                known = float(max(dim.evaluate(env), 0))
+            except EgshapeError:
+                known = float(DEFAULT_LIKELY)
+            self._sizes[dim.id] = known
+        return known
+
+    def bytes(self, dtype: str, shape: Sequence[Dim]) -> float:
+        """Bytes of a tensor at the likely sizes."""
+        total = float(itemsize(dtype))
+        for dim in shape:
+            total *= self.size(dim)
+        return min(total, MAX_BYTES)
+
+    def node(self, function: str, written: float, read: float) -> float:
+        """Cost of one e-node that writes and reads so many bytes."""
+        free = _FREE.get(function)
+        if free is not None:
+            return free
+        if function in _WRITES_ONLY:
+            return LAUNCH + written
+        if function in _READS_RESULT:
+            return LAUNCH + 2.0 * written * (STRIDED if function == "transpose" else 1.0)
+        return LAUNCH + written + read

@@ -1,0 +1,305 @@
+"""Encode a block as flat rows for the e-graph: one node number a value, shapes and axis lists interned, every node
+seeded with dtype and shape, so that nothing has to travel along a chain of ops one iteration at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim
+from egshape.egraph.keys import hashable, region_key
+from egshape.egraph.schema import ELEMENTWISE, MAX_RANK, has_constructor
+from egshape.ir.graph import Block, Op, Value
+from egshape.ir.types import dtype_name
+from egshape.ops.base import OpDecl, Registry
+
+SAME_SHAPES = {"reduce": 2, "reduce_window": 2, "sort": 1}
+"""Ops whose data operands share one shape, and the part of the operands that is data (2: the first half)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a call key stands for: an op whose attributes or regions the e-graph does not see."""
+
+    op: Op
+    sizes: tuple[str, ...]
+    """Names of the ``sizes`` attributes, flattened in this order into the call's shape argument."""
+    lengths: tuple[int, ...]
+    captures: int
+    """How many trailing operands are captures of the regions."""
+
+
+@dataclass
+class Encoding:
+    """Rows by table, and what the numbers in them stand for."""
+
+    tables: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
+    node_of: dict[Value, int] = field(default_factory=dict)
+    values: list[Value | None] = field(default_factory=list)
+    dims: dict[int, Dim] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    constants: list[np.ndarray] = field(default_factory=list)
+    constant_dtypes: list[str] = field(default_factory=list)
+    records: list[Any] = field(default_factory=list)
+    op_of_node: dict[int, tuple[int, Op]] = field(default_factory=dict)
+
+
+class Encoder:
+    """Encodes one block; ``new_*`` methods are also used by the exchange to name what rules asked for."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.out = Encoding()
+        self._shapes: dict[tuple[Dim, ...], int] = {}
+        self._axes: dict[tuple[int, ...], int] = {}
+        self._lists: dict[tuple[int, ...], int] = {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+        self._records: dict[Any, int] = {}
+        self._keys: dict[Any, int] = {}
+
+    # -- interning -----------------------------------------------------------------------------------------------
+
+    def shape(self, dims: tuple[Dim, ...]) -> int:
+        """The number of a shape."""
+        number = self._shapes.get(dims)
+        if number is None:
+            number = self._shapes[dims] = len(self._shapes)
+            for dim in dims:
+                self.know(dim)
+            self.out.tables[f"in_shape{len(dims)}"].append((number, *(dim.id for dim in dims)))
+        return number
+
+    def axes(self, axes: tuple[int, ...]) -> int:
+        """The number of a list of static integers."""
+        number = self._axes.get(axes)
+        if number is None:
+            number = self._axes[axes] = len(self._axes)
+            self.out.tables[f"in_axes{len(axes)}"].append((number, *axes))
+        return number
+
+    def list(self, nodes: Sequence[int]) -> int:
+        """The number of a list of nodes."""
+        key = tuple(nodes)
+        number = self._lists.get(key)
+        if number is None:
+            tail = self.list(key[1:]) if key else 0
+            number = self._lists[key] = len(self._lists)
+            if key:
+                self.out.tables["in_list"].append((number, key[0], tail))
+            else:
+                self.out.tables["in_nil"].append((number,))
+        return number
+
+    def constant(self, array: np.ndarray, dtype: str) -> int:
+        """The number of a constant: keyed by dtype and bytes, since 0.0 and -0.0 are one f64 to egglog."""
+        key = (dtype, array.shape, array.tobytes())
+        number = self._constants.get(key)
+        if number is None:
+            number = self._constants[key] = len(self.out.constants)
+            self.out.constants.append(array)
+            self.out.constant_dtypes.append(dtype)
+        return number
+
+    def constant_of(self, array: np.ndarray) -> int:
+        """The number of a constant of the array's own dtype."""
+        return self.constant(array, dtype_name(array.dtype))
+
+    def know(self, dim: Dim) -> None:
+        """Note a size that rows refer to by its id."""
+        if dim.id not in self.out.dims:
+            self.out.dims[dim.id] = dim
+            if dim.const is not None:
+                self.out.tables["in_num"].append((dim.id, dim.const))
+
+    def record(self, record: Any) -> int:
+        """The number of an attribute that the e-graph does not look into."""
+        number = self._records.get(record)
+        if number is None:
+            number = self._records[record] = len(self.out.records)
+            self.out.records.append(record)
+        return number
+
+    def node(self, value: Value | None = None) -> int:
+        """A new node number, for a value or for something without one."""
+        number = len(self.out.values)
+        self.out.values.append(value)
+        if value is not None:
+            self.out.node_of[value] = number
+        return number
+
+    # -- values and ops ------------------------------------------------------------------------------------------
+
+    def leaf(self, value: Value) -> int:
+        """The node of a value, created with its type when it is first met."""
+        known = self.out.node_of.get(value)
+        if known is not None:
+            return known
+        number = self.node(value)
+        self.typed(number, value.type.dtype, value.type.shape)
+        return number
+
+    def typed(self, number: int, dtype: str, shape: tuple[Dim, ...] | None) -> None:
+        """Seed dtype and shape of a node; unranked and very long shapes stay without."""
+        if shape is not None and len(shape) <= MAX_RANK:
+            self.out.tables["in_type"].append((number, dtype, self.shape(shape)))
+
+    def block(self, block: Block) -> Encoding:
+        """Encode all ops of a block."""
+        for value in block.args:
+            self.leaf(value)
+        for index, op in enumerate(block.ops):
+            self.op(index, op)
+        return self.out
+
+    def op(self, index: int, op: Op) -> None:
+        """Encode one op; ops without results and effects have no node."""
+        decl = self.registry[op.name]
+        if decl.name == "check":
+            for operand in op.operands:
+                self.leaf(operand)
+            return
+        fixed = op.operands if decl.variadic or not decl.dynamic else op.operands[:len(decl.operands)]
+        nodes = [self.leaf(operand) for operand in fixed]
+        if decl.effect or any(result.type.shape is None for result in op.results):
+            self._opaque(index, op)
+            return
+        if decl.family in ELEMENTWISE:
+            self._elementwise(index, op, decl, nodes)
+        elif decl.name == "constant":
+            self._constant(index, op)
+        elif decl.name == "concatenate":
+            self._concatenate(index, op, nodes)
+        elif has_constructor(decl) and len(op.results) == 1 and _representable(decl, op):
+            self._own(index, op, decl, nodes)
+        else:
+            self._call(index, op, decl, nodes)
+
+    def _result(self, index: int, op: Op, value: Value) -> int:
+        number = self.leaf(value)
+        self.out.op_of_node[number] = (index, op)
+        return number
+
+    def _opaque(self, index: int, op: Op) -> None:
+        for value in op.results:
+            self._result(index, op, value)
+
+    def _elementwise(self, index: int, op: Op, decl: OpDecl, nodes: list[int]) -> None:
+        table = f"in_{decl.family}"
+        self.out.tables[table].append((self._result(index, op, op.result), function_name(op, decl), *nodes))
+
+    def _constant(self, index: int, op: Op) -> None:
+        """A constant whose elements are all equal is the broadcast of a scalar."""
+        array, dtype = op.attrs["value"], op.result.type.dtype
+        number = self._result(index, op, op.result)
+        if array.ndim and array.size and _splat(array):
+            scalar = self.scalar(array.reshape(-1)[:1].reshape(()), dtype)
+            shape = self.shape(op.result.type.dims)
+            self.out.tables["in_broadcast_in_dim"].append((number, scalar, self.axes(()), shape))
+        self.out.tables["in_constant"].append((number, self.constant(array, dtype)))
+
+    def scalar(self, array: np.ndarray, dtype: str) -> int:
+        """A node for a scalar constant that the block may not have."""
+        key = ("scalar", dtype, array.tobytes())
+        known = self._keys.get(key)
+        if known is None:
+            known = self._keys[key] = self.node()
+            self.typed(known, dtype, ())
+            self.out.tables["in_constant"].append((known, self.constant(array, dtype)))
+        return known
+
+    def _concatenate(self, index: int, op: Op, nodes: list[int]) -> None:
+        """Left-nested pairs, so that rules need to know of two operands only."""
+        dim, dtype = op.attrs["dim"], op.result.type.dtype
+        number = self._result(index, op, op.result)
+        if len(nodes) == 1:
+            self.out.tables["in_equal"].append((number, nodes[0]))
+            return
+        left, dims = nodes[0], list(op.operands[0].type.dims)
+        for position, (node, operand) in enumerate(zip(nodes[1:], op.operands[1:], strict=True), start=2):
+            last = position == len(nodes)
+            dims[dim] = dims[dim] + operand.type.dims[dim]
+            joined = number if last else self.node()
+            if not last:
+                self.typed(joined, dtype, tuple(dims))
+            self.out.tables["in_concatenate"].append((joined, self.list([left, node]), dim))
+            left = joined
+
+    def _own(self, index: int, op: Op, decl: OpDecl, nodes: list[int]) -> None:
+        row: list[Any] = [self._result(index, op, op.result)]
+        if decl.variadic:
+            single = len(decl.operands) - 1
+            row += [*nodes[:single], self.list(nodes[single:])]
+        else:
+            row += nodes
+        for attr in decl.attrs:
+            row.append(self._cell(attr.kind, op.attrs[attr.name]))
+        self.out.tables[f"in_{decl.name}"].append(tuple(row))
+
+    def _cell(self, kind: str, value: Any) -> Any:
+        if kind == "sizes":
+            return self.shape(tuple(value))
+        if kind == "axes":
+            return self.axes(tuple(value))
+        if kind in ("text", "dtype"):
+            return value
+        if kind in ("int", "bool"):
+            return int(value)
+        return self.record(value)
+
+    def _call(self, index: int, op: Op, decl: OpDecl, nodes: list[int]) -> None:
+        """An op with regions, or with attributes that the e-graph has no sort for."""
+        captures = _captures(op)
+        nodes = nodes + [self.leaf(value) for value in captures]
+        sizes = tuple(attr.name for attr in decl.attrs if attr.kind == "sizes")
+        flat = tuple(dim for name in sizes for dim in op.attrs[name])
+        hidden = ()
+        if len(flat) > MAX_RANK:
+            hidden, flat, sizes = flat, (), ()
+        key = (op.name, hidden, hashable({name: value for name, value in op.attrs.items() if name not in sizes}),
+               tuple(region_key(region, captures) for region in op.regions),
+               tuple(value.type for value in op.results))
+        number = self._keys.get(key)
+        if number is None:
+            number = self._keys[key] = len(self.out.calls)
+            self.out.calls.append(Call(op, sizes, tuple(len(op.attrs[name]) for name in sizes), len(captures)))
+        row = (number, self.list(nodes), self.shape(flat))
+        if len(op.results) == 1:
+            self.out.tables["in_call"].append((self._result(index, op, op.result), *row))
+        else:
+            call = self.node()
+            self.out.tables["in_call"].append((call, *row))
+            for position, value in enumerate(op.results):
+                self.out.tables["in_proj"].append((self._result(index, op, value), call, position))
+        share = SAME_SHAPES.get(op.name)
+        if share is not None:
+            for position, node in enumerate(nodes[:len(op.operands) // share]):
+                self.out.tables["operand_of"].append((index, position, node))
+
+
+def _captures(op: Op) -> tuple[Value, ...]:
+    seen: dict[Value, None] = {}
+    for region in op.regions:
+        for value in region.captures():
+            seen.setdefault(value)
+    return tuple(seen)
+
+
+def function_name(op: Op, decl: OpDecl) -> str:
+    """The name of an elementwise op with its attributes: ``compare.LT.FLOAT``."""
+    return ".".join([op.name, *(str(op.attrs[attr.name]) for attr in decl.attrs)])
+
+
+def _representable(decl: OpDecl, op: Op) -> bool:
+    """Axis and size lists short enough for the e-graph's vectors."""
+    return all(len(op.attrs[attr.name]) <= MAX_RANK for attr in decl.attrs if attr.kind in ("axes", "sizes"))
+
+
+def _splat(array: np.ndarray) -> bool:
+    flat = array.reshape(-1)
+    first = flat[:1].tobytes()
+    return flat.tobytes() == first * flat.size
+

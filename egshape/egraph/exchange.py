@@ -1,0 +1,546 @@
+"""The exchange between the rules over sizes (e-graph) and polynomial arithmetic (host).
+
+Rules know floordiv, Relu, bounds, divisibility and orders, and treat a size as a leaf `(P id)`; the host
+knows sums and products. Each round saturates, reads which sizes became equal, reduces all sizes by these
+equations, names the sums and products that rules asked for, and writes new equalities back, until neither
+side learns anything.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from egshape.dims import Dim, FloorDiv, Relu, Symbol, const, floordiv, is_nonnegative, is_positive, relu
+from egshape.dims.core import from_terms, of_atom
+from egshape.egraph.basis import Basis
+from egshape.egraph.engine import Budget, Cell, Engine, Snapshot
+from egshape.egraph.instrument import EquationLog
+from egshape.egraph.rules import LoadedRules, load_rulesets
+from egshape.egraph.sexpr import Atom, SExpr
+
+SHAPE_RULESETS = (
+    "shape.dim",
+    "shape.interval",
+    "shape.divisibility",
+    "shape.floordiv",
+    "shape.relu",
+    "shape.order",
+)
+CONGRUENCE = "congruence"
+_MAX_ROUNDS = 12
+_DEFAULT_BUDGET = Budget(seconds=2.0, steps=400)
+_BOUND_LIMIT = 1 << 62
+_ZERO, _ONE = const(0), const(1)
+
+
+class Equality(NamedTuple):
+    """left = right, by a rule, a given reason, or CONGRUENCE (equal because their parts are)."""
+
+    left: Dim
+    right: Dim
+    reason: str
+
+
+class Bounds(NamedTuple):
+    """lo <= size <= hi; None where nothing is known."""
+
+    lo: int | None
+    hi: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeResult:
+    """What an exchange found.
+
+    normal_form: the simplest known size equal to a given one. equalities: the equations used, in order.
+    bounds: of every size that was added. inconsistent: no sizes satisfy the facts (then all else is void);
+    clash: the equations whose combination is impossible, where it was equations.
+    status: "saturated", or "budget" when a limit stopped it (all results hold nevertheless).
+    """
+
+    normal_form: Callable[[Dim], Dim]
+    equalities: tuple[Equality, ...]
+    bounds: Mapping[Dim, Bounds]
+    inconsistent: bool
+    clash: tuple[Equality, ...]
+    status: str
+    seconds: float
+    rounds: int
+
+
+@dataclass(slots=True)
+class ExchangeState:
+    """The exchange inside of one scope of an engine; `fork` it when the engine opens an inner scope.
+
+    rules: what the engine was loaded with, for the logs. phases: rulesets to saturate in a round.
+    empty: some size has a lower bound above its upper bound, so the facts admit nothing.
+    """
+
+    engine: Engine
+    rules: LoadedRules
+    phases: tuple[str, ...]
+    dims: dict[int, Dim] = field(default_factory=dict)
+    equalities: list[Equality] = field(default_factory=list)
+    seconds: float = 0.0
+    rounds: int = 0
+    status: str = "saturated"
+    empty: bool = False
+    basis: Basis = field(init=False)
+    _tables: dict[str, list[tuple[Cell, ...]]] = field(default_factory=lambda: defaultdict(list))
+    _pending: list[Equality] = field(default_factory=list)
+    _seen: dict[str, set[tuple[int, ...]]] = field(default_factory=lambda: defaultdict(set))
+    _named: set[tuple[str, int, int]] = field(default_factory=set)
+    _lo: dict[int, int] = field(default_factory=dict)
+    _hi: dict[int, int] = field(default_factory=dict)
+    _class: dict[int, int] = field(default_factory=dict)
+    _best: dict[Dim, Dim] | None = None
+
+    def __post_init__(self) -> None:
+        self.basis = Basis(self.is_positive)
+
+    def fork(self) -> ExchangeState:
+        """The state for an inner scope, which begins with what is known here."""
+        copy = ExchangeState(self.engine, self.rules, self.phases, dict(self.dims), list(self.equalities))
+        copy.empty = self.empty
+        copy.basis = self.basis.fork(copy.is_positive)
+        copy._pending = list(self._pending)
+        copy._seen.update({table: set(rows) for table, rows in self._seen.items()})
+        copy._named = set(self._named)
+        copy._lo, copy._hi, copy._class = dict(self._lo), dict(self._hi), dict(self._class)
+        return copy
+
+    def add_dims(self, dims: Iterable[Dim]) -> None:
+        """Make sizes known to the e-graph, with their splits; they are loaded before the next saturation."""
+        stack = list(dims)
+        while stack:
+            dim = stack.pop()
+            if dim.id not in self.dims:
+                self.dims[dim.id] = dim
+                self._tables["P"].append((dim.id,))
+                stack.extend(self._split(dim))
+
+    def add_equation(self, left: Dim, right: Dim, reason: str) -> None:
+        """Take left = right as given. It is used once every divisor in it is known to be non-zero."""
+        self.add_dims((left, right))
+        self._pending.append(Equality(left, right, reason))
+
+    def add_bounds(self, dim: Dim, lo: int | None, hi: int | None) -> None:
+        """Take lo <= dim <= hi as given."""
+        self.add_dims((dim,))
+        for table, bound in (("in_lo", lo), ("in_hi", hi)):
+            if bound is not None and abs(bound) < _BOUND_LIMIT:
+                self._tables[table].append((dim.id, bound))
+
+    def add_divisor(self, divisor: Dim, dim: Dim, reason: str) -> None:
+        """Take as given that `divisor` divides `dim`."""
+        self.add_dims((divisor, dim, floordiv(dim, divisor)))
+        self._tables["in_dvd"].append((divisor.id, dim.id))
+        if divisor.const:
+            self.add_equation(dim, divisor * floordiv(dim, divisor), reason)
+
+    def add_order(self, smaller: Dim, larger: Dim) -> None:
+        """Take smaller <= larger as given."""
+        difference = larger - smaller
+        self.add_bounds(difference, 0, None)
+        up, down, offset = _sides(difference)
+        self.add_dims((up, down))
+        self._tables["in_edge"].append((down.id, up.id, -offset))
+
+    def add_goal(self, dim: Dim) -> None:
+        """Ask for bounds of a size that is a difference, so that order facts are searched for it."""
+        self.add_dims((dim, *self._goal(dim)))
+
+    def load(self) -> None:
+        """Write what was added since the last time into the engine's tables."""
+        tables, self._tables = self._tables, defaultdict(list)
+        for name, rows in tables.items():
+            self.engine.load_table(name, rows)
+
+    def run(self, budget: Budget | None = None, max_rounds: int = _MAX_ROUNDS) -> None:
+        """Rounds until nothing changes, or a limit is met."""
+        limits = budget or _DEFAULT_BUDGET
+        limits = Budget(None, limits.nodes, limits.memory_mb, limits.steps, limits.until())
+        for _ in range(max_rounds):
+            if not self.round(limits):
+                return
+        self.status = "budget"
+
+    def round(self, budget: Budget) -> bool:
+        """Saturate, exchange once, and write back; True if another round may learn more."""
+        self.rounds += 1
+        self._take_pending()
+        self.load()
+        done = self.engine.saturate(self.phases, budget)
+        self.seconds += done.seconds
+        changed = self.exchange(self.engine.read())
+        if done.status == "budget":
+            self.status = "budget"
+            return False
+        return changed and not self.inconsistent
+
+    def exchange(self, snapshot: Snapshot) -> bool:
+        """The host's half of a round, on an e-graph that was saturated; True if it learned something."""
+        self._best = None
+        changed = self._read_bounds(snapshot)
+        before = len(self.equalities)
+        changed |= self._take_pending()
+        for log in self.rules.logs:
+            changed |= self._take_log(log, snapshot.table(log.table))
+        changed |= self._take_classes(snapshot)
+        self._name_requests(snapshot)
+        self._write_reduced()
+        return changed or bool(self._tables) or len(self.equalities) > before
+
+    def is_positive(self, dim: Dim) -> bool:
+        """Whether a size is known to be >= 1."""
+        return is_positive(dim) or self._lo.get(self._class.get(dim.id, -1), 0) > 0
+
+    def bounds(self, dim: Dim) -> Bounds:
+        """What is known of a size that was added."""
+        found = self._class.get(dim.id, -1)
+        if dim.const is not None:
+            return Bounds(dim.const, dim.const)
+        return Bounds(self._lo.get(found), self._hi.get(found))
+
+    def reduce(self, dim: Dim) -> Dim:
+        """The common form of all sizes known to be equal; unchanged where that could hide a division by 0."""
+        form = self.basis.reduce(dim)
+        if form is dim or self._keeps_divisors(dim, form):
+            return form
+        return dim
+
+    def normal_form(self, dim: Dim) -> Dim:
+        """The simplest known size that is equal, the same for all sizes known to be equal."""
+        if self._best is None:
+            self._best = {}
+            for known in self.dims.values():
+                form = self.reduce(known)
+                best = self._best.get(form)
+                if best is None or _complexity(known) < _complexity(best):
+                    self._best[form] = known
+        form = self.reduce(dim)
+        if form not in self._best:
+            self._best[form] = min((form, *self.basis.unfolded(form)), key=_complexity)
+        return self._best[form]
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether no sizes satisfy the facts."""
+        return self.empty or bool(self.basis.contradictions)
+
+    def result(self) -> ExchangeResult:
+        """The outcome so far."""
+        clash = self.basis.contradictions[0] if self.basis.contradictions else ()
+        return ExchangeResult(
+            self.normal_form,
+            tuple(self.equalities),
+            {dim: self.bounds(dim) for dim in self.dims.values()},
+            self.inconsistent,
+            tuple(self.equalities[i] for i in sorted(clash)),
+            self.status,
+            self.seconds,
+            self.rounds,
+        )
+
+    def explain(self, left: Dim, right: Dim) -> tuple[Equality, ...] | None:
+        """The equations that make two sizes equal, in the order found; None if they are not known equal."""
+        one, used_one = self.basis.trace(left)
+        two, used_two = self.basis.trace(right)
+        if one is not two:
+            return None
+        return tuple(self.equalities[i] for i in sorted(used_one | used_two))
+
+    def _split(self, dim: Dim) -> Iterable[Dim]:
+        """Rows that take a size apart, and the sizes in them."""
+        if dim.const is not None:
+            if abs(dim.const) < _BOUND_LIMIT:
+                self._tables["in_num"].append((dim.id, dim.const))
+            return ()
+        if is_nonnegative(dim):
+            self._tables["in_lo"].append((dim.id, int(is_positive(dim))))
+        mono, c = dim.terms[0]
+        if len(dim.terms) > 1 or c != 1:
+            return self._split_sum(dim)
+        if len(mono) == 1 and mono[0][1] == 1:
+            return self._split_atom(dim)
+        parts: list[Dim] = []
+        for atom, _ in mono:
+            rest = from_terms([(tuple((a, p - (a is atom)) for a, p in mono if a is not atom or p > 1), 1)])
+            self._tables["in_factor"].append((dim.id, of_atom(atom).id, rest.id))
+            parts += (of_atom(atom), rest)
+        return parts
+
+    def _split_sum(self, dim: Dim) -> Iterable[Dim]:
+        """d = c*head + tail. A constant goes out first, so that d and d + 1 share the rest of the chain."""
+        last, offset = dim.terms[-1]
+        if not last:
+            head, c, tail = dim - offset, 1, const(offset)
+        else:
+            mono, c = dim.terms[0]
+            head, tail = from_terms([(mono, 1)]), from_terms(dim.terms[1:])
+        if abs(c) < _BOUND_LIMIT:
+            self._tables["in_term"].append((dim.id, c, head.id, tail.id))
+        return head, tail
+
+    def _split_atom(self, dim: Dim) -> Iterable[Dim]:
+        atom = dim.terms[0][0][0][0]
+        if isinstance(atom, Symbol):
+            return ()
+        if isinstance(atom, FloorDiv):
+            remainder = atom.num - atom.den * dim
+            self._tables["in_floordiv"].append((dim.id, atom.num.id, atom.den.id, remainder.id))
+            return atom.num, atom.den, remainder
+        assert isinstance(atom, Relu)
+        mirror = dim - atom.arg
+        self._tables["in_relu"].append((dim.id, atom.arg.id, mirror.id))
+        return atom.arg, mirror, *self._goal(atom.arg)
+
+    def _goal(self, dim: Dim) -> tuple[Dim, ...]:
+        """Ask for the sign of a difference; its two sides."""
+        up, down, offset = _sides(dim)
+        if not up.terms or not down.terms:
+            return ()
+        self._tables["in_goal"].append((dim.id, up.id, down.id, offset))
+        return up, down
+
+    def _keeps_divisors(self, dim: Dim, form: Dim) -> bool:
+        open_ = [d for d in dim.divisors_maybe_zero() if not self.is_positive(d)]
+        if not open_:
+            return True
+        left = set(form.divisors_maybe_zero())
+        return all(d in left or self.basis.reduce(d) in left for d in open_)
+
+    def _is_defined(self, *dims: Dim) -> bool:
+        return all(self.is_positive(d) for dim in dims for d in dim.divisors_maybe_zero())
+
+    def _take_pending(self) -> bool:
+        """Use the given equations that are defined by now."""
+        waiting, changed = [], False
+        for equality in self._pending:
+            if self._is_defined(equality.left, equality.right):
+                changed |= self._learn(*equality)
+                self._tables["in_eq"].append((equality.left.id, equality.right.id))
+            else:
+                waiting.append(equality)
+        self._pending = waiting
+        return changed
+
+    def _learn(self, left: Dim, right: Dim, reason: str) -> bool:
+        clashes = len(self.basis.contradictions)
+        learned = self.basis.add(left, right, len(self.equalities))
+        if learned or len(self.basis.contradictions) > clashes:
+            self.equalities.append(Equality(left, right, reason))
+        return learned
+
+    def _read_bounds(self, snapshot: Snapshot) -> bool:
+        self._class = snapshot.mapping("P")
+        self._lo, self._hi = snapshot.mapping("lo"), snapshot.mapping("hi")
+        hi = self._hi
+        self.empty = self.empty or any(low > hi.get(node, low) for node, low in self._lo.items())
+        return self.basis.reset()
+
+    def _take_log(self, log: EquationLog, rows: Sequence[tuple[int, ...]]) -> bool:
+        """The equations that a rule's firings state, rebuilt from the names of its variables."""
+        seen, changed = self._seen[log.table], False
+        for row in rows:
+            if row in seen:
+                continue
+            seen.add(row)
+            values = dict(zip(log.variables, row, strict=True))
+            left, right = self._size_of(log.left, values), self._size_of(log.right, values)
+            if left is not None and right is not None and self._is_defined(left, right):
+                changed |= self._learn(left, right, log.rule)
+        return changed
+
+    def _size_of(self, expr: SExpr, values: Mapping[str, int]) -> Dim | None:
+        """The size of one side of a logged union; None where it goes through a shape or tensor."""
+        if isinstance(expr, Atom):
+            return self.dims.get(values.get(expr.text, -1))
+        if expr.head == "Num":
+            number = str(expr.items[1])
+            return const(values[number] if number in values else int(number))
+        parts = [self._size_of(item, values) for item in expr.items[1:]]
+        known = [part for part in parts if part is not None]
+        return self._request(expr.head, *known) if len(known) == len(parts) else None
+
+    def _request(self, function: str, *args: Dim) -> Dim | None:
+        """The polynomial of a request over sizes."""
+        match function, args:
+            case "Add", (a, b):
+                return a + b
+            case "Mul", (a, b):
+                return a * b
+            case "FloorDiv", (a, b):
+                return self.basis.quotient(a, b)
+            case "Relu", (a,):
+                return relu(a)
+        return None
+
+    def _take_classes(self, snapshot: Snapshot) -> bool:
+        """Sizes that share a class are equal."""
+        changed = False
+        first = {self._class[i]: dim for i, dim in reversed(self.dims.items()) if self._ok(dim)}
+        for i, dim in self.dims.items():
+            leader = first.get(self._class[i])
+            if leader is None or leader is dim:
+                continue
+            if self.basis.reduce(leader) is not self.basis.reduce(dim) and self._ok(dim):
+                changed |= self._learn(leader, dim, CONGRUENCE)
+        for n, node in snapshot.table("Num"):
+            leader = first.get(node)
+            if leader is not None and self.basis.reduce(leader).const != n:
+                changed |= self._learn(leader, const(n), CONGRUENCE)
+        return changed
+
+    def _ok(self, dim: Dim) -> bool:
+        return not dim.divisors_maybe_zero() or self._is_defined(dim)
+
+    def _name_requests(self, snapshot: Snapshot) -> None:
+        """Give the sums, products and atoms that rules made their polynomial, innermost first."""
+        value: dict[int, Dim] = {}
+        for i, dim in reversed(self.dims.items()):
+            value[self._class[i]] = dim
+        for n, node in snapshot.table("Num"):
+            value.setdefault(node, const(n))
+        waiting = [
+            (function, *row) for function in ("Add", "Mul", "FloorDiv") for row in snapshot.table(function)
+        ]
+        loaded = self._loaded_atoms()
+        waiting = [node for node in waiting if (node[1], node[2]) not in loaded or node[0] != "FloorDiv"]
+        unary = [row for row in snapshot.table("Relu") if (row[0], row[0]) not in loaded]
+        waiting += [("Relu", arg, arg, out) for arg, out in unary]
+        progress = True
+        while waiting and progress:
+            left = []
+            for node in waiting:
+                if node[1] in value and node[2] in value:
+                    self._name_request(node, value)
+                else:
+                    left.append(node)
+            progress, waiting = len(left) < len(waiting), left
+
+    def _name_request(self, node: tuple[str, int, int, int], value: dict[int, Dim]) -> None:
+        function, one, two, out = node
+        a, b = value[one], value[two]
+        size = self._request(function, *((a,) if function == "Relu" else (a, b)))
+        assert size is not None
+        value.setdefault(out, size)
+        key = (function, a.id, b.id)
+        if key in self._named:
+            return
+        self._named.add(key)
+        self.add_dims((a, b, size))
+        if function in ("Add", "Mul"):
+            self._tables["in_" + function.lower()].append((size.id, a.id, b.id))
+        elif function == "FloorDiv":
+            remainder = a - b * size
+            self.add_dims((remainder,))
+            self._tables["in_floordiv"].append((size.id, a.id, b.id, remainder.id))
+        else:
+            mirror = size - a
+            self.add_dims((mirror,))
+            self._tables["in_relu"].append((size.id, a.id, mirror.id))
+
+    def _loaded_atoms(self) -> set[tuple[int, int]]:
+        """The class keys of the atom nodes that came from a size's own form: those need no name."""
+        found: set[tuple[int, int]] = set()
+        for dim in self.dims.values():
+            if len(dim.terms) != 1 or dim.terms[0][1] != 1:
+                continue
+            mono = dim.terms[0][0]
+            atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
+            if isinstance(atom, FloorDiv):
+                found.add((self._class[atom.num.id], self._class[atom.den.id]))
+            elif isinstance(atom, Relu):
+                found.add((self._class[atom.arg.id], self._class[atom.arg.id]))
+        return found
+
+    def _write_reduced(self) -> None:
+        """Put each size into one class with its reduced form."""
+        for dim in list(self.dims.values()):
+            form = self.reduce(dim)
+            if form is dim or (form.id in self._class and self._class[form.id] == self._class.get(dim.id)):
+                continue
+            self.add_dims((form,))
+            self._tables["in_eq"].append((dim.id, form.id))
+
+
+def shape_program(extra: Iterable[str] = (), instrument: bool = True) -> LoadedRules:
+    """The shipped rules over sizes (and `extra` rulesets), loaded."""
+    return load_rulesets((*SHAPE_RULESETS, *extra), instrument)
+
+
+def shape_phases(rules: LoadedRules) -> tuple[str, ...]:
+    """The rulesets of a round of the exchange."""
+    return ("prelude.shape", *rules.names("shape."))
+
+
+def add_dims(state: ExchangeState, dims: Iterable[Dim]) -> None:
+    """Make sizes known inside of a bigger e-graph, where nodes refer to them as (P id)."""
+    state.add_dims(dims)
+    state.load()
+
+
+def exchange_round(state: ExchangeState, budget: Budget | None = None) -> bool:
+    """One round inside of a bigger e-graph; True if another one may learn more."""
+    return state.round(budget or _DEFAULT_BUDGET)
+
+
+def exchange(
+    engine: Engine,
+    rules: LoadedRules,
+    dims: Iterable[Dim] = (),
+    equations: Iterable[tuple[Dim, Dim, str]] = (),
+    bounds: Mapping[Dim, tuple[int | None, int | None]] | None = None,
+    divisors: Iterable[tuple[Dim, Dim, str]] = (),
+    orders: Iterable[tuple[Dim, Dim]] = (),
+    budget: Budget | None = None,
+) -> ExchangeResult:
+    """Everything that follows for `dims` from the facts.
+
+    engine: loaded with `rules.pieces`, in a scope of its own. equations: (left, right, reason).
+    bounds: inclusive. divisors: (divisor, size, reason). orders: (smaller, larger).
+    """
+    state = ExchangeState(engine, rules, shape_phases(rules))
+    state.add_dims(dims)
+    for left, right, reason in equations:
+        state.add_equation(left, right, reason)
+    for dim, (low, high) in (bounds or {}).items():
+        state.add_bounds(dim, low, high)
+    for divisor, dim, reason in divisors:
+        state.add_divisor(divisor, dim, reason)
+    for smaller, larger in orders:
+        state.add_order(smaller, larger)
+    state.run(budget)
+    return state.result()
+
+
+def _sides(dim: Dim) -> tuple[Dim, Dim, int]:
+    """(up, down, c) with dim = up - down + c and neither side negative in its coefficients."""
+    up = from_terms((m, c) for m, c in dim.terms if m and c > 0)
+    down = from_terms((m, -c) for m, c in dim.terms if m and c < 0)
+    last, c = dim.terms[-1] if dim.terms else ((), 0)
+    return up, down, 0 if last else c
+
+
+def _complexity(dim: Dim) -> tuple[int, int, tuple[object, ...]]:
+    """Simple sizes first: number, symbol, few and flat terms; then a fixed order."""
+    return _weight(dim), len(dim.terms), dim.key
+
+
+def _weight(dim: Dim) -> int:
+    if dim.const is not None:
+        return 0
+    total = 0
+    for mono, c in dim.terms:
+        total += 1 + (c != 1)
+        for atom, power in mono:
+            total += power
+            if isinstance(atom, FloorDiv):
+                total += 2 + _weight(atom.num) + _weight(atom.den)
+            elif isinstance(atom, Relu):
+                total += 2 + _weight(atom.arg)
+    return total

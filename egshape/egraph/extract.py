@@ -1,0 +1,272 @@
+"""Choose one e-node a class: cheapest as a DAG, acyclic, also through the sizes that a node's shapes are made of.
+
+A class is settled when all that its node reads is settled (Knuth's generalization of Dijkstra), so no choice can be
+cyclic. The cost of a shared operand is divided by the number of classes that may read it; a second pass looks at each
+choice again with what is really used, and takes an alternative only if it reads classes settled earlier."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from egshape.dims import Dim
+from egshape.egraph.cost import CostModel
+from egshape.egraph.engine import ENode
+from egshape.egraph.saturate import Saturated
+from egshape.egraph.schema import ELEMENTWISE, constructor, has_constructor
+from egshape.errors import InternalError
+from egshape.ir.graph import SymbolDef
+from egshape.ops.base import Registry
+
+REFINEMENTS = 2
+"""Passes over the choices with the real sharing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An e-node as extraction sees it: what it reads, and what it costs itself."""
+
+    node: ENode
+    reads: tuple[int, ...]
+    cost: float
+
+
+class Extraction:
+    """The chosen e-node of each class that can be reached, with readers for sorts other than tensors."""
+
+    def __init__(self, saturated: Saturated, registry: Registry, model: CostModel,
+                 symbols: dict[str, SymbolDef], leaves: Callable[[int], Sequence[int] | None]) -> None:
+        """``symbols`` are the data-dependent ones; ``leaves(node)`` gives the nodes that a leaf depends on, or None
+        if the node is no leaf."""
+        snapshot = saturated.snapshot
+        self.snapshot = snapshot
+        self.encoding = saturated.encoding
+        self.model = model
+        self.dims = saturated.host.dims(snapshot)
+        self.shapes = saturated.host.shapes(snapshot, self.dims)
+        self.shape_of = snapshot.mapping("ShapeOf")
+        self.dtype_of = snapshot.mapping("dtype_of")
+        self.class_of_node = snapshot.mapping("Node")
+        self._symbols = symbols
+        self._leaves = leaves
+        self._lists = self._read_lists()
+        self._size_reads: dict[int, tuple[int, ...]] = {}
+        self._sorts = _sorts(registry)
+        self.candidates = self._candidates()
+        self.order: dict[int, int] = {}
+        self.chosen: dict[int, Candidate] = {}
+        self._settle()
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def _read_lists(self) -> dict[int, tuple[int, ...]]:
+        rows = {cls: (head, tail) for head, tail, cls in self.snapshot.table("Cons")}
+        out: dict[int, tuple[int, ...]] = {cls: () for (cls,) in self.snapshot.table("Nil")}
+
+        def read(cls: int) -> tuple[int, ...]:
+            chain = []
+            while cls not in out:
+                chain.append(cls)
+                cls = rows[cls][1]
+            for each in reversed(chain):
+                out[each] = (rows[each][0], *out[rows[each][1]])
+            return out[chain[0]] if chain else out[cls]
+
+        for cls in rows:
+            read(cls)
+        return out
+
+    def items(self, cls: int) -> tuple[int, ...]:
+        """The tensors of a list."""
+        return self._lists[cls]
+
+    def shape(self, cls: int) -> tuple[Dim, ...]:
+        """The sizes of a class of shapes. Raises InternalError for one that nobody named."""
+        try:
+            return self.shapes[cls]
+        except KeyError:
+            raise InternalError("a shape in the e-graph was never named by the exchange") from None
+
+    def size_reads(self, dims: Iterable[Dim]) -> tuple[int, ...]:
+        """The classes of the values that define the data-dependent symbols of some sizes."""
+        out: dict[int, None] = {}
+        for dim in dims:
+            known = self._size_reads.get(dim.id)
+            if known is None:
+                known = tuple(self.class_of_node[self.encoding.node_of[self._symbols[name].value]]
+                              for name in sorted(dim.symbols()) if name in self._symbols)
+                self._size_reads[dim.id] = known
+            out.update(dict.fromkeys(known))
+        return tuple(out)
+
+    # -- candidates ----------------------------------------------------------------------------------------------
+
+    def _candidates(self) -> dict[int, list[Candidate]]:
+        bytes_of: dict[int, float] = {}
+        for cls, shape in self.shape_of.items():
+            dtype = self.dtype_of.get(cls)
+            if dtype is not None and shape in self.shapes:
+                bytes_of[cls] = self.model.bytes(dtype, self.shapes[shape])
+        out: dict[int, list[Candidate]] = defaultdict(list)
+        for name, sorts in self._sorts.items():
+            for row in self.snapshot.table(name):
+                *args, cls = row
+                found = self._candidate(name, sorts, args, bytes_of.get(cls, 0.0), bytes_of)
+                if found is not None:
+                    out[cls].append(found)
+        return out
+
+    def _candidate(self, name: str, sorts: tuple[str, ...], args: list[int], written: float,
+                   bytes_of: dict[int, float]) -> Candidate | None:
+        reads: list[int] = []
+        if name == "Node":
+            found = self._leaves(args[0])
+            if found is None:
+                return None
+            reads = [self.class_of_node[node] for node in found]
+        sizes: tuple[int, ...] = ()
+        for sort, arg in zip(sorts, args, strict=True):
+            if sort == "T":
+                reads.append(arg)
+            elif sort == "Ts":
+                reads.extend(self._lists[arg])
+            elif sort == "Shape":
+                if arg not in self.shapes:
+                    return None
+                if self._symbols:
+                    sizes += self.size_reads(self.shapes[arg])
+        unique = tuple(dict.fromkeys(reads))
+        read = sum([bytes_of.get(each, 0.0) for each in unique])
+        return Candidate(ENode(name, tuple(args)), tuple(dict.fromkeys((*unique, *sizes))),
+                         self.model.node(name, written, read))
+
+    # -- choice --------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        readers: dict[int, list[tuple[int, Candidate]]] = defaultdict(list)
+        parents: dict[int, set[int]] = defaultdict(set)
+        missing: dict[int, int] = {}
+        heap: list[tuple[float, int, int]] = []
+        ready: list[tuple[int, Candidate]] = []
+        settled: dict[int, float] = {}
+
+        def offer(cls: int, candidate: Candidate) -> None:
+            cost = candidate.cost + sum([settled[read] / len(parents[read]) for read in candidate.reads])
+            ready.append((cls, candidate))
+            heapq.heappush(heap, (cost, len(ready) - 1, cls))
+
+        for cls, candidates in self.candidates.items():
+            for candidate in candidates:
+                missing[id(candidate)] = len(candidate.reads)
+                for read in candidate.reads:
+                    readers[read].append((cls, candidate))
+                    parents[read].add(cls)
+        for cls, candidates in self.candidates.items():
+            for candidate in candidates:
+                if not candidate.reads:
+                    offer(cls, candidate)
+        while heap:
+            cost, place, cls = heapq.heappop(heap)
+            if cls in settled:
+                continue
+            settled[cls] = cost
+            self.order[cls] = len(self.order)
+            self.chosen[cls] = ready[place][1]
+            for reader, candidate in readers[cls]:
+                missing[id(candidate)] -= 1
+                if missing[id(candidate)] == 0 and reader not in settled:
+                    offer(reader, candidate)
+        self._settled = settled
+
+    def refine(self, roots: Iterable[int]) -> None:
+        """Look at each choice again with what the roots really use."""
+        roots = list(roots)
+        for _ in range(REFINEMENTS):
+            used = self.used(roots)
+            uses: dict[int, int] = defaultdict(int)
+            for cls in used:
+                for read in self.chosen[cls].reads:
+                    uses[read] += 1
+            for root in roots:
+                uses[root] += 1
+            if not self._improve(sorted(used, key=self.order.__getitem__, reverse=True), uses):
+                return
+
+    def _improve(self, classes: Sequence[int], uses: dict[int, int]) -> bool:
+        changed = False
+        for cls in classes:
+            options = self.candidates[cls]
+            if len(options) < 2 or uses[cls] == 0:
+                continue
+            current = self.chosen[cls]
+            base, best = self._release(current, uses), current
+            for option in options:
+                if option is current or any(self.order.get(read, 1 << 60) >= self.order[cls] for read in option.reads):
+                    continue
+                cost = self._added(option, uses)
+                if cost < base - 1e-9:
+                    base, best = cost, option
+            self._hold(best, uses)
+            if best is not current:
+                self.chosen[cls] = best
+                changed = True
+        return changed
+
+    def _release(self, candidate: Candidate, uses: dict[int, int]) -> float:
+        """Take a candidate's uses away; what it and all that only it needed costs."""
+        total, stack = candidate.cost, list(candidate.reads)
+        while stack:
+            read = stack.pop()
+            uses[read] -= 1
+            if uses[read] == 0:
+                total += self.chosen[read].cost
+                stack.extend(self.chosen[read].reads)
+        return total
+
+    def _hold(self, candidate: Candidate, uses: dict[int, int]) -> None:
+        stack = list(candidate.reads)
+        while stack:
+            read = stack.pop()
+            uses[read] += 1
+            if uses[read] == 1:
+                stack.extend(self.chosen[read].reads)
+
+    def _added(self, candidate: Candidate, uses: dict[int, int]) -> float:
+        """What a candidate costs with what it needs beyond what is used."""
+        total, stack, seen = candidate.cost, list(candidate.reads), set()
+        while stack:
+            read = stack.pop()
+            if uses[read] > 0 or read in seen:
+                continue
+            seen.add(read)
+            total += self.chosen[read].cost
+            stack.extend(self.chosen[read].reads)
+        return total
+
+    def used(self, roots: Iterable[int]) -> set[int]:
+        """The classes that the roots need. Raises InternalError if one has no acyclic choice."""
+        seen: set[int] = set()
+        stack = list(roots)
+        while stack:
+            cls = stack.pop()
+            if cls in seen:
+                continue
+            seen.add(cls)
+            if cls not in self.chosen:
+                raise InternalError("a value has no acyclic choice in the e-graph")
+            stack.extend(self.chosen[cls].reads)
+        return seen
+
+
+def _sorts(registry: Registry) -> dict[str, tuple[str, ...]]:
+    """Argument sorts of each constructor of tensors."""
+    out: dict[str, tuple[str, ...]] = {"Node": ("i64",), "Call": ("i64", "Ts", "Shape"), "Proj": ("T", "i64")}
+    for family, arity in ELEMENTWISE.items():
+        out[family.capitalize()] = ("String", *["T"] * arity)
+    for decl in registry:
+        if has_constructor(decl):
+            form = constructor(decl)
+            out[form.name] = (*form.operands, *form.attrs)
+    return out

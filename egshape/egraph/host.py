@@ -1,0 +1,270 @@
+"""The host's half of the exchange for tensors: what rules asked for is named, constants are folded, and axis lists,
+shapes and functions that have turned up are described by facts that rules can match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim, const, maximum, minimum, product
+from egshape.egraph.encode import Encoder
+from egshape.egraph.engine import Snapshot
+from egshape.errors import EgshapeError
+from egshape.ir.types import integer_range, is_float, is_integer, numpy_dtype
+from egshape.ops.base import Registry
+
+FOLD_LIMIT = 64
+"""Constants with more elements than this are not folded: that would trade work for weight."""
+
+INVOLUTIONS = ("negate", "not")
+IDEMPOTENT = ("abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz")
+SELECTS = ("maximum", "minimum", "and", "or")
+RETYPED = ("convert", "bitcast_convert", "compare", "is_finite", "real", "imag", "complex")
+
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+def function_parts(function: str, registry: Registry) -> tuple[str, dict[str, str]]:
+    """Op name and attributes from an elementwise function's name (``compare.LT.FLOAT``)."""
+    name, *values = function.split(".")
+    attrs = [attr.name for attr in registry[name].attrs]
+    return name, dict(zip(attrs, values, strict=True))
+
+
+def describe_function(function: str, registry: Registry, rows: Rows) -> None:
+    """The facts about an elementwise function."""
+    name, attrs = function_parts(function, registry)
+    if name not in RETYPED:
+        rows["same_dtype"].append((function,))
+    if name == "convert":
+        rows["is_convert"].append((function, attrs["dtype"]))
+    if name in ("convert", "bitcast_convert"):
+        rows["converts_to"].append((function, attrs["dtype"]))
+    if name in ("compare", "is_finite"):
+        rows["converts_to"].append((function, "i1"))
+    for names, table in ((INVOLUTIONS, "involution"), (IDEMPOTENT, "idempotent"), (SELECTS, "selects")):
+        if name in names:
+            rows[table].append((function,))
+
+
+def neutral_elements(dtype: str) -> Iterable[tuple[str, Any, bool]]:
+    """(function, constant, also as the left operand) for which f(x, c) is x bit for bit.
+
+    x + -0.0 keeps -0.0, x + 0.0 does not; x - 0.0 and x * 1 keep every bit. maximum with -inf keeps NaN."""
+    if is_float(dtype):
+        yield from (("add", -0.0, True), ("subtract", 0.0, False), ("multiply", 1.0, True), ("divide", 1.0, False),
+                    ("maximum", -np.inf, True), ("minimum", np.inf, True))
+    elif is_integer(dtype):
+        low, high = integer_range(dtype)
+        yield from (("add", 0, True), ("subtract", 0, False), ("multiply", 1, True), ("divide", 1, False),
+                    ("or", 0, True), ("xor", 0, True), ("and", -1 if low < 0 else high, True),
+                    ("maximum", low, True), ("minimum", high, True),
+                    ("shift_left", 0, False), ("shift_right_arithmetic", 0, False),
+                    ("shift_right_logical", 0, False))
+    elif dtype == "i1":
+        yield from (("and", True, True), ("or", False, True), ("xor", False, True))
+
+
+def describe_constant(number: int, array: np.ndarray, dtype: str, rows: Rows) -> None:
+    """Neutral-element and truth facts of a scalar constant."""
+    if array.shape != ():
+        return
+    if dtype == "i1":
+        rows["in_truth"].append((number, int(bool(array))))
+    for function, value, left in neutral_elements(dtype):
+        if np.array(value, numpy_dtype(dtype)).tobytes() == array.tobytes():
+            rows["in_neutral_right"].append((function, number))
+            if left:
+                rows["in_neutral"].append((function, number))
+
+
+class Host:
+    """Looks at the e-graph between saturations and adds rows. One for each e-graph."""
+
+    def __init__(self, encoder: Encoder, registry: Registry, normal: Callable[[Dim], Dim]) -> None:
+        self.encoder = encoder
+        self.registry = registry
+        self.normal = normal
+        self._functions: set[str] = set()
+        self._axes: set[tuple[int, ...]] = set()
+        self._constants = 0
+        self._pairs: set[tuple[int, ...]] = set()
+        self._counted: set[int] = set()
+        self._named: set[tuple[Any, ...]] = set()
+        self._folded: set[tuple[Any, ...]] = set()
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def dims(self, snapshot: Snapshot) -> dict[int, Dim]:
+        """A polynomial for each class of sizes that has one, sums and products that rules asked for included."""
+        known: dict[int, Dim] = {}
+        for ident, cls in snapshot.table("P"):
+            known.setdefault(cls, self.normal(self.encoder.out.dims[ident]))
+        for number, cls in snapshot.table("Num"):
+            known[cls] = const(number)
+        asked = [(np.add, row) for row in snapshot.table("Add")] + [(np.multiply, row) for row in snapshot.table("Mul")]
+        changed = bool(asked)
+        while changed:
+            changed = False
+            for function, (a, b, cls) in asked:
+                if cls not in known and a in known and b in known:
+                    known[cls] = known[a] + known[b] if function is np.add else known[a] * known[b]
+                    changed = True
+        return known
+
+    def shapes(self, snapshot: Snapshot, dims: dict[int, Dim]) -> dict[int, tuple[Dim, ...]]:
+        """The sizes of each class of shapes."""
+        out = {}
+        for vector, cls in snapshot.table("Sh"):
+            if all(size in dims for size in vector):
+                out[cls] = tuple(dims[size] for size in vector)
+        return out
+
+    # -- one round -----------------------------------------------------------------------------------------------
+
+    def round(self, snapshot: Snapshot, rows: Rows) -> None:
+        """Add rows for everything new in the e-graph; no rows means that the host has nothing more to say."""
+        dims = self.dims(snapshot)
+        shapes = self.shapes(snapshot, dims)
+        self._name_dims(snapshot, dims, rows)
+        self._name_shapes(snapshot, shapes, rows)
+        self._functions_and_axes(snapshot, rows)
+        self._reshapes(snapshot, shapes, rows)
+        self._fold(snapshot, rows)
+        for number in range(self._constants, len(self.encoder.out.constants)):
+            array = self.encoder.out.constants[number]
+            describe_constant(number, array, self.encoder.out.constant_dtypes[number], rows)
+        self._constants = len(self.encoder.out.constants)
+
+    def _name_dims(self, snapshot: Snapshot, dims: dict[int, Dim], rows: Rows) -> None:
+        for table, relation in (("Add", "in_add"), ("Mul", "in_mul")):
+            for a, b, cls in snapshot.table(table):
+                if cls in dims and a in dims and b in dims:
+                    key = (relation, self._dim(dims[cls]), self._dim(dims[a]), self._dim(dims[b]))
+                    if key not in self._named:
+                        self._named.add(key)
+                        rows[relation].append(key[1:])
+
+    def _dim(self, dim: Dim) -> int:
+        self.encoder.know(dim)
+        return dim.id
+
+    def _name_shapes(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
+        for table, relation, combine in (("AddShapes", "name_add", _add), ("SubShapes", "name_sub", _subtract)):
+            for a, b, cls in snapshot.table(table):
+                if a in shapes and b in shapes and cls not in shapes:
+                    self._name(relation, (shapes[a], shapes[b]), combine(shapes[a], shapes[b]), rows)
+        for axes, elements, shape, sizes, cls in snapshot.table("ClampStarts"):
+            if cls not in shapes and all(each in shapes for each in (elements, shape, sizes)):
+                parts = (shapes[elements], shapes[shape], shapes[sizes])
+                starts = tuple(map(self.normal, _clamp(axes, *parts)))
+                self._name("name_clamp", parts, starts, rows, self.encoder.axes(tuple(axes)))
+
+    def _name(self, relation: str, parts: Sequence[tuple[Dim, ...]], result: tuple[Dim, ...], rows: Rows,
+              *first: int) -> None:
+        result = tuple(map(self.normal, result))
+        key = (relation, *first, *(self.encoder.shape(part) for part in parts), self.encoder.shape(result))
+        if key not in self._named:
+            self._named.add(key)
+            rows[relation].append(key[1:])
+
+    def _functions_and_axes(self, snapshot: Snapshot, rows: Rows) -> None:
+        for table in ("Unary", "Binary"):
+            for function in {row[0] for row in snapshot.table(table)} - self._functions:
+                self._functions.add(function)
+                describe_function(function, self.registry, rows)
+        lists = {row[1] for row in snapshot.table("transpose")} | {row[1] for row in snapshot.table("broadcast_in_dim")}
+        lists |= {row[2] for row in snapshot.table("gather")}
+        for axes in sorted(lists - self._axes):
+            self._axes.add(axes)
+            number = self.encoder.axes(axes)
+            if all(a < b for a, b in zip(axes, axes[1:], strict=False)):
+                rows["in_permutation"].append((number, number, 2))
+            if axes == tuple(range(len(axes))):
+                rows["in_permutation"].append((number, number, 1))
+            elif sorted(axes) == list(range(len(axes))):
+                inverse = tuple(axes.index(k) for k in range(len(axes)))
+                rows["in_permutation"].append((number, self.encoder.axes(inverse), 0))
+
+    def _reshapes(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
+        shape_of = snapshot.mapping("ShapeOf")
+        for x, target, _ in snapshot.table("reshape"):
+            source = shape_of.get(x)
+            if source not in shapes or target not in shapes:
+                continue
+            pair = (self.encoder.shape(shapes[source]), self.encoder.shape(shapes[target]))
+            if pair not in self._pairs:
+                self._pairs.add(pair)
+                axes = _inserted(shapes[source], shapes[target])
+                if axes is not None:
+                    rows["in_expands"].append((*pair, self.encoder.axes(axes)))
+        for x, axes, target, _ in snapshot.table("broadcast_in_dim"):
+            if axes:
+                for cls in (shape_of.get(x), target):
+                    if cls in shapes:
+                        self._count(shapes[cls], rows)
+
+    def _count(self, shape: tuple[Dim, ...], rows: Rows) -> None:
+        number = self.encoder.shape(shape)
+        if number not in self._counted:
+            self._counted.add(number)
+            rows["in_count"].append((number, self._dim(self.normal(product(shape)))))
+
+    # -- constants -----------------------------------------------------------------------------------------------
+
+    def _fold(self, snapshot: Snapshot, rows: Rows) -> None:
+        number_of: dict[int, int] = {}
+        for number, cls in snapshot.table("constant"):
+            number_of.setdefault(cls, number)
+        if not number_of:
+            return
+        for function, x, cls in snapshot.table("Unary"):
+            if x in number_of and cls not in number_of:
+                self._fold_one("fold_unary", function, (number_of[x],), rows)
+        for function, x, y, cls in snapshot.table("Binary"):
+            if x in number_of and y in number_of and cls not in number_of:
+                self._fold_one("fold_binary", function, (number_of[x], number_of[y]), rows)
+
+    def _fold_one(self, relation: str, function: str, numbers: tuple[int, ...], rows: Rows) -> None:
+        key = (relation, function, *numbers)
+        arrays = [self.encoder.out.constants[number] for number in numbers]
+        if key in self._folded or any(array.size > FOLD_LIMIT for array in arrays):
+            return
+        self._folded.add(key)
+        name, attrs = function_parts(function, self.registry)
+        try:
+            found = np.asarray(self.registry[name].reference(*arrays, **attrs))
+        except EgshapeError:
+            return
+        rows[relation].append((function, *numbers, self.encoder.constant_of(found)))
+
+
+def _add(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
+
+
+def _subtract(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    return tuple(x - y for x, y in zip(a, b, strict=True))
+
+
+def _clamp(axes: Sequence[int], elements: Sequence[Dim], shape: Sequence[Dim], sizes: Sequence[Dim]) -> list[Dim]:
+    """Start of a gathered window on each axis: the index, held between 0 and size - window."""
+    starts = [const(0)] * len(shape)
+    for axis, element in zip(axes, elements, strict=True):
+        starts[axis] = maximum(const(0), minimum(element, shape[axis] - sizes[axis]))
+    return starts
+
+
+def _inserted(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[int, ...] | None:
+    """Axes of ``target`` that ``source``'s axes become if the others all have size 1, else None."""
+    one, axes, place = const(1), [], 0
+    for axis, size in enumerate(target):
+        left = len(target) - axis
+        if place < len(source) and size is source[place] and (size is not one or left == len(source) - place):
+            axes.append(axis)
+            place += 1
+        elif size is not one:
+            return None
+    return tuple(axes) if place == len(source) else None

@@ -1,0 +1,239 @@
+"""Phase 1: walk the ops in program order; each fact that an op implies is proved from earlier ones, or kept as a
+check and only then believed. No check is proved by its own fact, and a fact about sizes that the program computes
+from data is believed only by later checks, never by a rewrite."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from egshape.dims import Dim, const, product, symbol
+from egshape.egraph.engine import Engine
+from egshape.errors import EgshapeError
+from egshape.facts import Relation
+from egshape.ir.builder import constant_elements, fits, small
+from egshape.ir.graph import Block, Op, Value
+from egshape.ops.base import Registry
+from egshape.prove.context import Context, Step
+
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """A relation that op number ``index`` implies, and the rule that says so."""
+
+    index: int
+    rule: str
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What became of an obligation. ``op`` is the model's own check if it stood there, else None."""
+
+    index: int
+    relation: Relation | None
+    message: str
+    location: str
+    status: str
+    op: Op | None
+    entry: bool
+    """True if all sizes in it are known when the block is entered."""
+    why: tuple[Step, ...] = ()
+    args: tuple[Dim, ...] = ()
+    """Sizes that fill the message's places."""
+
+
+@dataclass
+class Walk:
+    """The result of phase 1: what holds (for rewriting), the checks in order, and the elements of shape code."""
+
+    context: Context
+    checks: list[Check] = field(default_factory=list)
+    elements: dict[Value, np.ndarray] = field(default_factory=dict)
+
+
+def read_obligations(engine: Engine, dims: Mapping[int, Dim]) -> list[Obligation]:
+    """The obligations that ``shape.obligations`` derived, in program order."""
+    snapshot = engine.read()
+    dim_of: dict[int, Dim] = {}
+    for ident, cls in snapshot.table("P"):
+        dim_of.setdefault(cls, dims[ident])
+    for number, cls in snapshot.table("Num"):
+        dim_of.setdefault(cls, const(number))
+    found: dict[tuple[int, str, Dim, Dim], Obligation] = {}
+
+    def add(index: int, rule: str, kind: str, lhs: Dim, rhs: Dim) -> None:
+        if lhs is not rhs:
+            key = (index, kind, lhs, rhs)
+            found.setdefault(key, Obligation(index, rule, Relation(kind, lhs, rhs, rule)))
+
+    for index, rule, p, q in snapshot.table("must_eq"):
+        add(index, rule, "==", dim_of[p], dim_of[q])
+    for index, rule, p, q in snapshot.table("must_le"):
+        add(index, rule, "<=", dim_of[p], dim_of[q])
+    for index, rule, p, q in snapshot.table("must_expand"):
+        small, large = dim_of[p], dim_of[q]
+        add(index, rule, "==", (small - 1) * (small - large), const(0))
+    shapes = {cls: vector for vector, cls in snapshot.table("Sh")}
+    for index, rule, p, q in snapshot.table("must_product"):
+        add(index, rule, "==", product(dim_of[d] for d in shapes[p]), product(dim_of[d] for d in shapes[q]))
+    return sorted(found.values(), key=lambda each: (each.index, each.rule, str(each.relation)))
+
+
+class Walker:
+    """Walks one block. ``entry`` are the symbols known when the block is entered."""
+
+    def __init__(self, block: Block, context: Context, entry: frozenset[str], registry: Registry,
+                 elements: Mapping[Value, np.ndarray], top: bool) -> None:
+        self.block = block
+        self.registry = registry
+        self.top = top
+        self.entry = entry | {s.name for s in block.symbols if s.value in block.args}
+        self.walk = Walk(context, elements=dict(elements))
+        self.known = context
+        """What later obligations may be proved from; forks off ``walk.context`` at the first data-dependent check."""
+        self._bound = defaultdict(list)
+        for symbol in block.symbols:
+            if symbol.element is not None:
+                self._bound[symbol.value].append(symbol)
+
+    def run(self, obligations: Sequence[Obligation]) -> Walk:
+        """Walk all ops, in order."""
+        due: dict[int, list[Obligation]] = defaultdict(list)
+        for obligation in obligations:
+            due[obligation.index].append(obligation)
+        for index, op in enumerate(self.block.ops):
+            for relation in op.requires:
+                self._oblige(index, op, relation, f"{op.name}: the size arithmetic does not fit: {relation}")
+            for obligation in due.get(index, ()):
+                self._oblige(index, op, obligation.relation, f"{obligation.rule}: expected {obligation.relation}")
+            if op.name == "check":
+                self._check(index, op)
+            else:
+                self._elements(index, op)
+        return self.walk
+
+    # -- obligations ---------------------------------------------------------------------------------------------
+
+    def _oblige(self, index: int, op: Op, relation: Relation, message: str, own: Op | None = None) -> None:
+        entry = self._names(relation) <= self.entry
+        answer = self.known.decide(relation)
+        status = {"proved": "proved", "refuted": "violated"}.get(answer, "kept")
+        if status == "violated" and self.top and entry:
+            raise EgshapeError(f"{message}, which is false at every admitted size", where=str(op.location),
+                               hint="the program, or a fact that was assumed, is wrong here", code="violated")
+        why = tuple(self.known.reasons(relation)) if status == "proved" and own else ()
+        if status != "proved" or own is not None:
+            args = self._arguments(own) if own is not None else ()
+            self.walk.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
+                                          "proved" if status == "proved" else "kept", own, entry, why, args or ()))
+        if status == "kept":
+            self._believe(relation, f"check at {op.location}" if str(op.location) else f"check {message}", entry)
+
+    def _believe(self, relation: Relation, reason: str, entry: bool) -> None:
+        if not entry and self.known is self.walk.context:
+            self.known = self.walk.context.copy()
+        if entry:
+            self.walk.context.assume(relation, reason)
+        if self.known is not self.walk.context:
+            self.known.assume(relation, reason)
+
+    def _names(self, relation: Relation) -> frozenset[str]:
+        return relation.lhs.symbols() | relation.rhs.symbols()
+
+    def _check(self, index: int, op: Op) -> None:
+        relation = self._stated(op)
+        if relation is None:
+            self.walk.checks.append(Check(index, None, op.attrs["message"], str(op.location), "kept", op, False))
+            return
+        if relation is True:
+            self.walk.checks.append(Check(index, None, op.attrs["message"], str(op.location), "proved", op, True,
+                                          (Step("constant folding", (), "true"),)))
+            return
+        self._oblige(index, op, relation, op.attrs["message"], own=op)
+
+    def _arguments(self, op: Op) -> tuple[Dim, ...] | None:
+        """The sizes that fill a check's message, None if one of them is data."""
+        if op.attrs["relation"] != "value":
+            return tuple(op.attrs["args"]) if not op.operands else None
+        out = []
+        for operand in op.operands[1:]:
+            known = self.walk.elements.get(operand)
+            item = None if known is None or known.size != 1 else known.reshape(-1)[0]
+            if not isinstance(item, Dim):
+                return None
+            out.append(item)
+        return tuple(out)
+
+    def _stated(self, op: Op) -> Relation | bool | None:
+        """The relation that a check states, True if its predicate folds to true, None if it is data."""
+        if op.attrs["relation"] != "value":
+            lhs, rhs = op.attrs["sides"]
+            return Relation(op.attrs["relation"], lhs, rhs, op.attrs["message"])
+        known = self.walk.elements.get(op.operands[0])
+        item = None if known is None else known.reshape(-1)[0]
+        if isinstance(item, Relation):
+            return item
+        return True if item is True else None
+
+    # -- elements ------------------------------------------------------------------------------------------------
+
+    def _elements(self, index: int, op: Op) -> None:
+        decl = self.registry[op.name]
+        if op.name == "constant":
+            found = constant_elements(op.attrs["value"])
+        elif decl.elements is None or len(op.results) != 1 or not _shape_code(op.result):
+            return
+        else:
+            fixed = op.operands if decl.variadic else op.operands[:len(decl.operands)]
+            known = [self.walk.elements.get(operand) for operand in fixed]
+            scope = _Scope(self, op)
+            found = decl.elements(scope, known, op.attrs, (*(operand.type for operand in fixed), op.result.type))
+            if found is not None and not scope.granted():
+                return
+        if found is None:
+            return
+        self.walk.elements[op.result] = found
+        flat = found.reshape(-1)
+        for symbol in self._bound.get(op.result, ()):
+            item = flat[symbol.element]
+            if isinstance(item, Dim):
+                self._define(symbol.name, item, symbol.offset, op)
+
+    def _define(self, name: str, item: Dim, offset: int, op: Op) -> None:
+        """A symbol bound to an element that turned out to be an expression is that expression."""
+        target = item + offset
+        if target is not symbol(name):
+            entry = target.symbols() <= self.entry
+            self._believe(Relation("==", symbol(name), target, "elements"), f"elements of {op.name}", entry)
+            if entry:
+                self.entry |= {name}
+
+
+class _Scope:
+    """Answers an ``elements`` function from the facts so far; what it needs to fit must be proved here, or have
+    been required by the frontend already."""
+
+    def __init__(self, walker: Walker, op: Op) -> None:
+        self._walker = walker
+        self._required = {(r.kind, r.lhs, r.rhs) for r in op.requires}
+        self._needs: list[Relation] = []
+
+    def decide(self, relation: Relation) -> bool | None:
+        return {"proved": True, "refuted": False}.get(self._walker.walk.context.decide(relation))
+
+    def require_fit(self, dim: Dim, dtype: str) -> None:
+        self._needs += fits(dim, dtype, "elements")
+
+    def granted(self) -> bool:
+        """True if all that must fit does."""
+        decide = self._walker.walk.context.decide
+        return all((r.kind, r.lhs, r.rhs) in self._required or decide(r) == "proved" for r in self._needs)
+
+
+def _shape_code(value: Value) -> bool:
+    return small(value.type)

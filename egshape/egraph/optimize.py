@@ -1,0 +1,156 @@
+"""Optimize a block and the regions inside: obligations, saturation, extraction, and the block rebuilt."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from egshape.dims import Dim
+from egshape.egraph.cost import CostModel
+from egshape.egraph.engine import Budget
+from egshape.egraph.extract import Extraction
+from egshape.egraph.obligations import Check, Walk, Walker
+from egshape.egraph.rebuild import Rebuilder, substitute
+from egshape.egraph.saturate import Program, Saturated, session
+from egshape.ir.graph import Block, Op, SymbolDef, Value
+from egshape.ops.base import Registry
+from egshape.prove.context import Context
+from egshape.trace import Tracer
+
+NESTED = {"while", "if", "case", "composite"}
+"""Ops whose regions are programs of their own; other regions are scalar reducers and stay as they are."""
+
+
+@dataclass
+class Outcome:
+    """What optimizing collected over all blocks."""
+
+    checks: list[Check] = field(default_factory=list)
+    matches: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    reasons: list[tuple[str, str, str]] = field(default_factory=list)
+    """(value, rule, location) for each union of tensors that a rule made."""
+    nodes: int = 0
+    status: str = "saturated"
+    grew_most: str = ""
+
+
+class BlockOptimizer:
+    """Optimizes blocks of one graph with one program, one cost model and one budget."""
+
+    def __init__(self, program: Program, registry: Registry, model: CostModel, budget: Budget, tracer: Tracer) -> None:
+        self.program = program
+        self.registry = registry
+        self.model = model
+        self.budget = Budget(nodes=budget.nodes, memory_mb=budget.memory_mb, deadline=budget.until())
+        self.tracer = tracer
+        self.outcome = Outcome()
+        self._names: Counter[str] = Counter()
+
+    def run(self, block: Block, context: Context, entry: frozenset[str], elements: Mapping[Value, np.ndarray],
+            captured: Mapping[Value, Value], *, top: bool) -> tuple[Block, Context]:
+        """The optimized block and what holds in it."""
+        for arg in block.args:
+            self._names[arg.name] += 1
+        with session(self.program, block, self.registry, context.normal_form) as open_session:
+            with self.tracer.stage("encode"):
+                obligations = open_session.load()
+            with self.tracer.stage("obligations"):
+                walker = Walker(block, context, entry, self.registry, elements, top)
+                walk = walker.run(obligations)
+                open_session.believe(walk)
+            with self.tracer.stage("saturate"):
+                saturated = open_session.saturate(self.program.phases, self.budget)
+            self._note(saturated, walk)
+            with self.tracer.stage("extract"):
+                extraction = self._extraction(block, walker.entry, saturated)
+        return self._rebuild(block, walk, walker.entry, extraction, captured), context
+
+    def _note(self, saturated: Saturated, walk: Walk) -> None:
+        out = self.outcome
+        out.checks += walk.checks
+        out.matches.update(saturated.matches)
+        for rule, seconds in saturated.seconds_by_rule.items():
+            out.seconds[rule] += seconds
+        out.nodes += saturated.nodes
+        out.grew_most = saturated.grew_most or out.grew_most
+        if saturated.status == "budget":
+            out.status = "budget"
+
+    def _extraction(self, block: Block, entry: frozenset[str], saturated: Saturated) -> Extraction:
+        """Choose while the engine is open: vectors can be read only then."""
+        symbols = {symbol.name: symbol for symbol in block.symbols if symbol.name not in entry}
+        encoding = saturated.encoding
+
+        def leaves(node: int) -> Sequence[int] | None:
+            found = encoding.op_of_node.get(node)
+            if found is None:
+                return () if encoding.values[node] is not None else None
+            return [encoding.node_of[value] for value in _reads(found[1])] if _is_leaf(self.registry, found[1]) else None
+
+        return Extraction(saturated, self.registry, self.model, symbols, leaves)
+
+    def _rebuild(self, block: Block, walk: Walk, entry: frozenset[str], extraction: Extraction,
+                 captured: Mapping[Value, Value]) -> Block:
+        effects = [(index, op) for index, op in enumerate(block.ops)
+                   if op.name != "check" and self.registry[op.name].effect]
+
+        def regions(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
+            if op.name not in NESTED or not _worthwhile(region):
+                return substitute(region, mapping)
+            inner = entry | {symbol.name for symbol in block.symbols}
+            return self.run(region, walk.context.copy(), inner, walk.elements, mapping, top=False)[0]
+
+        with self.tracer.stage("rebuild"):
+            rebuilder = Rebuilder(block, extraction, self.registry, walk.context.normal_form, captured, regions,
+                                  self._names)
+            kept = _distinct([check for check in walk.checks if check.status != "proved"])
+            extraction.refine(rebuilder.roots(kept, [op for _, op in effects]))
+            return rebuilder.run(kept, effects)
+
+
+def _reads(op: Op) -> list[Value]:
+    """What an op reads, the captures of its regions included."""
+    return [*op.operands, *dict.fromkeys(value for region in op.regions for value in region.captures())]
+
+
+def _is_leaf(registry: Registry, op: Op) -> bool:
+    """Ops that the e-graph sees only as the values they give."""
+    return registry[op.name].effect or any(value.type.shape is None for value in op.results)
+
+
+def _worthwhile(region: Block) -> bool:
+    """A region of scalar ops only has nothing to gain."""
+    return any(value.type.shape != () for op in region.walk() for value in op.results)
+
+
+def _distinct(checks: Sequence[Check]) -> list[Check]:
+    """Checks without repetitions of one relation on sizes."""
+    seen: set[tuple[str, Dim, Dim]] = set()
+    out = []
+    for check in checks:
+        if check.relation is not None:
+            key = (check.relation.kind, check.relation.lhs, check.relation.rhs)
+            if key in seen:
+                continue
+            seen.add(key)
+        out.append(check)
+    return out
+
+
+def order_of_symbols(symbols: Sequence[SymbolDef], inputs: Sequence[Value]) -> dict[str, tuple[int, int]]:
+    """Which symbols stay when sizes are equal: named ones, then input axes in order, then data-dependent ones."""
+    out = {}
+    for place, symbol in enumerate(symbols):
+        if symbol.value not in inputs:
+            rank = 2
+        else:
+            rank = 1 if symbol.name == f"{symbol.value.name}.{symbol.axis}" else 0
+        out[symbol.name] = (rank, place)
+    return out
+
+
+

@@ -1,0 +1,314 @@
+"""Turn the chosen e-nodes back into a block.
+
+Order of the result: first the kept checks on sizes known at entry, in program order, so that every op stands after all
+facts that its rewriting may have used; then checks on data and effects, each after just what it needs; then outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim
+from egshape.egraph.encode import Call, Encoding
+from egshape.egraph.extract import Extraction
+from egshape.egraph.host import function_parts
+from egshape.egraph.instrument import NAME_STRIDE
+from egshape.egraph.obligations import Check
+from egshape.egraph.schema import constructor
+from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
+from egshape.ir.types import TensorType
+from egshape.ops.base import Registry
+
+SPLAT_LIMIT = 1 << 14
+"""A static broadcast of a scalar constant with at most this many elements is written as one constant."""
+
+RegionRebuilder = Callable[[Op, Block, Mapping[Value, Value]], Block]
+
+
+def substitute(block: Block, mapping: Mapping[Value, Value]) -> Block:
+    """A copy of a block that reads other captured values; its own values are made anew."""
+    known = dict(mapping)
+
+    def fresh(value: Value) -> Value:
+        known[value] = Value(value.name, value.type)
+        return known[value]
+
+    args = tuple(map(fresh, block.args))
+    ops = []
+    for op in block.ops:
+        operands = tuple(known.get(operand, operand) for operand in op.operands)
+        regions = tuple(substitute(region, known) for region in op.regions)
+        ops.append(replace(op, operands=operands, regions=regions, results=tuple(map(fresh, op.results))))
+    symbols = tuple(replace(symbol, value=known.get(symbol.value, symbol.value)) for symbol in block.symbols)
+    return Block(args, tuple(ops), tuple(known.get(value, value) for value in block.results), symbols)
+
+
+class Rebuilder:
+    """Rebuilds one block from an extraction."""
+
+    def __init__(self, block: Block, extraction: Extraction, registry: Registry, normal: Callable[[Dim], Dim],
+                 captured: Mapping[Value, Value], regions: RegionRebuilder, names: Counter[str]) -> None:
+        self.block = block
+        self.extraction = extraction
+        self.encoding: Encoding = extraction.encoding
+        self.registry = registry
+        self.normal = normal
+        self.regions = regions
+        self.args = tuple(Value(arg.name, arg.type) for arg in block.args)
+        self._of_leaf: dict[Value, Value] = {**captured, **dict(zip(block.args, self.args, strict=True))}
+        self._built: dict[int, Value] = {}
+        self._calls: dict[int, tuple[Value, ...]] = {}
+        self._ops: list[Op] = []
+        self._names = names
+        self._uses: Counter[int] = Counter()
+        self._first = self._first_values()
+        self._name_of = extraction.snapshot.mapping("nm")
+        self._opaque: set[int] = set()
+
+    def _first_values(self) -> dict[int, int]:
+        """The first node with a value of each class: it gives the class its name and location."""
+        first: dict[int, int] = {}
+        for node, cls in self.extraction.class_of_node.items():
+            if self.encoding.values[node] is not None and node < first.get(cls, 1 << 60):
+                first[cls] = node
+        return first
+
+    # -- the whole block -----------------------------------------------------------------------------------------
+
+    def class_of(self, value: Value) -> int:
+        """The class of a value of the original block."""
+        return int(self.extraction.class_of_node[self.encoding.node_of[value]])
+
+    def roots(self, checks: Sequence[Check], effects: Sequence[Op]) -> list[int]:
+        """Classes that the result must compute."""
+        out = [self.class_of(value) for value in self.block.results]
+        for check in checks:
+            if check.op is not None and check.relation is None:
+                out += [self.class_of(value) for value in check.op.operands]
+            elif check.relation is not None:
+                out += self.extraction.size_reads((check.relation.lhs, check.relation.rhs))
+        for op in effects:
+            out += [self.class_of(value) for value in op.operands]
+        return out
+
+    def run(self, checks: Sequence[Check], effects: Sequence[tuple[int, Op]]) -> Block:
+        """The rebuilt block. ``checks`` are those kept, ``effects`` ops that must stay, with their index."""
+        roots = self.roots(checks, [op for _, op in effects])
+        for cls in self.extraction.used(roots):
+            self._uses.update(self.extraction.chosen[cls].reads)
+        self._uses.update(roots)
+        entry = [check for check in checks if check.entry and check.relation is not None]
+        ordered: list[tuple[int, Check | Op]] = [(c.index, c) for c in checks if not (c.entry and c.relation is not None)]
+        ordered += effects
+        for check in entry:
+            self._check(check)
+        for _, each in sorted(ordered, key=lambda pair: pair[0]):
+            if isinstance(each, Check):
+                self._check(each)
+            else:
+                self._effect(each)
+        results = tuple(self.value(self.class_of(value)) for value in self.block.results)
+        return Block(self.args, tuple(self._ops), results, self._symbols())
+
+    def _symbols(self) -> tuple[SymbolDef, ...]:
+        """The symbols of the arguments, and those defined by values that the block still computes."""
+        out = []
+        for symbol in self.block.symbols:
+            if symbol.value in self._of_leaf:
+                out.append(replace(symbol, value=self._of_leaf[symbol.value]))
+                continue
+            node = self.encoding.node_of.get(symbol.value)
+            value = None if node is None else self._built.get(self.extraction.class_of_node[node])
+            if value is not None:
+                out.append(replace(symbol, value=value))
+        return tuple(out)
+
+    def _check(self, check: Check) -> None:
+        if check.relation is None:
+            assert check.op is not None
+            operands = tuple(self.value(self.class_of(value)) for value in check.op.operands)
+            self._ops.append(replace(check.op, operands=operands))
+            return
+        sides = (check.relation.lhs, check.relation.rhs)
+        for cls in self.extraction.size_reads(sides):
+            self.value(cls)
+        attrs = {"relation": check.relation.kind, "sides": sides, "message": check.message, "args": check.args}
+        location = check.op.location if check.op is not None else Location(name=check.location)
+        self._ops.append(Op("check", (), attrs, (), (), location))
+
+    def _effect(self, op: Op) -> None:
+        operands = tuple(self.value(self.class_of(value)) for value in op.operands)
+        results = []
+        for value in op.results:
+            new = Value(self._name(value.name), self._normal_type(value.type))
+            results.append(new)
+            self._built[self.class_of(value)] = new
+        captured = {value: self.value(self.class_of(value)) for region in op.regions for value in region.captures()}
+        regions = tuple(self.regions(op, region, captured) for region in op.regions)
+        self._ops.append(replace(op, operands=operands, results=tuple(results), regions=regions))
+
+    def _normal_type(self, type: TensorType) -> TensorType:
+        if type.shape is None:
+            return type
+        return TensorType(type.dtype, tuple(map(self.normal, type.shape)))
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    def value(self, cls: int) -> Value:
+        """The value of a class, built with all that it reads (without recursion: graphs are deep)."""
+        stack = [cls]
+        while stack:
+            top = stack[-1]
+            if self._done(top):
+                stack.pop()
+                continue
+            waiting = [read for read in self._needs(top) if not self._done(read)]
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                stack.pop()
+                self._build(top)
+        return self._built[cls]
+
+    def _done(self, cls: int) -> bool:
+        return cls in self._built or cls in self._calls
+
+    def _needs(self, cls: int) -> tuple[int, ...]:
+        chosen = self.extraction.chosen[cls]
+        if chosen.node.function == "concatenate":
+            items, _ = self._pieces(cls)
+            return tuple(items)
+        return chosen.reads
+
+    def _pieces(self, cls: int) -> tuple[list[int], int]:
+        """The operands of a concatenation, with inner ones on the same axis that nobody else reads taken apart."""
+        items, dim = self.extraction.chosen[cls].node.args
+        out: list[int] = []
+        stack = list(reversed(self.extraction.items(items)))
+        while stack:
+            item = stack.pop()
+            inner = self.extraction.chosen[item].node
+            if inner.function == "concatenate" and inner.args[1] == dim and self._uses[item] == 1:
+                stack.extend(reversed(self.extraction.items(inner.args[0])))
+            else:
+                out.append(item)
+        return out, dim
+
+    def _build(self, cls: int) -> None:
+        node = self.extraction.chosen[cls].node
+        name, args = node.function, node.args
+        if name == "Node":
+            value = self.encoding.values[args[0]]
+            assert value is not None
+            self._built[cls] = self._of_leaf[value] if value in self._of_leaf else self._built[self.class_of(value)]
+        elif name == "Call":
+            self._call(cls, self.encoding.calls[args[0]], self.extraction.items(args[1]), self.extraction.shape(args[2]))
+        elif name == "Proj":
+            self._built[cls] = self._calls[args[0]][args[1]]
+        elif name in ("Unary", "Binary", "Ternary"):
+            op, attrs = function_parts(args[0], self.registry)
+            self._emit(cls, op, [self._built[arg] for arg in args[1:]], attrs)
+        elif name == "concatenate":
+            items, dim = self._pieces(cls)
+            self._emit(cls, name, [self._built[item] for item in items], {"dim": dim})
+        else:
+            self._own(cls, name, args)
+
+    def _own(self, cls: int, name: str, args: Sequence[Any]) -> None:
+        decl = self.registry[name]
+        form = constructor(decl)
+        operands: list[Value] = []
+        for sort, arg in zip(form.operands, args, strict=False):
+            if sort == "T":
+                operands.append(self._built[arg])
+            else:
+                operands += [self._built[item] for item in self.extraction.items(arg)]
+        attrs = {}
+        for attr, arg in zip(decl.attrs, args[len(form.operands):], strict=True):
+            attrs[attr.name] = self._attr(name, attr.kind, arg)
+        splat = self._splat(cls, name, operands)
+        if splat is not None:
+            self._emit(cls, "constant", [], {"value": splat})
+        else:
+            self._emit(cls, name, operands, attrs)
+
+    def _attr(self, op: str, kind: str, arg: Any) -> Any:
+        if kind == "sizes":
+            return self.extraction.shape(arg)
+        if kind == "axes":
+            return tuple(arg)
+        if kind == "bool":
+            return bool(arg)
+        if kind == "array" and op == "constant":
+            return self.encoding.constants[arg]
+        if kind in ("record", "float", "array"):
+            return self.encoding.records[arg]
+        return arg
+
+    def _splat(self, cls: int, name: str, operands: Sequence[Value]) -> np.ndarray | None:
+        """The array of a static broadcast of a scalar constant, None for anything else."""
+        if name != "broadcast_in_dim" or operands[0].type.shape != ():
+            return None
+        scalar = self.extraction.chosen[self.extraction.chosen[cls].node.args[0]].node
+        sizes = [dim.const for dim in self._type(cls).dims]
+        if scalar.function != "constant" or any(size is None for size in sizes):
+            return None
+        static = [size for size in sizes if size is not None]
+        if np.prod(static, dtype=float) > SPLAT_LIMIT:
+            return None
+        return np.full(static, self.encoding.constants[scalar.args[0]])
+
+    def _type(self, cls: int) -> TensorType:
+        extraction = self.extraction
+        return TensorType(extraction.dtype_of[cls], extraction.shape(extraction.shape_of[cls]))
+
+    def _emit(self, cls: int, name: str, operands: Sequence[Value], attrs: Mapping[str, Any]) -> None:
+        value = Value(self._label(cls), self._type(cls))
+        self._built[cls] = value
+        self._ops.append(Op(name, tuple(operands), dict(attrs), (value,), (), self._location(cls)))
+
+    def _call(self, cls: int, call: Call, items: Sequence[int], sizes: Sequence[Dim]) -> None:
+        op = call.op
+        values = [self._built[item] for item in items]
+        count = len(values) - call.captures
+        attrs = dict(op.attrs)
+        place = 0
+        for name, length in zip(call.sizes, call.lengths, strict=True):
+            attrs[name] = tuple(sizes[place:place + length])
+            place += length
+        captures = dict.fromkeys(value for region in op.regions for value in region.captures())
+        captured = dict(zip(captures, values[count:], strict=True))
+        regions = tuple(self.regions(op, region, captured) for region in op.regions)
+        results = tuple(Value(self._name(value.name), self._normal_type(value.type)) for value in op.results)
+        self._ops.append(Op(op.name, tuple(values[:count]), attrs, results, regions, op.location))
+        self._calls[cls] = results
+        if len(results) == 1:
+            self._built[cls] = results[0]
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def _label(self, cls: int) -> str:
+        node = self._first.get(cls)
+        value = None if node is None else self.encoding.values[node]
+        return self._name(value.name if value is not None else f"{self._base(cls)}_")
+
+    def _base(self, cls: int) -> str:
+        """The name of the value from whose rewriting this one came."""
+        number = self._name_of.get(cls, 0) % NAME_STRIDE
+        value = self.encoding.values[number] if number < len(self.encoding.values) else None
+        return value.name if value is not None else "v"
+
+    def _name(self, wanted: str) -> str:
+        """A name that is not taken yet in this block."""
+        self._names[wanted] += 1
+        times = self._names[wanted]
+        return wanted if times == 1 else self._name(f"{wanted}_{times}")
+
+    def _location(self, cls: int) -> Location:
+        node = self._first.get(cls, self._name_of.get(cls, 0) % NAME_STRIDE)
+        found = self.encoding.op_of_node.get(node)
+        return found[1].location if found is not None else NOWHERE

@@ -1,0 +1,207 @@
+"""The tensor half of the e-graph's language, generated from the op declarations.
+
+Each value of the graph is a leaf ``(Node i)``; the load rules unite it with the term of its op. Elementwise ops share
+the constructors ``Unary``, ``Binary`` and ``Ternary`` (an op name is their first argument, attributes are joined to it
+by dots: ``"compare.LT.FLOAT"``), so that one rule speaks of all of them. Other ops without regions have a constructor
+of their own name: operands, then attributes. Ops with regions, and those whose attributes the language has no sort
+for, are ``Call``s of a key that the host interprets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from egshape.ops.base import OpDecl
+
+MAX_RANK = 16
+"""Longest shape or axis list that rules see; a longer one stays inside an opaque call."""
+
+ELEMENTWISE = {"unary": 1, "binary": 2, "ternary": 3}
+
+_SORT = {"axes": "Axes", "sizes": "Shape", "text": "String", "dtype": "String", "int": "i64", "bool": "i64",
+         "record": "i64", "float": "i64", "array": "i64"}
+"""Sort of an attribute; records, floats and arrays are keys that the host interprets."""
+
+CORE = """
+(sort T)
+(sort AxisOfAxis (UnstableFn (i64) i64))
+(sort SizeOfAxis (UnstableFn (i64) Dim))
+(datatype Ts (Nil) (Cons T Ts))
+(constructor Node (i64) T)
+(constructor List (i64) Ts)
+(constructor Shp (i64) Shape)
+(constructor Unary (String T) T)
+(constructor Binary (String T T) T)
+(constructor Ternary (String T T T) T)
+(constructor Call (i64 Ts Shape) T)
+(constructor Proj (T i64) T)
+(constructor ShapeOf (T) Shape)
+(function dtype_of (T) String :no-merge)
+(function axes_of (i64) Axes :no-merge)
+(function nm (T) i64 :merge (min old new))
+(relation why (i64 i64 String))
+(relation in_list (i64 i64 i64))
+(relation in_nil (i64))
+(relation in_type (i64 String i64))
+(relation in_unary (i64 String i64))
+(relation in_binary (i64 String i64 i64))
+(relation in_ternary (i64 String i64 i64 i64))
+(relation in_call (i64 i64 i64 i64))
+(relation in_proj (i64 i64 i64))
+(relation in_equal (i64 i64))
+(relation operand_of (i64 i64 i64))
+(relation same_shapes (i64 i64))
+(relation neutral (String T))
+(relation neutral_right (String T))
+(relation identity (Axes))
+(relation increasing (Axes))
+(relation inverse (Axes Axes))
+(relation expands (Shape Shape Axes))
+(relation must_eq (i64 String Dim Dim))
+(relation must_le (i64 String Dim Dim))
+(relation must_expand (i64 String Dim Dim))
+(relation must_product (i64 String Shape Shape))
+(constructor AddShapes (Shape Shape) Shape)
+(constructor SubShapes (Shape Shape) Shape)
+(constructor ClampStarts (Axes Shape Shape Shape) Shape)
+(function fuel (T) i64 :merge (max old new))
+(relation converts_to (String String))
+(relation same_dtype (String))
+(relation is_convert (String String))
+(relation involution (String))
+(relation idempotent (String))
+(relation selects (String))
+(relation is_true (T))
+(relation is_false (T))
+(constructor Count (Shape) Dim)
+(relation in_neutral (String i64))
+(relation in_neutral_right (String i64))
+(relation in_truth (i64 i64))
+(relation in_dims_of (i64 i64 i64 String))
+(relation fold_unary (String i64 i64))
+(relation fold_binary (String i64 i64 i64))
+(relation name_add (i64 i64 i64))
+(relation name_sub (i64 i64 i64))
+(relation name_clamp (i64 i64 i64 i64 i64))
+(relation in_fuel (i64 i64))
+(relation in_unit (i64 i64 i64))
+(relation in_permutation (i64 i64 i64))
+(relation in_expands (i64 i64 i64))
+(relation in_count (i64 i64))
+(constructor Zeros (i64) Shape)
+(constructor Ones (i64) Shape)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Constructor:
+    """The constructor of one op: its name and the sorts of its arguments (operands first)."""
+
+    decl: OpDecl
+    operands: tuple[str, ...]
+    attrs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The op's name is the constructor's."""
+        return self.decl.name
+
+
+def has_constructor(decl: OpDecl) -> bool:
+    """True for ops with a constructor of their own: not elementwise, no regions, no effect, results one tensor."""
+    return decl.family not in ELEMENTWISE and not decl.regions and not decl.effect and decl.name != "custom_call"
+
+
+def constructor(decl: OpDecl) -> Constructor:
+    """The constructor of an op for which ``has_constructor`` holds."""
+    operands = tuple("Ts" if name.startswith("*") else "T" for name in decl.operands)
+    return Constructor(decl, operands, tuple(_SORT[attr.kind] for attr in decl.attrs))
+
+
+def declarations(decls: Iterable[OpDecl]) -> str:
+    """Sorts, constructors and input tables of the tensor half; needs the shape prelude."""
+    lines = [CORE.strip()]
+    for rank in range(MAX_RANK + 1):
+        columns = " ".join(["i64"] * (rank + 1))
+        lines += [f"(relation in_shape{rank} ({columns}))", f"(relation in_axes{rank} ({columns}))"]
+    for decl in decls:
+        if has_constructor(decl):
+            form = constructor(decl)
+            sorts = (*form.operands, *form.attrs)
+            columns = " ".join(["i64", *("String" if sort == "String" else "i64" for sort in sorts)])
+            lines += [f"(constructor {form.name} ({' '.join(sorts)}) T)", f"(relation in_{form.name} ({columns}))"]
+    return "\n".join(lines)
+
+
+def load_rules(decls: Iterable[OpDecl]) -> list[str]:
+    """The ruleset ``load``, which turns the rows of the input tables into terms."""
+    lines = ["(ruleset load)"]
+    for rank in range(MAX_RANK + 1):
+        lines += _vector_tables(rank)
+    lines += _LOAD_CORE.strip().splitlines()
+    lines += [_own(constructor(decl)) for decl in decls if has_constructor(decl)]
+    return lines
+
+
+def _vector_tables(rank: int) -> list[str]:
+    names = [f"x{k}" for k in range(rank)]
+    args = " ".join(names)
+    dims = " ".join(f"(P {name})" for name in names)
+    empty_dims, empty_axes = ("(vec-empty)",) * 2
+    return [
+        f"(rule ((in_shape{rank} i {args})) ((union (Shp i) (Sh {f'(vec-of {dims})' if rank else empty_dims})))"
+        f' :ruleset load :name "load/shape{rank}")',
+        f"(rule ((in_axes{rank} i {args})) ((set (axes_of i) {f'(vec-of {args})' if rank else empty_axes}))"
+        f' :ruleset load :name "load/axes{rank}")',
+    ]
+
+
+_LOAD_CORE = """
+(rule ((in_nil l)) ((union (List l) (Nil))) :ruleset load :name "load/nil")
+(rule ((in_list l h t)) ((union (List l) (Cons (Node h) (List t)))) :ruleset load :name "load/list")
+(rule ((in_type i d s)) ((set (dtype_of (Node i)) d) (union (ShapeOf (Node i)) (Shp s)) (set (nm (Node i)) i)) :ruleset load :name "load/type")
+(rule ((in_unary i f a)) ((union (Node i) (Unary f (Node a)))) :ruleset load :name "load/unary")
+(rule ((in_binary i f a b)) ((union (Node i) (Binary f (Node a) (Node b)))) :ruleset load :name "load/binary")
+(rule ((in_ternary i f a b c)) ((union (Node i) (Ternary f (Node a) (Node b) (Node c)))) :ruleset load :name "load/ternary")
+(rule ((in_call i k l s)) ((union (Node i) (Call k (List l) (Shp s)))) :ruleset load :name "load/call")
+(rule ((in_proj i c k)) ((union (Node i) (Proj (Node c) k))) :ruleset load :name "load/proj")
+(rule ((in_neutral f c)) ((neutral f (constant c))) :ruleset load :name "load/neutral")
+(rule ((in_neutral_right f c)) ((neutral_right f (constant c))) :ruleset load :name "load/neutral-right")
+(rule ((in_truth c 1)) ((is_true (constant c))) :ruleset load :name "load/true")
+(rule ((in_truth c 0)) ((is_false (constant c))) :ruleset load :name "load/false")
+(rule ((in_fuel i n)) ((set (fuel (Node i)) n)) :ruleset load :name "load/fuel")
+(rule ((in_unit r z o)) ((union (Zeros r) (Shp z)) (union (Ones r) (Shp o))) :ruleset load :name "load/unit")
+(rule ((in_permutation p q 0) (= a (axes_of p)) (= b (axes_of q))) ((inverse a b)) :ruleset load :name "load/permutation")
+(rule ((in_permutation p q 1) (= a (axes_of p))) ((identity a) (inverse a a)) :ruleset load :name "load/identity")
+(rule ((in_permutation p q 2) (= a (axes_of p))) ((increasing a)) :ruleset load :name "load/increasing")
+(rule ((in_expands u s d) (= a (axes_of d))) ((expands (Shp u) (Shp s) a)) :ruleset load :name "load/expands")
+(rule ((in_count s p)) ((union (Count (Shp s)) (P p))) :ruleset load :name "load/count")
+(rule ((fold_unary f a b)) ((union (Unary f (constant a)) (constant b))) :ruleset load :name "fold/unary")
+(rule ((fold_binary f a b c)) ((union (Binary f (constant a) (constant b)) (constant c))) :ruleset load :name "fold/binary")
+(rule ((name_add a b c)) ((union (AddShapes (Shp a) (Shp b)) (Shp c))) :ruleset load :name "load/name-add")
+(rule ((name_sub a b c)) ((union (SubShapes (Shp a) (Shp b)) (Shp c))) :ruleset load :name "load/name-sub")
+(rule ((name_clamp m e u z c) (= a (axes_of m))) ((union (ClampStarts a (Shp e) (Shp u) (Shp z)) (Shp c))) :ruleset load :name "load/name-clamp")
+(rule ((in_dims_of i s a d) (= v (axes_of a))) ((union (Node i) (dims (Shp s) v d))) :ruleset load :name "load/elements")
+(rule ((in_equal i j)) ((union (Node i) (Node j))) :ruleset load :name "load/equal")
+"""
+
+
+def _own(form: Constructor) -> str:
+    """The load rule of one op's constructor."""
+    terms, guards, names = [], [], ["i"]
+    for position, sort in enumerate((*form.operands, *form.attrs)):
+        name = f"a{position}"
+        names.append(name)
+        if sort == "T":
+            terms.append(f"(Node {name})")
+        elif sort == "Ts":
+            terms.append(f"(List {name})")
+        elif sort == "Shape":
+            terms.append(f"(Shp {name})")
+        elif sort == "Axes":
+            guards.append(f"(= v{position} (axes_of {name}))")
+            terms.append(f"v{position}")
+        else:
+            terms.append(name)
+    return (f"(rule ((in_{form.name} {' '.join(names)}) {' '.join(guards)}) "
+            f"((union (Node i) ({form.name} {' '.join(terms)}))) :ruleset load :name \"load/{form.name}\")")

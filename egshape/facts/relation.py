@@ -1,0 +1,195 @@
+"""One statement about sizes, and its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from egshape.dims import Definedness, Dim, const, quote_name
+from egshape.dims.text import Scanner
+from egshape.errors import UndefinedSize
+from egshape.facts.intervals import Interval, Ranges, complement, contains, normalized, to_text
+
+_SWAPPED = {">=": "<=", ">": "<"}
+_NEGATED = {"==": "!=", "!=": "=="}
+_COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """`lhs kind rhs`; kind "in" holds where lhs lies in `ranges` (rhs is then 0).
+
+    `source` says where it comes from (a text, an op's location) and is no part of its identity.
+    `needs` is what the text needed in order to have a value, beyond the divisions still in the sizes.
+    """
+
+    kind: str
+    lhs: Dim
+    rhs: Dim
+    source: str = field(default="", compare=False)
+    ranges: Ranges = ()
+    needs: tuple[Definedness, ...] = ()
+
+    @staticmethod
+    def of(lhs: Dim | int, kind: str, rhs: Dim | int, source: str = "") -> Relation:
+        """From any of the comparisons; >= and > are turned around."""
+        left = lhs if isinstance(lhs, Dim) else const(lhs)
+        right = rhs if isinstance(rhs, Dim) else const(rhs)
+        if kind in _SWAPPED:
+            return Relation(_SWAPPED[kind], right, left, source)
+        return Relation(kind, left, right, source)
+
+    def __str__(self) -> str:
+        if self.kind == "in":
+            return f"{self.lhs} in {to_text(self.ranges)}"
+        return f"{self.lhs} {self.kind} {self.rhs}"
+
+    @property
+    def text(self) -> str:
+        """The source if it has one, else its canonical text."""
+        return self.source or str(self)
+
+    def symbols(self) -> frozenset[str]:
+        """Names of all symbols in it."""
+        names = self.lhs.symbols() | self.rhs.symbols()
+        for need in self.needs:
+            names |= need.one.symbols() | need.two.symbols()
+        return names
+
+    def conditions(self) -> tuple[Definedness, ...]:
+        """All that must hold for it to have a truth value."""
+        found = dict.fromkeys(self.needs)
+        for dim in (self.lhs, self.rhs):
+            found.update((Definedness("nonzero", d), None) for d in dim.divisors_maybe_zero())
+        return tuple(found)
+
+    def negated(self) -> Relation:
+        """True exactly where this is false and has a value."""
+        if self.kind == "in":
+            return Relation("in", self.lhs, self.rhs, "", complement(self.ranges), self.needs)
+        if self.kind in _NEGATED:
+            return Relation(_NEGATED[self.kind], self.lhs, self.rhs, "", (), self.needs)
+        return Relation("<" if self.kind == "<=" else "<=", self.rhs, self.lhs, "", (), self.needs)
+
+    def substitute(self, env: Mapping[str, Dim | int]) -> Relation:
+        """With sizes in the place of symbols."""
+        needs = tuple(Definedness(n.kind, n.one.substitute(env), n.two.substitute(env)) for n in self.needs)
+        return Relation(
+            self.kind, self.lhs.substitute(env), self.rhs.substitute(env), self.source, self.ranges, needs
+        )
+
+    def holds(self, env: Mapping[str, int]) -> bool:
+        """Its truth at the given sizes.  Raises UndefinedSize where it has no value."""
+        for need in self.needs:
+            one = need.one.evaluate(env)
+            if need.kind == "nonzero":
+                if one == 0:
+                    raise UndefinedSize(f"{self} divides by 0", hint=f"{need.one} is 0 at these sizes")
+            elif one != 1 and (two := need.two.evaluate(env)) not in (1, one):
+                raise UndefinedSize(f"{one} and {two} do not broadcast", hint="equal, or one of them 1")
+        left = self.lhs.evaluate(env)
+        if self.kind == "in":
+            return contains(self.ranges, left)
+        right = self.rhs.evaluate(env)
+        if self.kind == "==":
+            return left == right
+        if self.kind == "!=":
+            return left != right
+        return left <= right if self.kind == "<=" else left < right
+
+
+@dataclass(frozen=True)
+class Likely:
+    """`likely s = 128, 512`: sizes to expect, which prove nothing."""
+
+    name: str
+    values: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"likely {quote_name(self.name)} = {', '.join(map(str, self.values))}"
+
+
+def parse_facts(text: str) -> tuple[Relation | Likely, ...]:
+    """The statements of a text, separated by `;`.  Raises ParseError with column and cause."""
+    scanner = Scanner(text)
+    found: list[Relation | Likely] = []
+    while not scanner.at_end:
+        if scanner.accept(";"):
+            continue
+        found.extend(_statement(scanner))
+        if not scanner.at_end and scanner.peek() != ";":
+            scanner.fail(f"expected ';' or the end, found {scanner.rest()}")
+    return tuple(found)
+
+
+def parse_relation(text: str) -> Relation:
+    """The one relation of a text (a goal).  Raises ParseError if it is none or several."""
+    found = parse_facts(text)
+    if len(found) != 1 or not isinstance(found[0], Relation):
+        Scanner(text).fail("expected one relation such as 'a + b == c'")
+    return found[0]
+
+
+def _statement(scanner: Scanner) -> list[Relation | Likely]:
+    start = scanner.pos
+    if scanner.word("likely"):
+        return [_likely(scanner)]
+    scanner.conditions = {}
+    sides = [scanner.expression()]
+    if scanner.word("in"):
+        ranges = _ranges(scanner)
+        source = scanner.text[start : scanner.pos].strip()
+        return [Relation("in", sides[0], const(0), source, ranges, tuple(scanner.conditions))]
+    kinds: list[str] = []
+    while kind := scanner.accept(*_COMPARISONS):
+        kinds.append(kind)
+        sides.append(scanner.expression())
+    if not kinds:
+        scanner.fail(f"expected one of {' '.join(_COMPARISONS)} or 'in', found {scanner.rest()}")
+    source, needs = scanner.text[start : scanner.pos].strip(), tuple(scanner.conditions)
+    found: list[Relation | Likely] = []
+    for left, kind, right in zip(sides, kinds, sides[1:], strict=False):
+        plain = Relation.of(left, kind, right)
+        found.append(Relation(plain.kind, plain.lhs, plain.rhs, source, (), needs))
+    return found
+
+
+def _likely(scanner: Scanner) -> Likely:
+    name = scanner.name()
+    scanner.expect("=")
+    values = [scanner.integer()]
+    while scanner.accept(","):
+        values.append(scanner.integer())
+    if min(values) < 0:
+        scanner.fail("a size is at least 0")
+    return Likely(name, tuple(dict.fromkeys(values)))
+
+
+def _ranges(scanner: Scanner) -> Ranges:
+    intervals: list[Interval] = []
+    while True:
+        if scanner.accept("{"):
+            while True:
+                value = scanner.integer()
+                intervals.append((value, value))
+                if not scanner.accept(","):
+                    break
+            scanner.expect("}")
+        else:
+            scanner.expect("[")
+            low = _bound(scanner)
+            scanner.expect(",")
+            high = _bound(scanner)
+            scanner.expect("]")
+            intervals.append((low, high))
+        if not scanner.word("or"):
+            return normalized(intervals)
+
+
+def _bound(scanner: Scanner) -> int | None:
+    start = scanner.pos
+    scanner.accept("-")
+    if scanner.word("inf"):
+        return None
+    scanner.pos = start
+    return scanner.integer()

@@ -1,0 +1,160 @@
+"""The graph: SSA ops over values, in blocks; a region is a block of its own.
+
+A block owns the symbols that its values define: a symbol is the size of an axis of a value, or an element of an
+integer value (a data-dependent size). Everything is immutable once built; ``ir.builder`` builds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from egshape.dims import Dim
+from egshape.facts import Facts, Relation
+from egshape.ir.types import TensorType
+
+Attr = Any
+"""An attribute: str, int, float, bool, None, a tuple of attributes, a Dim, a numpy array (constants only)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a value or op comes from in the user's program."""
+
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "") if self.file else ""
+        return f"{self.name} ({where})" if self.name and where else self.name or where
+
+
+NOWHERE = Location()
+
+
+class Value:
+    """An SSA value: a name without the leading %, and a type. Compared by identity."""
+
+    __slots__ = ("name", "type")
+
+    def __init__(self, name: str, type: TensorType) -> None:
+        self.name = name
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolDef:
+    """What binds a symbol when the graph runs: the size of ``axis`` of ``value``, or the integer that stands at flat
+    index ``element`` of ``value``."""
+
+    name: str
+    value: Value
+    axis: int | None = None
+    element: int | None = None
+    offset: int = 0
+    """Added to the element, so that a possibly negative one (padding) gives a size."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Op:
+    """One operation. ``name`` is a declared op (``egshape.ops``); ``requires`` are relations on sizes on which the
+    inferred types rely (an i32 shape computation that must not wrap), to be proved or checked at this place."""
+
+    name: str
+    operands: tuple[Value, ...]
+    attrs: Mapping[str, Attr]
+    results: tuple[Value, ...]
+    regions: tuple[Block, ...] = ()
+    location: Location = NOWHERE
+    requires: tuple[Relation, ...] = ()
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Block:
+    """A straight line of ops with arguments and results. Ops may read values of enclosing blocks."""
+
+    args: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    results: tuple[Value, ...]
+    symbols: tuple[SymbolDef, ...] = ()
+
+    def walk(self) -> Iterator[Op]:
+        """Every op of the block and of the regions inside, in program order."""
+        for op in self.ops:
+            yield op
+            for region in op.regions:
+                yield from region.walk()
+
+    def captures(self) -> tuple[Value, ...]:
+        """Values of enclosing blocks that this block or a region inside reads, in order of first use."""
+        defined: set[Value] = set(self.args)
+        seen: dict[Value, None] = {}
+
+        def read(value: Value) -> None:
+            if value not in defined:
+                seen.setdefault(value)
+
+        for op in self.ops:
+            for operand in op.operands:
+                read(operand)
+            for region in op.regions:
+                for value in region.captures():
+                    read(value)
+            defined.update(op.results)
+        for value in self.results:
+            read(value)
+        return tuple(seen)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Graph:
+    """A model: named inputs and outputs, a body, and the facts that came with it.
+
+    ``metadata`` keeps what a frontend needs to write the model back (format, module attributes, ...)."""
+
+    name: str
+    body: Block
+    output_names: tuple[str, ...]
+    facts: Facts = field(default_factory=Facts)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The inputs; a value's name is the input's name."""
+        return self.body.args
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The values returned, in output order (a value may be returned twice)."""
+        return self.body.results
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops of the body."""
+        return self.body.ops
+
+    def __str__(self) -> str:
+        from egshape.ir.text import print_graph
+
+        return print_graph(self)
+
+
+def dims_of(attr: Attr) -> Iterator[Dim]:
+    """Every Dim inside an attribute."""
+    if isinstance(attr, Dim):
+        yield attr
+    elif isinstance(attr, tuple):
+        for item in attr:
+            yield from dims_of(item)

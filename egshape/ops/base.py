@@ -1,0 +1,211 @@
+"""How an op is declared. One declaration says all that egshape knows about an op; the verifier, the printer, the
+encoder, the interpreter, the docs and the fuzzer read it.
+
+A declaration is a class body read once by ``@op``::
+
+    @op("reverse", family="movement", operands=("x",), attrs={"dims": "axes"}, elements="reference",
+        names={"stablehlo": "reverse"}, doc="Reverse the order of elements along dims. StableHLO spec: reverse.")
+    class Reverse:
+        def shape(x, *, dims): ...        # operand types in, result type (or a tuple of them) out
+        def reference(x, *, dims): ...    # numpy arrays in, numpy array (or a tuple of them) out
+
+``shape`` gives the type of the result, and only that: what an op implies about its operands is a rule
+(``rulesets/shape/obligations.egg``). An axis whose size cannot be expressed is returned as None and becomes a symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from egshape.dims import Dim, const
+from egshape.errors import EgshapeError
+from egshape.facts import Relation
+
+ATTR_KINDS = ("axes", "sizes", "text", "dtype", "int", "bool", "float", "array", "record")
+"""axes: tuple of static ints. sizes: tuple of Dims. text/dtype: str. array: numpy array. record: nested tuples of
+str/int/bool/tuples (dimension numbers)."""
+
+Element = Dim | Relation | bool | None
+"""What is known of one element of a small integer or i1 tensor: a size, a condition on sizes, or nothing. An integer
+element e of dtype d stands for e wrapped to d: ring operations carry it on, all others first require that it fits."""
+
+ELEMENT_LIMIT = 256
+"""Tensors with more elements than this are data, not shape code."""
+
+
+class ElementScope(Protocol):
+    """What an ``elements`` function may ask: decisions, and to note that a size must fit its dtype."""
+
+    def decide(self, relation: Relation) -> bool | None:
+        """True or False if the relation holds at all, or at no admitted sizes, else None."""
+
+    def require_fit(self, dim: Dim, dtype: str) -> None:
+        """Note that the op relies on ``dim`` lying within the range of an integer dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttrDecl:
+    """An attribute: its name, its kind (``ATTR_KINDS``) and its default (``...`` when it must be given)."""
+
+    name: str
+    kind: str
+    default: Any = ...
+
+
+@dataclass(frozen=True)
+class OpDecl:
+    """All that egshape knows about one op. See the module's docstring."""
+
+    name: str
+    family: str
+    doc: str
+    operands: tuple[str, ...]
+    """Operand names; a last name that starts with ``*`` takes any number."""
+    attrs: tuple[AttrDecl, ...]
+    dynamic: tuple[str, ...]
+    """``sizes`` attributes that may each be given by a trailing integer-vector operand, in this order."""
+    regions: tuple[str, ...]
+    shape: Callable[..., Any]
+    reference: Callable[..., Any]
+    elements: Callable[..., Any] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    effect: bool = False
+    """True if the op must stay though nobody reads its results (checks)."""
+
+    @property
+    def variadic(self) -> bool:
+        """True if the last operand stands for any number of operands."""
+        return bool(self.operands) and self.operands[-1].startswith("*")
+
+    def attr(self, name: str) -> AttrDecl:
+        """The declaration of one attribute. KeyError if there is none."""
+        for decl in self.attrs:
+            if decl.name == name:
+                return decl
+        raise KeyError(name)
+
+
+class Registry:
+    """The declared ops by name. ``egshape.ops.REGISTRY`` holds the shipped ones."""
+
+    def __init__(self) -> None:
+        self._ops: dict[str, OpDecl] = {}
+
+    def add(self, decl: OpDecl) -> None:
+        """Declare an op. Raises EgshapeError if the name is taken."""
+        if decl.name in self._ops:
+            raise EgshapeError(f"op {decl.name!r} is declared twice", code="op-declared-twice")
+        self._ops[decl.name] = decl
+
+    def __getitem__(self, name: str) -> OpDecl:
+        try:
+            return self._ops[name]
+        except KeyError:
+            raise EgshapeError(f"no op is named {name!r}", code="unknown-op") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._ops
+
+    def __iter__(self) -> Any:
+        return iter(self._ops.values())
+
+    def by_frontend(self, frontend: str) -> dict[str, OpDecl]:
+        """Ops by the name that a frontend gives them."""
+        return {decl.names[frontend]: decl for decl in self if frontend in decl.names}
+
+
+REGISTRY = Registry()
+
+
+def op(
+    name: str,
+    *,
+    family: str,
+    operands: Sequence[str],
+    attrs: Mapping[str, Any] | None = None,
+    dynamic: Sequence[str] = (),
+    regions: Sequence[str] = (),
+    elements: str | None = None,
+    names: Mapping[str, str] | None = None,
+    effect: bool = False,
+    doc: str,
+    registry: Registry = REGISTRY,
+) -> Callable[[type], type]:
+    """Declare an op from a class body with ``shape``, ``reference`` and, for shape code, ``elements``.
+
+    ``attrs`` maps a name to a kind, or to ``(kind, default)``. ``elements="reference"`` runs the numpy reference on
+    the array of elements (right for ops that only move elements); else a class may define
+    ``elements(scope, operand_elements, attrs, types)``, which returns an object array of ``Element`` or None."""
+
+    def declare(body: type) -> type:
+        own = vars(body)
+        shape, reference = _function(own["shape"]), _function(own["reference"])
+        evaluate = _function(own["elements"]) if "elements" in own else None
+        if elements == "reference":
+            evaluate = _moving(reference)
+        declared = tuple(_attr(key, kind) for key, kind in (attrs or {}).items())
+        registry.add(OpDecl(
+            name, family, doc, tuple(operands), declared, tuple(dynamic), tuple(regions),
+            shape, reference, evaluate, dict(names or {}), effect))
+        return body
+
+    return declare
+
+
+def _attr(name: str, kind: Any) -> AttrDecl:
+    decl = AttrDecl(name, *kind) if isinstance(kind, tuple) else AttrDecl(name, kind)
+    if decl.kind not in ATTR_KINDS:
+        raise EgshapeError(f"attribute {name!r} has unknown kind {decl.kind!r}", code="op-declaration")
+    return decl
+
+
+def _function(member: Any) -> Callable[..., Any]:
+    return member.__func__ if isinstance(member, staticmethod) else member  # type: ignore[no-any-return]
+
+
+def _moving(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """Elements of an op that only moves elements: its reference on object arrays."""
+
+    def evaluate(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+        if any(operand is None for operand in operands):
+            return None
+        concrete = concrete_attrs(attrs)
+        return None if concrete is None else reference(*operands, **concrete)
+
+    return evaluate
+
+
+def concrete_attrs(attrs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Attributes with every Dim as an int, or None if one is not constant."""
+    out = {}
+    for key, value in attrs.items():
+        if isinstance(value, tuple) and value and all(isinstance(item, Dim) for item in value):
+            numbers = tuple(item.const for item in value)
+            if any(number is None for number in numbers):
+                return None
+            out[key] = numbers
+        else:
+            out[key] = value
+    return out
+
+
+def object_array(items: Sequence[Element], shape: tuple[int, ...]) -> np.ndarray:
+    """An object array of elements (numpy would try to look inside a Dim)."""
+    out = np.empty(len(items), dtype=object)
+    for index, item in enumerate(items):
+        out[index] = item
+    return out.reshape(shape)
+
+
+def as_dim(value: Dim | int) -> Dim:
+    """A Dim from a Dim or an int."""
+    return value if isinstance(value, Dim) else const(int(value))
+
+
+def fault(message: str) -> EgshapeError:
+    """The error of a shape function: wrong rank, dtype, or attributes. The builder adds op and location."""
+    return EgshapeError(message, code="invalid-op")

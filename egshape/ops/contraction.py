@@ -1,0 +1,315 @@
+"""Contractions: dot_general and convolution. Sums run in logical index order in the result dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim, floordiv
+from egshape.ir.types import TensorType, numpy_dtype
+from egshape.ops.base import fault, op
+from egshape.ops.windows import (
+    axes_within,
+    fit,
+    merge,
+    of_length,
+    positive,
+    spread,
+    window_slices,
+    windowed_dims,
+    windowed_sizes,
+)
+
+Shape = tuple[str, tuple[Dim | None, ...] | None]
+Numbers = tuple[int, int, tuple[int, ...], int, int, tuple[int, ...], int, int, tuple[int, ...]]
+
+
+def _rest(rank: int, *used: Sequence[int]) -> list[int]:
+    taken = {axis for axes in used for axis in axes}
+    return [axis for axis in range(rank) if axis not in taken]
+
+
+@op(
+    "dot_general",
+    family="contraction",
+    operands=("lhs", "rhs"),
+    attrs={
+        "lhs_batch": "axes",
+        "rhs_batch": "axes",
+        "lhs_contract": "axes",
+        "rhs_contract": "axes",
+        "precision": ("record", ()),
+        "dtype": "dtype",
+    },
+    names={"stablehlo": "dot_general"},
+    doc="Sum of products over the contracting axes, for each index of the batch axes. Result axes: batch, "
+    "then the "
+    "free axes of lhs, then those of rhs. StableHLO spec: dot_general.",
+)
+class DotGeneral:
+    @staticmethod
+    def shape(
+        lhs: TensorType,
+        rhs: TensorType,
+        *,
+        lhs_batch: tuple[int, ...],
+        rhs_batch: tuple[int, ...],
+        lhs_contract: tuple[int, ...],
+        rhs_contract: tuple[int, ...],
+        precision: Any,
+        dtype: str,
+    ) -> Shape:
+        if lhs.shape is None or rhs.shape is None:
+            return dtype, None
+        axes_within((*lhs_batch, *lhs_contract), lhs.rank, "lhs axes")
+        axes_within((*rhs_batch, *rhs_contract), rhs.rank, "rhs axes")
+        of_length(rhs_batch, len(lhs_batch), "rhs_batch")
+        of_length(rhs_contract, len(lhs_contract), "rhs_contract")
+        for left, right in zip(lhs_contract, rhs_contract, strict=True):
+            merge(lhs.dims[left], rhs.dims[right], f"contracting axes {left} and {right}")
+        batch = [
+            merge(lhs.dims[left], rhs.dims[right], f"batch axes {left} and {right}")
+            for left, right in zip(lhs_batch, rhs_batch, strict=True)
+        ]
+        return dtype, (
+            *batch,
+            *(lhs.dims[i] for i in _rest(lhs.rank, lhs_batch, lhs_contract)),
+            *(rhs.dims[i] for i in _rest(rhs.rank, rhs_batch, rhs_contract)),
+        )
+
+    @staticmethod
+    def reference(
+        lhs: np.ndarray,
+        rhs: np.ndarray,
+        *,
+        lhs_batch: tuple[int, ...],
+        rhs_batch: tuple[int, ...],
+        lhs_contract: tuple[int, ...],
+        rhs_contract: tuple[int, ...],
+        precision: Any,
+        dtype: str,
+    ) -> np.ndarray:
+        for left, right in zip((*lhs_batch, *lhs_contract), (*rhs_batch, *rhs_contract), strict=True):
+            fit(
+                lhs.shape[left] == rhs.shape[right],
+                f"size {lhs.shape[left]} of lhs axis {left} does not fit size {rhs.shape[right]} of rhs "
+                f"axis {right}",
+            )
+        lhs_free = _rest(lhs.ndim, lhs_batch, lhs_contract)
+        rhs_free = _rest(rhs.ndim, rhs_batch, rhs_contract)
+        batch = tuple(lhs.shape[i] for i in lhs_batch)
+        rows = tuple(lhs.shape[i] for i in lhs_free)
+        columns = tuple(rhs.shape[i] for i in rhs_free)
+        deep = prod(lhs.shape[i] for i in lhs_contract)
+        kind = numpy_dtype(dtype)
+        counts = (prod(batch), prod(rows), prod(columns))
+        one = lhs.transpose(*lhs_contract, *lhs_batch, *lhs_free).reshape(deep, *counts[:2], 1)
+        two = rhs.transpose(*rhs_contract, *rhs_batch, *rhs_free).reshape(deep, counts[0], 1, counts[2])
+        total = sum_of_products(one.astype(kind), two.astype(kind), counts)
+        return total.reshape(batch + rows + columns)
+
+
+def sum_of_products(left: np.ndarray, right: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """``sum_k left[k] * right[k]``, one k after the other from 0, each step rounded in the dtype of
+    ``left``.
+
+    On i1 the sum is or and the product is and (numpy's own meaning on bool)."""
+    total = np.zeros(shape, dtype=left.dtype)
+    with np.errstate(all="ignore"):
+        for one, two in zip(left, right, strict=True):
+            total = total + one * two
+    return total
+
+
+@op(
+    "convolution",
+    family="contraction",
+    operands=("lhs", "rhs"),
+    attrs={
+        "numbers": "record",
+        "strides": "axes",
+        "padding": "sizes",
+        "lhs_dilation": "axes",
+        "rhs_dilation": "axes",
+        "reversal": "axes",
+        "feature_groups": ("int", 1),
+        "batch_groups": ("int", 1),
+        "precision": ("record", ()),
+        "dtype": "dtype",
+    },
+    dynamic=("padding",),
+    names={"stablehlo": "convolution"},
+    doc="Windows of lhs times the kernel rhs. numbers: input batch, feature, spatial axes; kernel input "
+    "feature, output "
+    "feature, spatial axes; output batch, feature, spatial axes. padding is flat: low and high of each "
+    "spatial "
+    "axis. reversal holds 0 or 1 for each spatial axis. StableHLO spec: convolution, dynamic_conv.",
+)
+class Convolution:
+    @staticmethod
+    def shape(
+        lhs: TensorType,
+        rhs: TensorType,
+        *,
+        numbers: Numbers,
+        strides: tuple[int, ...],
+        padding: tuple[Dim, ...],
+        lhs_dilation: tuple[int, ...],
+        rhs_dilation: tuple[int, ...],
+        reversal: tuple[int, ...],
+        feature_groups: int,
+        batch_groups: int,
+        precision: Any,
+        dtype: str,
+    ) -> Shape:
+        if lhs.shape is None or rhs.shape is None:
+            return dtype, None
+        (
+            batch,
+            feature,
+            spatial,
+            kernel_in,
+            kernel_out,
+            kernel_spatial,
+            out_batch,
+            out_feature,
+            out_spatial,
+        ) = numbers
+        rank = len(spatial) + 2
+        if lhs.rank != rank or rhs.rank != rank:
+            raise fault(f"{len(spatial)} spatial axes need operands of rank {rank}, got {lhs} and {rhs}")
+        axes_within((batch, feature, *spatial), rank, "input axes")
+        axes_within((kernel_in, kernel_out, *kernel_spatial), rank, "kernel axes")
+        axes_within((out_batch, out_feature, *out_spatial), rank, "output axes")
+        of_length(kernel_spatial, len(spatial), "the kernel's spatial axes")
+        of_length(out_spatial, len(spatial), "the output's spatial axes")
+        for items, what in (
+            (strides, "strides"),
+            (lhs_dilation, "lhs_dilation"),
+            (rhs_dilation, "rhs_dilation"),
+        ):
+            of_length(items, len(spatial), what)
+            positive(items, what)
+        of_length(reversal, len(spatial), "reversal")
+        of_length(padding, 2 * len(spatial), "padding")
+        positive((feature_groups, batch_groups), "groups")
+        if feature_groups > 1 and batch_groups > 1:
+            raise fault("feature_groups and batch_groups are both larger than 1")
+        merge(lhs.dims[feature], rhs.dims[kernel_in] * feature_groups, "input features")
+        for size, groups, what in (
+            (rhs.dims[kernel_out], feature_groups, "feature_groups"),
+            (rhs.dims[kernel_out], batch_groups, "batch_groups"),
+            (lhs.dims[batch], batch_groups, "batch_groups"),
+        ):
+            if size.const is not None and size.const % groups:
+                raise fault(f"{what} = {groups} does not divide {size}")
+        sizes = windowed_dims(
+            [lhs.dims[i] for i in spatial],
+            [rhs.dims[i] for i in kernel_spatial],
+            strides,
+            padding,
+            lhs_dilation,
+            rhs_dilation,
+        )
+        out: list[Dim] = [lhs.dims[batch]] * rank
+        out[out_batch] = floordiv(lhs.dims[batch], batch_groups)
+        out[out_feature] = rhs.dims[kernel_out]
+        for axis, size in zip(out_spatial, sizes, strict=True):
+            out[axis] = size
+        return dtype, tuple(out)
+
+    @staticmethod
+    def reference(
+        lhs: np.ndarray,
+        rhs: np.ndarray,
+        *,
+        numbers: Numbers,
+        strides: tuple[int, ...],
+        padding: tuple[int, ...],
+        lhs_dilation: tuple[int, ...],
+        rhs_dilation: tuple[int, ...],
+        reversal: tuple[int, ...],
+        feature_groups: int,
+        batch_groups: int,
+        precision: Any,
+        dtype: str,
+    ) -> np.ndarray:
+        (
+            batch,
+            feature,
+            spatial,
+            kernel_in,
+            kernel_out,
+            kernel_spatial,
+            out_batch,
+            out_feature,
+            out_spatial,
+        ) = numbers
+        kind = numpy_dtype(dtype)
+        x = lhs.transpose(batch, feature, *spatial).astype(kind)
+        kernel = rhs.transpose(kernel_out, kernel_in, *kernel_spatial).astype(kind)
+        kernel = kernel[
+            (slice(None), slice(None), *(slice(None, None, -1 if flip else 1) for flip in reversal))
+        ]
+        fit(
+            x.shape[1] == kernel.shape[1] * feature_groups,
+            f"{kernel.shape[1]} kernel input features in {feature_groups} groups do not fit {x.shape[1]} "
+            "features",
+        )
+        fit(
+            kernel.shape[0] % (feature_groups * batch_groups) == 0 and x.shape[0] % batch_groups == 0,
+            f"{kernel.shape[0]} output features and batch {x.shape[0]} do not fit into "
+            f"{feature_groups * batch_groups} groups",
+        )
+        groups = []
+        each = kernel.shape[0] // (feature_groups * batch_groups)
+        for group in range(feature_groups * batch_groups):
+            part = x
+            if feature_groups > 1:
+                part = x[:, group * kernel.shape[1] : (group + 1) * kernel.shape[1]]
+            elif batch_groups > 1:
+                share = x.shape[0] // batch_groups
+                part = x[group * share : (group + 1) * share]
+            groups.append(
+                _convolve(
+                    part,
+                    kernel[group * each : (group + 1) * each],
+                    strides,
+                    padding,
+                    lhs_dilation,
+                    rhs_dilation,
+                )
+            )
+        out = np.concatenate(groups, axis=1)
+        order = np.argsort((out_batch, out_feature, *out_spatial))
+        return out.transpose(order)
+
+
+def _convolve(
+    x: np.ndarray,
+    kernel: np.ndarray,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    base: Sequence[int],
+    dilation: Sequence[int],
+) -> np.ndarray:
+    """One group in the layout (batch, feature, *spatial) and (output feature, feature, *spatial).
+
+    The sum runs over the kernel's spatial axes in row-major order and then over the features, as the
+    spec's dot of a flattened (spatial..., feature) window does."""
+    window = kernel.shape[2:]
+    counts = windowed_sizes(x.shape[2:], window, strides, padding, base, dilation)
+    padded = spread(x, 0, (0, 0, 0, 0, *padding), (1, 1, *base))
+    total = np.zeros((x.shape[0], kernel.shape[0], *counts), dtype=x.dtype)
+    taps = kernel.reshape(*kernel.shape[:2], prod(window))
+    ones = (1,) * len(counts)
+    with np.errstate(all="ignore"):
+        for tap, place in enumerate(window_slices(counts, window, strides, dilation)):
+            for channel in range(x.shape[1]):
+                seen = padded[:, channel][(slice(None), *place)][:, None]
+                weight = taps[:, channel, tap].reshape(1, -1, *ones)
+                total = total + seen * weight
+    return total

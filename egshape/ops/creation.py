@@ -1,0 +1,129 @@
+"""Ops that make tensors from attributes: constants, iota, and sizes as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim, const, product
+from egshape.ir.types import (
+    TensorType,
+    dtype_name,
+    integer_range,
+    is_complex,
+    is_float,
+    is_integer,
+    numpy_dtype,
+)
+from egshape.ops.base import ELEMENT_LIMIT, Element, ElementScope, fault, object_array, op
+
+Loose = tuple[str, "tuple[Dim | None, ...] | None"]
+
+
+def _static(sizes: Sequence[Dim]) -> tuple[int, ...] | None:
+    numbers = [size.const for size in sizes]
+    return None if None in numbers else tuple(number for number in numbers if number is not None)
+
+
+@op("constant", family="creation", operands=(), attrs={"value": "array"}, names={"stablehlo": "constant"},
+    doc="The array ``value``.")
+class Constant:
+    """StableHLO spec: constant."""
+
+    @staticmethod
+    def shape(*, value: np.ndarray) -> Loose:
+        return dtype_name(value.dtype), tuple(map(const, value.shape))
+
+    @staticmethod
+    def reference(*, value: np.ndarray) -> np.ndarray:
+        return np.array(value)
+
+    @staticmethod
+    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+        value: np.ndarray = attrs["value"]
+        if value.size > ELEMENT_LIMIT or value.dtype.kind not in "iub":
+            return None
+        boolean = value.dtype.kind == "b"
+        items: list[Element] = [bool(item) if boolean else const(int(item)) for item in value.reshape(-1)]
+        return object_array(items, value.shape)
+
+
+@op("iota", family="creation", operands=(), attrs={"dtype": "dtype", "dim": "int", "shape": "sizes"},
+    dynamic=("shape",), names={"stablehlo": "iota"}, doc="Counts 0, 1, 2, ... along ``dim``; integers wrap.")
+class Iota:
+    """StableHLO spec: iota, dynamic_iota."""
+
+    @staticmethod
+    def shape(*, dtype: str, dim: int, shape: tuple[Dim, ...]) -> Loose:
+        if not (is_integer(dtype) or is_float(dtype) or is_complex(dtype)):
+            raise fault(f"is not defined for {dtype}")
+        if not 0 <= dim < len(shape):
+            raise fault(f"has no axis {dim} in {len(shape)} axes")
+        return dtype, shape
+
+    @staticmethod
+    def reference(*, dtype: str, dim: int, shape: tuple[int, ...]) -> np.ndarray:
+        line = np.arange(shape[dim], dtype=np.int64).astype(numpy_dtype(dtype))
+        column = line.reshape([-1 if axis == dim else 1 for axis in range(len(shape))])
+        return np.array(np.broadcast_to(column, shape))
+
+    @staticmethod
+    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+        shape = _static(attrs["shape"])
+        if shape is None or not is_integer(attrs["dtype"]):
+            return None
+        numbers = Iota.reference(dtype=attrs["dtype"], dim=attrs["dim"], shape=shape)
+        return object_array([const(int(item)) for item in numbers.reshape(-1)], shape)
+
+
+def wrap(number: int, dtype: str) -> int:
+    """An integer reduced to the range of an integer dtype, two's complement."""
+    low, high = integer_range(dtype)
+    return (number - low) % (high - low + 1) + low
+
+
+@op("dims", family="creation", operands=(), attrs={"elements": "sizes", "shape": "axes", "dtype": "dtype"},
+    doc="An integer tensor of static ``shape``; its elements, row-major, are sizes wrapped to ``dtype``.")
+class Dims:
+    """Sizes as data; frontends and the extractor write shape code with it."""
+
+    @staticmethod
+    def shape(*, elements: tuple[Dim, ...], shape: tuple[int, ...], dtype: str) -> Loose:
+        if not is_integer(dtype):
+            raise fault(f"is not defined for {dtype}")
+        sizes = tuple(map(const, shape))
+        if product(sizes) is not const(len(elements)):
+            raise fault(f"has {len(elements)} elements for the shape {shape}")
+        return dtype, sizes
+
+    @staticmethod
+    def reference(*, elements: tuple[int, ...], shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        wrapped = [wrap(number, dtype) for number in elements]
+        return np.array(wrapped, numpy_dtype(dtype)).reshape(shape)
+
+    @staticmethod
+    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+        return object_array(attrs["elements"], attrs["shape"])
+
+
+@op("get_dimension_size", family="creation", operands=("x",), attrs={"dim": "int"},
+    names={"stablehlo": "get_dimension_size"}, doc="The size of axis ``dim`` as an i32 scalar.")
+class GetDimensionSize:
+    """StableHLO spec: get_dimension_size."""
+
+    @staticmethod
+    def shape(x: TensorType, *, dim: int) -> Loose:
+        if dim < 0 or (x.shape is not None and dim >= x.rank):
+            raise fault(f"{x} has no axis {dim}")
+        return "i32", ()
+
+    @staticmethod
+    def reference(x: np.ndarray, *, dim: int) -> np.ndarray:
+        return np.array(wrap(x.shape[dim], "i32"), np.int32)
+
+    @staticmethod
+    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+        shape = types[0].shape
+        return None if shape is None else object_array([shape[attrs["dim"]]], ())

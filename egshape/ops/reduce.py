@@ -1,0 +1,399 @@
+"""Reductions and sort: ops that fold or compare with a region of scalars.
+
+Folds run in logical index order, starting from the init value, in the dtype of the region's results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim
+from egshape.ir.graph import Block
+from egshape.ir.kinds import region_kind
+from egshape.ir.types import TensorType
+from egshape.ops.base import REGISTRY, ElementScope, fault, object_array, op
+from egshape.ops.regions import Region, apply, fold, is_floating, result_dtypes, total_order, update_in_order
+from egshape.ops.windows import (
+    axes_within,
+    fit,
+    merge,
+    merge_shapes,
+    of_length,
+    positive,
+    spread,
+    window_slices,
+    windowed_dims,
+    windowed_sizes,
+)
+
+Shape = tuple[str, tuple[Dim | None, ...] | None]
+
+
+def _inputs(operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
+    """The inputs of a fold: the first half; the second half are their init scalars."""
+    if not operands or len(operands) % 2:
+        raise fault(f"takes inputs and as many init values, got {len(operands)} operands")
+    half = len(operands) // 2
+    for init in operands[half:]:
+        if init.shape:
+            raise fault(f"an init value must be a scalar, got {init}")
+    return operands[:half]
+
+
+def _folded(
+    inputs: tuple[TensorType, ...], regions: tuple[Block, ...], shape: tuple[Dim | None, ...] | None
+) -> list[Shape]:
+    """The results of a fold: the region's dtypes with one shape."""
+    (body,) = regions
+    if len(body.args) != 2 * len(inputs) or len(body.results) != len(inputs):
+        raise fault(
+            f"the body takes {len(body.args)} values and gives {len(body.results)}, "
+            f"{len(inputs)} inputs need {2 * len(inputs)} and {len(inputs)}"
+        )
+    return [(value.type.dtype, shape) for value in body.results]
+
+
+def _same_shapes(arrays: tuple[np.ndarray, ...]) -> None:
+    for array in arrays[1:]:
+        fit(
+            array.shape == arrays[0].shape,
+            f"an input of shape {list(array.shape)} does not fit one of shape {list(arrays[0].shape)}",
+        )
+
+
+@op(
+    "reduce",
+    family="reduce",
+    operands=("*operands",),
+    attrs={"dims": "axes"},
+    regions=("body",),
+    names={"stablehlo": "reduce"},
+    doc="Fold the axes dims of n inputs together, starting from n init values; the body takes n running "
+    "values and n "
+    "elements. StableHLO spec: reduce.",
+)
+class Reduce:
+    @staticmethod
+    def shape(*operands: TensorType, dims: tuple[int, ...], regions: tuple[Block, ...]) -> list[Shape]:
+        inputs = _inputs(operands)
+        if any(each.shape is None for each in inputs):
+            return _folded(inputs, regions, None)
+        sizes = merge_shapes(inputs, "inputs")
+        axes_within(dims, len(sizes), "dims")
+        return _folded(inputs, regions, tuple(size for axis, size in enumerate(sizes) if axis not in dims))
+
+    @staticmethod
+    def reference(
+        *operands: np.ndarray, dims: tuple[int, ...], regions: tuple[Region, ...]
+    ) -> list[np.ndarray]:
+        half = len(operands) // 2
+        inputs, inits = operands[:half], operands[half:]
+        _same_shapes(inputs)
+        kept = [axis for axis in range(inputs[0].ndim) if axis not in dims]
+        shape = tuple(inputs[0].shape[axis] for axis in kept)
+        count = prod(inputs[0].shape[axis] for axis in dims)
+        flat = [x.transpose(*kept, *sorted(dims)).reshape(*shape, count) for x in inputs]
+        return fold(regions[0], inits, flat)
+
+    @staticmethod
+    def elements(
+        scope: ElementScope,
+        operands: Sequence[np.ndarray | None],
+        attrs: Mapping[str, Any],
+        types: Sequence[TensorType],
+    ) -> np.ndarray | None:
+        """Of one operand under a known reducer: that op's elements, folded (the product of a shape's
+        elements)."""
+        kind = region_kind(attrs["regions"][0])
+        if kind is None or len(operands) != 2 or any(operand is None for operand in operands):
+            return None
+        x, init = operands
+        assert x is not None and init is not None
+        combine = REGISTRY[kind].elements
+        kept = [axis for axis in range(x.ndim) if axis not in attrs["dims"]]
+        shape = tuple(x.shape[axis] for axis in kept)
+        count = prod(x.shape[axis] for axis in attrs["dims"])
+        flat = x.transpose(*kept, *sorted(attrs["dims"])).reshape(*shape, count)
+        total: np.ndarray | None = object_array([init.reshape(-1)[0]] * prod(shape), shape)
+        same = (types[-1],) * 3
+        for k in range(count):
+            item = object_array(list(flat[..., k].reshape(-1)), shape)
+            total = combine(scope, [total, item], {}, same) if combine and total is not None else None
+        return total
+
+
+@op(
+    "reduce_window",
+    family="reduce",
+    operands=("*operands",),
+    attrs={
+        "window": "sizes",
+        "strides": "sizes",
+        "base_dilation": "sizes",
+        "window_dilation": "sizes",
+        "padding": "sizes",
+    },
+    regions=("body",),
+    names={"stablehlo": "reduce_window"},
+    doc="Fold each window of n inputs, padded with and starting from n init values. padding is flat: low "
+    "and high of "
+    "each axis, negative ones crop. StableHLO spec: reduce_window.",
+)
+class ReduceWindow:
+    @staticmethod
+    def shape(
+        *operands: TensorType,
+        window: tuple[Dim, ...],
+        strides: tuple[Dim, ...],
+        base_dilation: tuple[Dim, ...],
+        window_dilation: tuple[Dim, ...],
+        padding: tuple[Dim, ...],
+        regions: tuple[Block, ...],
+    ) -> list[Shape]:
+        inputs = _inputs(operands)
+        if any(each.shape is None for each in inputs):
+            return _folded(inputs, regions, None)
+        sizes = merge_shapes(inputs, "inputs")
+        for items, what in (
+            (window, "window"),
+            (strides, "strides"),
+            (base_dilation, "base_dilation"),
+            (window_dilation, "window_dilation"),
+        ):
+            of_length(items, len(sizes), what)
+            if what != "window":
+                positive(items, what)
+        of_length(padding, 2 * len(sizes), "padding")
+        out = windowed_dims(sizes, window, strides, padding, base_dilation, window_dilation)
+        return _folded(inputs, regions, out)
+
+    @staticmethod
+    def reference(
+        *operands: np.ndarray,
+        window: tuple[int, ...],
+        strides: tuple[int, ...],
+        base_dilation: tuple[int, ...],
+        window_dilation: tuple[int, ...],
+        padding: tuple[int, ...],
+        regions: tuple[Region, ...],
+    ) -> list[np.ndarray]:
+        half = len(operands) // 2
+        dtypes = result_dtypes(regions[0], operands[half:])
+        inits = [init.astype(dtype) for init, dtype in zip(operands[half:], dtypes, strict=True)]
+        inputs = [x.astype(dtype) for x, dtype in zip(operands[:half], dtypes, strict=True)]
+        _same_shapes(tuple(inputs))
+        fit(
+            min((*strides, *base_dilation, *window_dilation), default=1) > 0,
+            f"strides {list(strides)} and dilations {list(base_dilation)}, {list(window_dilation)} must be "
+            "positive",
+        )
+        counts = windowed_sizes(inputs[0].shape, window, strides, padding, base_dilation, window_dilation)
+        padded = [spread(x, init, padding, base_dilation) for x, init in zip(inputs, inits, strict=True)]
+        where = window_slices(counts, window, strides, window_dilation)
+        stacked = [
+            np.stack([x[place] for place in where], axis=-1) if where else np.empty((*counts, 0), x.dtype)
+            for x in padded
+        ]
+        return fold(regions[0], inits, stacked)
+
+
+@op(
+    "select_and_scatter",
+    family="reduce",
+    operands=("x", "source", "init"),
+    attrs={"window": "axes", "strides": "axes", "padding": "axes"},
+    regions=("select", "scatter"),
+    names={"stablehlo": "select_and_scatter"},
+    doc="In each window of x the select region chooses an element; source is scattered onto init at these "
+    "places. "
+    "Padding is never chosen; a window without elements drops its source. StableHLO spec: "
+    "select_and_scatter.",
+)
+class SelectAndScatter:
+    @staticmethod
+    def shape(
+        x: TensorType,
+        source: TensorType,
+        init: TensorType,
+        *,
+        window: tuple[int, ...],
+        strides: tuple[int, ...],
+        padding: tuple[int, ...],
+        regions: tuple[Block, ...],
+    ) -> Shape:
+        dtype = regions[1].results[0].type.dtype
+        if init.shape:
+            raise fault(f"an init value must be a scalar, got {init}")
+        if x.shape is None or source.shape is None:
+            return dtype, x.shape
+        of_length(window, x.rank, "window")
+        of_length(strides, x.rank, "strides")
+        of_length(padding, 2 * x.rank, "padding")
+        of_length(source.dims, x.rank, "the shape of source")
+        positive((*window, *strides), "window and strides")
+        ones = (1,) * x.rank
+        counts = windowed_dims(x.dims, window, strides, padding, ones, ones)
+        for axis, (count, size) in enumerate(zip(counts, source.dims, strict=True)):
+            merge(count, size, f"windows and source along axis {axis}")
+        return dtype, x.dims
+
+    @staticmethod
+    def reference(
+        x: np.ndarray,
+        source: np.ndarray,
+        init: np.ndarray,
+        *,
+        window: tuple[int, ...],
+        strides: tuple[int, ...],
+        padding: tuple[int, ...],
+        regions: tuple[Region, ...],
+    ) -> np.ndarray:
+        select, scatter = regions
+        ones = (1,) * x.ndim
+        counts = windowed_sizes(x.shape, window, strides, padding, ones, ones)
+        fit(
+            source.shape == counts,
+            f"a source of shape {list(source.shape)} does not fit {list(counts)} windows",
+        )
+        values = spread(x, 0, padding, ones)
+        places = spread(np.arange(x.size, dtype=np.int64).reshape(x.shape), -1, padding, ones)
+        best = np.zeros(counts, x.dtype)
+        chosen = np.full(counts, -1, np.int64)
+        for place in window_slices(counts, window, strides, ones):
+            inside = places[place] >= 0
+            (keep,) = apply(select, [best, values[place]])
+            take = inside & ((chosen < 0) | ~keep)
+            best = np.where(take, values[place], best)
+            chosen = np.where(take, places[place], chosen)
+        (dtype,) = result_dtypes(scatter, [init])
+        flat = np.full(x.size, init, dtype=dtype)
+        hit = chosen.reshape(-1) >= 0
+        update_in_order(scatter, [flat], chosen.reshape(-1)[hit], [source.astype(dtype).reshape(-1)[hit]])
+        return flat.reshape(x.shape)
+
+
+@op(
+    "sort",
+    family="reduce",
+    operands=("*xs",),
+    attrs={"dim": "int", "stable": ("bool", False)},
+    regions=("comparator",),
+    names={"stablehlo": "sort"},
+    doc="Sort n tensors together along dim by a comparator of 2n scalars (x0 of the left and the right "
+    "element, then "
+    "x1, ...) that says whether left goes first. Always stable here. StableHLO spec: sort.",
+)
+class Sort:
+    @staticmethod
+    def shape(*xs: TensorType, dim: int, stable: bool, regions: tuple[Block, ...]) -> list[Shape]:
+        (comparator,) = regions
+        if not xs or len(comparator.args) != 2 * len(xs):
+            raise fault(
+                f"the comparator takes {len(comparator.args)} values, {len(xs)} operands need {2 * len(xs)}"
+            )
+        ranked = [x for x in xs if x.shape is not None]
+        if not ranked:
+            return [(x.dtype, None) for x in xs]
+        sizes = merge_shapes(ranked, "operands")
+        axes_within((dim,), len(sizes), "dim")
+        return [(x.dtype, sizes) for x in xs]
+
+    @staticmethod
+    def reference(*xs: np.ndarray, dim: int, stable: bool, regions: tuple[Region, ...]) -> list[np.ndarray]:
+        _same_shapes(xs)
+        moved = [np.moveaxis(x, dim, -1) for x in xs]
+        length = moved[0].shape[-1]
+        rows = [x.reshape(prod(x.shape[:-1]), length) for x in moved]
+        if rows[0].size == 0:
+            return [x.copy() for x in xs]
+        order = _sort_order(rows, regions[0])
+        out = [
+            np.take_along_axis(row, order, axis=-1).reshape(x.shape)
+            for row, x in zip(rows, moved, strict=True)
+        ]
+        return [np.ascontiguousarray(np.moveaxis(x, -1, dim)) for x in out]
+
+
+def _sort_order(rows: list[np.ndarray], comparator: Region) -> np.ndarray:
+    """The stable order of each row."""
+    kind = getattr(comparator, "kind", None)
+    if kind is not None and kind.startswith("compare:"):
+        _, operand, direction, meaning = kind.split(":")
+        keys = rows[int(operand)]
+        if meaning == "TOTALORDER" or not is_floating(keys.dtype) or not np.isnan(keys).any():
+            if is_floating(keys.dtype) and meaning != "TOTALORDER":
+                keys = keys + np.zeros((), keys.dtype)  # -0 and +0 are equal
+            numbers = total_order(keys)
+            return np.argsort(numbers if direction == "LT" else ~numbers, axis=-1, kind="stable")
+    order = _merge_order(rows, comparator)
+    if (np.sort(order, axis=-1) == np.arange(order.shape[-1])).all():
+        return order
+    return np.stack([_row_order([row[i] for row in rows], comparator) for i in range(order.shape[0])])
+
+
+def _merge_order(rows: list[np.ndarray], comparator: Region) -> np.ndarray:
+    """Merge sort of all rows at once; an element's place is found by bisection in the sibling run.
+
+    Right for a strict weak order. For another comparator two elements may claim one place; the caller
+    looks."""
+    count, length = rows[0].shape
+    index = np.arange(length)
+    order = np.broadcast_to(index, (count, length)).copy()
+    width = 1
+    while width < length:
+        start = index // (2 * width) * (2 * width)
+        middle = np.minimum(start + width, length)
+        left = index < middle
+        sibling = np.where(left, middle, start)
+        low = np.broadcast_to(sibling, (count, length)).copy()
+        high = np.broadcast_to(
+            np.where(left, np.minimum(start + 2 * width, length), middle), (count, length)
+        ).copy()
+        mine = [np.take_along_axis(row, order, axis=-1) for row in rows]
+        for _ in range(width.bit_length()):
+            active = low < high
+            probe = np.where(active, (low + high) // 2, 0)
+            other = [np.take_along_axis(values, probe, axis=-1) for values in mine]
+            # An element of the left run follows the right ones that go before it; one of the right run
+            # follows all left ones that it does not go before.
+            before = _less(comparator, other, mine, left)
+            low = np.where(active & before, probe + 1, low)
+            high = np.where(active & ~before, probe, high)
+        own = np.where(left, start, middle)
+        place = start + (index - own) + (low - sibling)
+        fresh = np.full_like(order, -1)
+        np.put_along_axis(fresh, place, order, axis=-1)
+        if (fresh < 0).any():
+            return fresh
+        order = fresh
+        width *= 2
+    return order
+
+
+def _less(
+    comparator: Region, other: list[np.ndarray], mine: list[np.ndarray], left: np.ndarray
+) -> np.ndarray:
+    """Whether the probed element of the sibling run goes before mine: other < mine, for the right run not
+    mine < other."""
+    pairs: list[np.ndarray] = []
+    for theirs, own in zip(other, mine, strict=True):
+        pairs += [np.where(left, theirs, own), np.where(left, own, theirs)]
+    (less,) = apply(comparator, pairs)
+    return np.where(left, less, ~less)
+
+
+def _row_order(columns: list[np.ndarray], comparator: Region) -> np.ndarray:
+    """One row by calling the comparator on pairs, for comparators that are no strict weak order."""
+
+    def goes_first(one: int, two: int) -> bool:
+        pairs = [np.asarray(column[place]) for column in columns for place in (one, two)]
+        return bool(comparator(*pairs)[0])
+
+    def three_way(one: int, two: int) -> int:
+        return -1 if goes_first(one, two) else int(goes_first(two, one))
+
+    return np.array(sorted(range(columns[0].size), key=functools.cmp_to_key(three_way)))

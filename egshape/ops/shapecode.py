@@ -1,0 +1,436 @@
+"""What elementwise ops do to the elements of shape tensors: sizes, conditions on sizes, or nothing.
+
+An integer element e of dtype d stands for e wrapped to d. Ring operations carry it on as it is; every other
+operation first notes that it must fit (``ElementScope.require_fit``). ``conditions`` says how a condition
+becomes a number and how truncating division and its correction become floor division."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim, const, floordiv, is_nonnegative, maximum, minimum, mod, relu
+from egshape.facts import Relation
+from egshape.ir.types import integer_range, is_integer, numpy_dtype
+from egshape.ops import numeric
+from egshape.ops.base import Element, ElementScope, object_array
+from egshape.ops.conditions import (
+    ONE,
+    ZERO,
+    at_least,
+    correction,
+    decided,
+    indicator,
+    is_truncated,
+    negated,
+    sign_argument,
+    sign_form,
+    split_remainder,
+    truncated_division,
+    truth,
+)
+
+TERM_LIMIT = 48
+"""An expression with more terms than this helps nobody: the element becomes unknown."""
+
+Rule = Callable[..., Element]
+Elements = Callable[[ElementScope, Sequence[Any], Mapping[str, Any], Any], Any]
+
+
+# -- fits -----------------------------------------------------------------------------
+
+
+def wrapped(number: int, dtype: str) -> int:
+    """An integer reduced to the range of an integer dtype, two's complement."""
+    low, high = integer_range(dtype)
+    return (number - low) % (high - low + 1) + low
+
+
+def fitted(scope: ElementScope, dim: Dim, dtype: str) -> Dim:
+    """The number that an element is: constants wrap, the rest must fit (signs and remainders do)."""
+    if dim.const is not None:
+        return const(wrapped(dim.const, dtype))
+    bound = _bound_of(dim) if integer_range(dtype)[0] else None
+    if bound is None:
+        scope.require_fit(dim, dtype)
+    elif bound.const is None or bound.const > integer_range(dtype)[1]:
+        scope.require_fit(bound, dtype)
+    return dim
+
+
+def _bound_of(dim: Dim) -> Dim | None:
+    """d >= 1 with -d <= dim <= d, for signs and remainders; None for anything else."""
+    found = sign_argument(dim)
+    if found is not None and found[1]:
+        return ONE
+    for d, _, times in split_remainder(dim):
+        found_correction = correction(dim)
+        if times is ZERO or (found_correction is not None and times is found_correction[1]):
+            return d
+    return None
+
+
+# -- rules for one element -----------------------------------------------------------------------------
+
+
+def _ring(combine: Callable[..., Dim]) -> Rule:
+    def rule(scope: ElementScope, dtype: str, *items: Dim) -> Element:
+        return combine(*items)
+
+    return rule
+
+
+def _fitting(combine: Callable[..., Element]) -> Rule:
+    def rule(scope: ElementScope, dtype: str, *items: Dim) -> Element:
+        return combine(scope, *(fitted(scope, item, dtype) for item in items))
+
+    return rule
+
+
+def _remainder(scope: ElementScope, x: Dim, d: Dim) -> Element:
+    quotient = truncated_division(scope, x, d)
+    return None if quotient is None else x - d * quotient
+
+
+def _maximum(scope: ElementScope, x: Dim, y: Dim) -> Dim:
+    known = _ordered(scope, y, x)
+    return maximum(x, y) if known is None else x if known else y
+
+
+def _minimum(scope: ElementScope, x: Dim, y: Dim) -> Dim:
+    known = _ordered(scope, x, y)
+    return minimum(x, y) if known is None else x if known else y
+
+
+def _ordered(scope: ElementScope, x: Dim, y: Dim) -> bool | None:
+    """Whether x <= y; False only if y <= x."""
+    known = truth(scope, Relation("<=", x, y))
+    return False if known is None and truth(scope, Relation("<=", y, x)) else known
+
+
+def _sign_of(scope: ElementScope, x: Dim) -> Element:
+    if at_least(scope, x, 1):
+        return ONE
+    if at_least(scope, x, 0):
+        return minimum(ONE, x)
+    if at_least(scope, -x, 1):
+        return const(-1)
+    return -minimum(ONE, -x) if at_least(scope, -x, 0) else sign_form(x)
+
+
+def _abs(scope: ElementScope, x: Dim) -> Element:
+    if at_least(scope, x, 0):
+        return x
+    return -x if at_least(scope, -x, 0) else relu(x) + relu(-x)
+
+
+def _power(scope: ElementScope, dtype: str, x: Dim, exponent: Dim) -> Element:
+    times = exponent.const
+    if times is None or not 0 <= times <= 8:
+        return None
+    out = ONE
+    for _ in range(times):
+        out = out * x
+    return out
+
+
+def _width(dtype: str) -> int:
+    return 8 * numpy_dtype(dtype).itemsize
+
+
+def _shift_left(scope: ElementScope, dtype: str, x: Dim, amount: Dim) -> Element:
+    places = amount.const
+    return x * 2**places if places is not None and 0 <= places < _width(dtype) else None
+
+
+def _shift_right(logical: bool) -> Rule:
+    def rule(scope: ElementScope, dtype: str, x: Dim, amount: Dim) -> Element:
+        places = amount.const
+        if places is None or not 0 <= places < _width(dtype):
+            return None
+        if (logical and not at_least(scope, x, 0)) or (not logical and dtype.startswith("u")):
+            return None
+        return floordiv(fitted(scope, x, dtype), const(2**places))
+
+    return rule
+
+
+def _mask(scope: ElementScope, dtype: str, x: Dim, y: Dim) -> Element:
+    """x & (2**k - 1) is x % 2**k, wrapped or not."""
+    for item, bits in ((x, y.const), (y, x.const)):
+        if bits is not None and bits >= 0 and bits & (bits + 1) == 0:
+            return mod(item, const(bits + 1))
+    return None
+
+
+def both(one: Element, two: Element) -> Element:
+    """Logical and of two i1 elements."""
+    if one is False or two is False:
+        return False
+    if one is True or two is True:
+        return two if one is True else one
+    if not isinstance(one, Relation) or not isinstance(two, Relation):
+        return None
+    if one == two:
+        return one
+    return _implied(one, two) or _implied(two, one) or _corrects(one, two) or _corrects(two, one)
+
+
+def _implied(one: Relation, two: Relation) -> Relation | None:
+    """``one`` if it implies ``two`` by being a stricter relation of the same two sides."""
+    same, crossed = (one.lhs, one.rhs) == (two.lhs, two.rhs), (one.lhs, one.rhs) == (two.rhs, two.lhs)
+    if one.kind == "<" and ((two.kind == "!=" and (same or crossed)) or (two.kind == "<=" and same)):
+        return one
+    return one if one.kind == "==" and two.kind == "<=" and (same or crossed) else None
+
+
+def _corrects(one: Relation, two: Relation) -> Relation | None:
+    """x <= 0 and r != 0, for r the truncating remainder of x by some d >= 1: that is r < 0."""
+    if one.kind not in ("<=", "<") or two.kind != "!=":
+        return None
+    x, remainder = one.lhs - one.rhs, two.lhs - two.rhs
+    for sign in (remainder, -remainder):
+        if is_truncated(x, sign) is not None:
+            return Relation("<", sign, ZERO)
+    return None
+
+
+def _and(scope: ElementScope, one: Element, two: Element) -> Element:
+    found = both(one, two)
+    return decided(scope, found) if isinstance(found, Relation) else found
+
+
+def _not(item: Element) -> Element:
+    if isinstance(item, Relation):
+        return negated(item)
+    return None if item is None else not item
+
+
+def _or(scope: ElementScope, one: Element, two: Element) -> Element:
+    return _not(_and(scope, _not(one), _not(two)))
+
+
+def _xor(scope: ElementScope, one: Element, two: Element) -> Element:
+    for known, other in ((one, two), (two, one)):
+        if isinstance(known, bool):
+            return _not(other) if known else other
+    return False if one is not None and one == two else None
+
+
+# -- tables -----------------------------------------------------------------------------
+
+_INTEGER: dict[str, Rule] = {
+    "add": _ring(lambda x, y: x + y), "subtract": _ring(lambda x, y: x - y),
+    "multiply": _ring(lambda x, y: x * y),
+    "negate": _ring(lambda x: -x), "square": _ring(lambda x: x * x), "not": _ring(lambda x: -x - 1),
+    "divide": _fitting(truncated_division), "remainder": _fitting(_remainder),
+    "maximum": _fitting(_maximum), "minimum": _fitting(_minimum),
+    "sign": _fitting(_sign_of), "abs": _fitting(_abs),
+    "power": _power, "shift_left": _shift_left, "and": _mask,
+    "shift_right_arithmetic": _shift_right(False), "shift_right_logical": _shift_right(True),
+}
+
+_LOGIC: dict[str, Callable[..., Element]] = {
+    "and": _and, "or": _or, "xor": _xor, "add": _or, "multiply": _and, "maximum": _or, "minimum": _and,
+    "not": lambda scope, item: _not(item),
+}
+
+_NUMPY: dict[str, numeric.Function] = {
+    "divide": numeric.divide, "remainder": numeric.remainder, "maximum": np.maximum, "minimum": np.minimum,
+    "sign": np.sign, "abs": np.abs, "power": numeric.power, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "shift_left": numeric.shift_left, "popcnt": numeric.popcnt,
+    "shift_right_logical": numeric.shift_right_logical,
+    "shift_right_arithmetic": numeric.shift_right_arithmetic,
+    "count_leading_zeros": numeric.count_leading_zeros,
+}
+
+
+def _fold(name: str, dtype: str, items: Sequence[Dim]) -> Element:
+    """The op on constants, computed by its reference."""
+    with np.errstate(all="ignore"):
+        arrays = [np.array(wrapped(item.const or 0, dtype), numpy_dtype(dtype)) for item in items]
+        return const(int(np.asarray(_NUMPY[name](*arrays)).astype(numpy_dtype(dtype))))
+
+
+def _small(item: Element) -> Element:
+    """The element, or None if it is too large."""
+    sides = (item,) if isinstance(item, Dim) else (item.lhs, item.rhs) if isinstance(item, Relation) else ()
+    return item if all(len(side.terms) <= TERM_LIMIT for side in sides) else None
+
+
+def _evaluate(name: str, scope: ElementScope, dtype: str, items: Sequence[Element]) -> Element:
+    if dtype == "i1":
+        return _LOGIC[name](scope, *items) if name in _LOGIC else None
+    sizes = [item for item in items if isinstance(item, Dim)]
+    if len(sizes) < len(items):
+        return None
+    if name in _NUMPY and all(item.const is not None for item in sizes):
+        return _fold(name, dtype, sizes)
+    return _INTEGER[name](scope, dtype, *sizes) if name in _INTEGER else None
+
+
+def _filled(found: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+    """Elements of a result's shape: scalars repeat, unknown ones are None."""
+    if found is None:
+        return np.full(shape, None, dtype=object)
+    return np.broadcast_to(found, shape)
+
+
+def _mapped(rule: Rule, operands: Sequence[Any], result: Any) -> Any:
+    """A rule for one element, over all elements of a result of static shape; None where nothing is known."""
+    if all(operand is None for operand in operands):
+        return None
+    shape = tuple(int(dim.const) for dim in result.dims)
+    columns = [_filled(operand, shape).reshape(-1) for operand in operands]
+    return object_array([_small(rule(*items)) for items in zip(*columns, strict=True)], shape)
+
+
+def _elements(name: str) -> Elements:
+    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+        dtype = types[0].dtype
+        if dtype != "i1" and not is_integer(dtype):
+            return None
+        return _mapped(lambda *items: _evaluate(name, scope, dtype, items), operands, types[-1])
+
+    return elements
+
+
+ELEMENTS: dict[str, Elements] = {name: _elements(name) for name in (*_INTEGER, *_NUMPY, *_LOGIC)}
+"""``elements`` of the plain unary and binary ops, by name."""
+
+
+# -- ops with attributes -----------------------------------------------------------------------------
+
+
+def _convert(scope: ElementScope, source: str, target: str, item: Element) -> Element:
+    if target == "i1":
+        if isinstance(item, Dim):
+            return decided(scope, Relation("!=", fitted(scope, item, source), ZERO))
+        return item
+    if isinstance(item, Relation):
+        return indicator(item)
+    if not isinstance(item, Dim):
+        return None if item is None else const(int(item))
+    if item.const is not None:
+        return const(wrapped(wrapped(item.const, source), target))
+    signed = not (source.startswith("u") or target.startswith("u"))
+    if source != target and not (signed and _width(target) <= _width(source)):
+        fitted(scope, item, source)
+        if not signed:
+            fitted(scope, item, target)
+    return item
+
+
+def convert(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+    """Elements of convert; a condition becomes its indicator."""
+    source, target = types[0].dtype, attrs["dtype"]
+    if not all(each == "i1" or is_integer(each) for each in (source, target)):
+        return None
+    return _mapped(lambda item: _convert(scope, source, target, item), operands, types[-1])
+
+
+_SWAPPED = {"GT": "LT", "GE": "LE"}
+_KIND = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<="}
+
+
+def _compare_logic(scope: ElementScope, direction: str, one: Element, two: Element) -> Element:
+    if direction in ("EQ", "NE"):
+        differs = _xor(scope, one, two)
+        return differs if direction == "NE" else _not(differs)
+    if direction in _SWAPPED:
+        one, two, direction = two, one, _SWAPPED[direction]
+    return _and(scope, _not(one), two) if direction == "LT" else _or(scope, _not(one), two)
+
+
+def _compare_sign(kind: str, one: Dim, two: Dim) -> Relation | None:
+    """sign(x) == 1 and min(1, x) == 1 are x > 0, sign(x) == -1 is x < 0; the same for !=."""
+    for dim, number in ((one, two.const), (two, one.const)):
+        found = sign_argument(dim) if number in (1, -1) and kind in ("==", "!=") else None
+        if found is not None and (number == 1 or found[1]):
+            condition = Relation("<", ZERO, found[0]) if number == 1 else Relation("<", found[0], ZERO)
+            return condition if kind == "==" else negated(condition)
+    return None
+
+
+def _compare_remainder(one: Dim, two: Dim) -> Relation | None:
+    """r != 0 is r < 0 for a truncating remainder of what is never positive."""
+    for remainder in (one - two, two - one):
+        found = correction(remainder)
+        if found is not None and is_nonnegative(-found[0]):
+            return Relation("<", remainder, ZERO)
+    return None
+
+
+def _compare(scope: ElementScope, dtype: str, direction: str, one: Element, two: Element) -> Element:
+    if dtype == "i1":
+        return _compare_logic(scope, direction, one, two)
+    if not isinstance(one, Dim) or not isinstance(two, Dim):
+        return None
+    if one is two:
+        return direction in ("EQ", "LE", "GE")
+    one, two = fitted(scope, one, dtype), fitted(scope, two, dtype)
+    if direction in _SWAPPED:
+        one, two, direction = two, one, _SWAPPED[direction]
+    kind = _KIND[direction]
+    special = _compare_sign(kind, one, two) or (_compare_remainder(one, two) if kind == "!=" else None)
+    return decided(scope, special or Relation(kind, one, two))
+
+
+def compare(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+    """Elements of compare: decided, or a condition."""
+    dtype, direction = types[0].dtype, attrs["direction"]
+    if dtype != "i1" and not is_integer(dtype):
+        return None
+    return _mapped(lambda one, two: _compare(scope, dtype, direction, one, two), operands, types[-1])
+
+
+def _select(scope: ElementScope, pred: Element, yes: Element, no: Element) -> Element:
+    if isinstance(pred, Relation):
+        known = truth(scope, pred)
+        pred = pred if known is None else known
+    if isinstance(pred, bool):
+        return yes if pred else no
+    if yes is not None and yes == no:
+        return yes
+    if isinstance(pred, Relation) and isinstance(yes, Dim) and isinstance(no, Dim):
+        return _chosen(pred, yes, no)
+    if isinstance(yes, bool) and isinstance(no, bool):
+        return pred if yes else _not(pred)
+    return None
+
+
+def _chosen(pred: Relation, yes: Dim, no: Dim) -> Dim | None:
+    """yes where pred holds, else no, as one expression; None where it would divide by what may be 0 there."""
+    if any(dim.divisors_maybe_zero() for dim in (yes, no, pred.lhs, pred.rhs)):
+        return None
+    above, gain = pred.rhs - pred.lhs, yes - no
+    if pred.kind in ("<", "<=") and gain in (above, -above):
+        return no + relu(above) if gain is above else no - relu(above)
+    if len(gain.terms) * len(above.terms) > TERM_LIMIT:
+        return None
+    return no + indicator(pred) * gain
+
+
+def select(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+    """Elements of select: the chosen branch, or one expression for both."""
+    if not (types[-1].dtype == "i1" or is_integer(types[-1].dtype)):
+        return None
+    return _mapped(lambda pred, yes, no: _select(scope, pred, yes, no), operands, types[-1])
+
+
+def clamp(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+    """Elements of clamp: minimum(maximum(x, low), high)."""
+    dtype = types[-1].dtype
+    if not is_integer(dtype):
+        return None
+
+    def rule(*items: Element) -> Element:
+        sizes = [fitted(scope, item, dtype) for item in items if isinstance(item, Dim)]
+        if len(sizes) < 3:
+            return None
+        low, x, high = sizes
+        return _minimum(scope, _maximum(scope, x, low), high)
+
+    return _mapped(rule, operands, types[-1])

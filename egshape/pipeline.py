@@ -1,0 +1,96 @@
+"""The map: the ordered, named stages, and nothing else.
+
+frontends -> encode -> obligations -> saturate -> extract -> verify -> validate -> frontends (out)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from egshape.dims import Dim, const, symbol
+from egshape.egraph.cost import CostModel, likely_sizes
+from egshape.egraph.engine import Budget
+from egshape.egraph.optimize import BlockOptimizer, Outcome, order_of_symbols
+from egshape.egraph.saturate import program
+from egshape.errors import Contradiction, EgshapeError, EngineFault, InternalError
+from egshape.facts import Facts, Relation
+from egshape.ir.graph import Graph
+from egshape.ir.verify import verify
+from egshape.ops import REGISTRY
+from egshape.prove.context import Context
+from egshape.trace import Tracer
+
+LARGEST_SIZE = 2**31 - 1
+"""Each single size fits the i32 that get_dimension_size gives: an entry fact."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Budgets of one optimization; None is no limit. seconds of wall time, e-nodes, resident megabytes."""
+
+    seconds: float | None = 30.0
+    nodes: int | None = 2_000_000
+    memory_mb: float | None = 4096
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """What the stages give: the graph, what holds in it, what happened, and the likely sizes that costs used."""
+
+    graph: Graph
+    context: Context
+    outcome: Outcome
+    likely: dict[str, int]
+
+
+def context_of(graph: Graph, facts: Facts) -> Context:
+    """What holds when the graph is entered: the facts, and that each size fits its get_dimension_size type."""
+    order = order_of_symbols(graph.body.symbols, graph.inputs)
+    context = Context(facts, symbol_order=lambda name: (order.get(name, (3, 0)), name))
+    context.assume_all([(Relation("<=", symbol(each.name), const(LARGEST_SIZE)), "entry")
+                        for each in graph.body.symbols if each.value in graph.inputs])
+    return context
+
+
+def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits, tracer: Tracer,
+               explain: bool = True) -> Optimized:
+    """All stages from a graph to the optimized, verified graph.
+
+    Raises EgshapeError for contradictory facts and wrong rule files; a fault of the engine or of ours gives the
+    graph as it came, with a note."""
+    names = [each.name for each in graph.body.symbols]
+    likely = likely_sizes(facts, names)
+    context = context_of(graph, facts)
+    budget = Budget(limits.seconds, limits.nodes, limits.memory_mb)
+    loaded = program(tuple(rules), explain)
+    optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer)
+    try:
+        body, context = optimizer.run(graph.body, context, frozenset(), {}, {}, top=True)
+        result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
+        with tracer.stage("verify"):
+            verify(result, equal=_equal(context))
+        return Optimized(result, context, optimizer.outcome, likely)
+    except (EngineFault, InternalError) as fault:
+        return _fallback(graph, context, optimizer.outcome, likely, fault, tracer)
+    except EgshapeError as error:
+        if isinstance(error, Contradiction) or error.code == "violated":
+            raise
+        return _fallback(graph, context, optimizer.outcome, likely, error, tracer)
+
+
+def _equal(context: Context):  # type: ignore[no-untyped-def]
+    def equal(one: Dim, other: Dim) -> bool:
+        return context.normal_form(one) is context.normal_form(other)
+
+    return equal
+
+
+def _fallback(graph: Graph, context: Context, outcome: Outcome, likely: dict[str, int], fault: EgshapeError,
+              tracer: Tracer) -> Optimized:
+    grown = f"; the rule that grew most was {outcome.grew_most}" if outcome.grew_most else ""
+    tracer.note(f"not optimized: {fault}{grown}")
+    outcome.status = "fallback"
+    return Optimized(graph, context, outcome, likely)
+
+

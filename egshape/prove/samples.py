@@ -1,0 +1,136 @@
+"""Sizes at which the assumptions of a world hold: its free symbols are chosen, the solved ones follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from egshape.dims import Dim
+from egshape.dims.core import natural_key, of_atom
+from egshape.errors import UndefinedSize
+from egshape.facts.intervals import Ranges, contains
+from egshape.prove.world import World
+
+_SMALL = (0, 1, 2, 3, 4, 5, 7, 8)
+_LARGE = (6, 9, 12, 16, 24, 31, 64, 97, 128, 1000)
+_MAX_EXHAUSTIVE = 400
+
+
+class Sampler:
+    """Admitted points of one world.  The world must not change while it is in use."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def points(self, names: Iterable[str], limit: int, tries: int | None = None) -> Iterator[dict[str, int]]:
+        """Up to `limit` admitted points that give a value to these names and to all that is assumed."""
+        tries = 6 * limit if tries is None else tries
+        admitted = (p for c in islice(self._choices(names), tries) if (p := self._complete(c)) is not None)
+        return islice(admitted, limit)
+
+    def _choices(self, names: Iterable[str]) -> Iterator[dict[str, int]]:
+        free = self._free(names)
+        ranges = [self.world.ranges.get(n) for n in free]
+        yield from (dict(zip(free, values, strict=True)) for values in _patterns(ranges))
+
+    def _free(self, names: Iterable[str]) -> list[str]:
+        world = self.world
+        found: set[str] = set(names)
+        for dim in self._assumed():
+            found |= dim.symbols()
+        for name in list(found):
+            if name in world.solved:
+                found |= world.solved[name].symbols()
+        for name in world.solved:
+            found |= world.solved[name].symbols()
+        return sorted((n for n in found if n not in world.solved), key=natural_key)
+
+    def _assumed(self) -> Iterator[Dim]:
+        world = self.world
+        yield from world.bounds
+        for rule in world.rules:
+            yield rule.equation()
+        for item in (*world.members, *world.distinct, *world.stuck):
+            yield item.dim
+        for choice in world.choices:
+            for item in choice.choices:
+                yield item.dim
+        for atom in world.exact:
+            yield of_atom(atom)
+
+    def _complete(self, env: dict[str, int]) -> dict[str, int] | None:
+        """The point with its solved symbols, or None where something assumed is false."""
+        world = self.world
+        try:
+            for name, value in world.solved.items():
+                env[name] = value.evaluate(env)
+                if env[name] < 0:
+                    return None
+            return env if self._admits(env) else None
+        except UndefinedSize:
+            return None
+
+    def _admits(self, env: dict[str, int]) -> bool:
+        world = self.world
+        for name, ranges in world.ranges.items():
+            if name in env and not contains(ranges, env[name]):
+                return False
+        if any(part.evaluate(env) + constant < 0 for part, (constant, _) in world.bounds.items()):
+            return False
+        if any(rule.equation().evaluate(env) != 0 for rule in world.rules):
+            return False
+        if any(not contains(i.ranges, i.dim.evaluate(env)) for i in world.members):
+            return False
+        if any(i.dim.evaluate(env) == 0 for i in world.distinct):
+            return False
+        if any(i.dim.evaluate(env) != 0 for i in world.stuck):
+            return False
+        for choice in world.choices:
+            if all(i.dim.evaluate(env) != 0 for i in choice.choices):
+                return False
+        for atom, (remainder, _) in world.exact.items():
+            if atom.num.evaluate(env) % atom.den.evaluate(env) != remainder:
+                return False
+        return True
+
+
+def _patterns(ranges: list[Ranges | None]) -> Iterator[list[int]]:
+    """Values for each symbol: a spread first, then all small ones by growing sum, then a fixed sequence."""
+    count = len(ranges)
+    if count == 0:
+        yield []
+        return
+    allowed = [_candidates(r) for r in ranges]
+    for seed in range(10):
+        yield [column[(seed * 5 + 3 * i + seed * i) % len(column)] for i, column in enumerate(allowed)]
+    for total in range(9):
+        for indices in islice(_compositions(count, total), _MAX_EXHAUSTIVE):
+            if all(i < len(column) for i, column in zip(indices, allowed, strict=True)):
+                yield [column[i] for i, column in zip(indices, allowed, strict=True)]
+    state = 12345
+    while True:
+        values = []
+        for column in allowed:
+            state = (state * 1103515245 + 12345) % 2**31
+            values.append(column[(state >> 16) % len(column)])
+        yield values
+
+
+def _candidates(ranges: Ranges | None) -> list[int]:
+    if ranges is None:
+        return [*_SMALL, *_LARGE]
+    found = [v for v in (*_SMALL, *_LARGE) if contains(ranges, v)]
+    for lo, hi in ranges:
+        for end in (lo, hi):
+            if end is not None:
+                found.extend(v for v in (end, end - 1, end + 1) if contains(ranges, v))
+    return list(dict.fromkeys(found)) or [0]
+
+
+def _compositions(count: int, total: int) -> Iterator[tuple[int, ...]]:
+    if count == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for rest in _compositions(count - 1, total - first):
+            yield (first, *rest)

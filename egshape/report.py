@@ -1,0 +1,136 @@
+"""The JSON that commands print: pydantic models of the report, the table of shapes and an explanation.
+
+Every top-level object carries ``version``. Fields are only ever added; a reader may ignore those that it does
+not know.
+The JSON of facts and of proofs belongs to ``egshape.facts`` and ``egshape.prove``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Range = tuple[int, int | None]
+"""An inclusive interval; no upper end is None."""
+
+CheckStatus = Literal["proved", "kept", "violated"]
+Outcome = Literal["saturated", "budget", "fallback"]
+
+
+class _Json(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
+
+
+class Step(_Json):
+    """One step of a chain of reasons: ``rule`` takes the statements ``from`` to the statement ``to``."""
+
+    rule: str
+    from_: tuple[str, ...] = Field(default=(), alias="from")
+    to: str
+    location: str = ""
+
+
+class OpCount(_Json):
+    """How many ops a graph has, those of its regions included."""
+
+    total: int
+    by_name: dict[str, int]
+
+
+class OpCounts(_Json):
+    """Op counts of the graph that came in and of the graph that went out."""
+
+    before: OpCount
+    after: OpCount
+
+
+class Signature(_Json):
+    """An input or output; ``shape`` holds one text for each axis, such as "b", "16*p" or "7"."""
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...] | None
+    """None if the rank is unknown."""
+
+
+class Symbol(_Json):
+    """What is known about one symbol: where it comes from, its range, ``divisor`` as [divisor, remainder]."""
+
+    name: str
+    sources: tuple[str, ...]
+    ranges: tuple[Range, ...]
+    divisor: tuple[int, int]
+    likely: tuple[int, ...] = ()
+
+
+class CheckRow(_Json):
+    """A condition on sizes: proved away, kept in the program, or false at every admitted size."""
+
+    text: str
+    message: str
+    location: str
+    status: CheckStatus
+
+
+class RewriteRow(_Json):
+    """How often a rule changed the e-graph, and the seconds it took."""
+
+    rule: str
+    count: int
+    seconds: float
+
+
+class StageRow(_Json):
+    """Seconds spent in a stage."""
+
+    name: str
+    seconds: float
+
+
+class Report(_Json):
+    """What ``optimize`` did."""
+
+    version: Literal[1] = 1
+    model: str
+    ops: OpCounts
+    inputs: tuple[Signature, ...]
+    outputs: tuple[Signature, ...]
+    symbols: tuple[Symbol, ...] = ()
+    equalities: tuple[tuple[str, str, tuple[Step, ...]], ...] = ()
+    checks: tuple[CheckRow, ...] = ()
+    rewrites: tuple[RewriteRow, ...] = ()
+    stages: tuple[StageRow, ...] = ()
+    status: Outcome
+    notes: tuple[str, ...] = ()
+
+
+class ShapeRow(_Json):
+    """One value: ``from`` lists for each axis the input axes and values that its size comes from."""
+
+    name: str
+    op: str
+    dtype: str
+    shape: tuple[str, ...] | None
+    from_: tuple[tuple[str, ...], ...] = Field(default=(), alias="from")
+    location: str = ""
+
+
+class ShapeTable(_Json):
+    """Every value of a graph with its shape in terms of the input symbols."""
+
+    version: Literal[1] = 1
+    values: tuple[ShapeRow, ...]
+
+
+class Explanation(_Json):
+    """Why two sizes are equal, or what is missing for it."""
+
+    version: Literal[1] = 1
+    a: str
+    b: str
+    status: Literal["proved", "refuted", "unknown", "inconsistent"]
+    why: tuple[Step, ...] = ()
+    counterexample: dict[str, int] | None = None
+    missing: str | None = None
+    clash: tuple[str, ...] | None = None

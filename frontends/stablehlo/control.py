@@ -1,0 +1,344 @@
+"""Ops with regions, calls, assertions and custom calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from egshape.dims import Dim, const
+from egshape.errors import EgshapeError, Unsupported
+from egshape.facts import Relation
+from egshape.frontends.stablehlo.handlers import compare_kind, ints_or
+from egshape.frontends.stablehlo.scope import Handler, Scope, dims
+from egshape.frontends.stablehlo.tree import Body, Node
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Block, Value
+from egshape.ir.types import is_float
+
+Results = Sequence[Value | None]
+
+
+# -- calls ---------------------------------------------------------------------------------------------
+
+
+def _call(scope: Scope, node: Node) -> Results:
+    return scope.inline(node.attributes["callee"], [scope.values[key] for key in node.operands], node)
+
+
+def _composite(scope: Scope, node: Node) -> Results:
+    name = node.attributes["decomposition"]
+    operands = scope.operands(node)
+    types = [value.type for value in operands]
+    region = scope.region_of(scope.enter(name, node), types, operands, name, node.location)
+    attrs = {
+        "name": node.attributes["name"],
+        "attrs": node.attributes["texts"],
+        "version": node.attributes.get("version", 0),
+    }
+    return scope.emit(node, "composite", operands, attrs, regions=(region,))
+
+
+# -- top_k ---------------------------------------------------------------------------------------------
+
+
+def _top_k(scope: Scope, node: Node) -> Results:
+    return _top_k_of(scope, node, node.attributes["k"])
+
+
+def _top_k_of(scope: Scope, node: Node, k: int) -> Results:
+    """The k largest along the last axis and their places: a composite that sorts and slices."""
+    x = scope.operand(node, 0)
+    inner = scope.builder.child()
+    arg = inner.arg(None, x.type.dtype, x.type.dims)
+    axis = x.type.rank - 1
+    places = inner.one(
+        "iota", (), {"dtype": "i32", "dim": axis, "shape": x.type.dims}, location=node.location
+    )
+    both = inner.add(
+        "sort",
+        (arg, places),
+        {"dim": axis, "stable": True},
+        location=node.location,
+        regions=(_descending(inner, x.type.dtype),),
+    )
+    cut = {
+        "starts": dims([0] * x.type.rank),
+        "limits": (*x.type.dims[:-1], const(k)),
+        "strides": dims([1] * x.type.rank),
+    }
+    results = [inner.one("slice", (value,), cut, location=node.location) for value in both]
+    attrs = {"name": "chlo.top_k", "attrs": (("k", f"{k} : i64"),), "version": 1}
+    return scope.emit(node, "composite", (x,), attrs, regions=(inner.finish(results),))
+
+
+def _descending(builder: BlockBuilder, dtype: str) -> Block:
+    inner = builder.child()
+    left, right, *_ = [inner.arg(None, each, ()) for each in (dtype, dtype, "i32", "i32")]
+    kind = "TOTALORDER" if is_float(dtype) else compare_kind(dtype)
+    return inner.finish([inner.one("compare", (left, right), {"direction": "GT", "kind": kind})])
+
+
+# -- reducers ------------------------------------------------------------------------------------------
+
+
+def _reduce(scope: Scope, node: Node) -> Results:
+    attrs = {"dims": tuple(node.attributes["dimensions"])}
+    return scope.emit(node, "reduce", scope.operands(node), attrs, regions=_regions(scope, node))
+
+
+def _regions(scope: Scope, node: Node) -> tuple[Block, ...]:
+    return tuple(scope.region(node, body) for body in node.regions)
+
+
+def _reduce_window(scope: Scope, node: Node) -> Results:
+    rank = len(node.attributes["window_dimensions"])
+    attrs = {
+        "window": dims(node.attributes["window_dimensions"]),
+        "strides": dims(ints_or(node, "window_strides", 1, rank)),
+        "base_dilation": dims(ints_or(node, "base_dilations", 1, rank)),
+        "window_dilation": dims(ints_or(node, "window_dilations", 1, rank)),
+        "padding": dims(ints_or(node, "padding", 0, 2 * rank)),
+    }
+    return scope.emit(node, "reduce_window", scope.operands(node), attrs, regions=_regions(scope, node))
+
+
+_WINDOW_KEYS = ("window", "strides", "base_dilation", "window_dilation", "padding")
+
+
+def _dynamic_reduce_window(scope: Scope, node: Node) -> Results:
+    """custom_call @stablehlo.dynamic_reduce_window(inputs, inits, window, strides, dilations, padding)."""
+    operands = scope.operands(node)
+    data, sizes = operands[: -len(_WINDOW_KEYS)], operands[-len(_WINDOW_KEYS) :]
+    attrs: dict[str, tuple[Dim, ...]] = {}
+    requires: list[Relation] = []
+    for key, value in zip(_WINDOW_KEYS, sizes, strict=True):
+        attrs[key], needed = scope.builder.sizes("reduce_window", value, key)
+        requires.extend(needed)
+    (name,) = node.attributes["called_computations"]
+    body = scope.enter(name, node)
+    inner = Scope(scope.program, scope.builder.child(), {}, (*scope.stack, name))
+    for arg, info in zip(body.args, body.types, strict=True):
+        inner.values[arg] = inner.builder.arg(None, info.dtype, info.shape)
+    region = inner.builder.finish(inner.tensors(body, node.location))
+    return scope.emit(node, "reduce_window", data, attrs, regions=(region,), requires=requires)
+
+
+def _select_and_scatter(scope: Scope, node: Node) -> Results:
+    operands = scope.operands(node)
+    rank = operands[0].type.rank
+    attrs = {
+        "window": ints_or(node, "window_dimensions", 1, rank),
+        "strides": ints_or(node, "window_strides", 1, rank),
+        "padding": ints_or(node, "padding", 0, 2 * rank),
+    }
+    return scope.emit(node, "select_and_scatter", operands, attrs, regions=_regions(scope, node))
+
+
+def _sort(scope: Scope, node: Node) -> Results:
+    operands = scope.operands(node)
+    dim = int(node.attributes.get("dimension", -1))
+    attrs = {
+        "dim": dim + operands[0].type.rank if dim < 0 else dim,
+        "stable": bool(node.attributes.get("is_stable", False)),
+    }
+    return scope.emit(node, "sort", operands, attrs, regions=_regions(scope, node))
+
+
+def _scatter(scope: Scope, node: Node) -> Results:
+    attrs = {
+        **node.attributes["scatter_dimension_numbers"],
+        "sorted": bool(node.attributes.get("indices_are_sorted", False)),
+        "unique": bool(node.attributes.get("unique_indices", False)),
+    }
+    return scope.emit(node, "scatter", scope.operands(node), attrs, regions=_regions(scope, node))
+
+
+# -- control flow --------------------------------------------------------------------------------------
+
+
+def _branches(name: str) -> Handler:
+    def handler(scope: Scope, node: Node) -> Results:
+        return scope.emit(node, name, scope.operands(node), regions=_regions(scope, node))
+
+    return handler
+
+
+def _while(scope: Scope, node: Node) -> Results:
+    """A loop. Carried sizes are taken to stay as they are; where the body gives one in another form, the axis
+    gets a symbol of the region, and the body is converted anew, until no further axis changes."""
+    inits = scope.operands(node)
+    cond, body = node.regions
+    kept = [key == given for key, given in zip(body.args, body.results, strict=True)]
+    loose: set[tuple[int, int]] = set()
+    while True:
+        number = next(scope.program.numbers)
+        block = _loop_region(scope, node, body, inits, loose, kept, f"iter{number}")
+        changed = _changed(body, block) - loose
+        if not changed:
+            break
+        loose |= changed
+    test = _loop_region(scope, node, cond, inits, loose, kept, f"cond{number}")
+    results = scope.emit(node, "while", inits, regions=(test, block))
+    for value, init, same in zip(results, inits, kept, strict=True):
+        known = scope.builder.elements(init) if same else None
+        if known is not None:
+            scope.builder.set_elements(value, known)
+    return results
+
+
+def _loop_region(
+    scope: Scope,
+    node: Node,
+    body: Body,
+    inits: Sequence[Value],
+    loose: set[tuple[int, int]],
+    kept: Sequence[bool],
+    label: str,
+) -> Block:
+    inner = scope.child()
+    for index, (key, info, init) in enumerate(zip(body.args, body.types, inits, strict=True)):
+        shape: list[Dim | None] | None = None
+        if init.type.shape is not None:
+            stated = info.shape or (None,) * init.type.rank
+            shape = [
+                const(said) if said is not None else None if (index, axis) in loose else size
+                for axis, (size, said) in enumerate(zip(init.type.shape, stated, strict=True))
+            ]
+        name = f"{label}_{index}"
+        axes = [f"%{name}.{axis}" for axis in range(len(shape or ()))]
+        arg = inner.builder.arg(name, init.type.dtype, shape, axes)
+        known = scope.builder.elements(init) if kept[index] else None
+        if known is not None:
+            inner.builder.set_elements(arg, known)
+        scope.values[key] = arg
+    return inner.builder.finish(inner.tensors(body, node.location))
+
+
+def _changed(body: Body, block: Block) -> set[tuple[int, int]]:
+    """The axes whose size the body gives in another form than it takes, unless the model states a number."""
+    return {
+        (index, axis)
+        for index, (info, arg, result) in enumerate(zip(body.types, block.args, block.results, strict=True))
+        if arg.type.shape is not None and result.type.shape is not None
+        for axis, (before, after) in enumerate(zip(arg.type.shape, result.type.shape, strict=True))
+        if before is not after and (info.shape is None or info.shape[axis] is None)
+    }
+
+
+# -- checks and custom calls ---------------------------------------------------------------------------
+
+
+def _custom_call(scope: Scope, node: Node) -> Results:
+    handler = _CUSTOM.get(node.attributes["call_target_name"])
+    return handler(scope, node) if handler is not None else _opaque(scope, node)
+
+
+def _opaque(scope: Scope, node: Node) -> Results:
+    """A call of something unknown: kept as it is, with its attributes as text."""
+    if node.attributes.get("called_computations"):
+        raise Unsupported(
+            f"custom_call @{node.attributes['call_target_name']} calls functions of the module",
+            where=str(node.location),
+        )
+    types = tuple(
+        (dtype, tuple(-1 if size is None else size for size in shape or ()))
+        for dtype, shape in scope.declared(node)
+    )
+    attrs = {"target": node.attributes["call_target_name"], "attrs": node.attributes["texts"], "types": types}
+    return scope.emit(node, "custom_call", scope.operands(node), attrs)
+
+
+def _assertion(scope: Scope, node: Node) -> Results:
+    pred, *shown = scope.operands(node)
+    check(scope, node, pred, shown, node.attributes.get("error_message", "shape assertion"))
+    return ()
+
+
+def check(scope: Scope, node: Node, pred: Value, shown: Sequence[Value], message: str) -> None:
+    """A condition that must hold here: as a relation on sizes where it is one, noted as proved where its form
+    shows it, else as the value that it is."""
+    known = scope.builder.elements(pred)
+    condition = None if known is None else known.reshape(-1)[0]
+    if condition is True:
+        note_proved(scope, node, message, shown)
+        return
+    args = _scalars(scope, shown)
+    if isinstance(condition, Relation) and args is not None:
+        check_relation(scope, node, condition, message, args)
+        return
+    scope.builder.add("check", (pred, *shown), {"message": message}, location=node.location)
+
+
+def note_proved(scope: Scope, node: Node, message: str, shown: Sequence[Value] = ()) -> None:
+    """Keep count of an assertion that holds by form."""
+    names = {name for size in _scalars(scope, shown) or () for name in size.symbols()}
+    scope.program.proved.append((message, str(node.location), scope.program.bounds.why(names)))
+
+
+def check_relation(
+    scope: Scope, node: Node, condition: Relation, message: str, args: Sequence[Dim] = ()
+) -> None:
+    """A relation on sizes that must hold here."""
+    attrs = {
+        "relation": condition.kind,
+        "sides": (condition.lhs, condition.rhs),
+        "message": message,
+        "args": tuple(args),
+    }
+    scope.builder.add("check", (), attrs, location=node.location)
+    if scope.builder.parent is None:  # in a region it says nothing about what is outside
+        scope.program.bounds.learn(condition)
+
+
+def _scalars(scope: Scope, values: Sequence[Value]) -> list[Dim] | None:
+    """The values as sizes, None if one is not known to be one."""
+    out: list[Dim] = []
+    for value in values:
+        known = scope.builder.elements(value)
+        item = None if known is None or known.size != 1 else known.reshape(-1)[0]
+        if not isinstance(item, Dim):
+            return None
+        out.append(item)
+    return out
+
+
+def _mhlo_erf(scope: Scope, node: Node) -> Results:
+    return scope.emit(node, "erf", scope.operands(node))
+
+
+def _mhlo_topk(scope: Scope, node: Node) -> Results:
+    given: dict[str, Any] = node.attributes.get("mhlo.attributes", {})
+    if not given.get("largest", True) or "k" not in given:
+        raise Unsupported("custom_call @mhlo.topk without k, or of the smallest", where=str(node.location))
+    return _top_k_of(scope, node, int(given["k"]))
+
+
+_CUSTOM: dict[str, Handler] = {
+    "shape_assertion": _assertion,
+    "stablehlo.dynamic_reduce_window": _dynamic_reduce_window,
+    "mhlo.erf": _mhlo_erf,
+    "mhlo.topk": _mhlo_topk,
+}
+
+
+def _unexpected_return(scope: Scope, node: Node) -> Results:
+    raise EgshapeError(f"{node.name} stands before the end of its block", where=str(node.location))
+
+
+HANDLERS: dict[str, Handler] = {
+    "func.call": _call,
+    "func.return": _unexpected_return,
+    "stablehlo.return": _unexpected_return,
+    "stablehlo.composite": _composite,
+    "stablehlo.custom_call": _custom_call,
+    "stablehlo.reduce": _reduce,
+    "stablehlo.reduce_window": _reduce_window,
+    "stablehlo.select_and_scatter": _select_and_scatter,
+    "stablehlo.sort": _sort,
+    "stablehlo.scatter": _scatter,
+    "stablehlo.while": _while,
+    "stablehlo.if": _branches("if"),
+    "stablehlo.case": _branches("case"),
+    "chlo.top_k": _top_k,
+}
+"""Region ops, calls and checks by MLIR name."""

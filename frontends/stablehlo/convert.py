@@ -1,0 +1,183 @@
+"""A module becomes a graph: inputs and their symbols, the body with every call inlined, and the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from egshape.dims import symbol
+from egshape.errors import EgshapeError, MissingDependency
+from egshape.facts import Facts
+from egshape.frontends.stablehlo import control, handlers, shapecode
+from egshape.frontends.stablehlo.parse import parsed
+from egshape.frontends.stablehlo.scope import Handler, Program, Scope, checked, plain_ops
+from egshape.frontends.stablehlo.tree import Function, Module
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Graph, SymbolDef, Value
+from egshape.ops.base import object_array
+
+if TYPE_CHECKING:
+    from jax.export import Exported
+
+HANDLERS: Mapping[str, Handler] = {**handlers.HANDLERS, **control.HANDLERS, **shapecode.HANDLERS}
+
+FACTS = "egshape.facts"
+"""The module attribute that holds the facts as JSON."""
+
+_NAMED = "jax.global_constant"
+_KEEPS_SIZE = ("stablehlo.convert", "stablehlo.reshape")
+
+
+def read(source: str | bytes, name: str) -> Graph:
+    """The graph of a StableHLO module.
+
+    Args:
+        source: text, MLIR bytecode, a portable artifact, or what ``jax.export.Exported.serialize`` gives.
+        name: what messages and locations call it, a file name as a rule.
+
+    Raises:
+        ParseError: the source does not parse or verify; ``where`` is file:line:col.
+        Unsupported: an op, type or structure that egshape does not know; ``where`` is its location.
+        MissingDependency: jax is not installed.
+    """
+    with parsed(source, name) as (hlo, module):
+        return _graph(Module(hlo, module, name), name)
+
+
+def from_exported(exported: Exported) -> Graph:
+    """The graph of what ``jax.export.export`` gives. Errors as of ``read``."""
+    try:
+        serialized = bytes(exported.mlir_module_serialized)
+    except AttributeError:
+        raise MissingDependency(
+            "needs a jax.export.Exported", hint="give jax.export.export(jax.jit(f))(...)"
+        ) from None
+    return read(serialized, exported.fun_name)
+
+
+def _graph(module: Module, name: str) -> Graph:
+    main = module.entry()
+    program = Program(module, HANDLERS, plain_ops())
+    builder = BlockBuilder(decide=program.bounds.decide)
+    held = _held_facts(module)
+    values = dict(zip(main.body.args, _inputs(main, builder, _size_names(module, main, held)), strict=True))
+    scope = Scope(program, builder, {**values}, (main.name,))
+    results = scope.tensors(main.body, main.location)
+    return Graph(
+        module.name or name,
+        builder.finish(results),
+        tuple(f"out{index}" for index in range(len(results))),
+        _facts(held, main, list(values.values())),
+        _metadata(module, main, program),
+    )
+
+
+# -- inputs ------------------------------------------------------------------------------------------
+
+
+def _input_names(main: Function) -> list[str]:
+    """The names in the locations of the arguments, arg0, arg1, ... where there is none or one is taken."""
+    used: set[str] = set()
+    out = []
+    for index, location in enumerate(main.body.locations):
+        name = location.name if location.name and location.name not in used else f"arg{index}"
+        while name in used:
+            name += "_"
+        used.add(name)
+        out.append(name)
+    return out
+
+
+def _inputs(main: Function, builder: BlockBuilder, names: Mapping[tuple[int, int], str]) -> list[Value]:
+    out = []
+    for index, (name, info) in enumerate(zip(_input_names(main), main.body.types, strict=True)):
+        where = main.body.locations[index] if str(main.body.locations[index]) else main.location
+        checked(info, where, f"argument {name}")
+        axes = None if info.shape is None else [names.get((index, axis)) for axis in range(len(info.shape))]
+        value = builder.arg(name, info.dtype, info.shape, axes)
+        label = main.arg_attributes[index].get(_NAMED)
+        if label and info.shape == () and not any(known.name == label for known in builder.symbols):
+            # main itself takes the sizes: the argument's value is the size.
+            builder.symbols.append(SymbolDef(label, value, element=0))
+            builder.set_elements(value, object_array([symbol(label)], ()))
+        out.append(value)
+    return out
+
+
+def _size_names(module: Module, main: Function, held: Facts) -> dict[tuple[int, int], str]:
+    """Names of input axes: those of the ``jax.global_constant`` arguments to which main hands their sizes, then
+    those under which the module's own facts know them."""
+    index_of = {key: index for index, key in enumerate(main.body.args)}
+    sizes: dict[int, tuple[int, int]] = {}
+    names: dict[tuple[int, int], str] = {}
+    used = {given[_NAMED] for given in main.arg_attributes if given.get(_NAMED)}
+    for node in main.body.nodes:
+        if node.name == "stablehlo.get_dimension_size" and node.operands[0] in index_of:
+            sizes[node.results[0]] = index_of[node.operands[0]], node.attributes["dimension"]
+        elif node.name in _KEEPS_SIZE and node.operands[0] in sizes:
+            sizes[node.results[0]] = sizes[node.operands[0]]
+        elif node.name == "func.call" and node.attributes["callee"] in module:
+            given = module.function(node.attributes["callee"]).arg_attributes
+            for key, attributes in zip(node.operands, given, strict=True):
+                name = attributes.get(_NAMED)
+                if name and name not in used and key in sizes and sizes[key] not in names:
+                    names[sizes[key]] = name
+                    used.add(name)
+    axes = {
+        f"{name}.{axis}": (index, axis)
+        for index, name in enumerate(_input_names(main))
+        for axis in range(len(main.body.types[index].shape or ()))
+    }
+    for known in held.symbols:
+        place = axes.get(known.sources[0]) if known.sources else None
+        if place is not None and known.name not in used and known.name not in axes:
+            names.setdefault(place, known.name)
+            used.add(known.name)
+    return names
+
+
+# -- facts and metadata ------------------------------------------------------------------------------
+
+
+def _held_facts(module: Module) -> Facts:
+    """The facts that the module carries in an attribute. Raises EgshapeError if it is not what it should be."""
+    held = module.attributes.get(FACTS)
+    if held is None:
+        return Facts()
+    text = module.reader.attribute(held)
+    if not isinstance(text, str):
+        raise EgshapeError(f"the module attribute {FACTS} is no text", where=module.source)
+    try:
+        return Facts.from_json(text)
+    except EgshapeError as error:
+        message = f"the module attribute {FACTS}: {error.message}"
+        raise EgshapeError(message, where=module.source, hint=error.hint, code=error.code) from error
+
+
+def _facts(held: Facts, main: Function, inputs: list[Value]) -> Facts:
+    """The module's facts, the bounds of the input types, and which axis each symbol is."""
+    facts = Facts()
+    for value, info in zip(inputs, main.body.types, strict=True):
+        for axis, size in enumerate(value.type.shape or ()):
+            if size.const is not None:
+                continue
+            (name,) = size.symbols()
+            bound = info.bounds[axis] if info.bounds else None
+            ranges = None if bound is None else ((0, bound),)
+            facts = facts.with_symbol(name, sources=(f"{value.name}.{axis}",), ranges=ranges)
+    return held.merge(facts)
+
+
+def _metadata(module: Module, main: Function, program: Program) -> dict[str, Any]:
+    """What a writer needs to give the module the same head, and the assertions that hold by form."""
+    return {
+        "format": "stablehlo",
+        "module_name": module.name,
+        "function_name": main.name,
+        "attributes": {
+            key: str(attr) for key, attr in module.attributes.items() if key not in ("sym_name", FACTS)
+        },
+        "argument_attributes": main.arg_texts,
+        "result_attributes": main.result_texts,
+        "assertions": tuple(program.proved),
+    }

@@ -1,0 +1,340 @@
+"""StableHLO out: a graph as the text of a module.
+
+Sizes that the graph holds as attributes become shape code here, each distinct value once (``emit_scope``).
+Ops are written in static form where their sizes are constants, else in dynamic form with shape operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from egshape.errors import EgshapeError
+from egshape.facts import Facts
+from egshape.frontends.stablehlo.emit_ops import (
+    constants,
+    emitter,
+    full_name,
+    numbers,
+    padding_operand,
+    refs,
+    types,
+)
+from egshape.frontends.stablehlo.emit_scope import Frame, Key, Scope, UnknownSource
+from egshape.frontends.stablehlo.emit_text import boolean, i64_array, location, pairs, string, type_text
+from egshape.frontends.stablehlo.parse import libraries
+from egshape.ir.graph import Block, Graph, Op
+
+FACTS = "egshape.facts"
+"""The module attribute that holds the facts as JSON."""
+
+_ISOLATED = {"reduce", "reduce_window", "select_and_scatter", "sort", "scatter"}
+"""Ops whose regions XLA compiles apart: constants stand inside of them."""
+
+
+def write(graph: Graph, *, verify: bool = True, locations: bool = False) -> str:
+    """The StableHLO text of a graph, with one public function.
+
+    ``verify`` parses it back with jaxlib; ``locations`` adds where each op comes from.
+    Raises Unsupported for an op without StableHLO form, EgshapeError if jaxlib rejects the text."""
+    text = _Module(graph, locations).text()
+    if verify:
+        check(text)
+    return text
+
+
+def check(text: str) -> None:
+    """Parse and verify a module with jaxlib. Raises EgshapeError with jaxlib's message."""
+    hlo = libraries()
+    with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
+        try:
+            hlo.ir.Module.parse(text, context)
+        except Exception as error:  # MLIRError and ValueError
+            message = str(error).strip().splitlines()
+            raise EgshapeError(
+                f"jaxlib rejects the StableHLO that egshape wrote: {' '.join(message[:3])}",
+                code="internal",
+                hint="report this",
+            ) from error
+
+
+class _Module:
+    """The functions of one module."""
+
+    def __init__(self, graph: Graph, locations: bool) -> None:
+        self.graph = graph
+        self.locations = locations
+        self.wanted: frozenset[Key] = frozenset()
+        self.helpers: dict[str, str] = {}
+        self.names: dict[str, int] = {}
+
+    def text(self) -> str:
+        metadata = self.graph.metadata
+        main = self.main()
+        held = dict(metadata.get("attributes", {}))
+        if self.graph.facts != Facts():
+            held[FACTS] = string(self.graph.facts.to_json())
+        attributes = f" attributes {{{', '.join(f'{k} = {v}' for k, v in held.items())}}}" if held else ""
+        name = _symbol(metadata.get("module_name") or self.graph.name)
+        functions = "".join((main, *self.helpers.values()))
+        return f"module @{name}{attributes} {{\n{functions}}}\n"
+
+    def main(self) -> str:
+        """The public function. A first run finds out in which forms sizes are needed."""
+        scope = _Function(self, frozenset(), self.graph.metadata)
+        scope.function("main", self.graph.body, public=True)
+        if not scope.asked:
+            return scope.done
+        self.helpers.clear()
+        self.names.clear()
+        again = _Function(self, frozenset(scope.asked), self.graph.metadata)
+        again.function("main", self.graph.body, public=True)
+        return again.done
+
+    def helper(self, wanted: str, write_body: Callable[[str], str]) -> str:
+        """A private function; equal ones are shared. Gives its name."""
+        body = write_body("\0")
+        if body in self.helpers:
+            return self.helpers[body].split("@", 1)[1].split("(", 1)[0]
+        count = self.names.get(wanted, 0)
+        self.names[wanted] = count + 1
+        name = _symbol(wanted if not count else f"{wanted}_{count}")
+        self.helpers[body] = body.replace("\0", name)
+        return name
+
+
+def _symbol(name: str) -> str:
+    plain = name.replace("_", "a").replace(".", "a").replace("$", "a")
+    return name if plain.isalnum() and plain.isascii() and not name[:1].isdigit() else string(name)
+
+
+class _Function(Scope):
+    """One function: arguments, ops, return."""
+
+    def __init__(self, module: _Module, wanted: frozenset[Key], metadata: Mapping[str, Any]) -> None:
+        super().__init__(wanted)
+        self.module = module
+        self.metadata = metadata
+        self.done = ""
+
+    def function(self, name: str, block: Block, *, public: bool) -> None:
+        self.declare(block)
+        arguments = []
+        given = self.metadata.get("argument_attributes", ()) if public else ()
+        for index, value in enumerate(block.args):
+            self.bind(value, f"%arg{index}")
+            extra = given[index] if index < len(given) and given[index] != "{}" else ""
+            place = f" loc({string(value.name)})" if public and value.name != f"arg{index}" else ""
+            arguments.append(f"%arg{index}: {type_text(value.type)}{' ' + extra if extra else ''}{place}")
+        self.body(block)
+        results = self.results(block, self.metadata.get("result_attributes", ()) if public else ())
+        frame = self.frames[0]
+        values = f" {refs(self, block.results)} : {types(block.results)}" if block.results else ""
+        frame.lines.append(f"{frame.indent}return{values}")
+        lines = "\n".join(frame.lines)
+        visibility = "public" if public else "private"
+        self.done = f"  func.func {visibility} @{name}({', '.join(arguments)}){results} {{\n{lines}\n  }}\n"
+
+    def results(self, block: Block, given: Sequence[str]) -> str:
+        out = []
+        for index, value in enumerate(block.results):
+            extra = given[index] if index < len(given) and given[index] != "{}" else ""
+            out.append(f"{type_text(value.type)}{' ' + extra if extra else ''}")
+        return f" -> ({', '.join(out)})" if out else ""
+
+    def body(self, block: Block) -> None:
+        """The ops of a block into the innermost frame."""
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Op) -> None:
+        """Append one op; size code that it needs goes before it."""
+        try:
+            special = _REGIONS.get(op.name)
+            text = special(self, op) if special is not None else emitter(op)(self, op)
+        except UnknownSource as error:
+            raise EgshapeError(error.message, where=f"{op.name} at {op.location}", code=error.code) from None
+        if text is None:
+            return
+        frame = self.frames[-1]
+        trailing = location(op.location) if self.module.locations else ""
+        count = len(op.results)
+        if not count:
+            frame.lines.append(f"{frame.indent}{text}{trailing}")
+            return
+        name = self.fresh()
+        if count == 1:
+            frame.lines.append(f"{frame.indent}{name} = {text}{trailing}")
+            self.bind(op.results[0], name)
+            return
+        frame.lines.append(f"{frame.indent}{name}:{count} = {text}{trailing}")
+        for index, value in enumerate(op.results):
+            self.bind(value, f"{name}#{index}")
+
+    def region(self, block: Block, *, isolated: bool) -> str:
+        """A region in generic form, braces included."""
+        frame = self.push(isolated=isolated)
+        self.declare(block)
+        for value in block.args:
+            self.bind(value, self.fresh())
+        self.body(block)
+        lines = self._closed(frame, block)
+        self.pop()
+        outer = self.frames[-1].indent
+        return "{\n" + "\n".join(lines) + f"\n{outer}}}"
+
+    def _closed(self, frame: Frame, block: Block) -> list[str]:
+        head = []
+        if block.args:
+            arguments = ", ".join(f"{self.names[value]}: {type_text(value.type)}" for value in block.args)
+            head = [f"{frame.indent[:-2]}^bb0({arguments}):"]
+        values = f" {refs(self, block.results)} : {types(block.results)}" if block.results else ""
+        return [*head, *frame.lines, f"{frame.indent}stablehlo.return{values}"]
+
+
+# -- ops with regions ----
+
+
+def _signature(op: Op) -> str:
+    results = types(op.results)
+    return f"({types(op.operands)}) -> {results if len(op.results) == 1 else f'({results})'}"
+
+
+def _with_regions(scope: _Function, op: Op, properties: str = "") -> str:
+    names = refs(scope, op.operands)
+    isolated = op.name in _ISOLATED
+    regions = ", ".join(scope.region(region, isolated=isolated) for region in op.regions)
+    held = f" <{{{properties}}}>" if properties else ""
+    return f'"{full_name(op.name)}"({names}){held} ({regions}) : {_signature(op)}'
+
+
+def _reduce(scope: _Function, op: Op) -> str:
+    return _with_regions(scope, op, f"dimensions = {i64_array(op.attrs['dims'])}")
+
+
+def _sort(scope: _Function, op: Op) -> str:
+    return _with_regions(
+        scope, op, f"dimension = {op.attrs['dim']} : i64, is_stable = {boolean(op.attrs['stable'])}"
+    )
+
+
+def _scatter(scope: _Function, op: Op) -> str:
+    attrs = op.attrs
+    fields = numbers(
+        update_window_dims=tuple(attrs["update_window_dims"]),
+        inserted_window_dims=tuple(attrs["inserted_window_dims"]),
+        input_batching_dims=tuple(attrs["operand_batch"]),
+        scatter_indices_batching_dims=tuple(attrs["indices_batch"]),
+        scatter_dims_to_operand_dims=tuple(attrs["scatter_dims_to_operand_dims"]),
+        index_vector_dim=attrs["index_vector_dim"],
+    )
+    return _with_regions(
+        scope,
+        op,
+        (
+            f"scatter_dimension_numbers = #stablehlo.scatter<{fields}>, "
+            f"indices_are_sorted = {boolean(attrs['sorted'])}, "
+            f"unique_indices = {boolean(attrs['unique'])}"
+        ),
+    )
+
+
+def _select_and_scatter(scope: _Function, op: Op) -> str:
+    attrs = op.attrs
+    return _with_regions(
+        scope,
+        op,
+        (
+            f"window_dimensions = {i64_array(attrs['window'])}, "
+            f"window_strides = {i64_array(attrs['strides'])}, "
+            f"padding = {pairs(attrs['padding'])}"
+        ),
+    )
+
+
+_WINDOW = (
+    ("window", "window_dimensions"),
+    ("strides", "window_strides"),
+    ("base_dilation", "base_dilations"),
+    ("window_dilation", "window_dilations"),
+)
+
+
+def _reduce_window(scope: _Function, op: Op) -> str:
+    attrs = op.attrs
+    fixed = {
+        key: constants(attrs[key])
+        for key in ("window", "strides", "base_dilation", "window_dilation", "padding")
+    }
+    if all(value is not None for value in fixed.values()):
+        text = ", ".join(f"{name} = {i64_array(fixed[key] or [])}" for key, name in _WINDOW)
+        return _with_regions(scope, op, f"{text}, padding = {pairs(fixed['padding'] or [])}")
+    (body,) = op.regions
+
+    def reducer(name: str) -> str:
+        inner = _Function(scope.module, frozenset(), {})
+        inner.function(name, body, public=False)
+        return inner.done
+
+    called = scope.module.helper("reduce_window_reducer", reducer)
+    vectors = [scope.vector(attrs[key]) for key, _ in _WINDOW]
+    padding, padding_type = padding_operand(scope, op, len(op.operands))
+    rank = len(attrs["window"])
+    kinds = ", ".join([types(op.operands), *[f"tensor<{rank}xi32>"] * len(vectors), padding_type])
+    results = types(op.results)
+    names = ", ".join((refs(scope, op.operands), *vectors, padding))
+    return (
+        f"stablehlo.custom_call @stablehlo.dynamic_reduce_window({names}) {{api_version = 2 : i32, "
+        f"called_computations = [@{called}]}} : ({kinds}) -> "
+        f"{results if len(op.results) == 1 else f'({results})'}"
+    )
+
+
+def _composite(scope: _Function, op: Op) -> str | None:
+    """A composite with its decomposition as a private function; in place where it needs outer values."""
+    (block,) = op.regions
+    fits = not block.captures() and all(
+        type_text(one.type) == type_text(two.type)
+        for one, two in zip((*block.args, *block.results), (*op.operands, *op.results), strict=True)
+    )
+
+    def decomposition(name: str) -> str:
+        inner = _Function(scope.module, scope.wanted, {})
+        inner.function(name, block, public=False)
+        return inner.done
+
+    try:
+        called = scope.module.helper(f"{op.attrs['name']}.impl", decomposition) if fits else None
+    except (UnknownSource, EgshapeError):
+        called = None
+    if called is None:
+        _inlined(scope, op, block)
+        return None
+    held = ", ".join(f"{key} = {text}" for key, text in op.attrs["attrs"])
+    attrs = f"composite_attributes = {{{held}}}, " if held else ""
+    version = f", version = {op.attrs['version']} : i32" if op.attrs["version"] else ""
+    return (
+        f"stablehlo.composite {string(op.attrs['name'])} {refs(scope, op.operands)} "
+        f"{{{attrs}decomposition = @{called}{version}}} : {_signature(op)}"
+    )
+
+
+def _inlined(scope: _Function, op: Op, block: Block) -> None:
+    scope.declare(block)
+    for inner, outer in zip(block.args, op.operands, strict=True):
+        scope.bind(inner, scope.names[outer])
+    scope.body(block)
+    for result, value in zip(op.results, block.results, strict=True):
+        scope.bind(result, scope.names[value])
+
+
+_REGIONS: dict[str, Callable[[_Function, Op], str | None]] = {
+    "reduce": _reduce,
+    "sort": _sort,
+    "scatter": _scatter,
+    "select_and_scatter": _select_and_scatter,
+    "reduce_window": _reduce_window,
+    "composite": _composite,
+    "while": _with_regions,
+    "if": _with_regions,
+    "case": _with_regions,
+}

@@ -1,0 +1,446 @@
+"""A function under construction: nested blocks of lines, the constants and the size code that they hold.
+
+Each distinct constant, size and shape vector is emitted once: in the outermost block where it can stand,
+right before the op that first needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim, is_nonnegative, symbol
+from egshape.errors import EgshapeError
+from egshape.frontends.stablehlo.emit_sizes import Term, plan
+from egshape.frontends.stablehlo.emit_text import dense, static_type, type_text
+from egshape.ir.graph import Block, SymbolDef, Value
+from egshape.ir.types import dtype_name, numpy_dtype
+
+SCALAR, VECTOR = "scalar", "vector"
+"""The two forms of a single size: ``tensor<i32>`` and ``tensor<1xi32>``."""
+
+_SHAPES: dict[str, tuple[int, ...]] = {SCALAR: (), VECTOR: (1,)}
+_RING = {"add", "subtract", "multiply", "maximum", "minimum"}
+_WIDE = ("i64", "ui64")
+_LONG = 3
+"""A size that takes more steps than this is read from an axis that has it, if there is one."""
+
+Key = tuple[Any, ...]
+
+
+class UnknownSource(EgshapeError):
+    """A symbol that no visible value defines."""
+
+    default_code = "symbol"
+
+
+class Frame:
+    """One block: its lines and what it has already computed."""
+
+    def __init__(self, depth: int, *, isolated: bool = False) -> None:
+        self.lines: list[str] = []
+        self.indent = "  " * (depth + 2)
+        self.isolated = isolated
+        self.memo: dict[Key, str] = {}
+        self.symbols: dict[str, SymbolDef] = {}
+        self.axes: dict[Dim, tuple[Value, int]] = {}
+
+
+class Scope:
+    """The blocks of one function, innermost last.
+
+    ``wanted`` are the sizes and forms that an earlier run over the same function asked for: they decide in
+    which form an intermediate result is computed."""
+
+    def __init__(self, wanted: frozenset[Key] = frozenset()) -> None:
+        self.frames = [Frame(0)]
+        self.names: dict[Value, str] = {}
+        self.wanted = wanted
+        self.asked: set[Key] = set()
+        self._next = 0
+
+    # -- blocks and lines ----
+
+    def fresh(self) -> str:
+        """A new SSA name."""
+        self._next += 1
+        return f"%{self._next - 1}"
+
+    def push(self, *, isolated: bool) -> Frame:
+        """Enter a region; nothing but arguments is visible in an isolated one."""
+        frame = Frame(len(self.frames), isolated=isolated)
+        self.frames.append(frame)
+        return frame
+
+    def pop(self) -> Frame:
+        """Leave the innermost region."""
+        return self.frames.pop()
+
+    def declare(self, block: Block) -> None:
+        """Make a block's symbols known in the innermost frame."""
+        frame = self.frames[-1]
+        whole: dict[Value, dict[int, str]] = {}
+        for define in block.symbols:
+            frame.symbols[define.name] = define
+            if define.element is not None:
+                whole.setdefault(define.value, {})[define.element] = define.name
+
+    def bind(self, value: Value, name: str) -> None:
+        """Give a value its SSA name; the sizes of its axes may be read from it."""
+        self.names[value] = name
+        axes = self.frames[-1].axes
+        for axis, dim in enumerate(value.type.shape or ()):
+            if dim.const is None and dim not in axes:
+                axes[dim] = (value, axis)
+
+    def line(self, frame: Frame, text: str) -> str:
+        """Append an op with one result; gives its name."""
+        name = self.fresh()
+        frame.lines.append(f"{frame.indent}{name} = {text}")
+        return name
+
+    def find(self, key: Key) -> str | None:
+        """What a visible block already holds under a key."""
+        for frame in reversed(self.frames):
+            found = frame.memo.get(key)
+            if found is not None:
+                return found
+            if frame.isolated:
+                return None
+        return None
+
+    def _outermost(self) -> int:
+        for depth in range(len(self.frames) - 1, -1, -1):
+            if self.frames[depth].isolated:
+                return depth
+        return 0
+
+    # -- constants ----
+
+    def constant(self, array: np.ndarray) -> str:
+        """The name of a constant."""
+        dtype = dtype_name(array.dtype)
+        key: Key = ("constant", dtype, array.shape, array.tobytes())
+        found = self.find(key)
+        if found is None:
+            frame = self.frames[self._outermost()]
+            found = self.line(frame, f"stablehlo.constant {dense(array)} : {static_type(dtype, array.shape)}")
+            frame.memo[key] = found
+        return found
+
+    def integer(self, number: int, dtype: str, form: str) -> str:
+        """An integer constant, wrapped to its dtype."""
+        wrapped = np.array(number % (1 << 64), np.uint64).astype(numpy_dtype(dtype))
+        return self.constant(wrapped.reshape(_SHAPES[form]))
+
+    def zero(self, dtype: str) -> str:
+        """A scalar zero of any dtype."""
+        return self.constant(np.zeros((), numpy_dtype(dtype)))
+
+    def shared(self, text: str) -> str:
+        """An op on constants and sizes, in the innermost block; the same text gives the same name."""
+        found = self.find(("text", text))
+        if found is None:
+            found = self.frames[-1].memo[("text", text)] = self.line(self.frames[-1], text)
+        return found
+
+    # -- single sizes ----
+
+    def size(self, dim: Dim, dtype: str = "i32", form: str = SCALAR) -> str:
+        """The name of a size; ``form`` is SCALAR or VECTOR (of length 1).
+
+        Raises UnknownSource if a symbol in it has no visible definition."""
+        if dim.const is None:
+            self.asked.add((dim, dtype, form))
+        return self._size(dim, dtype, form)
+
+    def _size(self, dim: Dim, dtype: str, form: str) -> str:
+        if dim.const is not None:
+            return self.integer(dim.const, dtype, form)
+        key: Key = (dim, dtype, form)
+        found = self.find(key)
+        if found is not None:
+            return found
+        frame = self._frame_of(dim)
+        other = SCALAR if form is VECTOR else VECTOR
+        if (
+            dtype == "i32"
+            and self.find((dim, dtype, other)) is None
+            and self._steps(dim, dtype, form) > _LONG
+        ):
+            self._read_axis(dim)
+        if self.find((dim, dtype, other)) is not None or self._prefers(dim, dtype, other, form):
+            source = self._size(dim, dtype, other)
+            types = f"({static_type(dtype, _SHAPES[other])}) -> {static_type(dtype, _SHAPES[form])}"
+            found = self.line(frame, f"stablehlo.reshape {source} : {types}")
+        else:
+            found = self._compute(frame, dim, dtype, form)
+        frame.memo[key] = found
+        return found
+
+    def _prefers(self, dim: Dim, dtype: str, other: str, form: str) -> bool:
+        """Whether computing in the other form and reshaping takes fewer ops."""
+        step = plan(dim)
+        if step.kind == "symbol":
+            if dtype != "i32" and self._at_hand(dim, "i32", form):
+                return False
+            return self._symbol_form(_label(dim)) == other
+        operands = [operand for operand in step.operands if operand.const is None]
+
+        def missing(wanted: str) -> int:
+            return sum(1 for operand in operands if not self._at_hand(operand, dtype, wanted))
+
+        extra = 0 if (dim, dtype, other) in self.wanted else 1
+        return missing(other) + extra < missing(form)
+
+    def _at_hand(self, dim: Dim, dtype: str, form: str) -> bool:
+        return (dim, dtype, form) in self.wanted or self.find((dim, dtype, form)) is not None
+
+    def _frame_of(self, dim: Dim) -> Frame:
+        """The outermost block in which all symbols of a size are defined."""
+        return self.frames[max((self._depth(name) for name in dim.symbols()), default=self._outermost())]
+
+    def _depth(self, name: str) -> int:
+        for depth, frame in enumerate(self.frames):
+            define = frame.symbols.get(name)
+            if (define is not None and define.value in self.names) or symbol(name) in frame.axes:
+                return depth
+        raise UnknownSource(f"nothing defines the size {name!r} here")
+
+    def _source(self, name: str) -> tuple[SymbolDef | None, tuple[Value, int] | None]:
+        frame = self.frames[self._depth(name)]
+        define = frame.symbols.get(name)
+        if define is not None and define.value in self.names:
+            return define, (define.value, define.axis) if define.axis is not None else None
+        return None, frame.axes[symbol(name)]
+
+    def _symbol_form(self, name: str) -> str:
+        """The form in which a symbol is first read."""
+        define, axis = self._source(name)
+        if axis is not None or define is None or not define.value.type.shape:
+            return SCALAR
+        return VECTOR
+
+    def _compute(self, frame: Frame, dim: Dim, dtype: str, form: str) -> str:
+        step = plan(dim)
+        shape = _SHAPES[form]
+        computed = "i64" if dtype in _WIDE else "i32"
+        if step.kind == "symbol":
+            natural, found = self._read(frame, _label(dim), form)
+        elif computed != dtype:
+            natural, found = computed, self._size(dim, computed, form)
+        else:
+            return self._operation(frame, step, dtype, form)
+        if natural != dtype:
+            if (dim, natural, form) not in frame.memo:
+                frame.memo[(dim, natural, form)] = found
+            types = f"({static_type(natural, shape)}) -> {static_type(dtype, shape)}"
+            found = self.line(frame, f"stablehlo.convert {found} : {types}")
+        return found
+
+    def _read(self, frame: Frame, name: str, form: str) -> tuple[str, str]:
+        """A symbol in the form in which it stands in its source, and the dtype that it has there."""
+        define, axis = self._source(name)
+        if axis is not None:
+            known = self.find((symbol(name), "i32", form))
+            if known is not None:
+                return "i32", known
+            if form is VECTOR:
+                return "i32", self._size(symbol(name), "i32", VECTOR)
+            return "i32", self._axis(frame, *axis)
+        assert define is not None and define.element is not None
+        return self._element(frame, define, form)
+
+    def _axis(self, frame: Frame, value: Value, axis: int) -> str:
+        types = f"({type_text(value.type)}) -> tensor<i32>"
+        return self.line(frame, f"stablehlo.get_dimension_size {self.names[value]}, dim = {axis} : {types}")
+
+    def _read_axis(self, dim: Dim) -> None:
+        """Read a size from an axis that has it, where there is one."""
+        for frame in self.frames:
+            if dim in frame.axes:
+                frame.memo[(dim, "i32", SCALAR)] = self._axis(frame, *frame.axes[dim])
+                return
+
+    def _steps(self, dim: Dim, dtype: str, form: str) -> int:
+        """How many sizes would have to be computed for one, counted up to a bit more than ``_LONG``."""
+        pending, seen = [dim], {dim}
+        while pending and len(seen) <= _LONG:
+            for operand in plan(pending.pop()).operands:
+                known = operand.const is not None or operand in seen or plan(operand).kind == "symbol"
+                if not known and not self._at_hand(operand, dtype, form):
+                    seen.add(operand)
+                    pending.append(operand)
+        return len(seen)
+
+    def _element(self, frame: Frame, define: SymbolDef, form: str) -> tuple[str, str]:
+        value, dtype = define.value, define.value.type.dtype
+        name = self.names[value]
+        shape = [dim.const for dim in value.type.dims]
+        total = int(np.prod([size or 0 for size in shape], dtype=np.int64))
+        if shape and (len(shape) > 1 or total > 1):
+            key: Key = ("flat", value)
+            flat = self.find(key) if len(shape) > 1 else name
+            if flat is None:
+                types = (
+                    f"({static_type(dtype, [size or 0 for size in shape])}) -> {static_type(dtype, [total])}"
+                )
+                flat = frame.memo[key] = self.line(frame, f"stablehlo.reshape {name} : {types}")
+            at = define.element
+            name = flat
+            if total > 1:
+                types = f"({static_type(dtype, [total])}) -> {static_type(dtype, [1])}"
+                name = self.line(frame, f"stablehlo.slice {flat} [{at}:{(at or 0) + 1}] : {types}")
+        if define.offset:
+            kind = static_type(dtype, _SHAPES[form])
+            name = self.line(
+                frame, f"stablehlo.add {name}, {self.integer(define.offset, dtype, form)} : {kind}"
+            )
+        return dtype, name
+
+    # -- arithmetic ----
+
+    def _operation(self, frame: Frame, step: Term, dtype: str, form: str) -> str:
+        one, two = step.operands
+        if step.kind in _RING:
+            return self._apply(
+                frame, step.kind, self._size(one, dtype, form), self._size(two, dtype, form), dtype, form
+            )
+        if step.kind == "floor":
+            return self._floor(frame, one, two, dtype, form)
+        if step.kind == "ceil":
+            return self._floor(frame, one + (two - 1), two, dtype, form)
+        if step.kind == "mod":
+            return self._mod(frame, one, two, dtype, form)
+        return self._bcast(frame, one, two, dtype, form)
+
+    def _apply(self, frame: Frame, kind: str, one: str, two: str, dtype: str, form: str) -> str:
+        key: Key = ("apply", kind, one, two)
+        found = self.find(key)
+        if found is None:
+            type = static_type(dtype, _SHAPES[form])
+            found = frame.memo[key] = self.line(frame, f"stablehlo.{kind} {one}, {two} : {type}")
+        return found
+
+    def _floor(self, frame: Frame, num: Dim, den: Dim, dtype: str, form: str) -> str:
+        """Floor division. Division truncates, which differs for a negative dividend."""
+        if is_nonnegative(-den):  # where it is 0 there is no value
+            num, den = -num, -den
+        divide = self._size(den, dtype, form)
+        k = den.const
+        if is_nonnegative(num):
+            return self._apply(frame, "divide", self._size(num, dtype, form), divide, dtype, form)
+        if k is not None and k > 0 and k & (k - 1) == 0:
+            shift = self.integer(k.bit_length() - 1, dtype, form)
+            return self._apply(
+                frame, "shift_right_arithmetic", self._size(num, dtype, form), shift, dtype, form
+            )
+        value = self._size(num, dtype, form)
+        if not is_nonnegative(den):
+            return self._floor_any(frame, value, divide, dtype, form)
+        bits = 63 if dtype == "i64" else 31
+        sign = self._apply(
+            frame, "shift_right_arithmetic", value, self.integer(bits, dtype, form), dtype, form
+        )
+        below = self._apply(frame, "and", sign, self._size(den - 1, dtype, form), dtype, form)
+        lowered = self._apply(frame, "subtract", value, below, dtype, form)
+        return self._apply(frame, "divide", lowered, divide, dtype, form)
+
+    def _floor_any(self, frame: Frame, num: str, den: str, dtype: str, form: str) -> str:
+        """For a divisor of either sign: one less where remainder and divisor differ in sign."""
+        quotient = self._apply(frame, "divide", num, den, dtype, form)
+        rest = self._apply(frame, "remainder", num, den, dtype, form)
+        type = static_type(dtype, _SHAPES[form])
+        signs = [self.line(frame, f"stablehlo.sign {name} : {type}") for name in (rest, den)]
+        product = self._apply(frame, "multiply", signs[0], signs[1], dtype, form)
+        less = self._apply(frame, "minimum", product, self.integer(0, dtype, form), dtype, form)
+        return self._apply(frame, "add", quotient, less, dtype, form)
+
+    def _mod(self, frame: Frame, num: Dim, den: Dim, dtype: str, form: str) -> str:
+        k = den.const
+        value = self._size(num, dtype, form)
+        if is_nonnegative(num) and is_nonnegative(den):
+            return self._apply(frame, "remainder", value, self._size(den, dtype, form), dtype, form)
+        if k is not None and k > 0 and k & (k - 1) == 0:
+            return self._apply(frame, "and", value, self.integer(k - 1, dtype, form), dtype, form)
+        quotient = self._floor(frame, num, den, dtype, form)
+        whole = self._apply(frame, "multiply", quotient, self._size(den, dtype, form), dtype, form)
+        return self._apply(frame, "subtract", value, whole, dtype, form)
+
+    def _bcast(self, frame: Frame, one: Dim, two: Dim, dtype: str, form: str) -> str:
+        """The second size where the first is 1, else the first: right where the two broadcast."""
+        first, second = self._size(one, dtype, form), self._size(two, dtype, form)
+        unit = self.integer(1, dtype, form)
+        type, flag = static_type(dtype, _SHAPES[form]), static_type("i1", _SHAPES[form])
+        is_one = self.line(
+            frame, f"stablehlo.compare EQ, {first}, {unit}, SIGNED : ({type}, {type}) -> {flag}"
+        )
+        return self.line(frame, f"stablehlo.select {is_one}, {second}, {first} : {flag}, {type}")
+
+    # -- vectors ----
+
+    def vector(self, dims: Sequence[Dim], dtype: str = "i32") -> str:
+        """The name of a rank-1 tensor of sizes: one concatenation, neighbouring constants as one piece."""
+        if all(dim.const is not None for dim in dims):
+            return self.constant(np.array([dim.const for dim in dims], numpy_dtype(dtype)))
+        if len(dims) == 1:
+            return self.size(dims[0], dtype, VECTOR)
+        key: Key = ("vector", tuple(dims), dtype)
+        found = self.find(key)
+        if found is not None:
+            return found
+        frames = {id(frame): frame for frame in map(self._frame_of, (d for d in dims if d.const is None))}
+        frame = max(frames.values(), key=self.frames.index)
+        found = self._repeated(frame, dims, dtype) or self._joined(frame, dims, dtype)
+        frame.memo[key] = found
+        return found
+
+    def rows(self, flat: Sequence[Dim]) -> tuple[str, str]:
+        """Pairs of sizes as a [k, 2] tensor: its name and type."""
+        type = static_type("i32", [len(flat) // 2, 2])
+        if all(dim.const is not None for dim in flat):
+            return self.constant(np.array([dim.const for dim in flat], np.int32).reshape(-1, 2)), type
+        source = self.vector(flat)
+        key: Key = ("rows", tuple(flat))
+        found = self.find(key)
+        if found is None:
+            frame = self._frame_of(sum(flat[1:], flat[0]))
+            found = frame.memo[key] = self.line(
+                frame, f"stablehlo.reshape {source} : ({static_type('i32', [len(flat)])}) -> {type}"
+            )
+        return found, type
+
+    def _repeated(self, frame: Frame, dims: Sequence[Dim], dtype: str) -> str | None:
+        """One size several times, as a broadcast of the scalar where nothing else wants its vector."""
+        if any(dim is not dims[0] for dim in dims) or self._at_hand(dims[0], dtype, VECTOR):
+            return None
+        source = self.size(dims[0], dtype, SCALAR)
+        types = f"({static_type(dtype, ())}) -> {static_type(dtype, [len(dims)])}"
+        return self.line(frame, f"stablehlo.broadcast_in_dim {source}, dims = [] : {types}")
+
+    def _joined(self, frame: Frame, dims: Sequence[Dim], dtype: str) -> str:
+        pieces: list[tuple[str, int]] = []
+        run: list[int] = []
+
+        def flush() -> None:
+            if run:
+                pieces.append((self.constant(np.array(run, numpy_dtype(dtype))), len(run)))
+                run.clear()
+
+        for dim in dims:
+            if dim.const is not None:
+                run.append(dim.const)
+            else:
+                flush()
+                pieces.append((self.size(dim, dtype, VECTOR), 1))
+        flush()
+        names = ", ".join(name for name, _ in pieces)
+        types = ", ".join(static_type(dtype, [length]) for _, length in pieces)
+        result = static_type(dtype, [len(dims)])
+        return self.line(frame, f"stablehlo.concatenate {names}, dim = 0 : ({types}) -> {result}")
+
+
+def _label(dim: Dim) -> str:
+    (name,) = dim.symbols()
+    return name

@@ -1,0 +1,148 @@
+"""How a size expression is computed: a tree of few operations for a Dim.
+
+min, max, mod and ceiling division are taken back from the canonical form through its text, and a sum with a
+common factor is computed as a product, so that the sum (mostly a size itself) is shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+
+from egshape.dims import Dim, Monomial, bcast, ceildiv, const, floordiv, maximum, minimum, mod, symbol
+from egshape.dims.core import divide_monomial, from_terms
+from egshape.dims.text import Scanner
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One operation on sizes: kind (symbol, const, add, subtract, multiply, floor, mod, ceil, maximum,
+    minimum, bcast), the size that it gives, its operands."""
+
+    kind: str
+    dim: Dim
+    operands: tuple[Dim, ...] = ()
+
+
+@lru_cache(maxsize=65536)
+def plan(dim: Dim) -> Term:
+    """The last operation that computes ``dim``; its operands are planned in turn."""
+    if dim.const is not None:
+        return Term("const", dim)
+    factored = _factored(dim)
+    if factored is not None:
+        return factored
+    reader = _Reader(str(dim))
+    return reader.read(dim)
+
+
+def _factored(dim: Dim) -> Term | None:
+    """A sum that has a common factor as a product."""
+    if len(dim.terms) < 2:
+        return None
+    content = gcd(*(c for _, c in dim.terms))
+    shared = _common(dim)
+    if content == 1 and not shared:
+        return None
+    rest = []
+    for mono, c in dim.terms:
+        left = divide_monomial(mono, shared)
+        assert left is not None
+        rest.append((left, c // content))
+    inner = from_terms(rest)
+    outer = from_terms([(shared, content)])
+    return Term("multiply", dim, (inner, outer)) if inner * outer is dim else None
+
+
+def _common(dim: Dim) -> Monomial:
+    powers = dict(dim.terms[0][0])
+    for mono, _ in dim.terms[1:]:
+        other = dict(mono)
+        powers = {atom: min(power, other[atom]) for atom, power in powers.items() if atom in other}
+    return tuple(powers.items())
+
+
+class _Reader(Scanner):
+    """Reads the text of a size and keeps its last operation."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.last: Term = Term("const", const(0))
+
+    def read(self, dim: Dim) -> Term:
+        """The last operation of the text, which writes ``dim``."""
+        found = self.expression()
+        assert found is dim and self.last.dim is dim, (self.text, self.last)
+        return self.last
+
+    def _keep(self, kind: str, dim: Dim, *operands: Dim) -> Dim:
+        self.last = Term(kind, dim, operands)
+        return dim
+
+    def expression(self) -> Dim:
+        """A sum; a constant is added last."""
+        total = self._term()
+        terms: list[tuple[str, Dim]] = []
+        while operator := self.accept("+", "-"):
+            terms.append((operator, self._term()))
+        for operator, right in sorted(terms, key=lambda item: item[1].const is not None):
+            if operator == "+":
+                total = self._keep("add", total + right, total, right)
+            else:
+                total = self._keep("subtract", total - right, total, right)
+        return total
+
+    def _term(self) -> Dim:
+        value = self._factor()
+        held = const(1)  # a leading constant is multiplied last
+        if value.const is not None and self.peek() == "*":
+            held, value = value, const(1)
+        while operator := self.accept("*", "//", "%"):
+            right = self._factor()
+            if operator == "*":
+                value = right if value.const == 1 else self._keep("multiply", value * right, value, right)
+                continue
+            if held.const != 1:
+                value, held = self._keep("multiply", value * held, value, held), const(1)
+            if operator == "//":
+                value = self._keep("floor", floordiv(value, right), value, right)
+            else:
+                value = self._keep("mod", mod(value, right), value, right)
+        return value if held.const == 1 else self._keep("multiply", value * held, value, held)
+
+    def _factor(self) -> Dim:
+        if self.accept("-"):
+            inner = self._factor()
+            return (
+                const(-inner.const)
+                if inner.const is not None
+                else self._keep("subtract", -inner, const(0), inner)
+            )
+        if self.accept("("):
+            inner = self.expression()
+            self.expect(")")
+            return inner
+        if self.text[self.pos : self.pos + 1].isdigit():
+            return self._keep("const", const(self.integer()))
+        quoted = self.text.startswith("`", self.pos)
+        name = self.name()
+        if not quoted and self.accept("("):
+            return self._called(name)
+        return self._keep("symbol", symbol(name))
+
+    def _called(self, name: str) -> Dim:
+        operands = [self.expression()]
+        while self.accept(","):
+            operands.append(self.expression())
+        self.expect(")")
+        one, *others = operands
+        for two in others:
+            if name == "max":
+                one = self._keep("maximum", maximum(one, two), one, two)
+            elif name == "min":
+                one = self._keep("minimum", minimum(one, two), one, two)
+            elif name == "bcast":
+                one = self._keep("bcast", bcast(one, two), one, two)
+            else:
+                one = self._keep("ceil", ceildiv(one, two), one, two)
+        return one

@@ -1,0 +1,214 @@
+"""StableHLO ops with attributes and no control flow. Those without attributes: see ``Scope.run``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from egshape.errors import Unsupported
+from egshape.frontends.stablehlo.scope import Handler, Scope, dims
+from egshape.frontends.stablehlo.tree import Node
+from egshape.ir.graph import Value
+from egshape.ir.types import is_complex, is_float
+
+Results = Sequence[Value | None]
+Attrs = Callable[[Scope, Node], dict[str, Any]]
+
+
+def _simple(name: str, attrs: Attrs) -> Handler:
+    """An op with the operands of the model's, and attributes made from the node."""
+
+    def handler(scope: Scope, node: Node) -> Results:
+        return scope.emit(node, name, scope.operands(node), attrs(scope, node))
+
+    return handler
+
+
+def _result_dtype(scope: Scope, node: Node) -> dict[str, Any]:
+    return {"dtype": scope.declared(node)[0][0]}
+
+
+def _constant(scope: Scope, node: Node) -> dict[str, Any]:
+    value = node.attributes["value"]
+    if not isinstance(value, np.ndarray):
+        raise Unsupported(
+            f"a constant of type {node.types[0].text} without inline data", where=str(node.location)
+        )
+    return {"value": value}
+
+
+def compare_kind(dtype: str) -> str:
+    """How values of a dtype compare unless the model says otherwise."""
+    if is_float(dtype) or is_complex(dtype):
+        return "FLOAT"
+    return "UNSIGNED" if dtype == "i1" or dtype.startswith("u") else "SIGNED"
+
+
+def _compare(scope: Scope, node: Node) -> dict[str, Any]:
+    kind = node.attributes.get("compare_type", "NOTYPE")
+    if kind == "NOTYPE":
+        kind = compare_kind(scope.operand(node, 0).type.dtype)
+    return {"direction": node.attributes["comparison_direction"], "kind": kind}
+
+
+def _iota(scope: Scope, node: Node) -> dict[str, Any]:
+    return {
+        **_result_dtype(scope, node),
+        "dim": node.attributes["iota_dimension"],
+        "shape": scope.static(node),
+    }
+
+
+def _dynamic_iota(scope: Scope, node: Node) -> dict[str, Any]:
+    return {**_result_dtype(scope, node), "dim": node.attributes["iota_dimension"]}
+
+
+def _broadcast(scope: Scope, node: Node) -> dict[str, Any]:
+    rank = scope.operand(node, 0).type.rank
+    shape = scope.static(node)
+    return {"dims": tuple(range(len(shape) - rank, len(shape))), "shape": shape}
+
+
+def _axes(key: str, ours: str) -> Attrs:
+    return lambda scope, node: {ours: _ints(node.attributes[key])}
+
+
+def _ints(value: Any) -> tuple[int, ...]:
+    """Static integers, given as an array attribute or as a dense one (older text)."""
+    if isinstance(value, np.ndarray):
+        return tuple(int(item) for item in value.reshape(-1))
+    return tuple(int(item) for item in value)
+
+
+def ints_or(node: Node, key: str, default: int, rank: int) -> tuple[int, ...]:
+    """An optional attribute of ``rank`` integers that are all ``default`` if it is left out."""
+    return _ints(node.attributes[key]) if key in node.attributes else (default,) * rank
+
+
+def _slice(scope: Scope, node: Node) -> dict[str, Any]:
+    given = node.attributes
+    return {
+        "starts": dims(_ints(given["start_indices"])),
+        "limits": dims(_ints(given["limit_indices"])),
+        "strides": dims(_ints(given["strides"])),
+    }
+
+
+def _pad(scope: Scope, node: Node) -> dict[str, Any]:
+    given = node.attributes
+    return {
+        "low": dims(_ints(given["edge_padding_low"])),
+        "high": dims(_ints(given["edge_padding_high"])),
+        "interior": dims(_ints(given["interior_padding"])),
+    }
+
+
+def _precision(node: Node) -> tuple[str, ...]:
+    return tuple(node.attributes.get("precision_config", ()))
+
+
+def _dot_general(scope: Scope, node: Node) -> dict[str, Any]:
+    return {
+        **node.attributes["dot_dimension_numbers"],
+        "precision": _precision(node),
+        **_result_dtype(scope, node),
+    }
+
+
+def _dot(scope: Scope, node: Node) -> dict[str, Any]:
+    return {
+        "lhs_batch": (),
+        "rhs_batch": (),
+        "lhs_contract": (scope.operand(node, 0).type.rank - 1,),
+        "rhs_contract": (0,),
+        "precision": _precision(node),
+        **_result_dtype(scope, node),
+    }
+
+
+def _conv_common(scope: Scope, node: Node) -> dict[str, Any]:
+    numbers = node.attributes["dimension_numbers"]
+    rank = len(numbers[2])
+    return {
+        "numbers": numbers,
+        "strides": ints_or(node, "window_strides", 1, rank),
+        "lhs_dilation": ints_or(node, "lhs_dilation", 1, rank),
+        "rhs_dilation": ints_or(node, "rhs_dilation", 1, rank),
+        "reversal": ints_or(node, "window_reversal", 0, rank),
+        "feature_groups": node.attributes["feature_group_count"],
+        "batch_groups": node.attributes["batch_group_count"],
+        "precision": _precision(node),
+        **_result_dtype(scope, node),
+    }
+
+
+def _convolution(scope: Scope, node: Node) -> dict[str, Any]:
+    attrs = _conv_common(scope, node)
+    return {**attrs, "padding": dims(ints_or(node, "padding", 0, 2 * len(attrs["strides"])))}
+
+
+def _dynamic_gather(scope: Scope, node: Node) -> dict[str, Any]:
+    return {
+        **node.attributes["dimension_numbers"],
+        "sorted": bool(node.attributes.get("indices_are_sorted", False)),
+    }
+
+
+def _gather(scope: Scope, node: Node) -> dict[str, Any]:
+    return {**_dynamic_gather(scope, node), "sizes": dims(_ints(node.attributes["slice_sizes"]))}
+
+
+def _same(scope: Scope, node: Node) -> Results:
+    return scope.operands(node)
+
+
+def _real_dynamic_slice(scope: Scope, node: Node) -> Results:
+    """Limits of a window at a start that is data are computed from the start: its size is an expression."""
+    x, starts, limits, strides = scope.operands(node)
+    requires = scope.builder.name_elements(starts, limits)
+    return scope.emit(node, "slice", (x, starts, limits, strides), requires=requires)
+
+
+HANDLERS: dict[str, Handler] = {"stablehlo.real_dynamic_slice": _real_dynamic_slice} | {
+    f"stablehlo.{mlir}": _simple(ours, attrs)
+    for mlir, ours, attrs in (
+        ("constant", "constant", _constant),
+        ("convert", "convert", _result_dtype),
+        ("bitcast_convert", "bitcast_convert", _result_dtype),
+        ("compare", "compare", _compare),
+        ("iota", "iota", _iota),
+        ("dynamic_iota", "iota", _dynamic_iota),
+        (
+            "get_dimension_size",
+            "get_dimension_size",
+            lambda scope, node: {"dim": node.attributes["dimension"]},
+        ),
+        ("broadcast", "broadcast_in_dim", _broadcast),
+        (
+            "broadcast_in_dim",
+            "broadcast_in_dim",
+            lambda scope, node: {
+                "dims": _ints(node.attributes["broadcast_dimensions"]),
+                "shape": scope.static(node),
+            },
+        ),
+        ("dynamic_broadcast_in_dim", "broadcast_in_dim", _axes("broadcast_dimensions", "dims")),
+        ("reshape", "reshape", lambda scope, node: {"shape": scope.static(node)}),
+        ("dynamic_reshape", "reshape", lambda scope, node: {}),
+        ("transpose", "transpose", _axes("permutation", "permutation")),
+        ("reverse", "reverse", _axes("dimensions", "dims")),
+        ("slice", "slice", _slice),
+        ("pad", "pad", _pad),
+        ("dynamic_pad", "pad", lambda scope, node: {}),
+        ("concatenate", "concatenate", lambda scope, node: {"dim": node.attributes["dimension"]}),
+        ("dynamic_slice", "dynamic_slice", _axes("slice_sizes", "sizes")),
+        ("dot_general", "dot_general", _dot_general),
+        ("dot", "dot_general", _dot),
+        ("convolution", "convolution", _convolution),
+        ("dynamic_conv", "convolution", _conv_common),
+        ("gather", "gather", _gather),
+        ("dynamic_gather", "gather", _dynamic_gather),
+    )
+}

@@ -1,0 +1,157 @@
+"""Text and bytes to an MLIR module of the dialects that ``convert`` knows, through jaxlib's bindings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from egshape.errors import EgshapeError, MissingDependency, ParseError, Unsupported
+from egshape.ops import REGISTRY
+
+BYTECODE = b"ML\xefR"
+"""How MLIR bytecode begins; a portable artifact names its StableHLO version right after."""
+
+_PLACE = re.compile(r'"?([^"\s:]*)"?:(\d+):(\d+)')
+
+
+def libraries() -> SimpleNamespace:
+    """jaxlib's MLIR bindings and the private parts of jax around them, in one place for the day they move.
+
+    Raises MissingDependency without jax."""
+    try:
+        from jax._src.interpreters import mlir
+        from jax._src.lib import _jax
+        from jaxlib.mlir import ir, passmanager
+        from jaxlib.mlir.dialects import stablehlo
+    except ImportError as error:
+        raise MissingDependency(
+            f"reading StableHLO needs jax ({error})", hint='pip install "egshape[stablehlo]"'
+        ) from error
+    stablehlo.register_stablehlo_passes()
+    return SimpleNamespace(
+        ir=ir,
+        stablehlo=stablehlo,
+        passmanager=passmanager,
+        make_ir_context=mlir.make_ir_context,
+        module_to_bytecode=mlir.module_to_bytecode,
+        deserialize=_jax.mlir.deserialize_portable_artifact,
+        mhlo_to_stablehlo=_jax.mlir.mhlo_to_stablehlo,
+    )
+
+
+@contextmanager
+def parsed(source: str | bytes, name: str) -> Iterator[tuple[SimpleNamespace, Any]]:
+    """The MLIR bindings and the verified module of ``source``, in a context that lives as long as the block.
+
+    mhlo, vhlo and CHLO ops that have no op of ours are gone. Raises ParseError with file:line:col."""
+    hlo = libraries()
+    if isinstance(source, bytes | bytearray | memoryview):
+        source = _recognised(bytes(source), name)
+    with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
+        yield hlo, _legalized(hlo, _parse(hlo, context, source, name), name)
+
+
+def _recognised(data: bytes, name: str) -> str | bytes:
+    """Text, or MLIR bytecode; unwraps what ``jax.export.Exported.serialize`` writes."""
+    if data.startswith(BYTECODE):
+        return data
+    if BYTECODE in data:
+        return _exported_bytes(data, name)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise ParseError(
+            "is neither StableHLO text nor MLIR bytecode",
+            where=name,
+            hint="give a .mlir text, MLIR bytecode, or a serialized jax.export",
+        )
+    return text
+
+
+def _exported_bytes(data: bytes, name: str) -> bytes:
+    from jax import export
+
+    try:
+        exported = export.deserialize(bytearray(data))
+    except Exception as error:  # the flatbuffer reader raises whatever it stumbles over
+        raise ParseError(
+            f"is no serialized jax.export: {error}",
+            where=name,
+            hint="write it with jax.export.export(...)(...).serialize()",
+        ) from error
+    return bytes(exported.mlir_module_serialized)
+
+
+def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -> Any:
+    if not source.strip():
+        raise ParseError("is empty", where=name, hint="a StableHLO module has a function main")
+    try:
+        module = hlo.ir.Module.parse(source, context)
+        if isinstance(source, bytes) and b"StableHLO_v" in source[:64]:
+            # Parsed above already: that raises diagnostics, this only prints them.
+            module = hlo.deserialize(source, context)
+    except Exception as error:  # MLIRError, ValueError, and jaxlib's own runtime error class
+        raise diagnosed(error, name) from error
+    return module
+
+
+def diagnosed(error: BaseException, name: str) -> EgshapeError:
+    """A ParseError with the first diagnostic of MLIR and its place."""
+    found = getattr(error, "error_diagnostics", None)
+    if found:
+        message, place = found[0].message, _PLACE.search(str(found[0].location))
+    else:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        message, place = lines[-1] if lines else type(error).__name__, _PLACE.search(str(error))
+    hint = ""
+    if "unregistered dialect" in message:
+        message = "an op of a dialect that is not known here"
+        hint = "known are stablehlo, chlo, mhlo, func, shape, tensor, arith"
+    where = name
+    if place and int(place[2]):
+        where = f"{place[1] if place[1] not in ('', '-') else name}:{place[2]}:{place[3]}"
+    return ParseError(message.removeprefix("error: "), where=where, hint=hint or "MLIR rejects the module")
+
+
+def _legalized(hlo: SimpleNamespace, module: Any, name: str) -> Any:
+    """The module without mhlo and without CHLO ops that have no op of ours."""
+    names = _op_names(hlo, module)
+    if any(each.startswith("mhlo.") for each in names):
+        try:
+            module = hlo.ir.Module.parse(hlo.mhlo_to_stablehlo(hlo.module_to_bytecode(module)))
+        except Exception as error:
+            raise Unsupported(
+                f"holds mhlo ops that have no StableHLO form: {_first_line(error)}", where=name
+            ) from error
+        names = _op_names(hlo, module)
+    known = {"chlo.top_k", *(f"chlo.{each}" for each in REGISTRY.by_frontend("chlo"))}
+    if any(each.startswith("chlo.") and each not in known for each in names):
+        passes = hlo.passmanager.PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))")
+        try:
+            passes.run(module.operation)
+        except Exception as error:
+            raise Unsupported(
+                f"holds CHLO ops that StableHLO cannot expand: {_first_line(error)}", where=name
+            ) from error
+    return module
+
+
+def _op_names(hlo: SimpleNamespace, module: Any) -> set[str]:
+    names: set[str] = set()
+    advance = hlo.ir.WalkResult.ADVANCE
+
+    def note(op: Any) -> Any:
+        names.add(op.name)
+        return advance
+
+    module.operation.walk(note)
+    return names
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

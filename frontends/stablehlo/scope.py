@@ -1,0 +1,273 @@
+"""One block under conversion: MLIR's values to ours, and the ops that a handler adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim, const, is_nonnegative, is_positive, symbol
+from egshape.errors import EgshapeError, Unsupported
+from egshape.facts import Relation
+from egshape.frontends.stablehlo.attributes import TensorInfo
+from egshape.frontends.stablehlo.tree import Body, Module, Node
+from egshape.ir.builder import BlockBuilder, TensorDeclaration
+from egshape.ir.graph import Block, Location, Op, Value
+from egshape.ir.types import TensorType
+from egshape.ops import REGISTRY
+from egshape.ops.base import OpDecl
+
+Handler = Callable[["Scope", Node], Sequence["Value | None"]]
+"""Adds what an op means and gives its results; None for a value that is no tensor (a shape witness)."""
+
+
+class Bounds:
+    """Least sizes of symbols that the checks so far make sure of; a ``Decide`` of a builder.
+
+    A check holds from its place on, as it stands before all that is built later."""
+
+    def __init__(self) -> None:
+        self._least: dict[str, int] = {}
+        self._shifted: dict[str, Dim] = {}
+
+    def learn(self, relation: Relation) -> None:
+        """Note ``c <= s`` and ``c < s``, in whatever form; other relations are not for here."""
+        above = relation.rhs - relation.lhs - (1 if relation.kind == "<" else 0)
+        names = above.symbols()
+        if relation.kind not in ("<=", "<") or len(names) != 1:
+            return
+        (name,) = names
+        bound = (symbol(name) - above).const
+        if bound is not None and bound > self._least.get(name, 0):
+            self._least[name] = bound
+            self._shifted[name] = symbol(name) + bound
+
+    def why(self, names: Iterable[str]) -> str:
+        """The bounds of these symbols as a reason."""
+        used = [f"{name} >= {self._least[name]}" for name in sorted(names) if name in self._least]
+        return "by form" + (f", given the earlier checks {', '.join(used)}" if used else "")
+
+    def decide(self, relation: Relation) -> bool | None:
+        """True or False where the form shows it once each symbol is counted from its least size."""
+        above = relation.rhs - relation.lhs
+        if above.const is None:
+            names = above.symbols() & self._shifted.keys()
+            if not names or above.divisors_maybe_zero():
+                return None
+            above = above.substitute({name: self._shifted[name] for name in names})
+        if relation.kind in ("==", "!="):
+            if above.const == 0:
+                return relation.kind == "=="
+            return relation.kind == "!=" if is_positive(above) or is_positive(-above) else None
+        if relation.kind == "<=":
+            return True if is_nonnegative(above) else False if is_positive(-above) else None
+        return True if is_positive(above) else False if is_nonnegative(-above) else None
+
+
+@dataclass(frozen=True)
+class Program:
+    """What all blocks of one conversion share."""
+
+    module: Module
+    handlers: Mapping[str, Handler]
+    plain: Mapping[str, OpDecl]
+    """Ops without attributes by their MLIR name."""
+    proved: list[tuple[str, str, str]] = field(default_factory=list)
+    """Message and location of the assertions that hold, and why."""
+    numbers: Iterator[int] = field(default_factory=count)
+    bounds: Bounds = field(default_factory=Bounds)
+    calls: dict[tuple[Any, ...], list[Value | None]] = field(default_factory=dict)
+    """Results of calls without effects, by block, function and arguments."""
+
+
+def plain_ops() -> dict[str, OpDecl]:
+    """The declared ops by MLIR name that need nothing but their operands."""
+    return {
+        f"{dialect}.{name}": decl
+        for dialect in ("stablehlo", "chlo")
+        for name, decl in REGISTRY.by_frontend(dialect).items()
+        if not decl.attrs and not decl.regions
+    }
+
+
+class Scope:
+    """A block under conversion inside one inlined call."""
+
+    def __init__(
+        self, program: Program, builder: BlockBuilder, values: dict[int, Value | None], stack: tuple[str, ...]
+    ) -> None:
+        self.program = program
+        self.builder = builder
+        self.values = values
+        self.stack = stack
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def operands(self, node: Node) -> list[Value]:
+        """The operands, all of them tensors."""
+        return [self.operand(node, index) for index in range(len(node.operands))]
+
+    def operand(self, node: Node, index: int) -> Value:
+        """One operand. Raises Unsupported if it is no tensor."""
+        value = self.values[node.operands[index]]
+        if value is None:
+            raise Unsupported(f"{node.name} reads a value that is no tensor", where=str(node.location))
+        return value
+
+    def declared(self, node: Node) -> list[TensorDeclaration]:
+        """The result types that the model states. Raises Unsupported for types that are not ours."""
+        return [checked(info, node.location, node.name).declared for info in node.types]
+
+    def static(self, node: Node) -> tuple[Dim, ...]:
+        """The shape of the only result, which this op must state."""
+        ((_, shape),) = self.declared(node)
+        if shape is None or None in shape:
+            raise EgshapeError(
+                f"{node.name}: the sizes of the result type {node.types[0].text} are not all numbers",
+                where=str(node.location),
+                hint="use the dynamic form of the op",
+            )
+        return dims(size for size in shape if size is not None)
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        node: Node,
+        name: str,
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        regions: Sequence[Block] = (),
+        requires: Sequence[Relation] = (),
+    ) -> tuple[Value, ...]:
+        """Add the op that stands for ``node``, with the types that the model states."""
+        return self.builder.add(
+            name,
+            operands,
+            attrs,
+            regions=regions,
+            location=node.location,
+            declared=self.declared(node),
+            requires=requires,
+        )
+
+    def one(self, node: Node, name: str, operands: Sequence[Value] = (), **attrs: Any) -> Value:
+        """Add an auxiliary op with one result, at the place of ``node``."""
+        return self.builder.one(name, operands, attrs, location=node.location)
+
+    def constant(self, node: Node, array: np.ndarray) -> Value:
+        """Add a constant."""
+        return self.one(node, "constant", value=array)
+
+    # -- blocks ----------------------------------------------------------------------------------------
+
+    def run(self, body: Body) -> list[Value | None]:
+        """Convert the ops of a body whose arguments are bound; what it returns."""
+        handlers, plain, values = self.program.handlers, self.program.plain, self.values
+        for node in body.nodes:
+            handler = handlers.get(node.name)
+            if handler is not None:
+                results = handler(self, node)
+            elif node.name in plain:
+                results = self.emit(node, plain[node.name].name, self.operands(node))
+            else:
+                raise Unsupported(
+                    f"op {node.name} is not supported",
+                    where=str(node.location) or node.name,
+                    hint="the op table in docs lists the supported ops",
+                )
+            for key, value in zip(node.results, results, strict=True):
+                values[key] = value
+        return [values[key] for key in body.results]
+
+    def tensors(self, body: Body, location: Location) -> list[Value]:
+        """``run`` for a body that returns tensors only."""
+        results = [value for value in self.run(body) if value is not None]
+        if len(results) != len(body.results):
+            raise Unsupported("a block returns a value that is no tensor", where=str(location))
+        return results
+
+    def child(self) -> Scope:
+        """A region of an op of this block; it reads the values of this one."""
+        return Scope(self.program, self.builder.child(), self.values, self.stack)
+
+    def region(self, node: Node, body: Body) -> Block:
+        """A region whose arguments have the types that the model states (scalars of reducers, or none)."""
+        inner = self.child()
+        for key, info in zip(body.args, body.types, strict=True):
+            checked(info, node.location, node.name)
+            self.values[key] = inner.builder.arg(None, info.dtype, info.shape)
+        return inner.builder.finish(inner.tensors(body, node.location))
+
+    def region_of(
+        self, body: Body, types: Sequence[TensorType], given: Sequence[Value], name: str, location: Location
+    ) -> Block:
+        """A function as a region: its arguments have the given types and the elements of the given values."""
+        inner = Scope(self.program, self.builder.child(), {}, (*self.stack, name))
+        for key, type, value in zip(body.args, types, given, strict=True):
+            arg = inner.builder.arg(None, type.dtype, type.shape)
+            known = self.builder.elements(value)
+            if known is not None:
+                inner.builder.set_elements(arg, known)
+            inner.values[key] = arg
+        return inner.builder.finish(inner.tensors(body, location))
+
+    def inline(self, name: str, operands: Sequence[Value | None], node: Node) -> list[Value | None]:
+        """The body of a function in the place of a call."""
+        function = self.enter(name, node)
+        key = (self.builder, name, *map(self._identity, operands))
+        known = self.program.calls.get(key)
+        if known is not None:
+            return known
+        first = len(self.builder.ops)
+        inner = Scope(
+            self.program, self.builder, dict(zip(function.args, operands, strict=True)), (*self.stack, name)
+        )
+        results = inner.run(function)
+        if not any(has_effect(op) for op in self.builder.ops[first:]):
+            self.program.calls[key] = results
+        return results
+
+    def _identity(self, value: Value | None) -> Any:
+        """What makes two arguments the same: for a scalar size its expression, else the value itself."""
+        if value is None or value.type.shape != ():
+            return value
+        known = self.builder.elements(value)
+        item = None if known is None else known.reshape(-1)[0]
+        return (value.type.dtype, item) if isinstance(item, Dim) else value
+
+    def enter(self, name: str, node: Node) -> Body:
+        """The body of a function that is called. Raises Unsupported for recursion."""
+        if name in self.stack:
+            raise Unsupported(
+                f"@{name} calls itself", where=str(node.location), hint="write it as stablehlo.while"
+            )
+        if name not in self.program.module:
+            raise EgshapeError(
+                f"{node.name} names the function @{name}, which the module does not hold",
+                where=str(node.location),
+            )
+        return self.program.module.function(name).body
+
+
+def has_effect(op: Op) -> bool:
+    """Whether an op, or one in its regions, must run though nobody reads its results."""
+    return REGISTRY[op.name].effect or any(has_effect(each) for region in op.regions for each in region.ops)
+
+
+def checked(info: TensorInfo, location: Location, what: str) -> TensorInfo:
+    """The type if it is a tensor of one of our dtypes. Raises Unsupported if not."""
+    if not info.dtype:
+        raise Unsupported(
+            f"{what} has a value of type {info.text}, which is not supported", where=str(location)
+        )
+    return info
+
+
+def dims(sizes: Any) -> tuple[Dim, ...]:
+    """Dims of integers."""
+    return tuple([const(int(size)) for size in sizes])

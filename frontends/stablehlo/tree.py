@@ -1,0 +1,170 @@
+"""The module as plain Python, read once from MLIR however often a function is inlined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from egshape.errors import ParseError, Unsupported
+from egshape.frontends.stablehlo.attributes import Reader, TensorInfo
+from egshape.ir.graph import Location
+
+_KEEP_TEXT = {"stablehlo.custom_call": "", "stablehlo.composite": "composite_attributes"}
+"""Ops whose attributes mean something to others only, and where they stand: the text is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One op. Values are numbers, unique in the module."""
+
+    name: str
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    types: tuple[TensorInfo, ...]
+    attributes: Mapping[str, Any]
+    regions: tuple[Body, ...]
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A block: its arguments, its ops without the terminator, and what the terminator returns."""
+
+    args: tuple[int, ...]
+    types: tuple[TensorInfo, ...]
+    locations: tuple[Location, ...]
+    nodes: tuple[Node, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function, with the attributes of its arguments and their texts, and those of its results as text."""
+
+    name: str
+    body: Body
+    arg_attributes: tuple[Mapping[str, Any], ...]
+    arg_texts: tuple[str, ...]
+    result_texts: tuple[str, ...]
+    location: Location
+
+
+class Module:
+    """The functions of an MLIR module, read when they are first asked for."""
+
+    def __init__(self, hlo: SimpleNamespace, module: Any, name: str) -> None:
+        self.source = name
+        self.reader = Reader(hlo, name)
+        self.attributes = {key: module.operation.attributes[key] for key in module.operation.attributes}
+        self.name = str(self.attributes["sym_name"].value) if "sym_name" in self.attributes else ""
+        self._ids: dict[Any, int] = {}
+        self._found: dict[str, Any] = {}
+        self._read: dict[str, Function] = {}
+        self._public: list[str] = []
+        self._list(module)
+
+    def _list(self, module: Any) -> None:
+        for view in module.body.operations:
+            op = view.operation
+            if op.name != "func.func":
+                raise Unsupported(
+                    f"an op {op.name} outside of a function",
+                    where=self._place(self.reader.location(op.location)),
+                )
+            name = op.attributes["sym_name"].value
+            self._found[name] = op
+            held = op.attributes
+            if "sym_visibility" not in held or held["sym_visibility"].value == "public":
+                self._public.append(name)
+
+    def _place(self, location: Location) -> str:
+        return str(location) or self.source
+
+    def entry(self) -> Function:
+        """``main``, else the only public function. Raises ParseError if there is none."""
+        if "main" in self._found:
+            return self.function("main")
+        if len(self._public) == 1:
+            return self.function(self._public[0])
+        said = ", ".join(f"@{name}" for name in self._public[:5]) or "none"
+        raise ParseError(
+            f"has no function @main (public functions: {said})",
+            where=self.source,
+            hint="name the function to be read @main",
+        )
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def function(self, name: str) -> Function:
+        """A function by name. Raises KeyError if there is none, ParseError if it has no body."""
+        known = self._read.get(name)
+        if known is None:
+            known = self._read[name] = self._function(name, self._found[name])
+        return known
+
+    def _function(self, name: str, op: Any) -> Function:
+        location = self.reader.location(op.location)
+        if not op.regions or not len(op.regions[0].blocks):
+            raise ParseError(
+                f"function @{name} has no body",
+                where=self._place(location),
+                hint="give a module that holds every function that it calls",
+            )
+        body = self._body(op.regions[0], f"function @{name}", location)
+        given = op.attributes.get("arg_attrs", ())
+        stated = op.attributes.get("res_attrs", ())
+        attributes = tuple(self.reader.attribute(each) for each in given) or tuple({} for _ in body.args)
+        return Function(
+            name,
+            body,
+            attributes,
+            tuple(str(each) for each in given) or ("{}",) * len(body.args),
+            tuple(str(each) for each in stated) or ("{}",) * len(body.results),
+            location,
+        )
+
+    def _body(self, region: Any, what: str, location: Location) -> Body:
+        blocks = list(region.blocks)
+        if len(blocks) != 1:
+            raise Unsupported(
+                f"{what} has {len(blocks)} blocks, control flow between blocks is not supported",
+                where=self._place(location),
+                hint="use stablehlo.while, if and case",
+            )
+        args = list(blocks[0].arguments)
+        keys = tuple(self._define(arg) for arg in args)
+        types = tuple(self.reader.type(arg.type) for arg in args)
+        locations = tuple(self.reader.location(arg.location) for arg in args)
+        nodes = [self._node(view.operation) for view in blocks[0].operations]
+        if not nodes:
+            return Body(keys, types, locations, (), ())
+        return Body(keys, types, locations, tuple(nodes[:-1]), nodes[-1].operands)
+
+    def _define(self, value: Any) -> int:
+        key = len(self._ids)
+        self._ids[value] = key
+        return key
+
+    def _node(self, op: Any) -> Node:
+        reader, ids = self.reader, self._ids
+        name = op.name
+        location = reader.location(op.location)
+        operands = tuple([ids[value] for value in op.operands])
+        attributes = reader.attributes(op)
+        if name in _KEEP_TEXT:
+            attributes["texts"] = reader.texts(op, _KEEP_TEXT[name])
+        regions = tuple(self._body(region, name, location) for region in op.regions)
+        results: Sequence[Any] = op.results
+        types = tuple([reader.type(value.type) for value in results])
+        return Node(
+            name,
+            operands,
+            tuple([self._define(value) for value in results]),
+            types,
+            attributes,
+            regions,
+            location,
+        )

@@ -1,0 +1,67 @@
+"""What every test can use: the shared sample models, and how hard hypothesis works."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("EGSHAPE_SHARED", ROOT.parent / "shared"))
+ABSENT = f"needs the sample models, which are not at {SHARED} (EGSHAPE_SHARED names another place)"
+
+hypothesis.settings.register_profile(
+    "short",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "long", parent=hypothesis.settings.get_profile("short"), max_examples=5000, derandomize=False
+)
+hypothesis.settings.load_profile("long" if os.environ.get("EGSHAPE_FUZZ") == "long" else "short")
+
+
+def _model_names() -> list[str]:
+    index = SHARED / "models" / "index.json"
+    return sorted(json.loads(index.read_text())) if index.is_file() else []
+
+
+@pytest.fixture(scope="session")
+def shared_models() -> Path:
+    """The folder of sample models: NAME.mlir, NAME.npz with caseI_inJ and caseI_outJ, and index.json."""
+    folder = SHARED / "models"
+    if not (folder / "index.json").is_file():
+        pytest.skip(ABSENT)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_bench() -> Path:
+    """The folder of questions and behaviours with known answers."""
+    folder = SHARED / "bench"
+    if not folder.is_dir():
+        pytest.skip(ABSENT)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model_names(shared_models: Path) -> list[str]:
+    """The names of all the sample models."""
+    return _model_names()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes ``model_name`` runs once for each sample model, or is skipped with a notice."""
+    if "model_name" in metafunc.fixturenames:
+        absent = pytest.param("absent", marks=pytest.mark.skip(reason=ABSENT))
+        metafunc.parametrize("model_name", _model_names() or [absent])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not _model_names():
+        terminalreporter.write_line(f"notice: skipped what {ABSENT}")

@@ -1,0 +1,168 @@
+"""The import law: one road, one direction; and the few rules of style that no linter knows.
+
+A stage imports earlier stages and the shared vocabulary only. The top layer may import everything, and
+nothing below imports it. The artifact runtime imports numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# In the order of the road. A module belongs to the longest name that it starts with.
+LAYERS = [
+    ("vocabulary", ["errors", "atomic", "dims", "facts", "prove.context", "ir", "ops", "trace"]),
+    ("frontends", ["frontends"]),
+    ("egraph", ["egraph"]),
+    ("prove", ["prove"]),
+    ("plan", ["plan"]),
+    ("lower", ["lower"]),
+    ("runtime", ["runtime"]),
+    ("top", ["api", "cli", "__main__", "pipeline", "adapters", "report", "viz", "rulesets"]),
+]
+RANK = {name: rank for rank, (_, names) in enumerate(LAYERS) for name in names}
+TOP = len(LAYERS) - 1
+# Found by name when a compiled graph that calls them is loaded, never at import.
+RUNTIME_ON_DEMAND = {"cuda", "scipy_openblas32"}
+LONGEST = 550
+
+
+def _modules() -> dict[str, Path]:
+    """Every module of the package by its dotted name; linked folders are walked where they really are."""
+    folders = {"egshape": ROOT / "egshape"}
+    for link in sorted((ROOT / "egshape").iterdir()):
+        if link.is_symlink():
+            folders[f"egshape.{link.name}"] = link.resolve()
+    found = {}
+    for prefix, folder in folders.items():
+        for parent, _, files in os.walk(folder):
+            for file in files:
+                if file.endswith(".py"):
+                    path = Path(parent, file)
+                    parts = [prefix, *path.relative_to(folder).with_suffix("").parts]
+                    if parts[-1] == "__init__":
+                        parts.pop()
+                    found[".".join(parts)] = path
+    return found
+
+
+MODULES = _modules()
+
+
+def _imports(source: str, modules: dict[str, Path]) -> Iterator[tuple[ast.stmt, str, bool]]:
+    """Every import statement with each module that it names, and whether it runs at import time."""
+    tree = ast.parse(source)
+    inner = {
+        node
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, alias.name, node not in inner
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield node, full if full in modules else node.module or "", node not in inner
+
+
+def _rank(module: str) -> int | None:
+    """The place of a module on the road, None for one that has no place; the package itself is at the top."""
+    parts = module.split(".")[1:]
+    if not parts:
+        return TOP
+    for length in range(len(parts), 0, -1):
+        if (name := ".".join(parts[:length])) in RANK:
+            return RANK[name]
+    return None
+
+
+def violations(module: str, source: str, modules: dict[str, Path]) -> list[str]:
+    """What is wrong with the imports of one module."""
+    own = _rank(module)
+    if own is None:
+        return [f"{module} has no place in the layers"]
+    wrong = []
+    for node, target, at_import in _imports(source, modules):
+        where = f"{module}:{node.lineno}"
+        if isinstance(node, ast.ImportFrom) and node.level:
+            wrong.append(f"{where}: relative import")
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
+            wrong.append(f"{where}: star import")
+        package = target.split(".")[0]
+        if package == "egshape":
+            rank = _rank(target)
+            if rank is None or rank > own:
+                wrong.append(f"{where}: {LAYERS[own][0]} imports {target}, which is above it")
+            if module.startswith("egshape.runtime") and not target.startswith("egshape.runtime"):
+                wrong.append(f"{where}: the runtime stands alone, it may not import {target}")
+        elif module.startswith("egshape.runtime"):
+            on_demand = package in RUNTIME_ON_DEMAND and not at_import
+            if package not in sys.stdlib_module_names | {"numpy"} and not on_demand:
+                wrong.append(f"{where}: the runtime may not import {target}")
+    return wrong
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_imports(module: str) -> None:
+    assert violations(module, MODULES[module].read_text(), MODULES) == []
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_length(module: str) -> None:
+    lines = len(MODULES[module].read_text().splitlines())
+    assert lines <= LONGEST, f"{module} has {lines} lines: a file past {LONGEST} is two subjects"
+
+
+def test_package_itself_imports_nothing_heavy() -> None:
+    imports = {
+        target for node, target, top in _imports((ROOT / "egshape/__init__.py").read_text(), {}) if top
+    }
+    heavy = {name for name in imports if not name.startswith("egshape")} - sys.stdlib_module_names
+    assert heavy == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "complaint"),
+    [
+        ("egshape.dims.core", "from egshape.egraph import engine", "which is above it"),
+        ("egshape.dims.core", "def f():\n    import egshape.api", "which is above it"),
+        ("egshape.egraph.encode", "from egshape import viz", "which is above it"),
+        ("egshape.egraph.encode", "from egshape import Graph", "which is above it"),
+        ("egshape.frontends.onnx", "from egshape.prove import prove", "which is above it"),
+        ("egshape.egraph.encode", "from . import engine", "relative import"),
+        ("egshape.cli", "from egshape.api import *", "star import"),
+        ("egshape.runtime.load", "import pydantic", "may not import pydantic"),
+        ("egshape.runtime.load", "from egshape.errors import EgshapeError", "stands alone"),
+        ("egshape.runtime.load", "import cuda.bindings", "may not import cuda.bindings"),
+        ("egshape.misc", "", "has no place"),
+    ],
+)
+def test_the_law_is_enforced(module: str, source: str, complaint: str) -> None:
+    modules = {"egshape.egraph.engine": Path(), "egshape.viz": Path()}
+    assert any(complaint in text for text in violations(module, source, modules))
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("egshape.egraph.encode", "from egshape.prove.context import Context\nfrom egshape import dims"),
+        ("egshape.api", "from egshape.egraph import engine\nfrom egshape import viz"),
+        (
+            "egshape.runtime.load",
+            "import json\nimport numpy as np\ndef f():\n    from cuda.bindings import driver",
+        ),
+    ],
+)
+def test_the_law_allows(module: str, source: str) -> None:
+    modules = {"egshape.dims": Path(), "egshape.viz": Path(), "egshape.egraph.engine": Path()}
+    assert violations(module, source, modules) == []
