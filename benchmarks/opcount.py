@@ -109,7 +109,7 @@ class _Counter:
             counts["total"] += 1
             counts["dynamic"] += self.is_dynamic(op)
             counts[self.part(op, shape, assertion)] += 1
-        values = {self.expression(value) for value in self.read_by_data(shape)}
+        values = {self.expression(value) for value in self.read_by_data(shape, assertion)}
         counts["distinct_shape_values"] = len([v for v in values if v[0] != "constant"])
         return OpCounts(**counts)
 
@@ -172,11 +172,11 @@ class _Counter:
                     needed.extend(value for value in op.operands if _is_integer(value))
         return self.slice(needed)
 
-    def read_by_data(self, shape: set[Any]) -> list[Any]:
+    def read_by_data(self, shape: set[Any], assertion: set[Any]) -> list[Any]:
         """Shape-valued operands of ops that are no shape ops themselves."""
         out: list[Any] = []
         for op in self.ops:
-            if op in shape or op.name in _STRUCTURE or _target(op) == "shape_assertion":
+            if op in shape or op in assertion or op.name in _STRUCTURE or _target(op) == "shape_assertion":
                 continue
             out.extend(value for value in op.operands if self.maker.get(value) in shape)
         return out

@@ -5,7 +5,7 @@ frontends -> encode -> obligations -> saturate -> extract -> verify -> validate 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from egshape.dims import Dim, const, symbol
@@ -44,13 +44,11 @@ class Optimized:
     likely: dict[str, int]
 
 
-def context_of(graph: Graph, facts: Facts) -> Context:
+def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:
     """What holds when the graph is entered: the facts, and that each size fits its get_dimension_size type."""
-    order = order_of_symbols(graph.body.symbols, graph.inputs)
-    context = Context(facts, symbol_order=lambda name: (order.get(name, (3, 0)), name))
-    context.assume_all([(Relation("<=", symbol(each.name), const(LARGEST_SIZE)), "entry")
-                        for each in graph.body.symbols if each.value in graph.inputs])
-    return context
+    fits = [(Relation("<=", symbol(each.name), const(LARGEST_SIZE)), "entry")
+            for each in graph.body.symbols if each.value in graph.inputs]
+    return fits + [(relation, relation.source or "fact") for relation in facts.statements()]
 
 
 def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits, tracer: Tracer,
@@ -61,15 +59,22 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
     graph as it came, with a note."""
     names = [each.name for each in graph.body.symbols]
     likely = likely_sizes(facts, names)
-    context = context_of(graph, facts)
+    places = order_of_symbols(graph.body.symbols, graph.inputs)
+
+    def order(name: str) -> tuple[tuple[int, int], str]:
+        return places.get(name, (3, 0)), name
+
+    believed = entry_facts(graph, facts)
+    context = Context(symbol_order=order)
+    context.assume_all(believed)
     budget = Budget(limits.seconds, limits.nodes, limits.memory_mb)
     loaded = program(tuple(rules), explain)
-    optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer)
+    optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer, order)
     try:
-        body, context = optimizer.run(graph.body, context, frozenset(), {}, {}, top=True)
+        body = optimizer.run(graph.body, context, frozenset(), {}, believed, {}, top=True)
         result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
         with tracer.stage("verify"):
-            verify(result, equal=_equal(context))
+            verify(result, equal=_equal(context, optimizer.outcome))
         return Optimized(result, context, optimizer.outcome, likely)
     except (EngineFault, InternalError) as fault:
         return _fallback(graph, context, optimizer.outcome, likely, fault, tracer)
@@ -79,9 +84,13 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
         return _fallback(graph, context, optimizer.outcome, likely, error, tracer)
 
 
-def _equal(context: Context):  # type: ignore[no-untyped-def]
+def _equal(context: Context, outcome: Outcome) -> Callable[[Dim, Dim], bool]:
+    """Equality of sizes as far as anything was derived in the graph or a region."""
+
     def equal(one: Dim, other: Dim) -> bool:
-        return context.normal_form(one) is context.normal_form(other)
+        if any(sizes.normal_form(one) is sizes.normal_form(other) for sizes in outcome.sizes):
+            return True
+        return context.decide(Relation("==", one, other)) == "proved"
 
     return equal
 

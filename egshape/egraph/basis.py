@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import gcd
+from typing import Any
 
 from egshape.dims import Atom, Dim, FloorDiv, Monomial, Relu, Symbol, floordiv, relu
 from egshape.dims.core import (
@@ -21,16 +22,19 @@ from egshape.dims.core import (
     from_terms,
     monomial_key,
     multiply_monomials,
+    natural_key,
     of_atom,
 )
 
 _MAX_PASSES = 32
+_MAX_DEPTH = 16  # of divisions and Relus inside of each other
 _MAX_SOLVED_TERMS = 16  # a longer right side is not put in the place of a symbol: products of it explode
 _MAX_TAKES = 256
 _MAX_S_PAIRS = 256
 _MAX_S_DEGREE = 6
 
 Sources = frozenset[int]
+SymbolOrder = Callable[[str], Any]
 
 
 @dataclass(slots=True)
@@ -57,11 +61,13 @@ class Basis:
     """A set of equations that reduces sizes to a common form.
 
     `positive` says whether a size is known to be >= 1; `reset` must be called when it knows more.
+    `order` is a sort key on symbol names: of equal symbols the one with the smallest key stays.
     Equations are numbered by whoever adds them; `trace` gives the numbers that a reduction used.
     `contradictions` holds the sources of equations that came out as n = 0 for a number n != 0.
     """
 
     positive: Callable[[Dim], bool]
+    order: SymbolOrder = natural_key
     contradictions: list[Sources] = field(default_factory=list)
     _solved: dict[Atom, _Rule] = field(default_factory=dict)
     _lowering: dict[Monomial, _Rule] = field(default_factory=dict)
@@ -73,10 +79,11 @@ class Basis:
     _cache: dict[Dim, Dim] = field(default_factory=dict)
     _used: set[int] | None = None
     _s_pairs: int = _MAX_S_PAIRS
+    _depth: int = 0
 
     def fork(self, positive: Callable[[Dim], bool]) -> Basis:
         """An independent copy with its own knowledge of what is positive."""
-        copy = Basis(positive, list(self.contradictions))
+        copy = Basis(positive, self.order, list(self.contradictions))
         copy._solved = {a: _Rule(r.lead, r.coefficient, r.rest, r.sources) for a, r in self._solved.items()}
         copy._lowering = {
             m: _Rule(r.lead, r.coefficient, r.rest, r.sources) for m, r in self._lowering.items()
@@ -119,18 +126,21 @@ class Basis:
 
     def reduce(self, dim: Dim) -> Dim:
         """The form of a size that all sizes equal to it by these equations share, as far as they tell."""
-        if not self._touches(dim):
+        if self._depth >= _MAX_DEPTH or not self._touches(dim):
             return dim
         done = self._cache.get(dim) if self._used is None else None
         if done is not None:
             return done
         form = dim
+        self._depth += 1
         for _ in range(_MAX_PASSES):
             new = self._lowered(form.map_atoms(self._atom))
             if new is form:
                 break
             form = new
-        if self._used is None:
+        self._depth -= 1
+        # A form cut off by the depth limit is right there, but not the one to remember.
+        if self._used is None and self._depth == 0:
             self._cache[dim] = form
         return form
 
@@ -226,9 +236,8 @@ class Basis:
             if sources not in self.contradictions:
                 self.contradictions.append(sources)
             return False
-        rule = _oriented(form, sources)
-        if rule.solved is not None:
-            self._freeze(rule.solved, rule.rest)
+        rule = _oriented(form, sources, self.order)
+        self._freeze(rule)
         self._insert(rule)
         self._cache.clear()
         self._update_others(rule, queue)
@@ -248,10 +257,10 @@ class Basis:
         """The factors of all terms that are known to be non-zero."""
         return tuple((a, p) for a, p in _common_monomial(form.terms) if self.positive(of_atom(a)))
 
-    def _freeze(self, atom: Atom, rest: Dim) -> None:
+    def _freeze(self, rule: _Rule) -> None:
         """Keep `n -> 8*(n//8)` from running into itself: the inside of n//8 stays as it is."""
-        for inner in rest.atoms():
-            if not isinstance(inner, Symbol) and _mentions(inner, atom):
+        for inner in rule.rest.atoms():
+            if not isinstance(inner, Symbol) and all(_mentions(inner, atom) for atom, _ in rule.lead):
                 self._frozen.add(inner)
 
     def _insert(self, rule: _Rule) -> None:
@@ -321,8 +330,7 @@ class Basis:
         if atom is not None and atom in rule.rest.atoms():
             queue.append((rule.equation, rule.sources))
             return
-        if rule.solved is not None:
-            self._freeze(rule.solved, rule.rest)
+        self._freeze(rule)
         self._insert(rule)
         self._cache.clear()
 
@@ -344,9 +352,9 @@ class Basis:
             yield pair, rule.sources | other.sources
 
 
-def _oriented(form: Dim, sources: Sources) -> _Rule:
+def _oriented(form: Dim, sources: Sources, order: SymbolOrder) -> _Rule:
     """form = 0 as a rule: solve for a symbol, else for an atom, else lower the leading monomial."""
-    best: tuple[tuple[bool, bool, tuple[object, ...]], Atom, int] | None = None
+    best: tuple[tuple[bool, bool, tuple[object, ...], tuple[object, ...]], Atom, int] | None = None
     if len(form.terms) <= _MAX_SOLVED_TERMS:
         atoms = form.atoms()
         for mono, c in form.terms:
@@ -356,7 +364,8 @@ def _oriented(form: Dim, sources: Sources) -> _Rule:
             if sum(1 for m, _ in form.terms if any(a is atom for a, _ in m)) > 1:
                 continue
             nested = any(other is not atom and _mentions(other, atom) for other in atoms)
-            rank = (isinstance(atom, Symbol), not nested, atom.key)
+            wanted = (order(atom.name),) if isinstance(atom, Symbol) else ()
+            rank = (isinstance(atom, Symbol), not nested, wanted, atom.key)
             if best is None or rank > best[0]:
                 best = (rank, atom, c)
     if best is not None:

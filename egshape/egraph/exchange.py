@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from egshape.dims import Dim, FloorDiv, Relu, Symbol, const, floordiv, is_nonnegative, is_positive, relu
-from egshape.dims.core import from_terms, of_atom
-from egshape.egraph.basis import Basis
-from egshape.egraph.engine import Budget, Cell, Engine, Snapshot
+from egshape.dims.core import from_terms, natural_key, of_atom
+from egshape.egraph.basis import Basis, SymbolOrder
+from egshape.egraph.engine import Budget, Cell, Engine, Phase, Snapshot
 from egshape.egraph.instrument import EquationLog
 from egshape.egraph.rules import LoadedRules, load_rulesets
 from egshape.egraph.sexpr import Atom, SExpr
@@ -31,7 +31,7 @@ SHAPE_RULESETS = (
 )
 CONGRUENCE = "congruence"
 _MAX_ROUNDS = 12
-_DEFAULT_BUDGET = Budget(seconds=2.0, steps=400)
+_DEFAULT_BUDGET = Budget(seconds=2.0, steps=2000)
 _BOUND_LIMIT = 1 << 62
 _ZERO, _ONE = const(0), const(1)
 
@@ -75,13 +75,15 @@ class ExchangeResult:
 class ExchangeState:
     """The exchange inside of one scope of an engine; `fork` it when the engine opens an inner scope.
 
+    order: sort key on symbol names; of equal sizes the one with the smaller names is the normal form.
     rules: what the engine was loaded with, for the logs. phases: rulesets to saturate in a round.
     empty: some size has a lower bound above its upper bound, so the facts admit nothing.
     """
 
     engine: Engine
     rules: LoadedRules
-    phases: tuple[str, ...]
+    phases: tuple[Phase | str, ...]
+    order: SymbolOrder = natural_key
     dims: dict[int, Dim] = field(default_factory=dict)
     equalities: list[Equality] = field(default_factory=list)
     seconds: float = 0.0
@@ -99,11 +101,11 @@ class ExchangeState:
     _best: dict[Dim, Dim] | None = None
 
     def __post_init__(self) -> None:
-        self.basis = Basis(self.is_positive)
+        self.basis = Basis(self.is_positive, self.order)
 
     def fork(self) -> ExchangeState:
         """The state for an inner scope, which begins with what is known here."""
-        copy = ExchangeState(self.engine, self.rules, self.phases, dict(self.dims), list(self.equalities))
+        copy = ExchangeState(self.engine, self.rules, self.phases, self.order, dict(self.dims), list(self.equalities))
         copy.empty = self.empty
         copy.basis = self.basis.fork(copy.is_positive)
         copy._pending = list(self._pending)
@@ -196,6 +198,8 @@ class ExchangeState:
 
     def is_positive(self, dim: Dim) -> bool:
         """Whether a size is known to be >= 1."""
+        if dim.const is not None:
+            return dim.const > 0
         return is_positive(dim) or self._lo.get(self._class.get(dim.id, -1), 0) > 0
 
     def bounds(self, dim: Dim) -> Bounds:
@@ -219,12 +223,16 @@ class ExchangeState:
             for known in self.dims.values():
                 form = self.reduce(known)
                 best = self._best.get(form)
-                if best is None or _complexity(known) < _complexity(best):
+                if best is None or self._complexity(known) < self._complexity(best):
                     self._best[form] = known
         form = self.reduce(dim)
         if form not in self._best:
-            self._best[form] = min((form, *self.basis.unfolded(form)), key=_complexity)
+            self._best[form] = min((form, *self.basis.unfolded(form)), key=self._complexity)
         return self._best[form]
+
+    def _complexity(self, dim: Dim) -> tuple[object, ...]:
+        """Simple sizes first: number, symbol, few and flat terms; then symbols in order; then a fixed order."""
+        return _weight(dim), len(dim.terms), sorted(map(self.order, dim.symbols()), reverse=True), dim.key
 
     @property
     def inconsistent(self) -> bool:
@@ -473,9 +481,14 @@ def shape_program(extra: Iterable[str] = (), instrument: bool = True) -> LoadedR
     return load_rulesets((*SHAPE_RULESETS, *extra), instrument)
 
 
-def shape_phases(rules: LoadedRules) -> tuple[str, ...]:
+def shape_phases(rules: LoadedRules) -> tuple[Phase | str, ...]:
     """The rulesets of a round of the exchange."""
-    return ("prelude.shape", *rules.names("shape."))
+    # A chain of orders advances one link a step, so it runs to its end within a round.
+    chained = "shape.order"
+    return (
+        "prelude.shape",
+        *(Phase(name, None) if name == chained else Phase(name) for name in rules.names("shape.")),
+    )
 
 
 def add_dims(state: ExchangeState, dims: Iterable[Dim]) -> None:
@@ -524,11 +537,6 @@ def _sides(dim: Dim) -> tuple[Dim, Dim, int]:
     down = from_terms((m, -c) for m, c in dim.terms if m and c < 0)
     last, c = dim.terms[-1] if dim.terms else ((), 0)
     return up, down, 0 if last else c
-
-
-def _complexity(dim: Dim) -> tuple[int, int, tuple[object, ...]]:
-    """Simple sizes first: number, symbol, few and flat terms; then a fixed order."""
-    return _weight(dim), len(dim.terms), dim.key
 
 
 def _weight(dim: Dim) -> int:

@@ -3,6 +3,7 @@ shapes and functions that have turned up are described by facts that rules can m
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from egshape.dims import Dim, const, maximum, minimum, product
 from egshape.egraph.encode import Encoder
 from egshape.egraph.engine import Snapshot
+from egshape.egraph.exchange import ExchangeState
 from egshape.errors import EgshapeError
 from egshape.ir.types import integer_range, is_float, is_integer, numpy_dtype
 from egshape.ops.base import Registry
@@ -83,10 +85,11 @@ def describe_constant(number: int, array: np.ndarray, dtype: str, rows: Rows) ->
 class Host:
     """Looks at the e-graph between saturations and adds rows. One for each e-graph."""
 
-    def __init__(self, encoder: Encoder, registry: Registry, normal: Callable[[Dim], Dim]) -> None:
+    def __init__(self, encoder: Encoder, registry: Registry, sizes: ExchangeState) -> None:
         self.encoder = encoder
+        self.normal: Callable[[Dim], Dim] = sizes.normal_form
+        self._dim_of = ChainMap(encoder.out.dims, sizes.dims)
         self.registry = registry
-        self.normal = normal
         self._functions: set[str] = set()
         self._axes: set[tuple[int, ...]] = set()
         self._constants = 0
@@ -101,7 +104,7 @@ class Host:
         """A polynomial for each class of sizes that has one, sums and products that rules asked for included."""
         known: dict[int, Dim] = {}
         for ident, cls in snapshot.table("P"):
-            known.setdefault(cls, self.normal(self.encoder.out.dims[ident]))
+            known.setdefault(cls, self.normal(self._dim_of[ident]))
         for number, cls in snapshot.table("Num"):
             known[cls] = const(number)
         asked = [(np.add, row) for row in snapshot.table("Add")] + [(np.multiply, row) for row in snapshot.table("Mul")]

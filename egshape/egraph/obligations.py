@@ -53,6 +53,8 @@ class Walk:
 
     context: Context
     checks: list[Check] = field(default_factory=list)
+    believed: list[tuple[Relation, str]] = field(default_factory=list)
+    """What rewrites may use, with its reason, in order: facts, kept checks on entry sizes, proved obligations."""
     elements: dict[Value, np.ndarray] = field(default_factory=dict)
 
 
@@ -88,12 +90,12 @@ class Walker:
     """Walks one block. ``entry`` are the symbols known when the block is entered."""
 
     def __init__(self, block: Block, context: Context, entry: frozenset[str], registry: Registry,
-                 elements: Mapping[Value, np.ndarray], top: bool) -> None:
+                 elements: Mapping[Value, np.ndarray], believed: Sequence[tuple[Relation, str]], top: bool) -> None:
         self.block = block
         self.registry = registry
         self.top = top
         self.entry = entry | {s.name for s in block.symbols if s.value in block.args}
-        self.walk = Walk(context, elements=dict(elements))
+        self.walk = Walk(context, believed=list(believed), elements=dict(elements))
         self.known = context
         """What later obligations may be proved from; forks off ``walk.context`` at the first data-dependent check."""
         self._bound = defaultdict(list)
@@ -131,6 +133,8 @@ class Walker:
             args = self._arguments(own) if own is not None else ()
             self.walk.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
                                           "proved" if status == "proved" else "kept", own, entry, why, args or ()))
+        if status == "proved" and entry:
+            self.walk.believed.append((relation, f"{message} (proved)"))
         if status == "kept":
             self._believe(relation, f"check at {op.location}" if str(op.location) else f"check {message}", entry)
 
@@ -139,6 +143,7 @@ class Walker:
             self.known = self.walk.context.copy()
         if entry:
             self.walk.context.assume(relation, reason)
+            self.walk.believed.append((relation, reason))
         if self.known is not self.walk.context:
             self.known.assume(relation, reason)
 
@@ -192,7 +197,8 @@ class Walker:
             fixed = op.operands if decl.variadic else op.operands[:len(decl.operands)]
             known = [self.walk.elements.get(operand) for operand in fixed]
             scope = _Scope(self, op)
-            found = decl.elements(scope, known, op.attrs, (*(operand.type for operand in fixed), op.result.type))
+            attrs = {**op.attrs, "regions": op.regions} if op.regions else op.attrs
+            found = decl.elements(scope, known, attrs, (*(operand.type for operand in fixed), op.result.type))
             if found is not None and not scope.granted():
                 return
         if found is None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from egshape.dims import Dim
 from egshape.egraph.cost import CostModel
 from egshape.egraph.engine import Budget
+from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.extract import Extraction
 from egshape.egraph.obligations import Check, Walk, Walker
 from egshape.egraph.rebuild import Rebuilder, substitute
 from egshape.egraph.saturate import Program, Saturated, session
+from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ops.base import Registry
 from egshape.prove.context import Context
@@ -33,6 +36,8 @@ class Outcome:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     reasons: list[tuple[str, str, str]] = field(default_factory=list)
     """(value, rule, location) for each union of tensors that a rule made."""
+    sizes: list[ExchangeState] = field(default_factory=list)
+    """What was derived of sizes, of the graph first, then of regions."""
     nodes: int = 0
     status: str = "saturated"
     grew_most: str = ""
@@ -41,7 +46,9 @@ class Outcome:
 class BlockOptimizer:
     """Optimizes blocks of one graph with one program, one cost model and one budget."""
 
-    def __init__(self, program: Program, registry: Registry, model: CostModel, budget: Budget, tracer: Tracer) -> None:
+    def __init__(self, program: Program, registry: Registry, model: CostModel, budget: Budget, tracer: Tracer,
+                 order: Callable[[str], Any]) -> None:
+        self.order = order
         self.program = program
         self.registry = registry
         self.model = model
@@ -51,23 +58,24 @@ class BlockOptimizer:
         self._names: Counter[str] = Counter()
 
     def run(self, block: Block, context: Context, entry: frozenset[str], elements: Mapping[Value, np.ndarray],
-            captured: Mapping[Value, Value], *, top: bool) -> tuple[Block, Context]:
-        """The optimized block and what holds in it."""
+            believed: Sequence[tuple[Relation, str]], captured: Mapping[Value, Value], *, top: bool) -> Block:
+        """The optimized block; ``believed`` is what holds when it is entered, beside the context's facts."""
         for arg in block.args:
             self._names[arg.name] += 1
-        with session(self.program, block, self.registry, context.normal_form) as open_session:
+        with session(self.program, block, self.registry, self.order) as open_session:
             with self.tracer.stage("encode"):
                 obligations = open_session.load()
             with self.tracer.stage("obligations"):
-                walker = Walker(block, context, entry, self.registry, elements, top)
+                walker = Walker(block, context, entry, self.registry, elements, believed, top)
                 walk = walker.run(obligations)
-                open_session.believe(walk)
+                open_session.believe(walk, self.budget)
             with self.tracer.stage("saturate"):
                 saturated = open_session.saturate(self.program.phases, self.budget)
             self._note(saturated, walk)
             with self.tracer.stage("extract"):
                 extraction = self._extraction(block, walker.entry, saturated)
-        return self._rebuild(block, walk, walker.entry, extraction, captured), context
+        self.outcome.sizes.append(saturated.sizes)
+        return self._rebuild(block, walk, walker.entry, extraction, saturated.sizes.normal_form, captured)
 
     def _note(self, saturated: Saturated, walk: Walk) -> None:
         out = self.outcome
@@ -94,7 +102,7 @@ class BlockOptimizer:
         return Extraction(saturated, self.registry, self.model, symbols, leaves)
 
     def _rebuild(self, block: Block, walk: Walk, entry: frozenset[str], extraction: Extraction,
-                 captured: Mapping[Value, Value]) -> Block:
+                 normal: Callable[[Dim], Dim], captured: Mapping[Value, Value]) -> Block:
         effects = [(index, op) for index, op in enumerate(block.ops)
                    if op.name != "check" and self.registry[op.name].effect]
 
@@ -102,10 +110,10 @@ class BlockOptimizer:
             if op.name not in NESTED or not _worthwhile(region):
                 return substitute(region, mapping)
             inner = entry | {symbol.name for symbol in block.symbols}
-            return self.run(region, walk.context.copy(), inner, walk.elements, mapping, top=False)[0]
+            return self.run(region, walk.context.copy(), inner, walk.elements, walk.believed, mapping, top=False)
 
         with self.tracer.stage("rebuild"):
-            rebuilder = Rebuilder(block, extraction, self.registry, walk.context.normal_form, captured, regions,
+            rebuilder = Rebuilder(block, extraction, self.registry, normal, captured, regions,
                                   self._names)
             kept = _distinct([check for check in walk.checks if check.status != "proved"])
             extraction.refine(rebuilder.roots(kept, [op for _, op in effects]))

@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from egshape.dims import Dim, const
 from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Budget, Engine, Phase, Piece, Snapshot
+from egshape.egraph.exchange import SHAPE_RULESETS, ExchangeState
 from egshape.egraph.host import Host
 from egshape.egraph.obligations import Obligation, Walk, read_obligations
 from egshape.egraph.rules import LoadedRules, load_rulesets
 from egshape.egraph.schema import MAX_RANK, declarations, load_rules
+from egshape.facts import Relation
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
@@ -30,6 +33,9 @@ FUEL = 6
 
 MAX_ROUNDS = 12
 
+SIZE_STEPS = 400
+"""Iterations of the rules over sizes in phase 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -38,16 +44,18 @@ class Program:
     pieces: tuple[Piece, ...]
     rules: LoadedRules
     phases: tuple[str, ...]
+    size_phases: tuple[str, ...]
 
 
 @lru_cache(maxsize=8)
 def program(extra: tuple[str, ...] = (), explain: bool = True) -> Program:
     """The shipped rulesets and ``extra`` rule files as one program. Raises EgshapeError for a wrong file."""
-    loaded = load_rulesets(("shape.dim", "shape.obligations", *TENSOR_RULESETS, *extra), instrument=explain,
+    loaded = load_rulesets((*SHAPE_RULESETS, "shape.obligations", *TENSOR_RULESETS, *extra), instrument=explain,
                            preludes={"prelude.tensor": declarations(REGISTRY)})
     load = tuple(Piece(text, "<load rules>") for text in load_rules(REGISTRY))
     own = tuple(name for name in loaded.names() if not name.startswith(("shape.", "prelude.")))
-    return Program((*loaded.pieces, *load), loaded, own)
+    sizes = ("prelude.shape", *SHAPE_RULESETS)
+    return Program((*loaded.pieces, *load), loaded, own, sizes)
 
 
 @dataclass
@@ -57,6 +65,7 @@ class Saturated:
     snapshot: Snapshot
     encoding: Encoding
     host: Host
+    sizes: ExchangeState
     status: str
     nodes: int
     matches: Mapping[str, int]
@@ -67,12 +76,14 @@ class Saturated:
 class Session:
     """One block in one scope of an engine."""
 
-    def __init__(self, engine: Engine, block: Block, registry: Registry, normal: Callable[[Dim], Dim]) -> None:
+    def __init__(self, engine: Engine, prog: Program, block: Block, registry: Registry,
+                 order: Callable[[str], Any]) -> None:
         self.engine = engine
+        self.sizes = ExchangeState(engine, prog.rules, prog.size_phases, order)
         self.block = block
         self.registry = registry
         self.encoder = Encoder(registry)
-        self.host = Host(self.encoder, registry, normal)
+        self.host = Host(self.encoder, registry, self.sizes)
         self.matches: Counter[str] = Counter()
 
     def load(self) -> list[Obligation]:
@@ -101,20 +112,37 @@ class Session:
         self.engine.step("load")
         self.engine.step("prelude.shape")
 
-    def believe(self, walk: Walk) -> None:
-        """Phase 1's result: sizes in normal form are equal, shape tensors are their elements."""
-        tables = self.encoder.out.tables
-        normal = self.host.normal
-        for dim in list(self.encoder.out.dims.values()):
-            reduced = normal(dim)
-            if reduced is not dim:
-                self.encoder.know(reduced)
-                tables["in_eq"].append((dim.id, reduced.id))
+    def believe(self, walk: Walk, budget: Budget) -> None:
+        """Phase 1's result: sizes that are equal are united, shape tensors are their elements."""
+        for relation, reason in walk.believed:
+            self._believe(relation, reason)
+        dims = list(self.encoder.out.dims.values())
+        self.sizes.add_dims(dims)
+        if walk.believed or any(dim.atoms() for dim in dims):
+            self.sizes.run(Budget(steps=SIZE_STEPS, nodes=budget.nodes, deadline=budget.deadline))
+        else:
+            self.sizes.load()
         for value, elements in walk.elements.items():
             node = self.encoder.out.node_of.get(value)
             if node is not None:
                 self._elements(node, value, elements)
         self._flush()
+
+    def _believe(self, relation: Relation, reason: str) -> None:
+        sides = (relation.lhs, relation.rhs)
+        if relation.kind == "==":
+            self.sizes.add_equation(*sides, reason)
+        elif relation.kind == "in" and relation.ranges:
+            self.sizes.add_bounds(relation.lhs, relation.ranges[0][0], relation.ranges[-1][1])
+        elif relation.kind in ("<=", "<"):
+            step = 1 if relation.kind == "<" else 0
+            low, high = relation.lhs.const, relation.rhs.const
+            if low is not None:
+                self.sizes.add_bounds(relation.rhs, low + step, None)
+            elif high is not None:
+                self.sizes.add_bounds(relation.lhs, None, high - step)
+            else:
+                self.sizes.add_order(relation.lhs + step, relation.rhs)
 
     def _elements(self, node: int, value: Value, elements: np.ndarray) -> None:
         flat, dtype = list(elements.reshape(-1)), value.type.dtype
@@ -155,13 +183,13 @@ class Session:
             self.host.round(snapshot, self.encoder.out.tables)
             if not any(self.encoder.out.tables.values()):
                 break
-        return Saturated(snapshot, self.encoder.out, self.host, status, self.engine.size(), dict(self.matches),
+        return Saturated(snapshot, self.encoder.out, self.host, self.sizes, status, self.engine.size(), dict(self.matches),
                          dict(seconds), grew)
 
 
 @contextmanager
-def session(prog: Program, block: Block, registry: Registry, normal: Callable[[Dim], Dim]) -> Iterator[Session]:
+def session(prog: Program, block: Block, registry: Registry, order: Callable[[str], Any]) -> Iterator[Session]:
     """A session on a pooled engine that is given back at the end."""
     with POOL.lend(prog.pieces) as engine:
-        yield Session(engine, block, registry, normal)
+        yield Session(engine, prog, block, registry, order)
 

@@ -228,19 +228,38 @@ class BlockBuilder:
         scope = _Scope(self._decide, f"elements of %{value.name}")
         if not small(value.type) or not is_integer(value.type.dtype) or value.type.rank > 1:
             return ()
-        known = self.elements(value)
-        total = int(np.prod([dim.const for dim in value.type.dims], dtype=np.int64))
-        flat: list[Element] = [None] * total if known is None else list(known.reshape(-1))
-        if None not in flat:
-            return ()
-        for index, item in enumerate(flat):
-            if item is None:
-                label = self._fresh_symbol(f"%{value.name}.element{index}")
-                self.symbols.append(SymbolDef(label, value, element=index))
-                flat[index] = symbol(label)
-        self._elements[value] = object_array(flat, tuple(int(dim.const or 0) for dim in value.type.dims))
-        self._carry({value: True}, target, scope)
+        named: dict[Value, bool] = {}
+        for index in range(int(np.prod([dim.const or 0 for dim in value.type.dims], dtype=np.int64))):
+            source, place = self._moved_from(value, index)
+            shape = tuple(int(dim.const or 0) for dim in source.type.dims)
+            known = self.elements(source)
+            flat = list(np.full(shape, None, object).reshape(-1) if known is None else known.reshape(-1))
+            if flat[place] is None:
+                label = self._fresh_symbol(f"%{source.name}.element{place}")
+                self.symbols.append(SymbolDef(label, source, element=place))
+                flat[place] = symbol(label)
+                self._elements[source] = object_array(flat, shape)
+                named[source] = True
+        if named:
+            self._carry(dict(named), value, scope)
+            self._carry({**named, value: True}, target, scope)
         return tuple(scope.requires.values())
+
+    def _moved_from(self, value: Value, index: int) -> tuple[Value, int]:
+        """Where an element of a vector was computed, back through reshape and concatenate of this block."""
+        while (op := self._producers.get(value)) is not None:
+            if op.name == "reshape" and small(op.operands[0].type):
+                value = op.operands[0]
+            elif op.name == "concatenate" and value.type.rank == 1:
+                for part in op.operands:
+                    length = int(part.type.dims[0].const or 0)
+                    if index < length:
+                        value = part
+                        break
+                    index -= length
+            else:
+                break
+        return value, index
 
     def _carry(self, changed: dict[Value, bool], value: Value, scope: _Scope) -> bool:
         """Evaluate the elements of a value anew if they depend on changed ones."""

@@ -69,7 +69,7 @@ class CustomCall:
 
     @staticmethod
     def shape(*operands: TensorType, target: str, types: tuple[Any, ...],
-              attrs: tuple[Any, ...]) -> list[Loose]:
+              attrs: tuple[Any, ...] = ()) -> list[Loose]:
         out: list[Loose] = []
         for dtype, sizes in types:
             if dtype not in DTYPES:
@@ -79,5 +79,5 @@ class CustomCall:
 
     @staticmethod
     def reference(*operands: np.ndarray, target: str, types: tuple[Any, ...],
-                  attrs: tuple[Any, ...]) -> list[np.ndarray]:
+                  attrs: tuple[Any, ...] = ()) -> list[np.ndarray]:
         raise Unsupported(f"calls {target!r}, which egshape cannot run", where=f"custom_call @{target}")

@@ -197,7 +197,21 @@ def _corrects(one: Relation, two: Relation) -> Relation | None:
     return None
 
 
+def _excluded(scope: ElementScope, one: Element, two: Element) -> bool:
+    """x <= 0 and x % d != 0, where the scope knows that x >= 0: x would be 0."""
+    if not isinstance(one, Relation) or not isinstance(two, Relation) or (one.kind, two.kind) != ("<=", "!="):
+        return False
+    x, remainder = one.lhs - one.rhs, two.lhs - two.rhs
+    return at_least(scope, x, 0) and any(
+        reduced is mod(x, d) and times is ZERO
+        for sign in (remainder, -remainder)
+        for d, reduced, times in split_remainder(sign)
+    )
+
+
 def _and(scope: ElementScope, one: Element, two: Element) -> Element:
+    if _excluded(scope, one, two) or _excluded(scope, two, one):
+        return False
     found = both(one, two)
     return decided(scope, found) if isinstance(found, Relation) else found
 

@@ -22,6 +22,8 @@ Answer = Literal["proved", "refuted", "unknown"]
 _ZERO = const(0)
 _BOUND_ROWS = 60
 _QUICK_POINTS = 10
+_MAX_LEFT_OUT = 8
+_LITTLE = 2
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class Context:
         return new
 
     @property
+    def world(self) -> World:
+        """The solved state; not to be changed."""
+        return self._world
+
+    @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """All that was assumed, in order."""
         return tuple(self._assumptions)
@@ -133,7 +140,7 @@ class Context:
     def _is_own_form(self, name: str) -> bool:
         """Whether a symbol stays itself in every polynomial: free, or free but for slacks."""
         world = self._world
-        value = world.solved.get(name)
+        value = world.value_of(name)[0] if name in world.solved else None
         if value is None:
             return not any(f.divisor is not None for f in world.fresh.values()) or not world.rules
         if any((f := world.fresh.get(n)) is not None and not f.is_slack for n in value.symbols()):
@@ -285,12 +292,11 @@ class Context:
         return [*steps, Step(verdict.rule, texts, goal.text if goal is relation else str(goal))]
 
     def _smallest(self, relation: Relation, used: list[int], answer: Answer) -> list[int]:
+        """Leave out what is not needed, where that is quick to see."""
+        if not 1 < len(used) <= _MAX_LEFT_OUT:
+            return used
         needed = list(used)
-        if not self._suffices(needed, relation, answer):
-            needed = list(range(len(self._assumptions)))
-        if len(needed) > 24:
-            return needed
-        for i in list(needed):
+        for i in used:
             fewer = [j for j in needed if j != i]
             if self._suffices(fewer, relation, answer):
                 needed = fewer
@@ -299,7 +305,7 @@ class Context:
     def _suffices(self, indices: Sequence[int], relation: Relation, answer: Answer) -> bool:
         small = Context(symbol_order=self._world.symbol_order)
         small.assume_all([(self._assumptions[i].relation, "") for i in indices])
-        return small.verdict(relation).answer == answer
+        return small.verdict(relation, _LITTLE).answer == answer
 
 
 def items_of(relation: Relation, why: int) -> list[Item]:

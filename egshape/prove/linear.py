@@ -13,8 +13,7 @@ from math import gcd
 
 from egshape.dims import Dim, Monomial
 
-_MAX_ROWS = 240
-_MAX_COMBINATIONS = 2500
+_MAX_WORK = 30_000  # terms looked at in one elimination
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,40 +45,85 @@ class _System:
     def __init__(self, is_free: Callable[[Monomial], bool], keep: Monomial | None) -> None:
         self.rows: dict[frozenset[tuple[Monomial, int]], Row] = {}
         self.is_free = is_free
+        self.free: dict[Monomial, bool] = {}
         self.keep = keep
         self.clash: int | None = None
+        self.work = 0
+
+    def may_be_negative(self, variable: Monomial) -> bool:
+        """`is_free`, remembered."""
+        known = self.free.get(variable)
+        if known is None:
+            known = self.free[variable] = self.is_free(variable)
+        return known
 
     def add(self, row: Row) -> None:
-        fixed = [c for m, c in row.terms.items() if m == self.keep or self.is_free(m)]
-        if not fixed:
-            if row.constant < 0 and all(c <= 0 for c in row.terms.values()):
+        self.work += len(row.terms)
+        if row.constant < 0:
+            if all(c < 0 and not self.may_be_negative(m) and m != self.keep for m, c in row.terms.items()):
                 self.clash = row.why
                 return
-            if row.constant >= 0 and all(c >= 0 for c in row.terms.values()):
-                return
+        elif all(c > 0 and not self.may_be_negative(m) and m != self.keep for m, c in row.terms.items()):
+            return
         key = frozenset(row.terms.items())
         old = self.rows.get(key)
         if old is None or row.constant < old.constant:
             self.rows[key] = row
 
-    def next_variable(self) -> tuple[Monomial, list[Row], list[Row]] | None:
-        """The variable whose elimination adds the fewest rows."""
-        positive: dict[Monomial, list[Row]] = {}
-        negative: dict[Monomial, list[Row]] = {}
+    def counts(self) -> dict[Monomial, list[int]]:
+        """For each variable, in how many rows it stands with a positive and a negative sign."""
+        found: dict[Monomial, list[int]] = {}
         for row in self.rows.values():
+            self.work += len(row.terms)
             for m, c in row.terms.items():
-                (positive if c > 0 else negative).setdefault(m, []).append(row)
-        best: tuple[int, Monomial] | None = None
-        for m in {**positive, **negative}:
-            if m == self.keep:
-                continue
-            up, down = len(positive.get(m, ())), len(negative.get(m, ()))
-            growth = up * down - up - (down if self.is_free(m) else 0)
-            if best is None or growth < best[0]:
-                best = (growth, m)
-        if best is None:
-            return None
-        return best[1], positive.get(best[1], []), negative.get(best[1], [])
+                entry = found.get(m)
+                if entry is None:
+                    entry = found[m] = [0, 0]
+                entry[c < 0] += 1
+        return found
+
+    def drop_one_sided(self) -> dict[Monomial, list[int]]:
+        """Variables with one sign only vanish, with their rows or from them; the counts of the others."""
+        while True:
+            counts = self.counts()
+            vanish: set[Monomial] = set()  # the rows they stand in can always be satisfied
+            weaken: set[Monomial] = set()  # variable >= 0 with a negative sign: it can only help
+            for m, (up, down) in counts.items():
+                if m == self.keep:
+                    continue
+                if down == 0 or (up == 0 and self.may_be_negative(m)):
+                    vanish.add(m)
+                elif up == 0:
+                    weaken.add(m)
+            if not vanish and not weaken:
+                return counts
+            rows, self.rows = self.rows, {}
+            for row in rows.values():
+                if not vanish.isdisjoint(row.terms):
+                    continue
+                if weaken.isdisjoint(row.terms):
+                    self.rows[frozenset(row.terms.items())] = row
+                    continue
+                left = {m: c for m, c in row.terms.items() if m not in weaken}
+                self.add(_rounded(left, row.constant, row.why))
+                if self.clash is not None:
+                    return {}
+
+    def eliminate(self, variable: Monomial) -> None:
+        """Combine its rows pairwise and drop them."""
+        up = [r for r in self.rows.values() if r.terms.get(variable, 0) > 0]
+        down = [r for r in self.rows.values() if r.terms.get(variable, 0) < 0]
+        for row in (*up, *down):
+            del self.rows[frozenset(row.terms.items())]
+        for low in down:
+            if not self.may_be_negative(variable):
+                terms = dict(low.terms)
+                del terms[variable]
+                self.add(_rounded(terms, low.constant, low.why))
+            for high in up:
+                self.add(_combined(high, low, variable))
+                if self.clash is not None or self.work > _MAX_WORK:
+                    return
 
 
 def _eliminate(rows: Iterable[Row], is_free: Callable[[Monomial], bool], keep: Monomial | None) -> _System:
@@ -88,25 +132,22 @@ def _eliminate(rows: Iterable[Row], is_free: Callable[[Monomial], bool], keep: M
         system.add(row)
         if system.clash is not None:
             return system
-    spent = 0
-    while (found := system.next_variable()) is not None:
-        variable, up, down = found
-        spent += len(up) * len(down)
-        if spent > _MAX_COMBINATIONS or len(system.rows) > _MAX_ROWS:
-            system.rows = {}
+    while system.clash is None:
+        counts = system.drop_one_sided()
+        counts.pop(keep or (), None)
+        if not counts:
             return system
-        for row in (*up, *down):
-            system.rows.pop(frozenset(row.terms.items()), None)
-        for low in down:
-            if not is_free(variable):  # variable >= 0: its negative term can only help
-                terms = dict(low.terms)
-                del terms[variable]
-                system.add(_rounded(terms, low.constant, low.why))
-            for high in up:
-                system.add(_combined(high, low, variable))
-            if system.clash is not None:
-                return system
+        if system.work > _MAX_WORK:
+            break
+        system.eliminate(min(counts, key=lambda m: _growth(counts[m], system.may_be_negative(m))))
+    if system.clash is None:
+        system.rows = {}
     return system
+
+
+def _growth(counts: list[int], is_free: bool) -> int:
+    up, down = counts
+    return up * down - up - (down if is_free else 0)
 
 
 def _combined(high: Row, low: Row, variable: Monomial) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from egshape.dims import Atom, Dim, FloorDiv, Monomial, Relu, Symbol, symbol
+from egshape.dims import Atom, Dim, FloorDiv, Monomial, Relu, Symbol, is_positive, symbol
 from egshape.dims.core import from_terms
 from egshape.facts.intervals import count
 from egshape.prove.linear import Row, contradiction, row_of
@@ -37,9 +37,23 @@ def refute(world: World, items: list[Item], budget: Budget, depth: int = 0) -> i
         return clash.why
     new = [part + constant for part, (constant, _) in child.bounds.items() if part not in world.bounds]
     found = _by_elimination(child, new)
+    if found is None:
+        found = _by_signs(child, new)
     if found is not None or depth >= _MAX_DEPTH:
         return found
     return _by_cases(child, new or [i.dim for i in items], budget, depth)
+
+
+def refute_world(world: World, budget: Budget) -> int | None:
+    """The assumptions (bit mask) of a contradiction in the world itself; None if none was found."""
+    focus = [part + constant for part, (constant, _) in world.bounds.items()]
+    found = _by_elimination(world, focus[:_MAX_ROWS])
+    if found is not None:
+        return found
+    stores = (*world.members, *world.distinct, *world.stuck)
+    rules = [rule.equation() for rule in world.rules]
+    ranged = [symbol(name) for name in world.ranges]
+    return _by_cases(world, [*focus, *(i.dim for i in stores), *rules, *ranged], budget, 0)
 
 
 def _by_elimination(world: World, new: list[Dim]) -> int | None:
@@ -51,6 +65,16 @@ def _by_elimination(world: World, new: list[Dim]) -> int | None:
         if more:
             found = contradiction([*rows, *more], world.is_free)
     return found
+
+
+def _by_signs(world: World, new: list[Dim]) -> int | None:
+    """A size known to be >= 0 that is negative once the signs inside its atoms are decided."""
+    for dim in new:
+        world.used = 0
+        normal = world.normal(dim)
+        if is_positive(-normal):
+            return world.used | world.bounds[_part(dim)][1]
+    return None
 
 
 def _part(dim: Dim) -> Dim:

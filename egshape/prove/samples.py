@@ -38,11 +38,8 @@ class Sampler:
         found: set[str] = set(names)
         for dim in self._assumed():
             found |= dim.symbols()
-        for name in list(found):
-            if name in world.solved:
-                found |= world.solved[name].symbols()
-        for name in world.solved:
-            found |= world.solved[name].symbols()
+        for entry in world.solved.values():
+            found |= entry.value.symbols()
         return sorted((n for n in found if n not in world.solved), key=natural_key)
 
     def _assumed(self) -> Iterator[Dim]:
@@ -62,8 +59,8 @@ class Sampler:
         """The point with its solved symbols, or None where something assumed is false."""
         world = self.world
         try:
-            for name, value in world.solved.items():
-                env[name] = value.evaluate(env)
+            for name, entry in reversed(world.solved.items()):
+                env[name] = entry.value.evaluate(env)
                 if env[name] < 0:
                     return None
             return env if self._admits(env) else None

@@ -52,8 +52,8 @@ _MAX_PAIRS = 40
 _MAX_PAIR_TERMS = 24
 _MAX_NEAR_ROWS = 40
 
-_TABLES = ("solved", "solved_why", "fresh", "ranges", "ranges_why", "bounds", "exact", "memo", "sign_memo")
-_STORES = ("rules", "members", "distinct", "stuck", "choices")
+_TABLES = ("solved", "fresh", "ranges", "ranges_why", "bounds", "exact", "resolved", "memo", "sign_memo")
+_STORES = ("rules", "members", "distinct", "stuck", "choices", "positive")
 
 SymbolOrder = Callable[[str], Any]
 
@@ -76,6 +76,15 @@ class Fresh:
     @property
     def is_slack(self) -> bool:
         return self.divisor is None
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """The value of a solved symbol, in the symbols that were free when it was solved."""
+
+    value: Dim
+    why: int
+    rank: int  # how many were solved before
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +115,8 @@ class World:
 
     def __init__(self, symbol_order: SymbolOrder = natural_key) -> None:
         self.symbol_order = symbol_order
-        self.solved: dict[str, Dim] = {}
-        self.solved_why: dict[str, int] = {}
+        self.solved: dict[str, Solved] = {}  # values hold only symbols that are solved later or never
+        self.positive: list[str] = []  # solved symbols that are >= 1 by form
         self.fresh: dict[str, Fresh] = {}
         self.ranges: dict[str, Ranges] = {}
         self.ranges_why: dict[str, int] = {}
@@ -118,6 +127,7 @@ class World:
         self.distinct: list[Item] = []
         self.stuck: list[Item] = []
         self.choices: list[Item] = []
+        self.resolved: dict[str, tuple[Dim, int]] = {}
         self.memo: dict[Dim, tuple[Dim, int]] = {}
         self.sign_memo: dict[Dim, tuple[bool, int]] = {}
         self.queue: deque[Item] = deque()
@@ -225,14 +235,11 @@ class World:
 
     def _solve(self, name: str, value: Dim, why: int, by_equation: bool = True) -> None:
         """name := value, where value holds no name."""
-        why_name = {name: value}
         self._forget_answers()
-        for other, old in self.solved.items():
-            if name in old.symbols():
-                self.solved[other] = old.substitute(why_name)
-                self.solved_why[other] |= why
-        self.solved[name] = value
-        self.solved_why[name] = why
+        self.resolved.clear()
+        self.solved[name] = Solved(value, why, len(self.solved))
+        if is_positive(value):
+            self.positive.append(name)
         if by_equation:
             self._update_meanings(name, value)
         ranges, ranges_why = self.ranges.pop(name, EVERYTHING), self.ranges_why.pop(name, 0)
@@ -291,14 +298,15 @@ class World:
                 atom = dim.terms[0][0][0][0]
                 return of_atom(atom), why
             return dim, why
-        for name, value in self.solved.items():
+        for name in self.positive:
+            value, value_why = self.value_of(name)
             if len(value.terms) < 2 or not value.symbols() <= dim.symbols() or not is_positive(value):
                 continue
             while True:
                 quotient, rest = divide(dim, value)
                 if rest.terms or not quotient.terms:
                     break
-                dim, why = quotient, why | self.solved_why[name]
+                dim, why = quotient, why | value_why
         return dim, why
 
     def _congruence(self, dim: Dim, why: int) -> bool:
@@ -579,6 +587,25 @@ class World:
         """Whether nothing is assumed that could change a size."""
         return not (self.solved or self.rules or self.bounds or self.ranges or self.exact)
 
+    def value_of(self, name: str) -> tuple[Dim, int]:
+        """(value, why) of a solved symbol, in the symbols that are still free."""
+        if name not in self.resolved:
+            needed = {name}
+            frontier = [name]
+            while frontier:
+                for inner in self.solved[frontier.pop()].value.symbols():
+                    if inner in self.solved and inner not in self.resolved and inner not in needed:
+                        needed.add(inner)
+                        frontier.append(inner)
+            for one in sorted(needed, key=lambda n: -self.solved[n].rank):
+                entry = self.solved[one]
+                value, why = entry.value, entry.why
+                inside = {n: self.resolved[n] for n in value.symbols() if n in self.solved}
+                for _, inner_why in inside.values():
+                    why |= inner_why
+                self.resolved[one] = value.substitute({n: v for n, (v, _) in inside.items()}), why
+        return self.resolved[name]
+
     def normal(self, dim: Dim) -> Dim:
         """The size in terms of the symbols that are left, with all that is known."""
         known = self.memo.get(dim)
@@ -593,10 +620,12 @@ class World:
     def _normal(self, dim: Dim) -> Dim:
         names = dim.symbols()
         if not names.isdisjoint(self.solved):
+            values: dict[str, Dim] = {}
             for name in names:
                 if name in self.solved:
-                    self.used |= self.solved_why[name]
-            dim = dim.substitute(self.solved)
+                    values[name], why = self.value_of(name)
+                    self.used |= why
+            dim = dim.substitute(values)
         for _ in range(4):
             before = dim
             if any(not isinstance(a, Symbol) for m, _ in dim.terms for a, _ in m):
@@ -688,17 +717,45 @@ class World:
         """Whether dim >= 0 follows quickly: form, ranges, one elimination.  dim is in normal form."""
         if is_nonnegative(dim):
             return True
-        if not self.bounds and not self.ranges:
+        if (
+            not self.bounds
+            and not self.ranges
+            and all(isinstance(a, Symbol) for m, _ in dim.terms for a, _ in m)
+        ):
             return False
         known = self.sign_memo.get(dim)
         if known is None:
             self.sign_memo[dim] = (False, 0)  # an inner question about the same size gets no answer
-            why = contradiction(self.near_rows([row_of(-dim - 1)], _MAX_NEAR_ROWS), self.is_free)
+            why = self._nonnegative_by_ranges(dim)
+            if why is None:
+                why = contradiction(self.near_rows([row_of(-dim - 1)], _MAX_NEAR_ROWS), self.is_free)
             known = (why is not None, why or 0)
             self.sign_memo[dim] = known
         if known[0]:
             self.used |= known[1]
         return known[0]
+
+    def _nonnegative_by_ranges(self, dim: Dim) -> int | None:
+        """The assumptions by which the largest values of the negative terms leave dim >= 0, or None."""
+        total = why = 0
+        for mono, c in dim.terms:
+            if not mono:
+                total += c
+                continue
+            if self.is_free(mono):
+                return None
+            if c > 0:
+                continue
+            high = c
+            for atom, power in mono:
+                ranges = self.ranges.get(atom.name) if isinstance(atom, Symbol) else None
+                top = hull(ranges)[1] if ranges else None
+                if top is None or not isinstance(atom, Symbol):
+                    return None
+                high *= top**power
+                why |= self.ranges_why[atom.name]
+            total += high
+        return why if total >= 0 else None
 
     def near_rows(self, start: list[Row], limit: int, about: Iterable[Monomial] = ()) -> list[Row]:
         """The start and the known rows near its variables (and those of `about`), up to a limit."""

@@ -105,8 +105,8 @@ def _inputs(main: Function, builder: BlockBuilder, names: Mapping[tuple[int, int
 
 
 def _size_names(module: Module, main: Function, held: Facts) -> dict[tuple[int, int], str]:
-    """Names of input axes: those of the ``jax.global_constant`` arguments to which main hands their sizes, then
-    those under which the module's own facts know them."""
+    """Names of input axes: of the ``jax.global_constant`` arguments that main binds to their sizes, else as
+    the module's own facts know them."""
     index_of = {key: index for index, key in enumerate(main.body.args)}
     sizes: dict[int, tuple[int, int]] = {}
     names: dict[tuple[int, int], str] = {}
@@ -140,7 +140,7 @@ def _size_names(module: Module, main: Function, held: Facts) -> dict[tuple[int, 
 
 
 def _held_facts(module: Module) -> Facts:
-    """The facts that the module carries in an attribute. Raises EgshapeError if it is not what it should be."""
+    """The facts that the module carries in an attribute. Raises EgshapeError if they do not parse."""
     held = module.attributes.get(FACTS)
     if held is None:
         return Facts()

@@ -14,6 +14,7 @@ from egshape.frontends.stablehlo.emit_ops import (
     constants,
     emitter,
     full_name,
+    is_static,
     numbers,
     padding_operand,
     refs,
@@ -290,12 +291,15 @@ def _reduce_window(scope: _Function, op: Op) -> str:
 
 
 def _composite(scope: _Function, op: Op) -> str | None:
-    """A composite with its decomposition as a private function; in place where it needs outer values."""
+    """A composite with its decomposition as a private function.
+
+    In place where that needs outer values, and where sizes are dynamic and the composite is none of CHLO's:
+    jaxlib gives static shapes to the operands of those only, and then rejects the decomposition's types."""
     (block,) = op.regions
-    fits = not block.captures() and all(
-        type_text(one.type) == type_text(two.type)
-        for one, two in zip((*block.args, *block.results), (*op.operands, *op.results), strict=True)
-    )
+    outside, inside = (*op.operands, *op.results), (*block.args, *block.results)
+    known = op.attrs["name"].startswith("chlo.") or all(map(is_static, outside))
+    same = all(type_text(one.type) == type_text(two.type) for one, two in zip(outside, inside, strict=True))
+    fits = known and same and not block.captures()
 
     def decomposition(name: str) -> str:
         inner = _Function(scope.module, scope.wanted, {})
@@ -304,7 +308,7 @@ def _composite(scope: _Function, op: Op) -> str | None:
 
     try:
         called = scope.module.helper(f"{op.attrs['name']}.impl", decomposition) if fits else None
-    except (UnknownSource, EgshapeError):
+    except EgshapeError:
         called = None
     if called is None:
         _inlined(scope, op, block)

@@ -66,9 +66,10 @@ def is_static(value: Value) -> bool:
 
 
 def full_name(name: str) -> str:
-    """The op's name in MLIR."""
-    given = REGISTRY[name].names.get("stablehlo", name)
-    return given if "." in given else f"stablehlo.{given}"
+    """The op's name in MLIR; a CHLO op where StableHLO has none."""
+    names = REGISTRY[name].names
+    dialect = "chlo" if "chlo" in names and "stablehlo" not in names else "stablehlo"
+    return f"{dialect}.{names.get(dialect, name)}"
 
 
 def shape_operand(scope: Scope, op: Op, index: int, dims: Sequence[Dim]) -> tuple[str, str]:

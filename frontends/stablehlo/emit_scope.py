@@ -329,7 +329,7 @@ class Scope:
             num, den = -num, -den
         divide = self._size(den, dtype, form)
         k = den.const
-        if is_nonnegative(num):
+        if is_nonnegative(num) and is_nonnegative(den):
             return self._apply(frame, "divide", self._size(num, dtype, form), divide, dtype, form)
         if k is not None and k > 0 and k & (k - 1) == 0:
             shift = self.integer(k.bit_length() - 1, dtype, form)

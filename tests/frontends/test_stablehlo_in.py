@@ -1,4 +1,4 @@
-"""StableHLO in: sizes, symbols, names, checks, regions, shape dialects, one clear error for every wrong input."""
+"""StableHLO in: symbols, names, checks, regions, shape dialects, one clear error for every wrong input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ F = np.float32
 VECTOR = np.arange(3, dtype=F)
 MATRIX = np.arange(6, dtype=F).reshape(2, 3)
 
-MODELS = Path(os.environ.get("EGSHAPE_MODELS", Path(__file__).parents[3] / "shared" / "models"))
+MODELS = Path(os.environ.get("EGSHAPE_SHARED", Path(__file__).parents[3] / "shared")) / "models"
 
 
 def load(body: str, *, name: str = "t.mlir") -> Graph:
@@ -280,6 +280,17 @@ def test_an_unknown_custom_call_stays_with_its_attributes() -> None:
     (op,) = graph.ops
     assert op.attrs["target"] == "foo"
     assert ("backend_config", '"z"') in op.attrs["attrs"]
+
+
+def test_rolling_by_a_computed_amount_keeps_the_size() -> None:
+    jax = pytest.importorskip("jax")
+    from jax import export
+
+    sizes = export.symbolic_shape("b, s", constraints=["s>=2"])
+    rolled = export.export(jax.jit(lambda x: jax.numpy.roll(x, 1, axis=1)))(jax.ShapeDtypeStruct(sizes, F))
+    graph = from_exported(rolled)
+    assert shapes(graph) == ["f32[b, s]"]
+    assert interpret(graph, [MATRIX])[0].tolist() == np.roll(MATRIX, 1, axis=1).tolist()
 
 
 # -- other dialects ---------------------------------------------------------------------------------

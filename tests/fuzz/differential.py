@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from egshape.dims import Dim
 from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Block, Graph, Value
@@ -104,6 +105,13 @@ def compare(before: Graph, after: Graph, arrays: Sequence[np.ndarray]) -> str:
 def graph_of(b: BlockBuilder, *results: Value) -> Graph:
     """The graph of a finished builder."""
     return Graph("g", b.finish(results), tuple(f"out{number}" for number in range(len(results))))
+
+
+def argument(b: BlockBuilder, name: str, dtype: str, shape: Sequence[Dim | int]) -> Value:
+    """An argument; an axis whose size is a symbol defines it, or shares it with an earlier argument."""
+    names = [next(iter(size.symbols())) if isinstance(size, Dim) and size.const is None else None for size in shape]
+    sizes = [None if label else size for label, size in zip(names, shape, strict=True)]
+    return b.arg(name, dtype, sizes, names)
 
 
 def region(b: BlockBuilder, name: str, dtype: str) -> Block:

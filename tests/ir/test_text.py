@@ -27,8 +27,13 @@ def _loop() -> Graph:
     following = body.one("add", (step, step), location=Location("m.py", 3, 4, "more"))
     both = builder.add("while", (zero, x), {}, regions=(cond.finish([test]), body.finish([following, state])))
     del seen
-    return Graph("loop it", builder.finish([both[1], x]), ("out0", "a b"),
-                 Facts.parse("b % 8 == 0"), {"format": "stablehlo", "texts": ("{}", "x y"), "held": {"k": "1 : i32"}})
+    return Graph(
+        "loop it",
+        builder.finish([both[1], x]),
+        ("out0", "a b"),
+        Facts.parse("b % 8 == 0"),
+        {"format": "stablehlo", "texts": ("{}", "x y"), "held": {"k": "1 : i32"}},
+    )
 
 
 def test_round_trip_of_regions_symbols_locations_and_facts() -> None:
@@ -49,19 +54,30 @@ def test_one_op_a_line() -> None:
     attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "dtype": "f32"}
     y = builder.one("dot_general", (x, w), attrs)
     text = print_graph(Graph("mlp", builder.finish([y]), ("out0",)))
-    assert text.splitlines()[:2] == ["graph mlp(%x: f32[b, 32], %w: f32[32, 16]) {", "  symbols b = size(%x, 0)"]
+    assert text.splitlines()[:2] == [
+        "graph mlp(%x: f32[b, 32], %w: f32[32, 16]) {",
+        "  symbols b = size(%x, 0)",
+    ]
     assert "%0: f32[b, 16] = dot_general(%x, %w) {lhs_batch=[]" in text
     assert "return %0 as out0" in text
 
 
-@pytest.mark.parametrize("array", [
-    np.array([1.5, -0.0, np.inf, -np.inf, 1e-45, 0.1], np.float32),
-    np.array([np.nan, 1.0], np.float32),
-    np.array([0x7FC00001, 0xFFC00000], np.uint32).view(np.float32),
-    np.array(1e300), np.array([[True, False]]), np.array([], np.int64).reshape(0, 3),
-    np.array([1.5, 3.0], ml_dtypes.bfloat16), np.array([1 + 2j, np.nan], np.complex64),
-    np.full((300, 3), 7, np.uint8), np.arange(1000, dtype=np.float32), np.array([2**64 - 1], np.uint64),
-])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([1.5, -0.0, np.inf, -np.inf, 1e-45, 0.1], np.float32),
+        np.array([np.nan, 1.0], np.float32),
+        np.array([0x7FC00001, 0xFFC00000], np.uint32).view(np.float32),
+        np.array(1e300),
+        np.array([[True, False]]),
+        np.array([], np.int64).reshape(0, 3),
+        np.array([1.5, 3.0], ml_dtypes.bfloat16),
+        np.array([1 + 2j, np.nan], np.complex64),
+        np.full((300, 3), 7, np.uint8),
+        np.arange(1000, dtype=np.float32),
+        np.array([2**64 - 1], np.uint64),
+    ],
+)
 def test_arrays_keep_every_bit(array: np.ndarray) -> None:
     builder = BlockBuilder()
     value = builder.one("constant", (), {"value": array})
@@ -76,10 +92,28 @@ def test_attributes_of_every_kind() -> None:
     builder.one("broadcast_in_dim", (x,), {"dims": (0,), "shape": (symbol("x.0"), parse("max(x.0, 3)//2"))})
     block = builder.finish([x])
     op = block.ops[0]
-    strange = {"none": None, "flag": True, "float": -0.5, "big": float("inf"), "word": "size", "text": "a\n\"b\"",
-               "one": ("a",), "mixed": (1, (2, 3), "b"), "dim": const(3) + symbol("n"), "nothing": (), "true": "true"}
-    odd = type(op)(op.name, op.operands, {**op.attrs, **strange}, op.results, (), op.location,
-                   (Relation("<=", symbol("x.0"), const(7), "why"), parse_relation("x.0 in [1, 4] or [8, inf]")))
+    strange = {
+        "none": None,
+        "flag": True,
+        "float": -0.5,
+        "big": float("inf"),
+        "word": "size",
+        "text": 'a\n"b"',
+        "one": ("a",),
+        "mixed": (1, (2, 3), "b"),
+        "dim": const(3) + symbol("n"),
+        "nothing": (),
+        "true": "true",
+    }
+    odd = type(op)(
+        op.name,
+        op.operands,
+        {**op.attrs, **strange},
+        op.results,
+        (),
+        op.location,
+        (Relation("<=", symbol("x.0"), const(7), "why"), parse_relation("x.0 in [1, 4] or [8, inf]")),
+    )
     graph = Graph("g", type(block)(block.args, (odd,), block.results, block.symbols), ("out0",))
     again = parse_graph(print_graph(graph))
     assert again.ops[0].attrs == odd.attrs
@@ -102,14 +136,17 @@ def test_element_symbols() -> None:
     assert parse_graph(text).body.symbols[0].offset == 5
 
 
-@pytest.mark.parametrize(("text", "where", "cause"), [
-    ("graph g(%x: f32[2]) {\n  return %y as out0\n}", "2:10", "not defined"),
-    ("graph g(%x: f99[2]) {\n  return\n}", "1:13", "unknown dtype"),
-    ("graph g(%x: f32[2]) {\n  %x: f32[2] = abs(%x)\n  return\n}", "2:3", "defined twice"),
-    ("graph g(%x: f32[2 +]) {\n  return\n}", "1:20", "expected a size"),
-    ("graph g() {\n  return\n} more", "3:3", "expected the end"),
-    ("graph g() {\n  abs(", "2:7", "expected a value"),
-])
+@pytest.mark.parametrize(
+    ("text", "where", "cause"),
+    [
+        ("graph g(%x: f32[2]) {\n  return %y as out0\n}", "2:10", "not defined"),
+        ("graph g(%x: f99[2]) {\n  return\n}", "1:13", "unknown dtype"),
+        ("graph g(%x: f32[2]) {\n  %x: f32[2] = abs(%x)\n  return\n}", "2:3", "defined twice"),
+        ("graph g(%x: f32[2 +]) {\n  return\n}", "1:20", "expected a size"),
+        ("graph g() {\n  return\n} more", "3:3", "expected the end"),
+        ("graph g() {\n  abs(", "2:7", "expected a value"),
+    ],
+)
 def test_errors_name_line_and_column(text: str, where: str, cause: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_graph(text)

@@ -43,7 +43,9 @@ def test_a_built_graph_passes() -> None:
 def test_order_of_definitions() -> None:
     graph = _graph()
     _fails(_with(graph, ops=tuple(reversed(graph.ops))), "op 0 (add", "not defined")
-    _fails(_with(graph, ops=(graph.ops[0], graph.ops[0], graph.ops[1])), "op 1 (abs at m.py:7)", "defined twice")
+    _fails(
+        _with(graph, ops=(graph.ops[0], graph.ops[0], graph.ops[1])), "op 1 (abs at m.py:7)", "defined twice"
+    )
 
 
 def test_values_of_a_region_do_not_leak() -> None:
@@ -92,16 +94,19 @@ def test_symbols() -> None:
     _fails(_with(graph, symbols=(*graph.body.symbols, stray)), "does not define")
 
 
-@pytest.mark.parametrize(("op", "cause"), [
-    (Op("nonesuch", (), {}, ()), "no op is named"),
-    (Op("transpose", (), {"permutation": (0,)}, ()), "takes 1 operands, has 0"),
-    (Op("iota", (), {"dtype": "f32", "dim": 0}, ()), "lacks the attribute 'shape'"),
-    (Op("iota", (), {"dtype": "f32", "dim": 0, "shape": (3,)}, ()), "'shape' is no sizes"),
-    (Op("iota", (), {"dtype": "f32", "dim": 0, "shape": (symbol("q"),)}, ()), "'q'"),
-    (Op("constant", (), {"value": np.zeros(3, np.float32)}, ()), "gives 1 results, not 0"),
-    (Op("while", (), {}, ()), "has 0 regions, wants 2"),
-    (Op("abs", (), {"more": 1}, ()), "has no attribute 'more'"),
-])
+@pytest.mark.parametrize(
+    ("op", "cause"),
+    [
+        (Op("nonesuch", (), {}, ()), "no op is named"),
+        (Op("transpose", (), {"permutation": (0,)}, ()), "takes 1 operands, has 0"),
+        (Op("iota", (), {"dtype": "f32", "dim": 0}, ()), "lacks the attribute 'shape'"),
+        (Op("iota", (), {"dtype": "f32", "dim": 0, "shape": (3,)}, ()), "'shape' is no sizes"),
+        (Op("iota", (), {"dtype": "f32", "dim": 0, "shape": (symbol("q"),)}, ()), "'q'"),
+        (Op("constant", (), {"value": np.zeros(3, np.float32)}, ()), "gives 1 results, not 0"),
+        (Op("while", (), {}, ()), "has 0 regions, wants 2"),
+        (Op("abs", (), {"more": 1}, ()), "has no attribute 'more'"),
+    ],
+)
 def test_ops(op: Op, cause: str) -> None:
     _fails(Graph("g", Block((), (op,), ()), ()), f"op 0 ({op.name})", cause)
 

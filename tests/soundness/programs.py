@@ -13,7 +13,7 @@ import numpy as np
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
-from tests.fuzz.differential import constant, data, graph_of, region
+from tests.fuzz.differential import argument, constant, data, graph_of, region
 
 Array = np.ndarray
 Arrays = tuple[Array, ...]
@@ -96,7 +96,7 @@ def window(b: BlockBuilder, x: Value, *ends: tuple[object, object]) -> Value:
           message="sizes differ")
 def assertion_that_would_prove_itself() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     check(b, compare(b, size(b, x), size(b, y)), "sizes differ")
     return graph_of(b, b.one("add", (x, y)), size(b, y))
 
@@ -104,7 +104,7 @@ def assertion_that_would_prove_itself() -> Graph:
 @careless(valid=[(f(3), f(3))], violating=[(f(2), f(3)), (f(3), f(1))], message="sizes differ")
 def assertion_stated_twice() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     for _ in range(2):
         check(b, compare(b, size(b, x), size(b, y)), "sizes differ")
     return graph_of(b, size(b, x))
@@ -113,7 +113,7 @@ def assertion_stated_twice() -> Graph:
 @careless(valid=[(f(2), f(2), f(2))], violating=[(f(2), f(2), f(3)), (f(3), f(2), f(2)), (f(2), f(3), f(2))])
 def assertions_that_would_prove_each_other() -> Graph:
     b = BlockBuilder()
-    x, y, z = b.arg("x", "f32", [A]), b.arg("y", "f32", [B]), b.arg("z", "f32", [C])
+    x, y, z = argument(b, "x", "f32", [A]), argument(b, "y", "f32", [B]), argument(b, "z", "f32", [C])
     check(b, compare(b, size(b, x), size(b, y)), "a and b")
     check(b, compare(b, size(b, y), size(b, z)), "b and c")
     check(b, compare(b, size(b, x), size(b, z)), "a and c")
@@ -123,7 +123,7 @@ def assertions_that_would_prove_each_other() -> Graph:
 @careless(valid=[(f(2, 3), f(6)), (f(0, 3), f(0))], violating=[(f(2, 3), f(5)), (f(0, 3), f(1)), (f(1, 1), f(0))])
 def inner_reshape_whose_check_would_vanish() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [A, B]), b.arg("y", "f32", [C])
+    x, y = argument(b, "x", "f32", [A, B]), argument(b, "y", "f32", [C])
     inner = b.one("reshape", (x,), {"shape": (C,)})
     return graph_of(b, b.one("reshape", (inner,), {"shape": (A, B)}), y)
 
@@ -131,7 +131,7 @@ def inner_reshape_whose_check_would_vanish() -> Graph:
 @careless(valid=[(f(2, 3), f(6)), (f(0, 2), f(0))], violating=[(f(2, 3), f(5)), (f(0, 2), f(1))])
 def reshape_that_nobody_reads() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [A, B]), b.arg("y", "f32", [C])
+    x, y = argument(b, "x", "f32", [A, B]), argument(b, "y", "f32", [C])
     b.one("reshape", (x,), {"shape": (C,)})
     return graph_of(b, y)
 
@@ -139,7 +139,7 @@ def reshape_that_nobody_reads() -> Graph:
 @careless(valid=[(f(2), f(2)), (f(0), f(0))], violating=[(f(2), f(3)), (f(1), f(2))])
 def add_that_nobody_reads() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [A]), b.arg("y", "f32", [B])
+    x, y = argument(b, "x", "f32", [A]), argument(b, "y", "f32", [B])
     b.one("add", (x, y))
     return graph_of(b, x)
 
@@ -147,7 +147,7 @@ def add_that_nobody_reads() -> Graph:
 @careless(valid=[(f(2), f(2))], violating=[(f(2), f(3)), (f(3), f(2)), (f(0), f(1))])
 def operand_dropped_by_a_neutral_element() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [A]), b.arg("y", "f32", [B])
+    x, y = argument(b, "x", "f32", [A]), argument(b, "y", "f32", [B])
     one = b.one("broadcast_in_dim", (constant(b, 1.0, "f32"),), {"dims": (), "shape": (B,)})
     return graph_of(b, b.one("multiply", (x, one)), y)
 
@@ -155,7 +155,7 @@ def operand_dropped_by_a_neutral_element() -> Graph:
 @careless(valid=[(f(2), f(2))], violating=[(f(2), f(3)), (f(3), f(2))])
 def select_arm_that_is_never_taken_still_has_a_size() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [A]), b.arg("y", "f32", [B])
+    x, y = argument(b, "x", "f32", [A]), argument(b, "y", "f32", [B])
     return graph_of(b, b.one("select", (constant(b, True, "i1"), x, y)))
 
 
@@ -163,7 +163,7 @@ def select_arm_that_is_never_taken_still_has_a_size() -> Graph:
           message="first")
 def first_violated_check_is_reported_first() -> Graph:
     b = BlockBuilder()
-    x, y, z = b.arg("x", "f32", [A]), b.arg("y", "f32", [B]), b.arg("z", "f32", [C])
+    x, y, z = argument(b, "x", "f32", [A]), argument(b, "y", "f32", [B]), argument(b, "z", "f32", [C])
     five = constant(b, 5, "i32")
     check(b, compare(b, size(b, x), five), "the first: {0}")
     b.one("add", (x, y))
@@ -177,7 +177,7 @@ FALSE_AT_EVERY_SIZE = [(f(n),) for n in (0, 1, 5)]
 @careless(violating=FALSE_AT_EVERY_SIZE, impossible=True)
 def check_that_is_false_at_every_size() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     b.add("check", (), {"relation": "==", "sides": (N, N + 1), "message": "never"})
     return graph_of(b, x)
 
@@ -185,7 +185,7 @@ def check_that_is_false_at_every_size() -> Graph:
 @careless(violating=FALSE_AT_EVERY_SIZE, impossible=True, message="never")
 def constant_false_assertion() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     check(b, constant(b, False, "i1"), "never")
     return graph_of(b, x)
 
@@ -193,7 +193,7 @@ def constant_false_assertion() -> Graph:
 @careless(violating=[(f(3), f(3)), (f(3), f(4)), (f(0), f(1))], impossible=True)
 def checks_that_contradict_each_other() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     b.add("check", (), {"relation": "==", "sides": (N, M), "message": "equal"})
     b.add("check", (), {"relation": "==", "sides": (N, M + 1), "message": "one more"})
     return graph_of(b, x, y)
@@ -202,7 +202,7 @@ def checks_that_contradict_each_other() -> Graph:
 @careless(valid=[(f(n),) for n in (3, 4, 9)], violating=[(f(n),) for n in (0, 1, 2)])
 def slice_whose_limit_may_be_negative() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     window(b, x, (0, N - 3))
     return graph_of(b, x)
 
@@ -210,7 +210,7 @@ def slice_whose_limit_may_be_negative() -> Graph:
 @careless(valid=[(f(n),) for n in (3, 4)], violating=[(f(n),) for n in (0, 2)])
 def iota_of_a_negative_size_that_nobody_reads() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     b.one("iota", (), {"dtype": "i32", "dim": 0, "shape": (N - 3,)})
     return graph_of(b, x)
 
@@ -218,7 +218,7 @@ def iota_of_a_negative_size_that_nobody_reads() -> Graph:
 @careless(valid=[(f(n),) for n in (3, 4)], violating=[(f(n),) for n in (0, 2)])
 def broadcast_to_a_negative_size_that_nobody_reads() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     b.one("broadcast_in_dim", (constant(b, 0.0, "f32"),), {"dims": (), "shape": (N - 3,)})
     return graph_of(b, x)
 
@@ -226,7 +226,7 @@ def broadcast_to_a_negative_size_that_nobody_reads() -> Graph:
 @careless(valid=[(f(n),) for n in (3, 4)], violating=[(f(n),) for n in (0, 2)])
 def pad_to_a_negative_size_that_nobody_reads() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     zeros = (const(0),)
     b.one("pad", (x, constant(b, 0.0, "f32")), {"low": (const(-3),), "high": zeros, "interior": zeros})
     return graph_of(b, x)
@@ -235,7 +235,7 @@ def pad_to_a_negative_size_that_nobody_reads() -> Graph:
 @careless(valid=[(f(2, 3), f(2, 3), f(2, 3))], violating=[(f(2, 3), f(2, 3), f(3, 3)), (f(2, 3), f(1, 3), f(2, 3))])
 def third_operand_of_a_concatenation() -> Graph:
     b = BlockBuilder()
-    xs = [b.arg(name, "f32", [dim, 3]) for name, dim in (("x", A), ("y", B), ("z", C))]
+    xs = [argument(b, name, "f32", [dim, 3]) for name, dim in (("x", A), ("y", B), ("z", C))]
     return graph_of(b, size(b, b.one("concatenate", xs, {"dim": 1}), 1))
 
 
@@ -243,7 +243,7 @@ def third_operand_of_a_concatenation() -> Graph:
           violating=[(f(2, 3), f(2, 4)), (f(2, 1), f(3, 4)), (f(0, 3), f(2, 0))])
 def dot_that_nobody_reads() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [M, A]), b.arg("y", "f32", [B, N])
+    x, y = argument(b, "x", "f32", [M, A]), argument(b, "y", "f32", [B, N])
     b.one("dot_general", (x, y), DOT)
     return graph_of(b, size(b, x, 1), size(b, y, 0))
 
@@ -251,7 +251,7 @@ def dot_that_nobody_reads() -> Graph:
 @careless(valid=[(f(3), scalar(-9)), (f(7), scalar(3)), (f(5), scalar(99))], violating=[(f(2), scalar(0))])
 def dynamic_slice_clamps_but_must_fit() -> Graph:
     b = BlockBuilder()
-    x, k = b.arg("x", "f32", [N]), b.arg("k", "i32", [])
+    x, k = argument(b, "x", "f32", [N]), argument(b, "k", "i32", [])
     return graph_of(b, b.one("dynamic_slice", (x, k), {"sizes": (3,)}), size(b, x))
 
 
@@ -259,7 +259,7 @@ def dynamic_slice_clamps_but_must_fit() -> Graph:
           violating=[(f(2), f(3), scalar(0))])
 def dynamic_update_slice_clamps_but_must_fit() -> Graph:
     b = BlockBuilder()
-    x, u, k = b.arg("x", "f32", [N]), b.arg("u", "f32", [M]), b.arg("k", "i32", [])
+    x, u, k = argument(b, "x", "f32", [N]), argument(b, "u", "f32", [M]), argument(b, "k", "i32", [])
     b.one("dynamic_update_slice", (x, u, k))
     return graph_of(b, b.one("dynamic_update_slice", (x, u, k)), x)
 
@@ -270,7 +270,7 @@ def dynamic_update_slice_clamps_but_must_fit() -> Graph:
 @careless(valid=[(YES, f(3)), (NO, f(4))], violating=[(YES, f(4)), (NO, f(3)), (YES, f(5)), (NO, f(0))])
 def three_in_one_arm_and_four_in_the_other() -> Graph:
     b = BlockBuilder()
-    p, x = b.arg("p", "i1", []), b.arg("x", "f32", [N])
+    p, x = argument(b, "p", "i1", []), argument(b, "x", "f32", [N])
     arms = []
     for number in (3, 4):
         arm = b.child()
@@ -285,7 +285,7 @@ def three_in_one_arm_and_four_in_the_other() -> Graph:
 @careless(valid=[(YES, f(3)), (NO, f(5)), (NO, f(3))], violating=[(YES, f(5)), (NO, f(2)), (YES, f(0))])
 def fact_of_one_arm_must_not_leak_out() -> Graph:
     b = BlockBuilder()
-    p, x = b.arg("p", "i1", []), b.arg("x", "f32", [N])
+    p, x = argument(b, "p", "i1", []), argument(b, "x", "f32", [N])
     then, other = b.child(), b.child()
     check(then, compare(then, size(then, x), constant(then, 3, "i32")), "not 3")
     arms = (then.finish([constant(then, 1.0, "f32")]), other.finish([constant(other, 2.0, "f32")]))
@@ -297,7 +297,7 @@ def fact_of_one_arm_must_not_leak_out() -> Graph:
           violating=[(scalar(0), f(9), f(9)), (scalar(1), f(9), f(9))])
 def case_takes_its_last_arm_out_of_range() -> Graph:
     b = BlockBuilder()
-    k, x, y = b.arg("k", "i32", []), b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    k, x, y = argument(b, "k", "i32", []), argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     arms = []
     for value in (x, y, None):
         arm = b.child()
@@ -324,7 +324,7 @@ def counted(b: BlockBuilder, count: Value, carried: Sequence[Value],
 @careless(valid=[(scalar(0), f(3)), (scalar(-4), f(0))], violating=[(scalar(1), f(3)), (scalar(2), f(0))])
 def loop_without_rounds_around_an_impossible_check() -> Graph:
     b = BlockBuilder()
-    count, x = b.arg("count", "i32", []), b.arg("x", "f32", [N])
+    count, x = argument(b, "count", "i32", []), argument(b, "x", "f32", [N])
 
     def body(inside: BlockBuilder, args: list[Value]) -> list[Value]:
         inside.add("check", (), {"relation": "==", "sides": (N, N + 1), "message": "never"})
@@ -337,7 +337,7 @@ def loop_without_rounds_around_an_impossible_check() -> Graph:
           violating=[(scalar(1), f(3), f(5)), (scalar(3), f(1), f(2))])
 def loop_without_rounds_around_a_violated_check() -> Graph:
     b = BlockBuilder()
-    count, x, y = b.arg("count", "i32", []), b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    count, x, y = argument(b, "count", "i32", []), argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
 
     def body(inside: BlockBuilder, args: list[Value]) -> list[Value]:
         return [inside.one("add", (args[1], y))]
@@ -349,7 +349,7 @@ def loop_without_rounds_around_a_violated_check() -> Graph:
 @careless(valid=[(scalar(0), f(2)), (scalar(3), f(2)), (scalar(2), f(0))])
 def loop_that_carries_a_growing_shape() -> Graph:
     b = BlockBuilder()
-    count, x = b.arg("count", "i32", []), b.arg("x", "f32", [N])
+    count, x = argument(b, "count", "i32", []), argument(b, "x", "f32", [N])
     inits = [constant(b, 0, "i32"), x]
     inside, head = b.child(), b.child()
     k, grown = inside.arg(None, "i32", []), inside.arg("grown", "f32", [None])
@@ -364,7 +364,7 @@ def loop_that_carries_a_growing_shape() -> Graph:
 @careless(valid=[(NO, f(3), f(9)), (YES, f(4), f(4))], violating=[(YES, f(3), f(9)), (YES, f(9), f(3))])
 def op_that_must_not_move_out_of_its_arm() -> Graph:
     b = BlockBuilder()
-    p, x, y = b.arg("p", "i1", []), b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    p, x, y = argument(b, "p", "i1", []), argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     then, other = b.child(), b.child()
     total = then.one("reduce", (then.one("add", (x, y)), constant(then, 0.0, "f32")), {"dims": (0,)},
                      regions=(region(then, "maximum", "f32"),))
@@ -379,7 +379,7 @@ def op_that_must_not_move_out_of_its_arm() -> Graph:
           violating=[(f(2), f(5)), (f(0), f(5)), (f(5), f(1)), (f(0), f(1))])
 def broadcast_that_expands_at_size_one() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     wide = b.one("broadcast_in_dim", (x,), {"dims": (0,), "shape": (M,)})
     return graph_of(b, b.one("add", (wide, y)), size(b, x))
 
@@ -387,7 +387,7 @@ def broadcast_that_expands_at_size_one() -> Graph:
 @careless(valid=[(f(5), f(5)), (f(1), f(1)), (f(0), f(0))], violating=[(f(1), f(5)), (f(2), f(5)), (f(1), f(0))])
 def broadcast_whose_sizes_merge_only_under_a_later_check() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     wide = b.one("broadcast_in_dim", (x,), {"dims": (0,), "shape": (M,)})
     check(b, compare(b, size(b, x), size(b, y)), "sizes differ")
     return graph_of(b, wide, y)
@@ -396,7 +396,7 @@ def broadcast_whose_sizes_merge_only_under_a_later_check() -> Graph:
 @careless(valid=[(f(0, 2), f(3)), (f(0, 0), f(0)), (f(0, 5), f(0))])
 def empty_reshape_says_nothing_about_the_other_axis() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [0, A]), b.arg("y", "f32", [B])
+    x, y = argument(b, "x", "f32", [0, A]), argument(b, "y", "f32", [B])
     out = b.one("reshape", (x,), {"shape": (B, const(0))})
     return graph_of(b, out, size(b, x, 1), size(b, y), b.one("reshape", (out,), {"shape": (const(0), A)}))
 
@@ -404,7 +404,7 @@ def empty_reshape_says_nothing_about_the_other_axis() -> Graph:
 @careless(valid=[(f(0, 2), f(3)), (f(2, 3), f(3)), (f(0, 3), f(3))], violating=[(f(1, 2), f(3)), (f(2, 3), f(4))])
 def product_with_a_size_that_may_be_zero() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N, A]), b.arg("y", "f32", [B])
+    x, y = argument(b, "x", "f32", [N, A]), argument(b, "y", "f32", [B])
     out = b.one("reshape", (x,), {"shape": (N, B)})
     return graph_of(b, out, size(b, x, 1), size(b, y))
 
@@ -413,7 +413,7 @@ def product_with_a_size_that_may_be_zero() -> Graph:
           violating=[(f(2, 3), f(1, 4)), (f(0, 2), f(0, 1))])
 def concatenation_shares_its_other_axes() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [A, M]), b.arg("y", "f32", [B, N])
+    x, y = argument(b, "x", "f32", [A, M]), argument(b, "y", "f32", [B, N])
     both = b.one("concatenate", (x, y), {"dim": 0})
     first, second = window(b, both, (0, A), (0, M)), window(b, both, (A, A + B), (0, N))
     return graph_of(b, first, second, size(b, both), size(b, y, 1))
@@ -422,7 +422,7 @@ def concatenation_shares_its_other_axes() -> Graph:
 @careless(valid=[(f(3, 3), f(2, 2, 2)), (f(0, 0), f(1, 1, 1)), (f(2, 2), f(3, 3, 3))])
 def transposes_of_square_matrices() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N, N]), b.arg("y", "f32", [M, M, M])
+    x, y = argument(b, "x", "f32", [N, N]), argument(b, "y", "f32", [M, M, M])
 
     def turned(value: Value, *axes: int) -> Value:
         return b.one("transpose", (value,), {"permutation": axes})
@@ -437,14 +437,14 @@ def transposes_of_square_matrices() -> Graph:
 @careless(valid=[(f(5), f(5)), (f(5), f(3)), (f(5), f(0)), (f(0), f(0))], violating=[(f(3), f(5)), (f(0), f(1))])
 def slice_up_to_another_size() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     return graph_of(b, window(b, x, (0, M)), window(b, x, (0, N)), y)
 
 
 @careless(valid=[(f(5), f(5)), (f(5), f(3)), (f(9), f(0))], violating=[(f(3), f(4)), (f(0), f(1))])
 def slice_of_a_slice_keeps_both_checks() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     inner = window(b, x, (0, M))
     return graph_of(b, window(b, inner, (0, 0)), y)
 
@@ -452,7 +452,7 @@ def slice_of_a_slice_keeps_both_checks() -> Graph:
 @careless(valid=[(f(4, 2),), (f(1, 2),), (f(9, 2),)], violating=[(f(0, 2),)])
 def gather_clamps_its_indices() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N, 2])
+    x = argument(b, "x", "f32", [N, 2])
     attrs = {"offset_dims": (1,), "collapsed": (0,), "start_index_map": (0,), "index_vector_dim": 1,
              "sizes": (const(1), const(2))}
     places = constant(b, [[5], [-3], [0]], "i32")
@@ -466,7 +466,7 @@ def gather_clamps_its_indices() -> Graph:
 @careless(valid=[(f(5),), (f(2),)], violating=[(f(1),), (f(0),)])
 def slice_of_a_pad_that_cuts() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     zero = constant(b, 0.0, "f32")
 
     def padded(low: int, high: int) -> Value:
@@ -480,7 +480,7 @@ def slice_of_a_pad_that_cuts() -> Graph:
 @careless(valid=[(f(6), f(2)), (f(7), f(3)), (f(0), f(2)), (f(5), f(0)), (f(0), f(0))])
 def quotients_of_sizes_where_the_divisor_may_be_zero() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     n, m = size(b, x), size(b, y)
     quotient, rest = b.one("divide", (n, m)), b.one("remainder", (n, m))
     back = b.one("divide", (b.one("multiply", (n, m)), m))
@@ -491,7 +491,7 @@ def quotients_of_sizes_where_the_divisor_may_be_zero() -> Graph:
 @careless(valid=[(f(2), f(5))], violating=[(f(2), f(4)), (f(1), f(5)), (f(0), f(0))], assume=("n == 2", "m == 5"))
 def assumed_facts_are_checked_at_entry() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     return graph_of(b, window(b, y, (0, 5)), b.one("broadcast_in_dim", (size(b, x),), {"dims": (), "shape": (M,)}))
 
 
@@ -502,7 +502,7 @@ def assumed_facts_are_checked_at_entry() -> Graph:
           violating=[(f(3), scalar(4)), (f(3), scalar(-1)), (f(0), scalar(1))])
 def size_that_is_data() -> Graph:
     b = BlockBuilder()
-    x, k = b.arg("x", "f32", [N]), b.arg("k", "i32", [])
+    x, k = argument(b, "x", "f32", [N]), argument(b, "k", "i32", [])
     limit = b.one("reshape", (k,), {"shape": (const(1),)})
     zero, one = constant(b, [0], "i32"), constant(b, [1], "i32")
     return graph_of(b, b.one("slice", (x, zero, limit, one)), x)
@@ -511,7 +511,7 @@ def size_that_is_data() -> Graph:
 @careless(valid=[(f(3), i(3)), (f(0), i(0))], violating=[(f(3), i(4)), (f(3), i(2)), (f(3), i(-1)), (f(0), i(1))])
 def fact_about_data_does_not_rewrite_what_ran_before() -> Graph:
     b = BlockBuilder()
-    x, k = b.arg("x", "f32", [N]), b.arg("k", "i32", [1])
+    x, k = argument(b, "x", "f32", [N]), argument(b, "k", "i32", [1])
     zero, one = constant(b, [0], "i32"), constant(b, [1], "i32")
     part = b.one("slice", (x, zero, k, one))
     flat = b.one("reshape", (k,), {"shape": ()})
@@ -523,7 +523,7 @@ def fact_about_data_does_not_rewrite_what_ran_before() -> Graph:
 @careless(valid=[(np.array([0.0, 1.0, -0.0, np.nan], np.float32),), (f(0),), (np.zeros(3, np.float32),), (f(9),)])
 def nonzero() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     zeros = b.one("broadcast_in_dim", (constant(b, 0.0, "f32"),), {"dims": (), "shape": (N,)})
     found = b.one("compare", (x, zeros), {"direction": "NE", "kind": "FLOAT"})
     ones = b.one("convert", (found,), {"dtype": "i32"})
@@ -548,7 +548,7 @@ def nonzero() -> Graph:
           violating=[(f(2, 3), i(3, 3)), (f(2, 3), i(-2, -3)), (f(2, 3), i(0, 0))])
 def reshape_to_a_shape_that_is_data_and_back() -> Graph:
     b = BlockBuilder()
-    x, s = b.arg("x", "f32", [A, B]), b.arg("s", "i32", [2])
+    x, s = argument(b, "x", "f32", [A, B]), argument(b, "s", "i32", [2])
     middle = b.one("reshape", (x, s))
     return graph_of(b, b.one("reshape", (middle,), {"shape": (A, B)}), size(b, middle, 1))
 
@@ -564,14 +564,14 @@ def empty_graph() -> Graph:
 @careless(valid=[(f(2), f(3)), (f(0), f(0))])
 def input_returned_and_input_unused() -> Graph:
     b = BlockBuilder()
-    x, _ = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, _ = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     return graph_of(b, x, x)
 
 
 @careless(valid=[(f(2),), (f(0),)])
 def output_returned_twice() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     y = b.one("negate", (x,))
     again = b.one("negate", (x,))
     return graph_of(b, y, again, b.one("negate", (y,)), y)
@@ -580,5 +580,5 @@ def output_returned_twice() -> Graph:
 @careless(valid=[(f(3), f(3))], violating=[(f(3), f(4)), (f(1), f(3))])
 def duplicated_ops_with_one_condition() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     return graph_of(b, b.one("add", (x, y)), b.one("add", (x, y)), b.one("add", (y, x)))

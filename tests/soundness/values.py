@@ -8,7 +8,7 @@ from egshape.dims import const
 from egshape.frontends import stablehlo
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
-from tests.fuzz.differential import constant, data, graph_of, region
+from tests.fuzz.differential import argument, constant, data, graph_of, region
 from tests.soundness.programs import M, N, careless, compare, f, i, scalar, size
 
 SPECIAL = np.array([-0.0, 0.0, np.nan, np.inf, -np.inf, 1.5, -2.0, 1e-45, -1e-45, 3e38], np.float32)
@@ -22,7 +22,7 @@ def full(b: BlockBuilder, value: object, dtype: str, like: Value) -> Value:
 @careless(valid=[(SPECIAL,), (f(0),), (f(13),)])
 def neutral_elements_of_float_addition() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     out = []
     for name in ("add", "subtract"):
         for number in (0.0, -0.0):
@@ -34,7 +34,7 @@ def neutral_elements_of_float_addition() -> Graph:
 @careless(valid=[(SPECIAL,), (f(0),), (f(13),)])
 def neutral_elements_of_float_products_and_extremes() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     out = []
     pairs = (("multiply", 1.0), ("multiply", 0.0), ("multiply", -1.0), ("divide", 1.0), ("power", 1.0),
              ("power", 0.0), ("maximum", -np.inf), ("maximum", np.inf), ("minimum", np.inf), ("maximum", 0.0),
@@ -49,7 +49,7 @@ def neutral_elements_of_float_products_and_extremes() -> Graph:
 @careless(valid=[(SPECIAL,), (f(0),)])
 def an_operand_with_itself() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     names = ("subtract", "divide", "maximum", "minimum", "add", "multiply", "remainder", "atan2")
     out = [b.one(name, (x, x)) for name in names]
     out += [b.one("compare", (x, x), {"direction": d, "kind": k}) for d in ("EQ", "NE", "LE", "LT")
@@ -60,7 +60,7 @@ def an_operand_with_itself() -> Graph:
 @careless(valid=[(SPECIAL,), (f(0),)])
 def signs_twice() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     out = []
     for one in ("negate", "abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sqrt"):
         for two in ("negate", "abs", "sign", "floor", "round_nearest_afz"):
@@ -72,7 +72,7 @@ def signs_twice() -> Graph:
 @careless(valid=[(SPECIAL, SPECIAL[::-1].copy()), (f(0), f(0))], violating=[(f(2), f(3))])
 def select_with_nan_in_its_predicate() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [N]), b.arg("y", "f32", [M])
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
 
     def than(direction: str) -> Value:
         return b.one("compare", (x, y), {"direction": direction, "kind": "FLOAT"})
@@ -87,7 +87,7 @@ def select_with_nan_in_its_predicate() -> Graph:
 @careless(valid=[(SPECIAL,), (f(0),), (f(1),)])
 def reductions_that_start_from_a_neutral_element() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N])
+    x = argument(b, "x", "f32", [N])
     out = []
     for name, start in (("add", 0.0), ("add", -0.0), ("multiply", 1.0), ("maximum", -np.inf), ("minimum", np.inf)):
         body = region(b, name, "f32")
@@ -100,7 +100,7 @@ def reductions_that_start_from_a_neutral_element() -> Graph:
 @careless(valid=[(data("f32", (7, 5), 2),), (f(0, 3),), (f(3, 0),)])
 def sum_keeps_its_order() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "f32", [N, M])
+    x = argument(b, "x", "f32", [N, M])
     body = region(b, "add", "f32")
     zero = constant(b, 0.0, "f32")
     turned = b.one("transpose", (x,), {"permutation": (1, 0)})
@@ -116,7 +116,7 @@ def sum_keeps_its_order() -> Graph:
     data("i8", (0,)), data("ui8", (0,)), data("i1", (0,)))])
 def small_and_unsigned_integers_wrap() -> Graph:
     b = BlockBuilder()
-    x, u, p = b.arg("x", "i8", [N]), b.arg("u", "ui8", [N]), b.arg("p", "i1", [N])
+    x, u, p = argument(b, "x", "i8", [N]), argument(b, "u", "ui8", [N]), argument(b, "p", "i1", [N])
     q = b.one("reverse", (p,), {"dims": (0,)})
     out = [b.one(name, (p, q)) for name in ("add", "multiply", "xor", "maximum")]
     for value, dtype in ((x, "i8"), (u, "ui8")):
@@ -135,7 +135,7 @@ def small_and_unsigned_integers_wrap() -> Graph:
 @careless(valid=[(SPECIAL, data("i32", (20,), 6)), (f(0), data("i32", (0,)))])
 def conversions_that_lose_bits() -> Graph:
     b = BlockBuilder()
-    x, k = b.arg("x", "f32", [N]), b.arg("k", "i32", [M])
+    x, k = argument(b, "x", "f32", [N]), argument(b, "k", "i32", [M])
 
     def through(value: Value, *dtypes: str) -> Value:
         for dtype in dtypes:
@@ -152,7 +152,7 @@ def conversions_that_lose_bits() -> Graph:
 @careless(valid=[(data("c64", (9,), 1),), (data("c64", (0,)),)])
 def complex_numbers() -> Graph:
     b = BlockBuilder()
-    x = b.arg("x", "c64", [N])
+    x = argument(b, "x", "c64", [N])
     out = [b.one(name, (x, full(b, number, "c64", x)))
            for name, number in (("add", 0), ("multiply", 1), ("subtract", 0), ("divide", 1))]
     parts = b.one("complex", (b.one("real", (x,)), b.one("imag", (x,))))
@@ -162,7 +162,7 @@ def complex_numbers() -> Graph:
 @careless(valid=[(SPECIAL, data("i32", (10,), 7)), (f(0), data("i32", (0,)))], violating=[(f(2), i(1, 2, 3))])
 def sort_is_stable_and_orders_nan() -> Graph:
     b = BlockBuilder()
-    x, k = b.arg("x", "f32", [N]), b.arg("k", "i32", [M])
+    x, k = argument(b, "x", "f32", [N]), argument(b, "k", "i32", [M])
     out: list[Value] = []
     for direction in ("LT", "GT"):
         inner = b.child()
@@ -189,7 +189,7 @@ HUGE = [(wide(0, n), wide(0, m)) for n, m in ((65536, 65536), (2**31 - 1, 1), (2
 @careless(valid=HUGE)
 def size_arithmetic_in_i32_wraps() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [0, N]), b.arg("y", "f32", [0, M])
+    x, y = argument(b, "x", "f32", [0, N]), argument(b, "y", "f32", [0, M])
     n, m = size(b, x, 1), size(b, y, 1)
     product, total = b.one("multiply", (n, m)), b.one("add", (n, m))
     zero = constant(b, 0, "i32")
@@ -201,7 +201,7 @@ def size_arithmetic_in_i32_wraps() -> Graph:
 @careless(valid=HUGE)
 def comparison_of_sizes_that_wrap() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [0, N]), b.arg("y", "f32", [0, M])
+    x, y = argument(b, "x", "f32", [0, N]), argument(b, "y", "f32", [0, M])
     n, m = size(b, x, 1), size(b, y, 1)
     zero = constant(b, 0, "i32")
     return graph_of(b, compare(b, b.one("add", (n, m)), zero, "GE"), compare(b, b.one("multiply", (n, n)), n, "GE"),
@@ -212,7 +212,7 @@ def comparison_of_sizes_that_wrap() -> Graph:
           violating=[(wide(0, 65536), wide(0, 65536)), (wide(0, 2**31 - 1), wide(0, 2))])
 def broadcast_to_a_size_that_wraps() -> Graph:
     b = BlockBuilder()
-    x, y = b.arg("x", "f32", [0, N]), b.arg("y", "f32", [0, M])
+    x, y = argument(b, "x", "f32", [0, N]), argument(b, "y", "f32", [0, M])
     product = b.one("multiply", (size(b, x, 1), size(b, y, 1)))
     shape = b.one("reshape", (product,), {"shape": (const(1),)})
     out = b.one("broadcast_in_dim", (constant(b, 1.0, "f32"), shape), {"dims": ()})
@@ -223,7 +223,7 @@ def broadcast_to_a_size_that_wraps() -> Graph:
 @careless(valid=[(wide(0, 2), scalar(3)), (wide(0, 0), scalar(-(2**31))), (wide(0, 2**31 - 1), scalar(2**31 - 1))])
 def sum_of_a_size_and_data_wraps() -> Graph:
     b = BlockBuilder()
-    x, k = b.arg("x", "f32", [0, N]), b.arg("k", "i32", [])
+    x, k = argument(b, "x", "f32", [0, N]), argument(b, "k", "i32", [])
     total = b.one("add", (size(b, x, 1), k))
     back = b.one("subtract", (total, k))
     small = b.one("convert", (size(b, x, 1),), {"dtype": "i8"})
