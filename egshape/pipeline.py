@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from egshape.dims import Dim, const, symbol
+from egshape.dims import Dim, const, maximum, minimum, symbol
 from egshape.egraph.cost import CostModel, likely_sizes
 from egshape.egraph.engine import Budget
+from egshape.egraph.obligations import Check
 from egshape.egraph.optimize import BlockOptimizer, Outcome, order_of_symbols
 from egshape.egraph.saturate import program
 from egshape.errors import Contradiction, EgshapeError, EngineFault, InternalError
@@ -51,8 +53,34 @@ def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:
     return fits + [(relation, relation.source or "fact") for relation in facts.statements()]
 
 
+def assumed_checks(facts: Facts) -> list[Check]:
+    """What was assumed is trusted, and checked where the graph is entered."""
+    out = []
+    for fact in facts.statements():
+        for relation in _parts(fact):
+            out.append(Check(-1, relation, f"the assumed fact {fact} does not hold", "", "kept", None, True))
+    return out
+
+
+def _parts(fact: Relation) -> list[Relation]:
+    """A fact as relations that a check can state; a gap [a, b] in a list of intervals becomes
+    min(max(n - (a-1), 0), max(b+1 - n, 0)) == 0."""
+    if fact.kind != "in":
+        return [fact]
+    out, size = [], fact.lhs
+    low, high = fact.ranges[0][0], fact.ranges[-1][1]
+    if low is not None and low > 0:
+        out.append(Relation("<=", const(low), size))
+    if high is not None:
+        out.append(Relation("<=", size, const(high)))
+    for (_, end), (start, _) in pairwise(fact.ranges):
+        assert end is not None and start is not None
+        out.append(Relation("==", minimum(maximum(size - end, 0), maximum(start - size, 0)), const(0)))
+    return out
+
+
 def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits, tracer: Tracer,
-               explain: bool = True) -> Optimized:
+               explain: bool = True, refine_signature: bool = False) -> Optimized:
     """All stages from a graph to the optimized, verified graph.
 
     Raises EgshapeError for contradictory facts and wrong rule files; a fault of the engine or of ours gives the
@@ -69,9 +97,11 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
     context.assume_all(believed)
     budget = Budget(limits.seconds, limits.nodes, limits.memory_mb)
     loaded = program(tuple(rules), explain)
+    given = assumed_checks(facts)
     optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer, order)
     try:
-        body = optimizer.run(graph.body, context, frozenset(), {}, believed, {}, top=True)
+        body = optimizer.run(graph.body, context, frozenset(), {}, believed, {}, top=True, given=given,
+                             refine_signature=refine_signature)
         result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
         with tracer.stage("verify"):
             verify(result, equal=_equal(context, optimizer.outcome))

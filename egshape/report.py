@@ -71,6 +71,8 @@ class CheckRow(_Json):
     message: str
     location: str
     status: CheckStatus
+    why: tuple[Step, ...] = ()
+    """The chain that proved it; empty for a check that is kept."""
 
 
 class RewriteRow(_Json):

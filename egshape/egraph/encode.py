@@ -46,6 +46,8 @@ class Encoding:
     constant_dtypes: list[str] = field(default_factory=list)
     records: list[Any] = field(default_factory=list)
     op_of_node: dict[int, tuple[int, Op]] = field(default_factory=dict)
+    index_of: dict[int, int] = field(default_factory=dict)
+    """The place in the block of the op that each node stands for, nodes without a value included."""
 
 
 class Encoder:
@@ -181,6 +183,7 @@ class Encoder:
     def _result(self, index: int, op: Op, value: Value) -> int:
         number = self.leaf(value)
         self.out.op_of_node[number] = (index, op)
+        self.out.index_of[number] = index
         return number
 
     def _opaque(self, index: int, op: Op) -> None:
@@ -225,6 +228,7 @@ class Encoder:
             joined = number if last else self.node()
             if not last:
                 self.typed(joined, dtype, tuple(dims))
+                self.out.index_of[joined] = index
             self.out.tables["in_concatenate"].append((joined, self.list([left, node]), dim))
             left = joined
 
@@ -268,16 +272,18 @@ class Encoder:
             self.out.calls.append(Call(op, sizes, tuple(len(op.attrs[name]) for name in sizes), len(captures)))
         row = (number, self.list(nodes), self.shape(flat))
         if len(op.results) == 1:
-            self.out.tables["in_call"].append((self._result(index, op, op.result), *row))
+            call = self._result(index, op, op.result)
+            self.out.tables["in_call"].append((call, *row))
         else:
             call = self.node()
+            self.out.index_of[call] = index
             self.out.tables["in_call"].append((call, *row))
             for position, value in enumerate(op.results):
                 self.out.tables["in_proj"].append((self._result(index, op, value), call, position))
         share = SAME_SHAPES.get(op.name)
         if share is not None:
             for position, node in enumerate(nodes[:len(op.operands) // share]):
-                self.out.tables["operand_of"].append((index, position, node))
+                self.out.tables["operand_of"].append((call, position, node))
 
 
 def _captures(op: Op) -> tuple[Value, ...]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from egshape.dims import Dim, const, product, symbol
+from egshape.dims import Dim, const, is_nonnegative, product, symbol
 from egshape.egraph.engine import Engine
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import constant_elements, fits, small
-from egshape.ir.graph import Block, Op, Value
+from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ops.base import Registry
 from egshape.prove.context import Context, Step
 
@@ -58,8 +58,8 @@ class Walk:
     elements: dict[Value, np.ndarray] = field(default_factory=dict)
 
 
-def read_obligations(engine: Engine, dims: Mapping[int, Dim]) -> list[Obligation]:
-    """The obligations that ``shape.obligations`` derived, in program order."""
+def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[int, int]) -> list[Obligation]:
+    """The obligations that ``shape.obligations`` derived, in program order; ``index_of`` places nodes in the block."""
     snapshot = engine.read()
     dim_of: dict[int, Dim] = {}
     for ident, cls in snapshot.table("P"):
@@ -68,21 +68,22 @@ def read_obligations(engine: Engine, dims: Mapping[int, Dim]) -> list[Obligation
         dim_of.setdefault(cls, const(number))
     found: dict[tuple[int, str, Dim, Dim], Obligation] = {}
 
-    def add(index: int, rule: str, kind: str, lhs: Dim, rhs: Dim) -> None:
+    def add(node: int, rule: str, kind: str, lhs: Dim, rhs: Dim) -> None:
         if lhs is not rhs:
+            index = index_of[node]
             key = (index, kind, lhs, rhs)
             found.setdefault(key, Obligation(index, rule, Relation(kind, lhs, rhs, rule)))
 
-    for index, rule, p, q in snapshot.table("must_eq"):
-        add(index, rule, "==", dim_of[p], dim_of[q])
-    for index, rule, p, q in snapshot.table("must_le"):
-        add(index, rule, "<=", dim_of[p], dim_of[q])
-    for index, rule, p, q in snapshot.table("must_expand"):
+    for node, rule, p, q in snapshot.table("must_eq"):
+        add(node, rule, "==", dim_of[p], dim_of[q])
+    for node, rule, p, q in snapshot.table("must_le"):
+        add(node, rule, "<=", dim_of[p], dim_of[q])
+    for node, rule, p, q in snapshot.table("must_expand"):
         small, large = dim_of[p], dim_of[q]
-        add(index, rule, "==", (small - 1) * (small - large), const(0))
+        add(node, rule, "==", (small - 1) * (small - large), const(0))
     shapes = {cls: vector for vector, cls in snapshot.table("Sh")}
-    for index, rule, p, q in snapshot.table("must_product"):
-        add(index, rule, "==", product(dim_of[d] for d in shapes[p]), product(dim_of[d] for d in shapes[q]))
+    for node, rule, p, q in snapshot.table("must_product"):
+        add(node, rule, "==", product(dim_of[d] for d in shapes[p]), product(dim_of[d] for d in shapes[q]))
     return sorted(found.values(), key=lambda each: (each.index, each.rule, str(each.relation)))
 
 
@@ -98,7 +99,9 @@ class Walker:
         self.walk = Walk(context, believed=list(believed), elements=dict(elements))
         self.known = context
         """What later obligations may be proved from; forks off ``walk.context`` at the first data-dependent check."""
-        self._bound = defaultdict(list)
+        self._sizes: set[Dim] = set()
+        self._settled: set[tuple[str, Dim, Dim]] = set()
+        self._bound: defaultdict[Value, list[SymbolDef]] = defaultdict(list)
         for symbol in block.symbols:
             if symbol.element is not None:
                 self._bound[symbol.value].append(symbol)
@@ -113,15 +116,28 @@ class Walker:
                 self._oblige(index, op, relation, f"{op.name}: the size arithmetic does not fit: {relation}")
             for obligation in due.get(index, ()):
                 self._oblige(index, op, obligation.relation, f"{obligation.rule}: expected {obligation.relation}")
+            for size in self._negative(op):
+                self._oblige(index, op, Relation("<=", const(0), size), f"{op.name}: the size {size} is negative")
             if op.name == "check":
                 self._check(index, op)
             else:
                 self._elements(index, op)
         return self.walk
 
+    def _negative(self, op: Op) -> list[Dim]:
+        """Sizes of an op's results that may be negative, each once: there the op is rejected."""
+        found = [size for value in op.results for size in value.type.shape or ()
+                 if size not in self._sizes and not is_nonnegative(size)]
+        self._sizes.update(found)
+        return list(dict.fromkeys(found))
+
     # -- obligations ---------------------------------------------------------------------------------------------
 
     def _oblige(self, index: int, op: Op, relation: Relation, message: str, own: Op | None = None) -> None:
+        key = (relation.kind, relation.lhs, relation.rhs)
+        if own is None and key in self._settled:
+            return
+        self._settled.add(key)
         entry = self._names(relation) <= self.entry
         answer = self.known.decide(relation)
         status = {"proved": "proved", "refuted": "violated"}.get(answer, "kept")
@@ -133,7 +149,7 @@ class Walker:
             args = self._arguments(own) if own is not None else ()
             self.walk.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
                                           "proved" if status == "proved" else "kept", own, entry, why, args or ()))
-        if status == "proved" and entry:
+        if status == "proved" and entry and relation.kind == "==":
             self.walk.believed.append((relation, f"{message} (proved)"))
         if status == "kept":
             self._believe(relation, f"check at {op.location}" if str(op.location) else f"check {message}", entry)

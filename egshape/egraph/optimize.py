@@ -58,7 +58,8 @@ class BlockOptimizer:
         self._names: Counter[str] = Counter()
 
     def run(self, block: Block, context: Context, entry: frozenset[str], elements: Mapping[Value, np.ndarray],
-            believed: Sequence[tuple[Relation, str]], captured: Mapping[Value, Value], *, top: bool) -> Block:
+            believed: Sequence[tuple[Relation, str]], captured: Mapping[Value, Value], *, top: bool,
+            given: Sequence[Check] = (), refine_signature: bool = False) -> Block:
         """The optimized block; ``believed`` is what holds when it is entered, beside the context's facts."""
         for arg in block.args:
             self._names[arg.name] += 1
@@ -67,6 +68,7 @@ class BlockOptimizer:
                 obligations = open_session.load()
             with self.tracer.stage("obligations"):
                 walker = Walker(block, context, entry, self.registry, elements, believed, top)
+                walker.walk.checks += given
                 walk = walker.run(obligations)
                 open_session.believe(walk, self.budget)
             with self.tracer.stage("saturate"):
@@ -75,7 +77,8 @@ class BlockOptimizer:
             with self.tracer.stage("extract"):
                 extraction = self._extraction(block, walker.entry, saturated)
         self.outcome.sizes.append(saturated.sizes)
-        return self._rebuild(block, walk, walker.entry, extraction, saturated.sizes.normal_form, captured)
+        return self._rebuild(block, walk, walker.entry, extraction, saturated.sizes.normal_form, captured,
+                             refine_signature)
 
     def _note(self, saturated: Saturated, walk: Walk) -> None:
         out = self.outcome
@@ -102,7 +105,7 @@ class BlockOptimizer:
         return Extraction(saturated, self.registry, self.model, symbols, leaves)
 
     def _rebuild(self, block: Block, walk: Walk, entry: frozenset[str], extraction: Extraction,
-                 normal: Callable[[Dim], Dim], captured: Mapping[Value, Value]) -> Block:
+                 normal: Callable[[Dim], Dim], captured: Mapping[Value, Value], refine_signature: bool) -> Block:
         effects = [(index, op) for index, op in enumerate(block.ops)
                    if op.name != "check" and self.registry[op.name].effect]
 
@@ -114,7 +117,7 @@ class BlockOptimizer:
 
         with self.tracer.stage("rebuild"):
             rebuilder = Rebuilder(block, extraction, self.registry, normal, captured, regions,
-                                  self._names)
+                                  self._names, refine_signature)
             kept = _distinct([check for check in walk.checks if check.status != "proved"])
             extraction.refine(rebuilder.roots(kept, [op for _, op in effects]))
             return rebuilder.run(kept, effects)

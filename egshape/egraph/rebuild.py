@@ -51,14 +51,16 @@ class Rebuilder:
     """Rebuilds one block from an extraction."""
 
     def __init__(self, block: Block, extraction: Extraction, registry: Registry, normal: Callable[[Dim], Dim],
-                 captured: Mapping[Value, Value], regions: RegionRebuilder, names: Counter[str]) -> None:
+                 captured: Mapping[Value, Value], regions: RegionRebuilder, names: Counter[str],
+                 refine_signature: bool = False) -> None:
         self.block = block
         self.extraction = extraction
         self.encoding: Encoding = extraction.encoding
         self.registry = registry
         self.normal = normal
         self.regions = regions
-        self.args = tuple(Value(arg.name, arg.type) for arg in block.args)
+        self.args = tuple(Value(arg.name, self._refined(arg.type) if refine_signature else arg.type)
+                          for arg in block.args)
         self._of_leaf: dict[Value, Value] = {**captured, **dict(zip(block.args, self.args, strict=True))}
         self._built: dict[int, Value] = {}
         self._calls: dict[int, tuple[Value, ...]] = {}
@@ -68,6 +70,13 @@ class Rebuilder:
         self._first = self._first_values()
         self._name_of = extraction.snapshot.mapping("nm")
         self._opaque: set[int] = set()
+
+    def _refined(self, type: TensorType) -> TensorType:
+        """The type with the sizes that became numbers."""
+        if type.shape is None:
+            return type
+        forms = [(dim, self.normal(dim)) for dim in type.shape]
+        return TensorType(type.dtype, tuple(form if form.const is not None else dim for dim, form in forms))
 
     def _first_values(self) -> dict[int, int]:
         """The first node with a value of each class: it gives the class its name and location."""

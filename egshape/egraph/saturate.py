@@ -98,7 +98,7 @@ class Session:
             tables["in_fuel"] += [(row[0], FUEL) for row in tables[table]]
         self._flush()
         self.engine.step("shape.obligations")
-        return read_obligations(self.engine, self.encoder.out.dims)
+        return read_obligations(self.engine, self.encoder.out.dims, self.encoder.out.index_of)
 
     def _flush(self) -> None:
         """Hand all pending rows to the engine and turn them into terms."""

@@ -93,7 +93,8 @@ def _sequential(kind: str, first: np.ndarray, x: np.ndarray) -> np.ndarray:
     total = first[..., 0]
     with np.errstate(all="ignore"):
         if x.shape[-1] > 64 and x.dtype.kind != "V" and total.size < x.shape[-1]:
-            return np.asarray(function.accumulate(np.concatenate([first, x], axis=-1), axis=-1)[..., -1])
+            steps = function.accumulate(np.concatenate([first, x], axis=-1), axis=-1, dtype=x.dtype)
+            return np.asarray(steps[..., -1])
         for k in range(x.shape[-1]):
             total = function(total, x[..., k])
     return np.asarray(total, dtype=x.dtype)

@@ -20,6 +20,8 @@ from egshape.prove.world import Clash, Item, World, shown
 Answer = Literal["proved", "refuted", "unknown"]
 
 _ZERO = const(0)
+_EFFORT = 20_000
+_EFFORT_PER_FACT = 3_000
 _BOUND_ROWS = 60
 _QUICK_POINTS = 10
 _MAX_LEFT_OUT = 8
@@ -109,6 +111,7 @@ class Context:
         self._shown.clear()
         self._verdicts.clear()
         self._sampler = None
+        self._world.spend(_EFFORT + _EFFORT_PER_FACT * len(items))
         try:
             self._world.add(items)
         except Clash as clash:
@@ -126,6 +129,7 @@ class Context:
             return dim
         known = self._shown.get(dim)
         if known is None:
+            world.spend(_EFFORT)
             known = self._shown[dim] = self._normal_form(dim)
         return known
 
@@ -156,6 +160,7 @@ class Context:
         world = self._world
         if dim.const is not None:
             return dim.const, dim.const
+        world.spend(_EFFORT)
         normal = world.normal(dim)
         if normal.const is not None:
             return normal.const, normal.const
@@ -164,14 +169,14 @@ class Context:
         atom = part.terms[0][0] if len(part.terms) == 1 and part.terms[0][1] == 1 else None
         if atom is not None:
             rows = world.near_rows([], _BOUND_ROWS, [atom])
-            low, high, _ = project(rows, world.is_free, atom)
+            low, high, _ = project(rows, world.is_free, atom, world.effort)
             if not world.is_free(atom):
                 low = max(low or 0, 0)
         else:
             stand_in = (((symbol("\x00bound").terms[0][0][0][0]), 1),)
             this = symbol("\x00bound")
             rows = world.near_rows([row_of(this - part), row_of(part - this)], _BOUND_ROWS)
-            low, high, _ = project(rows, lambda m: m == stand_in or world.is_free(m), stand_in)
+            low, high, _ = project(rows, lambda m: m == stand_in or world.is_free(m), stand_in, world.effort)
             if low is None and world.nonnegative(part):
                 low = 0
         return (None if low is None else low + offset, None if high is None else high + offset)
@@ -180,6 +185,7 @@ class Context:
         """Whether k divides the size at all sizes (k >= 1)."""
         if k == 1:
             return True
+        self._world.spend(_EFFORT)
         normal = self._world.normal(dim)
         if all(c % k == 0 for _, c in normal.terms):
             return True
@@ -189,10 +195,14 @@ class Context:
         """ "proved": true at all sizes admitted here; "refuted": false at all of them."""
         return self.verdict(relation).answer
 
-    def verdict(self, relation: Relation, budget: int = 24) -> Verdict:
-        """`decide` with the rule and the assumptions used.  `budget` bounds the cases tried."""
+    def verdict(self, relation: Relation, budget: int = 24, effort: int = _EFFORT) -> Verdict:
+        """`decide` with the rule and the assumptions used.
+
+        `budget` bounds the cases tried, `effort` the whole cost (about microseconds).
+        """
         known = self._verdicts.get(relation)
         if known is None:
+            self._world.spend(effort)
             known = self._verdicts[relation] = self._verdict(relation, budget)
         return known
 
@@ -305,7 +315,7 @@ class Context:
     def _suffices(self, indices: Sequence[int], relation: Relation, answer: Answer) -> bool:
         small = Context(symbol_order=self._world.symbol_order)
         small.assume_all([(self._assumptions[i].relation, "") for i in indices])
-        return small.verdict(relation, _LITTLE).answer == answer
+        return small.verdict(relation, _LITTLE, _EFFORT // 8).answer == answer
 
 
 def items_of(relation: Relation, why: int) -> list[Item]:

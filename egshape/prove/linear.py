@@ -13,7 +13,14 @@ from math import gcd
 
 from egshape.dims import Dim, Monomial
 
-_MAX_WORK = 30_000  # terms looked at in one elimination
+_MAX_WORK = 15_000  # terms looked at in one elimination
+
+
+@dataclass(slots=True)
+class Effort:
+    """What one question may still cost, in units of about a microsecond; shared by all its parts."""
+
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,8 @@ def _rounded(terms: dict[Monomial, int], constant: int, why: int) -> Row:
 class _System:
     """The rows that are left, without those that say nothing."""
 
-    def __init__(self, is_free: Callable[[Monomial], bool], keep: Monomial | None) -> None:
+    def __init__(self, is_free: Callable[[Monomial], bool], keep: Monomial | None, limit: int) -> None:
+        self.limit = limit
         self.rows: dict[frozenset[tuple[Monomial, int]], Row] = {}
         self.is_free = is_free
         self.free: dict[Monomial, bool] = {}
@@ -58,7 +66,7 @@ class _System:
         return known
 
     def add(self, row: Row) -> None:
-        self.work += len(row.terms)
+        self.work += len(row.terms) + 2
         if row.constant < 0:
             if all(c < 0 and not self.may_be_negative(m) and m != self.keep for m, c in row.terms.items()):
                 self.clash = row.why
@@ -122,27 +130,33 @@ class _System:
                 self.add(_rounded(terms, low.constant, low.why))
             for high in up:
                 self.add(_combined(high, low, variable))
-                if self.clash is not None or self.work > _MAX_WORK:
+                if self.clash is not None or self.work > self.limit:
                     return
 
 
-def _eliminate(rows: Iterable[Row], is_free: Callable[[Monomial], bool], keep: Monomial | None) -> _System:
-    system = _System(is_free, keep)
+def _eliminate(
+    rows: Iterable[Row], is_free: Callable[[Monomial], bool], keep: Monomial | None, effort: Effort
+) -> _System:
+    system = _System(is_free, keep, min(_MAX_WORK, effort.left))
+    _run(system, rows)
+    effort.left -= system.work
+    return system
+
+
+def _run(system: _System, rows: Iterable[Row]) -> None:
     for row in rows:
         system.add(row)
         if system.clash is not None:
-            return system
+            return
     while system.clash is None:
         counts = system.drop_one_sided()
-        counts.pop(keep or (), None)
+        counts.pop(system.keep or (), None)
         if not counts:
-            return system
-        if system.work > _MAX_WORK:
+            return
+        if system.work > system.limit:
             break
         system.eliminate(min(counts, key=lambda m: _growth(counts[m], system.may_be_negative(m))))
-    if system.clash is None:
-        system.rows = {}
-    return system
+    system.rows = {}
 
 
 def _growth(counts: list[int], is_free: bool) -> int:
@@ -164,19 +178,19 @@ def _combined(high: Row, low: Row, variable: Monomial) -> Row:
     return _rounded(terms, high.constant * b + low.constant * a, high.why | low.why)
 
 
-def contradiction(rows: Iterable[Row], is_free: Callable[[Monomial], bool]) -> int | None:
+def contradiction(rows: Iterable[Row], is_free: Callable[[Monomial], bool], effort: Effort) -> int | None:
     """The assumptions of a contradiction among the rows, or None if none was found."""
-    return _eliminate(rows, is_free, None).clash
+    return _eliminate(rows, is_free, None, effort).clash
 
 
 def project(
-    rows: Iterable[Row], is_free: Callable[[Monomial], bool], variable: Monomial
+    rows: Iterable[Row], is_free: Callable[[Monomial], bool], variable: Monomial, effort: Effort
 ) -> tuple[int | None, int | None, int]:
     """(low, high, why): bounds on one variable that the rows imply."""
     low: int | None = None
     high: int | None = None
     why = 0
-    for row in _eliminate(rows, is_free, variable).rows.values():
+    for row in _eliminate(rows, is_free, variable, effort).rows.values():
         if set(row.terms) != {variable}:
             continue
         c = row.terms[variable]

@@ -20,10 +20,12 @@ from egshape.prove.samples import Sampler
 Status = Literal["proved", "refuted", "unknown", "inconsistent"]
 
 _FIRST_POINTS = 12
-_MORE_POINTS = 250
-_TRIES_PER_POINT = 8
+_MORE_POINTS = 120
+_TRIES_PER_POINT = 6
 _WORLDS = 60
-_MAX_MISSING = 40
+_EFFORT = 30_000
+_MAX_GIVENS_LEFT_OUT = 40
+_MAX_MISSING = 12
 
 
 class StepModel(BaseModel):
@@ -131,13 +133,14 @@ class _Question:
         found = self._search(context, _FIRST_POINTS, 4 * _FIRST_POINTS)
         if found is not None:
             return found
-        verdict = context.verdict(self.goal, _WORLDS)
+        verdict = context.verdict(self.goal, _WORLDS, _EFFORT)
         if verdict.answer == "proved" and self.witnessed:
             return self._result("proved", context.reasons(self.goal))
         found = self._search(context, _MORE_POINTS, _TRIES_PER_POINT * _MORE_POINTS)
         if found is not None:
             return found
         if not self.witnessed:
+            context.world.spend(_EFFORT)
             why = refute_world(context.world, Budget(_WORLDS))
             if why is not None:
                 return self._inconsistent(context.texts(why))
@@ -171,7 +174,7 @@ class _Question:
         needed = [r for r in self.given if r.text in suspects]
         if not _clashes(needed):
             needed = list(self.given)
-        if len(needed) <= _MAX_MISSING:
+        if len(needed) <= _MAX_GIVENS_LEFT_OUT:
             for relation in list(needed):
                 fewer = [r for r in needed if r is not relation]
                 if _clashes(fewer):
@@ -213,7 +216,7 @@ class _Question:
             return False
         points = Sampler(context.world).points(self.names, _FIRST_POINTS)
         admitted = any(holds_all([*self.given, *facts], p) for p in points)
-        return admitted and context.verdict(self.goal).answer == "proved"
+        return admitted and context.verdict(self.goal, 6, _EFFORT // 10).answer == "proved"
 
 
 def _clashes(relations: Sequence[Relation]) -> bool:
@@ -222,7 +225,8 @@ def _clashes(relations: Sequence[Relation]) -> bool:
         context.assume_all([(r, "") for r in relations])
     except Contradiction:
         return True
-    return refute_world(context.world, Budget(_WORLDS)) is not None
+    context.world.spend(_EFFORT // 4)
+    return refute_world(context.world, Budget(_WORLDS // 4)) is not None
 
 
 def _made_true(condition: Definedness) -> Relation:

@@ -13,6 +13,7 @@ from egshape.prove.world import Clash, Item, World
 
 _MAX_ROWS = 90
 _MAX_PRODUCTS = 60
+_PRODUCT_COST = 20
 _MAX_DEPTH = 6
 _MAX_RESIDUES = 16
 _MAX_VALUES = 16
@@ -27,7 +28,7 @@ class Budget:
 
 def refute(world: World, items: list[Item], budget: Budget, depth: int = 0) -> int | None:
     """The assumptions (bit mask) of a contradiction between the world and the items; None if none found."""
-    if budget.worlds <= 0:
+    if budget.worlds <= 0 or world.effort.left <= 0:
         return None
     budget.worlds -= 1
     child = world.copy()
@@ -59,11 +60,12 @@ def refute_world(world: World, budget: Budget) -> int | None:
 def _by_elimination(world: World, new: list[Dim]) -> int | None:
     start = [row_of(d, world.bounds[_part(d)][1]) for d in new]
     rows = world.near_rows(start, _MAX_ROWS)
-    found = contradiction(rows, world.is_free)
+    found = contradiction(rows, world.is_free, world.effort)
     if found is None and any(_degree(m) > 1 for row in rows for m in row.terms):
         more = _products(world, rows)
+        world.effort.left -= _PRODUCT_COST * len(more)
         if more:
-            found = contradiction([*rows, *more], world.is_free)
+            found = contradiction([*rows, *more], world.is_free, world.effort)
     return found
 
 

@@ -41,7 +41,7 @@ from egshape.dims.core import (
 )
 from egshape.facts.absorb import congruence, linear_symbol
 from egshape.facts.intervals import EVERYTHING, Ranges, clip_to_class, hull, intersect, preimage
-from egshape.prove.linear import Row, contradiction, row_of
+from egshape.prove.linear import Effort, Row, contradiction, row_of
 
 _FRESH = "\x00"
 _MAX_STEPS = 300
@@ -51,6 +51,9 @@ _MAX_REWRITES = 60
 _MAX_PAIRS = 40
 _MAX_PAIR_TERMS = 24
 _MAX_NEAR_ROWS = 40
+_EFFORT = 40_000
+_EFFORT_PER_ITEM = 2_000
+_ROW_COST, _NORMAL_COST, _SOLVE_COST, _COPY_COST = 8, 15, 30, 60
 
 _TABLES = ("solved", "fresh", "ranges", "ranges_why", "bounds", "exact", "resolved", "memo", "sign_memo")
 _STORES = ("rules", "members", "distinct", "stuck", "choices", "positive")
@@ -132,6 +135,8 @@ class World:
         self.sign_memo: dict[Dim, tuple[bool, int]] = {}
         self.queue: deque[Item] = deque()
         self.used = 0  # assumptions that the current question has touched
+        self.effort = Effort(_EFFORT)
+        self.meanings: dict[Atom, tuple[Dim, ...]] = {}
         self.pairs_left = _MAX_PAIRS
         self.next_fresh = 0
 
@@ -145,9 +150,16 @@ class World:
             setattr(new, store, list(getattr(self, store)))
         new.queue = deque()
         new.used = self.used
+        new.effort = self.effort
+        new.meanings = self.meanings
         new.pairs_left = self.pairs_left
         new.next_fresh = self.next_fresh
+        self.effort.left -= _COPY_COST
         return new
+
+    def spend(self, effort: int = _EFFORT) -> None:
+        """Begin a question that may cost this much."""
+        self.effort = Effort(effort)
 
     # ---- adding ----
 
@@ -236,6 +248,7 @@ class World:
     def _solve(self, name: str, value: Dim, why: int, by_equation: bool = True) -> None:
         """name := value, where value holds no name."""
         self._forget_answers()
+        self.effort.left -= _SOLVE_COST
         self.resolved.clear()
         self.solved[name] = Solved(value, why, len(self.solved))
         if is_positive(value):
@@ -439,7 +452,7 @@ class World:
                 del self.bounds[part]
                 self.queue.append(Item(">=", part + constant, part_why))
         for atom, _ in mono:
-            self.queue.extend(Item(">=", d, why) for d in meaning_of(atom))
+            self.queue.extend(Item(">=", d, why) for d in self.meaning_of(atom))
 
     def _critical_pairs(self, new: Rule) -> list[Item]:
         """Where two rules overlap, their two results are equal (Buchberger), within a bound."""
@@ -613,7 +626,9 @@ class World:
             outer, self.used = self.used, 0
             known = (self._normal(dim), self.used)
             self.used = outer
-            self.memo[dim] = known
+            self.effort.left -= _NORMAL_COST
+            if self.effort.left > 0:  # what was cut short is not kept
+                self.memo[dim] = known
         self.used |= known[1]
         return known[0]
 
@@ -709,6 +724,20 @@ class World:
 
     # ---- signs ----
 
+    def meaning_of(self, atom: Atom) -> tuple[Dim, ...]:
+        """Sizes that are >= 0 by the meaning of the atom."""
+        known = self.meanings.get(atom)
+        if known is None:
+            this = of_atom(atom)
+            if isinstance(atom, Relu):
+                known = (this, this - atom.arg)
+            elif isinstance(atom, FloorDiv) and (atom.den.const or is_positive(atom.den)):
+                known = (atom.num - atom.den * this, atom.den * this + atom.den - 1 - atom.num)
+            else:
+                known = ()
+            self.meanings[atom] = known
+        return known
+
     def is_free(self, mono: Monomial) -> bool:
         """Whether a monomial may be negative."""
         return not all(a.nonnegative or p % 2 == 0 for a, p in mono)
@@ -724,11 +753,15 @@ class World:
         ):
             return False
         known = self.sign_memo.get(dim)
+        if known is None and self.effort.left <= 0:
+            return False
         if known is None:
             self.sign_memo[dim] = (False, 0)  # an inner question about the same size gets no answer
             why = self._nonnegative_by_ranges(dim)
             if why is None:
-                why = contradiction(self.near_rows([row_of(-dim - 1)], _MAX_NEAR_ROWS), self.is_free)
+                why = contradiction(
+                    self.near_rows([row_of(-dim - 1)], _MAX_NEAR_ROWS), self.is_free, self.effort
+                )
             known = (why is not None, why or 0)
             self.sign_memo[dim] = known
         if known[0]:
@@ -777,7 +810,7 @@ class World:
             current = frontier
             frontier = []
             for mono in current:
-                for row in self.variable_rows(mono):
+                for row in self.variable_rows(mono) if len(rows) < limit else ():
                     rows.append(row)
                     visit(row.terms)
             left: list[tuple[Dim, tuple[int, int]]] = []
@@ -788,6 +821,7 @@ class World:
                 else:
                     left.append((part, (constant, why)))
             waiting = left
+        self.effort.left -= _ROW_COST * len(rows)
         return rows
 
     def variable_rows(self, mono: Monomial) -> list[Row]:
@@ -801,7 +835,7 @@ class World:
             if high is None:
                 return []
             return [Row({mono: -1}, high, self.ranges_why[atom.name])]
-        rows = [row_of(d) for d in meaning_of(atom)]
+        rows = [row_of(d) for d in self.meaning_of(atom)]
         known = self.exact.get(atom) if isinstance(atom, FloorDiv) else None
         if isinstance(atom, FloorDiv) and known is not None:
             rows.append(row_of(atom.den * of_atom(atom) + known[0] - atom.num, known[1]))
@@ -826,18 +860,8 @@ class World:
                 rest = divide_monomial(mono, ((atom, 1),))
                 assert rest is not None
                 if all(a.nonnegative for a, _ in rest):
-                    rows.extend(row_of(d * from_terms([(rest, 1)])) for d in meaning_of(atom))
+                    rows.extend(row_of(d * from_terms([(rest, 1)])) for d in self.meaning_of(atom))
         return rows
-
-
-def meaning_of(atom: Atom) -> list[Dim]:
-    """Sizes that are >= 0 by the meaning of the atom."""
-    this = of_atom(atom)
-    if isinstance(atom, Relu):
-        return [this, this - atom.arg]
-    if isinstance(atom, FloorDiv) and (atom.den.const or is_positive(atom.den)):
-        return [atom.num - atom.den * this, atom.den * this + atom.den - 1 - atom.num]
-    return []
 
 
 def _monomial_symbols(mono: Monomial) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim, const, is_nonnegative, is_positive, symbol
-from egshape.errors import EgshapeError, Unsupported
+from egshape.errors import Contradiction, EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.attributes import TensorInfo
 from egshape.frontends.stablehlo.tree import Body, Module, Node
@@ -19,6 +19,7 @@ from egshape.ir.graph import Block, Location, Op, Value
 from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
+from egshape.prove.context import Context
 
 Handler = Callable[["Scope", Node], Sequence["Value | None"]]
 """Adds what an op means and gives its results; None for a value that is no tensor (a shape witness)."""
@@ -32,9 +33,14 @@ class Bounds:
     def __init__(self) -> None:
         self._least: dict[str, int] = {}
         self._shifted: dict[str, Dim] = {}
+        self._context = Context()
 
     def learn(self, relation: Relation) -> None:
-        """Note ``c <= s`` and ``c < s``, in whatever form; other relations are not for here."""
+        """Note a check's relation; ``c <= s`` and ``c < s``, in whatever form, also for quick decisions."""
+        try:
+            self._context.assume(relation, "an earlier check")
+        except Contradiction:
+            return  # the model rejects every input here; nothing is to be learnt from that
         above = relation.rhs - relation.lhs - (1 if relation.kind == "<" else 0)
         names = above.symbols()
         if relation.kind not in ("<=", "<") or len(names) != 1:
@@ -52,6 +58,12 @@ class Bounds:
 
     def decide(self, relation: Relation) -> bool | None:
         """True or False where the form shows it once each symbol is counted from its least size."""
+        quick = self._by_form(relation)
+        if quick is not None:
+            return quick
+        return {"proved": True, "refuted": False}.get(self._context.decide(relation))
+
+    def _by_form(self, relation: Relation) -> bool | None:
         above = relation.rhs - relation.lhs
         if above.const is None:
             names = above.symbols() & self._shifted.keys()

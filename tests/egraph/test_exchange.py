@@ -91,7 +91,9 @@ def test_min_of_a_size_and_more_needs_no_fact() -> None:
         ("n//8 + m//8", "(n + m)//8", {"divide": [("4", "n")]}),
     ],
 )
-def test_what_a_zero_divisor_or_too_weak_a_fact_forbids(left: str, right: str, facts: dict[str, object]) -> None:
+def test_what_a_zero_divisor_or_too_weak_a_fact_forbids(
+    left: str, right: str, facts: dict[str, object]
+) -> None:
     result = ask(left, right, **facts)  # type: ignore[arg-type]
     assert result.normal_form(parse(left)) is not result.normal_form(parse(right))
 
@@ -190,7 +192,11 @@ def test_logs_off_finds_the_same() -> None:
     left, right = parse("b*(h//k)*k"), parse("b*h")
     with POOL.lend(rules.pieces) as engine:
         result = exchange(
-            engine, rules, [left, right], bounds={parse("k"): (1, None)}, divisors=[(parse("k"), parse("h"), "")]
+            engine,
+            rules,
+            [left, right],
+            bounds={parse("k"): (1, None)},
+            divisors=[(parse("k"), parse("h"), "")],
         )
         assert result.normal_form(left) is result.normal_form(right)
 

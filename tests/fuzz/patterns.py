@@ -395,11 +395,12 @@ def concatenate_slices(m: Maker) -> Value:
     first, middle, other, last = sorted((m.cut(x, axis) for _ in range(4)), key=m.at)
     other = middle if not m.chance(3) else other
     pieces = []
+    strides = [2] * x.type.rank if m.chance(8) else None
     for low, high in ((first, middle), (other, last)):
         starts: list[Dim] = [const(0)] * x.type.rank
         limits = list(x.type.dims)
         starts[axis], limits[axis] = low, high
-        pieces.append(m.window(x, starts, limits, [2] * len(limits) if m.chance(8) else None))
+        pieces.append(m.window(x, starts, limits, strides))
     if m.chance(4):
         pieces.reverse()
     return m.one("concatenate", pieces, dim=axis)

