@@ -11,19 +11,12 @@ from egshape.dims.core import (
     Monomial,
     Relu,
     Symbol,
-    bcast,
-    ceildiv,
     const,
-    floordiv,
     is_nonnegative,
     is_positive,
-    maximum,
-    minimum,
-    mod,
-    product,
-    relu,
     symbol,
 )
+from egshape.dims.forms import bcast, ceildiv, floordiv, maximum, minimum, mod, product, relu
 from egshape.dims.text import Definedness, parse, parse_with_conditions, quote_name
 
 __all__ = [

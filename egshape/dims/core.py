@@ -1,11 +1,10 @@
-"""The size algebra: atoms, canonical polynomials, floor division and Relu."""
+"""The size algebra: atoms and canonical polynomials over them."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from math import gcd
 from typing import TypeAlias, Union
 
 from egshape.errors import UndefinedSize
@@ -71,7 +70,7 @@ class FloorDiv(Atom):
         return f"FloorDiv({self.num}, {self.den})"
 
     def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
-        return _floordiv_atom, (self.num, self.den)
+        return floordiv_atom, (self.num, self.den)
 
 
 class Relu(Atom):
@@ -93,7 +92,7 @@ class Relu(Atom):
         return f"Relu({self.arg})"
 
     def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
-        return _relu_atom, (self.arg,)
+        return relu_atom, (self.arg,)
 
 
 def monomial_weight(mono: Monomial) -> int:
@@ -274,16 +273,16 @@ class Dim:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: DimLike) -> Dim:
-        return floordiv(self, other) if isinstance(other, (Dim, int)) else NotImplemented
+        return _floordiv(self, other) if isinstance(other, (Dim, int)) else NotImplemented
 
     def __rfloordiv__(self, other: int) -> Dim:
-        return floordiv(other, self) if isinstance(other, int) else NotImplemented
+        return _floordiv(other, self) if isinstance(other, int) else NotImplemented
 
     def __mod__(self, other: DimLike) -> Dim:
-        return mod(self, other) if isinstance(other, (Dim, int)) else NotImplemented
+        return _mod(self, other) if isinstance(other, (Dim, int)) else NotImplemented
 
     def __rmod__(self, other: int) -> Dim:
-        return mod(other, self) if isinstance(other, int) else NotImplemented
+        return _mod(other, self) if isinstance(other, int) else NotImplemented
 
     def __str__(self) -> str:
         if self._str is None:
@@ -303,6 +302,24 @@ class Dim:
 
     def __reduce__(self) -> tuple[Callable[..., Dim], tuple[object, ...]]:
         return _from_terms, (self.terms,)
+
+
+def _floordiv(num: DimLike, den: DimLike) -> Dim:
+    from egshape.dims.forms import floordiv  # the canonical forms need this module whole
+
+    return floordiv(num, den)
+
+
+def _mod(num: DimLike, den: DimLike) -> Dim:
+    from egshape.dims.forms import mod
+
+    return mod(num, den)
+
+
+def _relu(arg: DimLike) -> Dim:
+    from egshape.dims.forms import relu
+
+    return relu(arg)
 
 
 # The intern tables are the one module state: identity is what makes comparing sizes free.
@@ -355,11 +372,13 @@ def _symbol_atom(name: str) -> Symbol:
     return _SYMBOLS.get(name) or _SYMBOLS.setdefault(name, Symbol(name))
 
 
-def _floordiv_atom(num: Dim, den: Dim) -> FloorDiv:
+def floordiv_atom(num: Dim, den: Dim) -> FloorDiv:
+    """The interned atom num // den, as it stands."""
     return _FLOORS.get((num, den)) or _FLOORS.setdefault((num, den), FloorDiv(num, den))
 
 
-def _relu_atom(arg: Dim) -> Relu:
+def relu_atom(arg: Dim) -> Relu:
+    """The interned atom max(0, arg), as it stands."""
     return _RELUS.get(arg) or _RELUS.setdefault(arg, Relu(arg))
 
 
@@ -427,15 +446,15 @@ def _reduce_monomial(mono: Monomial) -> Dim | None:
         if power >= 2:
             rest = divide_monomial(mono, ((atom, 2),))
             assert rest is not None
-            return _monomial_dim(rest) * (atom.arg * of_atom(atom))
+            return monomial_dim(rest) * (atom.arg * of_atom(atom))
         if atom.pinch is not None and any(a is atom.pinch for a, _ in mono):
             rest = divide_monomial(mono, ((atom, 1),))
             assert rest is not None
-            return _monomial_dim(rest) * atom.arg
+            return monomial_dim(rest) * atom.arg
     return None
 
 
-def _monomial_dim(mono: Monomial) -> Dim:
+def monomial_dim(mono: Monomial) -> Dim:
     """A monomial that may be out of normal form, as a Dim."""
     return _reduce_monomial(mono) or _intern(((mono, 1),))
 
@@ -470,9 +489,9 @@ def _substitute_atom(atom: Atom, env: Mapping[str, DimLike]) -> Dim:
     if isinstance(atom, Symbol):
         return as_dim(env[atom.name])
     if isinstance(atom, Relu):
-        return relu(atom.arg.substitute(env))
+        return _relu(atom.arg.substitute(env))
     assert isinstance(atom, FloorDiv)
-    return floordiv(atom.num.substitute(env), atom.den.substitute(env))
+    return _floordiv(atom.num.substitute(env), atom.den.substitute(env))
 
 
 def is_nonnegative(dim: Dim) -> bool:
@@ -509,209 +528,6 @@ def is_positive(dim: Dim) -> bool:
     return bool(dim.terms) and not dim.terms[-1][0] and dim.terms[-1][1] >= 1 and is_nonnegative(dim - 1)
 
 
-def floordiv(num: DimLike, den: DimLike) -> Dim:
-    """floor(num / den).  A division whose divisor may be 0 stays as it is written."""
-    num, den = as_dim(num), as_dim(den)
-    if den.const is not None:
-        if den.const == 0:
-            return of_atom(_floordiv_atom(num, den))
-        return _floordiv_const(num, den.const) if den.const > 0 else _floordiv_const(-num, -den.const)
-    if is_positive(den):
-        return floordiv_positive(num, den)
-    if is_positive(-den):
-        return floordiv_positive(-num, -den)
-    return of_atom(_floordiv_atom(num, den))
-
-
-def floordiv_positive(num: Dim, den: Dim) -> Dim:
-    """floor(num / den) where the caller knows that den >= 1: whole multiples of den go out."""
-    if den.const is not None:
-        return _floordiv_const(num, den.const)
-    quotient, rest = divide(num, den)
-    if not rest.terms:
-        return quotient
-    content = gcd(*(c for _, c in rest.terms), *(c for _, c in den.terms))
-    if content > 1:
-        rest, den = exact_quotient(rest, content), exact_quotient(den, content)
-    if den.const is not None:
-        return quotient + _floordiv_const(rest, den.const)
-    return quotient + of_atom(_floordiv_atom(rest, den))
-
-
 def exact_quotient(dim: Dim, k: int) -> Dim:
     """dim / k where k divides every coefficient."""
     return _intern(tuple((m, c // k) for m, c in dim.terms))
-
-
-def divide(num: Dim, den: Dim) -> tuple[Dim, Dim]:
-    """Polynomial division by the leading term of den: num = q*den + r as forms."""
-    lead, coefficient = den.terms[0]
-    quotient = _ZERO
-    rest = num
-    done: _Poly = {}
-    while rest.terms:
-        mono, c = rest.terms[0]
-        part = divide_monomial(mono, lead)
-        q = c // coefficient if part is not None else 0
-        if part is None or q == 0:
-            done[mono] = c
-            rest = _intern(rest.terms[1:])
-            continue
-        step = _intern(((part, q),))
-        product_ = step * den
-        if product_.terms[0][0] != mono:  # a Relu identity changed the leading term: leave it whole
-            done[mono] = c
-            rest = _intern(rest.terms[1:])
-            continue
-        quotient += step
-        rest = rest - product_
-        if rest.terms and rest.terms[0][0] == mono:  # a remainder of the coefficient stays
-            done[mono] = rest.terms[0][1]
-            rest = _intern(rest.terms[1:])
-    return quotient, _dim(done)
-
-
-def _floordiv_const(num: Dim, k: int) -> Dim:
-    """floor(num / k) for k >= 1, in the one form that all equal writings share.
-
-    Coefficients become symmetric residues modulo k, common divisors go out (floor(floor(c/g)/k)),
-    inner divisions with coefficient +-1 merge (floor((floor(x)+m)/k) = floor((x+m)/k)), and
-    floor(-p/k) = -floor((p+k-1)/k) gives the leading residue a positive sign.
-    """
-    out: list[tuple[Monomial, int]] = []
-    terms: list[tuple[Monomial, int]] = []
-    offset = 0
-    for mono, c in num.terms:
-        if not mono:
-            offset = c
-            continue
-        residue = c % k
-        if 2 * residue > k or (2 * residue == k and c % (2 * k) != residue and _inner_division(mono)):
-            residue -= k  # the sign of k/2 is free; an inner division keeps its own, so that it merges
-        if residue:
-            terms.append((mono, residue))
-        if c != residue:
-            out.append((mono, (c - residue) // k))
-    common = gcd(k, *(c for _, c in terms)) if terms else k
-    if common > 1:
-        terms = [(m, c // common) for m, c in terms]
-        offset //= common
-        k //= common
-        if terms:
-            return from_terms(out) + _floordiv_const(_dim({**dict(terms), _ONE: offset}), k)
-    if not terms:
-        return from_terms([*out, (_ONE, offset // k)])
-    if offset // k:
-        out.append((_ONE, offset // k))
-        offset %= k
-    whole = from_terms(out)
-    flat = _merge_inner_division(terms, offset, k)
-    if flat is not None:
-        return whole + flat
-    body = _dim({**dict(terms), _ONE: offset})
-    sign = next((c for _, c in terms if 2 * c != k), 0)
-    if sign < 0:
-        return whole - _floordiv_const(-body + (k - 1), k)
-    if sign == 0 and offset:  # k = 2, all residues 1: floor((p+1)/2) = p - floor(p/2)
-        return whole + (body - 1) - of_atom(_floordiv_atom(body - 1, const(k)))
-    return whole + of_atom(_floordiv_atom(body, const(k)))
-
-
-def _inner_division(mono: Monomial) -> FloorDiv | None:
-    """The atom of a monomial that is one division by a positive number."""
-    if len(mono) != 1 or mono[0][1] != 1:
-        return None
-    atom = mono[0][0]
-    return atom if isinstance(atom, FloorDiv) and (atom.den.const or 0) > 0 else None
-
-
-def _merge_inner_division(terms: list[tuple[Monomial, int]], offset: int, k: int) -> Dim | None:
-    for i, (mono, c) in enumerate(terms):
-        atom = _inner_division(mono) if abs(c) == 1 else None
-        j = atom.den.const if atom is not None else None
-        if atom is None or j is None:
-            continue
-        inner = atom.num if c == 1 else (j - 1) - atom.num
-        rest = from_terms([*terms[:i], *terms[i + 1 :], (_ONE, offset)])
-        return _floordiv_const(inner + j * rest, j * k)
-    return None
-
-
-def mod(num: DimLike, den: DimLike) -> Dim:
-    """num - den*floor(num/den), undefined where den is 0."""
-    num, den = as_dim(num), as_dim(den)
-    return num - den * floordiv(num, den)
-
-
-def ceildiv(num: DimLike, den: DimLike) -> Dim:
-    """-floor(-num / den): division rounded up."""
-    return -floordiv(-as_dim(num), den)
-
-
-def relu(arg: DimLike) -> Dim:
-    """max(0, arg)."""
-    arg = as_dim(arg)
-    if is_nonnegative(arg):
-        return arg
-    if is_nonnegative(-arg):
-        return _ZERO
-    common = gcd(*(c for _, c in arg.terms))
-    if common > 1:
-        return common * relu(exact_quotient(arg, common))
-    shared = _shared_factor(arg)
-    if shared:
-        rest = from_terms((_checked(divide_monomial(m, shared)), c) for m, c in arg.terms)
-        return _monomial_dim(shared) * relu(rest)
-    if arg.terms[0][1] < 0:
-        return arg + relu(-arg)
-    return of_atom(_relu_atom(arg))
-
-
-def _checked(mono: Monomial | None) -> Monomial:
-    assert mono is not None
-    return mono
-
-
-def _shared_factor(dim: Dim) -> Monomial:
-    """The largest non-negative monomial that divides every term."""
-    powers = {a: p for a, p in dim.terms[0][0] if a.nonnegative}
-    for mono, _ in dim.terms[1:]:
-        if not powers:
-            break
-        have = dict(mono)
-        powers = {a: min(p, have[a]) for a, p in powers.items() if a in have}
-    return tuple(powers.items())
-
-
-def maximum(*values: DimLike) -> Dim:
-    """The largest of the sizes (at least one)."""
-    first, *rest = (as_dim(v) for v in values)
-    for value in rest:
-        first = value + relu(first - value)
-    return first
-
-
-def minimum(*values: DimLike) -> Dim:
-    """The smallest of the sizes (at least one)."""
-    first, *rest = (as_dim(v) for v in values)
-    for value in rest:
-        first = first - relu(first - value)
-    return first
-
-
-def bcast(one: DimLike, two: DimLike) -> Dim:
-    """The size of a broadcast axis, right where the sizes are equal or one of them is 1."""
-    one, two = as_dim(one), as_dim(two)
-    if one.const == 1:
-        return two
-    if two.const == 1:
-        return one
-    return maximum(one, two) * minimum(one, 1) * minimum(two, 1)
-
-
-def product(values: Iterable[DimLike]) -> Dim:
-    """Their product; 1 for none."""
-    total = const(1)
-    for value in values:
-        total = total * value
-    return total

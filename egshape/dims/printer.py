@@ -11,12 +11,11 @@ from egshape.dims.core import (
     Monomial,
     Relu,
     Symbol,
-    bcast,
-    divide,
     from_terms,
     multiply_monomials,
     of_atom,
 )
+from egshape.dims.forms import bcast, divide
 from egshape.dims.names import quote_name
 
 _MAX_BCAST_AXES = 6  # pairs of axes tried per size

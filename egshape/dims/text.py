@@ -7,18 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from egshape.dims.core import (
-    Dim,
-    bcast,
-    ceildiv,
-    const,
-    floordiv,
-    is_positive,
-    maximum,
-    minimum,
-    mod,
-    symbol,
-)
+from egshape.dims.core import Dim, const, is_positive, symbol
+from egshape.dims.forms import bcast, ceildiv, floordiv, maximum, minimum, mod
 from egshape.dims.names import quote_name
 from egshape.errors import ParseError
 

@@ -15,16 +15,15 @@ from typing import Any
 
 from egshape.dims import Atom, Dim, FloorDiv, Monomial, Relu, Symbol, floordiv, relu
 from egshape.dims.core import (
-    divide,
     divide_monomial,
     exact_quotient,
-    floordiv_positive,
     from_terms,
     monomial_key,
     multiply_monomials,
     natural_key,
     of_atom,
 )
+from egshape.dims.forms import divide, floordiv_positive
 
 _MAX_PASSES = 32
 _MAX_DEPTH = 16  # of divisions and Relus inside of each other
@@ -98,9 +97,13 @@ class Basis:
         copy._frozen = set(self._frozen)
         return copy
 
-    def reset(self) -> bool:
-        """Look again at what `positive` decides, because it knows more now; True if an equation shrank."""
-        self._cache.clear()
+    def reset(self, *, divisors: bool) -> bool:
+        """Look again at what `positive` decides, because it knows more now; True if an equation shrank.
+
+        divisors: whether it knows more about sizes that something is divided by.
+        """
+        if divisors:
+            self._cache.clear()
         shrunk = [r for r in self._lowering.values() if self._shared_positive(r.equation)]
         queue: deque[tuple[Dim, Sources]] = deque()
         for rule in shrunk:

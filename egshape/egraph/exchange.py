@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from egshape.dims import Dim, FloorDiv, Relu, Symbol, const, floordiv, is_nonnegative, is_positive, relu
-from egshape.dims.core import from_terms, natural_key, of_atom
+from egshape.dims import Dim, FloorDiv, Relu, const, floordiv, is_positive, relu
+from egshape.dims.core import natural_key
 from egshape.egraph.basis import Basis, SymbolOrder
 from egshape.egraph.engine import Budget, Cell, Engine, Phase, Snapshot
 from egshape.egraph.instrument import EquationLog
 from egshape.egraph.rules import LoadedRules, load_rulesets
 from egshape.egraph.sexpr import Atom, SExpr
+from egshape.egraph.splits import LIMIT, Split, division, edge, goal, ramp, split, weight
 
 SHAPE_RULESETS = (
     "shape.dim",
@@ -32,8 +33,6 @@ SHAPE_RULESETS = (
 CONGRUENCE = "congruence"
 _MAX_ROUNDS = 12
 _DEFAULT_BUDGET = Budget(seconds=2.0, steps=2000)
-_BOUND_LIMIT = 1 << 62
-_ZERO, _ONE = const(0), const(1)
 
 
 class Equality(NamedTuple):
@@ -99,18 +98,23 @@ class ExchangeState:
     _hi: dict[int, int] = field(default_factory=dict)
     _class: dict[int, int] = field(default_factory=dict)
     _best: dict[Dim, Dim] | None = None
+    _divisors: set[Dim] = field(default_factory=set)
+    _positive_divisors: int = 0
 
     def __post_init__(self) -> None:
         self.basis = Basis(self.is_positive, self.order)
 
     def fork(self) -> ExchangeState:
         """The state for an inner scope, which begins with what is known here."""
-        copy = ExchangeState(self.engine, self.rules, self.phases, self.order, dict(self.dims), list(self.equalities))
+        copy = ExchangeState(
+            self.engine, self.rules, self.phases, self.order, dict(self.dims), list(self.equalities)
+        )
         copy.empty = self.empty
         copy.basis = self.basis.fork(copy.is_positive)
         copy._pending = list(self._pending)
         copy._seen.update({table: set(rows) for table, rows in self._seen.items()})
         copy._named = set(self._named)
+        copy._divisors = set(self._divisors)
         copy._lo, copy._hi, copy._class = dict(self._lo), dict(self._hi), dict(self._class)
         return copy
 
@@ -121,8 +125,9 @@ class ExchangeState:
             dim = stack.pop()
             if dim.id not in self.dims:
                 self.dims[dim.id] = dim
+                self._divisors.update(dim.divisors_maybe_zero())
                 self._tables["P"].append((dim.id,))
-                stack.extend(self._split(dim))
+                stack.extend(self._rows(split(dim)))
 
     def add_equation(self, left: Dim, right: Dim, reason: str) -> None:
         """Take left = right as given. It is used once every divisor in it is known to be non-zero."""
@@ -133,7 +138,7 @@ class ExchangeState:
         """Take lo <= dim <= hi as given."""
         self.add_dims((dim,))
         for table, bound in (("in_lo", lo), ("in_hi", hi)):
-            if bound is not None and abs(bound) < _BOUND_LIMIT:
+            if bound is not None and abs(bound) < LIMIT:
                 self._tables[table].append((dim.id, bound))
 
     def add_divisor(self, divisor: Dim, dim: Dim, reason: str) -> None:
@@ -145,15 +150,11 @@ class ExchangeState:
 
     def add_order(self, smaller: Dim, larger: Dim) -> None:
         """Take smaller <= larger as given."""
-        difference = larger - smaller
-        self.add_bounds(difference, 0, None)
-        up, down, offset = _sides(difference)
-        self.add_dims((up, down))
-        self._tables["in_edge"].append((down.id, up.id, -offset))
+        self.add_dims(self._rows(edge(smaller, larger)))
 
     def add_goal(self, dim: Dim) -> None:
         """Ask for bounds of a size that is a difference, so that order facts are searched for it."""
-        self.add_dims((dim, *self._goal(dim)))
+        self.add_dims((dim, *self._rows(goal(dim))))
 
     def load(self) -> None:
         """Write what was added since the last time into the engine's tables."""
@@ -232,7 +233,7 @@ class ExchangeState:
 
     def _complexity(self, dim: Dim) -> tuple[object, ...]:
         """Simple sizes first: number, symbol, few and flat terms; then symbols in order; then a fixed order."""
-        return _weight(dim), len(dim.terms), sorted(map(self.order, dim.symbols()), reverse=True), dim.key
+        return weight(dim), len(dim.terms), sorted(map(self.order, dim.symbols()), reverse=True), dim.key
 
     @property
     def inconsistent(self) -> bool:
@@ -261,58 +262,10 @@ class ExchangeState:
             return None
         return tuple(self.equalities[i] for i in sorted(used_one | used_two))
 
-    def _split(self, dim: Dim) -> Iterable[Dim]:
-        """Rows that take a size apart, and the sizes in them."""
-        if dim.const is not None:
-            if abs(dim.const) < _BOUND_LIMIT:
-                self._tables["in_num"].append((dim.id, dim.const))
-            return ()
-        if is_nonnegative(dim):
-            self._tables["in_lo"].append((dim.id, int(is_positive(dim))))
-        mono, c = dim.terms[0]
-        if len(dim.terms) > 1 or c != 1:
-            return self._split_sum(dim)
-        if len(mono) == 1 and mono[0][1] == 1:
-            return self._split_atom(dim)
-        parts: list[Dim] = []
-        for atom, _ in mono:
-            rest = from_terms([(tuple((a, p - (a is atom)) for a, p in mono if a is not atom or p > 1), 1)])
-            self._tables["in_factor"].append((dim.id, of_atom(atom).id, rest.id))
-            parts += (of_atom(atom), rest)
-        return parts
-
-    def _split_sum(self, dim: Dim) -> Iterable[Dim]:
-        """d = c*head + tail. A constant goes out first, so that d and d + 1 share the rest of the chain."""
-        last, offset = dim.terms[-1]
-        if not last:
-            head, c, tail = dim - offset, 1, const(offset)
-        else:
-            mono, c = dim.terms[0]
-            head, tail = from_terms([(mono, 1)]), from_terms(dim.terms[1:])
-        if abs(c) < _BOUND_LIMIT:
-            self._tables["in_term"].append((dim.id, c, head.id, tail.id))
-        return head, tail
-
-    def _split_atom(self, dim: Dim) -> Iterable[Dim]:
-        atom = dim.terms[0][0][0][0]
-        if isinstance(atom, Symbol):
-            return ()
-        if isinstance(atom, FloorDiv):
-            remainder = atom.num - atom.den * dim
-            self._tables["in_floordiv"].append((dim.id, atom.num.id, atom.den.id, remainder.id))
-            return atom.num, atom.den, remainder
-        assert isinstance(atom, Relu)
-        mirror = dim - atom.arg
-        self._tables["in_relu"].append((dim.id, atom.arg.id, mirror.id))
-        return atom.arg, mirror, *self._goal(atom.arg)
-
-    def _goal(self, dim: Dim) -> tuple[Dim, ...]:
-        """Ask for the sign of a difference; its two sides."""
-        up, down, offset = _sides(dim)
-        if not up.terms or not down.terms:
-            return ()
-        self._tables["in_goal"].append((dim.id, up.id, down.id, offset))
-        return up, down
+    def _rows(self, found: Split) -> tuple[Dim, ...]:
+        for table, row in found.rows:
+            self._tables[table].append(row)
+        return found.parts
 
     def _keeps_divisors(self, dim: Dim, form: Dim) -> bool:
         open_ = [d for d in dim.divisors_maybe_zero() if not self.is_positive(d)]
@@ -348,7 +301,10 @@ class ExchangeState:
         self._lo, self._hi = snapshot.mapping("lo"), snapshot.mapping("hi")
         hi = self._hi
         self.empty = self.empty or any(low > hi.get(node, low) for node, low in self._lo.items())
-        return self.basis.reset()
+        divisors = {divisor for divisor in self._divisors if self.is_positive(divisor)}
+        more = len(divisors) > self._positive_divisors
+        self._positive_divisors = len(divisors)
+        return self.basis.reset(divisors=more)
 
     def _take_log(self, log: EquationLog, rows: Sequence[tuple[int, ...]]) -> bool:
         """The equations that a rule's firings state, rebuilt from the names of its variables."""
@@ -444,13 +400,9 @@ class ExchangeState:
         if function in ("Add", "Mul"):
             self._tables["in_" + function.lower()].append((size.id, a.id, b.id))
         elif function == "FloorDiv":
-            remainder = a - b * size
-            self.add_dims((remainder,))
-            self._tables["in_floordiv"].append((size.id, a.id, b.id, remainder.id))
+            self.add_dims(self._rows(division(size, a, b)))
         else:
-            mirror = size - a
-            self.add_dims((mirror,))
-            self._tables["in_relu"].append((size.id, a.id, mirror.id))
+            self.add_dims(self._rows(ramp(size, a)))
 
     def _loaded_atoms(self) -> set[tuple[int, int]]:
         """The class keys of the atom nodes that came from a size's own form: those need no name."""
@@ -529,26 +481,3 @@ def exchange(
         state.add_order(smaller, larger)
     state.run(budget)
     return state.result()
-
-
-def _sides(dim: Dim) -> tuple[Dim, Dim, int]:
-    """(up, down, c) with dim = up - down + c and neither side negative in its coefficients."""
-    up = from_terms((m, c) for m, c in dim.terms if m and c > 0)
-    down = from_terms((m, -c) for m, c in dim.terms if m and c < 0)
-    last, c = dim.terms[-1] if dim.terms else ((), 0)
-    return up, down, 0 if last else c
-
-
-def _weight(dim: Dim) -> int:
-    if dim.const is not None:
-        return 0
-    total = 0
-    for mono, c in dim.terms:
-        total += 1 + (c != 1)
-        for atom, power in mono:
-            total += power
-            if isinstance(atom, FloorDiv):
-                total += 2 + _weight(atom.num) + _weight(atom.den)
-            elif isinstance(atom, Relu):
-                total += 2 + _weight(atom.arg)
-    return total

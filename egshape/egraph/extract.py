@@ -20,6 +20,9 @@ from egshape.errors import InternalError
 from egshape.ir.graph import SymbolDef
 from egshape.ops.base import Registry
 
+HORIZON = 64
+"""How many classes below a choice are looked at when it is made again."""
+
 REFINEMENTS = 2
 """Passes over the choices with the real sharing."""
 
@@ -201,29 +204,36 @@ class Extraction:
             if len(options) < 2 or uses[cls] == 0:
                 continue
             current = self.chosen[cls]
-            base, best = self._release(current, uses), current
+            base, released = self._release(current, uses)
+            best = current
             for option in options:
                 if option is current or any(self.order.get(read, 1 << 60) >= self.order[cls] for read in option.reads):
                     continue
                 cost = self._added(option, uses)
                 if cost < base - 1e-9:
                     base, best = cost, option
-            self._hold(best, uses)
-            if best is not current:
+            if best is current:
+                for read in released:
+                    uses[read] += 1
+            else:
+                self._hold(best, uses)
                 self.chosen[cls] = best
                 changed = True
         return changed
 
-    def _release(self, candidate: Candidate, uses: dict[int, int]) -> float:
-        """Take a candidate's uses away; what it and all that only it needed costs."""
-        total, stack = candidate.cost, list(candidate.reads)
-        while stack:
+    def _release(self, candidate: Candidate, uses: dict[int, int]) -> tuple[float, list[int]]:
+        """Take a candidate's uses away: what it and all that only it needed costs, and the uses taken.
+
+        Looks at ``HORIZON`` classes at most: what lies deeper is the same for all options, as a rule."""
+        total, stack, released = candidate.cost, list(candidate.reads), []
+        while stack and len(released) < HORIZON:
             read = stack.pop()
             uses[read] -= 1
+            released.append(read)
             if uses[read] == 0:
                 total += self.chosen[read].cost
                 stack.extend(self.chosen[read].reads)
-        return total
+        return total, released
 
     def _hold(self, candidate: Candidate, uses: dict[int, int]) -> None:
         stack = list(candidate.reads)
@@ -236,7 +246,7 @@ class Extraction:
     def _added(self, candidate: Candidate, uses: dict[int, int]) -> float:
         """What a candidate costs with what it needs beyond what is used."""
         total, stack, seen = candidate.cost, list(candidate.reads), set()
-        while stack:
+        while stack and len(seen) < HORIZON:
             read = stack.pop()
             if uses[read] > 0 or read in seen:
                 continue

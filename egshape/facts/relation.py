@@ -137,7 +137,7 @@ def _statement(scanner: Scanner) -> list[Relation | Likely]:
     scanner.conditions = {}
     sides = [scanner.expression()]
     if scanner.word("in"):
-        ranges = _ranges(scanner)
+        ranges = read_ranges(scanner)
         source = scanner.text[start : scanner.pos].strip()
         return [Relation("in", sides[0], const(0), source, ranges, tuple(scanner.conditions))]
     kinds: list[str] = []
@@ -165,7 +165,8 @@ def _likely(scanner: Scanner) -> Likely:
     return Likely(name, tuple(dict.fromkeys(values)))
 
 
-def _ranges(scanner: Scanner) -> Ranges:
+def read_ranges(scanner: Scanner) -> Ranges:
+    """An interval list such as `[1,32] or {64}`."""
     intervals: list[Interval] = []
     while True:
         if scanner.accept("{"):

@@ -23,7 +23,7 @@ from egshape.dims import Definedness, Dim, const, quote_name
 from egshape.dims.text import Scanner
 from egshape.errors import EgshapeError, ParseError
 from egshape.facts import EVERYTHING, Facts, Relation
-from egshape.facts.relation import _ranges as read_ranges
+from egshape.facts.relation import read_ranges
 from egshape.ir.graph import NOWHERE, Block, Graph, Location, Op, SymbolDef, Value
 from egshape.ir.types import DTYPES, TensorType, dtype_name, is_complex, is_float, numpy_dtype
 

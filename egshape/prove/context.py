@@ -12,10 +12,12 @@ from egshape.errors import UndefinedSize
 from egshape.facts import Facts, Relation
 from egshape.facts.intervals import complement
 from egshape.facts.store import contradiction
+from egshape.prove.known import Clash, Item
 from egshape.prove.linear import project, row_of
 from egshape.prove.refute import Budget, refute
 from egshape.prove.samples import Sampler
-from egshape.prove.world import Clash, Item, World, shown
+from egshape.prove.shown import shown
+from egshape.prove.world import World
 
 Answer = Literal["proved", "refuted", "unknown"]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from egshape.dims import Atom, Dim, FloorDiv, Monomial, Relu, Symbol, is_positive, symbol
 from egshape.dims.core import from_terms
 from egshape.facts.intervals import count
+from egshape.prove.known import Clash, Item
 from egshape.prove.linear import Row, contradiction, row_of
-from egshape.prove.world import Clash, Item, World
+from egshape.prove.world import World
 
 _MAX_ROWS = 90
 _MAX_PRODUCTS = 60

@@ -9,7 +9,7 @@ from egshape.dims import Dim
 from egshape.dims.core import natural_key, of_atom
 from egshape.errors import UndefinedSize
 from egshape.facts.intervals import Ranges, contains
-from egshape.prove.world import World
+from egshape.prove.known import Known
 
 _SMALL = (0, 1, 2, 3, 4, 5, 7, 8)
 _LARGE = (6, 9, 12, 16, 24, 31, 64, 97, 128, 1000)
@@ -19,7 +19,7 @@ _MAX_EXHAUSTIVE = 400
 class Sampler:
     """Admitted points of one world.  The world must not change while it is in use."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Known) -> None:
         self.world = world
 
     def points(self, names: Iterable[str], limit: int, tries: int | None = None) -> Iterator[dict[str, int]]:

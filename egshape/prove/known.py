@@ -1,0 +1,408 @@
+"""What is known about sizes, solved: the state and the questions that it answers by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from egshape.dims import (
+    Atom,
+    Dim,
+    FloorDiv,
+    Monomial,
+    Relu,
+    Symbol,
+    const,
+    is_nonnegative,
+    is_positive,
+)
+from egshape.dims.core import divide_monomial, from_terms, natural_key, of_atom
+from egshape.dims.forms import floordiv, floordiv_positive, relu
+from egshape.facts.intervals import Ranges, hull
+from egshape.prove.linear import Effort, Row, contradiction, row_of
+
+FRESH = "\x00"  # the names of fresh symbols begin with this
+_MAX_REWRITES = 60
+_MAX_PAIRS = 40
+_MAX_NEAR_ROWS = 40
+_EFFORT = 40_000
+_ROW_COST, _NORMAL_COST, _COPY_COST = 8, 15, 60
+
+_TABLES = ("solved", "fresh", "ranges", "ranges_why", "bounds", "exact", "resolved", "memo", "sign_memo")
+_STORES = ("rules", "members", "distinct", "stuck", "choices", "positive")
+
+SymbolOrder = Callable[[str], Any]
+
+
+class Clash(Exception):
+    """The assumptions of the bit mask `why` cannot hold together."""
+
+    def __init__(self, why: int) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What a fresh symbol stands for: `meaning` (a slack), or floor(meaning / divisor) (a quotient)."""
+
+    meaning: Dim
+    divisor: Dim | None = None
+
+    @property
+    def is_slack(self) -> bool:
+        return self.divisor is None
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """The value of a solved symbol, in the symbols that were free when it was solved."""
+
+    value: Dim
+    why: int
+    rank: int  # how many were solved before
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """lead -> rest, an equation solved for a monomial."""
+
+    lead: Monomial
+    rest: Dim
+    why: int
+
+    def equation(self) -> Dim:
+        return from_terms([(self.lead, 1)]) - self.rest
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something assumed: dim == 0, dim >= 0, dim != 0, dim in ranges, or ("or") one of the choices."""
+
+    kind: str
+    dim: Dim
+    why: int
+    ranges: Ranges = ()
+    choices: tuple[Item, ...] = ()
+
+
+class Known:
+    """The solved state, and sizes and signs by it.  `egshape.prove.world.World` adds to it."""
+
+    def __init__(self, symbol_order: SymbolOrder = natural_key) -> None:
+        self.symbol_order = symbol_order
+        self.solved: dict[str, Solved] = {}  # values hold only symbols that are solved later or never
+        self.positive: list[str] = []  # solved symbols that are >= 1 by form
+        self.fresh: dict[str, Fresh] = {}
+        self.ranges: dict[str, Ranges] = {}
+        self.ranges_why: dict[str, int] = {}
+        self.rules: list[Rule] = []
+        self.bounds: dict[Dim, tuple[int, int]] = {}  # dim without constant -> (constant, why): sum >= 0
+        self.exact: dict[FloorDiv, tuple[int, int]] = {}  # num/number -> (remainder, why)
+        self.members: list[Item] = []
+        self.distinct: list[Item] = []
+        self.stuck: list[Item] = []
+        self.choices: list[Item] = []
+        self.resolved: dict[str, tuple[Dim, int]] = {}
+        self.memo: dict[Dim, tuple[Dim, int]] = {}
+        self.sign_memo: dict[Dim, tuple[bool, int]] = {}
+        self.used = 0  # assumptions that the current question has touched
+        self.effort = Effort(_EFFORT)
+        self.meanings: dict[Atom, tuple[Dim, ...]] = {}
+        self.pairs_left = _MAX_PAIRS
+        self.next_fresh = 0
+
+    def copy(self) -> Self:
+        """An independent state with the same assumptions; cheap."""
+        new = type(self).__new__(type(self))
+        new.symbol_order = self.symbol_order
+        for table in _TABLES:
+            setattr(new, table, dict(getattr(self, table)))
+        for store in _STORES:
+            setattr(new, store, list(getattr(self, store)))
+        new.used = self.used
+        new.effort = self.effort
+        new.meanings = self.meanings
+        new.pairs_left = self.pairs_left
+        new.next_fresh = self.next_fresh
+        self.effort.left -= _COPY_COST
+        return new
+
+    def spend(self, effort: int = _EFFORT) -> None:
+        """Begin a question that may cost this much."""
+        self.effort = Effort(effort)
+
+    def forget_answers(self) -> None:
+        self.memo.clear()
+        self.sign_memo.clear()
+
+    # ---- normal form ----
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is assumed that could change a size."""
+        return not (self.solved or self.rules or self.bounds or self.ranges or self.exact)
+
+    def value_of(self, name: str) -> tuple[Dim, int]:
+        """(value, why) of a solved symbol, in the symbols that are still free."""
+        if name not in self.resolved:
+            needed = {name}
+            frontier = [name]
+            while frontier:
+                for inner in self.solved[frontier.pop()].value.symbols():
+                    if inner in self.solved and inner not in self.resolved and inner not in needed:
+                        needed.add(inner)
+                        frontier.append(inner)
+            for one in sorted(needed, key=lambda n: -self.solved[n].rank):
+                entry = self.solved[one]
+                value, why = entry.value, entry.why
+                inside = {n: self.resolved[n] for n in value.symbols() if n in self.solved}
+                for _, inner_why in inside.values():
+                    why |= inner_why
+                self.resolved[one] = value.substitute({n: v for n, (v, _) in inside.items()}), why
+        return self.resolved[name]
+
+    def normal(self, dim: Dim) -> Dim:
+        """The size in terms of the symbols that are left, with all that is known."""
+        known = self.memo.get(dim)
+        if known is None:
+            outer, self.used = self.used, 0
+            known = (self._normal(dim), self.used)
+            self.used = outer
+            self.effort.left -= _NORMAL_COST
+            if self.effort.left > 0:  # what was cut short is not kept
+                self.memo[dim] = known
+        self.used |= known[1]
+        return known[0]
+
+    def _normal(self, dim: Dim) -> Dim:
+        names = dim.symbols()
+        if not names.isdisjoint(self.solved):
+            values: dict[str, Dim] = {}
+            for name in names:
+                if name in self.solved:
+                    values[name], why = self.value_of(name)
+                    self.used |= why
+            dim = dim.substitute(values)
+        for _ in range(4):
+            before = dim
+            if any(not isinstance(a, Symbol) for m, _ in dim.terms for a, _ in m):
+                dim = self._exact_divisions(dim.map_atoms(self._atom))
+            if self.rules:
+                dim = self._rewrite(dim)
+            if dim is before:
+                break
+        return dim
+
+    def _atom(self, atom: Atom) -> Dim:
+        """An atom, its inside in normal form and simplified where a sign is known."""
+        if isinstance(atom, Relu):
+            arg = self.normal(atom.arg)
+            if self.nonnegative(arg):
+                return arg
+            if self.nonnegative(-arg):
+                return const(0)
+            return relu(arg)
+        if isinstance(atom, FloorDiv):
+            num, den = self.normal(atom.num), self.normal(atom.den)
+            if den.const is None and not is_positive(den):
+                if self.nonnegative(den - 1):
+                    return self._division(num, den)
+                if self.nonnegative(-den - 1):
+                    return self._division(-num, -den)
+                return floordiv(num, den)
+            return floordiv(num, den) if den.const == 0 else self._division(num, den)
+        return of_atom(atom)
+
+    def _division(self, num: Dim, den: Dim) -> Dim:
+        """floor(num / den) with den known >= 1 (or a number that is not 0)."""
+        value = floordiv(num, den) if den.const is not None else floordiv_positive(num, den)
+        lone = ((m[0][0], c) for m, c in value.terms if len(m) == 1 and m[0][1] == 1 and abs(c) == 1)
+        found = [(a, c) for a, c in lone if isinstance(a, FloorDiv)]
+        if len(found) != 1:
+            return value
+        atom, c = found[0]
+        rest = value - c * of_atom(atom)
+        if self.nonnegative(atom.num) and self.nonnegative(atom.den - 1 - atom.num):
+            return rest
+        if atom.den.const is None:
+            for q in (-1, 1):  # num = q*den + r by what is known, where the form alone does not show it
+                left = atom.num - q * atom.den
+                if self.nonnegative(left) and self.nonnegative(atom.den - 1 - left):
+                    return rest + c * q
+        return value
+
+    def _exact_divisions(self, dim: Dim) -> Dim:
+        """k*floor(num/k) = num - r where num % k == r is known."""
+        for atom, (remainder, why) in self.exact.items():
+            k = atom.den.const
+            assert k is not None
+            for mono, c in dim.terms:
+                if c % k == 0 and (atom, 1) in mono:
+                    rest = divide_monomial(mono, ((atom, 1),))
+                    assert rest is not None
+                    dim = (
+                        dim - from_terms([(mono, c)]) + from_terms([(rest, c // k)]) * (atom.num - remainder)
+                    )
+                    self.used |= why
+        return dim
+
+    def _rewrite(self, dim: Dim) -> Dim:
+        start = dim
+        for _ in range(_MAX_REWRITES):
+            step = self._rewrite_once(dim)
+            if step is None:
+                return dim
+            dim = step
+        return start
+
+    def _rewrite_once(self, dim: Dim) -> Dim | None:
+        for mono, c in dim.terms:
+            for rule in self.rules:
+                rest = divide_monomial(mono, rule.lead)
+                if rest is not None:
+                    self.used |= rule.why
+                    return dim - from_terms([(mono, c)]) + from_terms([(rest, c)]) * rule.rest
+        return None
+
+    # ---- signs ----
+
+    def meaning_of(self, atom: Atom) -> tuple[Dim, ...]:
+        """Sizes that are >= 0 by the meaning of the atom."""
+        known = self.meanings.get(atom)
+        if known is None:
+            this = of_atom(atom)
+            if isinstance(atom, Relu):
+                known = (this, this - atom.arg)
+            elif isinstance(atom, FloorDiv) and (atom.den.const or is_positive(atom.den)):
+                known = (atom.num - atom.den * this, atom.den * this + atom.den - 1 - atom.num)
+            else:
+                known = ()
+            self.meanings[atom] = known
+        return known
+
+    def is_free(self, mono: Monomial) -> bool:
+        """Whether a monomial may be negative."""
+        return not all(a.nonnegative or p % 2 == 0 for a, p in mono)
+
+    def nonnegative(self, dim: Dim) -> bool:
+        """Whether dim >= 0 follows quickly: form, ranges, one elimination.  dim is in normal form."""
+        if is_nonnegative(dim):
+            return True
+        if (
+            not self.bounds
+            and not self.ranges
+            and all(isinstance(a, Symbol) for m, _ in dim.terms for a, _ in m)
+        ):
+            return False
+        known = self.sign_memo.get(dim)
+        if known is None and self.effort.left <= 0:
+            return False
+        if known is None:
+            self.sign_memo[dim] = (False, 0)  # an inner question about the same size gets no answer
+            why = self._nonnegative_by_ranges(dim)
+            if why is None:
+                why = contradiction(
+                    self.near_rows([row_of(-dim - 1)], _MAX_NEAR_ROWS), self.is_free, self.effort
+                )
+            known = (why is not None, why or 0)
+            self.sign_memo[dim] = known
+        if known[0]:
+            self.used |= known[1]
+        return known[0]
+
+    def _nonnegative_by_ranges(self, dim: Dim) -> int | None:
+        """The assumptions by which the largest values of the negative terms leave dim >= 0, or None."""
+        total = why = 0
+        for mono, c in dim.terms:
+            if not mono:
+                total += c
+                continue
+            if self.is_free(mono):
+                return None
+            if c > 0:
+                continue
+            high = c
+            for atom, power in mono:
+                ranges = self.ranges.get(atom.name) if isinstance(atom, Symbol) else None
+                top = hull(ranges)[1] if ranges else None
+                if top is None or not isinstance(atom, Symbol):
+                    return None
+                high *= top**power
+                why |= self.ranges_why[atom.name]
+            total += high
+        return why if total >= 0 else None
+
+    def near_rows(self, start: list[Row], limit: int, about: Iterable[Monomial] = ()) -> list[Row]:
+        """The start and the known rows near its variables (and those of `about`), up to a limit."""
+        rows = list(start)
+        seen: set[Monomial] = set()
+        frontier: list[Monomial] = []
+
+        def visit(new: Iterable[Monomial]) -> None:
+            for m in new:
+                if m not in seen:
+                    seen.add(m)
+                    frontier.append(m)
+
+        visit(about)
+        for row in start:
+            visit(row.terms)
+        waiting = list(self.bounds.items())
+        while frontier and len(rows) < limit:
+            current = frontier
+            frontier = []
+            for mono in current:
+                for row in self.variable_rows(mono) if len(rows) < limit else ():
+                    rows.append(row)
+                    visit(row.terms)
+            left: list[tuple[Dim, tuple[int, int]]] = []
+            for part, (constant, why) in waiting:
+                if any(m in seen for m, _ in part.terms):
+                    rows.append(row_of(part + constant, why))
+                    visit(m for m, _ in part.terms)
+                else:
+                    left.append((part, (constant, why)))
+            waiting = left
+        self.effort.left -= _ROW_COST * len(rows)
+        return rows
+
+    def variable_rows(self, mono: Monomial) -> list[Row]:
+        """What is known about one variable by itself."""
+        if len(mono) != 1 or mono[0][1] != 1:
+            return self._monomial_rows(mono)
+        atom = mono[0][0]
+        if isinstance(atom, Symbol):
+            ranges = self.ranges.get(atom.name)
+            high = hull(ranges)[1] if ranges else None
+            if high is None:
+                return []
+            return [Row({mono: -1}, high, self.ranges_why[atom.name])]
+        rows = [row_of(d) for d in self.meaning_of(atom)]
+        known = self.exact.get(atom) if isinstance(atom, FloorDiv) else None
+        if isinstance(atom, FloorDiv) and known is not None:
+            rows.append(row_of(atom.den * of_atom(atom) + known[0] - atom.num, known[1]))
+            rows.append(row_of(atom.num - known[0] - atom.den * of_atom(atom), known[1]))
+        return rows
+
+    def _monomial_rows(self, mono: Monomial) -> list[Row]:
+        """mono <= hi * (mono without one factor), for factors with an upper bound."""
+        rows: list[Row] = []
+        if self.is_free(mono):
+            return rows
+        for atom, _ in mono:
+            ranges = self.ranges.get(atom.name) if isinstance(atom, Symbol) else None
+            high = hull(ranges)[1] if ranges else None
+            if isinstance(atom, Symbol) and high is not None:
+                rest = divide_monomial(mono, ((atom, 1),))
+                assert rest is not None
+                rows.append(
+                    Row({mono: -1, rest: high} if rest else {mono: -1}, 0, self.ranges_why[atom.name])
+                )
+            elif not isinstance(atom, Symbol):
+                rest = divide_monomial(mono, ((atom, 1),))
+                assert rest is not None
+                if all(a.nonnegative for a, _ in rest):
+                    rows.extend(row_of(d * from_terms([(rest, 1)])) for d in self.meaning_of(atom))
+        return rows
