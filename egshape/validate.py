@@ -1,2 +1,316 @@
-def validate(original, optimized, facts, *, seconds=2.0):
-    return []
+"""Hold an optimized graph against the original: both are interpreted at a few small sizes, violating ones too.
+
+Nothing of the engine or of the prover is used here. Results must agree bit for bit (any NaN is any NaN, -0.0 is
+not 0.0), and both graphs must reject the same sizes. Where a fact that was stated is violated, the optimized
+graph must reject; it may also reject where integer shape code would wrap.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from egshape.dims import Dim
+from egshape.errors import EgshapeError, UndefinedSize
+from egshape.facts import Facts, Relation
+from egshape.ir.graph import Graph, Op
+from egshape.ir.interpret import interpret
+from egshape.ir.points import Point, points_of
+from egshape.ir.types import numpy_dtype
+
+MAX_COST = 3_000_000
+"""Elements computed by one run of one graph, estimated; sizes that cost more are left out."""
+
+MAX_LOOP = 200
+"""Rounds of a loop; a run that needs more says nothing."""
+
+_UNKNOWN_SIZE = 8
+"""What a size that depends on data is taken for in the estimate."""
+
+_FAULTS = frozenset(("invalid-graph", "unbound-symbol", "unknown-op", "internal", "invalid-size-of-check"))
+"""Codes of errors that no program has: an optimized graph never raises them."""
+
+_ENDS = "|".join(str(end) for bits in (8, 16, 32, 64) for end in (2 ** (bits - 1) - 1, 2**bits - 1))
+_FIT = re.compile(rf"<= ({_ENDS})\b|-(128|32768|2147483648|9223372036854775808) <=")
+
+_SPECIAL = (np.nan, -0.0, 0.0, np.inf, -np.inf)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What validation found. ``accepted`` and ``rejected`` count the points at which the original ran to its end
+    and at which it refused the sizes; ``skipped`` says why nothing, or less than planned, was compared."""
+
+    differences: tuple[str, ...] = ()
+    accepted: int = 0
+    rejected: int = 0
+    skipped: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a graph did at one point: its results, or the error."""
+
+    results: tuple[np.ndarray, ...] = ()
+    error: EgshapeError | None = None
+
+
+class _Inconclusive(Exception):
+    """A run that says nothing: out of time, or more rounds of a loop than are allowed."""
+
+
+def validate(original: Graph, optimized: Graph, facts: Facts, *, seconds: float = 2.0) -> list[str]:
+    """The differences found at a few small sizes, the first one only; empty if there is none.
+
+    ``facts`` are those that the optimized graph relies on, in the graph's own symbols. Ends after ``seconds``.
+    The same graphs give the same answer, but for the time limit."""
+    return list(compare(original, optimized, facts, seconds=seconds).differences)
+
+
+def compare(original: Graph, optimized: Graph, facts: Facts, *, seconds: float = 2.0) -> Verdict:
+    """As ``validate``, with how much was compared, and why something was not."""
+    reason = unfit(original)
+    if reason:
+        return Verdict(skipped=reason)
+    deadline = time.monotonic() + seconds
+    cost = _Cost(original)
+    accepted = rejected = 0
+    skipped = ""
+    for number, point in enumerate(points_of(original, optimized, facts)):
+        if time.monotonic() >= deadline:
+            skipped = skipped or f"stopped after {seconds:g} s"
+            break
+        if cost.at(point.sizes) > MAX_COST:
+            skipped = skipped or "sizes that cost too much were left out"
+            continue
+        arrays = _arrays(original, point, number)
+        if arrays is None:
+            continue
+        try:
+            before = _wanted(original, arrays, deadline)
+            after = _run(optimized, arrays, deadline)
+        except _Inconclusive as stop:
+            skipped = skipped or str(stop)
+            continue
+        found = _difference(before, after, _violated(facts, point.env))
+        if found:
+            place = ", ".join(f"{name} = {size}" for name, size in point.sizes.items())
+            return Verdict((f"at {place}: {found}" if place else found,), accepted, rejected, skipped)
+        accepted += before.error is None
+        rejected += before.error is not None
+    return Verdict((), accepted, rejected, skipped)
+
+
+def unfit(graph: Graph) -> str:
+    """Why a graph cannot be interpreted at small sizes, "" if it can."""
+    for op in graph.body.walk():
+        if op.name == "custom_call":
+            return f"not validated: it calls {op.attrs['target']!r}, which only its own back end can run"
+    if any(value.type.shape is None for value in graph.inputs):
+        return "not validated: an input has no known rank"
+    if _Cost(graph).fixed > MAX_COST:
+        return "not validated: its constants and fixed sizes are too large to interpret"
+    return ""
+
+
+# -- cost ----------------------------------------------------------------------------------------------------------
+
+
+class _Cost:
+    """Estimates the elements that a run computes, from the shapes of all values."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.fixed = 0
+        self._products: dict[tuple[Dim, ...], int] = {}
+        for value in graph.inputs:
+            self._add(value.type.shape or (), 1)
+        for op in graph.body.walk():
+            factors = (*_inner(op), *((op.results[0].type.shape or ()) if op.results else ()))
+            self._add(factors, 1)
+            for value in op.results[1:]:
+                self._add(value.type.shape or (), 1)
+
+    def _add(self, dims: Sequence[Dim], weight: int) -> None:
+        if all(dim.const is not None for dim in dims):
+            self.fixed += weight * prod(dim.const or 0 for dim in dims)
+        else:
+            key = tuple(dims)
+            self._products[key] = self._products.get(key, 0) + weight
+
+    def at(self, sizes: dict[str, int]) -> int:
+        """The estimate for sizes of the input symbols."""
+        known: dict[Dim, int] = {}
+        total = self.fixed
+        for dims, weight in self._products.items():
+            for dim in dims:
+                if dim not in known:
+                    known[dim] = _size(dim, sizes)
+            total += weight * prod(known[dim] for dim in dims)
+        return total
+
+
+def _inner(op: Op) -> tuple[Dim, ...]:
+    """Sizes that multiply an op's work beyond the elements of its first result."""
+    shape = (op.operands[0].type.shape or ()) if op.operands else ()
+    if op.name == "dot_general" and shape:
+        return tuple(shape[axis] for axis in op.attrs["lhs_contract"])
+    if op.name == "convolution":
+        kernel = op.operands[1].type.shape or ()
+        return tuple(dim for axis, dim in enumerate(kernel) if axis != op.attrs["numbers"][4])
+    if op.name == "reduce" and shape:
+        return tuple(shape[axis] for axis in op.attrs["dims"])
+    if op.name == "reduce_window":
+        return tuple(op.attrs["window"])
+    return ()
+
+
+def _size(dim: Dim, sizes: dict[str, int]) -> int:
+    if not dim.symbols() <= sizes.keys():
+        return _UNKNOWN_SIZE
+    try:
+        return max(dim.evaluate(sizes), 0)
+    except UndefinedSize:
+        return 0
+
+
+# -- inputs --------------------------------------------------------------------------------------------------------
+
+
+def _arrays(graph: Graph, point: Point, number: int) -> list[np.ndarray] | None:
+    """Inputs of a point's sizes, None if a size is negative or undefined there. ``number`` seeds the elements."""
+    out = []
+    for place, value in enumerate(graph.inputs):
+        try:
+            shape = [dim.evaluate(point.env) for dim in value.type.shape or ()]
+        except UndefinedSize:
+            return None
+        if min(shape, default=0) < 0:
+            return None
+        out.append(_elements(value.type.dtype, shape, np.random.default_rng([number, place]), point.special))
+    return out
+
+
+def _elements(dtype: str, shape: Sequence[int], random: np.random.Generator, special: bool) -> np.ndarray:
+    """Floats around 0, with NaN, infinities and signed zeros among them if ``special``; small integers."""
+    target = numpy_dtype(dtype)
+    if dtype == "i1":
+        return np.asarray(random.integers(0, 2, shape).astype(target))
+    if dtype[0] in "iu":
+        low = -1 if special and dtype[0] == "i" else 0
+        return np.asarray(random.integers(low, 4, shape).astype(target))
+    values = _floats(shape, random, special)
+    if dtype[0] == "c":
+        values = values + 1j * _floats(shape, random, special)
+    with np.errstate(all="ignore"):
+        return np.asarray(values.astype(target))
+
+
+def _floats(shape: Sequence[int], random: np.random.Generator, special: bool) -> np.ndarray:
+    values = random.standard_normal(shape)
+    if special:
+        values = np.where(random.random(shape) < 0.15, random.choice(_SPECIAL, shape), values)
+    return np.asarray(values)
+
+
+# -- runs ----------------------------------------------------------------------------------------------------------
+
+
+def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: bool = True) -> Outcome:
+    """Interpret a graph. Without ``fits`` integers of shape code may wrap, as they do in the program itself."""
+
+    def watch(op: Op, results: Sequence[np.ndarray]) -> None:
+        if time.monotonic() > deadline:
+            raise _Inconclusive("stopped at the time limit")
+
+    copies = [array.copy() for array in arrays]
+    try:
+        with np.errstate(all="ignore"):
+            found = interpret(graph, copies, trace=watch, max_while=MAX_LOOP, check_requires=fits)
+        return Outcome(tuple(found))
+    except EgshapeError as error:
+        if error.code in ("loop-limit", "unsupported"):
+            raise _Inconclusive(f"not run to its end: {error}") from None
+        return Outcome(error=error)
+
+
+def _wanted(graph: Graph, arrays: Sequence[np.ndarray], deadline: float) -> Outcome:
+    """What the original does. Where shape code wraps, it is what the wrapped sizes give."""
+    found = _run(graph, arrays, deadline)
+    if found.error is None or not _is_fit(found.error):
+        return found
+    wrapped = _run(graph, arrays, deadline, fits=False)
+    return found if wrapped.error is not None and wrapped.error.code == "inference" else wrapped
+
+
+def _is_fit(error: EgshapeError) -> bool:
+    """True for the check that integer shape code does not wrap."""
+    return _FIT.search(str(error)) is not None
+
+
+def _violated(facts: Facts, env: dict[str, int]) -> Relation | None:
+    """The first stated fact that is false or undefined at these sizes."""
+    for relation in facts.statements():
+        if relation.symbols() <= env.keys():
+            try:
+                if not relation.holds(env):
+                    return relation
+            except UndefinedSize:
+                return relation
+    return None
+
+
+# -- comparing -----------------------------------------------------------------------------------------------------
+
+
+def _difference(before: Outcome, after: Outcome, violated: Relation | None) -> str:
+    """Why two outcomes may not stand for each other, "" if they may."""
+    if after.error is not None:
+        if after.error.code in _FAULTS:
+            return f"the result is broken: {after.error}"
+        if before.error is None and violated is None and not _is_fit(after.error):
+            return f"the original runs, the result is rejected: {after.error}"
+        return ""
+    if violated is not None:
+        return f"the fact {violated.text} does not hold, but the result is not rejected"
+    if before.error is not None:
+        return f"the original is rejected, the result runs: {before.error}"
+    if len(before.results) != len(after.results):
+        return f"{len(before.results)} outputs became {len(after.results)}"
+    for number, (one, two) in enumerate(zip(before.results, after.results, strict=True)):
+        found = array_difference(one, two)
+        if found:
+            return f"output {number} {found}"
+    return ""
+
+
+def array_difference(one: np.ndarray, two: np.ndarray) -> str:
+    """Where two arrays differ in type, shape or bits (any NaN equals any NaN), "" if nowhere."""
+    if one.dtype != two.dtype or one.shape != two.shape:
+        return f"was {one.dtype}{list(one.shape)}, is {two.dtype}{list(two.shape)}"
+    different = np.zeros(one.shape, np.bool_)
+    for left, right in _parts(one, two):
+        nans = (left != left) & (right != right)  # noqa: PLR0124 - true for NaN only
+        different |= (_bits(left) != _bits(right)) & ~nans
+    if not different.any():
+        return ""
+    place = tuple(int(axis) for axis in np.argwhere(different)[0])
+    return f"differs at {list(place)}: {one[place]} became {two[place]} ({int(different.sum())} of {one.size})"
+
+
+def _parts(one: np.ndarray, two: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    if one.dtype.kind == "c":
+        yield one.real, two.real
+        yield one.imag, two.imag
+    else:
+        yield one, two
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind in "iub":
+        return array
+    return np.ascontiguousarray(array).reshape(array.shape).view(f"u{array.dtype.itemsize}")

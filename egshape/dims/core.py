@@ -175,7 +175,7 @@ class Dim:
         for mono, coefficient in self.terms:
             value = coefficient
             for atom, power in mono:
-                x = _evaluate_atom(atom, env)
+                x = env[atom.name] if type(atom) is Symbol else _evaluate_atom(atom, env)
                 value *= x if power == 1 else x**power
             total += value
         return total
@@ -507,6 +507,8 @@ def _plainly_nonnegative(dim: Dim) -> bool:
 
 def _nonnegative_without_floors(dim: Dim) -> bool:
     """With c*floor(p/k) >= (c/k)*p for c < 0, k | c: shows a % k >= 0."""
+    if not any(c < 0 and len(m) == 1 and isinstance(m[0][0], FloorDiv) for m, c in dim.terms):
+        return False
     poly: _Poly = {}
     replaced = False
     for mono, c in dim.terms:
@@ -521,6 +523,13 @@ def _nonnegative_without_floors(dim: Dim) -> bool:
     return replaced and all(
         c >= 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in poly.items()
     )
+
+
+def is_nonpositive(dim: Dim) -> bool:
+    """Whether the form alone shows dim <= 0 at all sizes at which it is defined."""
+    if any(c > 0 and not any(isinstance(a, FloorDiv) for a, _ in m) for m, c in dim.terms):
+        return False  # the common case, without a new Dim
+    return is_nonnegative(-dim)
 
 
 def is_positive(dim: Dim) -> bool:

@@ -232,7 +232,7 @@ class ExchangeState:
         return self._best[form]
 
     def _complexity(self, dim: Dim) -> tuple[object, ...]:
-        """Simple sizes first: number, symbol, few and flat terms; then symbols in order; then a fixed order."""
+        """Simple sizes first: number, symbol, few and flat terms; then by symbols; then a fixed order."""
         return weight(dim), len(dim.terms), sorted(map(self.order, dim.symbols()), reverse=True), dim.key
 
     @property

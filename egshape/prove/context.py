@@ -27,6 +27,7 @@ _EFFORT_PER_FACT = 3_000
 _BOUND_ROWS = 60
 _QUICK_POINTS = 10
 _MAX_LEFT_OUT = 8
+_MAX_LEFT_OUT_TERMS = 24
 _LITTLE = 2
 
 
@@ -305,7 +306,8 @@ class Context:
 
     def _smallest(self, relation: Relation, used: list[int], answer: Answer) -> list[int]:
         """Leave out what is not needed, where that is quick to see."""
-        if not 1 < len(used) <= _MAX_LEFT_OUT:
+        size = len(relation.lhs.terms) + len(relation.rhs.terms)
+        if not 1 < len(used) <= _MAX_LEFT_OUT or size > _MAX_LEFT_OUT_TERMS:
             return used
         needed = list(used)
         for i in used:

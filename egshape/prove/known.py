@@ -301,8 +301,9 @@ class Known:
             return False
         if known is None:
             self.sign_memo[dim] = (False, 0)  # an inner question about the same size gets no answer
-            why = self._nonnegative_by_ranges(dim)
-            if why is None:
+            low, _, range_why = self.interval(dim)
+            why: int | None = range_why
+            if low is None or low < 0:
                 why = contradiction(
                     self.near_rows([row_of(-dim - 1)], _MAX_NEAR_ROWS), self.is_free, self.effort
                 )
@@ -312,27 +313,53 @@ class Known:
             self.used |= known[1]
         return known[0]
 
-    def _nonnegative_by_ranges(self, dim: Dim) -> int | None:
-        """The assumptions by which the largest values of the negative terms leave dim >= 0, or None."""
-        total = why = 0
+    def interval(self, dim: Dim) -> tuple[int | None, int | None, int]:
+        """(low, high, why) by the ranges of its symbols alone; None where there is no bound."""
+        low: int | None = 0
+        high: int | None = 0
+        why = 0
         for mono, c in dim.terms:
-            if not mono:
-                total += c
-                continue
-            if self.is_free(mono):
-                return None
-            if c > 0:
-                continue
-            high = c
-            for atom, power in mono:
-                ranges = self.ranges.get(atom.name) if isinstance(atom, Symbol) else None
-                top = hull(ranges)[1] if ranges else None
-                if top is None or not isinstance(atom, Symbol):
-                    return None
+            bottom, top, part_why = self._monomial_interval(mono)
+            if c < 0:
+                bottom, top = top, bottom
+            low = None if low is None or bottom is None else low + c * bottom
+            high = None if high is None or top is None else high + c * top
+            why |= part_why
+            if low is None and high is None:
+                return None, None, 0
+        return low, high, why
+
+    def _monomial_interval(self, mono: Monomial) -> tuple[int | None, int | None, int]:
+        if self.is_free(mono):
+            atom, power = mono[0]
+            return self._atom_interval(atom) if len(mono) == 1 and power == 1 else (None, None, 0)
+        low, high, why = 1, 1, 0
+        unbounded = False
+        for atom, power in mono:
+            bottom, top, part_why = self._atom_interval(atom)
+            low *= max(bottom or 0, 0) ** power
+            why |= part_why
+            if top is None or not atom.nonnegative:
+                unbounded = True
+            else:
                 high *= top**power
-                why |= self.ranges_why[atom.name]
-            total += high
-        return why if total >= 0 else None
+        return low, None if unbounded else high, why
+
+    def _atom_interval(self, atom: Atom) -> tuple[int | None, int | None, int]:
+        if isinstance(atom, Symbol):
+            ranges = self.ranges.get(atom.name)
+            return (0, None, 0) if ranges is None else (*hull(ranges), self.ranges_why[atom.name])
+        if isinstance(atom, Relu):
+            low, high, why = self.interval(atom.arg)
+            return max(low or 0, 0), None if high is None else max(high, 0), why
+        assert isinstance(atom, FloorDiv)
+        low, high, why = self.interval(atom.num)
+        k = atom.den.const
+        if k is not None and k > 0:
+            return None if low is None else low // k, None if high is None else high // k, why
+        if atom.nonnegative:  # where it has a value its divisor is >= 1
+            return 0, high, why
+        return None, None, 0
 
     def near_rows(self, start: list[Row], limit: int, about: Iterable[Monomial] = ()) -> list[Row]:
         """The start and the known rows near its variables (and those of `about`), up to a limit."""
@@ -380,6 +407,9 @@ class Known:
                 return []
             return [Row({mono: -1}, high, self.ranges_why[atom.name])]
         rows = [row_of(d) for d in self.meaning_of(atom)]
+        _, top, why = self._atom_interval(atom)
+        if top is not None:
+            rows.append(Row({mono: -1}, top, why))
         known = self.exact.get(atom) if isinstance(atom, FloorDiv) else None
         if isinstance(atom, FloorDiv) and known is not None:
             rows.append(row_of(atom.den * of_atom(atom) + known[0] - atom.num, known[1]))

@@ -121,6 +121,7 @@ class _Question:
         self.goal = goal
         self.given = given
         self.names = set(goal.symbols()).union(*(r.symbols() for r in given))
+        self.numbers = _numbers(goal).union(*(_numbers(r) for r in given))
         self.witnessed = False  # the givens hold somewhere
         self.undefined = False  # the goal has no value at an admitted size
 
@@ -154,7 +155,7 @@ class _Question:
 
     def _search(self, context: Context, points: int, tries: int) -> Proof | None:
         """Sizes that satisfy every given and make the goal false."""
-        for point in Sampler(context.world).points(self.names, points, tries):
+        for point in Sampler(context.world).points(self.names, points, tries, self.numbers):
             env = {name: point[name] for name in self.names}
             if not holds_all(self.given, env):
                 continue
@@ -233,6 +234,14 @@ def _made_true(condition: Definedness) -> Relation:
     if condition.kind == "nonzero":
         return Relation.of(condition.one, ">=", 1)
     return Relation.of(condition.one, "==", condition.two)
+
+
+def _numbers(relation: Relation) -> set[int]:
+    """The numbers that it compares with, also once a coefficient is divided out."""
+    terms = (relation.lhs - relation.rhs).terms
+    constant = next((abs(c) for m, c in terms if not m), 0)
+    ends = {end for interval in relation.ranges for end in interval if end is not None}
+    return {constant // abs(c) for m, c in terms if m} | ends
 
 
 def _number_divisors(dim: Dim) -> set[int]:

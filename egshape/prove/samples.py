@@ -14,6 +14,8 @@ from egshape.prove.known import Known
 _SMALL = (0, 1, 2, 3, 4, 5, 7, 8)
 _LARGE = (6, 9, 12, 16, 24, 31, 64, 97, 128, 1000)
 _MAX_EXHAUSTIVE = 400
+_MAX_NEAR = 8
+_MAX_COEFFICIENTS = 8
 
 
 class Sampler:
@@ -22,16 +24,29 @@ class Sampler:
     def __init__(self, world: Known) -> None:
         self.world = world
 
-    def points(self, names: Iterable[str], limit: int, tries: int | None = None) -> Iterator[dict[str, int]]:
-        """Up to `limit` admitted points that give a value to these names and to all that is assumed."""
-        tries = 6 * limit if tries is None else tries
-        admitted = (p for c in islice(self._choices(names), tries) if (p := self._complete(c)) is not None)
-        return islice(admitted, limit)
+    def points(
+        self, names: Iterable[str], limit: int, tries: int | None = None, near: Iterable[int] = ()
+    ) -> Iterator[dict[str, int]]:
+        """Up to `limit` admitted points that give a value to these names and to all that is assumed.
 
-    def _choices(self, names: Iterable[str]) -> Iterator[dict[str, int]]:
+        `near` are numbers around which something may change.
+        """
+        tries = 6 * limit if tries is None else tries
+        choices = islice(self._choices(names, near), tries)
+        return islice((p for c in choices if (p := self._complete(c)) is not None), limit)
+
+    def _choices(self, names: Iterable[str], near: Iterable[int]) -> Iterator[dict[str, int]]:
         free = self._free(names)
         ranges = [self.world.ranges.get(n) for n in free]
-        yield from (dict(zip(free, values, strict=True)) for values in _patterns(ranges))
+        patterns = _patterns(ranges, sorted(self._turning_points() | set(near)))
+        yield from (dict(zip(free, values, strict=True)) for values in patterns)
+
+    def _turning_points(self) -> set[int]:
+        """Where a known inequality in one symbol would turn."""
+        found: set[int] = set()
+        for part, (constant, _) in self.world.bounds.items():
+            found |= {abs(constant) // abs(c) for _, c in part.terms[:_MAX_COEFFICIENTS]}
+        return found
 
     def _free(self, names: Iterable[str]) -> list[str]:
         world = self.world
@@ -91,8 +106,8 @@ class Sampler:
         return True
 
 
-def _patterns(ranges: list[Ranges | None]) -> Iterator[list[int]]:
-    """Values for each symbol: a spread first, then all small ones by growing sum, then a fixed sequence."""
+def _patterns(ranges: list[Ranges | None], near: list[int]) -> Iterator[list[int]]:
+    """Values for each symbol: a spread, then corners, then all small ones by growing sum, then a sequence."""
     count = len(ranges)
     if count == 0:
         yield []
@@ -100,6 +115,18 @@ def _patterns(ranges: list[Ranges | None]) -> Iterator[list[int]]:
     allowed = [_candidates(r) for r in ranges]
     for seed in range(10):
         yield [column[(seed * 5 + 3 * i + seed * i) % len(column)] for i, column in enumerate(allowed)]
+    numbers = [n + step for n in near[:_MAX_NEAR] for step in (0, 1, -1) if n + step > _SMALL[-1]]
+    for number in numbers:
+        for others in (0, 1):
+            for i, own in enumerate(ranges[:_MAX_NEAR]):
+                if own is None or contains(own, number):
+                    yield (
+                        [column[min(others, len(column) - 1)] for column in allowed[:i]]
+                        + [number]
+                        + [column[min(others, len(column) - 1)] for column in allowed[i + 1 :]]
+                    )
+    for column, own in zip(allowed, ranges, strict=True):
+        column.extend(n for n in numbers if n not in column and (own is None or contains(own, n)))
     for total in range(9):
         for indices in islice(_compositions(count, total), _MAX_EXHAUSTIVE):
             if all(i < len(column) for i, column in zip(indices, allowed, strict=True)):

@@ -18,6 +18,7 @@ from egshape.dims.core import (
     divide_monomial,
     exact_quotient,
     from_terms,
+    is_nonpositive,
     monomial_weight,
     natural_key,
     of_atom,
@@ -361,9 +362,9 @@ class World(Known):
                 dim = exact_quotient(dim - offset, common) + offset // common
         if is_nonnegative(dim):
             return
-        if is_positive(-dim):
-            raise Clash(why)
-        if is_nonnegative(-dim):
+        if is_nonpositive(dim):
+            if is_positive(-dim):
+                raise Clash(why)
             self.queue.append(Item("==", dim, why))
             return
         dim, why = self._without_positive_factors(dim, why)

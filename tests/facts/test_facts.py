@@ -57,7 +57,7 @@ def test_json_round_trip() -> None:
     assert again.to_json() == facts.to_json()
 
 
-@pytest.mark.parametrize("order", permutations(EVERY_KIND.split(";"), 6))
+@pytest.mark.parametrize("order", list(permutations(EVERY_KIND.split(";")))[::97])
 def test_order_never_matters(order: tuple[str, ...]) -> None:
     assert Facts.parse(*order) == Facts.parse(EVERY_KIND)
 
