@@ -5,6 +5,7 @@ frontends -> encode -> obligations -> saturate -> extract -> verify -> validate 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,6 +26,10 @@ from egshape.trace import Tracer
 
 LARGEST_SIZE = 2**31 - 1
 """Each single size fits the i32 that get_dimension_size gives: an entry fact."""
+
+
+STRICT = "EGSHAPE_STRICT"
+"""Environment variable: let faults of ours surface instead of falling back to the unoptimized graph."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,12 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
         if isinstance(error, Contradiction) or error.code == "violated":
             raise
         return _fallback(graph, context, optimizer.outcome, likely, error, tracer)
+    except Exception as fault:
+        if os.environ.get(STRICT):
+            raise
+        internal = InternalError(f"a fault of ours, {type(fault).__name__}: {fault}",
+                                 hint=f"{STRICT}=1 shows where; please report it")
+        return _fallback(graph, context, optimizer.outcome, likely, internal, tracer)
 
 
 def _equal(context: Context, outcome: Outcome) -> Callable[[Dim, Dim], bool]:

@@ -85,8 +85,11 @@ def describe_constant(number: int, array: np.ndarray, dtype: str, rows: Rows) ->
 class Host:
     """Looks at the e-graph between saturations and adds rows. One for each e-graph."""
 
-    def __init__(self, encoder: Encoder, registry: Registry, sizes: ExchangeState) -> None:
+    def __init__(self, encoder: Encoder, registry: Registry, sizes: ExchangeState, fits: Callable[[Dim], bool]
+                 ) -> None:
+        """``fits`` says whether a size surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped."""
         self.encoder = encoder
+        self._fits = fits
         self.normal: Callable[[Dim], Dim] = sizes.normal_form
         self._dim_of = ChainMap(encoder.out.dims, sizes.dims)
         self.registry = registry
@@ -162,6 +165,8 @@ class Host:
         for axes, elements, shape, sizes, cls in snapshot.table("ClampStarts"):
             if cls not in shapes and all(each in shapes for each in (elements, shape, sizes)):
                 parts = (shapes[elements], shapes[shape], shapes[sizes])
+                if not all(map(self._fits, parts[0])):
+                    continue
                 starts = tuple(map(self.normal, _clamp(axes, *parts)))
                 self._name("name_clamp", parts, starts, rows, self.encoder.axes(tuple(axes)))
 

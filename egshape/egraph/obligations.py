@@ -224,12 +224,13 @@ class Walker:
         for symbol in self._bound.get(op.result, ()):
             item = flat[symbol.element]
             if isinstance(item, Dim):
-                self._define(symbol.name, item, symbol.offset, op)
+                self._define(index, symbol.name, item, symbol.offset, op)
 
-    def _define(self, name: str, item: Dim, offset: int, op: Op) -> None:
+    def _define(self, index: int, name: str, item: Dim, offset: int, op: Op) -> None:
         """A symbol bound to an element that turned out to be an expression is that expression."""
         target = item + offset
         if target is not symbol(name):
+            self._oblige(index, op, Relation("<=", const(0), target), f"{op.name}: the size {target} is negative")
             entry = target.symbols() <= self.entry
             self._believe(Relation("==", symbol(name), target, "elements"), f"elements of {op.name}", entry)
             if entry:

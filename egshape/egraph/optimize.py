@@ -63,7 +63,7 @@ class BlockOptimizer:
         """The optimized block; ``believed`` is what holds when it is entered, beside the context's facts."""
         for arg in block.args:
             self._names[arg.name] += 1
-        with session(self.program, block, self.registry, self.order) as open_session:
+        with session(self.program, block, self.registry, self.order, context) as open_session:
             with self.tracer.stage("encode"):
                 obligations = open_session.load()
             with self.tracer.stage("obligations"):
@@ -117,7 +117,7 @@ class BlockOptimizer:
 
         with self.tracer.stage("rebuild"):
             rebuilder = Rebuilder(block, extraction, self.registry, normal, captured, regions,
-                                  self._names, refine_signature)
+                                  self._names, walk.elements, refine_signature)
             kept = _distinct([check for check in walk.checks if check.status != "proved"])
             extraction.refine(rebuilder.roots(kept, [op for _, op in effects]))
             return rebuilder.run(kept, effects)

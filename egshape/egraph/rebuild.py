@@ -6,20 +6,21 @@ facts that its rewriting may have used; then checks on data and effects, each af
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim
+from egshape.dims import Dim, const
+from egshape.dims import symbol as dim_of
 from egshape.egraph.encode import Call, Encoding
 from egshape.egraph.extract import Extraction
 from egshape.egraph.host import function_parts
 from egshape.egraph.instrument import NAME_STRIDE
 from egshape.egraph.obligations import Check
 from egshape.egraph.schema import constructor
-from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
+from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value, dims_of
 from egshape.ir.types import TensorType
 from egshape.ops.base import Registry
 
@@ -47,18 +48,27 @@ def substitute(block: Block, mapping: Mapping[Value, Value]) -> Block:
     return Block(args, tuple(ops), tuple(known.get(value, value) for value in block.results), symbols)
 
 
+def _dims(op: Op) -> Iterator[Dim]:
+    """The sizes in an op's attributes and result types."""
+    for attr in op.attrs.values():
+        yield from dims_of(attr)
+    for value in op.results:
+        yield from value.type.shape or ()
+
+
 class Rebuilder:
     """Rebuilds one block from an extraction."""
 
     def __init__(self, block: Block, extraction: Extraction, registry: Registry, normal: Callable[[Dim], Dim],
                  captured: Mapping[Value, Value], regions: RegionRebuilder, names: Counter[str],
-                 refine_signature: bool = False) -> None:
+                 elements: Mapping[Value, np.ndarray], refine_signature: bool = False) -> None:
         self.block = block
         self.extraction = extraction
         self.encoding: Encoding = extraction.encoding
         self.registry = registry
         self.normal = normal
         self.regions = regions
+        self._elements = elements
         self.args = tuple(Value(arg.name, self._refined(arg.type) if refine_signature else arg.type)
                           for arg in block.args)
         self._of_leaf: dict[Value, Value] = {**captured, **dict(zip(block.args, self.args, strict=True))}
@@ -121,7 +131,25 @@ class Rebuilder:
             else:
                 self._effect(each)
         results = tuple(self.value(self.class_of(value)) for value in self.block.results)
+        self._unused_sizes()
         return Block(self.args, tuple(self._ops), results, self._symbols())
+
+    def _unused_sizes(self) -> None:
+        """A size that data gives must not be negative, also where the op that asked for it is gone."""
+        used = {name for op in self._ops for dim in _dims(op) for name in dim.symbols()}
+        for symbol in self.block.symbols:
+            if symbol.element is None or symbol.name in used or symbol.value not in self.encoding.node_of:
+                continue
+            if self._is_size(symbol.value, symbol.element, symbol.offset):
+                continue
+            self.value(self.class_of(symbol.value))
+            attrs = {"relation": "<=", "sides": (const(0), dim_of(symbol.name)), "args": (),
+                     "message": f"the size {symbol.name} is negative"}
+            self._ops.append(Op("check", (), attrs, (), (), NOWHERE))
+
+    def _is_size(self, value: Value, element: int, offset: int) -> bool:
+        """True for an offset element, which cannot be negative, and one that is a known size."""
+        return bool(offset) or value in self._elements
 
     def _symbols(self) -> tuple[SymbolDef, ...]:
         """The symbols of the arguments, and those defined by values that the block still computes."""

@@ -25,6 +25,7 @@ from egshape.ir.graph import Block, Value
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import Registry
+from egshape.prove.context import Context
 
 TENSOR_RULESETS = ("tensor.types", "tensor.reshape", "tensor.transpose", "tensor.broadcast", "tensor.slice",
                    "tensor.neutral")
@@ -77,14 +78,19 @@ class Session:
     """One block in one scope of an engine."""
 
     def __init__(self, engine: Engine, prog: Program, block: Block, registry: Registry,
-                 order: Callable[[str], Any]) -> None:
+                 order: Callable[[str], Any], context: Context) -> None:
         self.engine = engine
+        self.context = context
         self.sizes = ExchangeState(engine, prog.rules, prog.size_phases, order)
         self.block = block
         self.registry = registry
         self.encoder = Encoder(registry)
-        self.host = Host(self.encoder, registry, self.sizes)
+        self.host = Host(self.encoder, registry, self.sizes, self._fits)
         self.matches: Counter[str] = Counter()
+
+    def _fits(self, dim: Dim) -> bool:
+        return all(self.context.decide(relation) == "proved"
+                   for relation in (Relation("<=", const(0), dim), Relation("<=", dim, const(2**31 - 1))))
 
     def load(self) -> list[Obligation]:
         """Load the block and give the obligations of its ops, in program order."""
@@ -188,8 +194,9 @@ class Session:
 
 
 @contextmanager
-def session(prog: Program, block: Block, registry: Registry, order: Callable[[str], Any]) -> Iterator[Session]:
+def session(prog: Program, block: Block, registry: Registry, order: Callable[[str], Any],
+            context: Context) -> Iterator[Session]:
     """A session on a pooled engine that is given back at the end."""
     with POOL.lend(prog.pieces) as engine:
-        yield Session(engine, prog, block, registry, order)
+        yield Session(engine, prog, block, registry, order, context)
 
