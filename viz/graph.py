@@ -79,7 +79,8 @@ class _Drawing:
         colour = self._colour(value.type)
         style = ", style=dashed" if dashed else ""
         label = _quoted(str(value.type))
-        return f'{indent}{self._name(value)} -> {target} [label={label}, color="{colour}", fontcolor="{colour}"{style}];'
+        look = f'color="{colour}", fontcolor="{colour}"{style}'
+        return f"{indent}{self._name(value)} -> {target} [label={label}, {look}];"
 
     def _colour(self, type: TensorType) -> str:
         """One colour a symbolic shape, in order of appearance; static shapes are grey."""

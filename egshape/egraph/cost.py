@@ -32,13 +32,14 @@ def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
     out = {}
     for name in symbols:
         known = facts.symbol(name)
-        if known is not None and known.likely:
+        if known.likely:
             out[name] = known.likely[0]
             continue
         value = DEFAULT_LIKELY
-        if known is not None and known.ranges:
+        if known.ranges:
             low, high = known.ranges[0]
-            value = max(value, low) if high is None else min(max(value, low), high)
+            value = max(value, low or 0)
+            value = value if high is None else min(value, high)
         out[name] = value
     return out
 

@@ -83,12 +83,12 @@ class Encoder:
             self.out.tables[f"in_axes{len(axes)}"].append((number, *axes))
         return number
 
-    def list(self, nodes: Sequence[int]) -> int:
+    def operands(self, nodes: Sequence[int]) -> int:
         """The number of a list of nodes."""
         key = tuple(nodes)
         number = self._lists.get(key)
         if number is None:
-            tail = self.list(key[1:]) if key else 0
+            tail = self.operands(key[1:]) if key else 0
             number = self._lists[key] = len(self._lists)
             if key:
                 self.out.tables["in_list"].append((number, key[0], tail))
@@ -229,14 +229,14 @@ class Encoder:
             if not last:
                 self.typed(joined, dtype, tuple(dims))
                 self.out.index_of[joined] = index
-            self.out.tables["in_concatenate"].append((joined, self.list([left, node]), dim))
+            self.out.tables["in_concatenate"].append((joined, self.operands([left, node]), dim))
             left = joined
 
     def _own(self, index: int, op: Op, decl: OpDecl, nodes: list[int]) -> None:
         row: list[Any] = [self._result(index, op, op.result)]
         if decl.variadic:
             single = len(decl.operands) - 1
-            row += [*nodes[:single], self.list(nodes[single:])]
+            row += [*nodes[:single], self.operands(nodes[single:])]
         else:
             row += nodes
         for attr in decl.attrs:
@@ -270,7 +270,7 @@ class Encoder:
         if number is None:
             number = self._keys[key] = len(self.out.calls)
             self.out.calls.append(Call(op, sizes, tuple(len(op.attrs[name]) for name in sizes), len(captures)))
-        row = (number, self.list(nodes), self.shape(flat))
+        row = (number, self.operands(nodes), self.shape(flat))
         if len(op.results) == 1:
             call = self._result(index, op, op.result)
             self.out.tables["in_call"].append((call, *row))

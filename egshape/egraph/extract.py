@@ -225,7 +225,8 @@ class Extraction:
         """Take a candidate's uses away: what it and all that only it needed costs, and the uses taken.
 
         Looks at ``HORIZON`` classes at most: what lies deeper is the same for all options, as a rule."""
-        total, stack, released = candidate.cost, list(candidate.reads), []
+        total, stack = candidate.cost, list(candidate.reads)
+        released: list[int] = []
         while stack and len(released) < HORIZON:
             read = stack.pop()
             uses[read] -= 1
@@ -245,7 +246,8 @@ class Extraction:
 
     def _added(self, candidate: Candidate, uses: dict[int, int]) -> float:
         """What a candidate costs with what it needs beyond what is used."""
-        total, stack, seen = candidate.cost, list(candidate.reads), set()
+        total, stack = candidate.cost, list(candidate.reads)
+        seen: set[int] = set()
         while stack and len(seen) < HORIZON:
             read = stack.pop()
             if uses[read] > 0 or read in seen:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -16,9 +17,13 @@ from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import constant_elements, fits, small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
+from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
 from egshape.prove.context import Context, Step
 
+_LIMITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "clamp": ((2,), (0,)), "minimum": ((0, 1), ()), "maximum": ((), (0, 1))}
+"""Ops whose elements lie below and above operands: the places of the upper and of the lower ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,7 @@ class Walker:
                 self._check(index, op)
             else:
                 self._elements(index, op)
+                self._between(op)
         return self.walk
 
     def _negative(self, op: Op) -> list[Dim]:
@@ -158,8 +164,14 @@ class Walker:
         if not entry and self.known is self.walk.context:
             self.known = self.walk.context.copy()
         if entry:
-            self.walk.context.assume(relation, reason)
+            self._assume(relation, reason)
             self.walk.believed.append((relation, reason))
+        else:
+            self.known.assume(relation, reason)
+
+    def _assume(self, relation: Relation, reason: str) -> None:
+        """Believe something in rewrites and in later obligations."""
+        self.walk.context.assume(relation, reason)
         if self.known is not self.walk.context:
             self.known.assume(relation, reason)
 
@@ -171,7 +183,7 @@ class Walker:
         if relation is None:
             self.walk.checks.append(Check(index, None, op.attrs["message"], str(op.location), "kept", op, False))
             return
-        if relation is True:
+        if isinstance(relation, bool):
             self.walk.checks.append(Check(index, None, op.attrs["message"], str(op.location), "proved", op, True,
                                           (Step("constant folding", (), "true"),)))
             return
@@ -190,7 +202,7 @@ class Walker:
             out.append(item)
         return tuple(out)
 
-    def _stated(self, op: Op) -> Relation | bool | None:
+    def _stated(self, op: Op) -> Relation | Literal[True] | None:
         """The relation that a check states, True if its predicate folds to true, None if it is data."""
         if op.attrs["relation"] != "value":
             lhs, rhs = op.attrs["sides"]
@@ -225,6 +237,38 @@ class Walker:
             item = flat[symbol.element]
             if isinstance(item, Dim):
                 self._define(index, symbol.name, item, symbol.offset, op)
+
+    def _between(self, op: Op) -> None:
+        """A size that is an element of a clamp or minimum is at most the bound there, whatever the data."""
+        places = _LIMITS.get(op.name)
+        if places is None:
+            return
+        for symbol_def in self._bound.get(op.result, ()):
+            assert symbol_def.element is not None
+            size = symbol(symbol_def.name) - symbol_def.offset
+            highs = [self._element(op.operands[place], symbol_def.element, op) for place in places[0]]
+            lows = [self._element(op.operands[place], symbol_def.element, op) for place in places[1]]
+            for high in highs:
+                if high is not None:
+                    self._assume(Relation("<=", size, high), f"semantics of {op.name}")
+            for low in lows:
+                # clamp(low, x, high) is high where low > high
+                if low is not None and all(high is not None and self._holds("<=", low, high) for high in highs):
+                    self._assume(Relation("<=", low, size), f"semantics of {op.name}")
+
+    def _element(self, operand: Value, place: int, op: Op) -> Dim | None:
+        """An element of shape code that surely is the number that it stands for (it does not wrap)."""
+        known = self.walk.elements.get(operand)
+        if known is None:
+            return None
+        item = known.reshape(-1)[0 if known.size == 1 else place]
+        if not isinstance(item, Dim):
+            return None
+        low, high = integer_range(operand.type.dtype)
+        return item if self._holds("<=", const(low), item) and self._holds("<=", item, const(high)) else None
+
+    def _holds(self, kind: str, lhs: Dim, rhs: Dim) -> bool:
+        return self.walk.context.decide(Relation(kind, lhs, rhs)) == "proved"
 
     def _define(self, index: int, name: str, item: Dim, offset: int, op: Op) -> None:
         """A symbol bound to an element that turned out to be an expression is that expression."""

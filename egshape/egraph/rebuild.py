@@ -111,8 +111,13 @@ class Rebuilder:
             elif check.relation is not None:
                 out += self.extraction.size_reads((check.relation.lhs, check.relation.rhs))
         for op in effects:
-            out += [self.class_of(value) for value in op.operands]
+            read = op.operands if self._opaque_effect(op) else op.results[:1]
+            out += [self.class_of(value) for value in read]
         return out
+
+    def _opaque_effect(self, op: Op) -> bool:
+        """True for an effect that the e-graph does not see; control flow that must stay is a term like any other."""
+        return self.registry[op.name].effect or not op.results
 
     def run(self, checks: Sequence[Check], effects: Sequence[tuple[int, Op]]) -> Block:
         """The rebuilt block. ``checks`` are those kept, ``effects`` ops that must stay, with their index."""
@@ -128,8 +133,10 @@ class Rebuilder:
         for _, each in sorted(ordered, key=lambda pair: pair[0]):
             if isinstance(each, Check):
                 self._check(each)
-            else:
+            elif self._opaque_effect(each):
                 self._effect(each)
+            else:
+                self.value(self.class_of(each.results[0]))
         results = tuple(self.value(self.class_of(value)) for value in self.block.results)
         self._unused_sizes()
         return Block(self.args, tuple(self._ops), results, self._symbols())

@@ -288,7 +288,7 @@ class BlockBuilder:
         """Complete attributes: defaults, and sizes read from trailing operands (``pending`` gets their symbols)."""
         fixed = len(decl.operands)
         extra = operands[fixed:] if not decl.variadic else ()
-        if not decl.variadic and len(operands) < fixed or decl.variadic and len(operands) < fixed - 1:
+        if (not decl.variadic and len(operands) < fixed) or (decl.variadic and len(operands) < fixed - 1):
             raise EgshapeError(f"takes {fixed} operands, got {len(operands)}", code="arity")
         if len(extra) > len(decl.dynamic):
             raise EgshapeError(f"takes at most {fixed + len(decl.dynamic)} operands, got {len(operands)}", code="arity")
@@ -347,11 +347,14 @@ class BlockBuilder:
                                where=str(location), code="results")
         out: list[Loose] = []
         for (dtype, shape), (stated_dtype, stated) in zip(types, declared, strict=True):
-            if dtype != stated_dtype or shape is not None and stated is not None and len(shape) != len(stated):
+            if dtype != stated_dtype or (shape is not None and stated is not None and len(shape) != len(stated)):
                 raise EgshapeError(f"{name} gives {_show(dtype, shape)}, the model states "
                                    f"{_show(stated_dtype, stated)}", where=str(location), code="type-mismatch")
-            if shape is None or stated is None:
-                out.append((dtype, stated if shape is None else shape))
+            if stated is None:
+                out.append((dtype, shape))
+                continue
+            if shape is None:
+                out.append((dtype, tuple(None if said is None else const(said) for said in stated)))
                 continue
             sizes: list[Dim | None] = []
             for inferred, said in zip(shape, stated, strict=True):

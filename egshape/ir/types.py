@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from egshape.dims import Dim
 
-_NUMPY = {
+_NUMPY: dict[str, np.dtype[Any]] = {
     "i1": np.dtype(np.bool_),
     "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32), "i64": np.dtype(np.int64),
     "ui8": np.dtype(np.uint8), "ui16": np.dtype(np.uint16), "ui32": np.dtype(np.uint32),
@@ -23,19 +24,19 @@ _NAMES = {dtype: name for name, dtype in _NUMPY.items()}
 DTYPES = tuple(_NUMPY)
 
 
-def numpy_dtype(name: str) -> np.dtype:
+def numpy_dtype(name: str) -> np.dtype[Any]:
     """The numpy dtype of one of our dtype names (StableHLO's: ``f32``, ``i1``, ``ui8`` ...). KeyError if unknown."""
     return _NUMPY[name]
 
 
-def dtype_name(dtype: np.dtype) -> str:
+def dtype_name(dtype: np.dtype[Any]) -> str:
     """Our name of a numpy dtype. KeyError if the dtype is not one of ours."""
     return _NAMES[np.dtype(dtype)]
 
 
 def itemsize(name: str) -> int:
     """Bytes an element of this dtype takes in memory."""
-    return _NUMPY[name].itemsize
+    return int(_NUMPY[name].itemsize)
 
 
 def is_float(name: str) -> bool:

@@ -164,7 +164,7 @@ def _attr(name: str, kind: Any) -> AttrDecl:
 
 
 def _function(member: Any) -> Callable[..., Any]:
-    return member.__func__ if isinstance(member, staticmethod) else member  # type: ignore[no-any-return]
+    return member.__func__ if isinstance(member, staticmethod) else member
 
 
 def _moving(reference: Callable[..., Any]) -> Callable[..., Any]:

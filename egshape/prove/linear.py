@@ -137,7 +137,7 @@ class _System:
 def _eliminate(
     rows: Iterable[Row], is_free: Callable[[Monomial], bool], keep: Monomial | None, effort: Effort
 ) -> _System:
-    system = _System(is_free, keep, min(_MAX_WORK, effort.left))
+    system = _System(is_free, keep, min(_MAX_WORK, effort.left // 3))
     _run(system, rows)
     effort.left -= system.work
     return system

@@ -181,6 +181,7 @@ class World(Known):
             for mono, _ in dim.terms:
                 self.queue.append(Item("==", from_terms([(mono, 1)]), why))
             return
+        self._power_bounds(dim if dim.terms[0][1] < 0 else -dim, why)
         if self._congruence(dim, why) or self._symbol_from(dim, why) or self._residues(dim, why):
             return
         self._rule(dim, why)
@@ -223,13 +224,13 @@ class World(Known):
             if not isinstance(atom, FloorDiv) or atom.den.const is not None or not is_positive(atom.den):
                 continue
             plain = linear_symbol(atom.num)
-            if plain is None or plain[1:] != (1, 0) or plain[0] in atom.den.symbols():
+            if plain is None or plain[1] != 1 or plain[0] in atom.den.symbols():
                 continue
             whole = atom.num - atom.den * of_atom(atom)
             if dim not in (whole, -whole):
                 continue
-            fresh = self._new_symbol(Fresh(symbol(plain[0]), atom.den))
-            self._solve(plain[0], fresh * atom.den, why)
+            fresh = self._new_symbol(Fresh(atom.num, atom.den))
+            self._solve(plain[0], fresh * atom.den - plain[2], why)
             return True
         return False
 
@@ -373,8 +374,23 @@ class World(Known):
             name, scale, offset = plain
             self._narrow(name, preimage(((0, None),), scale, offset), why)
             return
+        offset = dim.terms[-1][1] if not dim.terms[-1][0] else 0
+        if offset < 0:  # x*(...) >= 1 says x >= 1
+            for name in _shared_symbols(dim - offset):
+                self.queue.append(Item(">=", symbol(name) - 1, why))
+        self._power_bounds(dim, why)
         if not self._slack_from(dim, why):
             self._store_bound(dim, why)
+
+    def _power_bounds(self, dim: Dim, why: int) -> None:
+        """k - c*x**p - ... >= 0 bounds x."""
+        top = dim.terms[-1][1] if not dim.terms[-1][0] else 0
+        if any(m and (c > 0 or self.is_free(m)) for m, c in dim.terms):
+            return
+        for mono, c in dim.terms:
+            if len(mono) == 1 and mono[0][1] >= 2 and isinstance(mono[0][0], Symbol) and top >= 0:
+                high = _root(top // -c, mono[0][1])
+                self.queue.append(Item(">=", high - of_atom(mono[0][0]), why))
 
     def _slack_from(self, dim: Dim, why: int) -> bool:
         """x - rest >= 0 with rest >= 0: x = rest + s."""
@@ -481,3 +497,23 @@ def _monomial_symbols(mono: Monomial) -> frozenset[str]:
 
 def _all_same_sign(dim: Dim) -> bool:
     return len({c > 0 for _, c in dim.terms}) == 1
+
+
+def _shared_symbols(dim: Dim) -> list[str]:
+    """Symbols that divide every term."""
+    shared = {a.name for a, _ in dim.terms[0][0] if isinstance(a, Symbol)}
+    for mono, _ in dim.terms[1:]:
+        shared &= {a.name for a, _ in mono if isinstance(a, Symbol)}
+    return sorted(shared)
+
+
+def _root(value: int, power: int) -> int:
+    """The largest integer r with r**power <= value (value >= 0)."""
+    low, high = 0, 1 << (value.bit_length() // power + 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if middle**power <= value:
+            low = middle
+        else:
+            high = middle - 1
+    return low

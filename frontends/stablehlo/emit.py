@@ -5,6 +5,7 @@ Ops are written in static form where their sizes are constants, else in dynamic 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,15 @@ def write(graph: Graph, *, verify: bool = True, locations: bool = False) -> str:
     if verify:
         check(text)
     return text
+
+
+def bytecode(text: str) -> bytes:
+    """A module's text as MLIR bytecode."""
+    hlo = libraries()
+    out = io.BytesIO()
+    with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
+        hlo.ir.Module.parse(text, context).operation.write_bytecode(out)
+    return out.getvalue()
 
 
 def check(text: str) -> None:

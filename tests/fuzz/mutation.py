@@ -45,7 +45,7 @@ class Mutant:
 
 def ruleset_text(name: str) -> str:
     """The text of a shipped ruleset."""
-    return files("egshape").joinpath("rulesets", *name.split(".")[:-1], f"{name.split('.')[-1]}.egg").read_text()
+    return files("egshape").joinpath("rulesets", *name.split(".")[:-1], f"{name.rsplit('.', maxsplit=1)[-1]}.egg").read_text()
 
 
 def mutants() -> list[Mutant]:

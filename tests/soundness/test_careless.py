@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import pytest
 
@@ -17,7 +17,7 @@ assert values.SPECIAL.size  # the module registers its programs
 BY_NAME = {program.name: program for program in PROGRAMS}
 
 
-@lru_cache(maxsize=None)
+@cache
 def optimized(name: str) -> tuple[Graph, Result]:
     """A program before and after; one that is false at every size may be refused outright."""
     program = BY_NAME[name]
