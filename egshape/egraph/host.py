@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -188,7 +189,7 @@ class Host:
         for axes in sorted(lists - self._axes):
             self._axes.add(axes)
             number = self.encoder.axes(axes)
-            if all(a < b for a, b in zip(axes, axes[1:], strict=False)):
+            if all(a < b for a, b in pairwise(axes)):
                 rows["in_permutation"].append((number, number, 2))
             if axes == tuple(range(len(axes))):
                 rows["in_permutation"].append((number, number, 1))

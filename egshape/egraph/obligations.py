@@ -107,9 +107,9 @@ class Walker:
         self._sizes: set[Dim] = set()
         self._settled: set[tuple[str, Dim, Dim]] = set()
         self._bound: defaultdict[Value, list[SymbolDef]] = defaultdict(list)
-        for symbol in block.symbols:
-            if symbol.element is not None:
-                self._bound[symbol.value].append(symbol)
+        for each in block.symbols:
+            if each.element is not None:
+                self._bound[each.value].append(each)
 
     def run(self, obligations: Sequence[Obligation]) -> Walk:
         """Walk all ops, in order."""
@@ -233,21 +233,21 @@ class Walker:
             return
         self.walk.elements[op.result] = found
         flat = found.reshape(-1)
-        for symbol in self._bound.get(op.result, ()):
-            item = flat[symbol.element]
+        for each in self._bound.get(op.result, ()):
+            item = flat[each.element]
             if isinstance(item, Dim):
-                self._define(index, symbol.name, item, symbol.offset, op)
+                self._define(index, each.name, item, each.offset, op)
 
     def _between(self, op: Op) -> None:
         """A size that is an element of a clamp or minimum is at most the bound there, whatever the data."""
         places = _LIMITS.get(op.name)
         if places is None:
             return
-        for symbol_def in self._bound.get(op.result, ()):
-            assert symbol_def.element is not None
-            size = symbol(symbol_def.name) - symbol_def.offset
-            highs = [self._element(op.operands[place], symbol_def.element, op) for place in places[0]]
-            lows = [self._element(op.operands[place], symbol_def.element, op) for place in places[1]]
+        for bound in self._bound.get(op.result, ()):
+            assert bound.element is not None
+            size = symbol(bound.name) - bound.offset
+            highs = [self._element(op.operands[place], bound.element, op) for place in places[0]]
+            lows = [self._element(op.operands[place], bound.element, op) for place in places[1]]
             for high in highs:
                 if high is not None:
                     self._assume(Relation("<=", size, high), f"semantics of {op.name}")

@@ -101,7 +101,9 @@ class BlockOptimizer:
             found = encoding.op_of_node.get(node)
             if found is None:
                 return () if encoding.values[node] is not None else None
-            return [encoding.node_of[value] for value in _reads(found[1])] if _is_leaf(self.registry, found[1]) else None
+            if not _is_leaf(self.registry, found[1]):
+                return None
+            return [encoding.node_of[value] for value in _reads(found[1])]
 
         return Extraction(saturated, self.registry, self.model, symbols, leaves)
 
@@ -160,11 +162,8 @@ def order_of_symbols(symbols: Sequence[SymbolDef], inputs: Sequence[Value]) -> d
     """Which symbols stay when sizes are equal: named ones, then input axes in order, then data-dependent ones."""
     out = {}
     for place, symbol in enumerate(symbols):
-        if symbol.value not in inputs:
-            rank = 2
-        else:
-            rank = 1 if symbol.name == f"{symbol.value.name}.{symbol.axis}" else 0
-        out[symbol.name] = (rank, place)
+        nameless = symbol.name == f"{symbol.value.name}.{symbol.axis}"
+        out[symbol.name] = (2 if symbol.value not in inputs else int(nameless), place)
     return out
 
 

@@ -126,7 +126,7 @@ class Rebuilder:
             self._uses.update(self.extraction.chosen[cls].reads)
         self._uses.update(roots)
         entry = [check for check in checks if check.entry and check.relation is not None]
-        ordered: list[tuple[int, Check | Op]] = [(c.index, c) for c in checks if not (c.entry and c.relation is not None)]
+        ordered: list[tuple[int, Check | Op]] = [(check.index, check) for check in checks if check not in entry]
         ordered += effects
         for check in entry:
             self._check(check)
@@ -250,7 +250,8 @@ class Rebuilder:
             assert value is not None
             self._built[cls] = self._of_leaf[value] if value in self._of_leaf else self._built[self.class_of(value)]
         elif name == "Call":
-            self._call(cls, self.encoding.calls[args[0]], self.extraction.items(args[1]), self.extraction.shape(args[2]))
+            items, sizes = self.extraction.items(args[1]), self.extraction.shape(args[2])
+            self._call(cls, self.encoding.calls[args[0]], items, sizes)
         elif name == "Proj":
             self._built[cls] = self._calls[args[0]][args[1]]
         elif name in ("Unary", "Binary", "Ternary"):

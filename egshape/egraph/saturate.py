@@ -1,4 +1,4 @@
-"""Load a block into the engine, walk its obligations, and saturate: phase 1 sizes, phase 2 tensors with the exchange."""
+"""Load a block into the engine and saturate: phase 1 sizes, phase 2 tensors, each in turn with the exchange."""
 
 from __future__ import annotations
 
@@ -189,8 +189,8 @@ class Session:
             self.host.round(snapshot, self.encoder.out.tables)
             if not any(self.encoder.out.tables.values()):
                 break
-        return Saturated(snapshot, self.encoder.out, self.host, self.sizes, status, self.engine.size(), dict(self.matches),
-                         dict(seconds), grew)
+        return Saturated(snapshot, self.encoder.out, self.host, self.sizes, status, self.engine.size(),
+                         dict(self.matches), dict(seconds), grew)
 
 
 @contextmanager

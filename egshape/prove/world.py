@@ -224,7 +224,7 @@ class World(Known):
             if not isinstance(atom, FloorDiv) or atom.den.const is not None or not is_positive(atom.den):
                 continue
             plain = linear_symbol(atom.num)
-            if plain is None or plain[1] != 1 or plain[0] in atom.den.symbols():
+            if plain is None or plain[1] != 1 or plain[2] < 0 or plain[0] in atom.den.symbols():
                 continue
             whole = atom.num - atom.den * of_atom(atom)
             if dim not in (whole, -whole):

@@ -131,6 +131,12 @@ def test_decide(given: str, goal: str, want: str) -> None:
     assert _context(given).decide(parse_relation(goal)) == want
 
 
+def test_a_quotient_of_a_size_that_may_be_negative_may_be_negative() -> None:
+    context = _context("(x - 3) % d == 0; d >= 1")
+    assert context.bounds(parse("x")) == (0, None)
+    assert context.decide(parse_relation("x >= 3")) == "unknown"
+
+
 def test_facts_of_a_copy_do_not_leak() -> None:
     outer = _context("n <= m")
     inner = outer.copy()
