@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from egshape.dims import Dim, const, maximum, minimum, symbol
+from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
 from egshape.egraph.engine import Budget
 from egshape.egraph.obligations import Check
@@ -63,7 +64,7 @@ def assumed_checks(facts: Facts) -> list[Check]:
     out = []
     for fact in facts.statements():
         for relation in _parts(fact):
-            out.append(Check(-1, relation, f"the assumed fact {fact} does not hold", "", "kept", None, True))
+            out.append(Check(GIVEN, relation, f"the assumed fact {fact} does not hold", "", "kept", None, True))
     return out
 
 

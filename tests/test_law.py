@@ -27,7 +27,7 @@ LAYERS = [
     ("plan", ["plan"]),
     ("lower", ["lower"]),
     ("runtime", ["runtime"]),
-    ("top", ["api", "cli", "__main__", "pipeline", "adapters", "report", "viz", "rulesets"]),
+    ("top", ["api", "cli", "__main__", "pipeline", "adapters", "report", "validate", "viz", "rulesets"]),
 ]
 RANK = {name: rank for rank, (_, names) in enumerate(LAYERS) for name in names}
 TOP = len(LAYERS) - 1

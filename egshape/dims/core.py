@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
+from math import lcm
 from typing import TypeAlias, Union
 
 from egshape.errors import UndefinedSize
@@ -26,9 +27,6 @@ class Atom:
     nonnegative: bool  # at all sizes at which it is defined
     symbols: frozenset[str]
     weight: int  # 1 for a symbol; a compound atom outweighs every monomial inside of it
-
-    def __copy__(self) -> Atom:
-        return self
 
     def __deepcopy__(self, memo: object) -> Atom:
         return self
@@ -171,14 +169,7 @@ class Dim:
 
     def evaluate(self, env: Mapping[str, int]) -> int:
         """Its value at the given sizes; `//` floors.  Raises UndefinedSize on a division by 0."""
-        total = 0
-        for mono, coefficient in self.terms:
-            value = coefficient
-            for atom, power in mono:
-                x = env[atom.name] if type(atom) is Symbol else _evaluate_atom(atom, env)
-                value *= x if power == 1 else x**power
-            total += value
-        return total
+        return _evaluate(self, env, {})
 
     def substitute(self, env: Mapping[str, DimLike]) -> Dim:
         """Put sizes in the place of symbols."""
@@ -301,7 +292,7 @@ class Dim:
         return self
 
     def __reduce__(self) -> tuple[Callable[..., Dim], tuple[object, ...]]:
-        return _from_terms, (self.terms,)
+        return from_terms, (self.terms,)
 
 
 def _floordiv(num: DimLike, den: DimLike) -> Dim:
@@ -354,10 +345,6 @@ def _dim(poly: _Poly) -> Dim:
 
 def _term_key(term: tuple[Monomial, int]) -> tuple[object, ...]:
     return monomial_key(term[0])
-
-
-def _from_terms(terms: Terms) -> Dim:
-    return _dim(dict(terms))
 
 
 def from_terms(terms: Iterable[tuple[Monomial, int]]) -> Dim:
@@ -471,16 +458,31 @@ def _collect_divisors(atom: Atom, found: dict[Dim, None]) -> None:
         found.update(dict.fromkeys(dim.divisors_maybe_zero()))
 
 
-def _evaluate_atom(atom: Atom, env: Mapping[str, int]) -> int:
-    if isinstance(atom, Symbol):
-        return env[atom.name]
+def _evaluate(dim: Dim, env: Mapping[str, int], known: dict[Atom, int]) -> int:
+    total = 0
+    for mono, coefficient in dim.terms:
+        value = coefficient
+        for atom, power in mono:
+            if isinstance(atom, Symbol):
+                x = env[atom.name]
+            else:
+                x = known[atom] if atom in known else _evaluate_atom(atom, env, known)
+            value *= x if power == 1 else x**power
+        total += value
+    return total
+
+
+def _evaluate_atom(atom: Atom, env: Mapping[str, int], known: dict[Atom, int]) -> int:
     if isinstance(atom, Relu):
-        return max(0, atom.arg.evaluate(env))
-    assert isinstance(atom, FloorDiv)
-    num, den = atom.num.evaluate(env), atom.den.evaluate(env)
-    if den == 0:
-        raise UndefinedSize(f"{of_atom(atom)} divides by 0", hint=f"{atom.den} is 0 at these sizes")
-    return num // den
+        value = max(0, _evaluate(atom.arg, env, known))
+    else:
+        assert isinstance(atom, FloorDiv)
+        num, den = _evaluate(atom.num, env, known), _evaluate(atom.den, env, known)
+        if den == 0:
+            raise UndefinedSize(f"{of_atom(atom)} divides by 0", hint=f"{atom.den} is 0 at these sizes")
+        value = num // den
+    known[atom] = value
+    return value
 
 
 def _substitute_atom(atom: Atom, env: Mapping[str, DimLike]) -> Dim:
@@ -506,30 +508,37 @@ def _plainly_nonnegative(dim: Dim) -> bool:
 
 
 def _nonnegative_without_floors(dim: Dim) -> bool:
-    """With c*floor(p/k) >= (c/k)*p for c < 0, k | c: shows a % k >= 0."""
-    if not any(c < 0 and len(m) == 1 and isinstance(m[0][0], FloorDiv) for m, c in dim.terms):
-        return False
-    poly: _Poly = {}
-    replaced = False
+    """Without floors by p/k >= floor(p/k) >= (p-k+1)/k: shows a % k >= 0, and 1 - a % 2 >= 0."""
+    scale, floored = 1, set()
     for mono, c in dim.terms:
         atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
         k = atom.den.const if isinstance(atom, FloorDiv) else None
-        if c < 0 and k is not None and k > 0 and c % k == 0 and isinstance(atom, FloorDiv):
-            replaced = True
-            for m, c2 in atom.num.terms:
-                poly[m] = poly.get(m, 0) + (c // k) * c2
-        else:
-            poly[mono] = poly.get(mono, 0) + c
-    return replaced and all(
-        c >= 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in poly.items()
+        if k is not None and k > 0:
+            scale = lcm(scale, k)
+            floored.add(c < 0)
+    return (True in floored and _without_floors(dim, scale, False)) or (
+        False in floored and _without_floors(dim, scale, True)
     )
 
 
-def is_nonpositive(dim: Dim) -> bool:
-    """Whether the form alone shows dim <= 0 at all sizes at which it is defined."""
-    if any(c > 0 and not any(isinstance(a, FloorDiv) for a, _ in m) for m, c in dim.terms):
-        return False  # the common case, without a new Dim
-    return is_nonnegative(-dim)
+def _without_floors(dim: Dim, scale: int, both: bool) -> bool:
+    """Whether scale*dim is plainly >= 0, each c*floor(p/k) put at its least by p (for c > 0 only if ``both``)."""
+    poly: _Poly = {}
+    for mono, c in dim.terms:
+        atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
+        k = atom.den.const if isinstance(atom, FloorDiv) else None
+        if k is None or k <= 0 or not (c < 0 or both):
+            poly[mono] = poly.get(mono, 0) + c * scale
+            continue
+        assert isinstance(atom, FloorDiv)
+        times = c * scale // k
+        for m, c2 in atom.num.terms:
+            poly[m] = poly.get(m, 0) + times * c2
+        if c > 0:
+            poly[_ONE] = poly.get(_ONE, 0) - times * (k - 1)
+    # Above -scale is enough: dim is a whole number.
+    poly[_ONE] = poly.get(_ONE, 0) + scale - 1
+    return all(c >= 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in poly.items())
 
 
 def is_positive(dim: Dim) -> bool:

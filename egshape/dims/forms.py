@@ -27,6 +27,13 @@ _ONE: Monomial = ()
 _ZERO = const(0)
 
 
+def is_nonpositive(dim: Dim) -> bool:
+    """Whether the form alone shows dim <= 0 at all sizes at which it is defined."""
+    if any(c > 0 and not any(isinstance(a, FloorDiv) for a, _ in m) for m, c in dim.terms):
+        return False  # the common case, without a new Dim
+    return is_nonnegative(-dim)
+
+
 def floordiv(num: DimLike, den: DimLike) -> Dim:
     """floor(num / den).  A division whose divisor may be 0 stays as it is written."""
     num, den = as_dim(num), as_dim(den)

@@ -112,9 +112,7 @@ def _recover_min_max(dim: Dim, atom: Relu) -> Dim:
             _, without = _linear_part(one_by_one, atom)
             left = from_terms(t for t in (one_by_one - without).terms) - part * of_atom(atom)
             base = without + left
-            one_by_one = _best(
-                one_by_one, [(part, base - part * low, largest), (-part, base + part * high, smallest)]
-            )
+            one_by_one = _best(one_by_one, [(part, base - part * low, largest), (-part, base + part * high, smallest)])
     return one_by_one
 
 

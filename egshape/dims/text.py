@@ -121,9 +121,7 @@ class Scanner:
             return quoted[1].replace("``", "`") + quoted[2]
         match = _NAME.match(self.text, self.pos)
         if not match:
-            self.fail(
-                f"expected a size, found {self.rest()}", "names that are no identifiers stand in backquotes"
-            )
+            self.fail(f"expected a size, found {self.rest()}", "names that are no identifiers stand in backquotes")
         self.pos = match.end()
         self._skip()
         return match[0]

@@ -231,8 +231,8 @@ class Basis:
         form, used = self.trace(equation)
         sources |= used
         form = self._primitive(form)
-        if not form.terms:
-            return False
+        if not form.terms or any(divisor.const == 0 for divisor in form.divisors_maybe_zero()):
+            return False  # nothing new, or a division by 0 that contradictory equations led to
         content = gcd(*(c for m, c in form.terms if m))
         last, c = form.terms[-1]
         if content == 0 or (not last and c % content):

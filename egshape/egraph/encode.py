@@ -13,6 +13,7 @@ import numpy as np
 from egshape.dims import Dim
 from egshape.egraph.keys import hashable, region_key
 from egshape.egraph.schema import ELEMENTWISE, MAX_RANK, has_constructor
+from egshape.egraph.splits import LIMIT
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import dtype_name
 from egshape.ops.base import OpDecl, Registry
@@ -114,7 +115,7 @@ class Encoder:
         """Note a size that rows refer to by its id."""
         if dim.id not in self.out.dims:
             self.out.dims[dim.id] = dim
-            if dim.const is not None:
+            if dim.const is not None and abs(dim.const) < LIMIT:
                 self.out.tables["in_num"].append((dim.id, dim.const))
 
     def record(self, record: Any) -> int:
@@ -155,6 +156,8 @@ class Encoder:
             self.leaf(value)
         for index, op in enumerate(block.ops):
             self.op(index, op)
+        for value in (*block.results, *(symbol.value for symbol in block.symbols)):
+            self.leaf(value)  # a captured value that no op of the block reads
         return self.out
 
     def op(self, index: int, op: Op) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim
+from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
 from egshape.egraph.effects import may_fail
 from egshape.egraph.engine import Budget
@@ -69,8 +70,10 @@ class BlockOptimizer:
                 obligations = open_session.load()
             with self.tracer.stage("obligations"):
                 walker = Walker(block, context, entry, self.registry, elements, believed, top)
+                outside = context.copy()
                 walker.walk.checks += given
                 walk = walker.run(obligations)
+                walk.checks = without_implied(walk.checks, outside)
                 open_session.believe(walk, self.budget)
             with self.tracer.stage("saturate"):
                 saturated = open_session.saturate(self.program.phases, self.budget)

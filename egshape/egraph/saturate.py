@@ -115,7 +115,8 @@ class Session:
         for name, rows in pending.items():
             self.engine.load_table(name, rows)
         tables.clear()
-        self.engine.step("load")
+        for _ in range(2):  # axis lists first, then the terms that hold them
+            self.engine.step("load")
         self.engine.step("prelude.shape")
 
     def believe(self, walk: Walk, budget: Budget) -> None:
@@ -154,7 +155,7 @@ class Session:
         flat, dtype = list(elements.reshape(-1)), value.type.dtype
         static = tuple(elements.shape)
         tables = self.encoder.out.tables
-        if all(isinstance(item, bool) for item in flat):
+        if dtype == "i1" and all(isinstance(item, bool) for item in flat):
             number = self.encoder.constant(np.array(flat, np.bool_).reshape(static), "i1")
             tables["in_constant"].append((node, number))
             return

@@ -113,7 +113,7 @@ class Block:
                 for value in region.captures():
                     read(value)
             defined.update(op.results)
-        for value in self.results:
+        for value in (*self.results, *(definition.value for definition in self.symbols)):
             read(value)
         return tuple(seen)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
+from typing import Literal
 
 from egshape.dims import Dim, symbol
 from egshape.errors import UndefinedSize
 from egshape.facts import Facts, Relation
 from egshape.ir.graph import Graph
+
+Data = Literal["plain", "zeros", "special"]
 
 LARGEST = 4096
 """No axis of a symbolic size is made larger."""
@@ -19,40 +22,54 @@ _SPREADS = ((2, 3, 5, 4, 7), (1,), (3, 2), (5, 7, 3), (0,), (8, 16), (2,))
 """Wanted sizes of the free symbols in turn, a row a point."""
 
 _TRIES = 200
+_SATISFYING = 7
+_VIOLATING = 60
 
 
 @dataclass(frozen=True)
 class Point:
     """Sizes of the symbols that input types speak of, in order of appearance. ``env`` also names each input axis
-    by its place (``arg0.1``). ``special``: NaN, infinities and signed zeros among the elements."""
+    by its place (``arg0.1``). ``data`` says what floats to take: "plain" ones, "zeros" (signed, and ones), or
+    "special" (NaN and infinities among plain ones)."""
 
     sizes: dict[str, int]
     env: dict[str, int]
-    special: bool
+    data: Data
 
 
 def points_of(original: Graph, optimized: Graph, facts: Facts) -> Iterator[Point]:
     """Points in order of worth: first some that satisfy all that is known, then single sizes put to 0, 1 and one
     more, and sizes that violate each relation, with further satisfying ones at the end."""
-    names = list(dict.fromkeys(name for value in original.inputs for dim in value.type.shape or ()
-                               for name in sorted(dim.symbols())))
+    names = list(
+        dict.fromkeys(
+            name
+            for value in original.inputs
+            for dim in value.type.shape or ()
+            for name in sorted(dim.symbols())
+        )
+    )
     solver = _Solver(names, _relations((original, optimized), facts, names))
-    good = solver.satisfying()
+    good = islice(solver.satisfying(), _SATISFYING)
     first = next(good, None)
     start = first if first is not None else dict.fromkeys(names, 2)
     second = next(good, None)
     likely = [point for point in (first, second) if point is not None]
-    seen: set[tuple[tuple[int, ...], bool]] = set()
-    planned: Iterable[tuple[dict[str, int], bool]] = chain(
-        ((sizes, False) for sizes in [start, *likely]),
-        ((sizes, True) for sizes in [start, *likely]),
-        ((sizes, False) for sizes in solver.violating(start)),
-        ((sizes, number % 2 == 0) for number, sizes in enumerate(good)))
-    for sizes, special in planned:
-        key = tuple(sizes[name] for name in names), special
-        if key not in seen and min(sizes.values(), default=0) >= 0 and max(sizes.values(), default=0) <= LARGEST:
+    seen: set[tuple[tuple[int, ...], Data]] = set()
+    kinds: tuple[Data, ...] = ("plain", "zeros", "special")
+    planned: Iterable[tuple[dict[str, int], Data]] = chain(
+        ((sizes, data) for data in kinds for sizes in [start, *likely]),
+        ((sizes, "plain") for sizes in islice(solver.violating(start), _VIOLATING)),
+        ((sizes, kinds[number % 3]) for number, sizes in enumerate(good)),
+    )
+    for sizes, data in planned:
+        key = tuple(sizes[name] for name in names), data
+        if (
+            key not in seen
+            and min(sizes.values(), default=0) >= 0
+            and max(sizes.values(), default=0) <= LARGEST
+        ):
             seen.add(key)
-            yield Point(sizes, {**_axes(original, sizes), **sizes}, special)
+            yield Point(sizes, {**_axes(original, sizes), **sizes}, data)
 
 
 def _axes(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -92,7 +109,9 @@ class _Solver:
     def complete(self, free: Mapping[str, int]) -> dict[str, int] | None:
         """Sizes of all symbols from those of the free ones, None where one is negative or undefined."""
         try:
-            sizes = {name: free[name] if name in free else self.solved[name].evaluate(free) for name in self.names}
+            sizes = {
+                name: free[name] if name in free else self.solved[name].evaluate(free) for name in self.names
+            }
         except UndefinedSize:
             return None
         return sizes if min(sizes.values(), default=0) >= 0 else None
@@ -104,10 +123,12 @@ class _Solver:
         for number in range(_TRIES if self.free else 1):
             if number < len(_SPREADS):
                 wanted = _SPREADS[number]
-                free = {name: _nearest(self.columns[name], wanted[place % len(wanted)])
-                        for place, name in enumerate(self.free)}
+                free = {
+                    name: _pick(self.columns[name], wanted[place % len(wanted)])
+                    for place, name in enumerate(self.free)
+                }
             else:
-                free = {name: choices.choice(self.columns[name][:8 + number // 4]) for name in self.free}
+                free = {name: choices.choice(self.columns[name][: 8 + number // 4]) for name in self.free}
             sizes = self.complete(free)
             if sizes is not None and tuple(sizes.values()) not in seen and _hold(self.relations, sizes):
                 seen.add(tuple(sizes.values()))
@@ -180,16 +201,22 @@ def _column(name: str, relations: Sequence[Relation]) -> list[int]:
     alone = [relation for relation in relations if relation.symbols() == {name}]
     found = [size for size in range(65) if _hold(alone, {name: size})]
     if len(found) < 3:
-        ends = {end + step for relation in alone for pair in relation.ranges for end in pair if end is not None
-                for step in (-1, 0, 1)}
+        ends = {
+            end + step
+            for relation in alone
+            for pair in relation.ranges
+            for end in pair
+            if end is not None
+            for step in (-1, 0, 1)
+        }
         more = sorted(ends | set(range(65, LARGEST + 1)))
         found += [size for size in more if 64 < size <= LARGEST and _hold(alone, {name: size})][:8]
     return found or [2]
 
 
-def _nearest(column: Sequence[int], wanted: int) -> int:
-    """The smallest size of the column that is at least ``wanted``, else the largest."""
-    return next((size for size in column if size >= wanted), column[-1])
+def _pick(column: Sequence[int], wanted: int) -> int:
+    """The wanted size if the column has it, else one at a like place, so that different wishes differ."""
+    return wanted if wanted in column else column[min(max(wanted - 1, 0), len(column) - 1)]
 
 
 def _hold(relations: Iterable[Relation], sizes: Mapping[str, int]) -> bool:

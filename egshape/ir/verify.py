@@ -56,6 +56,9 @@ class _Verifier:
                 raise _fault(f"the symbol {define.name!r} is defined twice", path or self.graph)
             by_value.setdefault(define.value, []).append(define)
         where = f"{path}arguments" if path else self.graph
+        for value in [value for value in by_value if self.values.get(value.name) is value]:
+            for define in by_value.pop(value):  # of an enclosing block's value: known from the start
+                self.symbols[define.name] = (value, define.axis)
         self.define(block.args, by_value, where)
         for index, op in enumerate(block.ops):
             self.op(op, by_value, self.place(op, index, path))

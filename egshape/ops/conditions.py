@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egshape.dims import Dim, FloorDiv, Relu, const, floordiv, is_nonnegative, is_positive, minimum, mod, relu
+from egshape.dims import Dim, FloorDiv, Relu, ceildiv, const, floordiv, is_nonnegative, is_positive, minimum, mod, relu
 from egshape.facts import Relation
 from egshape.ops.base import ElementScope
 
@@ -62,7 +62,13 @@ def at_least(scope: ElementScope, dim: Dim, bound: int) -> bool:
 
 def step(dim: Dim) -> Dim:
     """[dim >= 1]."""
-    return relu(dim) - relu(dim - 1)
+    d = modulus(dim)
+    return relu(dim) - relu(dim - 1) if d is None else ceildiv(dim, d)
+
+
+def modulus(dim: Dim) -> Dim | None:
+    """d >= 1 with 0 <= dim < d by form: of a remainder, which is not 0 where ceil(dim / d) = 1."""
+    return next((d for d, _, times in split_remainder(dim) if times is ZERO), None)
 
 
 def indicator(condition: Relation) -> Dim:
@@ -73,7 +79,9 @@ def indicator(condition: Relation) -> Dim:
         return step(above) if found is None else found[1]
     if condition.kind == "<=":
         return 1 - indicator(negated(condition))
-    differs = step(above) + step(-above)
+    differs = step(-above) if modulus(-above) is not None else step(above)
+    if modulus(above) is None and modulus(-above) is None:
+        differs += step(-above)
     return differs if condition.kind == "!=" else 1 - differs
 
 
@@ -89,9 +97,10 @@ def truncated_division(scope: ElementScope, x: Dim, d: Dim) -> Dim | None:
     """x / d rounded towards zero; None if the signs are not known well enough or d may be 0."""
     if at_least(scope, x, 0):
         return _signed_division(scope, x, d)
-    if at_least(scope, d, 1):
-        return floordiv(x, d) + correction_of(x, d)
-    return _signed_division(scope, -x, -d) if at_least(scope, -x, 0) else None
+    if at_least(scope, -x, 0):
+        quotient = _signed_division(scope, -x, d)
+        return None if quotient is None else -quotient
+    return floordiv(x, d) + correction_of(x, d) if at_least(scope, d, 1) else None
 
 
 def _signed_division(scope: ElementScope, x: Dim, d: Dim) -> Dim | None:
@@ -147,6 +156,8 @@ def is_truncated(x: Dim, remainder: Dim) -> tuple[Dim, Dim] | None:
 
 def sign_argument(dim: Dim) -> tuple[Dim, bool] | None:
     """x where the form is sign(x) (with True), or min(1, x) (with False)."""
+    if dim.const is None and is_nonnegative(dim) and is_nonnegative(1 - dim):
+        return dim, False
     for atom in dim.atoms():
         if isinstance(atom, Relu):
             for x in (atom.arg, atom.arg + 1, -atom.arg, -atom.arg - 1):

@@ -24,6 +24,7 @@ from egshape.ops.conditions import (
     decided,
     indicator,
     is_truncated,
+    modulus,
     negated,
     sign_argument,
     sign_form,
@@ -369,8 +370,11 @@ def _compare_sign(kind: str, one: Dim, two: Dim) -> Relation | None:
 
 
 def _compare_remainder(one: Dim, two: Dim) -> Relation | None:
-    """r != 0 is r < 0 for a truncating remainder of what is never positive."""
-    for remainder in (one - two, two - one):
+    """r != 0 is r < 0 for a truncating remainder of what is never positive, unless its form says as much."""
+    sides = (one - two, two - one)
+    if any(modulus(side) is not None for side in sides):
+        return None
+    for remainder in sides:
         found = correction(remainder)
         if found is not None and is_nonnegative(-found[0]):
             return Relation("<", remainder, ZERO)

@@ -25,7 +25,6 @@ _ZERO = const(0)
 _EFFORT = 20_000
 _EFFORT_PER_FACT = 3_000
 _BOUND_ROWS = 60
-_QUICK_POINTS = 10
 _MAX_LEFT_OUT = 8
 _MAX_LEFT_OUT_TERMS = 24
 _LITTLE = 2
@@ -104,8 +103,10 @@ class Context:
         """From here on the relation holds and has a value.  Raises Contradiction, which names the facts."""
         self.assume_all([(relation, reason)])
 
-    def assume_all(self, relations: Sequence[tuple[Relation, str]]) -> None:
-        """Assume several at once, which is faster than one by one."""
+    def assume_all(
+        self, relations: Sequence[tuple[Relation, str]], effort: int = _EFFORT, per_fact: int = _EFFORT_PER_FACT
+    ) -> None:
+        """Assume several at once, which is faster than one by one, at a bounded cost."""
         items: list[Item] = []
         for relation, reason in relations:
             bit = 1 << len(self._assumptions)
@@ -114,7 +115,7 @@ class Context:
         self._shown.clear()
         self._verdicts.clear()
         self._sampler = None
-        self._world.spend(_EFFORT + _EFFORT_PER_FACT * len(items))
+        self._world.spend(effort + per_fact * len(items))
         try:
             self._world.add(items)
         except Clash as clash:
@@ -275,7 +276,7 @@ class Context:
         if self._sampler is None:
             self._sampler = Sampler(self._world)
         seen_true = seen_false = False
-        for env in self._sampler.points(relation.symbols(), _QUICK_POINTS):
+        for env in self._sampler.few(relation.symbols()):
             try:
                 truth = relation.holds(env)
             except UndefinedSize:

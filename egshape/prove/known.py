@@ -27,7 +27,7 @@ _MAX_REWRITES = 60
 _MAX_PAIRS = 40
 _MAX_NEAR_ROWS = 40
 _EFFORT = 40_000
-_ROW_COST, _NORMAL_COST, _COPY_COST = 8, 15, 60
+_ROW_COST, _PRODUCT_COST, _NORMAL_COST, _COPY_COST = 8, 60, 15, 60
 
 _TABLES = ("solved", "fresh", "ranges", "ranges_why", "bounds", "exact", "resolved", "memo", "sign_memo")
 _STORES = ("rules", "members", "distinct", "stuck", "choices", "positive")
@@ -109,7 +109,8 @@ class Known:
         self.sign_memo: dict[Dim, tuple[bool, int]] = {}
         self.used = 0  # assumptions that the current question has touched
         self.effort = Effort(_EFFORT)
-        self.meanings: dict[Atom, tuple[Dim, ...]] = {}
+        self.meanings: dict[Atom, tuple[Dim, ...]] = {}  # this and the next hang on nothing assumed
+        self.product_rows: dict[Monomial, tuple[Row, ...]] = {}
         self.pairs_left = _MAX_PAIRS
         self.next_fresh = 0
 
@@ -124,6 +125,7 @@ class Known:
         new.used = self.used
         new.effort = self.effort
         new.meanings = self.meanings
+        new.product_rows = self.product_rows
         new.pairs_left = self.pairs_left
         new.next_fresh = self.next_fresh
         self.effort.left -= _COPY_COST
@@ -242,9 +244,7 @@ class Known:
                 if c % k == 0 and (atom, 1) in mono:
                     rest = divide_monomial(mono, ((atom, 1),))
                     assert rest is not None
-                    dim = (
-                        dim - from_terms([(mono, c)]) + from_terms([(rest, c // k)]) * (atom.num - remainder)
-                    )
+                    dim = dim - from_terms([(mono, c)]) + from_terms([(rest, c // k)]) * (atom.num - remainder)
                     self.used |= why
         return dim
 
@@ -290,11 +290,7 @@ class Known:
         """Whether dim >= 0 follows quickly: form, ranges, one elimination.  dim is in normal form."""
         if is_nonnegative(dim):
             return True
-        if (
-            not self.bounds
-            and not self.ranges
-            and all(isinstance(a, Symbol) for m, _ in dim.terms for a, _ in m)
-        ):
+        if not self.bounds and not self.ranges and all(isinstance(a, Symbol) for m, _ in dim.terms for a, _ in m):
             return False
         known = self.sign_memo.get(dim)
         if known is None and self.effort.left <= 0:
@@ -304,9 +300,7 @@ class Known:
             low, _, range_why = self.interval(dim)
             why: int | None = range_why
             if low is None or low < 0:
-                why = contradiction(
-                    self.near_rows([row_of(-dim - 1)], _MAX_NEAR_ROWS), self.is_free, self.effort
-                )
+                why = contradiction(self.near_rows([row_of(-dim - 1)], _MAX_NEAR_ROWS), self.is_free, self.effort)
             known = (why is not None, why or 0)
             self.sign_memo[dim] = known
         if known[0]:
@@ -417,22 +411,32 @@ class Known:
         return rows
 
     def _monomial_rows(self, mono: Monomial) -> list[Row]:
-        """mono <= hi * (mono without one factor), for factors with an upper bound."""
-        rows: list[Row] = []
+        """mono <= hi * (mono without one factor), and what its factors mean times the others."""
         if self.is_free(mono):
-            return rows
+            return []
+        rows = list(self._products_of_meanings(mono))
         for atom, _ in mono:
             ranges = self.ranges.get(atom.name) if isinstance(atom, Symbol) else None
             high = hull(ranges)[1] if ranges else None
             if isinstance(atom, Symbol) and high is not None:
-                rest = divide_monomial(mono, ((atom, 1),))
-                assert rest is not None
-                rows.append(
-                    Row({mono: -1, rest: high} if rest else {mono: -1}, 0, self.ranges_why[atom.name])
-                )
-            elif not isinstance(atom, Symbol):
-                rest = divide_monomial(mono, ((atom, 1),))
-                assert rest is not None
-                if all(a.nonnegative for a, _ in rest):
-                    rows.extend(row_of(d * from_terms([(rest, 1)])) for d in self.meaning_of(atom))
+                rows.append(Row({mono: -1, _without(mono, atom): high}, 0, self.ranges_why[atom.name]))
         return rows
+
+    def _products_of_meanings(self, mono: Monomial) -> tuple[Row, ...]:
+        known = self.product_rows.get(mono)
+        if known is None:
+            found: list[Row] = []
+            for atom, _ in mono:
+                rest = _without(mono, atom)
+                if not isinstance(atom, Symbol) and all(a.nonnegative for a, _ in rest):
+                    factor = from_terms([(rest, 1)])
+                    found.extend(row_of(d * factor) for d in self.meaning_of(atom))
+            self.effort.left -= _PRODUCT_COST * len(found)
+            known = self.product_rows[mono] = tuple(found)
+        return known
+
+
+def _without(mono: Monomial, atom: Atom) -> Monomial:
+    rest = divide_monomial(mono, ((atom, 1),))
+    assert rest is not None
+    return rest

@@ -135,9 +135,9 @@ class _System:
 
 
 def _eliminate(
-    rows: Iterable[Row], is_free: Callable[[Monomial], bool], keep: Monomial | None, effort: Effort
+    rows: Iterable[Row], is_free: Callable[[Monomial], bool], keep: Monomial | None, effort: Effort, share: int = 3
 ) -> _System:
-    system = _System(is_free, keep, min(_MAX_WORK, effort.left // 3))
+    system = _System(is_free, keep, min(_MAX_WORK, effort.left // share))
     _run(system, rows)
     effort.left -= system.work
     return system

@@ -24,6 +24,7 @@ _MORE_POINTS = 120
 _TRIES_PER_POINT = 6
 _WORLDS = 60
 _EFFORT = 30_000
+_FEW_POINTS = 4
 _MAX_GIVENS_LEFT_OUT = 40
 _MAX_MISSING = 12
 
@@ -123,7 +124,7 @@ class _Question:
         self.names = set(goal.symbols()).union(*(r.symbols() for r in given))
         self.numbers = _numbers(goal).union(*(_numbers(r) for r in given))
         self.witnessed = False  # the givens hold somewhere
-        self.undefined = False  # the goal has no value at an admitted size
+        self.missing_effort = _EFFORT
 
     def answer(self) -> Proof:
         context = Context()
@@ -164,7 +165,6 @@ class _Question:
                 if self.goal.holds(env):
                     continue
             except UndefinedSize:
-                self.undefined = True
                 continue
             ordered = dict(sorted(env.items(), key=lambda kv: natural_key(kv[0])))
             return Proof(goal="", status="refuted", counterexample=ordered)
@@ -194,7 +194,7 @@ class _Question:
 
     def _holds(self, condition: Definedness) -> bool:
         context = Context()
-        context.assume_all([(r, "") for r in self.given])
+        context.assume_all([(r, "") for r in self.given], _EFFORT // 4, 0)
         return context.holds_condition(condition) is not None
 
     def _candidates(self) -> Iterator[Relation]:
@@ -210,14 +210,19 @@ class _Question:
         return iter(found[:_MAX_MISSING])
 
     def _decides(self, facts: Sequence[Relation]) -> bool:
+        if self.missing_effort <= 0:
+            return False
         context = Context()
         try:
-            context.assume_all([(r, "") for r in (*self.given, *facts)])
+            context.assume_all([(r, "") for r in (*self.given, *facts)], _EFFORT // 4, 0)
         except Contradiction:
             return False
-        points = Sampler(context.world).points(self.names, _FIRST_POINTS)
+        self.missing_effort -= _EFFORT // 4 - context.world.effort.left
+        points = Sampler(context.world).points(self.names, _FEW_POINTS)
         admitted = any(holds_all([*self.given, *facts], p) for p in points)
-        return admitted and context.verdict(self.goal, 6, _EFFORT // 10).answer == "proved"
+        decided = admitted and context.verdict(self.goal, 6, _EFFORT // 4).answer == "proved"
+        self.missing_effort -= _EFFORT // 4 - context.world.effort.left
+        return decided
 
 
 def _clashes(relations: Sequence[Relation]) -> bool:

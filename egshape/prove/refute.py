@@ -15,6 +15,7 @@ from egshape.prove.world import World
 _MAX_ROWS = 90
 _MAX_PRODUCTS = 60
 _PRODUCT_COST = 20
+_PRODUCT_SHARE = 6
 _MAX_DEPTH = 6
 _MAX_RESIDUES = 16
 _MAX_VALUES = 16
@@ -62,12 +63,17 @@ def _by_elimination(world: World, new: list[Dim]) -> int | None:
     start = [row_of(d, world.bounds[_part(d)][1]) for d in new]
     rows = world.near_rows(start, _MAX_ROWS)
     found = contradiction(rows, world.is_free, world.effort)
-    if found is None and any(_degree(m) > 1 for row in rows for m in row.terms):
-        more = _products(world, rows)
+    if found is not None or not any(_degree(m) > 1 for row in rows for m in row.terms):
+        return found
+    factors = _factors(rows)
+    for chosen in (start, rows):  # what is new is the likeliest to need a factor
+        more = _products(chosen, rows, factors)
         world.effort.left -= _PRODUCT_COST * len(more)
         if more:
-            found = contradiction([*rows, *more], world.is_free, world.effort)
-    return found
+            found = contradiction([*rows, *more], world.is_free, world.effort, _PRODUCT_SHARE)
+        if found is not None:
+            return found
+    return None
 
 
 def _by_signs(world: World, new: list[Dim]) -> int | None:
@@ -92,23 +98,24 @@ def _as_dim(row: Row) -> Dim:
     return from_terms([*row.terms.items(), ((), row.constant)])
 
 
-def _products(world: World, rows: list[Row]) -> list[Row]:
-    """Rows times factors that are >= 0, where they meet the products that the rows already hold."""
-    monomials = {m for row in rows for m in row.terms}
-    nonlinear = {m for m in monomials if _degree(m) > 1}
-    atoms: dict[Atom, None] = dict.fromkeys(
-        a for row in rows for m in row.terms if _degree(m) > 1 for a, _ in m if a.nonnegative
-    )
-    divisors = dict.fromkeys(
-        a.den for m in monomials for a, _ in m if isinstance(a, FloorDiv) and a.den.const is None
-    )
-    factors: list[tuple[Dim, int]] = [(from_terms([(((a, 1),), 1)]), 0) for a in atoms]
-    factors += [(d, 0) for d in divisors]
+def _factors(rows: list[Row]) -> list[tuple[Dim, int]]:
+    """Sizes that are >= 0 and stand in products or divisors, with the assumptions they need."""
+    monomials = [m for row in rows for m in row.terms]
+    divisors = [a.den for m in monomials for a, _ in m if isinstance(a, FloorDiv) and a.den.const is None]
+    atoms = [a for m in monomials if _degree(m) > 1 for a, _ in m if a.nonnegative]
     linear = [(_as_dim(r), r.why) for r in rows if all(_degree(m) == 1 for m in r.terms)]
-    factors += [f for f in linear if len(f[0].terms) > 1][:8]
+    found = dict.fromkeys((d, 0) for d in divisors)
+    found.update(dict.fromkeys((from_terms([(((a, 1),), 1)]), 0) for a in atoms))
+    found.update(dict.fromkeys([f for f in linear if len(f[0].terms) > 1][:8]))
+    return list(found)
+
+
+def _products(chosen: list[Row], rows: list[Row], factors: list[tuple[Dim, int]]) -> list[Row]:
+    """Rows times factors that are >= 0, where they meet the products that the rows already hold."""
+    nonlinear = {m for row in rows for m in row.terms if _degree(m) > 1}
     found: list[Row] = []
     seen: set[Dim] = set()
-    for row in rows:
+    for row in chosen:
         dim = _as_dim(row)
         if len(dim.terms) > 8:
             continue
@@ -117,7 +124,7 @@ def _products(world: World, rows: list[Row]) -> list[Row]:
             if new in seen or len(new.terms) > 16:
                 continue
             seen.add(new)
-            if any(m in nonlinear for m, c in new.terms):
+            if any(m in nonlinear for m, _ in new.terms):
                 found.append(row_of(new, row.why | why))
                 if len(found) >= _MAX_PRODUCTS:
                     return found

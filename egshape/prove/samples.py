@@ -13,6 +13,8 @@ from egshape.prove.known import Known
 
 _SMALL = (0, 1, 2, 3, 4, 5, 7, 8)
 _LARGE = (6, 9, 12, 16, 24, 31, 64, 97, 128, 1000)
+_SPREAD = (*_SMALL, *_LARGE)
+_FEW = 10
 _MAX_EXHAUSTIVE = 400
 _MAX_NEAR = 8
 _MAX_COEFFICIENTS = 8
@@ -23,6 +25,15 @@ class Sampler:
 
     def __init__(self, world: Known) -> None:
         self.world = world
+        self._few: list[dict[str, int]] | None = None
+
+    def few(self, names: Iterable[str]) -> Iterator[dict[str, int]]:
+        """Some admitted points, found once; symbols of which nothing is known get any sizes."""
+        if self._few is None:
+            self._few = list(self.points((), _FEW))
+        for k, point in enumerate(self._few):
+            others = sorted(n for n in names if n not in point)
+            yield {**point, **{n: _SPREAD[(5 * k + 3 * i + k * i) % len(_SPREAD)] for i, n in enumerate(others)}}
 
     def points(
         self, names: Iterable[str], limit: int, tries: int | None = None, near: Iterable[int] = ()
@@ -142,8 +153,8 @@ def _patterns(ranges: list[Ranges | None], near: list[int]) -> Iterator[list[int
 
 def _candidates(ranges: Ranges | None) -> list[int]:
     if ranges is None:
-        return [*_SMALL, *_LARGE]
-    found = [v for v in (*_SMALL, *_LARGE) if contains(ranges, v)]
+        return list(_SPREAD)
+    found = [v for v in _SPREAD if contains(ranges, v)]
     for lo, hi in ranges:
         for end in (lo, hi):
             if end is not None:

@@ -18,12 +18,11 @@ from egshape.dims.core import (
     divide_monomial,
     exact_quotient,
     from_terms,
-    is_nonpositive,
     monomial_weight,
     natural_key,
     of_atom,
 )
-from egshape.dims.forms import divide
+from egshape.dims.forms import divide, is_nonpositive
 from egshape.facts.absorb import congruence, linear_symbol
 from egshape.facts.intervals import EVERYTHING, Ranges, clip_to_class, hull, intersect, preimage
 from egshape.prove.known import FRESH, Clash, Fresh, Item, Known, Rule, Solved, SymbolOrder
@@ -215,9 +214,7 @@ class World(Known):
                 return True
             self.forget_answers()
             self.exact.update(
-                (a, (r, why))
-                for a in dim.atoms()
-                if isinstance(a, FloorDiv) and a.num is num and a.den.const == k
+                (a, (r, why)) for a in dim.atoms() if isinstance(a, FloorDiv) and a.num is num and a.den.const == k
             )
             return True
         for atom in dim.atoms():
