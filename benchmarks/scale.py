@@ -42,7 +42,11 @@ def measure(kind: str, n: int, started: float) -> dict[str, object]:
     from egshape.api import Limits, optimize
 
     build = synth.transformer_like if kind == "transformer" else synth.chain
-    seconds, left, before, after, planted, status, fresh = [], [], 0, 0, 0, set(), 0.0
+    left: list[str] = []
+    seconds: list[float] = []
+    before, after, planted, fresh = 0, 0, 0, 0.0
+    status: set[str] = set()
+    notes: set[str] = set()
     for seed in range(ROUNDS):
         graph = build(n, seed)
         begin = time.perf_counter()
@@ -53,9 +57,10 @@ def measure(kind: str, n: int, started: float) -> dict[str, object]:
         planted += len(synth.planted_left(graph))
         before, after = len(graph.ops), len(result.graph.ops)
         status.add(result.report.status)
+        notes.update(result.report.notes)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"seconds": statistics.median(seconds), "all": seconds, "mb": peak, "before": before, "after": after,
-            "planted": planted, "left": left, "status": sorted(status), "fresh": fresh}
+            "planted": planted, "left": left, "status": sorted(status), "fresh": fresh, "notes": sorted(notes)}
 
 
 def in_fresh_process(case: Case) -> dict[str, object]:
@@ -83,6 +88,8 @@ def table(cases: tuple[Case, ...]) -> bool:
         print(f"{case.kind:<12} {row['before']:>7} {row['after']:>8} {seconds[case]:>8.2f} {case.seconds:>7.1f} "
               f"{megabytes:>8.0f} {row['planted']:>8} {len(left):>5} {fresh:>8.2f}  {','.join(map(str, row['status']))}"  # type: ignore[call-overload]
               f"{'' if met else '  MISSED'}")
+        for note in row["notes"]:  # type: ignore[attr-defined]
+            print(f"    {note}")
         for each in sorted({text.split(" %")[0] for text in left}):
             print(f"    left: {each}, for example {next(text for text in left if text.startswith(each))}")
     small, large = CASES[0], CASES[2]

@@ -297,7 +297,7 @@ def _report(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer) -> Repo
         equalities=_equalities(graph, done),
         checks=_check_rows(graph, done),
         rewrites=tuple(RewriteRow(rule=rule, count=count, seconds=round(outcome.seconds.get(rule, 0.0), 6))
-                       for rule, count in sorted(outcome.matches.items(), key=lambda item: (-item[1], item[0]))),
+                       for rule, count in sorted(outcome.rewrites.items(), key=lambda item: (-item[1], item[0]))),
         stages=tuple(StageRow(name=stage.name, seconds=stage.seconds) for stage in tracer.stages),
         status=outcome.status,
         notes=tuple(tracer.notes),

@@ -28,9 +28,6 @@ class Atom:
     symbols: frozenset[str]
     weight: int  # 1 for a symbol; a compound atom outweighs every monomial inside of it
 
-    def __deepcopy__(self, memo: object) -> Atom:
-        return self
-
 
 class Symbol(Atom):
     """An unknown size, an integer >= 0."""

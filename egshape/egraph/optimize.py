@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from egshape.egraph.effects import may_fail
 from egshape.egraph.engine import Budget
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.extract import Extraction
+from egshape.egraph.instrument import NAME_STRIDE
 from egshape.egraph.obligations import Check, Walk, Walker
 from egshape.egraph.rebuild import Rebuilder, substitute
 from egshape.egraph.saturate import Program, Saturated, session
@@ -29,15 +30,25 @@ NESTED = {"while", "if", "case", "composite"}
 """Ops whose regions are programs of their own; other regions are scalar reducers and stay as they are."""
 
 
+class Reason(NamedTuple):
+    """A rule united a value (or one made while it was rewritten) with another term."""
+
+    value: str
+    op: str
+    rule: str
+    location: str
+
+
 @dataclass
 class Outcome:
     """What optimizing collected over all blocks."""
 
     checks: list[Check] = field(default_factory=list)
-    matches: Counter[str] = field(default_factory=Counter)
+    rewrites: Counter[str] = field(default_factory=Counter)
+    """Unions of tensors by rule (matches where explanations are off)."""
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    reasons: list[tuple[str, str, str]] = field(default_factory=list)
-    """(value, rule, location) for each union of tensors that a rule made."""
+    reasons: list[Reason] = field(default_factory=list)
+    """Each rewrite of a value, in no order."""
     sizes: list[ExchangeState] = field(default_factory=list)
     """What was derived of sizes, of the graph first, then of regions."""
     nodes: int = 0
@@ -87,7 +98,14 @@ class BlockOptimizer:
     def _note(self, saturated: Saturated, walk: Walk) -> None:
         out = self.outcome
         out.checks += walk.checks
-        out.matches.update(saturated.matches)
+        for node, _, rule in saturated.snapshot.table("why"):
+            out.rewrites[rule] += 1
+            found = saturated.encoding.op_of_node.get(node % NAME_STRIDE)
+            if found is not None:
+                value = saturated.encoding.values[node % NAME_STRIDE]
+                out.reasons.append(Reason(value.name if value else "", found[1].name, rule, str(found[1].location)))
+        if not self.program.explains:
+            out.rewrites.update({rule: n for rule, n in saturated.matches.items() if rule.startswith("tensor.")})
         for rule, seconds in saturated.seconds_by_rule.items():
             out.seconds[rule] += seconds
         out.nodes += saturated.nodes

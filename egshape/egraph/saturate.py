@@ -46,6 +46,7 @@ class Program:
     rules: LoadedRules
     phases: tuple[str, ...]
     size_phases: tuple[str, ...]
+    explains: bool
 
 
 @lru_cache(maxsize=8)
@@ -56,7 +57,7 @@ def program(extra: tuple[str, ...] = (), explain: bool = True) -> Program:
     load = tuple(Piece(text, "<load rules>") for text in load_rules(REGISTRY))
     own = tuple(name for name in loaded.names() if not name.startswith(("shape.", "prelude.")))
     sizes = ("prelude.shape", *SHAPE_RULESETS)
-    return Program((*loaded.pieces, *load), loaded, own, sizes)
+    return Program((*loaded.pieces, *load), loaded, own, sizes, explain)
 
 
 @dataclass

@@ -135,7 +135,11 @@ class _System:
 
 
 def _eliminate(
-    rows: Iterable[Row], is_free: Callable[[Monomial], bool], keep: Monomial | None, effort: Effort, share: int = 3
+    rows: Iterable[Row],
+    is_free: Callable[[Monomial], bool],
+    keep: Monomial | None,
+    effort: Effort,
+    share: int = 3,
 ) -> _System:
     system = _System(is_free, keep, min(_MAX_WORK, effort.left // share))
     _run(system, rows)
@@ -178,9 +182,14 @@ def _combined(high: Row, low: Row, variable: Monomial) -> Row:
     return _rounded(terms, high.constant * b + low.constant * a, high.why | low.why)
 
 
-def contradiction(rows: Iterable[Row], is_free: Callable[[Monomial], bool], effort: Effort) -> int | None:
-    """The assumptions of a contradiction among the rows, or None if none was found."""
-    return _eliminate(rows, is_free, None, effort).clash
+def contradiction(
+    rows: Iterable[Row], is_free: Callable[[Monomial], bool], effort: Effort, share: int = 3
+) -> int | None:
+    """The assumptions of a contradiction among the rows, or None if none was found.
+
+    It may take one part in `share` of what is left of the effort.
+    """
+    return _eliminate(rows, is_free, None, effort, share).clash
 
 
 def project(

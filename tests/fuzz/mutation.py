@@ -27,7 +27,7 @@ IMPLIED = frozenset({
     ("tensor.slice/gather-slice", "(= iv 0)"),
     ("tensor.slice/gather-slice", "(= (vec-length m) (vec-length el))"),
 })
-"""Conditions that follow from the others for every program that verifies, or that only the host's own term can break."""
+"""Conditions that follow from the others for every program that verifies."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Mutant:
 
 def ruleset_text(name: str) -> str:
     """The text of a shipped ruleset."""
-    return files("egshape").joinpath("rulesets", *name.split(".")[:-1], f"{name.rsplit('.', maxsplit=1)[-1]}.egg").read_text()
+    return files("egshape").joinpath("rulesets", f"{name.replace('.', '/')}.egg").read_text(encoding="utf-8")
 
 
 def mutants() -> list[Mutant]:
