@@ -3,9 +3,10 @@
 Every operation of every function and region counts, func and return included:
 
 - structure: func.func, return, call, composite, and the terminators of regions;
-- assertions: custom_call @shape_assertion, and what only they use;
+- assertions: custom_call @shape_assertion, and the integer ops that they are computed from;
 - constants: constants, wherever they are used;
-- shape: the integer ops that shape operands (of dynamic_reshape, dynamic_pad, ...) are computed from;
+- shape: the integer ops that shape operands (of dynamic_reshape, dynamic_pad, ...) are computed from and no
+  assertion is;
 - data: all others.
 
 ``dynamic`` cuts across these: real_dynamic_slice, get_dimension_size and all dynamic_*, except
@@ -102,8 +103,8 @@ class _Counter:
     def count(self) -> OpCounts:
         roots = [value for op in self.ops for value in self.shape_operands(op)]
         checked = [value for op in self.ops if _target(op) == "shape_assertion" for value in op.operands]
-        shape = self.slice(roots)
-        assertion = self.slice(checked) - shape - self.used_elsewhere()
+        assertion = self.slice(checked)
+        shape = self.slice(roots) - assertion
         counts = dict.fromkeys((f.name for f in fields(OpCounts)), 0)
         for op in self.ops:
             counts["total"] += 1
@@ -161,16 +162,6 @@ class _Counter:
                     seen.add(each)
                     stack.append(each)
         return found
-
-    def used_elsewhere(self) -> set[Any]:
-        """Ops that a data op reads: not there for assertions alone."""
-        needed: list[Any] = []
-        for op in self.ops:
-            if _target(op) != "shape_assertion" and op.name not in ("stablehlo.compare", "func.func"):
-                plain = op.name not in _STRUCTURE and not all(_is_integer(v) for v in op.results)
-                if plain or op.name in ("func.return", "stablehlo.return"):
-                    needed.extend(value for value in op.operands if _is_integer(value))
-        return self.slice(needed)
 
     def read_by_data(self, shape: set[Any], assertion: set[Any]) -> list[Any]:
         """Shape-valued operands of ops that are no shape ops themselves."""

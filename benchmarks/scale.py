@@ -96,7 +96,8 @@ def table(cases: tuple[Case, ...]) -> bool:
     if large in seconds:
         ratio = seconds[large] / seconds[small]
         good = good and ratio <= GROWTH
-        print(f"growth from 1,000 to 10,000 ops: {ratio:.1f}x (at most {GROWTH}x){'' if ratio <= GROWTH else '  MISSED'}")
+        missed = "" if ratio <= GROWTH else "  MISSED"
+        print(f"growth from 1,000 to 10,000 ops: {ratio:.1f}x (at most {GROWTH}x){missed}")
     return good
 
 

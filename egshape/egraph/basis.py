@@ -30,6 +30,8 @@ _MAX_DEPTH = 16  # of divisions and Relus inside of each other
 _MAX_SOLVED_TERMS = 16  # a longer right side is not put in the place of a symbol: products of it explode
 _MAX_TAKES = 256
 _MAX_S_PAIRS = 256
+_MAX_TERMS = 1024
+_MAX_COEFFICIENT = 1 << 256
 _MAX_S_DEGREE = 6
 
 Sources = frozenset[int]
@@ -137,6 +139,8 @@ class Basis:
         form = dim
         self._depth += 1
         for _ in range(_MAX_PASSES):
+            if self._swells(form):
+                break
             new = self._lowered(form.map_atoms(self._atom))
             if new is form:
                 break
@@ -165,6 +169,20 @@ class Basis:
                 quotient, rest = divide(dim, rule.rest)
                 if quotient.terms:
                     yield quotient * from_terms([(rule.lead, 1)]) + rest
+
+    def _swells(self, form: Dim) -> bool:
+        """Whether putting the solved sizes in would make more terms, or larger numbers, than are of use."""
+        total = 0
+        for mono, c in form.terms:
+            terms = 1
+            for atom, power in mono:
+                rule = self._solved.get(atom)
+                if rule is not None:
+                    terms *= max(1, len(rule.rest.terms)) ** power
+            total += terms
+            if total > _MAX_TERMS or abs(c) > _MAX_COEFFICIENT:
+                return True
+        return False
 
     def _touches(self, dim: Dim) -> bool:
         if not self._lead_symbols.keys().isdisjoint(dim.symbols()):
@@ -322,19 +340,20 @@ class Basis:
         for lead in sorted(stale - {rule.lead}, key=monomial_key):
             other = self._rule(lead)
             if other is not None:
-                rest, used = self.trace(other.rest)
-                if rest is not other.rest:
-                    self._remove(other)
-                    self._reinsert(_Rule(other.lead, other.coefficient, rest, other.sources | used), queue)
+                self._refresh(other, queue)
 
-    def _reinsert(self, rule: _Rule, queue: deque[tuple[Dim, Sources]]) -> None:
-        """Put back a rule with a reduced right side, unless it now mentions its own left side."""
-        atom = rule.solved
-        if atom is not None and atom in rule.rest.atoms():
+    def _refresh(self, rule: _Rule, queue: deque[tuple[Dim, Sources]]) -> None:
+        """Reduce the right side of a rule; if that lets its left side in, it is taken in anew."""
+        self._remove(rule)
+        rest, used = self.trace(rule.rest)
+        if rest is rule.rest:
+            self._insert(rule)
+        elif rule.solved is not None and rule.solved not in rest.atoms():
+            solved = _Rule(rule.lead, 1, rest, rule.sources | used)
+            self._freeze(solved)
+            self._insert(solved)
+        else:
             queue.append((rule.equation, rule.sources))
-            return
-        self._freeze(rule)
-        self._insert(rule)
         self._cache.clear()
 
     def _pairs(self, rule: _Rule) -> Iterator[tuple[Dim, Sources]]:

@@ -1,4 +1,4 @@
-"""Whether control flow that nobody reads may be dropped: not if something inside could reject a run.
+"""Whether an op that nobody reads may be dropped: not if it, or something inside it, could reject a run.
 
 What an op of the block itself implies becomes a check of its own; what ops of an arm or a loop imply holds only where
 the arm runs, so the arm has to stay with its checks."""
@@ -13,6 +13,18 @@ _MOVING = frozenset(("transpose", "reverse", "get_dimension_size", "constant", "
 """Ops that fail at no sizes that their result types have."""
 
 _CONTROL = frozenset(("if", "case", "composite"))
+
+_UNRULED = frozenset(("convolution", "scatter", "select_and_scatter"))
+"""Ops whose conditions on sizes no rule of ``shape.obligations`` states."""
+
+
+def must_stay(op: Op, registry: Registry) -> bool:
+    """True for effects, and for ops that could reject a run in a way that no check of the block says."""
+    if registry[op.name].effect:
+        return True
+    judged = op.name in _CONTROL or op.name == "while" or op.name in _UNRULED
+    judged = judged or (op.name == "gather" and bool(op.attrs["operand_batch"]))
+    return judged and may_fail(op, registry)
 
 
 def may_fail(op: Op, registry: Registry) -> bool:
@@ -46,4 +58,25 @@ def _total(op: Op, registry: Registry) -> bool:
         return all(size in (const(1), target[axis]) for size, axis in zip(known[0], op.attrs["dims"], strict=True))
     if op.name == "reshape" and len(known) == 1:
         return product(known[0]) is product(op.result.type.dims)
-    return False
+    if op.name == "convolution" and len(known) == 2:
+        return _convolves(op)
+    return op.name == "scatter" and _scatters(op)
+
+
+def _convolves(op: Op) -> bool:
+    """Input features fit the kernel by form, and there are no groups that sizes would have to divide."""
+    lhs, rhs = (operand.type.dims for operand in op.operands)
+    numbers = op.attrs["numbers"]
+    return lhs[numbers[1]] is rhs[numbers[3]] and op.attrs["feature_groups"] == op.attrs["batch_groups"] == 1
+
+
+def _scatters(op: Op) -> bool:
+    """One input, whole windows, and as many updates as indices, by form."""
+    if len(op.operands) != 3 or op.attrs["operand_batch"]:
+        return False
+    x, indices, updates = (operand.type.dims for operand in op.operands)
+    windows = op.attrs["update_window_dims"]
+    outer = [size for axis, size in enumerate(updates) if axis not in windows]
+    batch = [size for axis, size in enumerate(indices) if axis != op.attrs["index_vector_dim"]]
+    kept = [size for axis, size in enumerate(x) if axis not in op.attrs["inserted_window_dims"]]
+    return outer == batch and kept == [updates[axis] for axis in windows]

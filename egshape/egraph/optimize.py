@@ -12,7 +12,7 @@ import numpy as np
 from egshape.dims import Dim
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
-from egshape.egraph.effects import may_fail
+from egshape.egraph.effects import must_stay
 from egshape.egraph.engine import Budget
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.extract import Extraction
@@ -128,13 +128,10 @@ class BlockOptimizer:
 
         return Extraction(saturated, self.registry, self.model, symbols, leaves)
 
-    def _must_stay(self, op: Op) -> bool:
-        return self.registry[op.name].effect or (op.name in NESTED and may_fail(op, self.registry))
-
     def _rebuild(self, block: Block, walk: Walk, entry: frozenset[str], extraction: Extraction,
                  normal: Callable[[Dim], Dim], captured: Mapping[Value, Value], refine_signature: bool) -> Block:
         effects = [(index, op) for index, op in enumerate(block.ops)
-                   if op.name != "check" and self._must_stay(op)]
+                   if op.name != "check" and must_stay(op, self.registry)]
 
         def regions(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
             if op.name not in NESTED or not _worthwhile(region):

@@ -74,9 +74,7 @@ class Relation:
     def substitute(self, env: Mapping[str, Dim | int]) -> Relation:
         """With sizes in the place of symbols."""
         needs = tuple(Definedness(n.kind, n.one.substitute(env), n.two.substitute(env)) for n in self.needs)
-        return Relation(
-            self.kind, self.lhs.substitute(env), self.rhs.substitute(env), self.source, self.ranges, needs
-        )
+        return Relation(self.kind, self.lhs.substitute(env), self.rhs.substitute(env), self.source, self.ranges, needs)
 
     def holds(self, env: Mapping[str, int]) -> bool:
         """Its truth at the given sizes.  Raises UndefinedSize where it has no value."""

@@ -69,9 +69,7 @@ class SymbolFacts:
             found.append(Relation("in", dim, zero, f"{name} in {to_text(self.ranges)}", self.ranges))
         divisor, remainder = self.divisor
         if divisor > 1:
-            found.append(
-                Relation("==", dim % divisor, zero + remainder, f"{name} % {divisor} == {remainder}")
-            )
+            found.append(Relation("==", dim % divisor, zero + remainder, f"{name} % {divisor} == {remainder}"))
         return tuple(found)
 
 

@@ -217,15 +217,21 @@ class Context:
             if found is None:
                 return _UNKNOWN
             conditions |= found
-        quick = self._by_form(relation)
+        dim, why = self._difference(relation)
+        if dim.const is not None and relation.kind != "in":
+            truth = Relation(relation.kind, _ZERO, dim).holds({})
+            return Verdict("proved" if truth else "refuted", "shape.normal-form", why | conditions)
+        may_hold, may_fail = self._sampled(relation)
+        if may_hold and may_fail:
+            return _UNKNOWN
+        quick = self._by_sign(relation, dim, may_hold, may_fail) if relation.kind != "in" else None
         if quick is not None:
             return Verdict(quick.answer, quick.rule, quick.why | conditions)
-        may_be_true, may_be_false = self._sampled(relation)
-        if not may_be_false:
+        if not may_fail:
             found = self.refuted_by([items_of(r, 0) for r in denials(relation)], budget)
             if found is not None:
                 return Verdict("proved", "shape.order", found | conditions)
-        if not may_be_true:
+        if not may_hold:
             found = self.refuted_by([items_of(relation, 0)], budget)
             if found is not None:
                 return Verdict("refuted", "shape.order", found | conditions)
@@ -249,26 +255,28 @@ class Context:
             why |= found
         return why
 
-    def _by_form(self, relation: Relation) -> Verdict | None:
-        """Normal form, ranges and one elimination."""
-        if relation.kind == "in":
-            return None
+    def _difference(self, relation: Relation) -> tuple[Dim, int]:
+        """(rhs - lhs in normal form, the assumptions used)."""
+        self._world.used = 0
+        return self._world.normal(relation.rhs - relation.lhs), self._world.used
+
+    def _by_sign(self, relation: Relation, dim: Dim, may_hold: bool, may_fail: bool) -> Verdict | None:
+        """By ranges and one elimination, where dim is rhs - lhs."""
         world = self._world
         world.used = 0
-        dim = world.normal(relation.rhs - relation.lhs)
-        why = world.used
-        if dim.const is not None:
-            truth = Relation(relation.kind, _ZERO, dim).holds({})
-            return Verdict("proved" if truth else "refuted", "shape.normal-form", why)
+        world.normal(relation.rhs - relation.lhs)
         if relation.kind in ("<=", "<"):
             slack = dim if relation.kind == "<=" else dim - 1
-            if world.nonnegative(slack):
+            if not may_fail and world.nonnegative(slack):
                 return Verdict("proved", "shape.interval", world.used)
-            if world.nonnegative(-slack - 1):
+            if not may_hold and world.nonnegative(-slack - 1):
                 return Verdict("refuted", "shape.interval", world.used)
             return None
+        apart: Answer = "refuted" if relation.kind == "==" else "proved"
+        if (apart == "refuted" and may_hold) or (apart == "proved" and may_fail):
+            return None
         if world.nonnegative(dim - 1) or world.nonnegative(-dim - 1):
-            return Verdict("refuted" if relation.kind == "==" else "proved", "shape.interval", world.used)
+            return Verdict(apart, "shape.interval", world.used)
         return None
 
     def _sampled(self, relation: Relation) -> tuple[bool, bool]:

@@ -61,7 +61,7 @@ class Sampler:
 
     def _free(self, names: Iterable[str]) -> list[str]:
         world = self.world
-        found: set[str] = set(names)
+        found: set[str] = {*names, *world.ranges}
         for dim in self._assumed():
             found |= dim.symbols()
         for entry in world.solved.values():

@@ -23,9 +23,7 @@ from egshape.facts.intervals import (
     preimage,
 )
 
-EVERY_KIND = (
-    "h % 8 == 0; a + b == 1024; n in [1,32] or [64,96]; m in {16, 64}; likely s = 128, 512; x.0 == y.1"
-)
+EVERY_KIND = "h % 8 == 0; a + b == 1024; n in [1,32] or [64,96]; m in {16, 64}; likely s = 128, 512; x.0 == y.1"
 
 
 def test_every_kind_of_text() -> None:
@@ -42,9 +40,7 @@ def test_json_has_the_documented_form() -> None:
     facts = Facts.parse("h % 8 == 0; h >= 1; a + b == 1024").with_symbol("h", ["arg0.1"], [64])
     assert json.loads(facts.to_json()) == {
         "version": 1,
-        "symbols": [
-            {"name": "h", "sources": ["arg0.1"], "ranges": [[8, None]], "divisor": [8, 0], "likely": [64]}
-        ],
+        "symbols": [{"name": "h", "sources": ["arg0.1"], "ranges": [[8, None]], "divisor": [8, 0], "likely": [64]}],
         "relations": ["a + b == 1024"],
         "assumed": [],
     }
@@ -76,9 +72,7 @@ def test_order_never_matters(order: tuple[str, ...]) -> None:
         (("n in [0,inf]",), ((0, None),), (1, 0)),
     ],
 )
-def test_facts_about_one_symbol_combine(
-    texts: tuple[str, ...], ranges: Ranges, divisor: tuple[int, int]
-) -> None:
+def test_facts_about_one_symbol_combine(texts: tuple[str, ...], ranges: Ranges, divisor: tuple[int, int]) -> None:
     found = Facts.parse(*texts).symbol("n")
     assert (found.ranges, found.divisor) == (ranges, divisor)
 

@@ -116,6 +116,7 @@ def test_divides(given: str, k: int, dim: str, want: bool) -> None:
         ("n <= m", "n <= m + 1", "proved"),
         ("n <= m", "m < n", "refuted"),
         ("n <= m", "n == m", "unknown"),
+        ("x <= 3; y <= 4", "x*y <= 12", "proved"),
         ("a >= 1", "a != 0", "proved"),
         ("a == b + 1", "a == b", "refuted"),
         ("n % 4 == 1", "n % 2 == 0", "refuted"),
