@@ -35,7 +35,8 @@ from egshape.report import (
 from egshape.trace import Tracer
 from egshape.validate import validate as compare_graphs
 
-_SUFFIXES = {".mlir": "stablehlo", ".mlirbc": "stablehlo", ".stablehlo": "stablehlo"}
+_FORMATS = {"mlir": "stablehlo", "mlirbc": "stablehlo", "stablehlo": "stablehlo"}
+"""What reads and writes each format; a file's suffix is the name of its format."""
 
 
 def load(model: str | Path | bytes | Any, format: str | None = None) -> Graph:
@@ -44,13 +45,9 @@ def load(model: str | Path | bytes | Any, format: str | None = None) -> Graph:
     The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
     if isinstance(model, str | Path):
         path = Path(model)
-        kind = format or _SUFFIXES.get(path.suffix)
-        if kind is None:
-            raise InvalidInput(f"the format of a {path.suffix or 'nameless'} file is not known", where=str(path),
-                               hint=f"known are {', '.join(sorted(_SUFFIXES))}; or pass the format")
-        return _load_bytes(_read(path), kind, path.stem)
+        return _load_bytes(_read(path), _format(path, format), path.stem)
     if isinstance(model, bytes):
-        return _load_bytes(model, format or "stablehlo", "model")
+        return _load_bytes(model, format or "mlir", "model")
     from egshape.frontends import stablehlo
 
     if hasattr(model, "mlir_module_serialized"):
@@ -65,9 +62,17 @@ def _read(path: Path) -> bytes:
         raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
+def _format(path: Path, format: str | None) -> str:
+    """The format given, else the file's suffix. Raises InvalidInput for one that nothing reads or writes."""
+    kind = format or path.suffix.removeprefix(".")
+    if kind not in _FORMATS:
+        raise InvalidInput(f"the format {kind!r} is not known", where=str(path),
+                           hint=f"known are {', '.join(sorted(_FORMATS))}; pass the format if the name does not say it")
+    return kind
+
+
 def _load_bytes(data: bytes, kind: str, name: str) -> Graph:
-    if kind != "stablehlo":
-        raise InvalidInput(f"the format {kind!r} is not known", hint="known is stablehlo")
+    _format(Path(name), kind)
     from egshape.frontends import stablehlo
 
     return stablehlo.read(data, name)
@@ -78,14 +83,11 @@ def save(graph: Graph, path: str | Path, format: str | None = None) -> None:
 
     Raises EgshapeError if the format cannot hold the graph, or the file cannot be written."""
     target = Path(path)
-    kind = format or _SUFFIXES.get(target.suffix)
-    if kind != "stablehlo":
-        raise InvalidInput(f"cannot write the format of {target.name!r}", where=str(target),
-                           hint=f"use one of {', '.join(sorted(_SUFFIXES))}")
+    kind = _format(target, format)
     from egshape.frontends.stablehlo import emit
 
     text = emit.write(graph)
-    write_atomic(target, emit.bytecode(text) if target.suffix == ".mlirbc" else text)
+    write_atomic(target, emit.bytecode(text) if kind == "mlirbc" else text)
 
 
 def run(graph: Graph, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], target: str = "interpret"

@@ -129,7 +129,8 @@ def _floordiv_const(num: Dim, k: int) -> Dim:
     if flat is not None:
         return whole + flat
     body = from_terms([*terms, (_ONE, offset)])
-    sign = next((c for _, c in terms if 2 * c != k), 0)
+    # Where all residues are k/2 or -k/2 the first decides; any other would flip back and forth for ever.
+    sign = next((c for _, c in terms if 2 * abs(c) != k), min(terms[0][1], 0))
     if sign < 0:
         return whole - _floordiv_const(-body + (k - 1), k)
     if sign == 0 and offset:  # k = 2, all residues 1: floor((p+1)/2) = p - floor(p/2)

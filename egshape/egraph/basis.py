@@ -226,7 +226,7 @@ class Basis:
             return dim
         for _ in range(_MAX_PASSES):
             found = next(((m, c, r) for m, c in dim.terms if (r := self._lowering_rule(m, c))), None)
-            if found is None:
+            if found is None or len(dim.terms) > _MAX_TERMS:
                 break
             mono, c, rule = found
             times = c // rule.coefficient

@@ -160,7 +160,8 @@ def sign_argument(dim: Dim) -> tuple[Dim, bool] | None:
         return dim, False
     for atom in dim.atoms():
         if isinstance(atom, Relu):
-            for x in (atom.arg, atom.arg + 1, -atom.arg, -atom.arg - 1):
+            arg = atom.arg
+            for x in (arg, arg + 1, arg - 1, -arg, 1 - arg, -arg - 1):
                 if dim is sign_form(x):
                     return x, True
                 if dim is minimum(ONE, x):

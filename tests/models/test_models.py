@@ -174,11 +174,6 @@ def test_every_size_is_one_of_the_inputs(journey: Journey) -> None:
                 assert all(dim.symbols() <= known for dim in value.type.shape), value
 
 
-def test_optimizing_again_changes_little(journey: Journey) -> None:
-    again = api.optimize(journey.again, validate=False)
-    assert again.report.ops.after.total <= journey.result.report.ops.after.total
-
-
 def test_the_same_bytes_every_time(model_name: str, shared_models: Path, journey: Journey) -> None:
     from egshape.frontends.stablehlo.emit import write
 
@@ -190,7 +185,7 @@ def test_the_same_bytes_every_time(model_name: str, shared_models: Path, journey
 def test_our_example(batch: int, length: int) -> None:
     journey = travelled(EXAMPLE)
     assert journey.result.report.status == "saturated"
-    sizes = {"b": batch, "s": length}
+    sizes = {"b": batch, "s": length, "arg1.0": batch, "arg1.1": length}
     random = np.random.default_rng(0)
     inputs = [
         random.standard_normal([dim.evaluate(sizes) for dim in value.type.dims]).astype(
