@@ -45,7 +45,7 @@ def load(model: str | Path | bytes | Any, format: str | None = None) -> Graph:
     The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
     if isinstance(model, str | Path):
         path = Path(model)
-        return _load_bytes(_read(path), _format(path, format), path.stem)
+        return _load_bytes(_read(path), _format(path, format), path.name)
     if isinstance(model, bytes):
         return _load_bytes(model, format or "mlir", "model")
     from egshape.frontends import stablehlo
