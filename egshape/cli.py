@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -37,6 +38,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+_KINDS_SHOWN = 12
+"""Rows of the summary of ``optimize``."""
 
 
 class Target(StrEnum):
@@ -127,6 +132,7 @@ def optimize(
     """Make MODEL smaller without changing what it computes."""
     from egshape import api
 
+    started = time.perf_counter()
     graph = _load(model, format)
     result = _optimize(
         graph,
@@ -137,13 +143,14 @@ def optimize(
         validate=not no_validate,
         refine_signature=refine_signature,
     )
+    seconds_taken = time.perf_counter() - started
     if output == "-":
         sys.stdout.buffer.write(_saved_bytes(result.graph, format))
     elif output is not None:
         api.save(result.graph, output)
     if report is not None:
         write_atomic(report, result.report.model_dump_json(indent=2) + "\n")
-    (_say if output == "-" else _print)("\n".join(_summary(result.report)))
+    (_say if output == "-" else _print)("\n".join(_summary(result.report, seconds_taken)))
 
 
 @app.command()
@@ -458,14 +465,24 @@ def _verdict(answer: dict[str, Any]) -> Iterable[str]:
         yield "  these cannot all hold: " + "; ".join(answer["clash"])
 
 
-def _summary(report: Report) -> list[str]:
+def _summary(report: Report, seconds: float) -> Iterator[str]:
+    """What happened, for a person: totals, the kinds of ops whose number changed, checks."""
     before, after = report.ops.before, report.ops.after
-    checks = {status: sum(check.status == status for check in report.checks) for status in ("proved", "kept")}
-    seconds = sum(stage.seconds for stage in report.stages)
-    return [
-        f"{report.model}: {before.total} ops -> {after.total} ops ({report.status}, {seconds:.2f} s)",
-        f"checks: {checks['proved']} proved, {checks['kept']} kept",
+    yield f"{report.model}: {before.total} ops -> {after.total} ops ({report.status}, {seconds:.2f} s)"
+    changes = [
+        (name, before.by_name.get(name, 0), after.by_name.get(name, 0))
+        for name in {**before.by_name, **after.by_name}
     ]
+    changes = sorted((row for row in changes if row[1] != row[2]), key=lambda row: (row[2] - row[1], row[0]))
+    rows = changes if len(changes) <= _KINDS_SHOWN else changes[: _KINDS_SHOWN - 1]
+    rest = changes[len(rows) :]
+    if rest:
+        rows.append((f"{len(rest)} other kinds", sum(row[1] for row in rest), sum(row[2] for row in rest)))
+    width = max((len(row[0]) for row in rows), default=0)
+    for name, old, new in rows:
+        yield f"  {name:<{width}}  {old:>5} -> {new}"
+    checks = {status: sum(check.status == status for check in report.checks) for status in ("proved", "kept")}
+    yield f"checks: {checks['proved']} proved, {checks['kept']} kept"
 
 
 def _print_table(heading: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

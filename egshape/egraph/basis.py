@@ -24,9 +24,11 @@ from egshape.dims.core import (
     of_atom,
 )
 from egshape.dims.forms import divide, floordiv_positive
+from egshape.egraph.splits import inner_sizes
 
 _MAX_PASSES = 32
-_MAX_DEPTH = 16  # of divisions and Relus inside of each other
+_MAX_DEPTH = 48  # of divisions and Relus inside of each other
+_MAX_GROWTH = 6  # of that depth by reducing
 _MAX_SOLVED_TERMS = 16  # a longer right side is not put in the place of a symbol: products of it explode
 _MAX_TAKES = 256
 _MAX_S_PAIRS = 256
@@ -81,6 +83,7 @@ class Basis:
     _used: set[int] | None = None
     _s_pairs: int = _MAX_S_PAIRS
     _depth: int = 0
+    _heights: dict[Dim, int] = field(default_factory=dict)
 
     def fork(self, positive: Callable[[Dim], bool]) -> Basis:
         """An independent copy with its own knowledge of what is positive."""
@@ -137,12 +140,13 @@ class Basis:
         if done is not None:
             return done
         form = dim
+        tallest = self._height(dim) + _MAX_GROWTH
         self._depth += 1
         for _ in range(_MAX_PASSES):
             if self._swells(form):
                 break
             new = self._lowered(form.map_atoms(self._atom))
-            if new is form:
+            if new is form or self._height(new) > tallest:
                 break
             form = new
         self._depth -= 1
@@ -169,6 +173,14 @@ class Basis:
                 quotient, rest = divide(dim, rule.rest)
                 if quotient.terms:
                     yield quotient * from_terms([(rule.lead, 1)]) + rest
+
+    def _height(self, dim: Dim) -> int:
+        """The depth of divisions and Relus inside of each other."""
+        found = self._heights.get(dim)
+        if found is None:
+            inside = [part for atom in dim.atoms() for part in inner_sizes(atom)]
+            found = self._heights[dim] = 1 + max(map(self._height, inside), default=-1)
+        return found
 
     def _swells(self, form: Dim) -> bool:
         """Whether putting the solved sizes in would make more terms, or larger numbers, than are of use."""
@@ -413,10 +425,7 @@ def _mentions(atom: Atom, inner: Atom) -> bool:
         return atom is not inner and inner.name in atom.symbols
     if not inner.symbols <= atom.symbols:
         return False
-    parts = (
-        (atom.num, atom.den) if isinstance(atom, FloorDiv) else (atom.arg,) if isinstance(atom, Relu) else ()
-    )
-    return any(a is inner or _mentions(a, inner) for part in parts for a in part.atoms())
+    return any(a is inner or _mentions(a, inner) for part in inner_sizes(atom) for a in part.atoms())
 
 
 def _symbols(mono: Monomial) -> frozenset[str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from egshape.dims import Dim, FloorDiv, Relu, Symbol, const, is_nonnegative, is_positive
+from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol, const, is_nonnegative, is_positive
 from egshape.dims.core import from_terms, of_atom
 
 LIMIT = 1 << 62
@@ -68,11 +67,12 @@ def weight(dim: Dim) -> int:
     for mono, c in dim.terms:
         total += 1 + (c != 1)
         for atom, power in mono:
-            total += power + sum(2 + weight(part) for part in _inside(atom))
+            total += power + sum(2 + weight(part) for part in inner_sizes(atom))
     return total
 
 
-def _inside(atom: object) -> Iterable[Dim]:
+def inner_sizes(atom: Atom) -> tuple[Dim, ...]:
+    """The sizes inside of an atom."""
     if isinstance(atom, FloorDiv):
         return atom.num, atom.den
     return (atom.arg,) if isinstance(atom, Relu) else ()

@@ -47,6 +47,7 @@ class Proof(BaseModel):
     the givens that no sizes satisfy together, `seconds` is wall-clock time.
     """
 
+    version: int = 1
     goal: str
     given: list[str] = []
     status: Status
@@ -75,6 +76,7 @@ class CaseModel(Proof):
 class CasesModel(BaseModel):
     """The answers to a file of questions."""
 
+    version: int = 1
     rows: list[CaseModel]
     right: int
     wrong: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from egshape.dims import symbol
@@ -64,7 +65,7 @@ def _graph(module: Module, name: str) -> Graph:
     scope = Scope(program, builder, {**values}, (main.name,))
     results = scope.tensors(main.body, main.location)
     return Graph(
-        module.name or name,
+        module.name or PurePath(name).stem,
         builder.finish(results),
         tuple(f"out{index}" for index in range(len(results))),
         _facts(held, main, list(values.values())),

@@ -11,6 +11,7 @@ from typing import Any
 
 from egshape.errors import EgshapeError
 from egshape.facts import Facts
+from egshape.frontends.stablehlo.emit_forms import prepared
 from egshape.frontends.stablehlo.emit_ops import (
     constants,
     emitter,
@@ -73,6 +74,7 @@ class _Module:
 
     def __init__(self, graph: Graph, locations: bool) -> None:
         self.graph = graph
+        self.block = prepared(graph.body)
         self.locations = locations
         self.wanted: frozenset[Key] = frozenset()
         self.helpers: dict[str, str] = {}
@@ -92,13 +94,13 @@ class _Module:
     def main(self) -> str:
         """The public function. A first run finds out in which forms sizes are needed."""
         scope = _Function(self, frozenset(), self.graph.metadata)
-        scope.function("main", self.graph.body, public=True)
+        scope.function("main", self.block, public=True)
         if not scope.asked:
             return scope.done
         self.helpers.clear()
         self.names.clear()
         again = _Function(self, frozenset(scope.asked), self.graph.metadata)
-        again.function("main", self.graph.body, public=True)
+        again.function("main", self.block, public=True)
         return again.done
 
     def helper(self, wanted: str, write_body: Callable[[str], str]) -> str:
@@ -305,6 +307,9 @@ def _composite(scope: _Function, op: Op) -> str | None:
 
     In place where that needs outer values, and where sizes are dynamic and the composite is none of CHLO's:
     jaxlib gives static shapes to the operands of those only, and then rejects the decomposition's types."""
+    top = _top_k(scope, op)
+    if top is not None:
+        return top
     (block,) = op.regions
     outside, inside = (*op.operands, *op.results), (*block.args, *block.results)
     known = op.attrs["name"].startswith("chlo.") or all(map(is_static, outside))
@@ -330,6 +335,15 @@ def _composite(scope: _Function, op: Op) -> str | None:
         f"stablehlo.composite {string(op.attrs['name'])} {refs(scope, op.operands)} "
         f"{{{attrs}decomposition = @{called}{version}}} : {_signature(op)}"
     )
+
+
+def _top_k(scope: _Function, op: Op) -> str | None:
+    """CHLO's own op for its composite, which needs no decomposition."""
+    held = dict(op.attrs["attrs"])
+    if op.attrs["name"] != "chlo.top_k" or set(held) != {"k"} or op.attrs["version"] != 1:
+        return None
+    k = held["k"].split(":")[0].strip()
+    return f"chlo.top_k({refs(scope, op.operands)}, k = {k}) : {types(op.operands)} -> ({types(op.results)})"
 
 
 def _inlined(scope: _Function, op: Op, block: Block) -> None:

@@ -323,6 +323,23 @@ def broadcast_of_iota(m: Maker) -> Value:
     return m.spread(x, increasing=m.chance(2))[0]
 
 
+def select_of(m: Maker, predicate: Value) -> Value:
+    """A select between two scalars in every element, or, as a near miss, two vectors."""
+    dtype, dims = m.choice(("f32", "i32")), predicate.type.dims
+    arms = [m.splat(m.any_scalar(dtype), dims) if not m.chance(4) else m.input(dtype, dims) for _ in range(2)]
+    return m.one("select", (predicate, *arms))
+
+
+@pattern("tensor.broadcast/below-select-splats")
+def broadcast_below_select_splats(m: Maker) -> Value:
+    return select_of(m, m.spread(m.value(1, "i1"))[0])
+
+
+@pattern("tensor.reshape/below-select-splats")
+def reshape_below_select_splats(m: Maker) -> Value:
+    return m.reshaped(select_of(m, m.reshaped(m.value(2, "i1"))))
+
+
 # -- slice, pad, concatenate, gather -------------------------------------------------------------------------------
 
 

@@ -45,7 +45,6 @@ def test_every_pattern_is_of_a_rule_and_every_rule_has_a_pattern() -> None:
     assert set(rules()) <= set(PATTERNS), "write a left side in tests/fuzz/patterns.py"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", sorted(PATTERNS))
 def test_a_pattern_fires_its_rule(rule: str) -> None:
     tally = Tally()
