@@ -1,4 +1,4 @@
-# make setup | demo | test | lint | fuzz | bench | clean
+# make setup | demo | test | lint | fuzz | models | bench | clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -13,7 +13,7 @@ PY := .venv/bin/python
 SUM := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 READY := .venv/.ready-$(SUM)
 
-.PHONY: help setup demo test test-here test-newer lint fuzz bench clean
+.PHONY: help setup demo test test-here test-newer lint fuzz models bench clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -49,8 +49,12 @@ lint: $(READY) ## ruff, mypy --strict, the import law
 fuzz: $(READY) ## the long differential fuzz
 	EGSHAPE_FUZZ=long $(PY) -m pytest -m "slow or not slow" -n 2 tests/fuzz
 
+models: $(READY) ## the sample models through XLA at every size
+	EGSHAPE_MODELS=all $(PY) -m pytest -n 2 tests/models
+
 bench: $(READY) ## every benchmark, its table on stdout
-	@for file in benchmarks/*.py; do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in benchmarks/*.py; do name=$$(basename $$file .py); \
+	  echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
 
 clean: ## remove what the above wrote, the environments too
 	rm -rf .venv .venv-* build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -104,13 +104,14 @@ class _Counter:
         roots = [value for op in self.ops for value in self.shape_operands(op)]
         checked = [value for op in self.ops if _target(op) == "shape_assertion" for value in op.operands]
         assertion = self.slice(checked)
-        shape = self.slice(roots) - assertion
+        sizes = self.slice(roots)
+        shape = sizes - assertion
         counts = dict.fromkeys((f.name for f in fields(OpCounts)), 0)
         for op in self.ops:
             counts["total"] += 1
             counts["dynamic"] += self.is_dynamic(op)
             counts[self.part(op, shape, assertion)] += 1
-        values = {self.expression(value) for value in self.read_by_data(shape, assertion)}
+        values = {self.expression(value) for value in self.read_by_data(sizes, assertion)}
         counts["distinct_shape_values"] = len([v for v in values if v[0] != "constant"])
         return OpCounts(**counts)
 
@@ -163,13 +164,13 @@ class _Counter:
                     stack.append(each)
         return found
 
-    def read_by_data(self, shape: set[Any], assertion: set[Any]) -> list[Any]:
-        """Shape-valued operands of ops that are no shape ops themselves."""
+    def read_by_data(self, sizes: set[Any], assertion: set[Any]) -> list[Any]:
+        """Shape-valued operands of data ops: those that neither sizes nor assertions are computed by."""
         out: list[Any] = []
         for op in self.ops:
-            if op in shape or op in assertion or op.name in _STRUCTURE or _target(op) == "shape_assertion":
+            if op in sizes or op in assertion or op.name in _STRUCTURE or _target(op) == "shape_assertion":
                 continue
-            out.extend(value for value in op.operands if self.maker.get(value) in shape)
+            out.extend(value for value in op.operands if self.maker.get(value) in sizes)
         return out
 
     def expression(self, value: Any) -> Any:

@@ -33,7 +33,7 @@ from egshape.report import (
     Symbol,
 )
 from egshape.trace import Tracer
-from egshape.validate import validate as compare_graphs
+from egshape.validate import compare as compare_graphs
 
 _FORMATS = {"mlir": "stablehlo", "mlirbc": "stablehlo", "stablehlo": "stablehlo"}
 """What reads and writes each format; a file's suffix is the name of its format."""
@@ -149,9 +149,11 @@ def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = ()
     done = run_stages(graph, known, tuple(map(str, rules)), limits or Limits(), tracer, explain, refine_signature)
     if validate and done.outcome.status != "fallback":
         with tracer.stage("validate"):
-            differences = compare_graphs(graph, done.graph, known)
-        if differences:
-            tracer.note(f"not optimized, a fault of ours: the result differs from the original: {differences[0]}")
+            verdict = compare_graphs(graph, done.graph, known)
+        if verdict.skipped and not verdict.compared:
+            tracer.note(verdict.skipped)
+        if verdict.differences:
+            tracer.note(f"not optimized, a fault of ours: the result differs from the original {verdict.differences[0]}")
             done.outcome.status = "fallback"
             done = Optimized(graph, done.context, done.outcome, done.likely)
     return Result(done.graph, known, _report(graph, done, known, tracer), graph, done)
@@ -167,8 +169,7 @@ def resolve(graph: Graph, facts: Facts) -> Facts:
     names = {name for relation in facts.statements() for name in relation.symbols()} | {s.name for s in facts.symbols}
     for name in names - known:
         if name not in sizes:
-            listed = ", ".join(sorted(known | set(sizes))[:20]) or "none"
-            raise InvalidInput(f"a fact speaks of {name!r}, which the model does not have", hint=f"sizes are: {listed}")
+            raise InvalidInput(f"a fact speaks of {name!r}, which the model does not have", hint=_listed(known, sizes))
         rename[name] = sizes[name]
     if not rename:
         return facts
@@ -181,6 +182,13 @@ def resolve(graph: Graph, facts: Facts) -> Facts:
     return out.with_relations(
         Relation(r.kind, r.lhs.substitute(rename), r.rhs.substitute(rename), r.source, r.ranges, r.needs)
         for r in facts.statements())
+
+
+def _listed(known: set[str], sizes: Mapping[str, Dim], most: int = 20) -> str:
+    """The names that a fact may use: symbols, then the axes whose size is not a number."""
+    names = [*sorted(known), *(name for name, size in sizes.items() if name not in known and size.const is None)]
+    more = ", ..." if len(names) > most else ""
+    return f"sizes are: {', '.join(names[:most]) or 'none'}{more}"
 
 
 def axes_of(graph: Graph) -> dict[str, Dim]:
@@ -217,8 +225,7 @@ def _size(graph: Graph, text: str) -> Dim:
     known = {each.name for each in graph.body.symbols}
     unknown = sorted(name for name in dim.symbols() if name not in known and name not in sizes)
     if unknown:
-        raise InvalidInput(f"the model has no size {unknown[0]!r}",
-                           hint=f"sizes are: {', '.join(sorted(known | set(sizes))[:20])}")
+        raise InvalidInput(f"the model has no size {unknown[0]!r}", hint=_listed(known, sizes))
     return dim.substitute({name: size for name, size in sizes.items() if name in dim.symbols()})
 
 

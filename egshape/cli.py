@@ -11,11 +11,12 @@ import os
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import numpy as np
 import typer
@@ -145,7 +146,7 @@ def optimize(
     )
     seconds_taken = time.perf_counter() - started
     if output == "-":
-        sys.stdout.buffer.write(_saved_bytes(result.graph, format))
+        sys.stdout.buffer.write(_saved_bytes(result.graph, format or Path(model).suffix.removeprefix(".")))
     elif output is not None:
         api.save(result.graph, output)
     if report is not None:
@@ -243,7 +244,7 @@ def run(
     if not no_optimize:
         graph = _optimize(graph, None).graph
     results = api.run(graph, arrays, target=target.value)
-    named = dict(zip(graph.output_names, results, strict=True))
+    named: dict[str, Any] = dict(zip(graph.output_names, results, strict=True))
     if output is not None:
         buffer = io.BytesIO()
         np.savez(buffer, **named)
@@ -313,16 +314,33 @@ def _limits(seconds: float | None, nodes: int | None, memory: int | None) -> Lim
 @contextmanager
 def _progress() -> Iterator[Tracer]:
     """A tracer that moves a progress bar, if somebody watches."""
-    if not sys.stderr.isatty():
-        yield Tracer()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    with _engine_silenced() as terminal:
+        if not terminal.isatty():
+            yield Tracer()
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("load", total=None)
-        yield Tracer(on_stage=lambda stage: bar.update(task, description=stage))
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(file=terminal), transient=True) as bar:
+            task = bar.add_task("load", total=None)
+            yield Tracer(on_stage=lambda stage: bar.update(task, description=stage))
+
+
+@contextmanager
+def _engine_silenced() -> Iterator[TextIO]:
+    """Standard error for ourselves: an engine that panics writes a backtrace there before anything can catch it,
+    and what it means is said in a note."""
+    if os.environ.get("EGSHAPE_TRACEBACK"):
+        yield sys.stderr
+        return
+    sys.stderr.flush()
+    with os.fdopen(os.dup(2), "w") as terminal, open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield terminal
+        finally:
+            os.dup2(terminal.fileno(), 2)
 
 
 def _read_facts(path: Path | None) -> Facts | None:
@@ -357,7 +375,7 @@ def _read_arrays(path: Path, graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
     try:
         with np.load(io.BytesIO(_read(path)), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, AttributeError, TypeError) as error:
+    except (ValueError, OSError, AttributeError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ParseError(f"is no .npz file: {error}", where=str(path)) from error
     problems = [f"{name} is missing" for name in wanted if name not in arrays]
     problems += [f"{name} is no input" for name in arrays if name not in wanted]
@@ -375,7 +393,7 @@ def _with_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]
     return array.view(numpy_dtype(dtype))
 
 
-def _saved_bytes(graph: Graph, format: str | None) -> bytes:
+def _saved_bytes(graph: Graph, format: str) -> bytes:
     from egshape import api
 
     with tempfile.TemporaryDirectory() as folder:

@@ -53,6 +53,11 @@ class Verdict:
     rejected: int = 0
     skipped: str = ""
 
+    @property
+    def compared(self) -> int:
+        """The number of points at which both graphs were run."""
+        return self.accepted + self.rejected
+
 
 @dataclass(frozen=True)
 class Outcome:

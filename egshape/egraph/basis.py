@@ -35,6 +35,10 @@ _MAX_S_PAIRS = 256
 _MAX_TERMS = 1024
 _MAX_COEFFICIENT = 1 << 256
 _MAX_S_DEGREE = 6
+_MAX_EQUATION_TERMS = 64  # what is longer, or has more atoms at all depths, is not taken in
+_MAX_EQUATION_ATOMS = 160
+_MAX_WORK = 20_000  # terms looked at in one reduction; halved for the next one each time that it does not suffice
+_MIN_WORK = 200
 
 Sources = frozenset[int]
 SymbolOrder = Callable[[str], Any]
@@ -79,10 +83,14 @@ class Basis:
     _lead_symbols: dict[str, set[Monomial]] = field(default_factory=dict)
     _rest_symbols: dict[str, set[Monomial]] = field(default_factory=dict)
     _frozen: set[Atom] = field(default_factory=set)
+    _looping: set[Atom] = field(default_factory=set)
     _cache: dict[Dim, Dim] = field(default_factory=dict)
     _used: set[int] | None = None
     _s_pairs: int = _MAX_S_PAIRS
     _depth: int = 0
+    _work: int = 0
+    _limit: int = _MAX_WORK
+    _cuts: int = 0
     _heights: dict[Dim, int] = field(default_factory=dict)
 
     def fork(self, positive: Callable[[Dim], bool]) -> Basis:
@@ -100,6 +108,7 @@ class Basis:
         for index, source in ((copy._by_atom, self._by_atom), (copy._watched, self._watched)):
             index.update({atom: set(leads) for atom, leads in source.items()})
         copy._frozen = set(self._frozen)
+        copy._looping, copy._limit = set(self._looping), self._limit
         return copy
 
     def reset(self, *, divisors: bool) -> bool:
@@ -134,25 +143,43 @@ class Basis:
 
     def reduce(self, dim: Dim) -> Dim:
         """The form of a size that all sizes equal to it by these equations share, as far as they tell."""
-        if self._depth >= _MAX_DEPTH or not self._touches(dim):
+        if not self._touches(dim):
             return dim
         done = self._cache.get(dim) if self._used is None else None
         if done is not None:
             return done
+        if self._depth == 0:
+            self._work = self._limit
+        if self._depth >= _MAX_DEPTH or self._work <= 0:
+            self._cuts += 1
+            return dim
+        cuts = self._cuts
+        self._depth += 1
+        form = self._passes(dim)
+        self._depth -= 1
+        if self._depth == 0 and self._work <= 0:
+            self._limit = max(self._limit // 2, _MIN_WORK)
+        # A form cut off by a limit is right inside of others, but not the one to remember.
+        if self._used is None and (self._depth == 0 or self._cuts == cuts):
+            self._cache[dim] = form
+        return form
+
+    def _passes(self, dim: Dim) -> Dim:
+        """Replace atoms and lower monomials until nothing changes, or the form outgrows a limit."""
         form = dim
         tallest = self._height(dim) + _MAX_GROWTH
-        self._depth += 1
         for _ in range(_MAX_PASSES):
+            self._work -= 1 + len(form.terms)
             if self._swells(form):
+                self._cuts += 1
                 break
             new = self._lowered(form.map_atoms(self._atom))
-            if new is form or self._height(new) > tallest:
+            if new is form:
+                break
+            if self._height(new) > tallest:
+                self._cuts += 1
                 break
             form = new
-        self._depth -= 1
-        # A form cut off by the depth limit is right there, but not the one to remember.
-        if self._used is None and self._depth == 0:
-            self._cache[dim] = form
         return form
 
     def trace(self, dim: Dim) -> tuple[Dim, Sources]:
@@ -207,18 +234,32 @@ class Basis:
             if self._used is not None:
                 self._used |= rule.sources
             return rule.rest
-        if isinstance(atom, Relu) and atom not in self._frozen:
+        if isinstance(atom, Symbol) or atom in self._frozen:
+            return of_atom(atom)
+        new = self._inside(atom)
+        return of_atom(atom) if self._looping and self._grows(atom, new) else new
+
+    def _inside(self, atom: Atom) -> Dim:
+        """A division or Relu of what its parts reduce to."""
+        if isinstance(atom, Relu):
             arg = self.reduce(atom.arg)
             return of_atom(atom) if arg is atom.arg else relu(arg)
-        if isinstance(atom, FloorDiv) and atom not in self._frozen:
-            return self._division(atom)
-        return of_atom(atom)
-
-    def _division(self, atom: FloorDiv) -> Dim:
+        assert isinstance(atom, FloorDiv)
         num, den = self.reduce(atom.num), self.reduce(atom.den)
         if num is atom.num and den is atom.den and not self.positive(den):
             return of_atom(atom)
         return self.quotient(num, den)
+
+    def _grows(self, atom: Atom, new: Dim) -> bool:
+        """Whether a rule `n -> .. n//8 ..` left n inside of an atom that is no smaller: that might go on for ever."""
+        if new.terms == ((((atom, 1),), 1),):
+            return False
+        return any(
+            other is not atom and _shows(other, lead, self._frozen) and _size(other) >= _size(atom)
+            for lead in self._looping
+            if _mentions(atom, lead)
+            for other in new.atoms()
+        )
 
     def quotient(self, num: Dim, den: Dim) -> Dim:
         """num // den, simplified as far as `den` is known to be positive."""
@@ -258,8 +299,12 @@ class Basis:
         return None
 
     def _take(self, equation: Dim, sources: Sources, queue: deque[tuple[Dim, Sources]]) -> bool:
+        if _is_heavy(equation):
+            return False
         form, used = self.trace(equation)
         sources |= used
+        if _is_heavy(form):
+            return False
         form = self._primitive(form)
         if not form.terms or any(divisor.const == 0 for divisor in form.divisors_maybe_zero()):
             return False  # nothing new, or a division by 0 that contradictory equations led to
@@ -295,6 +340,8 @@ class Basis:
         for inner in rule.rest.atoms():
             if not isinstance(inner, Symbol) and all(_mentions(inner, atom) for atom, _ in rule.lead):
                 self._frozen.add(inner)
+                if rule.solved is not None:
+                    self._looping.add(rule.solved)
 
     def _insert(self, rule: _Rule) -> None:
         if rule.solved is not None:
@@ -387,7 +434,9 @@ class Basis:
 
 
 def _oriented(form: Dim, sources: Sources, order: SymbolOrder) -> _Rule:
-    """form = 0 as a rule: solve for a symbol, else for an atom, else lower the leading monomial."""
+    """form = 0 as a rule: solve for a symbol, else for an atom, else lower the leading monomial.
+
+    An atom that others of the form mention is the last choice, for it would stay in them."""
     best: tuple[tuple[bool, bool, tuple[object, ...], tuple[object, ...]], Atom, int] | None = None
     if len(form.terms) <= _MAX_SOLVED_TERMS:
         atoms = form.atoms()
@@ -399,7 +448,7 @@ def _oriented(form: Dim, sources: Sources, order: SymbolOrder) -> _Rule:
                 continue
             nested = any(other is not atom and _mentions(other, atom) for other in atoms)
             wanted = (order(atom.name),) if isinstance(atom, Symbol) else ()
-            rank = (isinstance(atom, Symbol), not nested, wanted, atom.key)
+            rank = (not nested, isinstance(atom, Symbol), wanted, atom.key)
             if best is None or rank > best[0]:
                 best = (rank, atom, c)
     if best is not None:
@@ -426,6 +475,32 @@ def _mentions(atom: Atom, inner: Atom) -> bool:
     if not inner.symbols <= atom.symbols:
         return False
     return any(a is inner or _mentions(a, inner) for part in inner_sizes(atom) for a in part.atoms())
+
+
+def _shows(atom: Atom, inner: Atom, frozen: set[Atom]) -> bool:
+    """Whether `inner` occurs in the atom outside of the frozen ones."""
+    if atom is inner:
+        return True
+    if atom in frozen or not inner.symbols <= atom.symbols:
+        return False
+    return any(_shows(a, inner, frozen) for part in inner_sizes(atom) for a in part.atoms())
+
+
+def _size(atom: Atom) -> tuple[int, int]:
+    """How many atoms it has at all depths, itself included; then the sum of all numbers in it."""
+    parts = [_dim_size(part) for part in inner_sizes(atom)]
+    return 1 + sum(atoms for atoms, _ in parts), sum(numbers for _, numbers in parts)
+
+
+def _dim_size(dim: Dim) -> tuple[int, int]:
+    parts = [_size(atom) for mono, _ in dim.terms for atom, _ in mono]
+    numbers = sum(abs(c) for _, c in dim.terms)
+    return sum(atoms for atoms, _ in parts), numbers + sum(more for _, more in parts)
+
+
+def _is_heavy(dim: Dim) -> bool:
+    """Whether an equation of this form costs more than it is worth."""
+    return len(dim.terms) > _MAX_EQUATION_TERMS or _dim_size(dim)[0] > _MAX_EQUATION_ATOMS
 
 
 def _symbols(mono: Monomial) -> frozenset[str]:

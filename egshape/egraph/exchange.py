@@ -100,6 +100,7 @@ class ExchangeState:
     _best: dict[Dim, Dim] | None = None
     _divisors: set[Dim] = field(default_factory=set)
     _positive_divisors: int = 0
+    _weights: dict[Dim, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.basis = Basis(self.is_positive, self.order)
@@ -233,7 +234,7 @@ class ExchangeState:
 
     def _complexity(self, dim: Dim) -> tuple[object, ...]:
         """Simple sizes first: number, symbol, few and flat terms; then by symbols; then a fixed order."""
-        return weight(dim), len(dim.terms), sorted(map(self.order, dim.symbols()), reverse=True), dim.key
+        return weight(dim, self._weights), len(dim.terms), sorted(map(self.order, dim.symbols()), reverse=True), dim.key
 
     @property
     def inconsistent(self) -> bool:

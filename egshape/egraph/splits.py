@@ -59,15 +59,17 @@ def sides(dim: Dim) -> tuple[Dim, Dim, int]:
     return up, down, _offset(dim)
 
 
-def weight(dim: Dim) -> int:
-    """How much there is to read in a size; 0 for a number."""
-    if dim.const is not None:
-        return 0
+def weight(dim: Dim, known: dict[Dim, int]) -> int:
+    """How much there is to read in a size; 0 for a number. `known` remembers weights between calls."""
+    found = known.get(dim)
+    if found is not None:
+        return found
     total = 0
-    for mono, c in dim.terms:
+    for mono, c in dim.terms if dim.const is None else ():
         total += 1 + (c != 1)
         for atom, power in mono:
-            total += power + sum(2 + weight(part) for part in inner_sizes(atom))
+            total += power + sum(2 + weight(part, known) for part in inner_sizes(atom))
+    known[dim] = total
     return total
 
 

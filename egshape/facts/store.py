@@ -262,5 +262,7 @@ def contradiction(facts: tuple[str, ...]) -> Contradiction:
 
 
 def _check_constant(relation: Relation) -> None:
-    if not relation.holds({}):
+    """Raise Contradiction for a relation whose sides differ by a number, and that is false."""
+    difference = relation.lhs - relation.rhs
+    if not Relation(relation.kind, difference, difference - difference).holds({}):
         raise contradiction((relation.text,))

@@ -17,6 +17,13 @@ from egshape.ops.base import ElementScope
 
 ZERO, ONE = const(0), const(1)
 
+DIVIDEND_LIMIT = 12
+"""Terms of a dividend of unknown sign: its correction has about twice as many for each term."""
+
+MULTIPLE_LIMIT = 8
+"""Common factors of a size whose sign is recognized."""
+
+
 def negated(condition: Relation) -> Relation:
     """The opposite condition."""
     if condition.kind in ("==", "!="):
@@ -100,7 +107,9 @@ def truncated_division(scope: ElementScope, x: Dim, d: Dim) -> Dim | None:
     if at_least(scope, -x, 0):
         quotient = _signed_division(scope, -x, d)
         return None if quotient is None else -quotient
-    return floordiv(x, d) + correction_of(x, d) if at_least(scope, d, 1) else None
+    if len(x.terms) > DIVIDEND_LIMIT or not at_least(scope, d, 1):
+        return None
+    return floordiv(x, d) + correction_of(x, d)
 
 
 def _signed_division(scope: ElementScope, x: Dim, d: Dim) -> Dim | None:
@@ -158,16 +167,23 @@ def sign_argument(dim: Dim) -> tuple[Dim, bool] | None:
     """x where the form is sign(x) (with True), or min(1, x) (with False)."""
     if dim.const is None and is_nonnegative(dim) and is_nonnegative(1 - dim):
         return dim, False
-    for atom in dim.atoms():
-        if isinstance(atom, Relu):
-            arg = atom.arg
-            for x in (arg, arg + 1, arg - 1, -arg, 1 - arg, -arg - 1):
-                if dim is sign_form(x):
-                    return x, True
-                if dim is minimum(ONE, x):
-                    return x, False
+    for x in _signed_in(dim):
+        if dim is sign_form(x):
+            return x, True
+        if dim is minimum(ONE, x):
+            return x, False
     return None
 
 
+def _signed_in(dim: Dim) -> Iterator[Dim]:
+    """What x may be in sign(x): its Relus are of x, x - 1, -x and -x - 1, whose common factors are in front."""
+    for mono, coefficient in dim.terms:
+        atom, times = mono[0][0] if mono else None, abs(coefficient)
+        if isinstance(atom, Relu) and times <= MULTIPLE_LIMIT:
+            for offset in range(-times, times + 1):
+                yield times * atom.arg + offset
+                yield -times * atom.arg + offset
+
+
 def sign_form(x: Dim) -> Dim:
-    return step(x) - step(-x)
+    return relu(x) - relu(x - 1) - relu(-x) + relu(-x - 1)

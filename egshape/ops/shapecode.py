@@ -11,7 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const, floordiv, is_nonnegative, maximum, minimum, mod, relu
+from egshape.dims import (
+    Atom,
+    Dim,
+    FloorDiv,
+    Relu,
+    const,
+    floordiv,
+    is_nonnegative,
+    is_positive,
+    maximum,
+    minimum,
+    mod,
+    relu,
+)
 from egshape.facts import Relation
 from egshape.ir.types import integer_range, is_integer, numpy_dtype
 from egshape.ops import numeric
@@ -33,8 +46,8 @@ from egshape.ops.conditions import (
     truth,
 )
 
-TERM_LIMIT = 48
-"""An expression with more terms than this helps nobody: the element becomes unknown."""
+ATOM_LIMIT = 40
+"""An expression with more terms, or more atoms at all depths, than this helps nobody: the element becomes unknown."""
 
 Rule = Callable[..., Element]
 Elements = Callable[[ElementScope, Sequence[Any], Mapping[str, Any], Any], Any]
@@ -66,11 +79,13 @@ def _bound_of(dim: Dim) -> Dim | None:
     found = sign_argument(dim)
     if found is not None and found[1]:
         return ONE
-    for d, _, times in split_remainder(dim):
-        found_correction = correction(dim)
-        if times is ZERO or (found_correction is not None and times is found_correction[1]):
-            return d
-    return None
+    plain = modulus(dim) or modulus(-dim)
+    if plain is not None:
+        return plain
+    truncated = correction(dim)
+    if truncated is None:
+        return None
+    return next((d for d, _, times in split_remainder(dim) if times is truncated[1]), None)
 
 
 # -- rules for one element -----------------------------------------------------------------------------
@@ -272,7 +287,18 @@ def _fold(name: str, dtype: str, items: Sequence[Dim]) -> Element:
 def _small(item: Element) -> Element:
     """The element, or None if it is too large."""
     sides = (item,) if isinstance(item, Dim) else (item.lhs, item.rhs) if isinstance(item, Relation) else ()
-    return item if all(len(side.terms) <= TERM_LIMIT for side in sides) else None
+    return item if all(len(side.terms) <= ATOM_LIMIT and _atoms_in(side) <= ATOM_LIMIT for side in sides) else None
+
+
+def _atoms_in(dim: Dim) -> int:
+    """How many different atoms an expression has, and these have inside."""
+    return sum(1 + _atoms_inside(atom) for atom in dim.atoms())
+
+
+def _atoms_inside(atom: Atom) -> int:
+    if isinstance(atom, FloorDiv):
+        return _atoms_in(atom.num) + _atoms_in(atom.den)
+    return _atoms_in(atom.arg) if isinstance(atom, Relu) else 0
 
 
 def _evaluate(name: str, scope: ElementScope, dtype: str, items: Sequence[Element]) -> Element:
@@ -369,6 +395,11 @@ def _compare_sign(kind: str, one: Dim, two: Dim) -> Relation | None:
     return None
 
 
+def _never_positive(x: Dim, remainder: Dim) -> bool:
+    """Whether a form with the correction of x is never positive: x < 0 always, or x <= 0 and it is its remainder."""
+    return is_positive(-x) or (is_nonnegative(-x) and is_truncated(x, remainder) is not None)
+
+
 def _compare_remainder(one: Dim, two: Dim) -> Relation | None:
     """r != 0 is r < 0 for a truncating remainder of what is never positive, unless its form says as much."""
     sides = (one - two, two - one)
@@ -376,7 +407,7 @@ def _compare_remainder(one: Dim, two: Dim) -> Relation | None:
         return None
     for remainder in sides:
         found = correction(remainder)
-        if found is not None and is_nonnegative(-found[0]):
+        if found is not None and _never_positive(found[0], remainder):
             return Relation("<", remainder, ZERO)
     return None
 
@@ -426,7 +457,7 @@ def _chosen(pred: Relation, yes: Dim, no: Dim) -> Dim | None:
     above, gain = pred.rhs - pred.lhs, yes - no
     if pred.kind in ("<", "<=") and gain in (above, -above):
         return no + relu(above) if gain is above else no - relu(above)
-    if len(gain.terms) * len(above.terms) > TERM_LIMIT:
+    if len(gain.terms) * len(above.terms) > ATOM_LIMIT:
         return None
     return no + indicator(pred) * gain
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from egshape.dims import Dim, symbol
+from egshape.dims import Dim
 from egshape.errors import Unsupported
+from egshape.frontends.stablehlo.emit_checks import comparison
 from egshape.frontends.stablehlo.emit_scope import SCALAR, Scope, UnknownSource
 from egshape.frontends.stablehlo.emit_text import (
     bool_array,
@@ -407,8 +408,6 @@ def _gather(scope: Scope, op: Op) -> str:
 
 # -- effects ----
 
-_DIRECTIONS = {"==": "EQ", "!=": "NE", "<=": "LE", "<": "LT"}
-
 
 @_emits("check")
 def _check(scope: Scope, op: Op) -> str:
@@ -418,30 +417,21 @@ def _check(scope: Scope, op: Op) -> str:
         kinds = [type_text(value.type) for value in op.operands]
     else:
         lhs, rhs = attrs["sides"]
-        wide = "i32" if _is_simple(lhs) and _is_simple(rhs) else "i64"
-        type = static_type(wide, ())
-        one, two = scope.size(lhs, wide, SCALAR), scope.size(rhs, wide, SCALAR)
+        found = comparison(scope, attrs["relation"], lhs, rhs, attrs["args"])
+        type = static_type(found.dtype, ())
+        one, two = (scope.size(dim, found.dtype, SCALAR) for dim in (found.lhs, found.rhs))
         pred = scope.shared(
-            f"stablehlo.compare {_DIRECTIONS[attrs['relation']]}, {one}, {two}, SIGNED : "
-            f"({type}, {type}) -> tensor<i1>"
+            f"stablehlo.compare {found.direction}, {one}, {two}, SIGNED : ({type}, {type}) -> tensor<i1>"
         )
         names, kinds = [pred], ["tensor<i1>"]
     for dim in attrs["args"]:
-        wide = "i32" if _is_simple(dim) else "i64"
-        names.append(scope.size(dim, wide, SCALAR))
-        kinds.append(static_type(wide, ()))
+        width = scope.width(dim)
+        names.append(scope.size(dim, width, SCALAR))
+        kinds.append(static_type(width, ()))
     return (
         f"stablehlo.custom_call @shape_assertion({', '.join(names)}) {{api_version = 2 : i32, "
         f"error_message = {string(attrs['message'])}, has_side_effect = true}} : ({', '.join(kinds)}) -> ()"
     )
-
-
-def _is_simple(dim: Dim) -> bool:
-    """A constant of i32 or a single symbol: nothing that could wrap."""
-    if dim.const is not None:
-        return -(2**31) <= dim.const < 2**31
-    names = dim.symbols()
-    return len(names) == 1 and dim is symbol(next(iter(names)))
 
 
 @_emits("custom_call")

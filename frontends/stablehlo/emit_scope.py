@@ -12,10 +12,11 @@ import numpy as np
 
 from egshape.dims import Dim, is_nonnegative, symbol
 from egshape.errors import EgshapeError
+from egshape.frontends.stablehlo.emit_ranges import SIZE, Range, Ranges
 from egshape.frontends.stablehlo.emit_sizes import Term, plan
 from egshape.frontends.stablehlo.emit_text import dense, static_type, type_text
 from egshape.ir.graph import Block, SymbolDef, Value
-from egshape.ir.types import dtype_name, numpy_dtype
+from egshape.ir.types import dtype_name, integer_range, numpy_dtype
 
 SCALAR, VECTOR = "scalar", "vector"
 """The two forms of a single size: ``tensor<i32>`` and ``tensor<1xi32>``."""
@@ -121,7 +122,7 @@ class Scope:
     def constant(self, array: np.ndarray) -> str:
         """The name of a constant."""
         dtype = dtype_name(array.dtype)
-        key: Key = ("constant", dtype, array.shape, array.tobytes())
+        key = _constant_key(array)
         found = self.find(key)
         if found is None:
             frame = self.frames[self._outermost()]
@@ -131,8 +132,9 @@ class Scope:
 
     def integer(self, number: int, dtype: str, form: str) -> str:
         """An integer constant, wrapped to its dtype."""
-        wrapped = np.array(number % (1 << 64), np.uint64).astype(numpy_dtype(dtype))
-        return self.constant(wrapped.reshape(_SHAPES[form]))
+        array = _wrapped(number, dtype, form)
+        self.asked.add(_constant_key(array))
+        return self.constant(array)
 
     def zero(self, dtype: str) -> str:
         """A scalar zero of any dtype."""
@@ -183,19 +185,56 @@ class Scope:
         """Whether computing in the other form and reshaping takes fewer ops."""
         step = plan(dim)
         if step.kind == "symbol":
-            if dtype != "i32" and self._at_hand(dim, "i32", form):
+            if dtype != "i32" and self.at_hand(dim, "i32", form):
                 return False
             return self._symbol_form(_label(dim)) == other
         operands = [operand for operand in step.operands if operand.const is None]
 
         def missing(wanted: str) -> int:
-            return sum(1 for operand in operands if not self._at_hand(operand, dtype, wanted))
+            return sum(1 for operand in operands if not self.at_hand(operand, dtype, wanted))
 
         extra = 0 if (dim, dtype, other) in self.wanted else 1
         return missing(other) + extra < missing(form)
 
-    def _at_hand(self, dim: Dim, dtype: str, form: str) -> bool:
-        return (dim, dtype, form) in self.wanted or self.find((dim, dtype, form)) is not None
+    def at_hand(self, dim: Dim, dtype: str, form: str) -> bool:
+        """Whether a size is computed already, or will be anyway."""
+        return (dim, dtype, form) in self.wanted or self.holds(dim, dtype, form)
+
+    def holds(self, dim: Dim, dtype: str, form: str) -> bool:
+        """Whether a size is computed already."""
+        constant = dim.const is not None
+        return (
+            self.find(
+                _constant_key(_wrapped(dim.const or 0, dtype, form)) if constant else (dim, dtype, form)
+            )
+            is not None
+        )
+
+    def width(self, dim: Dim) -> str:
+        """The dtype in which a size can be computed without wrapping: i32, or else i64."""
+        return "i64" if Ranges(32, self.symbol_range).of(dim) is None else "i32"
+
+    def symbol_range(self, name: str) -> Range | None:
+        """The values that a symbol can have as it is read here; None where the reading may wrap.
+
+        An element of a tensor may be negative: that it is a size is a check."""
+        define, axis = self._source(name)
+        if define is None or axis is not None:
+            return SIZE
+        return None if define.offset else integer_range(define.value.type.dtype)
+
+    def through_narrow(self, dim: Dim, form: str) -> bool:
+        """Whether a size in i64 is best computed in i32 and converted."""
+        step = plan(dim)
+        if step.kind == "symbol":
+            define, axis = self._source(_label(dim))
+            return define is None or axis is not None
+        if self.width(dim) != "i32":
+            return False
+        near = all(
+            operand.const is not None or self.at_hand(operand, "i64", form) for operand in step.operands
+        )
+        return self.at_hand(dim, "i32", form) or not near
 
     def _frame_of(self, dim: Dim) -> Frame:
         """The outermost block in which all symbols of a size are defined."""
@@ -225,7 +264,7 @@ class Scope:
     def _compute(self, frame: Frame, dim: Dim, dtype: str, form: str) -> str:
         step = plan(dim)
         shape = _SHAPES[form]
-        computed = "i64" if dtype in _WIDE else "i32"
+        computed = "i64" if dtype in _WIDE and not self.through_narrow(dim, form) else "i32"
         if step.kind == "symbol":
             natural, found = self._read(frame, _label(dim), form)
         elif computed != dtype:
@@ -269,7 +308,7 @@ class Scope:
         while pending and len(seen) <= _LONG:
             for operand in plan(pending.pop()).operands:
                 known = operand.const is not None or operand in seen or plan(operand).kind == "symbol"
-                if not known and not self._at_hand(operand, dtype, form):
+                if not known and not self.at_hand(operand, dtype, form):
                     seen.add(operand)
                     pending.append(operand)
         return len(seen)
@@ -413,32 +452,52 @@ class Scope:
 
     def _repeated(self, frame: Frame, dims: Sequence[Dim], dtype: str) -> str | None:
         """One size several times, as a broadcast of the scalar where nothing else wants its vector."""
-        if any(dim is not dims[0] for dim in dims) or self._at_hand(dims[0], dtype, VECTOR):
+        if any(dim is not dims[0] for dim in dims) or self.at_hand(dims[0], dtype, VECTOR):
             return None
         source = self.size(dims[0], dtype, SCALAR)
         types = f"({static_type(dtype, ())}) -> {static_type(dtype, [len(dims)])}"
         return self.line(frame, f"stablehlo.broadcast_in_dim {source}, dims = [] : {types}")
 
+    def _runs(self, dims: Sequence[Dim], dtype: str) -> list[tuple[Dim, ...]]:
+        """The pieces of a vector: runs of constants whole, or one by one where that takes fewer new constants."""
+        single: list[tuple[Dim, ...]] = [(dim,) for dim in dims]
+        whole: list[tuple[Dim, ...]] = []
+        for dim in dims:
+            joins = dim.const is not None and bool(whole) and whole[-1][0].const is not None
+            whole[-1:] = [(*whole[-1], dim)] if joins else [*whole[-1:], (dim,)]
+
+        def missing(runs: Sequence[tuple[Dim, ...]]) -> int:
+            arrays = [
+                np.array([dim.const for dim in run], numpy_dtype(dtype))
+                for run in runs
+                if run[0].const is not None
+            ]
+            keys = {_constant_key(array) for array in arrays}
+            return sum(1 for key in keys if key not in self.wanted and self.find(key) is None)
+
+        return single if missing(single) < missing(whole) else whole
+
     def _joined(self, frame: Frame, dims: Sequence[Dim], dtype: str) -> str:
         pieces: list[tuple[str, int]] = []
-        run: list[int] = []
-
-        def flush() -> None:
-            if run:
-                pieces.append((self.constant(np.array(run, numpy_dtype(dtype))), len(run)))
-                run.clear()
-
-        for dim in dims:
-            if dim.const is not None:
-                run.append(dim.const)
+        for run in self._runs(dims, dtype):
+            if run[0].const is None:
+                pieces.append((self.size(run[0], dtype, VECTOR), 1))
             else:
-                flush()
-                pieces.append((self.size(dim, dtype, VECTOR), 1))
-        flush()
+                array = np.array([dim.const for dim in run], numpy_dtype(dtype))
+                pieces.append((self.constant(array), len(run)))
         names = ", ".join(name for name, _ in pieces)
         types = ", ".join(static_type(dtype, [length]) for _, length in pieces)
         result = static_type(dtype, [len(dims)])
         return self.line(frame, f"stablehlo.concatenate {names}, dim = 0 : ({types}) -> {result}")
+
+
+def _constant_key(array: np.ndarray) -> Key:
+    return ("constant", dtype_name(array.dtype), array.shape, array.tobytes())
+
+
+def _wrapped(number: int, dtype: str, form: str) -> np.ndarray:
+    found = np.array(number % (1 << 64), np.uint64).astype(numpy_dtype(dtype))
+    return found.reshape(_SHAPES[form])
 
 
 def _label(dim: Dim) -> str:

@@ -9,8 +9,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 
-from egshape.dims import Dim, Monomial, bcast, ceildiv, const, floordiv, maximum, minimum, mod, symbol
-from egshape.dims.core import divide_monomial, from_terms
+from egshape.dims import (
+    Dim,
+    Monomial,
+    bcast,
+    ceildiv,
+    const,
+    floordiv,
+    is_nonnegative,
+    maximum,
+    minimum,
+    mod,
+    symbol,
+)
+from egshape.dims.core import FloorDiv, divide_monomial, from_terms
 from egshape.dims.text import Scanner
 
 
@@ -29,9 +41,9 @@ def plan(dim: Dim) -> Term:
     """The last operation that computes ``dim``; its operands are planned in turn."""
     if dim.const is not None:
         return Term("const", dim)
-    factored = _factored(dim)
-    if factored is not None:
-        return factored
+    special = _factored(dim) or _missing_half(dim)
+    if special is not None:
+        return special
     reader = _Reader(str(dim))
     return reader.read(dim)
 
@@ -52,6 +64,18 @@ def _factored(dim: Dim) -> Term | None:
     inner = from_terms(rest)
     outer = from_terms([(shared, content)])
     return Term("multiply", dim, (inner, outer)) if inner * outer is dim else None
+
+
+def _missing_half(dim: Dim) -> Term | None:
+    """What a size lacks to the next even number, 2*ceil(k/2) - k, as k % 2: the padding to whole pairs."""
+    for mono, c in dim.terms:
+        if c != 2 or len(mono) != 1 or mono[0][1] != 1 or not isinstance(mono[0][0], FloorDiv):
+            continue
+        half = from_terms([(mono, 1)])
+        size = half * 2 - dim
+        if is_nonnegative(size) and floordiv(size + 1, const(2)) is half:
+            return Term("mod", dim, (size, const(2)))
+    return None
 
 
 def _common(dim: Dim) -> Monomial:

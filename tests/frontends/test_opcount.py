@@ -52,5 +52,5 @@ def _opcount() -> ModuleType:
 def test_counts() -> None:
     opcount = _opcount()
     assert opcount.count_ops(_MODULE) == opcount.OpCounts(
-        total=19, dynamic=3, data=3, shape=5, constants=4, assertions=2, structure=5, distinct_shape_values=1
+        total=19, dynamic=3, data=3, shape=4, constants=4, assertions=3, structure=5, distinct_shape_values=1
     )

@@ -78,6 +78,8 @@ def _size_of(text: str, sizes: dict[str, int], dtype: str = "i32", shape: tuple[
         "(a - b) % 3",
         "(a - b) % 8",
         "bcast(a, 1)*b",
+        "2*((a + 5)//8) - (a + 1)//4 + b",
+        "2*((a + 5)//8) - (a + 1)//4",
         "max(a - b, 0)",
         "cdiv(a, b)",
         "a//b",

@@ -91,6 +91,9 @@ def insert_axes(m: Maker) -> Value:
     dims = list(x.type.dims)
     for _ in range(m.chooser.randint(1, 2)):
         dims.insert(m.chooser.randint(0, len(dims)), const(1))
+    if m.chance(2):
+        other = m.input(x.type.dtype, x.type.dims[::-1])
+        m.one("reshape", (other,), shape=tuple(dims))
     return m.one("reshape", (x,), shape=tuple(dims))
 
 
@@ -262,8 +265,11 @@ def broadcast_as_reshape(m: Maker) -> Value:
         shape.insert(place, const(1) if not m.chance(3) else m.dim())
         axes = [axis + (axis >= place) for axis in axes]
     if not m.fits(shape):
-        shape = [m.choice((const(1),)) if k not in axes else size for k, size in enumerate(shape)]
-    return m.one("broadcast_in_dim", (x,), dims=tuple(axes[:5]), shape=tuple(shape))
+        shape = [size if k in axes else const(1) for k, size in enumerate(shape)]
+    if m.chance(3):
+        turn = m.permutation(len(shape))
+        shape, axes = [shape[k] for k in turn], [turn.index(axis) for axis in axes]
+    return m.one("broadcast_in_dim", (x,), dims=tuple(axes), shape=tuple(shape))
 
 
 @pattern("tensor.broadcast/as-transpose")

@@ -10,7 +10,7 @@ import time
 
 from egshape.egraph import saturate
 from tests.fuzz.engine import Tally, try_seed
-from tests.fuzz.mutation import caught, mutants
+from tests.fuzz.mutation import caught_apart, mutants
 from tests.fuzz.patterns import PATTERNS
 
 
@@ -53,9 +53,10 @@ def main() -> int:
     for name in missing:
         print(f"fired less than {options.until_all} times: {name}")
     lived = []
-    for mutant in mutants() if options.mutants and not tally.differences else ():
-        found = caught(mutant, range(options.seed, options.seed + options.mutants))
-        print(f"{'caught' if found else 'LIVED '}  {mutant}")
+    for number, mutant in enumerate(mutants() if options.mutants and not tally.differences else ()):
+        found = caught_apart(number, range(options.seed, options.seed + options.mutants))
+        verdict = "LIVED " if not found else "no rule" if found.startswith("load") else "caught"
+        print(f"{verdict:<8} {mutant}", flush=True)
         if not found:
             lived.append(mutant)
     return 1 if tally.differences or missing or lived else 0

@@ -13,8 +13,10 @@ from egshape.ir.types import TensorType, integer_range, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import object_array
 from egshape.ops.creation import wrap
+from egshape.ops.shapecode import ATOM_LIMIT
 
 N, M = symbol("n"), symbol("m")
+SIZES = st.fixed_dictionaries({"n": st.integers(0, 12), "m": st.integers(0, 12)})
 
 
 class Scope:
@@ -42,6 +44,7 @@ def element(scope, name, *items, dtype="i32", result=None, **attrs):
 
 
 def compare(scope, direction, one, two, dtype="i32"):
+    """A comparison of two elements."""
     return element(scope, "compare", one, two, dtype=dtype, direction=direction, kind="SIGNED")
 
 
@@ -85,6 +88,77 @@ DIVIDENDS = (
 def test_floor_division_as_frontends_write_it(x, d):
     assert floor_divide(Scope(), x, d) is floordiv(x, d)
     assert remainder(Scope(), x, d) is mod(x, d)
+
+
+SHAPE_ARITHMETIC = (
+    N - 1,
+    1 - N,
+    N - N // 2,
+    3 * ((N + 2) // 3) - N,
+    2 * ((N + 5) // 8) - (N + 1) // 4,
+    -(N // 3) - 2,
+    2 * N + 1,
+    3 - 2 * (N // 2),
+    -mod(N, 3),
+    mod(N, 5) - 2,
+)
+"""Dividends as convolutions and pools have them: numbers of windows, paddings and their halves."""
+
+
+@pytest.mark.parametrize("x", SHAPE_ARITHMETIC, ids=str)
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 8])
+def test_floor_division_of_window_arithmetic(x, d):
+    assert floor_divide(Scope(), x, const(d)) is floordiv(x, d)
+    assert remainder(Scope(), x, const(d)) is mod(x, d)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(SHAPE_ARITHMETIC), st.sampled_from([1, 2, 3, 4, 8, -2, -3]), SIZES)
+def test_each_step_of_window_arithmetic_is_what_the_reference_gives(x, d, env):
+    agrees("divide", (x, const(d)), env, "i32")
+    agrees("remainder", (x, const(d)), env, "i32")
+    rest = element(Scope(), "remainder", x, const(d))
+    for direction, number in itertools.product(("NE", "LT", "EQ"), (0, 1, -1)):
+        if rest is None:
+            continue
+        agrees("compare", (rest, const(number)), env, "i32", direction=direction, kind="SIGNED")
+        negated = element(Scope(), "negate", rest)
+        agrees("compare", (negated, const(number)), env, "i32", direction=direction, kind="SIGNED")
+
+
+def test_division_of_what_is_known_to_be_negative():
+    known = Scope(Relation("<=", const(0), M - N))
+    assert element(known, "divide", N - M, const(4)) is -floordiv(M - N, 4)
+    assert element(known, "remainder", N - M, const(4)) is -mod(M - N, 4)
+    assert element(Scope(), "divide", -N, const(4)) is -(N // 4)
+
+
+def test_whether_a_remainder_is_zero_is_a_size_without_relu():
+    odd = compare(Scope(), "NE", mod(N, 2), const(0))
+    assert element_convert(Scope(), odd) is mod(N, 2)
+    rest = compare(Scope(), "NE", -mod(N, 3), const(0))
+    assert element_convert(Scope(), rest) is (N + 2) // 3 - N // 3
+    assert element(Scope(), "select", rest, N // 3 + 1, N // 3) is (N + 2) // 3
+    assert element(Scope(), "maximum", N - N // 2, const(0)) is N - N // 2
+    assert element(Scope(), "minimum", mod(N, 2), const(1)) is mod(N, 2)
+
+
+def test_a_remainder_needs_no_fit():
+    scope = Scope()
+    element(scope, "abs", mod(N, 7))
+    compare(scope, "LT", -mod(N, 7), const(0))
+    assert scope.fits == [(const(7), "i32")] * 2 or scope.fits == []
+
+
+def test_what_grows_too_large_is_unknown():
+    scope, x, sizes = Scope(), N, [symbol(f"s{i}") for i in range(ATOM_LIMIT)]
+    for size in sizes:
+        chosen = compare(scope, "LT", x, size)
+        x = element(scope, "select", chosen, element(scope, "multiply", x, size), size + 1)
+    assert x is None
+    wide = sum(sizes, N)
+    assert element(scope, "divide", wide - 50, const(2)) is None
+    assert element(scope, "add", wide, N) is None
 
 
 def test_floor_division_by_a_size():
@@ -252,9 +326,6 @@ def agrees(name, items, env, dtype, **attrs):
     result = REGISTRY[name].reference(*arrays, **attrs)
     stated = dtype if isinstance(found, Dim) else "i1"
     assert value_of(found, env, stated) == result.tolist(), (name, items, env, found)
-
-
-SIZES = st.fixed_dictionaries({"n": st.integers(0, 12), "m": st.integers(0, 12)})
 
 
 @settings(max_examples=400, deadline=None)

@@ -110,7 +110,7 @@ def test_json() -> None:
     proof = prove("n % 4 == 0", ["n % 8 == 0"])
     data = proof.model_dump()
     assert list(data) == [
-        "goal", "given", "status", "why", "counterexample", "missing", "clash", "seconds",
+        "version", "goal", "given", "status", "why", "counterexample", "missing", "clash", "seconds",
     ]  # fmt: skip
     assert data["why"][-1]["from"] == ["n % 8 == 0"] and data["why"][-1]["to"] == "n % 4 == 0"
     assert '"from":["n % 8 == 0"]' in proof.model_dump_json()

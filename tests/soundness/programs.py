@@ -582,3 +582,13 @@ def duplicated_ops_with_one_condition() -> Graph:
     b = BlockBuilder()
     x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     return graph_of(b, b.one("add", (x, y)), b.one("add", (x, y)), b.one("add", (y, x)))
+
+
+@careless(valid=[(YES, f(0)), (NO, f(3)), (NO, f(0))], violating=[(YES, f(3)), (YES, f(1))])
+def size_that_is_a_number_in_one_arm_only() -> Graph:
+    b = BlockBuilder()
+    p, x = argument(b, "p", "i1", []), argument(b, "x", "f32", [N])
+    then = b.child()
+    then.one("reshape", (x,), {"shape": (const(0),)})
+    arms = (then.finish([then.one("negate", (x,))]), b.child().finish([x]))
+    return graph_of(b, b.one("if", (p,), regions=arms), size(b, x))

@@ -1,0 +1,105 @@
+"""Control flow as host steps: loops carry values in buffers, branches write their results to shared ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from egshape.ir.graph import Block, Op
+from egshape.plan.loops import Buffer
+from egshape.plan.program import Branch, CheckSizes, Copy, DefineSize, Repeat
+from egshape.plan.reader import place, unsupported
+
+if TYPE_CHECKING:
+    from egshape.plan.planner import Planner
+
+
+def _captures(p: Planner, op: Op) -> None:
+    """What regions read from outside lies in buffers before they run."""
+    for region in op.regions:
+        for value in region.captures():
+            root = p.root(value)
+            if root not in p.places and p.producers[root].name not in ("constant", "iota", "dims"):
+                p.buffer(root)
+
+
+def loop(p: Planner, op: Op) -> None:
+    """while: carried values in buffers of their own; a round's results are copied there at its end."""
+    _captures(p, op)
+    test, body = op.regions
+    for block in (test, body):
+        own = {each.name for each in block.symbols if each.element is None}
+        if any(size.symbols() & own for value in block.args for size in value.type.dims):
+            raise unsupported(op, "carries a value whose size changes")
+    carried = []
+    for value, init in zip(op.results, op.operands, strict=True):
+        target = p.new_buffer(value)
+        p.store(init, target)
+        carried.append(target)
+    with p.branch() as test_steps:
+        p.places.update(zip(test.args, carried, strict=True))
+        p.block(test)
+        condition = p.buffer(test.results[0])
+    with p.branch() as body_steps:
+        p.places.update(zip(body.args, carried, strict=True))
+        p.block(body)
+        _carry(p, body, carried)
+    p.steps.append(Repeat(tuple(test_steps), condition, tuple(body_steps)))
+    p.places.update(zip(op.results, carried, strict=True))
+
+
+def _carry(p: Planner, body: Block, carried: list[Buffer]) -> None:
+    """Copy the round's results to the carried buffers, as if all at once."""
+    moves = []
+    for value, target in zip(body.results, carried, strict=True):
+        source = p.buffer(value)
+        if source is target:
+            continue
+        if source in carried:
+            saved = p.scratch(f"{value.name}.saved", source.dtype, source.size)
+            p.steps.append(Copy(source, saved))
+            source = saved
+        moves.append(Copy(source, target))
+    p.steps += moves
+
+
+def branch(p: Planner, op: Op) -> None:
+    """if and case: each branch writes its results to the op's buffers."""
+    _captures(p, op)
+    index = p.buffer(op.operands[0])
+    out = tuple(p.new_buffer(value) for value in op.results)
+    arms = []
+    for region in op.regions:
+        with p.branch() as steps:
+            p.block(region)
+            for value, result, target in zip(region.results, op.results, out, strict=True):
+                for one, two in zip(value.type.dims, result.type.dims, strict=True):
+                    p.check(CheckSizes("==", one, two, "the branch gives a size {0}, not {1}", (one, two), place(op)))
+                p.store(value, target)
+        arms.append(tuple(steps))
+    p.steps.append(Branch(index, tuple(arms)))
+    p.places.update(zip(op.results, out, strict=True))
+
+
+def composite(p: Planner, op: Op) -> None:
+    """composite: its decomposition in place."""
+    (region,) = op.regions
+    p.same.update(zip(region.args, op.operands, strict=True))
+    for each in region.symbols:
+        if each.axis is not None and each.value in region.args:
+            p.steps.append(DefineSize(each.name, p.root(each.value).type.dims[each.axis]))
+    inner = Block(region.args, region.ops, region.results,
+                  tuple(each for each in region.symbols if each.axis is None or each.value not in region.args))
+    p.block(inner)
+    for value, result in zip(region.results, op.results, strict=True):
+        if result in p.outputs:
+            p.store(value, p.outputs[result])
+            p.places[result] = p.outputs[result]
+        else:
+            p.same[result] = value
+
+
+CONTROL: dict[str, Callable[[Planner, Op], None]] = {
+    "while": loop, "if": branch, "case": branch, "composite": composite,
+}
+"""How control flow is planned."""

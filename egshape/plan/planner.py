@@ -1,0 +1,326 @@
+"""From a graph to a host program of kernels: which values get a buffer, and in which order things run.
+
+A value gets a buffer where its op is a root (reduction, contraction, sort, ...), where control flow or an output
+needs it, or where reading it again at each use costs more than memory does; all else is read through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from egshape.dims import Dim, ceildiv, product, symbol
+from egshape.dims.core import is_nonnegative, is_positive
+from egshape.errors import Unsupported
+from egshape.facts import Relation, parse_facts
+from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
+from egshape.plan.conditions import conditions
+from egshape.plan.loops import Buffer, Kernel, Loop, Stmt, Store, linear
+from egshape.plan.program import (
+    BindSize,
+    CheckSizes,
+    CheckValue,
+    Copy,
+    DefineSize,
+    Port,
+    Program,
+    Run,
+    Step,
+)
+from egshape.plan.reader import (
+    READERS,
+    ZERO,
+    Indices,
+    Reader,
+    is_elementwise,
+    place,
+    reshape_is_affine,
+    shape_of,
+    unsupported,
+)
+
+LARGEST_TREE = 60
+"""Values whose expression has more ops than this get a buffer, which bounds the size of a kernel."""
+
+_HEAVY = frozenset((
+    "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "tan", "sine", "cosine",
+    "power", "cbrt", "erf", "erfc", "atan2", "lgamma", "remainder", "sinh", "cosh", "asin", "acos", "atan", "asinh",
+    "acosh", "atanh"))
+_MIDDLE = frozenset(("divide", "sqrt", "rsqrt"))
+_FREE = frozenset(("constant", "iota", "dims", "get_dimension_size"))
+
+
+class Planner(Reader):
+    """Walks a graph in program order and collects steps."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+        self.steps: list[Step] = []
+        self.uses: Counter[Value] = Counter()
+        self.definitions: dict[Value, list[SymbolDef]] = {}
+        self.costs: dict[Value, tuple[int, int]] = {}
+        self.outputs: dict[Value, Buffer] = {}
+        self.buffer_names: Counter[str] = Counter()
+
+    # -- the whole ------------------------------------------------------------------------------------------------
+
+    def plan(self) -> Program:
+        """The program of the graph. Raises Unsupported for what is not compiled."""
+        body = self.graph.body
+        inputs = tuple(self._input(value) for value in body.args)
+        symbols = self._input_symbols()
+        self._entry_checks(symbols)
+        for name, value in zip(self.graph.output_names, body.results, strict=True):
+            if value not in self.outputs and value not in body.args:
+                self.outputs[value] = Buffer(name, value.type.dtype, product(_sizes(value)), "output")
+        self.block(body)
+        outputs = tuple(self._output(name, value) for name, value in
+                        zip(self.graph.output_names, body.results, strict=True))
+        return Program(self.graph.name, inputs, outputs, symbols, tuple(self.steps), tuple(self.constants.values()))
+
+    def _input(self, value: Value) -> Port:
+        sizes = _sizes(value)
+        buffer = Buffer(value.name, value.type.dtype, product(sizes), "input")
+        self.places[value] = buffer
+        return Port(value.name, buffer, sizes)
+
+    def _input_symbols(self) -> dict[str, tuple[int, int, int, int]]:
+        args = self.graph.body.args
+        found = {each.name: (args.index(each.value), each.axis, 1, 0)
+                 for each in self.graph.body.symbols if each.value in args and each.axis is not None}
+        axes = [(number, axis, size) for number, value in enumerate(args) for axis, size in enumerate(_sizes(value))]
+        for number, axis, size in sorted(axes, key=lambda item: len(item[2].terms)):
+            names = size.symbols() - found.keys()
+            if len(names) == 1 and size.symbols() == names:
+                (name,) = names
+                offset = size.substitute({name: 0}).const or 0
+                factor = (size.substitute({name: 1}).const or 0) - offset
+                if factor > 0 and size is symbol(name) * factor + offset:
+                    found[name] = number, axis, factor, offset
+        return found
+
+    def _entry_checks(self, symbols: dict[str, tuple[int, int, int, int]]) -> None:
+        for fact in self.graph.facts.assumed:
+            for relation in parse_facts(fact):
+                if isinstance(relation, Relation):
+                    if relation.kind == "in" or not relation.symbols() <= symbols.keys():
+                        continue
+                    message = f"the inputs do not fit the assumed fact {relation.text}"
+                    self.steps.append(CheckSizes(relation.kind, relation.lhs, relation.rhs, message))
+
+    def _output(self, name: str, value: Value) -> Port:
+        sizes = _sizes(value)
+        buffer = self.outputs.pop(value, None)
+        if buffer is None or self.places.get(self.root(value)) is not buffer:
+            buffer = Buffer(name, value.type.dtype, product(sizes), "output")
+            self.store(value, buffer)
+        return Port(name, buffer, sizes)
+
+    # -- blocks ---------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        """Plan the ops of a block in order."""
+        for op in block.ops:
+            for operand in dict.fromkeys(op.operands):
+                self.uses[operand] += 1
+            for region in op.regions:
+                for value in region.captures():
+                    self.uses[value] += 2
+        for value in block.results:
+            self.uses[value] += 1
+        defined = {value for op in block.ops for value in op.results}
+        for each in block.symbols:
+            self.definitions.setdefault(each.value, []).append(each)
+            if each.value not in defined and each.element is not None:
+                self.define(each, self.producers.get(each.value))
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Op) -> None:
+        """Plan one op: its conditions, its results, the sizes that they define."""
+        from egshape.plan import control, roots
+
+        for relation in op.requires:
+            if relation.kind != "in":
+                self.check(CheckSizes(relation.kind, relation.lhs, relation.rhs, f"{relation} does not fit",
+                                      where=place(op)))
+        if op.name == "check":
+            self._check(op)
+            return
+        for value in op.operands:
+            shape_of(value, op)
+        for value in op.results:
+            shape_of(value, op)
+        for condition in conditions(op):
+            self.check(condition)
+        if op.name == "optimization_barrier":
+            self.same.update(zip(op.results, op.operands, strict=True))
+        elif op.name in READERS or is_elementwise(op):
+            self.producers[op.result] = op
+            self._settle(op)
+        elif op.name in roots.ROOTS:
+            roots.ROOTS[op.name](self, op)
+        elif op.name in control.CONTROL:
+            control.CONTROL[op.name](self, op)
+        else:
+            raise unsupported(op, "is not compiled")
+        for value in op.results:
+            for definition in self.definitions.get(value, ()):
+                self.define(definition, op)
+
+    def check(self, step: CheckSizes) -> None:
+        """Add a check unless the sizes show by their form that it holds."""
+        gap = step.rhs - step.lhs
+        if (step.relation == "==" and gap is ZERO) or (step.relation == "<=" and is_nonnegative(gap)):
+            return
+        if step.relation in ("<", "!=") and is_positive(gap):
+            return
+        self.steps.append(step)
+
+    def _check(self, op: Op) -> None:
+        a = op.attrs
+        message, args, where = a["message"], tuple(a.get("args", ())), place(op)
+        if a["relation"] == "value":
+            value, *shown = (self.buffer(x) for x in op.operands)
+            self.steps.append(CheckValue(value, message, tuple(shown), args, where))
+        else:
+            lhs, rhs = a["sides"]
+            self.steps.append(CheckSizes(a["relation"], lhs, rhs, message, args, where))
+
+    def define(self, definition: SymbolDef, op: Op | None) -> None:
+        """Bind a symbol that a value defines."""
+        where = place(op) if op is not None else ""
+        if definition.element is not None:
+            buffer = self.buffer(definition.value)
+            self.steps.append(BindSize(definition.name, buffer, definition.element, definition.offset, where))
+            return
+        axis = definition.axis
+        assert axis is not None
+        if op is not None and op.name == "slice":
+            start, limit, stride = (op.attrs[key][axis] for key in ("starts", "limits", "strides"))
+            self.steps.append(DefineSize(definition.name, ceildiv(limit - start, stride)))
+            return
+        raise Unsupported(f"the size {definition.name!r} is known only once %{definition.value.name} is computed",
+                          where=where, hint="the target 'interpret' runs it")
+
+    # -- buffers --------------------------------------------------------------------------------------------------
+
+    def new_buffer(self, value: Value) -> Buffer:
+        """The buffer that a value is going to be written to; it is where the value lies from now on."""
+        if value in self.outputs:
+            return self.outputs[value]
+        return self.scratch(value.name, value.type.dtype, product(_sizes(value)))
+
+    def scratch(self, name: str, dtype: str, size: Dim) -> Buffer:
+        """A buffer of the program's own."""
+        self.buffer_names[name] += 1
+        return Buffer(f"{name}.{self.buffer_names[name]}", dtype, size, "temp")
+
+    def buffer(self, value: Value) -> Buffer:
+        """The buffer of a value, which is computed now if it has none."""
+        value = self.root(value)
+        if value not in self.places:
+            op = self.producers[value]
+            if op.name == "constant":
+                return self.constant(op)
+            if op.name == "reshape" and (self.root(op.operands[0]) in self.places and value not in self.outputs):
+                self.places[value] = self.places[self.root(op.operands[0])]
+            else:
+                target = self.new_buffer(value)
+                self.store(value, target)
+                self.places[value] = target
+        return self.places[value]
+
+    def store(self, value: Value, target: Buffer) -> None:
+        """Write a value to a buffer."""
+        value = self.root(value)
+        sizes = _sizes(value)
+        if value in self.places:
+            self.steps.append(Copy(self.places[value], target))
+            return
+        self.start()
+        op = self.producers[value]
+        at, wrap = self.nest(sizes)
+        self.run(op.name, wrap([Store(target, linear(at, sizes), self.read(value, at))]), (target,))
+
+    def nest(self, sizes: Sequence[Dim]) -> tuple[Indices, _Wrap]:
+        """Loop indices over the sizes, and what puts statements into these loops."""
+        names = [None if size.const == 1 else self.name("i") for size in sizes]
+        at = tuple(ZERO if name is None else symbol(name) for name in names)
+        return at, _Wrap(tuple((name, size) for name, size in zip(names, sizes, strict=True) if name is not None))
+
+    def run(self, label: str, body: Sequence[Stmt], outputs: tuple[Buffer, ...]) -> None:
+        """Add a kernel."""
+        self.steps.append(Run(Kernel(label, tuple(body), outputs)))
+
+    # -- decisions ------------------------------------------------------------------------------------------------
+
+    def _settle(self, op: Op) -> None:
+        """Give the result of an op that can be read through a buffer where it should have one."""
+        value = op.result
+        if op.name == "reshape" and not self._reshape_reads(op):
+            source = self.buffer(op.operands[0])
+            self.places[value] = source if value not in self.outputs else self.new_buffer(value)
+            if value in self.outputs:
+                self.steps.append(Copy(source, self.places[value]))
+            return
+        cost, tree = self.cost(value)
+        shared = self.uses[value] > 1 and cost > 2
+        if value in self.outputs or tree > LARGEST_TREE or shared or op.name == "gather" and self.uses[value] > 1:
+            self.buffer(value)
+
+    def _reshape_reads(self, op: Op) -> bool:
+        source = self.root(op.operands[0])
+        if source in self.places:
+            return False
+        return reshape_is_affine(source.type.dims, op.result.type.dims) and self.producers[source].name != "constant"
+
+    def cost(self, value: Value) -> tuple[int, int]:
+        """Work to read an element of a value, and the number of ops in its expression."""
+        value = self.root(value)
+        if value in self.places:
+            return 0, 0
+        if value not in self.costs:
+            op = self.producers[value]
+            inner = [self.cost(x) for x in op.operands]
+            own = 8 if op.name in _HEAVY else 3 if op.name in _MIDDLE else 1 if is_elementwise(op) else 0
+            own += 2 if op.name in ("gather", "dynamic_slice", "dynamic_update_slice") else 0
+            self.costs[value] = own + sum(c for c, _ in inner), (op.name not in _FREE) + sum(t for _, t in inner)
+        return self.costs[value]
+
+    @contextmanager
+    def branch(self) -> Iterator[list[Step]]:
+        """Collect steps that may not run: what gets a buffer inside has none outside."""
+        steps, places, costs = self.steps, dict(self.places), dict(self.costs)
+        self.steps = []
+        yield self.steps
+        self.steps, self.places, self.costs = steps, places, costs
+
+
+class _Wrap:
+    """Puts statements into a nest of loops."""
+
+    def __init__(self, loops: tuple[tuple[str, Dim], ...]) -> None:
+        self.loops = loops
+
+    def __call__(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        for name, size in reversed(self.loops):
+            body = (Loop(name, size, tuple(body)),)
+        return tuple(body)
+
+
+def _sizes(value: Value) -> tuple[Dim, ...]:
+    if value.type.shape is None:
+        raise Unsupported(f"%{value.name} has no rank, native code needs one", where=f"%{value.name}",
+                          hint="the target 'interpret' runs it")
+    if value.type.dtype in ("c64", "c128"):
+        raise Unsupported(f"complex numbers ({value.type}) are not compiled", where=f"%{value.name}",
+                          hint="the target 'interpret' runs it")
+    return value.type.shape
+
+
+def plan(graph: Graph) -> Program:
+    """The host program of a graph. Raises Unsupported, naming op and location, for what is not compiled."""
+    return Planner(graph).plan()
+

@@ -1,0 +1,111 @@
+"""The host program: what the native entry does, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from egshape.dims import Dim
+from egshape.plan.loops import Buffer, Kernel
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CheckSizes:
+    """Stop with a message unless ``lhs relation rhs``; ``args`` fill {0}, {1}, ..."""
+
+    relation: str
+    lhs: Dim
+    rhs: Dim
+    message: str
+    args: tuple[Dim, ...] = ()
+    where: str = ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CheckValue:
+    """Stop with a message unless the i1 scalar is true; scalar buffers fill the message."""
+
+    value: Buffer
+    message: str
+    args: tuple[Buffer, ...] = ()
+    sizes: tuple[Dim, ...] = ()
+    where: str = ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BindSize:
+    """The symbol ``name`` is the integer at ``element`` of ``buffer`` plus ``offset``; negative stops the program."""
+
+    name: str
+    buffer: Buffer
+    element: int
+    offset: int
+    where: str = ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DefineSize:
+    """The symbol ``name`` has the value of an expression over earlier symbols."""
+
+    name: str
+    value: Dim
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Run:
+    """Run a kernel."""
+
+    kernel: Kernel
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Copy:
+    """Copy all of ``source`` to ``target``."""
+
+    source: Buffer
+    target: Buffer
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Branch:
+    """One of the branches: that of the number in ``index``, the last one if there is none such. An i1 ``index``
+    takes branch 0 where it is true."""
+
+    index: Buffer
+    branches: tuple[tuple[Step, ...], ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Repeat:
+    """``test`` steps, then as long as ``condition`` is true ``body`` and ``test`` again."""
+
+    test: tuple[Step, ...]
+    condition: Buffer
+    body: tuple[Step, ...]
+
+
+Step: TypeAlias = CheckSizes | CheckValue | BindSize | DefineSize | Run | Copy | Branch | Repeat
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Port:
+    """An input or output: its name, its buffer and its shape."""
+
+    name: str
+    buffer: Buffer
+    shape: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Program:
+    """A whole graph. ``symbols``: where each input symbol is read, (input, axis, factor, offset): the axis has the
+    size factor*symbol + offset."""
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    symbols: Mapping[str, tuple[int, int, int, int]]
+    steps: tuple[Step, ...]
+    constants: tuple[Buffer, ...]
+    assumed: tuple[str, ...] = field(default=())

@@ -1,0 +1,234 @@
+"""Kernels of the ops that fold, move or order elements with loops of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from egshape.dims import Dim, const, symbol
+from egshape.ir.graph import Op
+from egshape.ir.types import numpy_dtype
+from egshape.plan import contraction, order
+from egshape.plan.loops import (
+    Assign,
+    Buffer,
+    Call,
+    Choose,
+    Const,
+    Expr,
+    If,
+    Let,
+    LetIndex,
+    Load,
+    Local,
+    Loop,
+    Stmt,
+    Store,
+    Test,
+    Var,
+    linear,
+)
+from egshape.plan.reader import ZERO, Indices, index_vector
+
+if TYPE_CHECKING:
+    from egshape.plan.planner import Planner
+
+
+def loops(names: Sequence[tuple[str, Dim]], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Statements inside of loops, the first one outermost."""
+    for name, size in reversed(names):
+        body = (Loop(name, size, tuple(body)),)
+    return tuple(body)
+
+
+def results(p: Planner, op: Op) -> tuple[Buffer, ...]:
+    """New buffers for the results of an op."""
+    return tuple(p.new_buffer(value) for value in op.results)
+
+
+def finish(p: Planner, op: Op, body: Sequence[Stmt], out: tuple[Buffer, ...]) -> None:
+    """Add the kernel and let the results lie in its buffers."""
+    p.run(op.name, body, out)
+    p.places.update(zip(op.results, out, strict=True))
+
+
+def _converted(op: Op, dtype: str, expr: Expr) -> Expr:
+    return expr if expr.dtype == dtype else Call(dtype, "convert", (expr,), (("dtype", dtype),))
+
+
+# -- reduce -----------------------------------------------------------------------------------------------------------
+
+
+def reduce(p: Planner, op: Op) -> None:
+    """Rows (the last axis is folded) go through locals, columns through the result's memory."""
+    p.start()
+    half = len(op.operands) // 2
+    shape, folded = op.operands[0].type.dims, op.attrs["dims"]
+    kept = [axis for axis in range(len(shape)) if axis not in folded]
+    out = results(p, op)
+    at = tuple(symbol(p.name("i")) if size.const != 1 else ZERO for size in shape)
+    named = {axis: (_name(at[axis]), shape[axis]) for axis in range(len(shape)) if at[axis] is not ZERO}
+    dtypes = [value.type.dtype for value in op.results]
+    inits = [_converted(op, dtype, p.read(x, ())) for dtype, x in zip(dtypes, op.operands[half:], strict=True)]
+    items = [_converted(op, dtype, p.read(x, at)) for dtype, x in zip(dtypes, op.operands[:half], strict=True)]
+    flat = linear(tuple(at[axis] for axis in kept), tuple(shape[axis] for axis in kept))
+    outer = [named[axis] for axis in kept if axis in named]
+    inner = [named[axis] for axis in sorted(folded) if axis in named]
+    if kept and inner and kept[-1] in named and max(kept) > max(folded) and half == 1:
+        body = _columns(p, op, out[0], flat, inits[0], items[0], outer, inner)
+    else:
+        body = loops(outer, _rows(p, op, out, flat, inits, items, inner))
+    finish(p, op, body, out)
+
+
+def _name(index: Dim) -> str:
+    (name,) = index.symbols()
+    return name
+
+
+def _rows(p: Planner, op: Op, out: Sequence[Buffer], flat: Dim, inits: Sequence[Expr], items: Sequence[Expr],
+          inner: Sequence[tuple[str, Dim]]) -> tuple[Stmt, ...]:
+    totals = [Var(init.dtype, p.name("v")) for init in inits]
+    new = p.scalars(op, op.regions[0], [*totals, *items], fast=True)
+    step: list[Stmt] = assign_all(p, totals, new)
+    start = [Local(var.name, init) for var, init in zip(totals, inits, strict=True)]
+    end = [Store(buffer, flat, var) for buffer, var in zip(out, totals, strict=True)]
+    return *start, *loops(inner, step), *end
+
+
+def assign_all(p: Planner, targets: Sequence[Var], values: Sequence[Expr]) -> list[Stmt]:
+    """Give locals new values that may read the old ones."""
+    if len(targets) == 1:
+        return [Assign(targets[0].name, values[0])]
+    names = [p.name("v") for _ in targets]
+    return [*(Let(name, value) for name, value in zip(names, values, strict=True)),
+            *(Assign(var.name, Var(var.dtype, name)) for var, name in zip(targets, names, strict=True))]
+
+
+def _columns(p: Planner, op: Op, out: Buffer, flat: Dim, init: Expr, item: Expr, outer: Sequence[tuple[str, Dim]],
+             inner: Sequence[tuple[str, Dim]]) -> tuple[Stmt, ...]:
+    (new,) = p.scalars(op, op.regions[0], [Load(out.dtype, out, flat), item], fast=True)
+    *rows, last = outer
+    first = loops([last], [Store(out, flat, init)])
+    return loops(rows, [*first, *loops(inner, loops([last], [Store(out, flat, new)]))])
+
+
+# -- windows ----------------------------------------------------------------------------------------------------------
+
+
+def reduce_window(p: Planner, op: Op) -> None:
+    """Each window is folded into locals; what lies outside counts as the init value."""
+    p.start()
+    a, half = op.attrs, len(op.operands) // 2
+    shape = op.operands[0].type.dims
+    dtypes = [value.type.dtype for value in op.results]
+    inits = [_converted(op, dtype, p.read(x, ())) for dtype, x in zip(dtypes, op.operands[half:], strict=True)]
+    out = results(p, op)
+    at, wrap = p.nest(op.results[0].type.dims)
+    taps = [(p.name("i"), size) for size in a["window"]]
+    place, tests = [], []
+    for axis, (name, _) in enumerate(taps):
+        position = at[axis] * a["strides"][axis] + symbol(name) * a["window_dilation"][axis] - a["padding"][2 * axis]
+        index, needed = contraction.undilated(position, a["base_dilation"][axis], shape[axis])
+        place.append(index)
+        tests += needed
+    inside = Test(tuple(tests))
+    items = [Choose(dtype, inside, _converted(op, dtype, p.read(x, tuple(place))), init)
+             for dtype, x, init in zip(dtypes, op.operands[:half], inits, strict=True)]
+    flat = linear(at, op.results[0].type.dims)
+    finish(p, op, wrap(_rows(p, op, out, flat, inits, items, taps)), out)
+
+
+def select_and_scatter(p: Planner, op: Op) -> None:
+    """The chosen element of each window takes its share of the source."""
+    x, source, init = op.operands
+    shape, a = x.type.dims, op.attrs
+    p.buffer(x)
+    p.start()
+    (out,) = results(p, op)
+    dtype = op.result.type.dtype
+    at, wrap = p.nest(shape)
+    fill = wrap([Store(out, linear(at, shape), _converted(op, dtype, p.read(init, ())))])
+    at, wrap = p.nest(source.type.dims)
+    taps = [(p.name("i"), const(size)) for size in a["window"]]
+    place = tuple(at[k] * a["strides"][k] + symbol(name) - a["padding"][2 * k] for k, (name, _) in enumerate(taps))
+    tests = [test for index, size in zip(place, shape, strict=True) for test in (index, size - 1 - index)]
+    best, chosen = Var(x.type.dtype, p.name("v")), Var("i64", p.name("v"))
+    value = p.read(x, place)
+    (keep,) = p.scalars(op, op.regions[0], [best, value])
+    take = Call("i1", "or", (_less(chosen, 0), Call("i1", "not", (keep,))))
+    from egshape.plan.loops import Index
+
+    step = If(Test(tuple(tests)), (If(take, (
+        Assign(best.name, value), Assign(chosen.name, Index("i64", linear(place, shape))))),))
+    spot = p.name("g")
+    share = _converted(op, dtype, p.read(source, at))
+    (new,) = p.scalars(op, op.regions[1], [Load(dtype, out, symbol(spot)), share])
+    end = If(_less(chosen, 0), (), (LetIndex(spot, chosen), Store(out, symbol(spot), new)))
+    start = [Local(best.name, zero(x.type.dtype)), Local(chosen.name, Const("i64", -1))]
+    finish(p, op, [*fill, *wrap([*start, *loops(taps, [step]), end])], (out,))
+
+
+def _less(var: Expr, number: int) -> Expr:
+    return Call("i1", "compare", (var, Const(var.dtype, number)), (("direction", "LT"), ("kind", "SIGNED")))
+
+
+def zero(dtype: str) -> Const:
+    """Zero of a dtype."""
+    return Const(dtype, numpy_dtype(dtype).type(0).item())
+
+
+# -- scatter ----------------------------------------------------------------------------------------------------------
+
+
+def scatter(p: Planner, op: Op) -> None:
+    """The inputs are copied, then the updates go in, one after the other."""
+    count = len(op.operands) // 2
+    inputs, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1:]
+    out = results(p, op)
+    for value, target in zip(inputs, out, strict=True):
+        if value.type.dtype != target.dtype:
+            from egshape.plan.reader import unsupported
+
+            raise unsupported(op, "changes the dtype of its input")
+        p.store(value, target)
+    p.start()
+    a, shape = op.attrs, inputs[0].type.dims
+    at, wrap = p.nest(updates[0].type.dims)
+    batch = tuple(index for axis, index in enumerate(at) if axis not in a["update_window_dims"])
+    place, binds = _scatter_place(p, op, at, batch)
+    tests = [test for index, size in zip(place, shape, strict=True) for test in (index, size - 1 - index)]
+    flat = linear(place, shape)
+    old = [Load(buffer.dtype, buffer, flat) for buffer in out]
+    changes = [_converted(op, buffer.dtype, p.read(x, at)) for buffer, x in zip(out, updates, strict=True)]
+    new = p.scalars(op, op.regions[0], [*old, *changes])
+    names = [p.name("v") for _ in out]
+    inner = If(Test(tuple(tests)), (
+        *(Let(name, value) for name, value in zip(names, new, strict=True)),
+        *(Store(buffer, flat, Var(buffer.dtype, name)) for buffer, name in zip(out, names, strict=True))))
+    finish(p, op, wrap([*binds, inner]), out)
+
+
+def _scatter_place(p: Planner, op: Op, at: Indices, batch: Indices) -> tuple[list[Dim], list[Stmt]]:
+    a, count = op.attrs, len(op.operands) // 2
+    rank = op.operands[0].type.rank
+    dropped = (*a["inserted_window_dims"], *a["operand_batch"])
+    place = [ZERO] * rank
+    kept = [axis for axis in range(rank) if axis not in dropped]
+    for axis, source in zip(kept, a["update_window_dims"], strict=True):
+        place[axis] = at[source]
+    for left, right in zip(a["operand_batch"], a["indices_batch"], strict=True):
+        place[left] = batch[right - (right > a["index_vector_dim"])]
+    binds: list[Stmt] = []
+    for k, axis in enumerate(a["scatter_dims_to_operand_dims"]):
+        name = p.name("g")
+        binds.append(LetIndex(name, index_vector(p, op, op.operands[count], batch, k)))
+        place[axis] = place[axis] + symbol(name)
+    return place, binds
+
+
+ROOTS: dict[str, Callable[[Planner, Op], None]] = {
+    "reduce": reduce, "reduce_window": reduce_window, "select_and_scatter": select_and_scatter, "scatter": scatter,
+    "sort": order.sort, "dot_general": contraction.dot, "convolution": contraction.convolution,
+}
+"""How ops with loops of their own are planned."""
