@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,9 +179,10 @@ def resolve(graph: Graph, facts: Facts) -> Facts:
         for name in target.symbols():
             if target is symbol(name):
                 out = out.with_symbol(name, sources=each.sources, likely=each.likely)
-    return out.with_relations(
+    renamed = out.with_relations(
         Relation(r.kind, r.lhs.substitute(rename), r.rhs.substitute(rename), r.source, r.ranges, r.needs)
         for r in facts.statements())
+    return replace(renamed, assumed=facts.assumed)
 
 
 def _listed(known: set[str], sizes: Mapping[str, Dim], most: int = 20) -> str:

@@ -106,7 +106,7 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
     given = assumed_checks(facts)
     optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer, order)
     try:
-        body = optimizer.run(graph.body, context, frozenset(), {}, believed, {}, top=True, given=given,
+        body = optimizer.run(graph.body, context, frozenset(), {}, believed, {}, outside=None, given=given,
                              refine_signature=refine_signature)
         result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
         with tracer.stage("verify"):

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim
+from egshape.egraph.implied import imply
 from egshape.egraph.keys import hashable, region_key
 from egshape.egraph.schema import ELEMENTWISE, MAX_RANK, has_constructor
 from egshape.egraph.splits import LIMIT
 from egshape.ir.graph import Block, Op, Value
-from egshape.ir.types import dtype_name
+from egshape.ir.types import dtype_name, itemsize
 from egshape.ops.base import OpDecl, Registry
 
-SAME_SHAPES = {"reduce": 2, "reduce_window": 2, "sort": 1}
-"""Ops whose data operands share one shape, and the part of the operands that is data (2: the first half)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,8 @@ class Encoder:
         if decl.effect or any(result.type.shape is None for result in op.results):
             self._opaque(index, op)
             return
-        if decl.family in ELEMENTWISE:
+        imply(self, op, nodes)
+        if decl.family in ELEMENTWISE and not _changes_width(op):
             self._elementwise(index, op, decl, nodes)
         elif decl.name == "constant":
             self._constant(index, op)
@@ -283,10 +283,12 @@ class Encoder:
             self.out.tables["in_call"].append((call, *row))
             for position, value in enumerate(op.results):
                 self.out.tables["in_proj"].append((self._result(index, op, value), call, position))
-        share = SAME_SHAPES.get(op.name)
-        if share is not None:
-            for position, node in enumerate(nodes[:len(op.operands) // share]):
-                self.out.tables["operand_of"].append((call, position, node))
+
+
+def _changes_width(op: Op) -> bool:
+    """True for a bitcast between dtypes of different sizes: it has an axis more or less, so it is not elementwise."""
+    return (op.name == "bitcast_convert"
+            and itemsize(op.operands[0].type.dtype) != itemsize(op.result.type.dtype))
 
 
 def _captures(op: Op) -> tuple[Value, ...]:

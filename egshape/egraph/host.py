@@ -15,7 +15,7 @@ from egshape.egraph.encode import Encoder
 from egshape.egraph.engine import Snapshot
 from egshape.egraph.exchange import ExchangeState
 from egshape.errors import EgshapeError
-from egshape.ir.types import integer_range, is_float, is_integer, numpy_dtype
+from egshape.ir.types import DTYPES, TensorType, integer_range, is_float, is_integer, numpy_dtype
 from egshape.ops.base import Registry
 
 FOLD_LIMIT = 64
@@ -24,7 +24,6 @@ FOLD_LIMIT = 64
 INVOLUTIONS = ("negate", "not")
 IDEMPOTENT = ("abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz")
 SELECTS = ("maximum", "minimum", "and", "or")
-RETYPED = ("convert", "bitcast_convert", "compare", "is_finite", "real", "imag", "complex")
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -39,14 +38,15 @@ def function_parts(function: str, registry: Registry) -> tuple[str, dict[str, st
 def describe_function(function: str, registry: Registry, rows: Rows) -> None:
     """The facts about an elementwise function."""
     name, attrs = function_parts(function, registry)
-    if name not in RETYPED:
-        rows["same_dtype"].append((function,))
+    decl = registry[name]
+    for dtype in DTYPES:
+        try:
+            found = decl.shape(*[TensorType(dtype, ())] * len(decl.operands), **attrs)
+        except EgshapeError:
+            continue  # the function does not take this dtype
+        rows["result_dtype"].append((function, dtype, found.dtype if isinstance(found, TensorType) else found[0]))
     if name == "convert":
         rows["is_convert"].append((function, attrs["dtype"]))
-    if name in ("convert", "bitcast_convert"):
-        rows["converts_to"].append((function, attrs["dtype"]))
-    if name in ("compare", "is_finite"):
-        rows["converts_to"].append((function, "i1"))
     for names, table in ((INVOLUTIONS, "involution"), (IDEMPOTENT, "idempotent"), (SELECTS, "selects")):
         if name in names:
             rows[table].append((function,))

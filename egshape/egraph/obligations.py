@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from egshape.dims import Dim, const, is_nonnegative, product, symbol
+from egshape.dims import Dim, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
@@ -74,7 +74,7 @@ def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[
     found: dict[tuple[int, str, Dim, Dim], Obligation] = {}
 
     def add(node: int, rule: str, kind: str, lhs: Dim, rhs: Dim) -> None:
-        if lhs is not rhs:
+        if lhs is not rhs and not (kind == "<=" and is_nonnegative(rhs - lhs)):
             index = index_of[node]
             key = (index, kind, lhs, rhs)
             found.setdefault(key, Obligation(index, rule, Relation(kind, lhs, rhs, rule)))
@@ -83,6 +83,10 @@ def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[
         add(node, rule, "==", dim_of[p], dim_of[q])
     for node, rule, p, q in snapshot.table("must_le"):
         add(node, rule, "<=", dim_of[p], dim_of[q])
+    for node, rule, divisor, p in snapshot.table("must_divide"):
+        add(node, rule, "==", mod(dim_of[p], const(divisor)), const(0))
+    for node, rule, p, factor, q in snapshot.table("must_multiple"):
+        add(node, rule, "==", dim_of[p], dim_of[q] * factor)
     for node, rule, p, q in snapshot.table("must_expand"):
         small, large = dim_of[p], dim_of[q]
         add(node, rule, "==", (small - 1) * (small - large), const(0))
@@ -206,7 +210,7 @@ class Walker:
         """The relation that a check states, True if its predicate folds to true, None if it is data."""
         if op.attrs["relation"] != "value":
             lhs, rhs = op.attrs["sides"]
-            return Relation(op.attrs["relation"], lhs, rhs, op.attrs["message"])
+            return Relation(op.attrs["relation"], lhs, rhs)
         known = self.walk.elements.get(op.operands[0])
         item = None if known is None else known.reshape(-1)[0]
         if isinstance(item, Relation):

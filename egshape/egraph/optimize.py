@@ -71,20 +71,21 @@ class BlockOptimizer:
         self._names: Counter[str] = Counter()
 
     def run(self, block: Block, context: Context, entry: frozenset[str], elements: Mapping[Value, np.ndarray],
-            believed: Sequence[tuple[Relation, str]], captured: Mapping[Value, Value], *, top: bool,
+            believed: Sequence[tuple[Relation, str]], captured: Mapping[Value, Value], *, outside: Callable[[Dim], Dim] | None,
             given: Sequence[Check] = (), refine_signature: bool = False) -> Block:
-        """The optimized block; ``believed`` is what holds when it is entered, beside the context's facts."""
+        """The optimized block; ``believed`` is what holds when it is entered, beside the context's facts, and
+        ``outside`` the normal form of sizes around a region (None for the graph itself)."""
         for arg in block.args:
             self._names[arg.name] += 1
         with session(self.program, block, self.registry, self.order, context) as open_session:
             with self.tracer.stage("encode"):
                 obligations = open_session.load()
             with self.tracer.stage("obligations"):
-                walker = Walker(block, context, entry, self.registry, elements, believed, top)
-                outside = context.copy()
+                walker = Walker(block, context, entry, self.registry, elements, believed, outside is None)
+                unchecked = context.copy()
                 walker.walk.checks += given
                 walk = walker.run(obligations)
-                walk.checks = without_implied(walk.checks, outside)
+                walk.checks = without_implied(walk.checks, unchecked)
                 open_session.believe(walk, self.budget)
             with self.tracer.stage("saturate"):
                 saturated = open_session.saturate(self.program.phases, self.budget)
@@ -93,7 +94,7 @@ class BlockOptimizer:
                 extraction = self._extraction(block, walker.entry, saturated)
         self.outcome.sizes.append(saturated.sizes)
         return self._rebuild(block, walk, walker.entry, extraction, saturated.sizes.normal_form, captured,
-                             refine_signature)
+                             outside, refine_signature)
 
     def _note(self, saturated: Saturated, walk: Walk) -> None:
         out = self.outcome
@@ -129,7 +130,8 @@ class BlockOptimizer:
         return Extraction(saturated, self.registry, self.model, symbols, leaves)
 
     def _rebuild(self, block: Block, walk: Walk, entry: frozenset[str], extraction: Extraction,
-                 normal: Callable[[Dim], Dim], captured: Mapping[Value, Value], refine_signature: bool) -> Block:
+                 normal: Callable[[Dim], Dim], captured: Mapping[Value, Value],
+                 outside: Callable[[Dim], Dim] | None, refine_signature: bool) -> Block:
         effects = [(index, op) for index, op in enumerate(block.ops)
                    if op.name != "check" and must_stay(op, self.registry)]
 
@@ -137,11 +139,11 @@ class BlockOptimizer:
             if op.name not in NESTED or not _worthwhile(region):
                 return substitute(region, mapping)
             inner = entry | {symbol.name for symbol in block.symbols}
-            return self.run(region, walk.context.copy(), inner, walk.elements, walk.believed, mapping, top=False)
+            return self.run(region, walk.context.copy(), inner, walk.elements, walk.believed, mapping, outside=normal)
 
         with self.tracer.stage("rebuild"):
             rebuilder = Rebuilder(block, extraction, self.registry, normal, captured, regions,
-                                  self._names, walk.elements, refine_signature)
+                                  self._names, walk.elements, outside, refine_signature)
             kept = _distinct([check for check in walk.checks if check.status != "proved"])
             extraction.refine(rebuilder.roots(kept, [op for _, op in effects]))
             return rebuilder.run(kept, effects)

@@ -61,7 +61,7 @@ class Rebuilder:
 
     def __init__(self, block: Block, extraction: Extraction, registry: Registry, normal: Callable[[Dim], Dim],
                  captured: Mapping[Value, Value], regions: RegionRebuilder, names: Counter[str],
-                 elements: Mapping[Value, np.ndarray], refine_signature: bool = False) -> None:
+                 elements: Mapping[Value, np.ndarray], outside: Callable[[Dim], Dim] | None, refine_signature: bool = False) -> None:
         self.block = block
         self.extraction = extraction
         self.encoding: Encoding = extraction.encoding
@@ -69,6 +69,11 @@ class Rebuilder:
         self.normal = normal
         self.regions = regions
         self._elements = elements
+        self._own_symbols: dict[Value, frozenset[str]] = {}
+        for symbol in block.symbols:
+            if symbol.axis is not None:
+                known = self._own_symbols.get(symbol.value, frozenset())
+                self._own_symbols[symbol.value] = known | {symbol.name}
         self.args = tuple(Value(arg.name, self._refined(arg.type) if refine_signature else arg.type)
                           for arg in block.args)
         self._of_leaf: dict[Value, Value] = {**captured, **dict(zip(block.args, self.args, strict=True))}
@@ -78,6 +83,8 @@ class Rebuilder:
         self._names = names
         self._uses: Counter[int] = Counter()
         self._first = self._first_values()
+        self._returned = {self.class_of(value): self._seen_outside(value.type, outside) for value in block.results} \
+            if outside is not None else {}
         self._name_of = extraction.snapshot.mapping("nm")
         self._opaque: set[int] = set()
 
@@ -188,17 +195,21 @@ class Rebuilder:
         operands = tuple(self.value(self.class_of(value)) for value in op.operands)
         results = []
         for value in op.results:
-            new = Value(self._name(value.name), self._normal_type(value.type))
+            new = self._result(value)
             results.append(new)
             self._built[self.class_of(value)] = new
         captured = {value: self.value(self.class_of(value)) for region in op.regions for value in region.captures()}
         regions = tuple(self.regions(op, region, captured) for region in op.regions)
         self._ops.append(replace(op, operands=operands, results=tuple(results), regions=regions))
 
-    def _normal_type(self, type: TensorType) -> TensorType:
+    def _result(self, value: Value) -> Value:
+        """A new value for the result of a call; an axis that defines a symbol keeps it."""
+        type = value.type
         if type.shape is None:
-            return type
-        return TensorType(type.dtype, tuple(map(self.normal, type.shape)))
+            return Value(self._name(value.name), type)
+        own = self._own_symbols.get(value, frozenset())
+        dims = tuple(dim if dim.symbols() & own else self.normal(dim) for dim in type.shape)
+        return Value(self._name(value.name), TensorType(type.dtype, dims))
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -250,8 +261,8 @@ class Rebuilder:
             assert value is not None
             self._built[cls] = self._of_leaf[value] if value in self._of_leaf else self._built[self.class_of(value)]
         elif name == "Call":
-            items, sizes = self.extraction.items(args[1]), self.extraction.shape(args[2])
-            self._call(cls, self.encoding.calls[args[0]], items, sizes)
+            read, sizes = self.extraction.items(args[1]), self.extraction.shape(args[2])
+            self._call(cls, self.encoding.calls[args[0]], read, sizes)
         elif name == "Proj":
             self._built[cls] = self._calls[args[0]][args[1]]
         elif name in ("Unary", "Binary", "Ternary"):
@@ -307,7 +318,13 @@ class Rebuilder:
             return None
         return np.full(static, self.encoding.constants[scalar.args[0]])
 
+    def _seen_outside(self, type: TensorType, outside: Callable[[Dim], Dim]) -> TensorType:
+        """A region's result has the type that it has outside, where the region's own facts do not hold."""
+        return type if type.shape is None else TensorType(type.dtype, tuple(map(outside, type.shape)))
+
     def _type(self, cls: int) -> TensorType:
+        if cls in self._returned:
+            return self._returned[cls]
         extraction = self.extraction
         return TensorType(extraction.dtype_of[cls], extraction.shape(extraction.shape_of[cls]))
 
@@ -328,7 +345,7 @@ class Rebuilder:
         captures = dict.fromkeys(value for region in op.regions for value in region.captures())
         captured = dict(zip(captures, values[count:], strict=True))
         regions = tuple(self.regions(op, region, captured) for region in op.regions)
-        results = tuple(Value(self._name(value.name), self._normal_type(value.type)) for value in op.results)
+        results = tuple(map(self._result, op.results))
         self._ops.append(Op(op.name, tuple(values[:count]), attrs, results, regions, op.location))
         self._calls[cls] = results
         if len(results) == 1:

@@ -3,6 +3,7 @@
 - A convert to the dtype that its operand has is its operand.
 - A slice at a clamped place is a gather, which clamps by itself and takes its sizes as they are; the axis of
   size 1 that a reshape drops after it is collapsed.
+- Padding behind the last window of a pooling may be any that gives as many windows: a constant, if one does.
 - Constants and size tensors that nothing reads are left out, and what only such slices read."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from egshape.dims import Dim, const, symbol
+from egshape.dims import Dim, const, floordiv, symbol
 from egshape.ir.graph import Block, Op, Value, dims_of
 from egshape.ir.types import TensorType
 
@@ -18,6 +19,9 @@ _FREE = frozenset({"constant", "dims"})
 """Ops that demand nothing of their operands: left out where nothing reads them."""
 _PLACE = frozenset({"clamp", "concatenate", "reshape"})
 """Ops that compute the place of a slice, on tensors of constant sizes."""
+
+_TRIED = 64
+"""So many constants are tried as a padding."""
 
 
 def prepared(block: Block) -> Block:
@@ -65,7 +69,7 @@ class _Writer:
         regions = tuple(_Writer(region, self.same).block() for region in op.regions)
         if operands != op.operands or regions:
             op = replace(op, operands=operands, regions=regions)
-        yield op
+        yield _with_fixed_padding(op) if op.name == "reduce_window" else op
 
     # -- slices at clamped places ----
 
@@ -155,6 +159,31 @@ class _Writer:
             return None
         self.skipped.add(reader.result)
         return reader.result
+
+
+def _with_fixed_padding(op: Op) -> Op:
+    """A pooling with constant padding at the upper ends, where that leaves its sizes as they are."""
+    x, result, padding = op.operands[0], op.results[0], list(op.attrs["padding"])
+    if all(dim.const is not None for dim in padding) or x.type.shape is None or result.type.shape is None:
+        return op
+    for axis, (size, wanted) in enumerate(zip(x.type.shape, result.type.shape, strict=True)):
+        if padding[2 * axis + 1].const is None:
+            padding[2 * axis + 1] = _upper_padding(op, axis, size, wanted)
+    return replace(op, attrs={**op.attrs, "padding": tuple(padding)})
+
+
+def _upper_padding(op: Op, axis: int, size: Dim, wanted: Dim) -> Dim:
+    """The padding behind an axis that gives the wanted number of windows: constant if possible."""
+    low, high = op.attrs["padding"][2 * axis : 2 * axis + 2]
+    keys = ("window", "strides", "base_dilation", "window_dilation")
+    window, stride, spread, dilation = (op.attrs[key][axis].const for key in keys)
+    if window is None or stride is None or spread != 1 or dilation is None:
+        return high  # type: ignore[no-any-return]
+    extent = (window - 1) * dilation + 1
+    for number in range(min(extent + stride, _TRIED)):
+        if floordiv(size + low + number - extent, const(stride)) + 1 is wanted:
+            return const(number)
+    return high  # type: ignore[no-any-return]
 
 
 def _read(block: Block) -> tuple[set[Value], set[str]]:

@@ -80,12 +80,7 @@ class Scope:
 
     def declare(self, block: Block) -> None:
         """Make a block's symbols known in the innermost frame."""
-        frame = self.frames[-1]
-        whole: dict[Value, dict[int, str]] = {}
-        for define in block.symbols:
-            frame.symbols[define.name] = define
-            if define.element is not None:
-                whole.setdefault(define.value, {})[define.element] = define.name
+        self.frames[-1].symbols.update((define.name, define) for define in block.symbols)
 
     def bind(self, value: Value, name: str) -> None:
         """Give a value its SSA name; the sizes of its axes may be read from it."""
@@ -202,13 +197,8 @@ class Scope:
 
     def holds(self, dim: Dim, dtype: str, form: str) -> bool:
         """Whether a size is computed already."""
-        constant = dim.const is not None
-        return (
-            self.find(
-                _constant_key(_wrapped(dim.const or 0, dtype, form)) if constant else (dim, dtype, form)
-            )
-            is not None
-        )
+        constant = None if dim.const is None else _constant_key(_wrapped(dim.const, dtype, form))
+        return self.find(constant or (dim, dtype, form)) is not None
 
     def width(self, dim: Dim) -> str:
         """The dtype in which a size can be computed without wrapping: i32, or else i64."""

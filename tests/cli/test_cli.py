@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -75,7 +76,31 @@ def test_optimize_writes_a_smaller_program_and_a_report(small: str, tmp_path: Pa
     assert data["status"] == "saturated"
     assert data["ops"]["after"]["total"] < data["ops"]["before"]["total"]
     assert [check["status"] for check in data["checks"]] == ["kept"]
-    assert "saturated" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert re.match(r"small: \d+ ops -> \d+ ops \(saturated, \d+\.\d\d s\)\n", out)
+    assert re.search(r"^  transpose +2 -> 0$", out, re.MULTILINE)
+    assert "checks: 0 proved, 1 kept" in out
+
+
+def test_output_to_stdout_has_the_format_of_the_model(
+    small: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    bytecode = tmp_path / "small.mlirbc"
+    assert main(["optimize", small, "-o", str(bytecode)]) == 0
+    capfdbinary.readouterr()
+    assert main(["optimize", str(bytecode), "-o", "-"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert out.startswith(b"ML\xefR")
+    assert b"checks: " in err
+
+
+def test_notes_go_to_stderr_and_standard_error_is_given_back(
+    small: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["optimize", small, "--nodes", "1"]) == 0
+    assert "budget" in capfd.readouterr().out
+    os.write(2, b"still here")
+    assert capfd.readouterr().err == "still here"
 
 
 def test_model_from_stdin_to_stdout(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,8 @@ def test_a_rule_that_would_grow_for_ever_stops():
 
 def test_the_work_on_crossed_and_heavy_equations_is_bounded():
     sizes = [symbol(f"s{i}") for i in range(14)]
-    equations = [(one, two // 2 + 2 * (three // 4) + 1) for one, two, three in zip(sizes, sizes[1:], sizes[2:])]
+    rows = zip(sizes[:-2], sizes[1:-1], sizes[2:], strict=True)
+    equations = [(one, two // 2 + 2 * (three // 4) + 1) for one, two, three in rows]
     heavy = const(1)
     for size in sizes:
         heavy = heavy * (size + floordiv(size, 3)) if len(heavy.terms) < 400 else heavy

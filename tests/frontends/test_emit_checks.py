@@ -215,3 +215,24 @@ def test_one_constant_serves_runs_of_it() -> None:
     y = builder.one("broadcast_in_dim", (x,), {"dims": (0,), "shape": (b, const(1))})
     z = builder.one("broadcast_in_dim", (x,), {"dims": (2,), "shape": (const(1), const(1), b)})
     assert write(Graph("g", builder.finish([y, z]), ("out0", "out1"))).count("stablehlo.constant") == 1
+
+
+@pytest.mark.parametrize(("text", "fixed"), [("2*cdiv(b, 2) - b", True), ("b % 2", True), ("b", False)])
+def test_padding_behind_the_last_window_is_constant_where_it_can_be(text: str, fixed: bool) -> None:
+    builder = BlockBuilder()
+    x = builder.arg("x", "f32", (None,), ("b",))
+    zero = builder.one("constant", (), {"value": np.array(0, np.float32)})
+    inner = builder.child()
+    one, two = inner.arg(None, "f32", ()), inner.arg(None, "f32", ())
+    window = {"window": 2, "strides": 2, "base_dilation": 1, "window_dilation": 1}
+    attrs = {key: (const(number),) for key, number in window.items()}
+    region = inner.finish([inner.one("add", (one, two))])
+    (y,) = builder.add(
+        "reduce_window", (x, zero), {**attrs, "padding": (const(0), parse(text))}, regions=(region,)
+    )
+    graph = Graph("g", builder.finish([y]), ("out0",))
+    written = write(graph)
+    assert ("dynamic_reduce_window" not in written) == fixed
+    for size in (0, 1, 4, 5):
+        data = np.arange(1, size + 1, dtype=np.float32)
+        np.testing.assert_array_equal(run_stablehlo(written, [data])[0], interpret(graph, [data])[0])

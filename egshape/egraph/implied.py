@@ -1,0 +1,99 @@
+"""Rows for the obligations of ops whose attributes rules cannot see: those with regions, and convolutions.
+
+Each row names the operands and the axes of them that belong together; which facts follow from that is said by the
+rules of ``shape.obligations``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from egshape.dims import Dim
+from egshape.ir.graph import Op
+from egshape.ir.types import itemsize
+from egshape.ops.windows import windowed_dims
+
+if TYPE_CHECKING:
+    from egshape.egraph.encode import Encoder
+
+
+def imply(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    """Add the rows of one op; ``nodes`` are those of its operands. Ops on unranked operands imply nothing here."""
+    write = _WRITERS.get(op.name)
+    if write is not None and all(operand.type.shape is not None for operand in op.operands):
+        write(encoder, op, nodes)
+
+
+def _reduce(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    _same_shapes(encoder, op, nodes[:len(nodes) // 2])
+
+
+def _reduce_window(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    _reduce(encoder, op, nodes)
+    for name in ("strides", "base_dilation", "window_dilation"):
+        _steps(encoder, op, tuple(op.attrs[name]))
+
+
+def _sort(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    _same_shapes(encoder, op, nodes)
+
+
+def _scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    """The axes of inputs that a window of the updates covers, in order, and the axes of updates and indices that
+    count the windows."""
+    count = len(nodes) // 2
+    inputs, indices, updates = nodes[:count], nodes[count], nodes[count + 1:]
+    attrs = op.attrs
+    gone = (*attrs["inserted_window_dims"], *attrs["operand_batch"])
+    covered = tuple(axis for axis in range(op.operands[0].type.rank) if axis not in gone)
+    window, vector = attrs["update_window_dims"], attrs["index_vector_dim"]
+    counted = tuple(axis for axis in range(op.operands[count + 1].type.rank) if axis not in window)
+    counting = tuple(axis for axis in range(op.operands[count].type.rank) if axis != vector)
+    lists = (covered, window, counted, counting, attrs["operand_batch"], attrs["indices_batch"])
+    encoder.out.tables["scatter_of"].append(
+        (_node(encoder, op), inputs[0], indices, updates[0], *map(encoder.axes, lists), vector,
+         len(attrs["scatter_dims_to_operand_dims"])))
+    _same_shapes(encoder, op, inputs)
+    _same_shapes(encoder, op, updates)
+
+
+def _select_and_scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    attrs, sizes = op.attrs, op.operands[0].type.dims
+    ones = (1,) * len(sizes)
+    counts = windowed_dims(sizes, attrs["window"], attrs["strides"], attrs["padding"], ones, ones)
+    encoder.out.tables["windows_of"].append((_node(encoder, op), nodes[1], encoder.shape(counts)))
+
+
+def _convolution(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    batch, feature, _, kernel_in, kernel_out, *_ = op.attrs["numbers"]
+    encoder.out.tables["convolution_of"].append(
+        (_node(encoder, op), nodes[0], nodes[1], batch, feature, kernel_in, kernel_out,
+         op.attrs["feature_groups"], op.attrs["batch_groups"]))
+
+
+def _bitcast(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    """A bitcast to a wider dtype takes the last axis, whose elements make up one element."""
+    source, target = op.operands[0].type, op.result.type
+    ratio, rest = divmod(itemsize(target.dtype), itemsize(source.dtype))
+    if ratio > 1 and not rest:
+        encoder.out.tables["widened_of"].append((_node(encoder, op), nodes[0], ratio))
+
+
+def _same_shapes(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    encoder.out.tables["same_shapes"] += [(_node(encoder, op), nodes[0], node) for node in nodes[1:]]
+
+
+def _steps(encoder: Encoder, op: Op, steps: tuple[Dim, ...]) -> None:
+    if any(step.const is None for step in steps):
+        encoder.out.tables["steps_of"].append((_node(encoder, op), encoder.shape(steps)))
+
+
+def _node(encoder: Encoder, op: Op) -> int:
+    """The node by which the op's place in the block is known."""
+    return encoder.leaf(op.results[0])
+
+
+_WRITERS: dict[str, Callable[[Encoder, Op, Sequence[int]], None]] = {
+    "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
+    "select_and_scatter": _select_and_scatter, "convolution": _convolution, "bitcast_convert": _bitcast,
+}
