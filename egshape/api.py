@@ -153,7 +153,8 @@ def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = ()
         if verdict.skipped and not verdict.compared:
             tracer.note(verdict.skipped)
         if verdict.differences:
-            tracer.note(f"not optimized, a fault of ours: the result differs from the original {verdict.differences[0]}")
+            tracer.note(f"not optimized, a fault of ours: the result differs from the original "
+                        f"{verdict.differences[0]}")
             done.outcome.status = "fallback"
             done = Optimized(graph, done.context, done.outcome, done.likely)
     return Result(done.graph, known, _report(graph, done, known, tracer), graph, done)

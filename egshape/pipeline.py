@@ -15,7 +15,7 @@ from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
 from egshape.egraph.engine import Budget
 from egshape.egraph.obligations import Check
-from egshape.egraph.optimize import BlockOptimizer, Outcome, order_of_symbols
+from egshape.egraph.optimize import BlockOptimizer, Outcome, Surroundings, order_of_symbols
 from egshape.egraph.saturate import program
 from egshape.errors import Contradiction, EgshapeError, EngineFault, InternalError
 from egshape.facts import Facts, Relation
@@ -106,8 +106,7 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
     given = assumed_checks(facts)
     optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer, order)
     try:
-        body = optimizer.run(graph.body, context, frozenset(), {}, believed, {}, outside=None, given=given,
-                             refine_signature=refine_signature)
+        body = optimizer.run(graph.body, Surroundings(context, believed), given, refine_signature)
         result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
         with tracer.stage("verify"):
             verify(result, equal=_equal(context, optimizer.outcome))

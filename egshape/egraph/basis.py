@@ -39,6 +39,7 @@ _MAX_EQUATION_TERMS = 64  # what is longer, or has more atoms at all depths, is 
 _MAX_EQUATION_ATOMS = 160
 _MAX_WORK = 20_000  # terms looked at in one reduction; halved for the next one each time that it does not suffice
 _MIN_WORK = 200
+_MAX_PAIR_WORK = 200_000  # terms looked at while equations were taken in; from there on no pairs are made
 
 Sources = frozenset[int]
 SymbolOrder = Callable[[str], Any]
@@ -89,6 +90,7 @@ class Basis:
     _s_pairs: int = _MAX_S_PAIRS
     _depth: int = 0
     _work: int = 0
+    _pair_work: int = _MAX_PAIR_WORK
     _limit: int = _MAX_WORK
     _cuts: int = 0
     _heights: dict[Dim, int] = field(default_factory=dict)
@@ -108,7 +110,7 @@ class Basis:
         for index, source in ((copy._by_atom, self._by_atom), (copy._watched, self._watched)):
             index.update({atom: set(leads) for atom, leads in source.items()})
         copy._frozen = set(self._frozen)
-        copy._looping, copy._limit = set(self._looping), self._limit
+        copy._looping, copy._limit, copy._pair_work = set(self._looping), self._limit, self._pair_work
         return copy
 
     def reset(self, *, divisors: bool) -> bool:
@@ -279,9 +281,10 @@ class Basis:
             return dim
         for _ in range(_MAX_PASSES):
             found = next(((m, c, r) for m, c in dim.terms if (r := self._lowering_rule(m, c))), None)
-            if found is None or len(dim.terms) > _MAX_TERMS:
+            if found is None or len(dim.terms) > _MAX_TERMS or self._work <= 0:
                 break
             mono, c, rule = found
+            self._work -= len(rule.rest.terms)
             times = c // rule.coefficient
             factor = divide_monomial(mono, rule.lead)
             assert factor is not None
@@ -302,6 +305,7 @@ class Basis:
         if _is_heavy(equation):
             return False
         form, used = self.trace(equation)
+        self._pair_work -= _MAX_WORK - max(self._work, 0)
         sources |= used
         if _is_heavy(form):
             return False
@@ -417,7 +421,7 @@ class Basis:
 
     def _pairs(self, rule: _Rule) -> Iterator[tuple[Dim, Sources]]:
         """S-polynomials with the rules whose leading monomials share an atom (Buchberger), bounded."""
-        if self._s_pairs <= 0:
+        if self._s_pairs <= 0 or self._pair_work <= 0:
             return
         leads = set().union(*(self._by_atom.get(atom, set()) for atom, _ in rule.lead)) - {rule.lead}
         for lead in sorted(leads, key=monomial_key):

@@ -28,8 +28,8 @@ def without_implied(checks: Sequence[Check], outside: Context) -> list[Check]:
         relation = out[place].relation
         assert relation is not None
         context = outside.copy()
-        context.assume_all([(other.relation, other.message) for index, other in enumerate(out)
-                            if index != place and other.status == "kept" and other.entry and other.relation is not None])
+        others = [other for index, other in enumerate(out) if index != place and other.status == "kept" and other.entry]
+        context.assume_all([(other.relation, other.message) for other in others if other.relation is not None])
         if context.decide(relation) == "proved":
             why = (Step("implied by the other checks", (), str(relation)),)
             out[place] = replace(out[place], status="proved", why=why)

@@ -20,7 +20,6 @@ from egshape.ir.types import dtype_name, itemsize
 from egshape.ops.base import OpDecl, Registry
 
 
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """What a call key stands for: an op whose attributes or regions the e-graph does not see."""

@@ -47,6 +47,7 @@ class Extraction:
         self.snapshot = snapshot
         self.encoding = saturated.encoding
         self.model = model
+        self.normal: Callable[[Dim], Dim] = saturated.sizes.normal_form
         self.dims = saturated.host.dims(snapshot)
         self.shapes = saturated.host.shapes(snapshot, self.dims)
         self.shape_of = snapshot.mapping("ShapeOf")

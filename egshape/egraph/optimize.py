@@ -56,6 +56,22 @@ class Outcome:
     grew_most: str = ""
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What a block is entered with.
+
+    believed: what holds, with reasons, as the context knows it too. symbols: the sizes that are known then.
+    elements, captured: of values around a region, their elements and what they became. normal: the normal form of
+    sizes around a region, None for the graph itself."""
+
+    context: Context
+    believed: Sequence[tuple[Relation, str]]
+    symbols: frozenset[str] = frozenset()
+    elements: Mapping[Value, np.ndarray] = field(default_factory=dict)
+    captured: Mapping[Value, Value] = field(default_factory=dict)
+    normal: Callable[[Dim], Dim] | None = None
+
+
 class BlockOptimizer:
     """Optimizes blocks of one graph with one program, one cost model and one budget."""
 
@@ -70,19 +86,18 @@ class BlockOptimizer:
         self.outcome = Outcome()
         self._names: Counter[str] = Counter()
 
-    def run(self, block: Block, context: Context, entry: frozenset[str], elements: Mapping[Value, np.ndarray],
-            believed: Sequence[tuple[Relation, str]], captured: Mapping[Value, Value], *, outside: Callable[[Dim], Dim] | None,
-            given: Sequence[Check] = (), refine_signature: bool = False) -> Block:
-        """The optimized block; ``believed`` is what holds when it is entered, beside the context's facts, and
-        ``outside`` the normal form of sizes around a region (None for the graph itself)."""
+    def run(self, block: Block, around: Surroundings, given: Sequence[Check] = (),
+            refine_signature: bool = False) -> Block:
+        """The optimized block. ``given`` are checks that must stand in it first."""
         for arg in block.args:
             self._names[arg.name] += 1
-        with session(self.program, block, self.registry, self.order, context) as open_session:
+        with session(self.program, block, self.registry, self.order, around.context) as open_session:
             with self.tracer.stage("encode"):
                 obligations = open_session.load()
             with self.tracer.stage("obligations"):
-                walker = Walker(block, context, entry, self.registry, elements, believed, outside is None)
-                unchecked = context.copy()
+                unchecked = around.context.copy()
+                walker = Walker(block, around.context, around.symbols, self.registry, around.elements,
+                                around.believed, top=around.normal is None)
                 walker.walk.checks += given
                 walk = walker.run(obligations)
                 walk.checks = without_implied(walk.checks, unchecked)
@@ -93,8 +108,7 @@ class BlockOptimizer:
             with self.tracer.stage("extract"):
                 extraction = self._extraction(block, walker.entry, saturated)
         self.outcome.sizes.append(saturated.sizes)
-        return self._rebuild(block, walk, walker.entry, extraction, saturated.sizes.normal_form, captured,
-                             outside, refine_signature)
+        return self._rebuild(block, around, walk, walker.entry, extraction, refine_signature)
 
     def _note(self, saturated: Saturated, walk: Walk) -> None:
         out = self.outcome
@@ -129,21 +143,22 @@ class BlockOptimizer:
 
         return Extraction(saturated, self.registry, self.model, symbols, leaves)
 
-    def _rebuild(self, block: Block, walk: Walk, entry: frozenset[str], extraction: Extraction,
-                 normal: Callable[[Dim], Dim], captured: Mapping[Value, Value],
-                 outside: Callable[[Dim], Dim] | None, refine_signature: bool) -> Block:
+    def _rebuild(self, block: Block, around: Surroundings, walk: Walk, entry: frozenset[str], extraction: Extraction,
+                 refine_signature: bool) -> Block:
+        normal = extraction.normal
         effects = [(index, op) for index, op in enumerate(block.ops)
                    if op.name != "check" and must_stay(op, self.registry)]
 
         def regions(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
             if op.name not in NESTED or not _worthwhile(region):
                 return substitute(region, mapping)
-            inner = entry | {symbol.name for symbol in block.symbols}
-            return self.run(region, walk.context.copy(), inner, walk.elements, walk.believed, mapping, outside=normal)
+            inner = Surroundings(walk.context.copy(), walk.believed, entry | {symbol.name for symbol in block.symbols},
+                                 walk.elements, mapping, normal)
+            return self.run(region, inner)
 
         with self.tracer.stage("rebuild"):
-            rebuilder = Rebuilder(block, extraction, self.registry, normal, captured, regions,
-                                  self._names, walk.elements, outside, refine_signature)
+            rebuilder = Rebuilder(block, extraction, self.registry, around.captured, regions, self._names,
+                                  walk.elements, around.normal, refine_signature)
             kept = _distinct([check for check in walk.checks if check.status != "proved"])
             extraction.refine(rebuilder.roots(kept, [op for _, op in effects]))
             return rebuilder.run(kept, effects)

@@ -59,14 +59,14 @@ def _dims(op: Op) -> Iterator[Dim]:
 class Rebuilder:
     """Rebuilds one block from an extraction."""
 
-    def __init__(self, block: Block, extraction: Extraction, registry: Registry, normal: Callable[[Dim], Dim],
-                 captured: Mapping[Value, Value], regions: RegionRebuilder, names: Counter[str],
-                 elements: Mapping[Value, np.ndarray], outside: Callable[[Dim], Dim] | None, refine_signature: bool = False) -> None:
+    def __init__(self, block: Block, extraction: Extraction, registry: Registry, captured: Mapping[Value, Value],
+                 regions: RegionRebuilder, names: Counter[str], elements: Mapping[Value, np.ndarray],
+                 outside: Callable[[Dim], Dim] | None = None, refine_signature: bool = False) -> None:
         self.block = block
         self.extraction = extraction
         self.encoding: Encoding = extraction.encoding
         self.registry = registry
-        self.normal = normal
+        self.normal = extraction.normal
         self.regions = regions
         self._elements = elements
         self._own_symbols: dict[Value, frozenset[str]] = {}

@@ -1,0 +1,1 @@
+"""From kernels and a host program to native code."""
