@@ -39,9 +39,12 @@ _MAX_EQUATION_TERMS = 64  # what is longer, or has more atoms at all depths, is 
 _MAX_EQUATION_ATOMS = 160
 _MAX_WORK = 20_000  # terms looked at in one reduction; halved for the next one each time that it does not suffice
 _MIN_WORK = 200
-_MAX_PAIR_WORK = 200_000  # terms looked at while equations were taken in; from there on no pairs are made
+_MAX_PAIR_WORK = 20_000  # terms looked at in reducing pairs; from there on the rest of them is left out
+_MAX_TAKE_WORK = 4_000  # terms looked at for one equation and what follows from it
 
 Sources = frozenset[int]
+Taken = tuple[Dim, Sources, bool]
+"""An equation that is to be taken in: size = 0, where it comes from, whether it is an S-polynomial."""
 SymbolOrder = Callable[[str], Any]
 
 
@@ -121,26 +124,32 @@ class Basis:
         if divisors:
             self._cache.clear()
         shrunk = [r for r in self._lowering.values() if self._shared_positive(r.equation)]
-        queue: deque[tuple[Dim, Sources]] = deque()
+        queue: deque[Taken] = deque()
         for rule in shrunk:
             self._remove(rule)
-            queue.append((rule.equation, rule.sources))
+            queue.append((rule.equation, rule.sources, False))
         self._take_all(queue)
         return bool(shrunk)
 
     def add(self, left: Dim, right: Dim, source: int) -> bool:
         """Take in an equation that holds wherever it is admitted; False if it says nothing new."""
-        queue: deque[tuple[Dim, Sources]] = deque([(left - right, frozenset((source,)))])
+        queue: deque[Taken] = deque([(left - right, frozenset((source,)), False)])
         return self._take_all(queue)
 
-    def _take_all(self, queue: deque[tuple[Dim, Sources]]) -> bool:
-        changed = False
+    def _take_all(self, queue: deque[Taken]) -> bool:
+        changed, work = False, _MAX_TAKE_WORK
         # A bound rather than a proof that re-taking ends; what is dropped is only information.
         for _ in range(_MAX_TAKES + 4 * (len(self._solved) + len(self._lowering))):
-            if not queue:
+            if not queue or work <= 0:
                 break
-            equation, sources = queue.popleft()
+            equation, sources, pair = queue.popleft()
+            if pair and self._pair_work <= 0:
+                continue
+            limit = self._work = self._limit
             changed |= self._take(equation, sources, queue)
+            work -= limit - max(self._work, 0)
+            if pair:
+                self._pair_work -= limit - max(self._work, 0)
         return changed
 
     def reduce(self, dim: Dim) -> Dim:
@@ -301,11 +310,10 @@ class Basis:
                     return rule
         return None
 
-    def _take(self, equation: Dim, sources: Sources, queue: deque[tuple[Dim, Sources]]) -> bool:
+    def _take(self, equation: Dim, sources: Sources, queue: deque[Taken]) -> bool:
         if _is_heavy(equation):
             return False
         form, used = self.trace(equation)
-        self._pair_work -= _MAX_WORK - max(self._work, 0)
         sources |= used
         if _is_heavy(form):
             return False
@@ -383,7 +391,7 @@ class Basis:
             return self._solved[atom]
         return self._lowering.get(lead)
 
-    def _update_others(self, rule: _Rule, queue: deque[tuple[Dim, Sources]]) -> None:
+    def _update_others(self, rule: _Rule, queue: deque[Taken]) -> None:
         """Equations whose left side the new rule changes are taken in anew; right sides are reduced."""
         names = sorted(_symbols(rule.lead))
         # What the rule changes has all its symbols, so one of them, the rarest, is enough to look under.
@@ -392,7 +400,7 @@ class Basis:
             other = self._rule(lead)
             if other is not None:
                 self._remove(other)
-                queue.append((other.equation, other.sources))
+                queue.append((other.equation, other.sources, False))
         self._cache.clear()
         if rule.solved is None:
             # Right sides may keep what can be lowered further: reducing goes on until nothing applies.
@@ -405,7 +413,7 @@ class Basis:
             if other is not None:
                 self._refresh(other, queue)
 
-    def _refresh(self, rule: _Rule, queue: deque[tuple[Dim, Sources]]) -> None:
+    def _refresh(self, rule: _Rule, queue: deque[Taken]) -> None:
         """Reduce the right side of a rule; if that lets its left side in, it is taken in anew."""
         self._remove(rule)
         rest, used = self.trace(rule.rest)
@@ -416,12 +424,12 @@ class Basis:
             self._freeze(solved)
             self._insert(solved)
         else:
-            queue.append((rule.equation, rule.sources))
+            queue.append((rule.equation, rule.sources, False))
         self._cache.clear()
 
-    def _pairs(self, rule: _Rule) -> Iterator[tuple[Dim, Sources]]:
+    def _pairs(self, rule: _Rule) -> Iterator[Taken]:
         """S-polynomials with the rules whose leading monomials share an atom (Buchberger), bounded."""
-        if self._s_pairs <= 0 or self._pair_work <= 0:
+        if self._s_pairs <= 0:
             return
         leads = set().union(*(self._by_atom.get(atom, set()) for atom, _ in rule.lead)) - {rule.lead}
         for lead in sorted(leads, key=monomial_key):
@@ -434,7 +442,7 @@ class Basis:
             assert mine is not None
             assert its is not None
             pair = from_terms([(mine, 1)]) * rule.rest - from_terms([(its, 1)]) * other.rest
-            yield pair, rule.sources | other.sources
+            yield pair, rule.sources | other.sources, True
 
 
 def _oriented(form: Dim, sources: Sources, order: SymbolOrder) -> _Rule:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from egshape.dims import Dim, const, is_nonnegative, mod, product, symbol
+from egshape.dims import Dim, Relu, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
@@ -24,6 +24,11 @@ from egshape.prove.context import Context, Step
 _LIMITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "clamp": ((2,), (0,)), "minimum": ((0, 1), ()), "maximum": ((), (0, 1))}
 """Ops whose elements lie below and above operands: the places of the upper and of the lower ones."""
+
+_HARD_QUESTIONS = 32
+_HARD_CASES = 120
+_HARD_EFFORT = 200_000
+"""How many questions of a block may be split into many cases, and what one of them may cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,7 @@ class Walker:
         self.walk = Walk(context, believed=list(believed), elements=dict(elements))
         self.known = context
         """What later obligations may be proved from; forks off ``walk.context`` at the first data-dependent check."""
+        self._hard = _HARD_QUESTIONS
         self._sizes: set[Dim] = set()
         self._settled: set[tuple[str, Dim, Dim]] = set()
         self._bound: defaultdict[Value, list[SymbolDef]] = defaultdict(list)
@@ -149,7 +155,7 @@ class Walker:
             return
         self._settled.add(key)
         entry = self._names(relation) <= self.entry
-        answer = self.known.decide(relation)
+        answer = self._decide(relation)
         status = {"proved": "proved", "refuted": "violated"}.get(answer, "kept")
         if status == "violated" and self.top and entry:
             raise EgshapeError(f"{message}, which is false at every admitted size", where=str(op.location),
@@ -159,10 +165,17 @@ class Walker:
             args = self._arguments(own) if own is not None else ()
             self.walk.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
                                           "proved" if status == "proved" else "kept", own, entry, why, args or ()))
-        if status == "proved" and entry and relation.kind == "==":
+        if status == "proved" and entry and relation.kind == "==" and not _is_broadcast(relation):
             self.walk.believed.append((relation, f"{message} (proved)"))
         if status == "kept":
             self._believe(relation, f"check at {op.location}" if str(op.location) else f"check {message}", entry)
+
+    def _decide(self, relation: Relation) -> str:
+        """The answer; that sizes broadcast to their common size takes more effort than most, a few times a block."""
+        if self._hard > 0 and _is_broadcast(relation):
+            self._hard -= 1
+            return self.known.verdict(relation, _HARD_CASES, _HARD_EFFORT).answer
+        return self.known.decide(relation)
 
     def _believe(self, relation: Relation, reason: str, entry: bool) -> None:
         if not entry and self.known is self.walk.context:
@@ -308,3 +321,9 @@ class _Scope:
 
 def _shape_code(value: Value) -> bool:
     return small(value.type)
+
+
+def _is_broadcast(relation: Relation) -> bool:
+    """True for the condition (a - 1)(a - b) == 0 where b is itself a maximum or minimum."""
+    product = any(sum(power for _, power in mono) > 1 for mono, _ in (relation.lhs - relation.rhs).terms)
+    return product and relation.kind == "==" and any(isinstance(atom, Relu) for atom in relation.lhs.atoms())

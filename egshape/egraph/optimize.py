@@ -31,12 +31,22 @@ NESTED = {"while", "if", "case", "composite"}
 
 
 class Reason(NamedTuple):
-    """A rule united a value (or one made while it was rewritten) with another term."""
+    """A rule united a value (or one made while it was rewritten) with another term; ``other`` is the value of the
+    original graph that this term was, "" for a new one."""
 
     value: str
     op: str
     rule: str
     location: str
+    other: str = ""
+
+
+class Scope(NamedTuple):
+    """What was derived of sizes in one block (the graph's own, or a region's), and what was believed there."""
+
+    block: Block
+    sizes: ExchangeState
+    context: Context
 
 
 @dataclass
@@ -51,6 +61,10 @@ class Outcome:
     """Each rewrite of a value, in no order."""
     sizes: list[ExchangeState] = field(default_factory=list)
     """What was derived of sizes, of the graph first, then of regions."""
+    scopes: list[Scope] = field(default_factory=list)
+    """The blocks to which ``sizes`` belong, in the same order."""
+    standing: dict[Value, Value] = field(default_factory=dict)
+    """What stands in the result for each value of the original that is still computed."""
     nodes: int = 0
     status: str = "saturated"
     grew_most: str = ""
@@ -108,17 +122,21 @@ class BlockOptimizer:
             with self.tracer.stage("extract"):
                 extraction = self._extraction(block, walker.entry, saturated)
         self.outcome.sizes.append(saturated.sizes)
+        self.outcome.scopes.append(Scope(block, saturated.sizes, walk.context))
         return self._rebuild(block, around, walk, walker.entry, extraction, refine_signature)
 
     def _note(self, saturated: Saturated, walk: Walk) -> None:
         out = self.outcome
         out.checks += walk.checks
-        for node, _, rule in saturated.snapshot.table("why"):
+        values = saturated.encoding.values
+        for node, to, rule in saturated.snapshot.table("why"):
             out.rewrites[rule] += 1
             found = saturated.encoding.op_of_node.get(node % NAME_STRIDE)
             if found is not None:
-                value = saturated.encoding.values[node % NAME_STRIDE]
-                out.reasons.append(Reason(value.name if value else "", found[1].name, rule, str(found[1].location)))
+                value = values[node % NAME_STRIDE]
+                other = values[to] if 0 <= to < len(values) else None
+                out.reasons.append(Reason(value.name if value else "", found[1].name, rule, str(found[1].location),
+                                          other.name if other else ""))
         if not self.program.explains:
             out.rewrites.update({rule: n for rule, n in saturated.matches.items() if rule.startswith("tensor.")})
         for rule, seconds in saturated.seconds_by_rule.items():
@@ -161,7 +179,9 @@ class BlockOptimizer:
                                   walk.elements, around.normal, refine_signature)
             kept = _distinct([check for check in walk.checks if check.status != "proved"])
             extraction.refine(rebuilder.roots(kept, [op for _, op in effects]))
-            return rebuilder.run(kept, effects)
+            rebuilt = rebuilder.run(kept, effects)
+            self.outcome.standing.update(rebuilder.standing())
+            return rebuilt
 
 
 def _reads(op: Op) -> list[Value]:

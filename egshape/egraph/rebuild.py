@@ -148,6 +148,11 @@ class Rebuilder:
         self._unused_sizes()
         return Block(self.args, tuple(self._ops), results, self._symbols())
 
+    def standing(self) -> dict[Value, Value]:
+        """What the rebuilt block computes in the place of each value of the original one."""
+        found = ((value, self._built.get(self.class_of(value))) for value in self.encoding.node_of)
+        return {value: new for value, new in found if new is not None}
+
     def _unused_sizes(self) -> None:
         """A size that data gives must not be negative, also where the op that asked for it is gone."""
         used = {name for op in self._ops for dim in _dims(op) for name in dim.symbols()}
@@ -237,7 +242,7 @@ class Rebuilder:
         if chosen.node.function == "concatenate":
             items, _ = self._pieces(cls)
             return tuple(items)
-        return chosen.reads
+        return () if self._splat(cls) is not None else chosen.reads
 
     def _pieces(self, cls: int) -> tuple[list[int], int]:
         """The operands of a concatenation, with inner ones on the same axis that nobody else reads taken apart."""
@@ -271,6 +276,8 @@ class Rebuilder:
         elif name == "concatenate":
             items, dim = self._pieces(cls)
             self._emit(cls, name, [self._built[item] for item in items], {"dim": dim})
+        elif (splat := self._splat(cls)) is not None:
+            self._emit(cls, "constant", [], {"value": splat})
         else:
             self._own(cls, name, args)
 
@@ -286,11 +293,7 @@ class Rebuilder:
         attrs = {}
         for attr, arg in zip(decl.attrs, args[len(form.operands):], strict=True):
             attrs[attr.name] = self._attr(name, attr.kind, arg)
-        splat = self._splat(cls, name, operands)
-        if splat is not None:
-            self._emit(cls, "constant", [], {"value": splat})
-        else:
-            self._emit(cls, name, operands, attrs)
+        self._emit(cls, name, operands, attrs)
 
     def _attr(self, op: str, kind: str, arg: Any) -> Any:
         if kind == "sizes":
@@ -305,13 +308,16 @@ class Rebuilder:
             return self.encoding.records[arg]
         return arg
 
-    def _splat(self, cls: int, name: str, operands: Sequence[Value]) -> np.ndarray | None:
+    def _splat(self, cls: int) -> np.ndarray | None:
         """The array of a static broadcast of a scalar constant, None for anything else."""
-        if name != "broadcast_in_dim" or operands[0].type.shape != ():
+        node = self.extraction.chosen[cls].node
+        if node.function != "broadcast_in_dim":
             return None
-        scalar = self.extraction.chosen[self.extraction.chosen[cls].node.args[0]].node
+        scalar = self.extraction.chosen[node.args[0]].node
+        if scalar.function != "constant" or self.encoding.constants[scalar.args[0]].shape:
+            return None
         sizes = [dim.const for dim in self._type(cls).dims]
-        if scalar.function != "constant" or any(size is None for size in sizes):
+        if any(size is None for size in sizes):
             return None
         static = [size for size in sizes if size is not None]
         if np.prod(static, dtype=float) > SPLAT_LIMIT:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const
+from egshape.dims import Dim, Relu, const, relu
 from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Budget, Engine, Phase, Piece, Snapshot
 from egshape.egraph.exchange import SHAPE_RULESETS, ExchangeState
@@ -33,6 +33,9 @@ FUEL = 6
 """How many elementwise ops a reshape, transpose or broadcast may be moved below (ends the hoisting rules)."""
 
 MAX_ROUNDS = 12
+
+MAX_SETTLED = 64
+"""How many max and min of the graph's sizes the prover is asked about."""
 
 SIZE_STEPS = 400
 """Iterations of the rules over sizes in phase 1."""
@@ -122,9 +125,10 @@ class Session:
 
     def believe(self, walk: Walk, budget: Budget) -> None:
         """Phase 1's result: sizes that are equal are united, shape tensors are their elements."""
+        dims = list(self.encoder.out.dims.values())
+        walk.believed += self._settled(walk, dims)
         for relation, reason in walk.believed:
             self._believe(relation, reason)
-        dims = list(self.encoder.out.dims.values())
         self.sizes.add_dims(dims)
         if walk.believed or any(dim.atoms() for dim in dims):
             self.sizes.run(Budget(steps=SIZE_STEPS, nodes=budget.nodes, deadline=budget.deadline))
@@ -135,6 +139,20 @@ class Session:
             if node is not None:
                 self._elements(node, value, elements)
         self._flush()
+
+    def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, str]]:
+        """What the prover says of the max and min in sizes of the graph, where a check that is no order (two sizes
+        broadcast, a product is 0) may decide it: the rules over sizes do not look into such a check."""
+        checked = [relation for relation, _ in walk.believed if relation.kind == "==" and _is_product(relation)]
+        names = frozenset().union(*(relation.lhs.symbols() | relation.rhs.symbols() for relation in checked))
+        atoms = dict.fromkeys(atom for dim in dims for atom in _ramps(dim) if not names.isdisjoint(atom.symbols))
+        found, zero = [], const(0)
+        for atom in list(atoms)[:MAX_SETTLED]:
+            for relation, value in ((Relation("<=", zero, atom.arg), atom.arg), (Relation("<=", atom.arg, zero), zero)):
+                if walk.context.decide(relation) == "proved":
+                    found.append((Relation("==", relu(atom.arg), value), f"prove: {relation}"))
+                    break
+        return found
 
     def _believe(self, relation: Relation, reason: str) -> None:
         sides = (relation.lhs, relation.rhs)
@@ -193,6 +211,19 @@ class Session:
                 break
         return Saturated(snapshot, self.encoder.out, self.host, self.sizes, status, self.engine.size(),
                          dict(self.matches), dict(seconds), grew)
+
+
+def _is_product(relation: Relation) -> bool:
+    """True for an equation of degree two or more."""
+    return any(sum(power for _, power in mono) > 1 for mono, _ in (relation.lhs - relation.rhs).terms)
+
+
+def _ramps(dim: Dim) -> Iterator[Relu]:
+    """The Relus in a size, innermost first."""
+    for atom in dim.atoms():
+        if isinstance(atom, Relu):
+            yield from _ramps(atom.arg)
+            yield atom
 
 
 @contextmanager

@@ -1,8 +1,15 @@
 """The shape-constraint IR: what is known about sizes, apart from any graph, in text and in JSON."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from egshape.facts.intervals import EVERYTHING, Interval, Ranges
 from egshape.facts.relation import Likely, Relation, parse_facts, parse_relation
-from egshape.facts.store import Facts, FactsModel, SymbolFacts, SymbolFactsModel
+from egshape.facts.store import Facts, SymbolFacts
+
+if TYPE_CHECKING:
+    from egshape.facts.model import FactsModel, SymbolFactsModel
 
 __all__ = [
     "EVERYTHING",
@@ -17,3 +24,12 @@ __all__ = [
     "parse_facts",
     "parse_relation",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The models of the JSON are imported when they are first used: their library is slow to load."""
+    if name in ("FactsModel", "SymbolFactsModel"):
+        from egshape.facts import model
+
+        return getattr(model, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

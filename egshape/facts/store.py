@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import TYPE_CHECKING
 
 from egshape.dims import quote_name, symbol
 from egshape.dims.core import natural_key
@@ -22,28 +21,8 @@ from egshape.facts.intervals import (
 )
 from egshape.facts.relation import Likely, Relation, parse_facts
 
-
-class SymbolFactsModel(BaseModel):
-    """One symbol in JSON."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str
-    sources: list[str] = []
-    ranges: list[tuple[int | None, int | None]] = [(0, None)]
-    divisor: tuple[int, int] = (1, 0)
-    likely: list[int] = []
-
-
-class FactsModel(BaseModel):
-    """Facts in JSON, version 1."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    version: int = 1
-    symbols: list[SymbolFactsModel] = []
-    relations: list[str] = []
-    assumed: list[str] = []
+if TYPE_CHECKING:
+    from egshape.facts.model import FactsModel
 
 
 @dataclass(frozen=True)
@@ -167,6 +146,8 @@ class Facts:
 
     def to_model(self) -> FactsModel:
         """As the pydantic model of the JSON."""
+        from egshape.facts.model import FactsModel, SymbolFactsModel  # slow to load, and only JSON needs it
+
         return FactsModel(
             symbols=[
                 SymbolFactsModel(
@@ -211,13 +192,9 @@ class Facts:
     @staticmethod
     def from_json(text: str | bytes) -> Facts:
         """From JSON.  Raises InvalidInput with the field that is wrong."""
-        try:
-            model = FactsModel.model_validate_json(text)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise InvalidInput(f"facts JSON: {first['msg']}", where=where or "facts") from None
-        return Facts.from_model(model)
+        from egshape.facts.model import read
+
+        return Facts.from_model(read(text))
 
 
 def _sorted_symbols(symbols: Iterable[SymbolFacts]) -> tuple[SymbolFacts, ...]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal
-
-from pydantic import BaseModel, Field
 
 from egshape.dims import Definedness, Dim, FloorDiv, Relu, symbol
 from egshape.dims.core import natural_key
 from egshape.errors import Contradiction, ParseError, UndefinedSize
 from egshape.facts import Relation, parse_facts, parse_relation
 from egshape.prove.context import Context, Step, holds_all
+from egshape.prove.proof import CaseModel, CasesModel, Proof, Status, StepModel
 from egshape.prove.refute import Budget, refute_world
 from egshape.prove.samples import Sampler
-
-Status = Literal["proved", "refuted", "unknown", "inconsistent"]
 
 _FIRST_POINTS = 12
 _MORE_POINTS = 120
@@ -27,63 +23,6 @@ _EFFORT = 30_000
 _FEW_POINTS = 4
 _MAX_GIVENS_LEFT_OUT = 40
 _MAX_MISSING = 12
-
-
-class StepModel(BaseModel):
-    """One step of a proof: by `rule`, from the statements `from_` (JSON: `from`), follows `to`."""
-
-    rule: str
-    from_: list[str] = Field(default=[], alias="from")
-    to: str
-
-    model_config = {"populate_by_name": True}
-
-
-class Proof(BaseModel):
-    """The answer to one question.
-
-    `why` explains proved and refuted-everywhere, `counterexample` are checked sizes that satisfy the
-    givens and make the goal false, `missing` is a fact that would decide an unknown goal, `clash` are
-    the givens that no sizes satisfy together, `seconds` is wall-clock time.
-    """
-
-    version: int = 1
-    goal: str
-    given: list[str] = []
-    status: Status
-    why: list[StepModel] = []
-    counterexample: dict[str, int] | None = None
-    missing: str | None = None
-    clash: list[str] | None = None
-    seconds: float = 0.0
-
-    def model_dump(self, **options: Any) -> dict[str, Any]:
-        """As in the JSON."""
-        return super().model_dump(**{"by_alias": True, **options})
-
-    def model_dump_json(self, **options: Any) -> str:
-        """The JSON text."""
-        return super().model_dump_json(**{"by_alias": True, **options})
-
-
-class CaseModel(Proof):
-    """A question of a file: with its id and the status it should have."""
-
-    id: str
-    want: str
-
-
-class CasesModel(BaseModel):
-    """The answers to a file of questions."""
-
-    version: int = 1
-    rows: list[CaseModel]
-    right: int
-    wrong: int
-
-    def model_dump_json(self, **options: Any) -> str:
-        """The JSON text."""
-        return super().model_dump_json(**{"by_alias": True, **options})
 
 
 def prove(goal: str, given: Sequence[str] = ()) -> Proof:
@@ -114,7 +53,7 @@ def prove_cases(text: str) -> CasesModel:
             where = f"line {number}, {error.where}" if error.where else f"line {number}"
             raise ParseError(error.message, where=where, hint=error.hint) from None
         proof.given = [g.strip() for g in givens.split(";") if g.strip()]
-        rows.append(CaseModel(id=case, want=want, **proof.model_dump()))
+        rows.append(CaseModel(id=case, want=want, **vars(proof)))
     right = sum(r.status == r.want for r in rows)
     return CasesModel(rows=rows, right=right, wrong=len(rows) - right)
 

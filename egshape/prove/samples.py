@@ -18,6 +18,8 @@ _FEW = 10
 _MAX_EXHAUSTIVE = 400
 _MAX_NEAR = 8
 _MAX_COEFFICIENTS = 8
+_MAX_TERMS = 60_000  # evaluated in one search
+_MIN_TRIES = 4
 
 
 class Sampler:
@@ -43,8 +45,14 @@ class Sampler:
         `near` are numbers around which something may change.
         """
         tries = 6 * limit if tries is None else tries
+        tries = min(tries, max(_MIN_TRIES, _MAX_TERMS // self._terms()))
         choices = islice(self._choices(names, near), tries)
         return islice((p for c in choices if (p := self._complete(c)) is not None), limit)
+
+    def _terms(self) -> int:
+        """How many terms one point evaluates."""
+        values = (entry.value for entry in self.world.solved.values())
+        return 1 + sum(len(d.terms) for dims in (values, self._assumed()) for d in dims)
 
     def _choices(self, names: Iterable[str], near: Iterable[int]) -> Iterator[dict[str, int]]:
         free = self._free(names)

@@ -1,0 +1,54 @@
+"""Choices: acyclic, and cheapest with sharing counted once."""
+
+from __future__ import annotations
+
+from egshape.dims import symbol
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.verify import verify
+from tests.egraph.programs import constant, named, optimized
+
+
+def test_a_shared_transpose_is_made_once() -> None:
+    """Below each function a transpose costs no more than above it; only the sum over all shows that one will do."""
+    builder = BlockBuilder()
+    x = builder.arg("x", "f32", [None, None], ["a", "b"])
+    t = builder.one("transpose", [x], {"permutation": (1, 0)})
+    found = optimized(builder, *(builder.one(name, [t]) for name in ("negate", "abs", "exponential", "tanh")))
+    assert len(named(found.graph, "transpose")) == 1
+    assert len(found.graph.ops) == 5
+
+
+def test_a_function_is_computed_before_it_is_repeated() -> None:
+    builder = BlockBuilder()
+    x = builder.arg("x", "f32", [None], ["a"])
+    wide = builder.one("broadcast_in_dim", [x], {"dims": (0,), "shape": (symbol("a"), symbol("a"))})
+    graph = optimized(builder, builder.one("exponential", [wide])).graph
+    assert [op.name for op in graph.ops] == ["exponential", "broadcast_in_dim"]
+
+
+def test_classes_that_hold_their_own_operands_are_no_cycle() -> None:
+    """x + -0.0 = x, -(-x) = x: the class of x has nodes that read itself."""
+    builder = BlockBuilder()
+    x = builder.arg("x", "f32", [])
+    zero = constant(builder, -0.0)
+    y = builder.one("negate", [builder.one("negate", [builder.one("add", [x, zero])])])
+    z = builder.one("exponential", [builder.one("add", [y, zero])])
+    graph = optimized(builder, z, y).graph
+    verify(graph)
+    assert [op.name for op in graph.ops] == ["exponential"]
+    assert graph.outputs[1] is graph.inputs[0]
+
+
+def test_every_operand_is_defined_before_it_is_read() -> None:
+    builder = BlockBuilder()
+    x = builder.arg("x", "f32", [None, None], ["a", "b"])
+    y = x
+    for _ in range(4):
+        y = builder.one("transpose", [builder.one("negate", [y])], {"permutation": (1, 0)})
+        y = builder.one("add", [y, y])
+    graph = optimized(builder, y).graph
+    seen = set(graph.inputs)
+    for op in graph.ops:
+        assert seen.issuperset(op.operands)
+        seen.update(op.results)
+    assert not named(graph, "transpose")
