@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from egshape.atomic import write_atomic
-from egshape.dims import Dim, parse, symbol
+from egshape.dims import Dim, const, symbol
 from egshape.errors import InvalidInput, Unsupported
+from egshape.explain import chain
+from egshape.explain import explain as explain_sizes
+from egshape.explain_value import explain_value
 from egshape.facts import Facts, Relation
 from egshape.ir.graph import Block, Graph, Value
 from egshape.ir.interpret import interpret
@@ -31,7 +34,9 @@ from egshape.report import (
     StageRow,
     Step,
     Symbol,
+    ValueExplanation,
 )
+from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
 from egshape.validate import compare as compare_graphs
 
@@ -129,7 +134,11 @@ class Result:
 
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
-        return _explain(self, a, b)
+        return explain_sizes(self, a, b)
+
+    def explain_value(self, name: str) -> ValueExplanation:
+        """What became of a value of the original graph (``%12``), by which rules, and what stands for it."""
+        return explain_value(self, name)
 
 
 def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = (), limits: Limits | None = None, *,
@@ -170,7 +179,7 @@ def resolve(graph: Graph, facts: Facts) -> Facts:
     names = {name for relation in facts.statements() for name in relation.symbols()} | {s.name for s in facts.symbols}
     for name in names - known:
         if name not in sizes:
-            raise InvalidInput(f"a fact speaks of {name!r}, which the model does not have", hint=_listed(known, sizes))
+            raise InvalidInput(f"a fact speaks of {name!r}, which the model does not have", hint=listed(known, sizes))
         rename[name] = sizes[name]
     if not rename:
         return facts
@@ -186,67 +195,7 @@ def resolve(graph: Graph, facts: Facts) -> Facts:
     return replace(renamed, assumed=facts.assumed)
 
 
-def _listed(known: set[str], sizes: Mapping[str, Dim], most: int = 20) -> str:
-    """The names that a fact may use: symbols, then the axes whose size is not a number."""
-    names = [*sorted(known), *(name for name, size in sizes.items() if name not in known and size.const is None)]
-    more = ", ..." if len(names) > most else ""
-    return f"sizes are: {', '.join(names[:most]) or 'none'}{more}"
-
-
-def axes_of(graph: Graph) -> dict[str, Dim]:
-    """The size of each input axis by its name ``input.axis``."""
-    return {f"{value.name}.{axis}": dim for value in graph.inputs for axis, dim in enumerate(value.type.shape or ())}
-
-
-def values_of(graph: Graph) -> dict[str, Value]:
-    """Every value of a graph by its name."""
-    out = {value.name: value for value in graph.inputs}
-    for op in graph.body.walk():
-        out.update({value.name: value for value in op.results})
-        for region in op.regions:
-            out.update({value.name: value for value in region.args})
-    return out
-
-
 # -- asking --------------------------------------------------------------------------------------------------------
-
-
-def _size(graph: Graph, text: str) -> Dim:
-    """The size that a text means: an input's or value's axis, or an expression over symbols and these."""
-    sizes = axes_of(graph)
-    if text in sizes:
-        return sizes[text]
-    if text.startswith("%"):
-        name, _, axis = text[1:].rpartition(".")
-        value = values_of(graph).get(name)
-        dims = value.type.shape if value is not None else None
-        if dims is None or not axis.isdigit() or int(axis) >= len(dims):
-            raise InvalidInput(f"{text!r} is no axis of a value of this model")
-        return dims[int(axis)]
-    dim = parse(text)
-    known = {each.name for each in graph.body.symbols}
-    unknown = sorted(name for name in dim.symbols() if name not in known and name not in sizes)
-    if unknown:
-        raise InvalidInput(f"the model has no size {unknown[0]!r}", hint=_listed(known, sizes))
-    return dim.substitute({name: size for name, size in sizes.items() if name in dim.symbols()})
-
-
-def _explain(result: Result, a: str, b: str) -> Explanation:
-    left, right = _size(result.source, a), _size(result.source, b)
-    if left is right:
-        return Explanation(a=a, b=b, status="proved", why=(Step(rule="same expression", to=f"{a} == {b}"),))
-    for sizes in result.optimized.outcome.sizes[:1]:
-        found = sizes.explain(left, right)
-        if found is not None:
-            steps = [Step(rule=each.reason, to=f"{each.left} == {each.right}") for each in found]
-            return Explanation(a=a, b=b, status="proved", why=(*steps, Step(rule="ring", to=f"{left} == {right}")))
-    relation = Relation("==", left, right)
-    answer = result.optimized.context.decide(relation)
-    if answer == "proved":
-        why = tuple(Step.model_validate(step.to_json()) for step in result.optimized.context.reasons(relation))
-        return Explanation(a=a, b=b, status="proved", why=why)
-    missing = None if answer == "refuted" else f"{left} == {right}"
-    return Explanation(a=a, b=b, status=answer, missing=missing)
 
 
 def shapes_table(graph: Graph, assume: Sequence[str] = ()) -> ShapeTable:
@@ -286,6 +235,40 @@ def _row(value: Value, op: str, location: str, normal: Any, sources: Mapping[str
                                     "from": origins, "location": location})
 
 
+# -- broadcasts ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BroadcastAxes:
+    """A broadcast of the original graph: ``axes`` says of each axis of its operand whether it is repeated."""
+
+    value: str
+    axes: tuple[Literal["expanding", "non-expanding", "unknown"], ...]
+    location: str = ""
+
+
+def broadcast_axes(result: Result) -> list[BroadcastAxes]:
+    """Each broadcast_in_dim of the original graph, its operand's axes one by one: an axis is expanding if its size
+    is 1 and the result's is known to be another, non-expanding if both sizes are known to be equal."""
+    normal = result.optimized.outcome.sizes[0].normal_form if result.optimized.outcome.sizes else _same
+    context, one = result.optimized.context, const(1)
+
+    def axis(size: Dim, target: Dim) -> Literal["expanding", "non-expanding", "unknown"]:
+        size, target = normal(size), normal(target)
+        if size is target or context.decide(Relation("==", size, target)) == "proved":
+            return "non-expanding"
+        known = context.decide(Relation("==", size, one)) == "proved"
+        return "expanding" if known and context.decide(Relation("!=", target, one)) == "proved" else "unknown"
+
+    found = []
+    for op in result.source.body.walk():
+        if op.name == "broadcast_in_dim" and op.operands[0].type.shape is not None:
+            shape = op.operands[0].type.dims
+            axes = tuple(axis(size, op.attrs["shape"][k]) for size, k in zip(shape, op.attrs["dims"], strict=True))
+            found.append(BroadcastAxes(f"%{op.result.name}", axes, str(op.location)))
+    return found
+
+
 # -- the report ----------------------------------------------------------------------------------------------------
 
 
@@ -305,7 +288,7 @@ def _report(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer) -> Repo
         outputs=tuple(_signature(name, value.type, normal)
                       for name, value in zip(graph.output_names, done.graph.outputs, strict=True)),
         symbols=tuple(_symbol(name, sources, done, facts) for name, sources in _symbol_sources(graph).items()),
-        equalities=_equalities(graph, done),
+        equalities=_equalities(graph, done, facts),
         checks=_check_rows(graph, done),
         rewrites=tuple(RewriteRow(rule=rule, count=count, seconds=round(outcome.seconds.get(rule, 0.0), 6))
                        for rule, count in sorted(outcome.rewrites.items(), key=lambda item: (-item[1], item[0]))),
@@ -336,20 +319,19 @@ def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) ->
                   divisor=known.divisor, likely=(done.likely[name],) if name in done.likely else ())
 
 
-def _equalities(graph: Graph, done: Optimized) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:
+def _equalities(graph: Graph, done: Optimized, facts: Facts) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:
     """Input axes that were found equal though the model does not write them alike."""
     out: list[tuple[str, str, tuple[Step, ...]]] = []
-    if not done.outcome.sizes:
+    if not done.outcome.scopes:
         return ()
-    sizes = done.outcome.sizes[0]
+    scope = done.outcome.scopes[0]
     first: dict[Dim, tuple[str, Dim]] = {}
     for name, dim in axes_of(graph).items():
-        form = sizes.normal_form(dim)
+        form = scope.sizes.normal_form(dim)
         if form not in first:
             first[form] = (name, dim)
         elif first[form][1] is not dim:
-            found = sizes.explain(first[form][1], dim) or ()
-            steps = tuple(Step(rule=each.reason, to=f"{each.left} == {each.right}") for each in found)
+            steps = chain(facts, done.outcome, scope, first[form][1], dim) or ()
             out.append((first[form][0], name, steps))
     return tuple(out)
 

@@ -319,10 +319,3 @@ def parts_of(atom: Atom) -> tuple[Dim, ...]:
     if isinstance(atom, FloorDiv):
         return atom.num, atom.den
     return (atom.arg,) if isinstance(atom, Relu) else ()
-
-
-def equation(left: Dim, right: Dim) -> Relation:
-    """left == right."""
-    return Relation("==", left, right)
-
-

@@ -136,3 +136,40 @@ class Explanation(_Json):
     counterexample: dict[str, int] | None = None
     missing: str | None = None
     clash: tuple[str, ...] | None = None
+    sizes: dict[str, str] = {}
+    """What the two names mean in the model's symbols, where that is not what they say."""
+    checked: tuple[str, ...] = ()
+    """How each step was checked when the chain was replayed: "given", "ring" or "sampled"."""
+
+
+class ValueExplanation(_Json):
+    """What became of a value, by which rules, and what stands for it in the result."""
+
+    version: Literal[1] = 1
+    value: str
+    op: str
+    location: str
+    status: Literal["input", "kept", "rewritten", "gone"]
+    stands: str | None = None
+    """The op of the result that computes it; None if nothing needs it any more."""
+    why: tuple[Step, ...] = ()
+
+
+class AdviceRow(_Json):
+    """A fact that would help: what it removes, and the bytes that need not be moved at the likely sizes."""
+
+    fact: str
+    flag: str
+    ops_removed: int
+    checks_removed: int
+    bytes_saved: int
+
+
+class AdviceTable(_Json):
+    """The facts that would help, the best first; ``tried`` of ``candidates`` facts were tried."""
+
+    version: Literal[1] = 1
+    advice: tuple[AdviceRow, ...] = ()
+    tried: int = 0
+    candidates: int = 0
+    likely: dict[str, int] = {}

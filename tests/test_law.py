@@ -27,7 +27,8 @@ LAYERS = [
     ("plan", ["plan"]),
     ("lower", ["lower"]),
     ("runtime", ["runtime"]),
-    ("top", ["api", "cli", "__main__", "pipeline", "adapters", "report", "validate", "viz", "rulesets"]),
+    ("top", ["api", "cli", "__main__", "pipeline", "adapters", "report", "validate", "viz", "rulesets",
+             "sizes", "replay", "explain", "explain_value", "advise"]),
 ]
 RANK = {name: rank for rank, (_, names) in enumerate(LAYERS) for name in names}
 TOP = len(LAYERS) - 1

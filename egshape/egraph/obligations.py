@@ -67,6 +67,12 @@ class Walk:
     """What rewrites may use, with its reason, in order: facts, kept checks on entry sizes, proved obligations."""
     elements: dict[Value, np.ndarray] = field(default_factory=dict)
 
+    @property
+    def guarded(self) -> frozenset[int]:
+        """The ops (by index) that imply something about data-dependent sizes that only a check can say."""
+        return frozenset(check.index for check in self.checks
+                         if check.status == "kept" and not check.entry and check.op is None)
+
 
 def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[int, int]) -> list[Obligation]:
     """The obligations that ``shape.obligations`` derived, in program order; ``index_of`` places nodes in the block."""

@@ -120,7 +120,7 @@ class BlockOptimizer:
                 saturated = open_session.saturate(self.program.phases, self.budget)
             self._note(saturated, walk)
             with self.tracer.stage("extract"):
-                extraction = self._extraction(block, walker.entry, saturated)
+                extraction = self._extraction(block, walker.entry, walk.guarded, saturated)
         self.outcome.sizes.append(saturated.sizes)
         self.outcome.scopes.append(Scope(block, saturated.sizes, walk.context))
         return self._rebuild(block, around, walk, walker.entry, extraction, refine_signature)
@@ -146,7 +146,8 @@ class BlockOptimizer:
         if saturated.status == "budget":
             out.status = "budget"
 
-    def _extraction(self, block: Block, entry: frozenset[str], saturated: Saturated) -> Extraction:
+    def _extraction(self, block: Block, entry: frozenset[str], guarded: frozenset[int],
+                    saturated: Saturated) -> Extraction:
         """Choose while the engine is open: vectors can be read only then."""
         symbols = {symbol.name: symbol for symbol in block.symbols if symbol.name not in entry}
         encoding = saturated.encoding
@@ -155,7 +156,7 @@ class BlockOptimizer:
             found = encoding.op_of_node.get(node)
             if found is None:
                 return () if encoding.values[node] is not None else None
-            if not _is_leaf(self.registry, found[1]):
+            if found[0] not in guarded and not _is_leaf(self.registry, found[1]):
                 return None
             return [encoding.node_of[value] for value in _reads(found[1])]
 

@@ -141,7 +141,8 @@ class Rebuilder:
             if isinstance(each, Check):
                 self._check(each)
             elif self._opaque_effect(each):
-                self._effect(each)
+                if not any(self.class_of(value) in self._built for value in each.results):
+                    self._effect(each)
             else:
                 self.value(self.class_of(each.results[0]))
         results = tuple(self.value(self.class_of(value)) for value in self.block.results)
@@ -264,7 +265,10 @@ class Rebuilder:
         if name == "Node":
             value = self.encoding.values[args[0]]
             assert value is not None
-            self._built[cls] = self._of_leaf[value] if value in self._of_leaf else self._built[self.class_of(value)]
+            if value in self._of_leaf:
+                self._built[cls] = self._of_leaf[value]
+            else:
+                self._effect(self.encoding.op_of_node[args[0]][1])
         elif name == "Call":
             read, sizes = self.extraction.items(args[1]), self.extraction.shape(args[2])
             self._call(cls, self.encoding.calls[args[0]], read, sizes)

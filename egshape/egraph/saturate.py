@@ -124,7 +124,12 @@ class Session:
         self.engine.step("prelude.shape")
 
     def believe(self, walk: Walk, budget: Budget) -> None:
-        """Phase 1's result: sizes that are equal are united, shape tensors are their elements."""
+        """Phase 1's result: sizes that are equal are united, shape tensors are their elements, and values are the
+        terms of their ops; but an op whose own check hangs on data stays as it is, so that no rewrite relies on it."""
+        guarded = walk.guarded
+        found = self.encoder.out.op_of_node
+        self.encoder.out.tables["live"] += [(node,) for node in range(len(self.encoder.out.values))
+                                            if node not in found or found[node][0] not in guarded]
         dims = list(self.encoder.out.dims.values())
         walk.believed += self._settled(walk, dims)
         for relation, reason in walk.believed:

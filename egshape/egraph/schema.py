@@ -49,6 +49,7 @@ CORE = """
 (relation in_call (i64 i64 i64 i64))
 (relation in_proj (i64 i64 i64))
 (relation in_equal (i64 i64))
+(relation live (i64))
 (relation same_shapes (i64 i64 i64))
 (relation scatter_of (i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64))
 (relation convolution_of (i64 i64 i64 i64 i64 i64 i64 i64 i64))
@@ -169,15 +170,15 @@ _LOAD_CORE = """
 (rule ((in_type i d s))
   ((set (dtype_of (Node i)) d) (union (ShapeOf (Node i)) (Shp s)) (set (nm (Node i)) i))
   :ruleset load :name "load/type")
-(rule ((in_unary i f a)) ((union (Node i) (Unary f (Node a))))
+(rule ((in_unary i f a) (live i)) ((union (Node i) (Unary f (Node a))))
   :ruleset load :name "load/unary")
-(rule ((in_binary i f a b)) ((union (Node i) (Binary f (Node a) (Node b))))
+(rule ((in_binary i f a b) (live i)) ((union (Node i) (Binary f (Node a) (Node b))))
   :ruleset load :name "load/binary")
-(rule ((in_ternary i f a b c)) ((union (Node i) (Ternary f (Node a) (Node b) (Node c))))
+(rule ((in_ternary i f a b c) (live i)) ((union (Node i) (Ternary f (Node a) (Node b) (Node c))))
   :ruleset load :name "load/ternary")
-(rule ((in_call i k l s)) ((union (Node i) (Call k (List l) (Shp s))))
+(rule ((in_call i k l s) (live i)) ((union (Node i) (Call k (List l) (Shp s))))
   :ruleset load :name "load/call")
-(rule ((in_proj i c k)) ((union (Node i) (Proj (Node c) k)))
+(rule ((in_proj i c k) (live i)) ((union (Node i) (Proj (Node c) k)))
   :ruleset load :name "load/proj")
 (rule ((in_neutral f c)) ((neutral f (constant c)))
   :ruleset load :name "load/neutral")
@@ -211,9 +212,9 @@ _LOAD_CORE = """
   :ruleset load :name "load/name-sub")
 (rule ((name_clamp m e u z c) (= a (axes_of m))) ((union (ClampStarts a (Shp e) (Shp u) (Shp z)) (Shp c)))
   :ruleset load :name "load/name-clamp")
-(rule ((in_dims_of i s a d) (= v (axes_of a))) ((union (Node i) (dims (Shp s) v d)))
+(rule ((in_dims_of i s a d) (live i) (= v (axes_of a))) ((union (Node i) (dims (Shp s) v d)))
   :ruleset load :name "load/elements")
-(rule ((in_equal i j)) ((union (Node i) (Node j)))
+(rule ((in_equal i j) (live i)) ((union (Node i) (Node j)))
   :ruleset load :name "load/equal")
 """
 
@@ -235,5 +236,5 @@ def _own(form: Constructor) -> str:
             terms.append(f"v{position}")
         else:
             terms.append(name)
-    return (f"(rule ((in_{form.name} {' '.join(names)}) {' '.join(guards)}) "
+    return (f"(rule ((in_{form.name} {' '.join(names)}) (live i) {' '.join(guards)}) "
             f"((union (Node i) ({form.name} {' '.join(terms)}))) :ruleset load :name \"load/{form.name}\")")

@@ -60,7 +60,7 @@ def module(program: Program, guard: bool = False) -> Module:
     host = _Host(program, guard)
     host.build()
     declares = "".join(sorted(host.declares))
-    entry = "\n".join([*host.w.head, *host.w.lines])
+    entry = "\n".join([*host.w.head, *host.first, *host.w.lines])
     params = ("ptr %context, ptr %inputs, ptr %sizes, ptr %constants, ptr %outputs, ptr %capacities, ptr %shapes, "
               "ptr %error")
     text = (HEADER + functions_text() + declares + "".join(host.kernels.values())
@@ -89,8 +89,11 @@ class _Host:
         self.tables = _Tables()
         self.pointers: dict[Buffer, str] = {}
         self.late: dict[Buffer, str] = {}
+        self.rooms: dict[Buffer, str] = {}
         self.ports = {port.buffer: k for k, port in enumerate(program.outputs)}
         self.uses_blas = False
+        self.first: list[str] = []
+        """Stores that stand before anything can fail."""
 
     def build(self) -> None:
         """Write the entry and all kernels."""
@@ -173,10 +176,11 @@ class _Host:
         at = [w.value(f"getelementptr i8, ptr {arena}, i64 {offset}") for offset in offsets]
         for buffer, slot in self.layout.slot.items():
             self.pointers[buffer] = at[slot]
-        late = set(self.layout.late)
+        late = dict.fromkeys(self.layout.late)
         for buffer in late:
-            self.late[buffer] = w.slot("ptr")
-            w.line(f"store ptr null, ptr {self.late[buffer]}")
+            self.late[buffer], self.rooms[buffer] = w.slot("ptr"), w.slot("i64")
+            for slot, type, zero in ((self.late[buffer], "ptr", "null"), (self.rooms[buffer], "i64", "0")):
+                self.first.append(f"  store {type} {zero}, ptr {slot}")
         for buffer in self.ports:
             if buffer not in late:
                 self.pointers[buffer] = self._given(buffer)
@@ -225,7 +229,7 @@ class _Host:
             self._step(step)
 
     def _ready(self, buffer: Buffer) -> None:
-        """Memory for a buffer whose size was not known at the entry, once per call."""
+        """Memory for a buffer whose size was not known at the entry; a larger one if a loop made it grow."""
         if buffer not in self.late:
             return
         w, slot = self.w, self.late[buffer]
@@ -234,9 +238,12 @@ class _Host:
             w.line(f"store ptr {self.pointers[buffer]}, ptr {slot}")
             return
         need = self._bytes(buffer.size, itemsize(buffer.dtype))
-        old = w.value(f"load ptr, ptr {slot}")
-        with w.when(w.value(f"icmp eq ptr {old}, null")):
+        room = self.rooms[buffer]
+        with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {need}")):
+            w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
+            w.line(f"store ptr null, ptr {slot}")
             w.line(f"store ptr {self._allocate(need)}, ptr {slot}")
+            w.line(f"store i64 {need}, ptr {room}")
         self.pointers[buffer] = w.value(f"load ptr, ptr {slot}")
 
     def _step(self, step: Step) -> None:

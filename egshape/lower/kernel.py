@@ -55,10 +55,10 @@ def function(kernel: Kernel) -> Function:
     sizes = sorted({name for dim in dims(kernel.body) for name in dim.symbols() if not name.startswith("$")})
     w = Writer()
     emit = _Kernel(w, {buffer: f"%b{k}" for k, buffer in enumerate(touched)})
-    w.symbols = {name: f"%n{k}" for k, name in enumerate(sizes)}
+    w.symbols = {name: f"%d{k}" for k, name in enumerate(sizes)}
     emit.body(kernel.body)
     params = [f"ptr noalias{'' if buffer in kernel.outputs or buffer.kind == 'temp' else ' readonly'} %b{k}"
-              for k, buffer in enumerate(touched)] + [f"i64 %n{k}" for k in range(len(sizes))]
+              for k, buffer in enumerate(touched)] + [f"i64 %d{k}" for k in range(len(sizes))]
     lines = "\n".join([*w.head, *w.lines])
     text = f"({', '.join(params)}) #0 {{\nentry:\n{lines}\n  ret void\n}}\n"
     return Function(text, touched, tuple(sizes), emit.uses_blas)

@@ -12,7 +12,7 @@ import numpy as np
 
 from egshape.dims import Dim, is_nonnegative, symbol
 from egshape.errors import EgshapeError
-from egshape.frontends.stablehlo.emit_ranges import SIZE, Range, Ranges
+from egshape.frontends.stablehlo.emit_ranges import SIZE, Range, Ranges, Values, power_of_two
 from egshape.frontends.stablehlo.emit_sizes import Term, plan
 from egshape.frontends.stablehlo.emit_text import dense, static_type, type_text
 from egshape.ir.graph import Block, SymbolDef, Value
@@ -164,7 +164,7 @@ class Scope:
         if (
             dtype == "i32"
             and self.find((dim, dtype, other)) is None
-            and self._steps(dim, dtype, form) > _LONG
+            and (self._steps(dim, dtype, form) > _LONG or not self._computes(dim, dtype))
         ):
             self._read_axis(dim)
         if self.find((dim, dtype, other)) is not None or self._prefers(dim, dtype, other, form):
@@ -184,9 +184,10 @@ class Scope:
                 return False
             return self._symbol_form(_label(dim)) == other
         operands = [operand for operand in step.operands if operand.const is None]
+        width = dtype if self._computes(dim, dtype) else "i64"
 
         def missing(wanted: str) -> int:
-            return sum(1 for operand in operands if not self.at_hand(operand, dtype, wanted))
+            return sum(1 for operand in operands if not self.at_hand(operand, width, wanted))
 
         extra = 0 if (dim, dtype, other) in self.wanted else 1
         return missing(other) + extra < missing(form)
@@ -205,13 +206,28 @@ class Scope:
         return "i64" if Ranges(32, self.symbol_range).of(dim) is None else "i32"
 
     def symbol_range(self, name: str) -> Range | None:
-        """The values that a symbol can have as it is read here; None where the reading may wrap.
+        """The values that a symbol can have as it is read here.
 
         An element of a tensor may be negative: that it is a size is a check."""
         define, axis = self._source(name)
         if define is None or axis is not None:
             return SIZE
-        return None if define.offset else integer_range(define.value.type.dtype)
+        low, high = integer_range(define.value.type.dtype)
+        return low + define.offset, high + define.offset
+
+    def _computes(self, dim: Dim, dtype: str) -> bool:
+        """Whether the last step of a size is right in a dtype, its operands being right modulo its width."""
+        if dtype in _WIDE:
+            return True
+        return self._values(dim).computes(dim, 32)
+
+    def _fits(self, dim: Dim, dtype: str) -> bool:
+        return self._values(dim).fits(dim, 64 if dtype in _WIDE else 32)
+
+    def _values(self, dim: Dim) -> Values:
+        """What is known about a size where it is computed; axes that are seen elsewhere only do not count."""
+        frames = self.frames[: self.frames.index(self._frame_of(dim)) + 1]
+        return Values(self.symbol_range, lambda size: any(size in frame.axes for frame in frames))
 
     def through_narrow(self, dim: Dim, form: str) -> bool:
         """Whether a size in i64 is best computed in i32 and converted."""
@@ -254,9 +270,10 @@ class Scope:
     def _compute(self, frame: Frame, dim: Dim, dtype: str, form: str) -> str:
         step = plan(dim)
         shape = _SHAPES[form]
-        computed = "i64" if dtype in _WIDE and not self.through_narrow(dim, form) else "i32"
+        narrow = self.through_narrow(dim, form) if dtype in _WIDE else self._computes(dim, dtype)
+        computed = "i32" if narrow else "i64"
         if step.kind == "symbol":
-            natural, found = self._read(frame, _label(dim), form)
+            natural, found = self._read(frame, _label(dim), form, computed)
         elif computed != dtype:
             natural, found = computed, self._size(dim, computed, form)
         else:
@@ -268,8 +285,8 @@ class Scope:
             found = self.line(frame, f"stablehlo.convert {found} : {types}")
         return found
 
-    def _read(self, frame: Frame, name: str, form: str) -> tuple[str, str]:
-        """A symbol in the form in which it stands in its source, and the dtype that it has there."""
+    def _read(self, frame: Frame, name: str, form: str, computed: str) -> tuple[str, str]:
+        """A symbol and the dtype that it has: as in its source, or ``computed`` where an offset is added."""
         define, axis = self._source(name)
         if axis is not None:
             known = self.find((symbol(name), "i32", form))
@@ -279,7 +296,7 @@ class Scope:
                 return "i32", self._size(symbol(name), "i32", VECTOR)
             return "i32", self._axis(frame, *axis)
         assert define is not None and define.element is not None
-        return self._element(frame, define, form)
+        return self._element(frame, define, form, computed)
 
     def _axis(self, frame: Frame, value: Value, axis: int) -> str:
         types = f"({type_text(value.type)}) -> tensor<i32>"
@@ -303,7 +320,7 @@ class Scope:
                     pending.append(operand)
         return len(seen)
 
-    def _element(self, frame: Frame, define: SymbolDef, form: str) -> tuple[str, str]:
+    def _element(self, frame: Frame, define: SymbolDef, form: str, computed: str) -> tuple[str, str]:
         value, dtype = define.value, define.value.type.dtype
         name = self.names[value]
         shape = [dim.const for dim in value.type.dims]
@@ -322,7 +339,11 @@ class Scope:
                 types = f"({static_type(dtype, [total])}) -> {static_type(dtype, [1])}"
                 name = self.line(frame, f"stablehlo.slice {flat} [{at}:{(at or 0) + 1}] : {types}")
         if define.offset:
-            kind = static_type(dtype, _SHAPES[form])
+            kind = static_type(computed, _SHAPES[form])
+            if dtype != computed:
+                types = f"({static_type(dtype, _SHAPES[form])}) -> {kind}"
+                name = self.line(frame, f"stablehlo.convert {name} : {types}")
+            dtype = computed
             name = self.line(
                 frame, f"stablehlo.add {name}, {self.integer(define.offset, dtype, form)} : {kind}"
             )
@@ -353,46 +374,38 @@ class Scope:
         return found
 
     def _floor(self, frame: Frame, num: Dim, den: Dim, dtype: str, form: str) -> str:
-        """Floor division. Division truncates, which differs for a negative dividend."""
+        """Floor division. Division truncates: one less where dividend and divisor differ in sign and do not
+        divide. (Shifts are no choice: XLA's shape refinement does not evaluate them.)"""
         if is_nonnegative(-den):  # where it is 0 there is no value
             num, den = -num, -den
         divide = self._size(den, dtype, form)
-        k = den.const
-        if is_nonnegative(num) and is_nonnegative(den):
-            return self._apply(frame, "divide", self._size(num, dtype, form), divide, dtype, form)
-        if k is not None and k > 0 and k & (k - 1) == 0:
-            shift = self.integer(k.bit_length() - 1, dtype, form)
-            return self._apply(
-                frame, "shift_right_arithmetic", self._size(num, dtype, form), shift, dtype, form
-            )
         value = self._size(num, dtype, form)
+        if is_nonnegative(num) and is_nonnegative(den):
+            return self._apply(frame, "divide", value, divide, dtype, form)
+        if power_of_two(den):
+            rest = self._apply(frame, "and", value, self._size(den - 1, dtype, form), dtype, form)
+            whole = self._apply(frame, "subtract", value, rest, dtype, form)
+            return self._apply(frame, "divide", whole, divide, dtype, form)
+        quotient = self._apply(frame, "divide", value, divide, dtype, form)
+        rest = self._apply(frame, "remainder", value, divide, dtype, form)
+        sign = self._sign(frame, rest, dtype, form)
         if not is_nonnegative(den):
-            return self._floor_any(frame, value, divide, dtype, form)
-        bits = 63 if dtype == "i64" else 31
-        sign = self._apply(
-            frame, "shift_right_arithmetic", value, self.integer(bits, dtype, form), dtype, form
-        )
-        below = self._apply(frame, "and", sign, self._size(den - 1, dtype, form), dtype, form)
-        lowered = self._apply(frame, "subtract", value, below, dtype, form)
-        return self._apply(frame, "divide", lowered, divide, dtype, form)
-
-    def _floor_any(self, frame: Frame, num: str, den: str, dtype: str, form: str) -> str:
-        """For a divisor of either sign: one less where remainder and divisor differ in sign."""
-        quotient = self._apply(frame, "divide", num, den, dtype, form)
-        rest = self._apply(frame, "remainder", num, den, dtype, form)
-        type = static_type(dtype, _SHAPES[form])
-        signs = [self.line(frame, f"stablehlo.sign {name} : {type}") for name in (rest, den)]
-        product = self._apply(frame, "multiply", signs[0], signs[1], dtype, form)
-        less = self._apply(frame, "minimum", product, self.integer(0, dtype, form), dtype, form)
+            other = self._sign(frame, divide, dtype, form)
+            sign = self._apply(frame, "multiply", sign, other, dtype, form)
+        less = self._apply(frame, "minimum", sign, self.integer(0, dtype, form), dtype, form)
         return self._apply(frame, "add", quotient, less, dtype, form)
 
+    def _sign(self, frame: Frame, name: str, dtype: str, form: str) -> str:
+        return self.line(frame, f"stablehlo.sign {name} : {static_type(dtype, _SHAPES[form])}")
+
     def _mod(self, frame: Frame, num: Dim, den: Dim, dtype: str, form: str) -> str:
-        k = den.const
+        """What floor division leaves. A mask is right even where the dividend has wrapped."""
         value = self._size(num, dtype, form)
-        if is_nonnegative(num) and is_nonnegative(den):
+        positive = is_nonnegative(num) and is_nonnegative(den)
+        if power_of_two(den) and not (positive and self._fits(num, dtype)):
+            return self._apply(frame, "and", value, self._size(den - 1, dtype, form), dtype, form)
+        if positive:
             return self._apply(frame, "remainder", value, self._size(den, dtype, form), dtype, form)
-        if k is not None and k > 0 and k & (k - 1) == 0:
-            return self._apply(frame, "and", value, self.integer(k - 1, dtype, form), dtype, form)
         quotient = self._floor(frame, num, den, dtype, form)
         whole = self._apply(frame, "multiply", quotient, self._size(den, dtype, form), dtype, form)
         return self._apply(frame, "subtract", value, whole, dtype, form)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import egshape
 from egshape.dims import const, symbol
 from egshape.egraph.checks import without_implied
 from egshape.egraph.obligations import Check, Obligation, Walk, Walker
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import BlockBuilder
-from egshape.ir.graph import Block, Value
+from egshape.ir.graph import Block, Graph, Value
 from egshape.ops import REGISTRY
 from egshape.prove.context import Context
 from tests.egraph.programs import constant, named, optimized
@@ -128,3 +129,16 @@ def test_constants_that_fit_make_no_checks() -> None:
     x = constant(builder, np.ones((2, 3)))
     found = optimized(builder, builder.one("reshape", [x], {"shape": (const(3), const(2))}))
     assert not found.outcome.checks
+
+
+def test_a_fact_about_a_data_dependent_size_does_not_reach_types() -> None:
+    b = BlockBuilder()
+    count, scalar, y = b.arg("s", "i32", []), b.arg("k", "f32", []), b.arg("y", "f32", [1])
+    target = b.one("reshape", (b.one("multiply", (count, count)),), {"shape": (const(1),)})
+    spread = b.one("broadcast_in_dim", (scalar, target), {"dims": ()})
+    graph = Graph("g", b.finish([b.one("add", (spread, y))]), ("out0",))
+    result = egshape.optimize(graph, validate=False).graph
+    checks = [op for op in result.ops if op.name == "check"]
+    (made,) = (op for op in result.ops if op.name == "broadcast_in_dim")
+    assert [str(op.attrs["sides"][1]) for op in checks] == ["1"]
+    assert made.result.type.dims == spread.type.dims  # and not [1], which only the check says

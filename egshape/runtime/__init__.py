@@ -1,0 +1,8 @@
+"""Runs compiled graphs with numpy alone."""
+
+from __future__ import annotations
+
+from egshape.runtime.artifact import load, save
+from egshape.runtime.function import CompiledFunction
+
+__all__ = ["CompiledFunction", "load", "save"]

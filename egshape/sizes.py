@@ -1,0 +1,75 @@
+"""The names by which a person speaks of a graph's sizes: `arg0.0`, `%12.1`, symbols, expressions over these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from egshape.dims import Dim, parse
+from egshape.errors import InvalidInput
+from egshape.ir.graph import Block, Graph, Op, Value
+
+
+def axes_of(graph: Graph) -> dict[str, Dim]:
+    """The size of each input axis by its name ``input.axis``."""
+    return {f"{value.name}.{axis}": dim for value in graph.inputs for axis, dim in enumerate(value.type.shape or ())}
+
+
+def values_of(graph: Graph) -> dict[str, Value]:
+    """Every value of a graph by its name, those inside of regions included."""
+    out = {value.name: value for value in graph.inputs}
+    for op in graph.body.walk():
+        out.update({value.name: value for value in op.results})
+        for region in op.regions:
+            out.update({value.name: value for value in region.args})
+    return out
+
+
+def symbols_of(graph: Graph) -> dict[str, Block]:
+    """Every symbol of a graph with the block that defines it."""
+    out: dict[str, Block] = {}
+    for block in blocks_of(graph.body):
+        for each in block.symbols:
+            out.setdefault(each.name, block)
+    return out
+
+
+def blocks_of(block: Block) -> list[Block]:
+    """A block and all those of the regions inside, outer ones first."""
+    return [block, *(inner for op in block.ops for region in op.regions for inner in blocks_of(region))]
+
+
+def parents_of(block: Block) -> dict[Block, tuple[Block, Op]]:
+    """For each block inside of this one the block around it, and the op of which it is a region."""
+    out: dict[Block, tuple[Block, Op]] = {}
+    for outer in blocks_of(block):
+        out.update({region: (outer, op) for op in outer.ops for region in op.regions})
+    return out
+
+
+def size_of(graph: Graph, text: str) -> Dim:
+    """The size that a text means: an input's or value's axis, or an expression over symbols and these.
+
+    Raises InvalidInput for what the graph does not have, ParseError for what is no expression."""
+    sizes = axes_of(graph)
+    if text in sizes:
+        return sizes[text]
+    if text.startswith("%"):
+        name, _, axis = text[1:].rpartition(".")
+        value = values_of(graph).get(name)
+        dims = value.type.shape if value is not None else None
+        if dims is None or not axis.isdigit() or int(axis) >= len(dims):
+            raise InvalidInput(f"{text!r} is no axis of a value of this model")
+        return dims[int(axis)]
+    dim = parse(text)
+    known = set(symbols_of(graph))
+    unknown = sorted(name for name in dim.symbols() if name not in known and name not in sizes)
+    if unknown:
+        raise InvalidInput(f"the model has no size {unknown[0]!r}", hint=listed(known, sizes))
+    return dim.substitute({name: size for name, size in sizes.items() if name in dim.symbols()})
+
+
+def listed(known: set[str], sizes: Mapping[str, Dim], most: int = 20) -> str:
+    """The names that a fact may use: symbols, then the axes whose size is not a number."""
+    names = [*sorted(known), *(name for name, size in sizes.items() if name not in known and size.const is None)]
+    more = ", ..." if len(names) > most else ""
+    return f"sizes are: {', '.join(names[:most]) or 'none'}{more}"
