@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +15,10 @@ from egshape.dims import Dim, const, symbol
 from egshape.errors import InvalidInput, Unsupported
 from egshape.explain import chain
 from egshape.explain import explain as explain_sizes
-from egshape.explain_value import explain_value
+from egshape.explain_value import explain_removed, explain_value
 from egshape.facts import Facts, Relation
 from egshape.ir.graph import Block, Graph, Value
+from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
 from egshape.pipeline import Limits, Optimized, run_stages
@@ -98,9 +99,10 @@ def save(graph: Graph, path: str | Path, format: str | None = None) -> None:
 def run(graph: Graph, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], target: str = "interpret"
         ) -> list[np.ndarray]:
     """Run a graph; inputs by name or in order. Raises CheckFailed where a check of the graph fails."""
-    if target != "interpret":
-        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret'")
-    return interpret(graph, inputs)
+    if target == "interpret":
+        return interpret(graph, inputs)
+    found = compile(graph, target)(*checked_inputs(graph, inputs))
+    return list(found) if isinstance(found, tuple) else [found]
 
 
 class Compiled:
@@ -115,10 +117,15 @@ class Compiled:
         return results[0] if len(results) == 1 else tuple(results)
 
 
-def compile(graph: Graph, target: str = "interpret") -> Compiled:
-    """A callable for a graph. Only the target ``interpret`` exists so far."""
+def compile(graph: Graph, target: str = "interpret") -> Callable[..., np.ndarray | tuple[np.ndarray, ...]]:
+    """A callable for a graph: one array, or a tuple in output order. Targets: ``interpret``, and ``llvm``, which gives
+    a ``runtime.CompiledFunction``. Raises Unsupported for another target, or an op that the target cannot compile."""
+    if target == "llvm":
+        from egshape.adapters.native import compile_function
+
+        return compile_function(graph)
     if target != "interpret":
-        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret'")
+        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret' or 'llvm'")
     return Compiled(graph, target)
 
 
@@ -135,6 +142,10 @@ class Result:
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
         return explain_sizes(self, a, b)
+
+    def explain_removed(self) -> tuple[ValueExplanation, ...]:
+        """The same of every value whose op is not in the result, in program order."""
+        return explain_removed(self)
 
     def explain_value(self, name: str) -> ValueExplanation:
         """What became of a value of the original graph (``%12``), by which rules, and what stands for it."""

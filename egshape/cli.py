@@ -12,8 +12,9 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -24,13 +25,14 @@ import typer
 from egshape import __version__
 from egshape.atomic import write_atomic
 from egshape.errors import EgshapeError, ParseError, TypeMismatch
+from egshape.show import print_table, steps, summary, verdict
 from egshape.trace import Tracer
 
 if TYPE_CHECKING:
     from egshape.api import Limits, Result
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
-    from egshape.report import Explanation, Report, ShapeTable
+    from egshape.report import Explanation, ShapeTable, ValueExplanation
 
 app = typer.Typer(
     name="egshape",
@@ -40,9 +42,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-
-_KINDS_SHOWN = 12
-"""Rows of the summary of ``optimize``."""
 
 
 class Target(StrEnum):
@@ -151,7 +150,7 @@ def optimize(
         api.save(result.graph, output)
     if report is not None:
         write_atomic(report, result.report.model_dump_json(indent=2) + "\n")
-    (_say if output == "-" else _print)("\n".join(_summary(result.report, seconds_taken)))
+    (_say if output == "-" else _print)("\n".join(summary(result.report, seconds_taken)))
 
 
 @app.command()
@@ -175,7 +174,7 @@ def shapes(
         )
         for row in table.values
     ]
-    _print_table(("value", "op", "type", "from", "location"), rows)
+    print_table(("value", "op", "type", "from", "location"), rows)
 
 
 @app.command()
@@ -202,27 +201,94 @@ def prove(
     if as_json:
         _print(json.dumps(_as_json(proof)))
     else:
-        _print("\n".join(_verdict(_as_json(proof))))
+        _print("\n".join(verdict(_as_json(proof))))
     raise typer.Exit(0 if proof.status == "proved" else 1)
 
 
 @app.command()
 def explain(
     model: ModelArg,
-    a: Annotated[str, typer.Argument(metavar="A", help='A size, such as "arg0.0" or "%7.1".')],
-    b: Annotated[str, typer.Argument(metavar="B", help="The size that should be equal.")],
+    a: Annotated[str, typer.Argument(metavar="A", help='A size, such as "arg0.0" or "%7.1"; or a value, "%7".')],
+    b: Annotated[str | None, typer.Argument(metavar="B", help="The size that should be equal.")] = None,
     assume: AssumeOpt = None,
+    check: Annotated[bool, typer.Option("--check", help="Replay the chain, and say how each step was checked.")] = False,
     as_json: JsonOpt = False,
     format: FormatOpt = None,
 ) -> None:
-    """Say why two sizes of MODEL are equal, or what is missing for it."""
+    """Say why two sizes A and B of MODEL are equal, or what is missing for it; or what became of a value A."""
     result = _optimize(_load(model, format), assume, validate=False)
+    if b is None:
+        _explain_value(result, a, as_json)
+        return
     explanation: Explanation = result.explain(a, b)
+    if check:
+        explanation = _replayed(result, explanation)
     if as_json:
         _print(explanation.model_dump_json())
     else:
-        _print("\n".join(_verdict(explanation.model_dump(by_alias=True))))
+        _print("\n".join(verdict(explanation.model_dump(by_alias=True))))
     raise typer.Exit(0 if explanation.status == "proved" else 1)
+
+
+def _replayed(result: Result, explanation: Explanation) -> Explanation:
+    """The explanation with how each step was checked. Raises InternalError for a step that does not follow."""
+    from egshape.errors import InternalError
+    from egshape.explain import check_explanation, givens, replay_explanation
+
+    given = givens(result)
+    problems = check_explanation(explanation, given)
+    if problems:
+        raise InternalError(f"the explanation does not hold: {problems[0]}", hint="a fault of ours; please report it")
+    how = tuple(each.how for each in replay_explanation(explanation, given))
+    return explanation.model_copy(update={"checked": how})
+
+
+def _explain_value(result: Result, name: str, as_json: bool) -> None:
+    """Print what became of a value."""
+    found: ValueExplanation = result.explain_value(name)
+    if as_json:
+        _print(found.model_dump_json())
+        return
+    _print(f"{found.value} ({found.op}) is {found.status}" + (f"   ({found.location})" if found.location else ""))
+    for line in steps(found.model_dump(by_alias=True)["why"]):
+        _print(line)
+    if found.stands is not None:
+        _print(f"in the result: {found.stands}")
+
+
+@app.command()
+def advise(
+    model: ModelArg,
+    assume: AssumeOpt = None,
+    facts: FactsOpt = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts to name.")] = 10,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Time for all trials together.")] = 30.0,
+    as_json: JsonOpt = False,
+    format: FormatOpt = None,
+) -> None:
+    """Name the facts that would make MODEL smaller or faster if they hold, each tried, the best first."""
+    from egshape.advise import advise_within
+    from egshape.facts import Facts
+    from egshape.report import AdviceRow, AdviceTable
+
+    graph = _load(model, format)
+    known = _read_facts(facts) or Facts()
+    with _trials() as on_trial:
+        found = advise_within(graph, known.with_text(*(assume or ()), assumed=True), limit, seconds, on_trial=on_trial)
+    table = AdviceTable(
+        advice=tuple(AdviceRow(**asdict(each)) for each in found.advice),
+        tried=found.tried,
+        candidates=found.candidates,
+        likely=found.likely,
+    )
+    if as_json:
+        _print(table.model_dump_json())
+        return
+    rows = [
+        (str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag) for each in table.advice
+    ]
+    print_table(("bytes saved", "ops removed", "checks removed", "option"), rows)
+    _say(f"egshape: note: {found.tried} of {found.candidates} facts were tried")
 
 
 @app.command()
@@ -249,7 +315,7 @@ def run(
         buffer = io.BytesIO()
         np.savez(buffer, **named)
         write_atomic(output, buffer.getvalue())
-    _print_table(
+    print_table(
         ("output", "dtype", "shape"),
         [(name, str(array.dtype), str(list(array.shape))) for name, array in named.items()],
     )
@@ -325,6 +391,22 @@ def _progress() -> Iterator[Tracer]:
         with Progress(*columns, console=Console(file=terminal), transient=True) as bar:
             task = bar.add_task("load", total=None)
             yield Tracer(on_stage=lambda stage: bar.update(task, description=stage))
+
+
+@contextmanager
+def _trials() -> Iterator[Callable[[int, int, str], None]]:
+    """What moves a progress bar over trials, if somebody watches."""
+    with _engine_silenced() as terminal:
+        if not terminal.isatty():
+            yield lambda number, total, fact: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+        with Progress(*columns, console=Console(file=terminal), transient=True) as bar:
+            task = bar.add_task("optimize", total=None)
+            yield lambda number, total, fact: bar.update(task, completed=number, total=total, description=fact)
 
 
 @contextmanager
@@ -436,7 +518,7 @@ def _prove_file(path: Path, as_json: bool) -> tuple[int, int]:
     if as_json:
         _print(json.dumps({"version": 1, "rows": rows, "right": right, "wrong": wrong}))
     else:
-        _print_table(
+        print_table(
             ("id", "want", "status", "goal"), [(r["id"], r["want"], r["status"], r["goal"]) for r in rows]
         )
         _print(f"{right} right, {wrong} wrong")
@@ -466,56 +548,6 @@ def _as_json(proof: Any) -> dict[str, Any]:
     """The JSON of a proof, as ``egshape.prove`` declares it."""
     data: dict[str, Any] = proof.model_dump(mode="json", by_alias=True)
     return data
-
-
-def _verdict(answer: dict[str, Any]) -> Iterable[str]:
-    """The lines that tell a person about a proof or an explanation."""
-    yield answer["status"]
-    for step in answer["why"]:
-        source = " and ".join(step["from"])
-        place = f"   ({step['location']})" if step.get("location") else ""
-        yield f"  {step['to']}   by {step['rule']}" + (f" from {source}" if source else "") + place
-    if answer.get("counterexample"):
-        yield "  false at " + ", ".join(f"{name} = {size}" for name, size in answer["counterexample"].items())
-    if answer.get("missing"):
-        yield f"  would follow from {answer['missing']}"
-    if answer.get("clash"):
-        yield "  these cannot all hold: " + "; ".join(answer["clash"])
-
-
-def _summary(report: Report, seconds: float) -> Iterator[str]:
-    """What happened, for a person: totals, the kinds of ops whose number changed, checks."""
-    before, after = report.ops.before, report.ops.after
-    yield f"{report.model}: {before.total} ops -> {after.total} ops ({report.status}, {seconds:.2f} s)"
-    changes = [
-        (name, before.by_name.get(name, 0), after.by_name.get(name, 0))
-        for name in {**before.by_name, **after.by_name}
-    ]
-    changes = sorted((row for row in changes if row[1] != row[2]), key=lambda row: (row[2] - row[1], row[0]))
-    rows = changes if len(changes) <= _KINDS_SHOWN else changes[: _KINDS_SHOWN - 1]
-    rest = changes[len(rows) :]
-    if rest:
-        rows.append((f"{len(rest)} other kinds", sum(row[1] for row in rest), sum(row[2] for row in rest)))
-    width = max((len(row[0]) for row in rows), default=0)
-    for name, old, new in rows:
-        yield f"  {name:<{width}}  {old:>5} -> {new}"
-    checks = {status: sum(check.status == status for check in report.checks) for status in ("proved", "kept")}
-    yield f"checks: {checks['proved']} proved, {checks['kept']} kept"
-
-
-def _print_table(heading: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """A table for a terminal, tab-separated lines for anything else."""
-    if not sys.stdout.isatty():
-        _print("\n".join("\t".join(row) for row in (heading, *rows)))
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*heading, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
 
 
 def _print(text: str) -> None:

@@ -56,7 +56,8 @@ def _undecided(context: Context, a: str, b: str, goal: Relation, sizes: dict[str
     proof = prove(str(goal), given)
     if proof.status == "refuted":
         missing = None if context.decide(goal) == "refuted" else str(goal)
-        return Explanation(a=a, b=b, status="refuted", counterexample=proof.counterexample, missing=missing, sizes=sizes)
+        return Explanation(a=a, b=b, status="refuted", counterexample=proof.counterexample, missing=missing,
+                           sizes=sizes)
     if proof.status == "inconsistent":
         return Explanation(a=a, b=b, status="inconsistent", clash=tuple(proof.clash or ()), sizes=sizes)
     return Explanation(a=a, b=b, status="unknown", missing=proof.missing or str(goal), sizes=sizes)
@@ -180,7 +181,9 @@ class _Chain:
         context = Context()
         context.assume_all([(each, "") for each in kept])
         premises = _premises(context, relation, {each.text: each for each in kept})
-        names = tuple(self.state(each) for each in (_related(kept, relation.symbols()) if premises is None else premises))
+        if premises is None:
+            premises = _related(kept, relation.symbols())
+        names = tuple(dict.fromkeys(self.state(each) for each in premises))
         return self._add(Step(rule=IMPLIED, from_=names, to=str(relation)), relation)
 
     def derive(self, relation: Relation, rule: str) -> str:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 READER = "not read"
 """The rule of a step that says which op no longer reads a value."""
 UNREAD = "nothing reads it"
+ELEMENTS = "elements"
+"""The rule of a step that says which sizes shape code was found to compute."""
+SAME_TERM = "same term"
+"""The rule of a step for a value that is the same op on the same operands as another, or a cheaper form of itself."""
 _MAX_STEPS = 24
 
 Status = Literal["input", "kept", "rewritten", "gone"]
@@ -27,7 +31,7 @@ def explain_value(result: Result, name: str) -> ValueExplanation:
     """The chain of rules for one value, ``%12`` or ``12``. Raises InvalidInput if the model has no such value."""
     value = values_of(result.source).get(name.removeprefix("%"))
     if value is None:
-        raise InvalidInput(f"the model has no value {name!r}", hint="values are called %NAME, as `egshape shapes` lists them")
+        raise InvalidInput(f"the model has no value {name!r}", hint="`egshape shapes` lists them as %NAME")
     return _History(result).of(value)
 
 
@@ -61,6 +65,12 @@ class _History:
         self.reasons: dict[tuple[str, str], list[Reason]] = {}
         for each in outcome.reasons:
             self.reasons.setdefault((each.value, each.location), []).append(each)
+        self.elements = {value: each for scope in outcome.scopes for value, each in scope.elements.items()}
+        self.twins: dict[Value, Value] = {}
+        """The first value of the original for each value of the result."""
+        for old in self.home:
+            if old in self.standing:
+                self.twins.setdefault(self.standing[old], old)
 
     def of(self, value: Value) -> ValueExplanation:
         """The whole story of one value."""
@@ -71,6 +81,8 @@ class _History:
         now = self._now(value)
         status = self._status(op, now)
         why = () if status == "kept" else tuple(self._steps(value, op, now))
+        if status == "rewritten" and not why and now is not None:
+            why = (self._folded(value, op, now),)
         if status == "gone" and not why:
             why = (Step(rule=UNREAD, to=f"%{value.name} is not needed", location=str(op.location)),)
         return ValueExplanation(value=_shown(value), op=op.name, location=str(op.location), status=status,
@@ -88,6 +100,12 @@ class _History:
             return _Now(value, op) if stands else None
         new = self.standing.get(value)
         return _Now(new, self.made.get(new)) if new is not None else None
+
+    def _folded(self, value: Value, op: Op, now: _Now) -> Step:
+        """The step for a value that no rule united with another term."""
+        twin = self.twins.get(now.value, value)
+        to = f"%{value.name} = %{twin.name}" if twin is not value else now.text
+        return Step(rule=SAME_TERM, from_=(_line(op),), to=to, location=str(op.location))
 
     def _outermost(self, block: Block) -> Op | None:
         """The op of a rewritten block in whose regions this block lies."""
@@ -129,11 +147,15 @@ class _History:
     def _rules(self, value: Value, op: Op, now: _Now | None) -> Iterator[Step]:
         found = self.reasons.get((value.name, str(op.location)), ())
         done: set[tuple[str, str]] = set()
+        if value in self.elements and op.name != "constant":
+            sizes = ", ".join(str(item) for item in self.elements[value].reshape(-1)[:8])
+            yield Step(rule=ELEMENTS, from_=(_line(op),), to=f"%{value.name} = [{sizes}]", location=str(op.location))
         for each in sorted(found, key=lambda reason: (reason.other == "", reason.rule, reason.other)):
-            if (each.rule, each.other) in done:
+            if (each.rule, each.other) in done or each.other == value.name:
                 continue
             done.add((each.rule, each.other))
-            to = f"%{value.name} = %{each.other}" if each.other else (now.text if now else f"%{value.name}, in a new form")
+            to = now.text if now else f"%{value.name}, in a new form"
+            to = f"%{value.name} = %{each.other}" if each.other else to
             yield Step(rule=each.rule, from_=(_line(op),), to=to, location=each.location)
 
 
@@ -146,7 +168,7 @@ class _Now:
 
     @property
     def text(self) -> str:
-        return f"{_line(self.op)} : {self.value.type}" if self.op is not None else f"{_shown(self.value)} : {self.value.type}"
+        return f"{_line(self.op) if self.op is not None else _shown(self.value)} : {self.value.type}"
 
 
 def _line(op: Op) -> str:

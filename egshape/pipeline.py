@@ -63,8 +63,11 @@ def assumed_checks(facts: Facts) -> list[Check]:
     """What was assumed is trusted, and checked where the graph is entered."""
     out = []
     for fact in facts.statements():
+        names = sorted(fact.lhs.symbols() | fact.rhs.symbols())
+        values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
+        message = f"the assumed fact {fact} does not hold" + (f": {values}" if names else "")
         for relation in _parts(fact):
-            out.append(Check(GIVEN, relation, f"the assumed fact {fact} does not hold", "", "kept", None, True))
+            out.append(Check(GIVEN, relation, message, "", "kept", None, True, (), tuple(map(symbol, names))))
     return out
 
 

@@ -47,6 +47,8 @@ class Scope(NamedTuple):
     block: Block
     sizes: ExchangeState
     context: Context
+    elements: Mapping[Value, np.ndarray]
+    """The sizes that shape code computes."""
 
 
 @dataclass
@@ -122,7 +124,7 @@ class BlockOptimizer:
             with self.tracer.stage("extract"):
                 extraction = self._extraction(block, walker.entry, walk.guarded, saturated)
         self.outcome.sizes.append(saturated.sizes)
-        self.outcome.scopes.append(Scope(block, saturated.sizes, walk.context))
+        self.outcome.scopes.append(Scope(block, saturated.sizes, walk.context, walk.elements))
         return self._rebuild(block, around, walk, walker.entry, extraction, refine_signature)
 
     def _note(self, saturated: Saturated, walk: Walk) -> None:

@@ -24,7 +24,7 @@ _TWO = ("pow", "atan2", "fmod", "nextafter")
 
 def _binding() -> Any:
     try:
-        import llvmlite.binding as binding
+        from llvmlite import binding
     except ImportError:
         raise MissingDependency("llvmlite is not installed", hint="pip install 'egshape[llvm]'") from None
     return binding

@@ -318,7 +318,7 @@ def convert(w: Writer, source: str, target: str, x: str) -> str:
 
 
 def _bitcast(w: Writer, source: str, target: str, x: str) -> str:
-    if is_integer(source) and is_integer(target) or source == target:
+    if (is_integer(source) and is_integer(target)) or source == target:
         return x
     raw = pack(w, source, x)
     one, two = memory(source), memory(target)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, ceildiv, const, is_positive, maximum, product
+from egshape.dims import Dim, ceildiv, const, is_nonnegative, maximum, product
 from egshape.errors import EgshapeError
 from egshape.ir.types import TensorType, is_integer
 from egshape.ops.base import ElementScope, concrete_attrs, fault, op
@@ -162,7 +162,8 @@ def _below(dim: Dim, bound: int) -> bool:
 def _slice_size(start: Dim, limit: Dim, stride: Dim) -> Dim | None:
     if stride.const == 1:
         return limit - start
-    return ceildiv(limit - start, stride) if is_positive(stride) else None
+    # Where a stride is 0 the op is rejected before anything has its size.
+    return ceildiv(limit - start, stride) if is_nonnegative(stride) else None
 
 
 @op("pad", family="movement", operands=("x", "value"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from egshape.dims import Dim, const, product, symbol
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import numpy_dtype
-from egshape.plan.loops import Buffer, Call, Const, Expr, Gemm, If, Load, Loop, Matrix, Stmt, Store, Test, linear
+from egshape.plan.loops import Buffer, Call, Choose, Const, Expr, Gemm, Load, Loop, Matrix, Stmt, Store, Test, linear
 from egshape.plan.reader import ZERO, Indices
 
 if TYPE_CHECKING:
@@ -200,14 +200,18 @@ def convolution(p: Planner, op: Op) -> None:
     out = p.new_buffer(op.result)
     dtype = out.dtype
     flat = linear(tuple(at), shape)
-    item = Call(dtype, "multiply", (_as(dtype, p.read(x, tuple(place))), _as(dtype, p.read(kernel, tuple(tap)))))
+    seen = _as(dtype, p.read(x, tuple(place)))
+    if tests:
+        # Padding is 0 and not nothing: 0 times an infinite weight counts.
+        seen = Choose(dtype, Test(tuple(tests)), seen, _zero(dtype))
+    item = Call(dtype, "multiply", (seen, _as(dtype, p.read(kernel, tuple(tap)))))
     axes: Axes = []
     for axis, size in enumerate(shape):
         axes += [(group, const(groups)), (inner, each)] if axis == o_feature else [(names[axis], size)]
     axes = [(index, size) for index, size in axes if index is not ZERO]
     *outer, last = axes or [(ZERO, ONE)]
     store = Store(out, flat, Call(dtype, "add", (Load(dtype, out, flat), item), fast=True))
-    sums = _guarded(tests, last, [(channel, kernel.type.dims[k_in])], store)
+    sums = _loops([(channel, kernel.type.dims[k_in])], _loops([last], [store]))
     body = _loops(outer, [*_loops([last], [Store(out, flat, _zero(dtype))]), *_loops(taps, sums)])
     p.run("convolution", body, (out,))
     p.places[op.result] = out
@@ -218,14 +222,3 @@ def _may_fail(a: object, d: int, size: Dim) -> bool:
     assert hasattr(a, "__getitem__")
     low, high = a["padding"][2 * d], a["padding"][2 * d + 1]
     return not (low is ZERO and high is ZERO and a["lhs_dilation"][d] == 1)
-
-
-def _guarded(tests: Sequence[Dim], last: tuple[Dim, Dim], channel: Axes, store: Store) -> tuple[Stmt, ...]:
-    """The sum over the channels for one tap; a test that the innermost loop does not change stands outside."""
-    index = last[0]
-    names = index.symbols()
-    outside = tuple(test for test in tests if not test.symbols() & names)
-    inside = tuple(test for test in tests if test.symbols() & names)
-    inner: tuple[Stmt, ...] = (If(Test(inside), (store,)),) if inside else (store,)
-    body = _loops(channel, _loops([last], inner))
-    return (If(Test(outside), body),) if outside else body

@@ -267,7 +267,7 @@ class Planner(Reader):
             return
         cost, tree = self.cost(value)
         shared = self.uses[value] > 1 and cost > 2
-        if value in self.outputs or tree > LARGEST_TREE or shared or op.name == "gather" and self.uses[value] > 1:
+        if value in self.outputs or tree > LARGEST_TREE or shared or (op.name == "gather" and self.uses[value] > 1):
             self.buffer(value)
 
     def _reshape_reads(self, op: Op) -> bool:

@@ -27,7 +27,7 @@ _MAX_REWRITES = 60
 _MAX_PAIRS = 40
 _MAX_NEAR_ROWS = 40
 _EFFORT = 40_000
-_ROW_COST, _PRODUCT_COST, _NORMAL_COST, _COPY_COST = 8, 60, 15, 60
+_ROW_COST, _PRODUCT_COST, _NORMAL_COST, _TERM_COST, _COPY_COST = 8, 60, 15, 2, 60
 
 _TABLES = ("solved", "fresh", "ranges", "ranges_why", "bounds", "exact", "resolved", "memo", "sign_memo")
 _STORES = ("rules", "members", "distinct", "stuck", "choices", "positive")
@@ -172,7 +172,7 @@ class Known:
             outer, self.used = self.used, 0
             known = (self._normal(dim), self.used)
             self.used = outer
-            self.effort.left -= _NORMAL_COST
+            self.effort.left -= _NORMAL_COST + _TERM_COST * (len(dim.terms) + len(known[0].terms))
             if self.effort.left > 0:  # what was cut short is not kept
                 self.memo[dim] = known
         self.used |= known[1]

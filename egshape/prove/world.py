@@ -31,7 +31,7 @@ _MAX_STEPS = 300
 _STEPS_PER_ITEM = 30
 _MAX_QUOTIENTS = 4  # of one another: an equation may imply that 2, 4, 8, ... divide a symbol
 _MAX_PAIR_TERMS = 24
-_SOLVE_COST = 30
+_SOLVE_COST, _DIGEST_COST, _DIVIDE_COST = 30, 20, 4
 
 
 class World(Known):
@@ -54,7 +54,7 @@ class World(Known):
         while self.queue:
             steps -= 1
             item = self.queue.popleft()
-            if steps < 0:  # what was not digested is only not used
+            if steps < 0 or self.effort.left <= 0:  # what was not digested is only not used
                 continue
             self._digest(item)
             if not self.queue:
@@ -66,6 +66,7 @@ class World(Known):
             self.choices.append(item)
             return
         dim = self.normal(item.dim)
+        self.effort.left -= _DIGEST_COST + len(dim.terms)
         why = item.why | self.used
         if item.kind == "==":
             self._equation(dim, why)
@@ -196,7 +197,8 @@ class World(Known):
             value, value_why = self.value_of(name)
             if len(value.terms) < 2 or not value.symbols() <= dim.symbols() or not is_positive(value):
                 continue
-            while True:
+            while _ends_divide(dim, value):
+                self.effort.left -= _DIVIDE_COST * len(dim.terms)
                 quotient, rest = divide(dim, value)
                 if rest.terms or not quotient.terms:
                     break
@@ -486,6 +488,12 @@ class World(Known):
             self._narrow(plain[0], preimage(((None, -1), (1, None)), plain[1], plain[2]), why)
         else:
             self.distinct.append(Item("!=", dim, why))
+
+
+def _ends_divide(dim: Dim, value: Dim) -> bool:
+    """Whether the first and the last term allow that value divides dim; quick to see."""
+    first, last = divide_monomial(dim.terms[0][0], value.terms[0][0]), dim.terms[-1][1] % value.terms[-1][1]
+    return first is not None and last == 0
 
 
 def _monomial_symbols(mono: Monomial) -> frozenset[str]:

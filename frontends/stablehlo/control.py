@@ -158,9 +158,23 @@ def _scatter(scope: Scope, node: Node) -> Results:
 
 def _branches(name: str) -> Handler:
     def handler(scope: Scope, node: Node) -> Results:
+        taken = _taken(scope, node)
+        if taken is not None:
+            return scope.run(node.regions[taken])
         return scope.emit(node, name, scope.operands(node), regions=_regions(scope, node))
 
     return handler
+
+
+def _taken(scope: Scope, node: Node) -> int | None:
+    """The branch that runs at all sizes; None if that is not known. An index out of range takes the last one."""
+    known = scope.builder.elements(scope.operand(node, 0))
+    item = None if known is None else known.reshape(-1)[0]
+    if isinstance(item, bool):
+        return 0 if item else 1
+    number = item.const if isinstance(item, Dim) else None
+    last = len(node.regions) - 1
+    return None if number is None else number if 0 <= number <= last else last
 
 
 def _while(scope: Scope, node: Node) -> Results:

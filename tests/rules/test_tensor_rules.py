@@ -13,7 +13,7 @@ import pytest
 from egshape.dims import Dim, const, symbol
 from egshape.egraph.engine import Budget
 from egshape.egraph.examples import Apply, Constant, Leaf, Line, build_example, read_example
-from egshape.egraph.obligations import Walker
+from egshape.egraph.obligations import Walk, Walker
 from egshape.egraph.rules import Example, Rule
 from egshape.egraph.saturate import Program, Session, program, session
 from egshape.errors import EgshapeError
@@ -181,6 +181,7 @@ def inferred(line: Line) -> tuple[Mapping[str, int], TensorType | None]:
     with session(PROGRAM, block, REGISTRY, str, Context()) as opened:
         hold_back(opened, value)
         opened.load()
+        opened.believe(Walk(Context()), Budget(seconds=10))
         saturated = opened.saturate(("tensor.types",), Budget(seconds=10))
         snapshot = saturated.snapshot
         cls = snapshot.mapping("Node")[saturated.encoding.node_of[value]]
