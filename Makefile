@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell .ci/find-python 3.11 python3)
-EXTRAS := stablehlo,onnx,viz,dev
+EXTRAS := stablehlo,onnx,viz,dev,bench
 PIP := python -m pip --disable-pip-version-check install --quiet
 PY := .venv/bin/python
 
@@ -48,6 +48,8 @@ lint: $(READY) ## ruff, mypy --strict, the import law
 
 fuzz: $(READY) ## the long differential fuzz
 	EGSHAPE_FUZZ=long $(PY) -m pytest -m "slow or not slow" -n 2 tests/fuzz
+	$(PY) -m tests.prove.long --questions 50000
+	$(PY) -m tests.fuzz.run --seconds 600 --until-all 100 --mutants 0
 
 models: $(READY) ## the sample models through XLA at every size
 	EGSHAPE_MODELS=all $(PY) -m pytest -n 2 tests/models

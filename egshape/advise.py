@@ -79,7 +79,8 @@ def advise_within(graph: Graph, facts: Facts | None = None, limit: int = 10, sec
     deadline = time.monotonic() + seconds
     before = optimize(graph, facts=facts, validate=False)
     wanted = list(candidates(before))
-    found, tried = [], 0
+    found: list[tuple[Relation, Advice]] = []
+    tried = 0
     for fact in wanted[:trials]:
         if time.monotonic() > deadline:
             break
@@ -88,9 +89,34 @@ def advise_within(graph: Graph, facts: Facts | None = None, limit: int = 10, sec
         tried += 1
         each = _tried(before, fact, facts)
         if each is not None:
-            found.append(each)
-    found.sort(key=lambda each: (-each.bytes_saved, -each.ops_removed, -each.checks_removed, each.fact))
-    return Advised(tuple(found[:limit]), tried, len(wanted), before.optimized.likely)
+            found.append((fact, each))
+    found.sort(key=lambda pair: (*(-n for n in _gains(pair[1])), len(pair[1].fact), pair[1].fact))
+    best = _least_demanding(found)
+    return Advised(tuple(best[:limit]), tried, len(wanted), before.optimized.likely)
+
+
+def _gains(advice: Advice) -> tuple[int, int, int]:
+    return advice.bytes_saved, advice.ops_removed, advice.checks_removed
+
+
+def _least_demanding(found: list[tuple[Relation, Advice]]) -> list[Advice]:
+    """Without facts that ask for more than another one (or the same in more words) and save no more."""
+    out = []
+    for number, (fact, advice) in enumerate(found):
+        context = Context()
+        context.assume(fact)
+        enough = (weaker for place, (weaker, other) in enumerate(found) if place != number
+                  and all(a >= b for a, b in zip(_gains(other), _gains(advice), strict=True))
+                  and context.decide(weaker) == "proved" and (place < number or not _implies(weaker, fact)))
+        if next(enough, None) is None:
+            out.append(advice)
+    return out
+
+
+def _implies(one: Relation, two: Relation) -> bool:
+    context = Context()
+    context.assume(one)
+    return context.decide(two) == "proved"
 
 
 def _tried(before: Result, fact: Relation, facts: Facts | None) -> Advice | None:

@@ -13,7 +13,7 @@ import numpy as np
 from egshape.atomic import write_atomic
 from egshape.dims import Dim, const, symbol
 from egshape.errors import InvalidInput, Unsupported
-from egshape.explain import chain
+from egshape.explain import Known, chain
 from egshape.explain import explain as explain_sizes
 from egshape.explain_value import explain_removed, explain_value
 from egshape.facts import Facts, Relation
@@ -336,13 +336,15 @@ def _equalities(graph: Graph, done: Optimized, facts: Facts) -> tuple[tuple[str,
     if not done.outcome.scopes:
         return ()
     scope = done.outcome.scopes[0]
+    known: Known | None = None
     first: dict[Dim, tuple[str, Dim]] = {}
     for name, dim in axes_of(graph).items():
         form = scope.sizes.normal_form(dim)
         if form not in first:
             first[form] = (name, dim)
         elif first[form][1] is not dim:
-            steps = chain(facts, done.outcome, scope, first[form][1], dim) or ()
+            known = known or Known(facts, done.outcome, scope)
+            steps = chain(known, first[form][1], dim) or ()
             out.append((first[form][0], name, steps))
     return tuple(out)
 

@@ -25,14 +25,14 @@ import typer
 from egshape import __version__
 from egshape.atomic import write_atomic
 from egshape.errors import EgshapeError, ParseError, TypeMismatch
-from egshape.show import print_table, steps, summary, verdict
+from egshape.show import history, print_table, summary, verdict
 from egshape.trace import Tracer
 
 if TYPE_CHECKING:
     from egshape.api import Limits, Result
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
-    from egshape.report import Explanation, ShapeTable, ValueExplanation
+    from egshape.report import Explanation, ShapeTable
 
 app = typer.Typer(
     name="egshape",
@@ -211,49 +211,26 @@ def explain(
     a: Annotated[str, typer.Argument(metavar="A", help='A size, such as "arg0.0" or "%7.1"; or a value, "%7".')],
     b: Annotated[str | None, typer.Argument(metavar="B", help="The size that should be equal.")] = None,
     assume: AssumeOpt = None,
-    check: Annotated[bool, typer.Option("--check", help="Replay the chain, and say how each step was checked.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Replay the chain; say how each step was checked.")] = False,
     as_json: JsonOpt = False,
     format: FormatOpt = None,
 ) -> None:
     """Say why two sizes A and B of MODEL are equal, or what is missing for it; or what became of a value A."""
+    from egshape.explain import replayed
+
     result = _optimize(_load(model, format), assume, validate=False)
     if b is None:
-        _explain_value(result, a, as_json)
+        found = result.explain_value(a)
+        _print(found.model_dump_json() if as_json else "\n".join(history(found.model_dump(by_alias=True))))
         return
     explanation: Explanation = result.explain(a, b)
     if check:
-        explanation = _replayed(result, explanation)
+        explanation = replayed(result, explanation)
     if as_json:
         _print(explanation.model_dump_json())
     else:
         _print("\n".join(verdict(explanation.model_dump(by_alias=True))))
     raise typer.Exit(0 if explanation.status == "proved" else 1)
-
-
-def _replayed(result: Result, explanation: Explanation) -> Explanation:
-    """The explanation with how each step was checked. Raises InternalError for a step that does not follow."""
-    from egshape.errors import InternalError
-    from egshape.explain import check_explanation, givens, replay_explanation
-
-    given = givens(result)
-    problems = check_explanation(explanation, given)
-    if problems:
-        raise InternalError(f"the explanation does not hold: {problems[0]}", hint="a fault of ours; please report it")
-    how = tuple(each.how for each in replay_explanation(explanation, given))
-    return explanation.model_copy(update={"checked": how})
-
-
-def _explain_value(result: Result, name: str, as_json: bool) -> None:
-    """Print what became of a value."""
-    found: ValueExplanation = result.explain_value(name)
-    if as_json:
-        _print(found.model_dump_json())
-        return
-    _print(f"{found.value} ({found.op}) is {found.status}" + (f"   ({found.location})" if found.location else ""))
-    for line in steps(found.model_dump(by_alias=True)["why"]):
-        _print(line)
-    if found.stands is not None:
-        _print(f"in the result: {found.stands}")
 
 
 @app.command()

@@ -11,7 +11,7 @@ from egshape.egraph.checks import GIVEN
 from egshape.egraph.exchange import CONGRUENCE, Equality
 from egshape.egraph.obligations import Check
 from egshape.egraph.optimize import Outcome, Scope
-from egshape.errors import EgshapeError
+from egshape.errors import EgshapeError, InternalError
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import parse_relation
 from egshape.ir.graph import Block, Graph, Op
@@ -39,7 +39,7 @@ def explain(result: Result, a: str, b: str) -> Explanation:
     left, right = size_of(result.source, a), size_of(result.source, b)
     sizes = {name: str(dim) for name, dim in ((a, left), (b, right)) if name != str(dim)}
     scope = _scope(result, (a, b), left.symbols() | right.symbols())
-    steps = chain(result.facts, result.optimized.outcome, scope, left, right) if scope else _trivial(left, right)
+    steps = chain(Known(result.facts, result.optimized.outcome, scope), left, right) if scope else _trivial(left, right)
     if steps is not None:
         return Explanation(a=a, b=b, status="proved", why=steps, sizes=sizes)
     context = scope.context if scope else result.optimized.context
@@ -90,14 +90,32 @@ def _around(block: Block, parents: dict[Block, tuple[Block, Op]]) -> list[Block]
     return out
 
 
-def chain(facts: Facts, outcome: Outcome, scope: Scope, left: Dim, right: Dim) -> tuple[Step, ...] | None:
+class Known:
+    """What was believed in one block, looked up by statement; made once for all chains in it."""
+
+    def __init__(self, facts: Facts, outcome: Outcome, scope: Scope) -> None:
+        self.scope = scope
+        self.given = frozenset(facts.assumed)
+        self.assumed: dict[Key, Assumption] = {}
+        self.texts: dict[str, Relation] = {}
+        for each in scope.context.assumptions:
+            self.assumed.setdefault(key_of(each.relation), each)
+            self.texts.setdefault(each.relation.text, each.relation)
+        self.checks: dict[Key, Check] = {}
+        for check in sorted(outcome.checks, key=lambda check: check.status == "proved"):
+            if check.relation is not None:
+                self.checks.setdefault(key_of(check.relation), check)
+
+
+def chain(known: Known, left: Dim, right: Dim) -> tuple[Step, ...] | None:
     """The steps that lead to left == right, None if it is not known."""
     trivial = _trivial(left, right)
     if trivial is not None:
         return trivial
+    scope = known.scope
     goal = Relation("==", left, right)
     found = scope.sizes.explain(left, right)
-    maker = _Chain(facts, outcome, scope)
+    maker = _Chain(known)
     if found is not None:
         for equality in found:
             maker.equality(equality)
@@ -113,23 +131,9 @@ def chain(facts: Facts, outcome: Outcome, scope: Scope, left: Dim, right: Dim) -
 class _Chain:
     """A chain while it is made: each statement once, after those that it follows from."""
 
-    facts: Facts
-    outcome: Outcome
-    scope: Scope
+    known: Known
     steps: dict[str, Step] = field(default_factory=dict)
     stated: dict[str, Relation] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._assumed: dict[Key, Assumption] = {}
-        self._texts: dict[str, Relation] = {}
-        for each in self.scope.context.assumptions:
-            self._assumed.setdefault(key_of(each.relation), each)
-            self._texts.setdefault(each.relation.text, each.relation)
-        self._checks: dict[Key, Check] = {}
-        for check in sorted(self.outcome.checks, key=lambda check: check.status == "proved"):
-            if check.relation is not None:
-                self._checks.setdefault(key_of(check.relation), check)
-        self._given = frozenset(self.facts.assumed)
 
     def done(self) -> tuple[Step, ...]:
         """The steps so far, in order."""
@@ -138,7 +142,7 @@ class _Chain:
     def equality(self, equality: Equality) -> None:
         """A step for an equation that the sizes' e-graph or the model gave."""
         relation = Relation("==", equality.left, equality.right)
-        if key_of(relation) in self._assumed:
+        if key_of(relation) in self.known.assumed:
             self.state(relation)
         elif equality.reason.endswith("(proved)"):
             self.derive(relation, equality.reason.partition(":")[0])
@@ -150,14 +154,14 @@ class _Chain:
         text = str(relation)
         if text in self.steps:
             return text
-        check = self._checks.get(key_of(relation))
+        check = self.known.checks.get(key_of(relation))
         if check is not None and check.status == "proved":
             return self._implied(relation)
         rule, location = self._source(relation, check)
         return self._add(Step(rule=rule, to=text, location=location), relation)
 
     def _source(self, relation: Relation, check: Check | None) -> tuple[str, str]:
-        known = self._assumed.get(key_of(relation))
+        known = self.known.assumed.get(key_of(relation))
         reason = known.reason if known is not None else ""
         if check is not None and check.index != GIVEN:
             return "check", check.location
@@ -167,17 +171,17 @@ class _Chain:
             if reason.startswith(f"{rule} of"):
                 return rule, self._defined_at(relation)
         text = known.relation.text if known is not None else relation.text
-        return ("assumed" if check is not None or text in self._given else "fact"), ""
+        return ("assumed" if check is not None or text in self.known.given else "fact"), ""
 
     def _defined_at(self, relation: Relation) -> str:
         """Where the value is computed whose element a size is."""
-        values = {each.value for each in self.scope.block.symbols if each.name in relation.symbols()}
-        return next((str(op.location) for op in self.scope.block.ops if not values.isdisjoint(op.results)), "")
+        values = {each.value for each in self.known.scope.block.symbols if each.name in relation.symbols()}
+        return next((str(op.location) for op in self.known.scope.block.ops if not values.isdisjoint(op.results)), "")
 
     def _implied(self, relation: Relation) -> str:
         """A step for a check that was dropped since the other ones imply it."""
-        kept = [a.relation for key, a in self._assumed.items()
-                if (check := self._checks.get(key)) is None or check.status != "proved"]
+        kept = [a.relation for key, a in self.known.assumed.items()
+                if (check := self.known.checks.get(key)) is None or check.status != "proved"]
         context = Context()
         context.assume_all([(each, "") for each in kept])
         premises = _premises(context, relation, {each.text: each for each in kept})
@@ -193,9 +197,9 @@ class _Chain:
             return text
         earlier = self._ring(relation)
         if earlier is None:
-            premises = _premises(self.scope.context, relation, self._texts)
+            premises = _premises(self.known.scope.context, relation, self.known.texts)
             if premises is None:
-                known = [*self.stated.values(), *self._texts.values()]
+                known = [*self.stated.values(), *self.known.texts.values()]
                 premises = list({str(each): each for each in _related(known, relation.symbols())}.values())
             earlier = tuple(dict.fromkeys(self.state(each) for each in premises))
         return self._add(Step(rule=rule, from_=earlier, to=text), relation)
@@ -243,7 +247,8 @@ def _premises(context: Context, goal: Relation, by_text: dict[str, Relation]) ->
 
 def _related(relations: Sequence[Relation], names: Iterable[str]) -> list[Relation]:
     """Those that speak of the names, or of names that these speak of, and so on; the nearest ones first."""
-    near, out, waiting = set(names), [], list(relations)
+    out: list[Relation] = []
+    near, waiting = set(names), list(relations)
     while waiting and len(out) < _MAX_PREMISES:
         touching = [each for each in waiting if not near.isdisjoint(each.symbols())]
         if not touching:
@@ -301,6 +306,16 @@ def replay_explanation(explanation: Explanation, facts: Facts | Givens) -> tuple
     """How each step of a chain was checked, and what is wrong with it."""
     given = facts if isinstance(facts, Givens) else Givens(_table((each, "") for each in facts.statements()))
     return tuple(replay(explanation.why, given.statements))
+
+
+def replayed(result: Result, explanation: Explanation) -> Explanation:
+    """The explanation with how each step was checked. Raises InternalError for one that does not hold."""
+    given = givens(result)
+    problems = check_explanation(explanation, given)
+    if problems:
+        raise InternalError(f"the explanation does not hold: {problems[0]}", hint="a fault of ours; please report it")
+    how = tuple(each.how for each in replay_explanation(explanation, given))
+    return explanation.model_copy(update={"checked": how})
 
 
 def check_explanation(explanation: Explanation, facts: Facts | Givens) -> list[str]:

@@ -150,11 +150,12 @@ class _History:
         if value in self.elements and op.name != "constant":
             sizes = ", ".join(str(item) for item in self.elements[value].reshape(-1)[:8])
             yield Step(rule=ELEMENTS, from_=(_line(op),), to=f"%{value.name} = [{sizes}]", location=str(op.location))
+        plain = all(each.other in ("", value.name) for each in found)
         for each in sorted(found, key=lambda reason: (reason.other == "", reason.rule, reason.other)):
             if (each.rule, each.other) in done or each.other == value.name:
                 continue
             done.add((each.rule, each.other))
-            to = now.text if now else f"%{value.name}, in a new form"
+            to = now.text if plain and now is not None else f"a new form of %{value.name}"
             to = f"%{value.name} = %{each.other}" if each.other else to
             yield Step(rule=each.rule, from_=(_line(op),), to=to, location=each.location)
 

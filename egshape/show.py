@@ -13,9 +13,9 @@ _KINDS_SHOWN = 12
 """Rows of the summary of ``optimize``."""
 
 
-def steps(steps: Sequence[dict[str, Any]], checked: Sequence[str] = ()) -> Iterator[str]:
+def steps(why: Sequence[dict[str, Any]], checked: Sequence[str] = ()) -> Iterator[str]:
     """The lines that tell a person about a chain; ``checked`` says how each step was checked, where it was."""
-    for place, step in enumerate(steps):
+    for place, step in enumerate(why):
         source = " and ".join(step["from"])
         location = f"   ({step['location']})" if step.get("location") else ""
         how = f"   [{checked[place]}]" if place < len(checked) else ""
@@ -34,6 +34,15 @@ def verdict(answer: dict[str, Any]) -> Iterable[str]:
         yield f"  would follow from {answer['missing']}"
     if answer.get("clash"):
         yield "  these cannot all hold: " + "; ".join(answer["clash"])
+
+
+def history(answer: dict[str, Any]) -> Iterator[str]:
+    """The lines that tell a person what became of a value."""
+    place = f"   ({answer['location']})" if answer["location"] else ""
+    yield f"{answer['value']} ({answer['op']}) is {answer['status']}" + place
+    yield from steps(answer["why"])
+    if answer["stands"] is not None:
+        yield f"in the result: {answer['stands']}"
 
 
 def summary(report: Report, seconds: float) -> Iterator[str]:

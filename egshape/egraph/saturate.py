@@ -156,6 +156,7 @@ class Session:
             for relation, value in ((Relation("<=", zero, atom.arg), atom.arg), (Relation("<=", atom.arg, zero), zero)):
                 if walk.context.decide(relation) == "proved":
                     found.append((Relation("==", relu(atom.arg), value), f"prove: {relation}"))
+                    walk.context.assume(*found[-1])  # what is around it is asked about next
                     break
         return found
 

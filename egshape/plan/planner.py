@@ -14,6 +14,7 @@ from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation, parse_facts
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
+from egshape.plan import rows
 from egshape.plan.conditions import conditions
 from egshape.plan.loops import Buffer, Kernel, Loop, Stmt, Store, linear
 from egshape.plan.program import (
@@ -61,6 +62,7 @@ class Planner(Reader):
         self.definitions: dict[Value, list[SymbolDef]] = {}
         self.costs: dict[Value, tuple[int, int]] = {}
         self.outputs: dict[Value, Buffer] = {}
+        self.clusters: dict[Op, rows.Cluster] = {}
         self.buffer_names: Counter[str] = Counter()
 
     # -- the whole ------------------------------------------------------------------------------------------------
@@ -134,10 +136,10 @@ class Planner(Reader):
             self.definitions.setdefault(each.value, []).append(each)
             if each.value not in defined and each.element is not None:
                 self.define(each, self.producers.get(each.value))
-        for op in block.ops:
-            self.op(op)
+        for number, op in enumerate(block.ops):
+            self.op(op, block, number)
 
-    def op(self, op: Op) -> None:
+    def op(self, op: Op, block: Block, number: int) -> None:
         """Plan one op: its conditions, its results, the sizes that they define."""
         from egshape.plan import control, roots
 
@@ -154,11 +156,18 @@ class Planner(Reader):
             shape_of(value, op)
         for condition in conditions(op):
             self.check(condition)
-        if op.name == "optimization_barrier":
+        if op in self.clusters:
+            self._member(op)
+        elif rows.is_row_reduce(op) and self._cluster(block, number):
+            self._member(op)
+        elif op.name == "optimization_barrier":
             self.same.update(zip(op.results, op.operands, strict=True))
         elif op.name in READERS or is_elementwise(op):
             self.producers[op.result] = op
-            self._settle(op)
+            if is_elementwise(op) and self._costly(op) and self._cluster(block, number):
+                self._member(op)
+            else:
+                self._settle(op)
         elif op.name in roots.ROOTS:
             roots.ROOTS[op.name](self, op)
         elif op.name in control.CONTROL:
@@ -168,6 +177,20 @@ class Planner(Reader):
         for value in op.results:
             for definition in self.definitions.get(value, ()):
                 self.define(definition, op)
+
+    def _cluster(self, block: Block, number: int) -> bool:
+        """Open the row kernel that begins at an op, if there is one."""
+        found = rows.find(block, number)
+        if found is None:
+            return False
+        self.clusters.update(dict.fromkeys(found.ops, found))
+        return True
+
+    def _member(self, op: Op) -> None:
+        """An op of a row kernel; with the last one the kernel is written."""
+        self.producers[op.result] = op
+        if self.clusters[op].ops[-1] is op:
+            rows.emit(self, self.clusters[op])
 
     def check(self, step: CheckSizes) -> None:
         """Add a check unless the sizes show by their form that it holds."""
@@ -265,10 +288,13 @@ class Planner(Reader):
             if value in self.outputs:
                 self.steps.append(Copy(source, self.places[value]))
             return
-        cost, tree = self.cost(value)
-        shared = self.uses[value] > 1 and cost > 2
-        if value in self.outputs or tree > LARGEST_TREE or shared or (op.name == "gather" and self.uses[value] > 1):
+        if value in self.outputs or self._costly(op) or (op.name == "gather" and self.uses[value] > 1):
             self.buffer(value)
+
+    def _costly(self, op: Op) -> bool:
+        """Whether reading the result again at each use costs more than a buffer."""
+        cost, tree = self.cost(op.result)
+        return tree > LARGEST_TREE or (self.uses[op.result] > 1 and cost > 2)
 
     def _reshape_reads(self, op: Op) -> bool:
         source = self.root(op.operands[0])

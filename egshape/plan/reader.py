@@ -96,6 +96,8 @@ class Reader:
         self.locals: dict[tuple[Value, Indices], Expr] = {}
         """Elements that the kernel in the making holds in locals."""
         self.memo: dict[tuple[Value, Indices], Expr] = {}
+        self.scratch_rows: dict[Value, Buffer] = {}
+        """Values of which the kernel in the making holds the current row in a buffer."""
         self.fresh = 0
 
     def name(self, kind: str) -> str:
@@ -129,6 +131,8 @@ class Reader:
         buffer = self.places.get(value)
         if buffer is not None:
             return Load(value.type.dtype, buffer, linear(at, value.type.dims))
+        if value in self.scratch_rows:
+            return Load(value.type.dtype, self.scratch_rows[value], at[-1])
         op = self.producers[value]
         if is_elementwise(op):
             return scalar_call(op, tuple(self.read(x, at if x.type.shape else ()) for x in op.operands))

@@ -327,7 +327,7 @@ class Context:
 
     def _suffices(self, indices: Sequence[int], relation: Relation, answer: Answer) -> bool:
         small = Context(symbol_order=self._world.symbol_order)
-        small.assume_all([(self._assumptions[i].relation, "") for i in indices])
+        small.assume_all([(self._assumptions[i].relation, "") for i in indices], _EFFORT // 8, _EFFORT // 32)
         return small.verdict(relation, _LITTLE, _EFFORT // 8).answer == answer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -19,6 +20,7 @@ from egshape.dims import (
 )
 from egshape.dims.core import divide_monomial, from_terms, natural_key, of_atom
 from egshape.dims.forms import floordiv, floordiv_positive, relu
+from egshape.facts.absorb import linear_symbol
 from egshape.facts.intervals import Ranges, hull
 from egshape.prove.linear import Effort, Row, contradiction, row_of
 
@@ -27,6 +29,7 @@ _MAX_REWRITES = 60
 _MAX_PAIRS = 40
 _MAX_NEAR_ROWS = 40
 _EFFORT = 40_000
+_MANY = 16
 _ROW_COST, _PRODUCT_COST, _NORMAL_COST, _TERM_COST, _COPY_COST = 8, 60, 15, 2, 60
 
 _TABLES = ("solved", "fresh", "ranges", "ranges_why", "bounds", "exact", "resolved", "memo", "sign_memo")
@@ -187,6 +190,8 @@ class Known:
                     values[name], why = self.value_of(name)
                     self.used |= why
             dim = dim.substitute(values)
+        if self.effort.left <= 0:  # equal, if not in the one form
+            return dim
         for _ in range(4):
             before = dim
             if any(not isinstance(a, Symbol) for m, _ in dim.terms for a, _ in m):
@@ -440,3 +445,42 @@ def _without(mono: Monomial, atom: Atom) -> Monomial:
     rest = divide_monomial(mono, ((atom, 1),))
     assert rest is not None
     return rest
+
+
+def larger_first(items: list[Item]) -> list[Item]:
+    """Of many orders x >= y + c between symbols those of the larger symbols first.
+
+    Then each is solved by symbols that are still free, and a chain of n orders stays n short values.
+    """
+    if len(items) < _MANY:
+        return items
+    above: dict[str, list[tuple[Item, str]]] = {}  # the orders by their larger symbol, with the smaller one
+    waiting: dict[str, int] = {}  # how many orders above a symbol are not placed yet
+    others: list[Item] = []
+    for item in items:
+        ends = _two_symbols(item.dim) if item.kind == ">=" else None
+        if ends is None:
+            others.append(item)
+            continue
+        above.setdefault(ends[0], []).append((item, ends[1]))
+        waiting[ends[1]] = waiting.get(ends[1], 0) + 1
+    ready = deque(name for name in above if not waiting.get(name))
+    placed: list[Item] = []
+    while ready:
+        for item, smaller in above.pop(ready.popleft(), ()):
+            placed.append(item)
+            waiting[smaller] -= 1
+            if not waiting[smaller]:
+                ready.append(smaller)
+    return [*placed, *(item for left in above.values() for item, _ in left), *others]
+
+
+def _two_symbols(dim: Dim) -> tuple[str, str] | None:
+    """(x, y) if dim is x - y + a number."""
+    one, two = dim.terms[:2] if len(dim.terms) > 1 else (None, None)
+    if one is None or two is None or len(dim.terms) > 2 + (not dim.terms[-1][0]) or one[1] + two[1]:
+        return None
+    names = [linear_symbol(from_terms([(m, 1)])) for m, _ in (one, two)]
+    if abs(one[1]) != 1 or names[0] is None or names[1] is None:
+        return None
+    return (names[0][0], names[1][0]) if one[1] == 1 else (names[1][0], names[0][0])

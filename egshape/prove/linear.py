@@ -103,7 +103,7 @@ class _System:
                     vanish.add(m)
                 elif up == 0:
                     weaken.add(m)
-            if not vanish and not weaken:
+            if not (vanish or weaken) or self.work > self.limit:
                 return counts
             rows, self.rows = self.rows, {}
             for row in rows.values():

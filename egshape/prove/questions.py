@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
 
-from egshape.dims import Definedness, Dim, FloorDiv, Relu, symbol
+from egshape.dims import Definedness
 from egshape.dims.core import natural_key
 from egshape.errors import Contradiction, ParseError, UndefinedSize
 from egshape.facts import Relation, parse_facts, parse_relation
-from egshape.prove.context import Context, Step, holds_all
+from egshape.prove.candidates import candidates, made_true
+from egshape.prove.context import Context, Step, Verdict, holds_all
 from egshape.prove.proof import CaseModel, CasesModel, Proof, Status, StepModel
 from egshape.prove.refute import Budget, refute_world
 from egshape.prove.samples import Sampler
@@ -19,10 +19,12 @@ _FIRST_POINTS = 12
 _MORE_POINTS = 120
 _TRIES_PER_POINT = 6
 _WORLDS = 60
-_EFFORT = 30_000
+_EFFORT = 50_000  # what a whole question may cost, about microseconds
+_EFFORT_PER_FACT = 1_000
+_EFFORT_OF_ONE_TRY = 6_000
+_EFFORT_OF_MISSING = 12_000
 _FEW_POINTS = 4
 _MAX_GIVENS_LEFT_OUT = 40
-_MAX_MISSING = 12
 
 
 def prove(goal: str, given: Sequence[str] = ()) -> Proof:
@@ -65,31 +67,62 @@ class _Question:
         self.names = set(goal.symbols()).union(*(r.symbols() for r in given))
         self.numbers = _numbers(goal).union(*(_numbers(r) for r in given))
         self.witnessed = False  # the givens hold somewhere
-        self.missing_effort = _EFFORT
+        self.left = _EFFORT + _EFFORT_PER_FACT * len(given)
 
     def answer(self) -> Proof:
         context = Context()
         try:
-            context.assume_all([(r, "") for r in self.given])
+            self._assume(context, self.given, self.left // 2)
         except Contradiction as error:
             return self._inconsistent(error.facts)
         found = self._search(context, _FIRST_POINTS, 4 * _FIRST_POINTS)
         if found is not None:
             return found
-        verdict = context.verdict(self.goal, _WORLDS, _EFFORT)
+        verdict = self._verdict(context, _WORLDS, _EFFORT // 2)
         if verdict.answer == "proved" and self.witnessed:
             return self._result("proved", context.reasons(self.goal))
         found = self._search(context, _MORE_POINTS, _TRIES_PER_POINT * _MORE_POINTS)
         if found is not None:
             return found
         if not self.witnessed:
-            context.world.spend(_EFFORT)
+            given = self._share(_EFFORT // 3)
+            context.world.spend(given)
             why = refute_world(context.world, Budget(_WORLDS))
+            self.left -= given - context.world.effort.left
             if why is not None:
                 return self._inconsistent(context.texts(why))
         if verdict.answer == "proved":
             return self._result("proved", context.reasons(self.goal))
         return Proof(goal="", status="unknown", missing=self._missing())
+
+    def _share(self, most: int) -> int:
+        return max(0, min(most, self.left))
+
+    def _assume(self, context: Context, facts: Sequence[Relation], most: int) -> None:
+        """Raises Contradiction."""
+        given = self._share(most)
+        try:
+            context.assume_all([(r, "") for r in facts], given, 0)
+        finally:
+            self.left -= given - context.world.effort.left
+
+    def _verdict(self, context: Context, worlds: int, most: int) -> Verdict:
+        given = self._share(most)
+        verdict = context.verdict(self.goal, worlds, given)
+        self.left -= given - context.world.effort.left
+        return verdict
+
+    def _clashes(self, relations: Sequence[Relation]) -> bool:
+        context = Context()
+        try:
+            self._assume(context, relations, max(_EFFORT_OF_ONE_TRY, _EFFORT_PER_FACT * len(relations)))
+        except Contradiction:
+            return True
+        given = self._share(_EFFORT_OF_ONE_TRY)
+        context.world.spend(given)
+        found = refute_world(context.world, Budget(_WORLDS // 4)) is not None
+        self.left -= given - context.world.effort.left
+        return found
 
     def _result(self, status: Status, steps: Sequence[Step]) -> Proof:
         why = [StepModel(rule=s.rule, from_=list(s.from_), to=s.to) for s in steps]
@@ -114,72 +147,55 @@ class _Question:
     def _inconsistent(self, suspects: Sequence[str]) -> Proof:
         """Names a smallest set of givens that clash."""
         needed = [r for r in self.given if r.text in suspects]
-        if not _clashes(needed):
+        if not self._clashes(needed):
             needed = list(self.given)
         if len(needed) <= _MAX_GIVENS_LEFT_OUT:
             for relation in list(needed):
                 fewer = [r for r in needed if r is not relation]
-                if _clashes(fewer):
+                if self._clashes(fewer):
                     needed = fewer
         return Proof(goal="", status="inconsistent", clash=list(dict.fromkeys(r.text for r in needed)))
 
     def _missing(self) -> str:
-        """A fact that decides the goal: the plainest of some candidates, at worst the goal itself."""
-        base = [_made_true(c) for c in self.goal.conditions() if not self._holds(c)]
-        whole = [*base, self.goal]
-        for extra in [[], *([c] for c in self._candidates())]:
+        """The smallest fact found that decides the goal, at worst the goal itself."""
+        self.left = max(self.left, _EFFORT_OF_MISSING)
+        wanting = [c for c in self.goal.conditions() if not self._holds(c)]
+        made = dict.fromkeys(r for c in wanting for r in made_true(c))
+        base = [r for r in made if not any(self._holds(c) for c in _as_conditions(r))]
+        for extra in ((), *((c,) for c in candidates(self.goal, self.names))):
             facts = [*base, *extra]
+            if self.left <= 0:
+                break
             if facts and self._decides(facts):
                 return "; ".join(str(f) for f in facts)
-        return "; ".join(dict.fromkeys(r.text for r in whole))
+        return "; ".join(dict.fromkeys(str(r) for r in base) | {self.goal.text: None})
 
     def _holds(self, condition: Definedness) -> bool:
         context = Context()
-        context.assume_all([(r, "") for r in self.given], _EFFORT // 4, 0)
-        return context.holds_condition(condition) is not None
-
-    def _candidates(self) -> Iterator[Relation]:
-        names = sorted(self.names, key=natural_key)
-        found: list[Relation] = [Relation.of(symbol(n), ">=", 1) for n in names]
-        for one, two in combinations(names, 2):
-            found.append(Relation.of(symbol(one), "==", symbol(two)))
-        divisors = sorted(_number_divisors(self.goal.lhs) | _number_divisors(self.goal.rhs))
-        found.extend(Relation.of(symbol(n) % k, "==", 0) for n in names for k in divisors)
-        for one, two in combinations(names, 2):
-            found.append(Relation.of(symbol(one), "<=", symbol(two)))
-            found.append(Relation.of(symbol(two), "<=", symbol(one)))
-        return iter(found[:_MAX_MISSING])
+        self._assume(context, self.given, _EFFORT_OF_ONE_TRY)
+        given = self._share(_EFFORT_OF_ONE_TRY)
+        context.world.spend(given)
+        found = context.holds_condition(condition)
+        self.left -= given - context.world.effort.left
+        return found is not None
 
     def _decides(self, facts: Sequence[Relation]) -> bool:
-        if self.missing_effort <= 0:
-            return False
+        """Whether the facts can hold together with the givens, and then prove the goal."""
+        together = [*self.given, *facts]
         context = Context()
         try:
-            context.assume_all([(r, "") for r in (*self.given, *facts)], _EFFORT // 4, 0)
+            self._assume(context, together, _EFFORT_OF_ONE_TRY)
         except Contradiction:
             return False
-        self.missing_effort -= _EFFORT // 4 - context.world.effort.left
+        if self._verdict(context, 6, _EFFORT_OF_ONE_TRY).answer != "proved":
+            return False
         points = Sampler(context.world).points(self.names, _FEW_POINTS)
-        admitted = any(holds_all([*self.given, *facts], p) for p in points)
-        decided = admitted and context.verdict(self.goal, 6, _EFFORT // 4).answer == "proved"
-        self.missing_effort -= _EFFORT // 4 - context.world.effort.left
-        return decided
+        return any(holds_all(together, p) for p in points)
 
 
-def _clashes(relations: Sequence[Relation]) -> bool:
-    context = Context()
-    try:
-        context.assume_all([(r, "") for r in relations])
-    except Contradiction:
-        return True
-    context.world.spend(_EFFORT // 4)
-    return refute_world(context.world, Budget(_WORLDS // 4)) is not None
-
-
-def _made_true(condition: Definedness) -> Relation:
-    if condition.kind == "nonzero":
-        return Relation.of(condition.one, ">=", 1)
-    return Relation.of(condition.one, "==", condition.two)
+def _as_conditions(relation: Relation) -> list[Definedness]:
+    """A fact x >= 1 as the condition that x is not 0."""
+    return [Definedness("nonzero", relation.rhs)] if relation.kind == "<=" else []
 
 
 def _numbers(relation: Relation) -> set[int]:
@@ -188,18 +204,6 @@ def _numbers(relation: Relation) -> set[int]:
     constant = next((abs(c) for m, c in terms if not m), 0)
     ends = {end for interval in relation.ranges for end in interval if end is not None}
     return {constant // abs(c) for m, c in terms if m} | ends
-
-
-def _number_divisors(dim: Dim) -> set[int]:
-    found: set[int] = set()
-    for atom in dim.atoms():
-        if isinstance(atom, FloorDiv):
-            found |= _number_divisors(atom.num) | _number_divisors(atom.den)
-            if atom.den.const is not None and atom.den.const > 1:
-                found.add(atom.den.const)
-        elif isinstance(atom, Relu):
-            found |= _number_divisors(atom.arg)
-    return found
 
 
 def check_counterexample(goal: str, given: Sequence[str], env: Mapping[str, int]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from egshape.dims import Dim
-from egshape.dims.core import natural_key, of_atom
+from egshape.dims.core import monomial_weight, natural_key, of_atom
 from egshape.errors import UndefinedSize
 from egshape.facts.intervals import Ranges, contains
 from egshape.prove.known import Known
@@ -18,7 +18,7 @@ _FEW = 10
 _MAX_EXHAUSTIVE = 400
 _MAX_NEAR = 8
 _MAX_COEFFICIENTS = 8
-_MAX_TERMS = 60_000  # evaluated in one search
+_MAX_TERMS = 40_000  # evaluated in one search
 _MIN_TRIES = 4
 
 
@@ -52,7 +52,7 @@ class Sampler:
     def _terms(self) -> int:
         """How many terms one point evaluates."""
         values = (entry.value for entry in self.world.solved.values())
-        return 1 + sum(len(d.terms) for dims in (values, self._assumed()) for d in dims)
+        return 1 + sum(1 + monomial_weight(m) for dims in (values, self._assumed()) for d in dims for m, _ in d.terms)
 
     def _choices(self, names: Iterable[str], near: Iterable[int]) -> Iterator[dict[str, int]]:
         free = self._free(names)

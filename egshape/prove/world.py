@@ -25,7 +25,7 @@ from egshape.dims.core import (
 from egshape.dims.forms import divide, is_nonpositive
 from egshape.facts.absorb import congruence, linear_symbol
 from egshape.facts.intervals import EVERYTHING, Ranges, clip_to_class, hull, intersect, preimage
-from egshape.prove.known import FRESH, Clash, Fresh, Item, Known, Rule, Solved, SymbolOrder
+from egshape.prove.known import FRESH, Clash, Fresh, Item, Known, Rule, Solved, SymbolOrder, larger_first
 
 _MAX_STEPS = 300
 _STEPS_PER_ITEM = 30
@@ -49,7 +49,7 @@ class World(Known):
 
     def add(self, items: Iterable[Item]) -> None:
         """Assume these and solve.  Raises Clash."""
-        self.queue.extend(items)
+        self.queue.extend(larger_first(list(items)))
         steps = _MAX_STEPS + _STEPS_PER_ITEM * len(self.queue)
         while self.queue:
             steps -= 1
@@ -176,6 +176,8 @@ class World(Known):
         if is_positive(dim) or is_positive(-dim):
             raise Clash(why)
         dim, why = self._without_positive_factors(dim, why)
+        if dim.const is not None:
+            raise Clash(why)
         positive = is_nonnegative(dim)
         if (positive or is_nonnegative(-dim)) and len(dim.terms) > 1 and _all_same_sign(dim):
             for mono, _ in dim.terms:
@@ -368,6 +370,10 @@ class World(Known):
             self.queue.append(Item("==", dim, why))
             return
         dim, why = self._without_positive_factors(dim, why)
+        if dim.const is not None:
+            if dim.const < 0:
+                raise Clash(why)
+            return
         plain = linear_symbol(dim)
         if plain is not None:
             name, scale, offset = plain

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 import egshape
 from egshape.api import Result
 from egshape.dims import Dim, const, parse
+from egshape.frontends.stablehlo import read
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 from egshape.ir.types import numpy_dtype
 from egshape.prove import Proof, prove
 from egshape.validate import compare
-from tests.fuzz.differential import region
+from tests.fuzz import differential
+from tests.fuzz.differential import data, region
 
 Axis = int | str | Dim | None
 """A static size, the name of a symbol, a size, or a symbol named after the axis."""
@@ -85,13 +87,20 @@ class Program(BlockBuilder):
         return Graph("g", self.finish(results), tuple(f"out{number}" for number in range(len(results))))
 
 
-def solved(graph: Graph, *assume: str, refine_signature: bool = False, accepted: int = 2) -> Result:
-    """The optimized graph: saturated, and equal to the original bit for bit at a few sizes, wrong ones included."""
+def solved(graph: Graph, *assume: str, refine_signature: bool = False, accepted: int = 2,
+           at: Sequence[Mapping[str, int]] = ()) -> Result:
+    """The optimized graph: saturated, and equal to the original bit for bit at a few sizes, wrong ones included.
+
+    ``at`` are sizes of the symbols at which the program runs, for conditions that few sizes meet."""
     result = egshape.optimize(graph, assume, validate=False, refine_signature=refine_signature)
     assert result.report.status == "saturated", result.report.notes
     verdict = compare(graph, result.graph, result.facts)
     assert not verdict.differences, f"{verdict.differences[0]}\n{graph}\n{result.graph}"
-    assert verdict.accepted >= accepted, f"only {verdict.accepted} runs were accepted of\n{graph}"
+    assert at or verdict.accepted >= accepted, f"only {verdict.accepted} runs were accepted of\n{graph}"
+    for env in at:
+        arrays = [data(value.type.dtype, [dim.evaluate(env) for dim in value.type.dims]) for value in graph.inputs]
+        assert differential.run(graph, arrays).error is None
+        assert not differential.compare(graph, result.graph, arrays)
     return result
 
 
@@ -116,6 +125,11 @@ def equal(result: Result, a: str, b: str) -> bool:
     found = result.explain(a, b)
     assert bool(found.why) == (found.status == "proved")
     return found.status == "proved"
+
+
+def module(text: str) -> Graph:
+    """The graph of StableHLO functions."""
+    return read(f"module {{\n{text}\n}}", "program.mlir")
 
 
 def ask(goal: str, *given: str) -> Proof:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -319,10 +320,12 @@ def test_a_rule_that_panics_ends_in_the_fallback(
     rules.write_text(RULES.format(rule=PANICS))
     assert main(["optimize", good, "--rules", str(rules), "-o", str(output)]) == 0
     out, err = capfd.readouterr()
+    assert_same(api.load(good), api.load(output))
+    if int(version("egglog").split(".")[0]) >= 14 and "fallback" not in out:
+        pytest.skip("this egglog does not panic on a removal out of range")
     assert "fallback" in out
     assert "note: not optimized: the rewrite engine failed: removal index (is 99)" in err
     assert len(err.splitlines()) == 1
-    assert_same(api.load(good), api.load(output))
     assert main(["optimize", good, "-o", str(output)]) == 0
     assert "saturated" in capfd.readouterr().out
 

@@ -1,0 +1,222 @@
+"""Row kernels: reductions over the last axis and what lies between and behind them, stitched into one loop over rows.
+
+A row kernel holds per-row results in locals, and values of a whole row that several loops need in a scratch row that
+stays in the cache: softmax, layernorm and the like go once over memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from egshape.dims import Dim, symbol
+from egshape.ir.graph import Block, Op, Value
+from egshape.plan.loops import Assign, Buffer, Expr, Let, Local, Loop, Stmt, Store, Var, linear
+from egshape.plan.reader import ZERO, Indices, is_elementwise
+
+if TYPE_CHECKING:
+    from egshape.plan.planner import Planner
+
+LONGEST = 64
+"""Ops in one row kernel."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Ops of one row kernel: values have the shape ``rows``, rows + [1], or rows + [length]."""
+
+    ops: tuple[Op, ...]
+    rows: tuple[Dim, ...]
+    length: Dim
+    outside: frozenset[Value]
+    """Results that are read elsewhere."""
+
+
+def is_row_reduce(op: Op) -> bool:
+    """A reduction of one operand over its last axis."""
+    if op.name != "reduce" or len(op.operands) != 2 or op.operands[0].type.shape is None:
+        return False
+    if op.result.type.dtype != op.operands[0].type.dtype or op.operands[1].type.dtype != op.result.type.dtype:
+        return False
+    return op.attrs["dims"] == (op.operands[0].type.rank - 1,) and not op.regions[0].captures()
+
+
+def find(block: Block, start: int) -> Cluster | None:
+    """The row kernel that begins with op ``start`` of the block; None if nothing is gained by one."""
+    first = block.ops[start]
+    value = first.operands[0] if is_row_reduce(first) else first.results[0]
+    shape = value.type.dims
+    if not shape or shape[-1].const == 1:
+        return None
+    rows, length = shape[:-1], shape[-1]
+    members, known = [first], set(first.results)
+    for op in block.ops[start + 1:]:
+        reads = any(x in known for x in op.operands) or any(x in known for r in op.regions for x in r.captures())
+        if not reads:
+            continue
+        if len(members) == LONGEST or not _joins(op, rows, length):
+            break
+        members.append(op)
+        known.update(op.results)
+    if not any(is_row_reduce(op) for op in members) or len(members) < 2:
+        return None
+    if not any(_shape(value) == shape for op in members for value in op.results):
+        return None
+    return Cluster(tuple(members), rows, length, _outside(block, members))
+
+
+def _shape(value: Value) -> tuple[Dim, ...] | None:
+    return value.type.shape
+
+
+def _joins(op: Op, rows: tuple[Dim, ...], length: Dim) -> bool:
+    if len(op.results) != 1:
+        return False
+    shape = op.result.type.shape
+    if is_row_reduce(op):
+        return op.operands[0].type.shape == (*rows, length)
+    if shape is None or len(shape) < len(rows) or shape[:len(rows)] != rows:
+        return False
+    if shape[len(rows):] not in ((), (length,)) and (len(shape) != len(rows) + 1 or shape[-1].const != 1):
+        return False
+    if is_elementwise(op):
+        return True
+    small = op.operands[0].type.dims if op.operands else ()
+    narrow = len(small) == len(rows) or (len(small) == len(rows) + 1 and small[-1].const == 1)
+    if op.name == "reshape":
+        return narrow and shape[-1:] != (length,) and small[:len(rows)] == rows
+    return (op.name == "broadcast_in_dim" and narrow and small[:len(rows)] == rows
+            and tuple(op.attrs["dims"]) == tuple(range(len(small))))
+
+
+def _outside(block: Block, members: Sequence[Op]) -> frozenset[Value]:
+    """What is read elsewhere; of a movement that is read elsewhere it is its operand."""
+    inside, made = set(members), {op.result: op for op in members}
+    read = set(block.results) | {each.value for each in block.symbols}
+    for op in block.ops:
+        if op not in inside:
+            read.update(op.operands)
+            read.update(value for region in op.regions for value in region.captures())
+    found = set()
+    for value in read & made.keys():
+        while not (is_elementwise(made[value]) or is_row_reduce(made[value])) and made[value].operands[0] in made:
+            value = made[value].operands[0]
+        found.add(value)
+    return frozenset(found)
+
+
+class _Row:
+    """Writes the body of the loop over rows."""
+
+    def __init__(self, p: Planner, cluster: Cluster, at: Indices) -> None:
+        self.p, self.cluster, self.at = p, cluster, at
+        self.body: list[Stmt] = []
+        self.pending: list[tuple[Value, Buffer]] = []
+        self.written: list[Buffer] = []
+
+    def op(self, op: Op) -> None:
+        """Add what an op needs; a value of a whole row waits for the next loop, or is read through."""
+        p, value = self.p, op.result
+        full = value.type.shape == (*self.cluster.rows, self.cluster.length)
+        if is_row_reduce(op):
+            self.reduce(op)
+        elif not is_elementwise(op):
+            return
+        elif full:
+            uses = sum(value in other.operands for other in self.cluster.ops)
+            if value in self.cluster.outside:
+                self.pending.append((value, p.new_buffer(value)))
+            elif uses > 1 and p.cost(value)[0] > 2 or p.cost(value)[1] > 40:
+                self.pending.append((value, p.scratch(value.name, value.type.dtype, self.cluster.length)))
+            else:
+                return
+            p.costs[value] = 0, 0
+        else:
+            index = self.index(value)
+            self.keep(value, index, p.read(value, index))
+            p.costs[value] = 0, 0
+
+    def index(self, value: Value) -> Indices:
+        """The indices of a value that has one element in a row."""
+        return self.at if value.type.rank == len(self.at) else (*self.at, ZERO)
+
+    def keep(self, value: Value, index: Indices, expr: Expr) -> None:
+        """Hold a row's element in a local, and write it where it is read elsewhere."""
+        name = self.p.name("v")
+        self.body.append(Let(name, expr))
+        local = Var(value.type.dtype, name)
+        self.p.locals[value, index] = local
+        if value in self.cluster.outside:
+            buffer = self.p.new_buffer(value)
+            self.body.append(Store(buffer, linear(index, value.type.dims), local))
+            self.done(value, buffer)
+
+    def done(self, value: Value, buffer: Buffer) -> None:
+        """The value lies in the buffer from now on."""
+        self.p.places[value] = buffer
+        self.written.append(buffer)
+
+    def reduce(self, op: Op) -> None:
+        """One loop that stores what waits and folds."""
+        p, value = self.p, op.result
+        total = Var(value.type.dtype, p.name("v"))
+        self.body.append(Local(total.name, p.read(op.operands[1], ())))
+        j = symbol(p.name("i"))
+        stores, after = self.stores(j)
+        item = p.read(op.operands[0], (*self.at, j))
+        (new,) = p.scalars(op, op.regions[0], [total, item], fast=True)
+        self.loop(j, [*stores, Assign(total.name, new)])
+        self.settle(after)
+        self.keep(value, self.at, total)
+        p.costs[value] = 0, 0
+
+    def stores(self, j: Dim) -> tuple[list[Stmt], list[tuple[Value, Buffer]]]:
+        """Statements of a loop over j that compute and store what waits."""
+        p, body, after = self.p, [], self.pending
+        self.pending = []
+        for value, buffer in after:
+            index = (*self.at, j)
+            name = p.name("v")
+            body.append(Let(name, p.read(value, index)))
+            local = Var(value.type.dtype, name)
+            p.locals[value, index] = local
+            place = j if value not in self.cluster.outside else linear(index, value.type.dims)
+            body.append(Store(buffer, place, local))
+        return body, after
+
+    def settle(self, stored: Sequence[tuple[Value, Buffer]]) -> None:
+        """Later loops read what was stored."""
+        for value, buffer in stored:
+            if value in self.cluster.outside:
+                self.done(value, buffer)
+            else:
+                self.p.scratch_rows[value] = buffer
+                self.written.append(buffer)
+
+    def loop(self, j: Dim, body: Sequence[Stmt]) -> None:
+        """A loop over the row."""
+        (name,) = j.symbols()
+        self.body.append(Loop(name, self.cluster.length, tuple(body)))
+
+    def finish(self) -> None:
+        """Store what still waits."""
+        if self.pending:
+            j = symbol(self.p.name("i"))
+            stores, after = self.stores(j)
+            self.loop(j, stores)
+            self.settle(after)
+
+
+def emit(p: Planner, cluster: Cluster) -> None:
+    """Add the kernel of a cluster."""
+    p.start()
+    for op in cluster.ops:
+        if is_row_reduce(op):
+            p.costs[op.result] = 0, 0
+    at, wrap = p.nest(cluster.rows)
+    row = _Row(p, cluster, at)
+    for op in cluster.ops:
+        row.op(op)
+    row.finish()
+    p.run("row", wrap(row.body), tuple(row.written))
+    p.scratch_rows.clear()

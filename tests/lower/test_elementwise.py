@@ -1,0 +1,117 @@
+"""Every elementwise op in every dtype that it takes, special values included."""
+
+import numpy as np
+import pytest
+
+from egshape.dims import symbol
+from egshape.errors import EgshapeError, Unsupported
+from egshape.ir.builder import BlockBuilder
+from egshape.ops import REGISTRY
+from egshape.plan.reader import REFUSED
+from tests.fuzz.differential import argument, data, graph_of
+from tests.lower.checking import check, compiled
+
+DTYPES = ("i1", "i8", "i32", "i64", "ui8", "ui32", "ui64", "f16", "bf16", "f32", "f64")
+N = symbol("n")
+OPS = [decl.name for decl in REGISTRY if decl.family in ("unary", "binary")
+       and decl.name not in ("convert", "bitcast_convert", "compare") and decl.name not in REFUSED]
+SIZES = (0, 1, 7, 33)
+
+
+def arrays(dtype, count, n):
+    return [data(dtype, (n,), seed) for seed in range(count)]
+
+
+def graph(name, dtypes, attrs=None):
+    """One op on arguments of the dtypes; None where it is not defined."""
+    b = BlockBuilder()
+    values = [argument(b, f"x{k}", dtype, [N]) for k, dtype in enumerate(dtypes)]
+    try:
+        return graph_of(b, b.one(name, values, attrs or {}))
+    except EgshapeError:
+        return None
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_op(name):
+    count = len(REGISTRY[name].operands)
+    ran = 0
+    for dtype in DTYPES:
+        found = graph(name, [dtype] * count)
+        if found is None or (name == "next_after" and dtype in ("f16", "bf16")):
+            continue
+        check(found, *(arrays(dtype, count, n) for n in SIZES))
+        ran += 1
+    assert ran
+
+
+@pytest.mark.parametrize("source", DTYPES)
+def test_convert(source):
+    b = BlockBuilder()
+    x = argument(b, "x", source, [N])
+    check(graph_of(b, *(b.one("convert", [x], {"dtype": target}) for target in DTYPES)),
+          *(arrays(source, 1, n) for n in SIZES))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_compare(dtype):
+    b = BlockBuilder()
+    x, y = (argument(b, name, dtype, [N]) for name in "xy")
+    kinds = ("FLOAT", "TOTALORDER") if "f" in dtype else ("UNSIGNED" if dtype[0] == "u" or dtype == "i1" else "SIGNED",)
+    results = [b.one("compare", [x, y], {"direction": direction, "kind": kind})
+               for direction in ("EQ", "NE", "LT", "LE", "GT", "GE") for kind in kinds]
+    check(graph_of(b, *results), *(arrays(dtype, 2, n) for n in SIZES))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_select_and_clamp(dtype):
+    b = BlockBuilder()
+    p, q = argument(b, "p", "i1", [N]), argument(b, "q", "i1", [])
+    x, y = (argument(b, name, dtype, [N]) for name in "xy")
+    low = argument(b, "low", dtype, [])
+    results = [b.one("select", [p, x, y]), b.one("select", [q, x, y]), b.one("clamp", [low, x, y])]
+    check(graph_of(b, *results),
+          *([data("i1", (n,)), data("i1", ()), *arrays(dtype, 2, n), data(dtype, (), 5)] for n in SIZES))
+
+
+def test_the_bits_of_another_dtype():
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N])
+    y = b.one("bitcast_convert", [x], {"dtype": "i32"})
+    check(graph_of(b, y, b.one("bitcast_convert", [y], {"dtype": "f32"})), *(arrays("f32", 1, n) for n in SIZES))
+
+
+def test_refusals_name_the_op():
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N])
+    with pytest.raises(Unsupported, match="digamma"):
+        compiled(graph_of(b, b.one("digamma", [x])))
+    b = BlockBuilder()
+    with pytest.raises(Unsupported, match="complex"):
+        compiled(graph_of(b, b.one("negate", [argument(b, "z", "c64", [N])])))
+
+
+def test_functions_stay_within_four_ulp():
+    """exp, log, tanh, logistic and erf of f32 over the full range, against f64 (the reference's own erf)."""
+    import math
+
+    rng = np.random.default_rng(3)
+    bits = rng.integers(0, 2**32, 20000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    x = np.concatenate([bits, np.linspace(-110, 95, 20001, dtype=np.float32), rng.normal(size=5000).astype(np.float32)])
+    b = BlockBuilder()
+    arg = argument(b, "x", "f32", [N])
+    names = ("exponential", "log", "tanh", "logistic", "erf")
+    function = compiled(graph_of(b, *(b.one(name, [arg]) for name in names)))
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        erf = np.array([math.erf(v) for v in wide])
+        wanted = (np.exp(wide), np.log(wide), np.tanh(wide), 1 / (1 + np.exp(-wide)), erf)
+        for name, found, exact in zip(names, function(x), wanted, strict=True):
+            single = exact.astype(np.float32)
+            assert (np.isnan(found) == np.isnan(single)).all(), name
+            infinite = np.isinf(single)
+            assert (found[infinite] == single[infinite]).all(), name
+            fine = np.isfinite(single)
+            ulp = np.maximum(np.spacing(np.abs(single[fine])), np.float32(1e-45)).astype(np.float64)
+            worst = (np.abs(found[fine].astype(np.float64) - exact[fine]) / ulp).max()
+            assert worst <= 4, (name, worst)

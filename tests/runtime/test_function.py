@@ -1,0 +1,154 @@
+"""Compiled functions: errors, memory of outputs, threads, artifacts, the object cache."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import egshape
+from egshape.dims import const, symbol
+from egshape.errors import CheckFailed, EgshapeError
+from egshape.ir.builder import BlockBuilder
+from egshape.lower import native
+from egshape.runtime.artifact import load
+from egshape.runtime.function import RunError
+from tests.fuzz.differential import argument, constant, graph_of
+
+N, M = symbol("n"), symbol("m")
+
+
+def dense():
+    """tanh(x @ w) + c, checked to have at most 64 rows."""
+    b = BlockBuilder()
+    x, w = argument(b, "x", "f32", [N, 4]), argument(b, "w", "f32", [4, M])
+    c = constant(b, np.arange(3), "f32")
+    b.add("check", [], {"relation": "<=", "sides": (N, const(64)), "message": "{0} rows are too many", "args": (N,)})
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "dtype": "f32"}
+    y = b.one("tanh", [b.one("dot_general", [x, w], attrs)])
+    return graph_of(b, y, c)
+
+
+def inputs(n, m=5):
+    rng = np.random.default_rng(n)
+    return rng.normal(size=(n, 4)).astype(np.float32), rng.normal(size=(4, m)).astype(np.float32)
+
+
+def expected(x, w):
+    return np.tanh(x.astype(np.float64) @ w.astype(np.float64))
+
+
+@pytest.fixture(scope="module")
+def function():
+    return egshape.compile(dense(), target="llvm")
+
+
+def test_sizes_of_all_kinds(function):
+    for n in (0, 1, 2, 7, 33):
+        x, w = inputs(n)
+        np.testing.assert_allclose(function(x, w)[0], expected(x, w), rtol=1e-5, atol=1e-6)
+
+
+def test_a_failed_check_has_its_message_and_values(function):
+    with pytest.raises(CheckFailed, match="65 rows are too many"):
+        function(*inputs(65))
+
+
+def test_wrong_inputs(function):
+    x, w = inputs(3)
+    for wrong in ((x,), (x, w.astype(np.float64)), (x[0], w), (x[:, :3].copy(), w)):
+        with pytest.raises(EgshapeError) as caught:
+            function(*wrong)
+        assert caught.value.code == "input"
+
+
+def test_results_do_not_share_memory(function):
+    x, w = inputs(7)
+    first = function(x, w)[0]
+    kept = first.copy()
+    second = function(-x, w)[0]
+    np.testing.assert_array_equal(first, kept)
+    del first, second
+    np.testing.assert_array_equal(function(x, w)[0], kept)
+
+
+def test_given_outputs_and_their_surroundings(function):
+    x, w = inputs(7)
+    room = np.full(7 * 5 + 128, 77, np.float32)
+    out = room[64:-64].reshape(7, 5)
+    found = function(x, w, out=[out, None])[0]
+    assert found is out
+    np.testing.assert_allclose(out, expected(x, w), rtol=1e-5, atol=1e-6)
+    assert (room[:64] == 77).all() and (room[-64:] == 77).all()
+    for wrong in (np.empty((6, 5), np.float32), np.empty((7, 6), np.float32), np.empty((7, 5), np.float64)):
+        with pytest.raises(EgshapeError):
+            function(x, w, out=[wrong, None])
+    with pytest.raises(EgshapeError, match="overlaps"):
+        egshape.compile(identity(), target="llvm")(x, out=[x])
+
+
+def identity():
+    b = BlockBuilder()
+    return graph_of(b, b.one("negate", [argument(b, "x", "f32", [N, 4])]))
+
+
+def test_strided_inputs(function):
+    x, w = inputs(14)
+    np.testing.assert_allclose(function(x[::2], w)[0], expected(x[::2], w), rtol=1e-5, atol=1e-6)
+
+
+def test_many_threads(function):
+    cases = [inputs(n) for n in range(1, 33)] * 4
+    with ThreadPoolExecutor(4) as pool:
+        for (x, w), found in zip(cases, pool.map(lambda case: function(*case)[0].copy(), cases), strict=True):
+            np.testing.assert_allclose(found, expected(x, w), rtol=1e-5, atol=1e-6)
+
+
+def test_a_size_too_large_is_an_error():
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N])
+    wide = b.one("broadcast_in_dim", [x], {"dims": (0,), "shape": (N, N * N * N, N * N)})
+    function = egshape.compile(graph_of(b, wide), target="llvm")
+    assert function(np.zeros(2, np.float32)).shape == (2, 8, 4)
+    with pytest.raises(EgshapeError) as caught:
+        function(np.zeros(100000, np.float32))
+    assert caught.value.code == "size"
+
+
+def test_artifact(function, tmp_path):
+    path = tmp_path / "dense.egx"
+    function.save(path)
+    loaded = load(path)
+    x, w = inputs(7)
+    for one, two in zip(loaded(x, w), function(x, w), strict=True):
+        np.testing.assert_array_equal(one, two)
+    with pytest.raises(RunError, match="65 rows are too many"):
+        loaded(*inputs(65))
+    script = (f"import sys, numpy as np\nfrom egshape.runtime import load\nf = load({str(path)!r})\n"
+              "print(f(np.ones((2, 4), np.float32), np.ones((4, 3), np.float32))[0].shape)\n"
+              "assert not {'egglog', 'pydantic', 'llvmlite', 'ml_dtypes', 'egshape.ir.graph'} & set(sys.modules)\n")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "(2, 3)\n", done.stderr
+
+
+def test_damaged_artifacts(function, tmp_path):
+    path = tmp_path / "dense.egx"
+    function.save(path)
+    whole = path.read_bytes()
+    for data, why in ((b"", "damaged"), (whole[:200], "damaged"),
+                      (whole.replace(b'"version": 1', b'"version": 9'), "damaged|version")):
+        path.write_bytes(data)
+        with pytest.raises(RunError, match=why):
+            load(path)
+
+
+def test_the_cache_survives_torn_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("EGSHAPE_CACHE", str(tmp_path))
+    x, w = inputs(3)
+    wanted = egshape.compile(dense(), target="llvm")(x, w)[0]
+    (stored,) = tmp_path.iterdir()
+    stored.write_bytes(stored.read_bytes()[:100])
+    np.testing.assert_array_equal(egshape.compile(dense(), target="llvm")(x, w)[0], wanted)
+    monkeypatch.setattr(native, "object_code", None)
+    np.testing.assert_array_equal(egshape.compile(dense(), target="llvm")(x, w)[0], wanted)
