@@ -137,7 +137,8 @@ class Case:
     bytes: int = 0
 
 
-def _case(name: str, graph: Graph, session: ort.InferenceSession, arrays: Sequence[np.ndarray], traffic: int = 0) -> Case:
+def _case(name: str, graph: Graph, session: ort.InferenceSession, arrays: Sequence[np.ndarray],
+          traffic: int = 0) -> Case:
     function = egshape.compile(egshape.optimize(graph, validate=False, explain=False).graph, target="llvm")
     feed = {each.name: array for each, array in zip(session.get_inputs(), arrays, strict=True)}
     (wanted,), found = session.run(None, feed), function(*arrays)

@@ -48,6 +48,7 @@ class Target(StrEnum):
     """Where a graph runs."""
 
     interpret = "interpret"
+    llvm = "llvm"
 
 
 class Stage(StrEnum):

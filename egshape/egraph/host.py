@@ -3,7 +3,7 @@ shapes and functions that have turned up are described by facts that rules can m
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -86,11 +86,14 @@ def describe_constant(number: int, array: np.ndarray, dtype: str, rows: Rows) ->
 class Host:
     """Looks at the e-graph between saturations and adds rows. One for each e-graph."""
 
-    def __init__(self, encoder: Encoder, registry: Registry, sizes: ExchangeState, fits: Callable[[Dim], bool]
-                 ) -> None:
-        """``fits`` says whether a size surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped."""
+    def __init__(self, encoder: Encoder, registry: Registry, sizes: ExchangeState, fits: Callable[[Dim], bool],
+                 at_most: Callable[[Dim, Dim], bool]) -> None:
+        """``fits`` says whether a size surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped,
+        ``at_most`` whether one size surely is no larger than another."""
         self.encoder = encoder
         self._fits = fits
+        self._at_most = at_most
+        self._ordered: set[tuple[int, int]] = set()
         self.normal: Callable[[Dim], Dim] = sizes.normal_form
         self._dim_of = ChainMap(encoder.out.dims, sizes.dims)
         self.registry = registry
@@ -139,6 +142,7 @@ class Host:
         self._name_shapes(snapshot, shapes, rows)
         self._functions_and_axes(snapshot, rows)
         self._reshapes(snapshot, shapes, rows)
+        self._windows(snapshot, shapes, rows)
         self._fold(snapshot, rows)
         for number in range(self._constants, len(self.encoder.out.constants)):
             array = self.encoder.out.constants[number]
@@ -214,6 +218,26 @@ class Host:
                 for cls in (shape_of.get(x), target):
                     if cls in shapes:
                         self._count(shapes[cls], rows)
+
+    def _windows(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
+        """Say where a slice of a concatenation surely ends before the first part does, or starts behind it."""
+        heads = {cls: head for head, _, cls in snapshot.table("Cons")}
+        joined: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for items, dim, cls in snapshot.table("concatenate"):
+            if items in heads:
+                joined[cls].append((heads[items], dim))
+        shape_of = snapshot.mapping("ShapeOf") if joined else {}
+        for x, starts, limits, _, _ in snapshot.table("slice"):
+            for first, dim in joined.get(x, ()):
+                part = shape_of.get(first, -1)
+                if any(each not in shapes for each in (part, starts, limits)):
+                    continue
+                end = shapes[part][dim]
+                for small, large in ((shapes[limits][dim], end), (end, shapes[starts][dim])):
+                    pair = (small.id, large.id)
+                    if small is not large and pair not in self._ordered and self._at_most(small, large):
+                        rows["in_at_most"].append((self._dim(small), self._dim(large)))
+                    self._ordered.add(pair)
 
     def _count(self, shape: tuple[Dim, ...], rows: Rows) -> None:
         number = self.encoder.shape(shape)

@@ -89,8 +89,11 @@ class Session:
         self.block = block
         self.registry = registry
         self.encoder = Encoder(registry)
-        self.host = Host(self.encoder, registry, self.sizes, self._fits)
+        self.host = Host(self.encoder, registry, self.sizes, self._fits, self._at_most)
         self.matches: Counter[str] = Counter()
+
+    def _at_most(self, small: Dim, large: Dim) -> bool:
+        return self.context.decide(Relation("<=", small, large)) == "proved"
 
     def _fits(self, dim: Dim) -> bool:
         return all(self.context.decide(relation) == "proved"

@@ -94,6 +94,8 @@ CORE = """
 (relation in_permutation (i64 i64 i64))
 (relation in_expands (i64 i64 i64))
 (relation in_count (i64 i64))
+(relation in_at_most (i64 i64))
+(relation at_most (Dim Dim))
 (constructor Zeros (i64) Shape)
 (constructor Ones (i64) Shape)
 """
@@ -202,6 +204,8 @@ _LOAD_CORE = """
   :ruleset load :name "load/expands")
 (rule ((in_count s p)) ((union (Count (Shp s)) (P p)))
   :ruleset load :name "load/count")
+(rule ((in_at_most p q)) ((at_most (P p) (P q)))
+  :ruleset load :name "load/at-most")
 (rule ((fold_unary f a b)) ((union (Unary f (constant a)) (constant b)))
   :ruleset load :name "fold/unary")
 (rule ((fold_binary f a b c)) ((union (Binary f (constant a) (constant b)) (constant c)))

@@ -165,7 +165,7 @@ class _Verifier:
             raise _fault(f"%{value.name} is {value.type}, the op gives {_show(dtype, shape)}", where)
         for axis, (inferred, stated) in enumerate(zip(shape or (), actual or (), strict=False)):
             if inferred is None:
-                if not self.names_axis(stated, value, axis):
+                if not self.names_axis(stated, value, axis) and not self.branches_agree(op, value, axis):
                     raise _fault(
                         f"axis {axis} of %{value.name} is {stated}, which nothing says: it must be a symbol "
                         "that this axis defines",
@@ -173,6 +173,14 @@ class _Verifier:
                     )
             elif inferred is not stated and not self.same(inferred, stated, op):
                 raise _fault(f"axis {axis} of %{value.name} is {stated}, the op gives {inferred}", where)
+
+    def branches_agree(self, op: Op, value: Value, axis: int) -> bool:
+        """Whether all branches of an if or case give this axis a size equal to the stated one."""
+        place = op.results.index(value)
+        given = [region.results[place].type.shape for region in op.regions]
+        stated = value.type.dims[axis]
+        return op.name in ("if", "case") and all(
+            shape is not None and (shape[axis] is stated or self.same(shape[axis], stated, op)) for shape in given)
 
     def names_axis(self, stated: Dim, value: Value, axis: int) -> bool:
         if stated.const is not None:

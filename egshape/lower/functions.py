@@ -60,7 +60,8 @@ class _Body:
 
     def done(self, name: str, result: str) -> str:
         body = "\n".join(self.lines)
-        return f"define internal float @egs_{name}(float %x) alwaysinline nounwind {{\n{body}\n  ret float {result}\n}}\n"
+        head = f"define internal float @egs_{name}(float %x) alwaysinline nounwind"
+        return f"{head} {{\n{body}\n  ret float {result}\n}}\n"
 
 
 def _exp() -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from egshape.dims import Dim, symbol
 from egshape.ir.types import is_float, itemsize
-from egshape.lower import scalar
+from egshape.lower import gemm, scalar
 from egshape.lower.functions import HEADER
 from egshape.lower.functions import text as functions_text
 from egshape.lower.kernel import BLAS, function
@@ -27,6 +27,7 @@ from egshape.plan.program import (
     CheckValue,
     Copy,
     DefineSize,
+    Port,
     Program,
     Repeat,
     Run,
@@ -55,32 +56,34 @@ class _Tables:
     sizes: list[dict[str, Any]] = field(default_factory=list)
 
 
-def module(program: Program, guard: bool = False) -> Module:
-    """The module of a program. ``guard``: a red zone behind every arena buffer, checked at the end (code 6)."""
-    host = _Host(program, guard)
+def module(program: Program) -> Module:
+    """The module of a program."""
+    host = _Host(program)
     host.build()
     declares = "".join(sorted(host.declares))
     entry = "\n".join([*host.w.head, *host.first, *host.w.lines])
     params = ("ptr %context, ptr %inputs, ptr %sizes, ptr %constants, ptr %outputs, ptr %capacities, ptr %shapes, "
               "ptr %error")
-    text = (HEADER + functions_text() + declares + "".join(host.kernels.values())
+    own = gemm.DECLARATIONS + gemm.text() if host.uses_blas else ""
+    text = (HEADER + functions_text() + own + declares + "".join(host.kernels.values())
             + f"define i32 @egshape_entry({params}) {{\nentry:\n{entry}\n}}\n"
             + 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }\n')
     manifest = {
         "version": 1, "name": program.name,
-        "inputs": [{"name": p.name, "dtype": p.buffer.dtype, "shape": [str(d) for d in p.shape]} for p in program.inputs],
-        "outputs": [{"name": p.name, "dtype": p.buffer.dtype, "shape": [str(d) for d in p.shape]}
-                    for p in program.outputs],
+        "inputs": [_port(port) for port in program.inputs], "outputs": [_port(port) for port in program.outputs],
         "checks": host.tables.checks, "sizes": host.tables.sizes,
         "libraries": ["scipy_openblas32"] if host.uses_blas else [], "peak": str(host.layout.peak),
     }
     return Module(text, manifest, program.constants, host.layout)
 
 
+def _port(port: Port) -> dict[str, Any]:
+    return {"name": port.name, "dtype": port.buffer.dtype, "shape": [str(size) for size in port.shape]}
+
+
 class _Host:
-    def __init__(self, program: Program, guard: bool) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self.guard = 64 if guard else 0
         self.w = Writer()
         self.layout = layout(program)
         self.kernels: dict[str, str] = {}
@@ -110,8 +113,9 @@ class _Host:
         self._shapes()
         w.line("br label %finish")
         w.block("finish")
-        for slot in (slot for buffer, slot in self.late.items() if buffer not in self.ports):
-            w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
+        for buffer, slot in self.late.items():
+            if buffer not in self.ports:
+                w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
         w.line(f"ret i32 {w.value(f'load i32, ptr {self.code}')}")
 
     # -- entry ----------------------------------------------------------------------------------------------------
@@ -157,7 +161,7 @@ class _Host:
         many = w.value(f"fcmp ugt double {w.dim_float(size * width)}, {scalar.constant('f64', LARGEST)}")
         self._fail(many, 4, [])
         least = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(size * width)}, i64 1)")
-        return w.value(f"and i64 {w.value(f'add i64 {least}, {63 + self.guard}')}, -64")
+        return w.value(f"and i64 {w.value(f'add i64 {least}, 63')}, -64")
 
     def _allocate(self, size: str) -> str:
         w = self.w
@@ -174,8 +178,8 @@ class _Host:
         self._arena(total)
         arena = w.value("load ptr, ptr %context")
         at = [w.value(f"getelementptr i8, ptr {arena}, i64 {offset}") for offset in offsets]
-        for buffer, slot in self.layout.slot.items():
-            self.pointers[buffer] = at[slot]
+        for buffer, number in self.layout.slot.items():
+            self.pointers[buffer] = at[number]
         late = dict.fromkeys(self.layout.late)
         for buffer in late:
             self.late[buffer], self.rooms[buffer] = w.slot("ptr"), w.slot("i64")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from egshape.ir.types import is_float, itemsize
 from egshape.lower import scalar
+from egshape.lower.gemm import MOST_ROWS
 from egshape.lower.writer import Writer
 from egshape.plan.loops import (
     Assign,
@@ -149,13 +150,40 @@ class _Kernel:
         m, n, k = (w.dim(each) for each in (g.m, g.n, g.k))
         some = w.value(f"call i64 @llvm.smin.i64(i64 {m}, i64 {n})")
         with w.when(w.value(f"icmp sgt i64 {some}, 0")):
-            left, right = self._operand(g.left), self._operand(g.right)
-            target = self.address(g.out.buffer, w.dim(g.out.offset))
-            sizes = ", ".join(f"i32 {w.value(f'trunc i64 {each} to i32')}" for each in (m, n, k))
-            type = scalar.register(g.dtype)
-            ldc = self._leading(g.out.row.const, w.dim(g.out.row))
-            w.line(f"call void @{BLAS[g.dtype]}(i32 {ROW_MAJOR}, i32 {left[0]}, i32 {right[0]}, {sizes}, {type} 1.0, "
-                   f"ptr {left[1]}, i32 {left[2]}, ptr {right[1]}, i32 {right[2]}, {type} 0.0, ptr {target}, i32 {ldc})")
+            if g.dtype == "f32" and g.right.column.const == 1 and g.out.column.const == 1:
+                self._few_rows(g, m, n, k)
+                return
+            self._vendor(g, m, n, k)
+
+    def _few_rows(self, g: Gemm, m: str, n: str, k: str) -> None:
+        """The own product for few rows, the vendor's for more."""
+        w = self.w
+        own, vendor, end = w.label("own"), w.label("vendor"), w.label("end")
+        few = w.value(f"icmp sle i64 {m}, {MOST_ROWS}")
+        w.line(f"br i1 {few}, label %{own}, label %{vendor}")
+        w.block(own)
+        with w.frame():
+            pointers = [self.address(side.buffer, w.dim(side.offset)) for side in (g.left, g.right, g.out)]
+            strides = [w.dim(size) for size in (g.left.row, g.left.column, g.right.row, g.out.row)]
+            w.line(f"call void @egs_gemm(i64 {m}, i64 {n}, i64 {k}, ptr {pointers[0]}, i64 {strides[0]}, "
+                   f"i64 {strides[1]}, ptr {pointers[1]}, i64 {strides[2]}, ptr {pointers[2]}, i64 {strides[3]})")
+        w.line(f"br label %{end}")
+        w.block(vendor)
+        with w.frame():
+            self._vendor(g, m, n, k)
+        w.line(f"br label %{end}")
+        w.block(end)
+
+    def _vendor(self, g: Gemm, m: str, n: str, k: str) -> None:
+        w = self.w
+        left, right = self._operand(g.left), self._operand(g.right)
+        target = self.address(g.out.buffer, w.dim(g.out.offset))
+        sizes = ", ".join(f"i32 {w.value(f'trunc i64 {each} to i32')}" for each in (m, n, k))
+        type = scalar.register(g.dtype)
+        ldc = self._leading(g.out.row.const, w.dim(g.out.row))
+        w.line(f"call void @{BLAS[g.dtype]}(i32 {ROW_MAJOR}, i32 {left[0]}, i32 {right[0]}, {sizes}, "
+               f"{type} 1.0, ptr {left[1]}, i32 {left[2]}, ptr {right[1]}, i32 {right[2]}, "
+               f"{type} 0.0, ptr {target}, i32 {ldc})")
 
     def _operand(self, matrix: Matrix) -> tuple[int, str, str]:
         plain = matrix.column.const == 1

@@ -15,11 +15,11 @@ from typing import Any
 from egshape.atomic import write_atomic
 from egshape.errors import EgshapeError, MissingDependency
 from egshape.lower.kernel import BLAS
+from egshape.lower.scalar import LIBM
 
-_DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9]+)\(", re.MULTILINE)
-_FUNCTIONS = ("exp", "expm1", "log", "log1p", "tanh", "tan", "sin", "cos", "cbrt", "erf", "erfc", "asin", "acos", "atan",
-              "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma")
-_TWO = ("pow", "atan2", "fmod", "nextafter")
+_DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9.]+)\(", re.MULTILINE)
+_CALLED = re.compile(r"call (?:[a-z]+ )*?([a-z0-9]+) @([A-Za-z_0-9.]+)\(([^\n]*)\)$", re.MULTILINE)
+_FUNCTIONS = (*LIBM.values(), "nextafter", "nextafterf")
 
 
 def _binding() -> Any:
@@ -54,8 +54,8 @@ def completed(text: str) -> str:
     """The module with declarations of the intrinsics and C functions that it calls."""
     declared = set(_DECLARED.findall(text))
     called: dict[str, str] = {}
-    for result, name, args in re.findall(r"call (?:[a-z]+ )*?([a-z0-9]+) @([A-Za-z_0-9.]+)\(([^\n]*)\)$", text, re.MULTILINE):
-        if name.startswith(("egs_", "scipy_")) or name in declared or name in called or f"declare {result} @{name}(" in text:
+    for result, name, args in _CALLED.findall(text):
+        if name.startswith(("egs_", "scipy_")) or name in declared or name in called:
             continue
         types = ", ".join(re.findall(r"(?:^|, )([a-z0-9]+) ", args))
         pure = "" if name.startswith("llvm.") else " nounwind willreturn memory(none)"
@@ -94,7 +94,8 @@ def cached_object(text: str, machine: Machine) -> bytes:
     folder = cache_folder()
     if folder is None:
         return object_code(text, machine)
-    key = hashlib.sha256("\0".join(("1", text, machine.triple, machine.cpu, machine.features, machine.version)).encode())
+    parts = ("1", text, machine.triple, machine.cpu, machine.features, machine.version)
+    key = hashlib.sha256("\0".join(parts).encode())
     path = folder / f"{key.hexdigest()}.o"
     try:
         stored = path.read_bytes()
@@ -129,8 +130,7 @@ def libm_symbols() -> dict[str, int]:
     import ctypes.util
 
     library = ctypes.CDLL(ctypes.util.find_library("m") or None)
-    names = (*_FUNCTIONS, *_TWO, "nextafterf")
-    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names}
+    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
 
 
 def load(code: bytes, uses_blas: bool) -> tuple[int, object]:

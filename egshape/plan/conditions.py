@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from egshape.dims import Dim, const, product
 from egshape.ir.graph import Op, Value
+from egshape.ops.windows import windowed_dims
 from egshape.plan.program import CheckSizes
 from egshape.plan.reader import is_elementwise, place
 
@@ -19,7 +20,8 @@ def conditions(op: Op) -> Iterator[CheckSizes]:
         yield from _alike(op, [x for x in op.operands if x.type.shape or len(op.operands) < 3])
     for value in op.results:
         for size in value.type.dims:
-            yield CheckSizes("<=", const(0), size, f"%{value.name} would have an axis of size {{0}}", (size,), place(op))
+            message = f"%{value.name} would have an axis of size {{0}}"
+            yield CheckSizes("<=", const(0), size, message, (size,), place(op))
 
 
 def _equal(op: Op, one: Dim, two: Dim, what: str) -> CheckSizes:
@@ -157,6 +159,14 @@ def _inputs(op: Op) -> Iterator[CheckSizes]:
             yield _within(op, const(1), size, key)
 
 
+def _select_and_scatter(op: Op) -> Iterator[CheckSizes]:
+    x, source = op.operands[:2]
+    a, ones = op.attrs, (1,) * op.operands[0].type.rank
+    counts = windowed_dims(x.type.dims, a["window"], a["strides"], a["padding"], ones, ones)
+    for one, two in zip(counts, source.type.dims, strict=True):
+        yield _equal(op, one, two, "windows and source")
+
+
 def _clamp(op: Op) -> Iterator[CheckSizes]:
     low, x, high = op.operands
     yield from _alike(op, [x, *(each for each in (low, high) if each.type.shape)])
@@ -166,5 +176,5 @@ _CONDITIONS = {
     "broadcast_in_dim": _broadcast, "reshape": _reshape, "slice": _slice, "pad": _pad, "concatenate": _concatenate,
     "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_slice, "gather": _gather, "scatter": _scatter,
     "dot_general": _dot, "convolution": _convolution, "reduce": _inputs, "reduce_window": _inputs, "sort": _inputs,
-    "clamp": _clamp,
+    "clamp": _clamp, "select_and_scatter": _select_and_scatter,
 }

@@ -106,8 +106,10 @@ def _merge(p: Planner, width: Var, n: Expr, now: object, then: object, less: obj
     ]
     c, d = p.name("g"), p.name("g")
     move = If(compare(pick, "EQ", Const("i64", 1)),
-              (LetIndex(c, right), Store(then, symbol(w), Load("i64", now, symbol(c))), Assign(right.name, add(right, 1))),
-              (LetIndex(d, left), Store(then, symbol(w), Load("i64", now, symbol(d))), Assign(left.name, add(left, 1))))
+              (LetIndex(c, right), Store(then, symbol(w), Load("i64", now, symbol(c))),
+               Assign(right.name, add(right, 1))),
+              (LetIndex(d, left), Store(then, symbol(w), Load("i64", now, symbol(d))),
+               Assign(left.name, add(left, 1))))
     inner = While(compare(at, "LT", high), (*choose, move, Assign(at.name, add(at, 1))))
     return [Local(lo.name, Const("i64", 0)), While(compare(lo, "LT", n), (
         Let(middle.name, least(add(lo, width), n)), Let(high.name, least(add(add(lo, width), width), n)),

@@ -156,9 +156,7 @@ class Planner(Reader):
             shape_of(value, op)
         for condition in conditions(op):
             self.check(condition)
-        if op in self.clusters:
-            self._member(op)
-        elif rows.is_row_reduce(op) and self._cluster(block, number):
+        if op in self.clusters or (rows.is_row_reduce(op) and self._cluster(block, number)):
             self._member(op)
         elif op.name == "optimization_barrier":
             self.same.update(zip(op.results, op.operands, strict=True))

@@ -258,8 +258,10 @@ def _concatenate(r: Reader, op: Op, at: Indices) -> Expr:
 
 def _constant(r: Reader, op: Op, at: Indices) -> Expr:
     array = op.attrs["value"]
-    if array.size and (array.size == 1 or np.all(array.reshape(-1)[:1].view(np.uint8) == array.reshape(-1, 1).view(np.uint8))):
-        return scalar_constant(array)
+    if array.size:
+        raw = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
+        if (raw == raw[0]).all():
+            return scalar_constant(array)
     return Load(op.result.type.dtype, r.constant(op), linear(at, op.result.type.dims))
 
 

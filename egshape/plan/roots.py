@@ -184,7 +184,7 @@ def zero(dtype: str) -> Const:
 def scatter(p: Planner, op: Op) -> None:
     """The inputs are copied, then the updates go in, one after the other."""
     count = len(op.operands) // 2
-    inputs, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1:]
+    inputs, updates = op.operands[:count], op.operands[count + 1:]
     out = results(p, op)
     for value, target in zip(inputs, out, strict=True):
         if value.type.dtype != target.dtype:
@@ -198,7 +198,7 @@ def scatter(p: Planner, op: Op) -> None:
     batch = tuple(index for axis, index in enumerate(at) if axis not in a["update_window_dims"])
     place, binds = _scatter_place(p, op, at, batch)
     tests = [test for index, size in zip(place, shape, strict=True) for test in (index, size - 1 - index)]
-    flat = linear(place, shape)
+    flat = linear(tuple(place), shape)
     old = [Load(buffer.dtype, buffer, flat) for buffer in out]
     changes = [_converted(op, buffer.dtype, p.read(x, at)) for buffer, x in zip(out, updates, strict=True)]
     new = p.scalars(op, op.regions[0], [*old, *changes])

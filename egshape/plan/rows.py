@@ -98,7 +98,8 @@ def _outside(block: Block, members: Sequence[Op]) -> frozenset[Value]:
             read.update(op.operands)
             read.update(value for region in op.regions for value in region.captures())
     found = set()
-    for value in read & made.keys():
+    for one in read & made.keys():
+        value = one
         while not (is_elementwise(made[value]) or is_row_reduce(made[value])) and made[value].operands[0] in made:
             value = made[value].operands[0]
         found.add(value)
@@ -126,7 +127,7 @@ class _Row:
             uses = sum(value in other.operands for other in self.cluster.ops)
             if value in self.cluster.outside:
                 self.pending.append((value, p.new_buffer(value)))
-            elif uses > 1 and p.cost(value)[0] > 2 or p.cost(value)[1] > 40:
+            elif (uses > 1 and p.cost(value)[0] > 2) or p.cost(value)[1] > 40:
                 self.pending.append((value, p.scratch(value.name, value.type.dtype, self.cluster.length)))
             else:
                 return
@@ -172,7 +173,8 @@ class _Row:
 
     def stores(self, j: Dim) -> tuple[list[Stmt], list[tuple[Value, Buffer]]]:
         """Statements of a loop over j that compute and store what waits."""
-        p, body, after = self.p, [], self.pending
+        p, after = self.p, self.pending
+        body: list[Stmt] = []
         self.pending = []
         for value, buffer in after:
             index = (*self.at, j)

@@ -22,7 +22,7 @@ _WORLDS = 60
 _EFFORT = 50_000  # what a whole question may cost, about microseconds
 _EFFORT_PER_FACT = 1_000
 _EFFORT_OF_ONE_TRY = 6_000
-_EFFORT_OF_MISSING = 12_000
+_EFFORT_OF_MISSING = 24_000
 _FEW_POINTS = 4
 _MAX_GIVENS_LEFT_OUT = 40
 
@@ -166,7 +166,7 @@ class _Question:
             facts = [*base, *extra]
             if self.left <= 0:
                 break
-            if facts and self._decides(facts):
+            if facts and self._decides(facts, 1 if extra else 3):
                 return "; ".join(str(f) for f in facts)
         return "; ".join(dict.fromkeys(str(r) for r in base) | {self.goal.text: None})
 
@@ -179,7 +179,7 @@ class _Question:
         self.left -= given - context.world.effort.left
         return found is not None
 
-    def _decides(self, facts: Sequence[Relation]) -> bool:
+    def _decides(self, facts: Sequence[Relation], shares: int) -> bool:
         """Whether the facts can hold together with the givens, and then prove the goal."""
         together = [*self.given, *facts]
         context = Context()
@@ -187,7 +187,7 @@ class _Question:
             self._assume(context, together, _EFFORT_OF_ONE_TRY)
         except Contradiction:
             return False
-        if self._verdict(context, 6, _EFFORT_OF_ONE_TRY).answer != "proved":
+        if self._verdict(context, 6 * shares, shares * _EFFORT_OF_ONE_TRY).answer != "proved":
             return False
         points = Sampler(context.world).points(self.names, _FEW_POINTS)
         return any(holds_all(together, p) for p in points)

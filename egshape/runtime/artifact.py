@@ -28,15 +28,16 @@ _LIBRARIES = ("scipy_openblas32",)
 def save(path: Any, manifest: Mapping[str, Any], library: bytes, constants: Sequence[np.ndarray]) -> None:
     """Write an artifact, atomically."""
     target = Path(path)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("manifest.json", json.dumps({**manifest, "constants": len(constants)}, indent=1))
+        archive.writestr("library.so", library)
+        for k, array in enumerate(constants):
+            data = io.BytesIO()
+            np.save(data, array.view(np.uint16) if array.dtype.kind == "V" else array, allow_pickle=False)
+            archive.writestr(f"constants/{k}.npy", data.getvalue())
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}", delete=False) as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr("manifest.json", json.dumps({**manifest, "constants": len(constants)}, indent=1))
-            archive.writestr("library.so", library)
-            for k, array in enumerate(constants):
-                data = io.BytesIO()
-                raw = array.view(np.uint16) if array.dtype.kind == "V" else array
-                np.save(data, raw, allow_pickle=False)
-                archive.writestr(f"constants/{k}.npy", data.getvalue())
+        file.write(whole.getvalue())
     os.replace(file.name, target)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ def array_dtype(name: str) -> np.dtype[Any]:
     if name == "bf16":
         import importlib
 
-        return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        found: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        return found
     return _PLAIN[name]
 
 
@@ -39,11 +40,17 @@ class RunError(Exception):
 
 
 class _Context:
-    """An arena, used by one call at a time."""
+    """An arena and the tables of a call, used by one call at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, outputs: int, sizes: int, constants: int) -> None:
         self.words = (ctypes.c_int64 * 3)()
-        self.address = ctypes.addressof(self.words)
+        self.outputs = (ctypes.c_uint64 * (outputs or 1))()
+        self.rooms = (ctypes.c_int64 * (outputs or 1))()
+        self.shapes = (ctypes.c_int64 * (sizes or 1))()
+        self.error = (ctypes.c_int64 * _WORDS)()
+        self.first = ctypes.addressof(self.words)
+        self.rest = (constants, ctypes.addressof(self.outputs), ctypes.addressof(self.rooms),
+                     ctypes.addressof(self.shapes), ctypes.addressof(self.error))
 
     def __del__(self) -> None:
         if self.words[0]:
@@ -55,8 +62,9 @@ class _Memory:
 
     __slots__ = ("__array_interface__", "address", "capacity", "pool")
 
-    def __init__(self, address: int, capacity: int, pool: list[tuple[int, int]]) -> None:
+    def __init__(self, address: int, capacity: int, pool: list[tuple[int, int]], interface: dict[str, Any]) -> None:
         self.address, self.capacity, self.pool = address, capacity, pool
+        self.__array_interface__ = interface
 
     def __del__(self) -> None:
         if len(self.pool) < 2:
@@ -72,7 +80,7 @@ class CompiledFunction:
     arena of its own, which later calls reuse."""
 
     def __init__(self, manifest: Mapping[str, Any], address: int, constants: Sequence[np.ndarray], keep: object,
-                 failure: Any = RunError, save: Any = None) -> None:
+                 failure: Callable[[str, str, str], Exception] = RunError, save: Any = None) -> None:
         self.manifest = manifest
         self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *_ARGTYPES)(address)
         self._keep = keep
@@ -82,7 +90,7 @@ class CompiledFunction:
         self._constant_table = np.array([each.ctypes.data for each in self._constants] or [0], np.uint64)
         self._inputs = [(p["name"], array_dtype(p["dtype"]), len(p["shape"])) for p in manifest["inputs"]]
         self._outputs = [(p["name"], array_dtype(p["dtype"]), len(p["shape"])) for p in manifest["outputs"]]
-        self._ranks = [rank for _, _, rank in self._outputs]
+        self._axes = sum(rank for _, _, rank in self._outputs)
         self._contexts: list[_Context] = []
         self._pools: list[list[tuple[int, int]]] = [[] for _ in self._outputs]
 
@@ -97,24 +105,20 @@ class CompiledFunction:
         pointers = struct.pack(f"{len(arrays)}Q", *[array.__array_interface__["data"][0] for array in arrays])
         shape = [size for array in arrays for size in array.shape]
         sizes = struct.pack(f"{len(shape)}q", *shape)
-        count = len(self._outputs)
         given = self._given(out, arrays)
-        outputs = (ctypes.c_uint64 * (count or 1))(*[address for address, _ in given])
-        rooms = (ctypes.c_int64 * (count or 1))(*[room for _, room in given])
-        shapes = (ctypes.c_int64 * (sum(self._ranks) or 1))()
-        error = (ctypes.c_int64 * _WORDS)()
         try:
             context = self._contexts.pop()
         except IndexError:
-            context = _Context()
-        code = self._entry(context.address, pointers, sizes, self._constant_table.ctypes.data,
-                           ctypes.addressof(outputs), ctypes.addressof(rooms), ctypes.addressof(shapes),
-                           ctypes.addressof(error))
+            context = _Context(len(self._outputs), self._axes, self._constant_table.ctypes.data)
+        for k, (address, room) in enumerate(given):
+            context.outputs[k], context.rooms[k] = address, room
+        code = self._entry(context.first, pointers, sizes, *context.rest)
+        results = self._results(out, given, context, code)
+        error = self._error(code, context.error) if code else None
         self._contexts.append(context)
-        results = self._results(out, given, outputs, rooms, shapes, code)
-        if code:
-            raise self._error(code, error)
-        return results[0] if count == 1 else tuple(results)
+        if error is not None:
+            raise error
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _arrays(self, inputs: Sequence[Any]) -> list[np.ndarray]:
         if len(inputs) != len(self._inputs):
@@ -151,31 +155,30 @@ class CompiledFunction:
             found.append((array.ctypes.data, array.nbytes))
         return found
 
-    def _results(self, out: Sequence[np.ndarray | None] | None, given: Sequence[tuple[int, int]], outputs: Any,
-                 rooms: Any, shapes: Any, code: int) -> list[np.ndarray]:
+    def _results(self, out: Sequence[np.ndarray | None] | None, given: Sequence[tuple[int, int]], context: _Context,
+                 code: int) -> list[np.ndarray]:
         """The outputs as arrays; their memory has an owner even if the call failed."""
         results: list[np.ndarray] = []
-        at = 0
-        wrong = ""
+        at, wrong = 0, ""
         for k, (name, dtype, rank) in enumerate(self._outputs):
-            shape = tuple(shapes[at:at + rank])
+            shape = tuple(context.shapes[at:at + rank])
             at += rank
+            address, old = context.outputs[k], given[k][0]
             mine = None if out is None else out[k]
             if mine is not None:
-                if outputs[k] != given[k][0]:
-                    _FREE(outputs[k])
-                if not code and (outputs[k] != given[k][0] or mine.shape != shape):
+                if address != old:
+                    _FREE(address)
+                if not code and (address != old or mine.shape != shape):
                     wrong = f"out for {name!r} has the shape {mine.shape}, the result {shape}"
                 results.append(mine)
                 continue
-            if given[k][0] and outputs[k] != given[k][0]:
-                _FREE(given[k][0])
-            if not outputs[k]:
-                continue
-            memory = _Memory(outputs[k], rooms[k], self._pools[k])
-            if not code:
-                results.append(_wrapped(memory, dtype, shape))
+            if old and address != old:
+                _FREE(old)
+            if address:
+                made = _wrapped(address, context.rooms[k], self._pools[k], dtype, (0,) * rank if code else shape)
+                results.append(made)
         if wrong:
+            self._contexts.append(context)
             raise self._failure(wrong, "input", "")
         return results
 
@@ -195,7 +198,8 @@ class CompiledFunction:
                            "input", "")
         if code == 5:
             size = self.manifest["sizes"][words[0]]
-            return failure(f"the size {size['name']} would be {words[1]}, which is no size", "invalid-size", size["where"])
+            message = f"the size {size['name']} would be {words[1]}, which is no size"
+            return failure(message, "invalid-size", size["where"])
         return failure("there is not enough memory" if code == 3 else "a buffer would be larger than 2**46 bytes",
                        "memory" if code == 3 else "size", "")
 
@@ -207,10 +211,11 @@ def _as_array(item: Any) -> np.ndarray:
     return np.asarray(item)
 
 
-def _wrapped(memory: _Memory, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+def _wrapped(address: int, capacity: int, pool: list[tuple[int, int]], dtype: np.dtype[Any],
+             shape: tuple[int, ...]) -> np.ndarray:
     plain = dtype if dtype.kind != "V" else np.dtype(np.uint16)
-    memory.__array_interface__ = {"data": (memory.address, False), "shape": shape, "typestr": plain.str, "version": 3}
-    array = np.asarray(memory)
+    interface = {"data": (address, False), "shape": shape, "typestr": plain.str, "version": 3}
+    array = np.asarray(_Memory(address, capacity, pool, interface))
     return array if plain is dtype else array.view(dtype)
 
 

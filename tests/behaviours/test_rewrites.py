@@ -164,3 +164,14 @@ def test_full_slices_and_empty_pads_go() -> None:
     graph = p.graph(p.slice(nothing, (0,), ("b",)), y)
     assert ops(solved(graph, "a == b")) == []
     assert "pad" in ops(solved(graph))
+
+
+def test_a_slice_of_a_concatenation_lies_in_one_part_where_orders_say_so() -> None:
+    p = Program()
+    x, y, m = p.input("x", ["a"]), p.input("y", ["b"]), p.input("m", ["m"])
+    joined = p.one("concatenate", (x, y), {"dim": 0})
+    graph = p.graph(p.slice(joined, (0,), ("m",)), p.slice(joined, ("a + m",), ("a + b",)), m)
+    result = solved(graph, "m <= a", "m <= b", accepted=1)
+    assert ops(result) == ["slice", "slice"]
+    assert [op.operands[0].name for op in result.graph.ops if op.name == "slice"] == ["x", "y"]
+    assert ops(solved(p.graph(p.slice(joined, (0,), ("m",)), m), accepted=1)) == ["concatenate", "slice"]

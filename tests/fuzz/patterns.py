@@ -411,6 +411,22 @@ def slice_of_second(m: Maker) -> Value:
     return m.window(both, starts, limits, [m.choice((1, 1, 1, 2)) for _ in limits])
 
 
+@pattern("tensor.slice/within-concatenate-first")
+def slice_within_first(m: Maker) -> Value:
+    _, _, both, axis = joined(m)
+    limits = list(both.type.dims)
+    limits[axis] = const(m.choice((0, 0, 0, min(1, m.at(limits[axis])))))
+    return m.window(both, [const(0)] * len(limits), limits, [m.choice((1, 1, 2)) for _ in limits])
+
+
+@pattern("tensor.slice/within-concatenate-second")
+def slice_within_second(m: Maker) -> Value:
+    x, y, both, axis = joined(m)
+    starts: list[Dim] = [const(0)] * x.type.rank
+    starts[axis] = x.type.dims[axis] + 1 if m.at(y.type.dims[axis]) >= 1 else x.type.dims[axis]
+    return m.window(both, starts, list(both.type.dims), [m.choice((1, 1, 2)) for _ in starts])
+
+
 @pattern("tensor.slice/concatenate-slices")
 def concatenate_slices(m: Maker) -> Value:
     x = m.value(low=1)
@@ -460,6 +476,16 @@ def concatenate_splats(m: Maker) -> Value:
 def padded(m: Maker, x: Value, low: list[int], high: list[int], interior: list[int]) -> Value:
     attrs = {name: tuple(map(const, each)) for name, each in (("low", low), ("high", high), ("interior", interior))}
     return m.one("pad", (x, m.any_scalar(x.type.dtype)), **attrs)
+
+
+@pattern("tensor.slice/pad-splat")
+def pad_splat(m: Maker) -> Value:
+    x = m.value(low=1)
+    scalar = m.any_scalar(x.type.dtype)
+    other = m.any_scalar(x.type.dtype) if m.chance(4) else scalar
+    names = ("low", "high", "interior")
+    sizes = {name: tuple(const(m.choice((0, 1, 2))) for _ in range(x.type.rank)) for name in names}
+    return m.one("pad", (m.splat(scalar, x.type.dims), other), **sizes)
 
 
 @pattern("tensor.slice/pad-nothing")

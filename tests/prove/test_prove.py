@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import subprocess
+import sys
 import time
 
 import pytest
@@ -142,6 +144,14 @@ def test_a_long_chain_is_quick() -> None:
     random.Random(1).shuffle(chain)
     assert _seconds("a0 >= a200", chain, "proved") < 1.0  # a loaded machine; alone it is about 0.02
     assert _seconds("a0 > a200", chain, "refuted") < 1.0
+    backwards = "; ".join(f"a{i} >= a{i + 1}" for i in reversed(range(200)))
+    assert _seconds("a0 >= a200", [backwards], "proved") < 1.0
+
+
+def test_nothing_slow_is_imported() -> None:
+    code = "import sys; from egshape.prove import prove; prove('a >= 0'); print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_large_polynomial_is_quick() -> None:
