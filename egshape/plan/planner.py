@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 
-from egshape.dims import Dim, ceildiv, product, symbol
+from egshape.dims import Dim, ceildiv, const, maximum, minimum, product, symbol
 from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation, parse_facts
@@ -72,7 +73,7 @@ class Planner(Reader):
         body = self.graph.body
         inputs = tuple(self._input(value) for value in body.args)
         symbols = self._input_symbols()
-        self._entry_checks(symbols)
+        self._entry_checks()
         for name, value in zip(self.graph.output_names, body.results, strict=True):
             if value not in self.outputs and value not in body.args:
                 self.outputs[value] = Buffer(name, value.type.dtype, product(_sizes(value)), "output")
@@ -102,14 +103,18 @@ class Planner(Reader):
                     found[name] = number, axis, factor, offset
         return found
 
-    def _entry_checks(self, symbols: dict[str, tuple[int, int, int, int]]) -> None:
+    def _entry_checks(self) -> None:
+        """Assumed facts hold or the program stops; a fact may name an input's axis by its place (``arg0.1``)."""
+        axes = {f"{value.name}.{axis}": size
+                for value in self.graph.body.args for axis, size in enumerate(_sizes(value))}
+        own = {each.name for each in self.graph.body.symbols}
+        rename = {name: size for name, size in axes.items() if name not in own}
         for fact in self.graph.facts.assumed:
-            for relation in parse_facts(fact):
-                if isinstance(relation, Relation):
-                    if relation.kind == "in" or not relation.symbols() <= symbols.keys():
-                        continue
-                    message = f"the inputs do not fit the assumed fact {relation.text}"
-                    self.steps.append(CheckSizes(relation.kind, relation.lhs, relation.rhs, message))
+            for given in parse_facts(fact):
+                if isinstance(given, Relation):
+                    message = f"the inputs do not fit the assumed fact {given.text}"
+                    for kind, lhs, rhs in _comparisons(given.substitute(rename)):
+                        self.check(CheckSizes(kind, lhs, rhs, message))
 
     def _output(self, name: str, value: Value) -> Port:
         sizes = _sizes(value)
@@ -144,9 +149,8 @@ class Planner(Reader):
         from egshape.plan import control, roots
 
         for relation in op.requires:
-            if relation.kind != "in":
-                self.check(CheckSizes(relation.kind, relation.lhs, relation.rhs, f"{relation} does not fit",
-                                      where=place(op)))
+            for kind, lhs, rhs in _comparisons(relation):
+                self.check(CheckSizes(kind, lhs, rhs, f"{relation} does not fit", where=place(op)))
         if op.name == "check":
             self._check(op)
             return
@@ -320,6 +324,21 @@ class Planner(Reader):
         self.steps = []
         yield self.steps
         self.steps, self.places, self.costs = steps, places, costs
+
+
+def _comparisons(relation: Relation) -> Iterator[tuple[str, Dim, Dim]]:
+    """A relation as comparisons; a gap [a, b] between intervals is min(max(n-(a-1), 0), max(b+1-n, 0)) == 0."""
+    if relation.kind != "in":
+        yield relation.kind, relation.lhs, relation.rhs
+        return
+    size, (low, _), (_, high) = relation.lhs, relation.ranges[0], relation.ranges[-1]
+    if low is not None:
+        yield "<=", const(low), size
+    if high is not None:
+        yield "<=", size, const(high)
+    for (_, end), (start, _) in pairwise(relation.ranges):
+        if end is not None and start is not None:
+            yield "==", minimum(maximum(size - end, 0), maximum(start - size, 0)), ZERO
 
 
 class _Wrap:

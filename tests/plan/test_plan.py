@@ -78,3 +78,20 @@ def test_what_is_refused_is_named():
     (found,) = b.add("custom_call", [x], {"target": "mine", "types": (("f32", (2,)),)})
     with pytest.raises(Unsupported, match="custom_call"):
         plan(graph_of(b, found))
+
+
+def test_assumed_facts_are_checked():
+    from dataclasses import replace
+
+    from egshape.facts import Facts
+
+    b = BlockBuilder()
+    graph = graph_of(b, b.one("negate", [argument(b, "x", "f32", [B])]))
+    facts = Facts.parse("b % 4 == 0; x.0 in [4,8] or [16,20]", assumed=True)
+    steps = [step for step in plan(replace(graph, facts=facts)).steps if isinstance(step, CheckSizes)]
+
+    def accepted(n):
+        sides = {"==": lambda x, y: x == y, "<=": lambda x, y: x <= y}
+        return all(sides[s.relation](s.lhs.evaluate({"b": n}), s.rhs.evaluate({"b": n})) for s in steps)
+
+    assert [n for n in range(30) if accepted(n)] == [4, 8, 16, 20]
