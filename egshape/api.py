@@ -13,7 +13,7 @@ import numpy as np
 from egshape.atomic import write_atomic
 from egshape.dims import Dim, const, symbol
 from egshape.errors import InvalidInput, Unsupported
-from egshape.explain import Known, chain
+from egshape.explain import Known, chain, explain_fact
 from egshape.explain import explain as explain_sizes
 from egshape.explain_value import explain_removed, explain_value
 from egshape.facts import Facts, Relation
@@ -142,6 +142,10 @@ class Result:
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
         return explain_sizes(self, a, b)
+
+    def explain_fact(self, text: str) -> Explanation:
+        """Why a statement about sizes holds, such as ``arg0.1 % 8 == 0`` or ``b <= 2*s``."""
+        return explain_fact(self, text)
 
     def explain_removed(self) -> tuple[ValueExplanation, ...]:
         """The same of every value whose op is not in the result, in program order."""

@@ -209,22 +209,22 @@ def prove(
 @app.command()
 def explain(
     model: ModelArg,
-    a: Annotated[str, typer.Argument(metavar="A", help='A size, such as "arg0.0" or "%7.1"; or a value, "%7".')],
+    a: Annotated[str, typer.Argument(metavar="A", help='A size, "arg0.0"; a value, "%7"; a statement, "b >= 1".')],
     b: Annotated[str | None, typer.Argument(metavar="B", help="The size that should be equal.")] = None,
     assume: AssumeOpt = None,
     check: Annotated[bool, typer.Option("--check", help="Replay the chain; say how each step was checked.")] = False,
     as_json: JsonOpt = False,
     format: FormatOpt = None,
 ) -> None:
-    """Say why two sizes A and B of MODEL are equal, or what is missing for it; or what became of a value A."""
+    """Say why two sizes A and B of MODEL are equal, or the statement A holds; or what became of a value A."""
     from egshape.explain import replayed
 
     result = _optimize(_load(model, format), assume, validate=False)
-    if b is None:
+    if b is None and not _is_statement(a):
         found = result.explain_value(a)
         _print(found.model_dump_json() if as_json else "\n".join(history(found.model_dump(by_alias=True))))
         return
-    explanation: Explanation = result.explain(a, b)
+    explanation: Explanation = result.explain_fact(a) if b is None else result.explain(a, b)
     if check:
         explanation = replayed(result, explanation)
     if as_json:
@@ -232,6 +232,10 @@ def explain(
     else:
         _print("\n".join(verdict(explanation.model_dump(by_alias=True))))
     raise typer.Exit(0 if explanation.status == "proved" else 1)
+
+
+def _is_statement(text: str) -> bool:
+    return any(sign in text for sign in ("<", ">", "=", " in "))
 
 
 @app.command()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from egshape.dims import Dim
+from egshape.dims import Dim, quote_name
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.exchange import CONGRUENCE, Equality
 from egshape.egraph.obligations import Check
@@ -44,6 +44,30 @@ def explain(result: Result, a: str, b: str) -> Explanation:
         return Explanation(a=a, b=b, status="proved", why=steps, sizes=sizes)
     context = scope.context if scope else result.optimized.context
     return _undecided(context, a, b, Relation("==", left, right), sizes)
+
+
+def explain_fact(result: Result, text: str) -> Explanation:
+    """Why a statement about sizes holds: a bound, a divisibility, an order, such as ``16*arg0.0 % 8 == 0``.
+
+    Raises InvalidInput for a size that the model does not have, ParseError for what is no statement."""
+    stated = parse_relation(text)
+    goal = _resolved(stated, lambda name: size_of(result.source, name))
+    scope = _scope(result, stated.symbols(), goal.symbols())
+    context = scope.context if scope else result.optimized.context
+    sizes = {str(stated): str(goal)} if str(stated) != str(goal) else {}
+    if scope is None or context.decide(goal) != "proved":
+        return _undecided(context, text, "", goal, sizes)
+    if goal.kind == "==":
+        steps = chain(Known(result.facts, result.optimized.outcome, scope), goal.lhs, goal.rhs)
+    else:
+        maker = _Chain(Known(result.facts, result.optimized.outcome, scope))
+        maker.derive(goal, context.verdict(goal).rule)
+        steps = maker.done()
+    return Explanation(a=text, b="", status="proved", why=steps or (), sizes=sizes)
+
+
+def _resolved(relation: Relation, size: Callable[[str], Dim]) -> Relation:
+    return relation.substitute({name: size(quote_name(name)) for name in relation.symbols()})
 
 
 def _trivial(left: Dim, right: Dim) -> tuple[Step, ...] | None:
@@ -326,7 +350,8 @@ def check_explanation(explanation: Explanation, facts: Facts | Givens) -> list[s
     problems = [each.problem for each in replay(explanation.why, given.statements) if each.problem]
     try:
         size = given.size or (lambda text: parse_relation(f"{text} == 0").lhs)
-        goal = Relation("==", size(explanation.a), size(explanation.b))
+        goal = Relation("==", size(explanation.a), size(explanation.b)) if explanation.b else \
+            _resolved(parse_relation(explanation.a), size)
         if explanation.status == "proved":
             problems += _unlike(explanation, goal)
         elif explanation.counterexample is not None:

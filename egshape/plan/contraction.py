@@ -42,24 +42,26 @@ def _as(dtype: str, expr: Expr) -> Expr:
 def dot(p: Planner, op: Op) -> None:
     """Gemm where both sides are matrices in memory, else loops."""
     a, (left, right) = op.attrs, op.operands
-    at = {}
+    at: dict[tuple[int, int], Dim] = {}
+    """Index of an axis of a side; both sides may be one value."""
 
-    def axes(value: Value, chosen: Sequence[int], share: Sequence[Dim] | None = None) -> Axes:
-        out = []
+    def axes(side: int, chosen: Sequence[int], share: Sequence[Dim] | None = None) -> Axes:
+        value, out = op.operands[side], []
         for k, axis in enumerate(chosen):
             size = value.type.dims[axis]
             index = share[k] if share else ZERO if size.const == 1 else symbol(p.name("i"))
-            at[value, axis] = index
+            at[side, axis] = index
             out.append((index, size))
         return out
 
-    batch = axes(left, a["lhs_batch"])
-    axes(right, a["rhs_batch"], [index for index, _ in batch])
-    deep = axes(left, a["lhs_contract"])
-    axes(right, a["rhs_contract"], [index for index, _ in deep])
-    rows = axes(left, [i for i in range(left.type.rank) if i not in (*a["lhs_batch"], *a["lhs_contract"])])
-    columns = axes(right, [i for i in range(right.type.rank) if i not in (*a["rhs_batch"], *a["rhs_contract"])])
-    sides = [(value, tuple(at[value, axis] for axis in range(value.type.rank))) for value in (left, right)]
+    batch = axes(0, a["lhs_batch"])
+    axes(1, a["rhs_batch"], [index for index, _ in batch])
+    deep = axes(0, a["lhs_contract"])
+    axes(1, a["rhs_contract"], [index for index, _ in deep])
+    rows = axes(0, [i for i in range(left.type.rank) if i not in (*a["lhs_batch"], *a["lhs_contract"])])
+    columns = axes(1, [i for i in range(right.type.rank) if i not in (*a["rhs_batch"], *a["rhs_contract"])])
+    sides = [(value, tuple(at[side, axis] for axis in range(value.type.rank)))
+             for side, value in enumerate((left, right))]
     dtype = a["dtype"]
     gemm = dtype in ("f32", "f64") and left.type.dtype == right.type.dtype == dtype
     if gemm:

@@ -64,6 +64,8 @@ class Planner(Reader):
         self.costs: dict[Value, tuple[int, int]] = {}
         self.outputs: dict[Value, Buffer] = {}
         self.clusters: dict[Op, rows.Cluster] = {}
+        self.waiting: set[Value] = set()
+        """Results of row kernels that are not written yet."""
         self.buffer_names: Counter[str] = Counter()
 
     # -- the whole ------------------------------------------------------------------------------------------------
@@ -182,10 +184,11 @@ class Planner(Reader):
 
     def _cluster(self, block: Block, number: int) -> bool:
         """Open the row kernel that begins at an op, if there is one."""
-        found = rows.find(block, number)
+        found = rows.find(block, number, self.clusters, self.waiting)
         if found is None:
             return False
         self.clusters.update(dict.fromkeys(found.ops, found))
+        self.waiting.update(op.result for op in found.ops)
         return True
 
     def _member(self, op: Op) -> None:
@@ -193,6 +196,7 @@ class Planner(Reader):
         self.producers[op.result] = op
         if self.clusters[op].ops[-1] is op:
             rows.emit(self, self.clusters[op])
+            self.waiting.difference_update(each.result for each in self.clusters[op].ops)
 
     def check(self, step: CheckSizes) -> None:
         """Add a check unless the sizes show by their form that it holds."""

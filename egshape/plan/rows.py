@@ -5,7 +5,7 @@ stays in the cache: softmax, layernorm and the like go once over memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,10 @@ def is_row_reduce(op: Op) -> bool:
     return op.attrs["dims"] == (op.operands[0].type.rank - 1,) and not op.regions[0].captures()
 
 
-def find(block: Block, start: int) -> Cluster | None:
-    """The row kernel that begins with op ``start`` of the block; None if nothing is gained by one."""
+def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Value]) -> Cluster | None:
+    """The row kernel that begins with op ``start`` of the block; None if nothing is gained by one.
+
+    taken: ops of other row kernels. waiting: results of those that are not written yet."""
     first = block.ops[start]
     value = first.operands[0] if is_row_reduce(first) else first.results[0]
     shape = value.type.dims
@@ -54,7 +56,9 @@ def find(block: Block, start: int) -> Cluster | None:
         reads = any(x in known for x in op.operands) or any(x in known for r in op.regions for x in r.captures())
         if not reads:
             continue
-        if len(members) == LONGEST or not _joins(op, rows, length):
+        if len(members) == LONGEST or op in taken or not _joins(op, rows, length):
+            break
+        if any(x in waiting for x in op.operands):
             break
         members.append(op)
         known.update(op.results)

@@ -257,3 +257,25 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "in the result: %arg0" in out
     assert main(["explain", str(path), "%nothing"]) == 2
     assert "%nothing" in capsys.readouterr().err
+
+
+FACTS = [
+    ("n", ("n >= 3",), "in_n.0 >= 2"),
+    ("n", ("n % 8 == 0",), "(4*n) % 32 == 0"),
+    ("a b", ("a <= b",), "2*a <= 2*b + 1"),
+    ("a b", ("a == b", "b >= 1"), "%0.0 >= 1"),
+]
+
+
+@pytest.mark.parametrize(("names", "assume", "text"), FACTS, ids=[text for _, _, text in FACTS])
+def test_a_statement_is_explained_and_its_chain_replays(names: str, assume: tuple[str, ...], text: str) -> None:
+    result = solved(names, *assume)
+    explanation = result.explain_fact(text)
+    assert (explanation.status, check_explanation(explanation, givens(result))) == ("proved", [])
+    tampered = explanation.model_copy(update={"a": "n >= 100" if "n" in names else "a >= 100"})
+    assert check_explanation(tampered, givens(result))
+
+
+def test_a_statement_that_does_not_follow_is_not_explained() -> None:
+    explanation = solved("n", "n >= 3").explain_fact("n >= 4")
+    assert (explanation.status, explanation.counterexample) == ("refuted", {"n": 3})

@@ -3,13 +3,19 @@
 import json
 
 import numpy as np
+import pytest
 
 import egshape
 from tests.lower.checking import call, compiled
 
 
-def test_model(model_name, shared_models):
-    function = compiled(egshape.load(shared_models / f"{model_name}.mlir"))
+@pytest.mark.parametrize("optimized", [False, True])
+def test_model(model_name, shared_models, optimized):
+    graph = egshape.load(shared_models / f"{model_name}.mlir")
+    if optimized:
+        limits = egshape.Limits(seconds=20)
+        graph = egshape.optimize(graph, limits=limits, validate=False, explain=False).graph
+    function = compiled(graph)
     cases = json.loads((shared_models / "index.json").read_text())[model_name]["cases"]
     with np.load(shared_models / f"{model_name}.npz") as stored:
         for number in range(len(cases)):

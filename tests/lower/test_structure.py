@@ -137,3 +137,28 @@ def test_sort(dim):
     body = inner.finish([inner.one("compare", args[:2], {"direction": "GT", "kind": "SIGNED"})])
     results = b.add("sort", [x, y], {"dim": dim, "stable": True}, regions=(body,))
     check(graph_of(b, *results), *([numbers((n, m), np.int32), numbers((n, m))] for n in SIZES for m in (1, 33)))
+
+
+def test_a_product_of_a_value_with_itself():
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [2, N, 5])
+    attrs = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (2,), "dtype": "f32"}
+    check(graph_of(b, b.one("dot_general", [x, x], attrs)), *([numbers((2, n, 5))] for n in SIZES), tolerance=1e-3)
+
+
+def test_interleaved_rows():
+    """Two independent chains of row reductions, each between the ops of the other, and one that reads both."""
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N, 7]), argument(b, "y", "f32", [N, 7])
+
+    def fold(v, name):
+        (out,) = b.add("reduce", [v, constant(b, 0.5, "f32")], {"dims": (1,)}, regions=(region(b, name, "f32"),))
+        return b.one("broadcast_in_dim", [out], {"dims": (0,), "shape": v.type.dims})
+
+    one, two = fold(x, "maximum"), fold(y, "maximum")
+    d, e = b.one("subtract", [x, one]), b.one("subtract", [y, two])
+    f, g = b.one("exponential", [d]), b.one("exponential", [e])
+    h, k = b.one("divide", [f, fold(f, "add")]), b.one("divide", [g, fold(g, "add")])
+    both = b.one("multiply", [h, k])
+    check(graph_of(b, both, fold(both, "add"), g), *([numbers((n, 7)), numbers((n, 7), seed=1)] for n in SIZES),
+          tolerance=1e-4)
