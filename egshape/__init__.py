@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from egshape import frontends
+    from egshape import frontends, runtime
     from egshape.api import Limits, Result, compile, load, optimize, save
     from egshape.errors import EgshapeError
     from egshape.facts import Facts
@@ -33,6 +33,7 @@ __all__ = [
     "load",
     "optimize",
     "prove",
+    "runtime",
     "save",
 ]
 
@@ -48,7 +49,7 @@ _HOME = {
     "prove": "egshape.prove",
     "save": "egshape.api",
 }
-_SUBPACKAGES = frozenset({"frontends"})
+_SUBPACKAGES = frozenset({"frontends", "runtime"})
 
 
 def __getattr__(name: str) -> Any:
