@@ -86,7 +86,6 @@ class Rebuilder:
         self._returned = {self.class_of(value): self._seen_outside(value.type, outside) for value in block.results} \
             if outside is not None else {}
         self._name_of = extraction.snapshot.mapping("nm")
-        self._opaque: set[int] = set()
 
     def _refined(self, type: TensorType) -> TensorType:
         """The type with the sizes that became numbers."""
