@@ -15,7 +15,7 @@ from egshape.dims import Dim, Relu, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
-from egshape.ir.builder import constant_elements, fits, small
+from egshape.ir.builder import fits, small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
@@ -121,7 +121,7 @@ class Walker:
         """What later obligations may be proved from; forks off ``walk.context`` at the first data-dependent check."""
         self._hard = _HARD_QUESTIONS
         self._sizes: set[Dim] = set()
-        self._settled: set[tuple[str, Dim, Dim]] = set()
+        self._settled: set[Relation] = set()
         self._bound: defaultdict[Value, list[SymbolDef]] = defaultdict(list)
         for each in block.symbols:
             if each.element is not None:
@@ -156,11 +156,10 @@ class Walker:
     # -- obligations ---------------------------------------------------------------------------------------------
 
     def _oblige(self, index: int, op: Op, relation: Relation, message: str, own: Op | None = None) -> None:
-        key = (relation.kind, relation.lhs, relation.rhs)
-        if own is None and key in self._settled:
+        if own is None and relation in self._settled:
             return
-        self._settled.add(key)
-        entry = self._names(relation) <= self.entry
+        self._settled.add(relation)
+        entry = relation.symbols() <= self.entry
         answer = self._decide(relation)
         status = {"proved": "proved", "refuted": "violated"}.get(answer, "kept")
         if status == "violated" and self.top and entry:
@@ -197,9 +196,6 @@ class Walker:
         self.walk.context.assume(relation, reason)
         if self.known is not self.walk.context:
             self.known.assume(relation, reason)
-
-    def _names(self, relation: Relation) -> frozenset[str]:
-        return relation.lhs.symbols() | relation.rhs.symbols()
 
     def _check(self, index: int, op: Op) -> None:
         relation = self._stated(op)
@@ -240,19 +236,14 @@ class Walker:
 
     def _elements(self, index: int, op: Op) -> None:
         decl = self.registry[op.name]
-        if op.name == "constant":
-            found = constant_elements(op.attrs["value"])
-        elif decl.elements is None or len(op.results) != 1 or not _shape_code(op.result):
+        if decl.elements is None or len(op.results) != 1 or not small(op.result.type):
             return
-        else:
-            fixed = op.operands if decl.variadic else op.operands[:len(decl.operands)]
-            known = [self.walk.elements.get(operand) for operand in fixed]
-            scope = _Scope(self, op)
-            attrs = {**op.attrs, "regions": op.regions} if op.regions else op.attrs
-            found = decl.elements(scope, known, attrs, (*(operand.type for operand in fixed), op.result.type))
-            if found is not None and not scope.granted():
-                return
-        if found is None:
+        fixed = op.operands if decl.variadic else op.operands[:len(decl.operands)]
+        known = [self.walk.elements.get(operand) for operand in fixed]
+        scope = _Scope(self, op)
+        attrs = {**op.attrs, "regions": op.regions} if op.regions else op.attrs
+        found = decl.elements(scope, known, attrs, (*(operand.type for operand in fixed), op.result.type))
+        if found is None or not scope.granted():
             return
         self.walk.elements[op.result] = found
         flat = found.reshape(-1)
@@ -310,7 +301,7 @@ class _Scope:
 
     def __init__(self, walker: Walker, op: Op) -> None:
         self._walker = walker
-        self._required = {(r.kind, r.lhs, r.rhs) for r in op.requires}
+        self._required = frozenset(op.requires)
         self._needs: list[Relation] = []
 
     def decide(self, relation: Relation) -> bool | None:
@@ -322,14 +313,15 @@ class _Scope:
     def granted(self) -> bool:
         """True if all that must fit does."""
         decide = self._walker.walk.context.decide
-        return all((r.kind, r.lhs, r.rhs) in self._required or decide(r) == "proved" for r in self._needs)
+        return all(relation in self._required or decide(relation) == "proved" for relation in self._needs)
 
 
-def _shape_code(value: Value) -> bool:
-    return small(value.type)
+def is_product(relation: Relation) -> bool:
+    """True for a relation of degree two or more."""
+    return any(sum(power for _, power in mono) > 1 for mono, _ in (relation.lhs - relation.rhs).terms)
 
 
 def _is_broadcast(relation: Relation) -> bool:
     """True for the condition (a - 1)(a - b) == 0 where b is itself a maximum or minimum."""
-    product = any(sum(power for _, power in mono) > 1 for mono, _ in (relation.lhs - relation.rhs).terms)
-    return product and relation.kind == "==" and any(isinstance(atom, Relu) for atom in relation.lhs.atoms())
+    ramps = any(isinstance(atom, Relu) for atom in relation.lhs.atoms())
+    return ramps and relation.kind == "==" and is_product(relation)

@@ -17,7 +17,7 @@ from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Budget, Engine, Phase, Piece, Snapshot
 from egshape.egraph.exchange import SHAPE_RULESETS, ExchangeState
 from egshape.egraph.host import Host
-from egshape.egraph.obligations import Obligation, Walk, read_obligations
+from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations
 from egshape.egraph.rules import LoadedRules, load_rulesets
 from egshape.egraph.schema import MAX_RANK, declarations, load_rules
 from egshape.facts import Relation
@@ -96,8 +96,7 @@ class Session:
         return self.context.decide(Relation("<=", small, large)) == "proved"
 
     def _fits(self, dim: Dim) -> bool:
-        return all(self.context.decide(relation) == "proved"
-                   for relation in (Relation("<=", const(0), dim), Relation("<=", dim, const(2**31 - 1))))
+        return self._at_most(const(0), dim) and self._at_most(dim, const(2**31 - 1))
 
     def load(self) -> list[Obligation]:
         """Load the block and give the obligations of its ops, in program order."""
@@ -151,7 +150,7 @@ class Session:
     def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, str]]:
         """What the prover says of the max and min in sizes of the graph, where a check that is no order (two sizes
         broadcast, a product is 0) may decide it: the rules over sizes do not look into such a check."""
-        checked = [relation for relation, _ in walk.believed if relation.kind == "==" and _is_product(relation)]
+        checked = [relation for relation, _ in walk.believed if relation.kind == "==" and is_product(relation)]
         names = frozenset().union(*(relation.lhs.symbols() | relation.rhs.symbols() for relation in checked))
         atoms = dict.fromkeys(atom for dim in dims for atom in _ramps(dim) if not names.isdisjoint(atom.symbols))
         found, zero = [], const(0)
@@ -220,11 +219,6 @@ class Session:
                 break
         return Saturated(snapshot, self.encoder.out, self.host, self.sizes, status, self.engine.size(),
                          dict(self.matches), dict(seconds), grew)
-
-
-def _is_product(relation: Relation) -> bool:
-    """True for an equation of degree two or more."""
-    return any(sum(power for _, power in mono) > 1 for mono, _ in (relation.lhs - relation.rhs).terms)
 
 
 def _ramps(dim: Dim) -> Iterator[Relu]:

@@ -17,7 +17,7 @@ from egshape.facts import Relation
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
 from egshape.ir.types import TensorType, integer_range, is_integer
 from egshape.ops import REGISTRY
-from egshape.ops.base import ELEMENT_LIMIT, Element, OpDecl, Registry, object_array
+from egshape.ops.base import ELEMENT_LIMIT, Element, Loose, OpDecl, Registry, object_array
 
 SIGNED_SIZES = {"pad", "convolution", "reduce_window"}
 """Ops whose size operands may be negative (padding)."""
@@ -64,7 +64,7 @@ class _Scope:
     def __init__(self, decide: Decide, source: str) -> None:
         self._decide = decide
         self._source = source
-        self.requires: dict[tuple[str, Dim, Dim], Relation] = {}
+        self.requires: dict[Relation, Relation] = {}
 
     def decide(self, relation: Relation) -> bool | None:
         return self._decide(relation)
@@ -74,7 +74,7 @@ class _Scope:
             self.require(relation)
 
     def require(self, relation: Relation) -> None:
-        self.requires[(relation.kind, relation.lhs, relation.rhs)] = relation
+        self.requires[relation] = relation
 
 
 class Names:
@@ -399,7 +399,6 @@ class BlockBuilder:
             self._elements[results[0]] = found
 
 
-Loose = tuple[str, "tuple[Dim | None, ...] | None"]
 TensorDeclaration = tuple[str, "tuple[int | None, ...] | None"]
 
 
@@ -417,11 +416,3 @@ def small(type: TensorType) -> bool:
 
 def _show(dtype: str, shape: Sequence[Any] | None) -> str:
     return f"{dtype}[*]" if shape is None else f"{dtype}[{', '.join('?' if d is None else str(d) for d in shape)}]"
-
-
-def constant_elements(array: np.ndarray) -> np.ndarray | None:
-    """Elements of an integer or i1 constant, None if it is too large to be shape code or of another dtype."""
-    if array.size > ELEMENT_LIMIT or array.dtype.kind not in "iub":
-        return None
-    items: list[Element] = [bool(item) if array.dtype.kind == "b" else const(int(item)) for item in array.reshape(-1)]
-    return object_array(items, array.shape)

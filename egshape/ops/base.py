@@ -29,6 +29,9 @@ ATTR_KINDS = ("axes", "sizes", "text", "dtype", "int", "bool", "float", "array",
 """axes: tuple of static ints. sizes: tuple of Dims. text/dtype: str. array: numpy array. record: nested tuples of
 str/int/bool/tuples (dimension numbers)."""
 
+Loose = tuple[str, tuple[Dim | None, ...] | None]
+"""What a shape function may give: dtype and shape; None for an axis that cannot be expressed, or for no known rank."""
+
 Element = Dim | Relation | bool | None
 """What is known of one element of a small integer or i1 tensor: a size, a condition on sizes, or nothing. An integer
 element e of dtype d stands for e wrapped to d: ring operations carry it on, all others first require that it fits."""

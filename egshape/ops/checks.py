@@ -11,9 +11,7 @@ import numpy as np
 from egshape.dims import Dim, const
 from egshape.errors import CheckFailed, Unsupported
 from egshape.ir.types import DTYPES, TensorType
-from egshape.ops.base import fault, op
-
-Loose = tuple[str, "tuple[Dim | None, ...] | None"]
+from egshape.ops.base import Loose, fault, op
 
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {"==": eq, "!=": ne, "<=": le, "<": lt}
 

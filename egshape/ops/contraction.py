@@ -10,7 +10,7 @@ import numpy as np
 
 from egshape.dims import Dim, floordiv
 from egshape.ir.types import TensorType, numpy_dtype
-from egshape.ops.base import fault, op
+from egshape.ops.base import Loose, fault, op
 from egshape.ops.windows import (
     axes_within,
     fit,
@@ -23,7 +23,6 @@ from egshape.ops.windows import (
     windowed_sizes,
 )
 
-Shape = tuple[str, tuple[Dim | None, ...] | None]
 Numbers = tuple[int, int, tuple[int, ...], int, int, tuple[int, ...], int, int, tuple[int, ...]]
 
 
@@ -61,7 +60,7 @@ class DotGeneral:
         rhs_contract: tuple[int, ...],
         precision: Any,
         dtype: str,
-    ) -> Shape:
+    ) -> Loose:
         if lhs.shape is None or rhs.shape is None:
             return dtype, None
         axes_within((*lhs_batch, *lhs_contract), lhs.rank, "lhs axes")
@@ -164,7 +163,7 @@ class Convolution:
         batch_groups: int,
         precision: Any,
         dtype: str,
-    ) -> Shape:
+    ) -> Loose:
         if lhs.shape is None or rhs.shape is None:
             return dtype, None
         (

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim
 from egshape.ir.graph import Block
 from egshape.ir.types import TensorType
-from egshape.ops.base import ElementScope, fault, op
+from egshape.ops.base import ElementScope, Loose, fault, op
 from egshape.ops.regions import Region
-
-Shape = tuple[str, tuple[Dim | None, ...] | None]
 
 
 def _own_symbols(block: Block) -> set[str]:
@@ -21,7 +18,7 @@ def _own_symbols(block: Block) -> set[str]:
     return {definition.name for definition in block.symbols}
 
 
-def _outer(block: Block) -> list[Shape]:
+def _outer(block: Block) -> list[Loose]:
     """A region's result types as seen from outside: None for an axis that only the region can name."""
     own = _own_symbols(block)
     return [
@@ -35,7 +32,7 @@ def _outer(block: Block) -> list[Shape]:
     ]
 
 
-def _join(one: Shape, two: Shape, what: str) -> Shape:
+def _join(one: Loose, two: Loose, what: str) -> Loose:
     """A type that both branches have: an axis keeps its size where they agree."""
     if one[0] != two[0]:
         raise fault(f"{what} has dtype {one[0]} in one branch and {two[0]} in another")
@@ -46,7 +43,7 @@ def _join(one: Shape, two: Shape, what: str) -> Shape:
     return one[0], tuple(a if a is b else None for a, b in zip(one[1], two[1], strict=True))
 
 
-def _branches(regions: tuple[Block, ...]) -> list[Shape]:
+def _branches(regions: tuple[Block, ...]) -> list[Loose]:
     if not regions:
         raise fault("needs a branch")
     joined = _outer(regions[0])
@@ -82,7 +79,7 @@ def _alike(found: tuple[TensorType, ...], wanted: tuple[TensorType, ...], what: 
             raise fault(f"{what} {index} is {one}, the value is {two}")
 
 
-def _carried(init: TensorType, arg: TensorType, own: set[str]) -> Shape:
+def _carried(init: TensorType, arg: TensorType, own: set[str]) -> Loose:
     """The type of a carried value after the loop: None for an axis whose size the rounds change."""
     if init.shape is None or arg.shape is None:
         return init.dtype, None
@@ -103,7 +100,7 @@ def _carried(init: TensorType, arg: TensorType, own: set[str]) -> Shape:
 )
 class While:
     @staticmethod
-    def shape(*inits: TensorType, regions: tuple[Block, ...]) -> list[Shape]:
+    def shape(*inits: TensorType, regions: tuple[Block, ...]) -> list[Loose]:
         cond, body = regions
         _takes(cond, inits, "the condition's")
         _takes(body, inits, "the body's")
@@ -136,7 +133,7 @@ class While:
 )
 class If:
     @staticmethod
-    def shape(pred: TensorType, *, regions: tuple[Block, ...]) -> list[Shape]:
+    def shape(pred: TensorType, *, regions: tuple[Block, ...]) -> list[Loose]:
         _scalar(pred, "i1", "the predicate")
         if len(regions) != 2:
             raise fault(f"takes two regions, got {len(regions)}")
@@ -159,7 +156,7 @@ class If:
 )
 class Case:
     @staticmethod
-    def shape(index: TensorType, *, regions: tuple[Block, ...]) -> list[Shape]:
+    def shape(index: TensorType, *, regions: tuple[Block, ...]) -> list[Loose]:
         _scalar(index, "i32", "the index")
         return _branches(regions)
 
@@ -182,7 +179,7 @@ class Composite:
     @staticmethod
     def shape(
         *operands: TensorType, name: str, attrs: Any, version: int, regions: tuple[Block, ...]
-    ) -> list[Shape]:
+    ) -> list[Loose]:
         (decomposition,) = regions
         _takes(decomposition, operands, f"the decomposition of {name}")
         return _outer(decomposition)
@@ -204,7 +201,7 @@ class Composite:
 )
 class OptimizationBarrier:
     @staticmethod
-    def shape(*xs: TensorType) -> list[Shape]:
+    def shape(*xs: TensorType) -> list[Loose]:
         return [(x.dtype, x.shape) for x in xs]
 
     @staticmethod

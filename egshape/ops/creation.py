@@ -17,9 +17,7 @@ from egshape.ir.types import (
     is_integer,
     numpy_dtype,
 )
-from egshape.ops.base import ELEMENT_LIMIT, Element, ElementScope, fault, object_array, op
-
-Loose = tuple[str, "tuple[Dim | None, ...] | None"]
+from egshape.ops.base import ELEMENT_LIMIT, Element, ElementScope, Loose, fault, object_array, op
 
 
 def _static(sizes: Sequence[Dim]) -> tuple[int, ...] | None:

@@ -22,10 +22,9 @@ from egshape.ir.types import (
 )
 from egshape.ops import numeric as N
 from egshape.ops import shapecode
-from egshape.ops.base import fault, op
+from egshape.ops.base import Loose, fault, op
 
 Sizes = tuple["Dim | None", ...]
-Loose = tuple[str, "Sizes | None"]
 
 
 def _kind(dtype: str) -> str:

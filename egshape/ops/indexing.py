@@ -11,11 +11,9 @@ import numpy as np
 from egshape.dims import Dim, const
 from egshape.ir.graph import Block
 from egshape.ir.types import TensorType, is_integer
-from egshape.ops.base import ElementScope, concrete_attrs, fault, op
+from egshape.ops.base import ElementScope, Loose, concrete_attrs, fault, op
 from egshape.ops.regions import Region, result_dtypes, update_in_order
 from egshape.ops.windows import axes_within, fit, merge, merge_shapes, of_length
-
-Shape = tuple[str, tuple[Dim | None, ...] | None]
 
 
 def _index_dims(indices: TensorType, index_vector_dim: int) -> tuple[tuple[Dim, ...], Dim]:
@@ -86,7 +84,7 @@ class Gather:
         index_vector_dim: int,
         sizes: tuple[Dim, ...],
         sorted: bool,
-    ) -> Shape:
+    ) -> Loose:
         if x.shape is None or indices.shape is None:
             return x.dtype, None
         batch, depth = _index_dims(indices, index_vector_dim)
@@ -260,7 +258,7 @@ class Scatter:
         sorted: bool,
         unique: bool,
         regions: tuple[Block, ...],
-    ) -> list[Shape]:
+    ) -> list[Loose]:
         count = len(operands) // 2
         if len(operands) % 2 == 0 or not count:
             raise fault(f"takes n inputs, indices and n updates, got {len(operands)} operands")

@@ -10,10 +10,9 @@ import numpy as np
 from egshape.dims import Dim, ceildiv, const, is_nonnegative, maximum, product
 from egshape.errors import EgshapeError
 from egshape.ir.types import TensorType, is_integer
-from egshape.ops.base import ElementScope, concrete_attrs, fault, op
+from egshape.ops.base import ElementScope, Loose, concrete_attrs, fault, op
 
 Sizes = tuple["Dim | None", ...]
-Loose = tuple[str, "Sizes | None"]
 
 
 def _wrong(code: str, message: str) -> EgshapeError:

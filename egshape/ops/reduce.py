@@ -15,7 +15,7 @@ from egshape.dims import Dim
 from egshape.ir.graph import Block
 from egshape.ir.kinds import region_kind
 from egshape.ir.types import TensorType
-from egshape.ops.base import REGISTRY, ElementScope, fault, object_array, op
+from egshape.ops.base import REGISTRY, ElementScope, Loose, fault, object_array, op
 from egshape.ops.regions import Region, apply, fold, is_floating, result_dtypes, total_order, update_in_order
 from egshape.ops.windows import (
     axes_within,
@@ -29,8 +29,6 @@ from egshape.ops.windows import (
     windowed_dims,
     windowed_sizes,
 )
-
-Shape = tuple[str, tuple[Dim | None, ...] | None]
 
 
 def _inputs(operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
@@ -46,7 +44,7 @@ def _inputs(operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
 
 def _folded(
     inputs: tuple[TensorType, ...], regions: tuple[Block, ...], shape: tuple[Dim | None, ...] | None
-) -> list[Shape]:
+) -> list[Loose]:
     """The results of a fold: the region's dtypes with one shape."""
     (body,) = regions
     if len(body.args) != 2 * len(inputs) or len(body.results) != len(inputs):
@@ -78,7 +76,7 @@ def _same_shapes(arrays: tuple[np.ndarray, ...]) -> None:
 )
 class Reduce:
     @staticmethod
-    def shape(*operands: TensorType, dims: tuple[int, ...], regions: tuple[Block, ...]) -> list[Shape]:
+    def shape(*operands: TensorType, dims: tuple[int, ...], regions: tuple[Block, ...]) -> list[Loose]:
         inputs = _inputs(operands)
         if any(each.shape is None for each in inputs):
             return _folded(inputs, regions, None)
@@ -153,7 +151,7 @@ class ReduceWindow:
         window_dilation: tuple[Dim, ...],
         padding: tuple[Dim, ...],
         regions: tuple[Block, ...],
-    ) -> list[Shape]:
+    ) -> list[Loose]:
         inputs = _inputs(operands)
         if any(each.shape is None for each in inputs):
             return _folded(inputs, regions, None)
@@ -224,7 +222,7 @@ class SelectAndScatter:
         strides: tuple[int, ...],
         padding: tuple[int, ...],
         regions: tuple[Block, ...],
-    ) -> Shape:
+    ) -> Loose:
         dtype = regions[1].results[0].type.dtype
         if init.shape:
             raise fault(f"an init value must be a scalar, got {init}")
@@ -289,7 +287,7 @@ class SelectAndScatter:
 )
 class Sort:
     @staticmethod
-    def shape(*xs: TensorType, dim: int, stable: bool, regions: tuple[Block, ...]) -> list[Shape]:
+    def shape(*xs: TensorType, dim: int, stable: bool, regions: tuple[Block, ...]) -> list[Loose]:
         (comparator,) = regions
         if not xs or len(comparator.args) != 2 * len(xs):
             raise fault(
