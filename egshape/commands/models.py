@@ -1,0 +1,129 @@
+"""optimize, shapes, run: what most people call."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from egshape.atomic import write_atomic
+from egshape.commands.files import load_model, read_arrays, read_facts, saved_bytes
+from egshape.commands.optimizing import limits_of, optimized
+from egshape.commands.options import (
+    AssumeOpt,
+    FactsOpt,
+    FormatOpt,
+    JsonOpt,
+    MemoryOpt,
+    ModelArg,
+    NodesOpt,
+    RulesOpt,
+    SecondsOpt,
+    Target,
+)
+from egshape.commands.terminal import put, say
+from egshape.show import print_table, summary
+
+if TYPE_CHECKING:
+    from egshape.report import ShapeTable
+
+
+def optimize(
+    model: ModelArg,
+    output: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="- is stdout.")] = None,
+    assume: AssumeOpt = None,
+    facts: FactsOpt = None,
+    rules: RulesOpt = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="R.json", help="Report to write.")
+    ] = None,
+    seconds: SecondsOpt = None,
+    nodes: NodesOpt = None,
+    memory: MemoryOpt = None,
+    no_validate: Annotated[
+        bool, typer.Option("--no-validate", help="Do not compare both programs at a few small sizes.")
+    ] = False,
+    refine_signature: Annotated[
+        bool, typer.Option("--refine-signature", help="Let proved sizes change the types of the inputs.")
+    ] = False,
+    format: FormatOpt = None,
+) -> None:
+    """Make MODEL smaller without changing what it computes."""
+    from egshape import api
+
+    started = time.perf_counter()
+    graph = load_model(model, format)
+    result = optimized(
+        graph,
+        assume,
+        facts=read_facts(facts),
+        rules=rules,
+        limits=limits_of(seconds, nodes, memory),
+        validate=not no_validate,
+        refine_signature=refine_signature,
+    )
+    seconds_taken = time.perf_counter() - started
+    if output == "-":
+        sys.stdout.buffer.write(saved_bytes(result.graph, format or Path(model).suffix.removeprefix(".")))
+    elif output is not None:
+        api.save(result.graph, output)
+    if report is not None:
+        write_atomic(report, result.report.model_dump_json(indent=2) + "\n")
+    (say if output == "-" else put)("\n".join(summary(result.report, seconds_taken)))
+
+
+def shapes(
+    model: ModelArg, assume: AssumeOpt = None, as_json: JsonOpt = False, format: FormatOpt = None
+) -> None:
+    """Print the shape of every value of MODEL, and where its sizes come from."""
+    from egshape import api
+
+    table: ShapeTable = api.shapes_table(load_model(model, format), assume=tuple(assume or ()))
+    if as_json:
+        put(table.model_dump_json())
+        return
+    rows = [
+        (
+            row.name,
+            row.op,
+            row.dtype + ("[?]" if row.shape is None else "[" + ", ".join(row.shape) + "]"),
+            "; ".join(" ".join(sources) or "-" for sources in row.from_),
+            row.location,
+        )
+        for row in table.values
+    ]
+    print_table(("value", "op", "type", "from", "location"), rows)
+
+
+def run(
+    model: ModelArg,
+    inputs: Annotated[Path, typer.Option("--inputs", metavar="IN.npz", help="Arrays by input name.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Where the results go.")
+    ] = None,
+    target: Annotated[Target, typer.Option("--target", help="What runs the graph.")] = Target.interpret,
+    no_optimize: Annotated[bool, typer.Option("--no-optimize", help="Run the graph as it is.")] = False,
+    format: FormatOpt = None,
+) -> None:
+    """Run MODEL on the arrays of an .npz file."""
+    from egshape import api
+
+    graph = load_model(model, format)
+    arrays = read_arrays(inputs, graph)
+    if not no_optimize:
+        graph = optimized(graph, None).graph
+    results = api.run(graph, arrays, target=target.value)
+    named: dict[str, Any] = dict(zip(graph.output_names, results, strict=True))
+    if output is not None:
+        buffer = io.BytesIO()
+        np.savez(buffer, **named)
+        write_atomic(output, buffer.getvalue())
+    print_table(
+        ("output", "dtype", "shape"),
+        [(name, str(array.dtype), str(list(array.shape))) for name, array in named.items()],
+    )

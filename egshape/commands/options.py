@@ -1,0 +1,43 @@
+"""Arguments and options that several commands take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Target(StrEnum):
+    """Where a graph runs."""
+
+    interpret = "interpret"
+    llvm = "llvm"
+
+
+class Stage(StrEnum):
+    """Which graph to draw."""
+
+    input = "input"
+    output = "output"
+
+
+ModelArg = Annotated[str, typer.Argument(metavar="MODEL", help="A model file, or - for standard input.")]
+FormatOpt = Annotated[
+    str | None,
+    typer.Option("--format", metavar="FORMAT", help="Format of MODEL, if its name does not say it."),
+]
+AssumeOpt = Annotated[
+    list[str] | None,
+    typer.Option("--assume", metavar="FACT", help='A fact to trust, such as "h % 8 == 0"; may be repeated.'),
+]
+FactsOpt = Annotated[Path | None, typer.Option("--facts", metavar="F.json", help="Facts to trust, as JSON.")]
+RulesOpt = Annotated[
+    list[Path] | None,
+    typer.Option("--rules", metavar="F.egg", help="A ruleset of your own; may be repeated."),
+]
+SecondsOpt = Annotated[float | None, typer.Option("--seconds", min=0, help="Time budget.")]
+NodesOpt = Annotated[int | None, typer.Option("--nodes", min=1, help="Budget of e-nodes.")]
+MemoryOpt = Annotated[int | None, typer.Option("--memory", min=1, metavar="MB", help="Memory budget.")]
+JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON.")]

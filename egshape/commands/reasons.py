@@ -1,0 +1,161 @@
+"""prove, explain, advise: questions about sizes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from egshape.commands.files import load_model, placed, read_bytes, read_facts
+from egshape.commands.optimizing import optimized
+from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg
+from egshape.commands.terminal import put, say, trials
+from egshape.errors import EgshapeError, ParseError
+from egshape.show import history, print_table, verdict
+
+if TYPE_CHECKING:
+    from egshape.report import Explanation
+
+
+def prove(
+    goal: Annotated[str | None, typer.Argument(metavar="GOAL", help='Such as "(a//2)*2 == a - a%2".')] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--given", metavar="FACT", help="May be repeated.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="CASES.tsv", help="Questions with columns id, givens, goal, want."),
+    ] = None,
+    as_json: JsonOpt = False,
+) -> None:
+    """Decide whether GOAL holds for all sizes that satisfy the given facts."""
+    from egshape.prove import prove as decide
+
+    if (goal is None) == (file is None):
+        raise EgshapeError("give either a GOAL or --file", code="usage")
+    if file is not None:
+        right, wrong = _prove_file(file, as_json)
+        raise typer.Exit(0 if right and not wrong else 1)
+    proof = decide(str(goal), given=list(given or ()))
+    if as_json:
+        put(json.dumps(_as_json(proof)))
+    else:
+        put("\n".join(verdict(_as_json(proof))))
+    raise typer.Exit(0 if proof.status == "proved" else 1)
+
+
+def explain(
+    model: ModelArg,
+    a: Annotated[str, typer.Argument(metavar="A", help='A size, "arg0.0"; a value, "%7"; a statement, "b >= 1".')],
+    b: Annotated[str | None, typer.Argument(metavar="B", help="The size that should be equal.")] = None,
+    assume: AssumeOpt = None,
+    check: Annotated[bool, typer.Option("--check", help="Replay the chain; say how each step was checked.")] = False,
+    as_json: JsonOpt = False,
+    format: FormatOpt = None,
+) -> None:
+    """Say why two sizes A and B of MODEL are equal, or the statement A holds; or what became of a value A."""
+    from egshape.explain import replayed
+
+    result = optimized(load_model(model, format), assume, validate=False)
+    if b is None and not _is_statement(a):
+        found = result.explain_value(a)
+        put(found.model_dump_json() if as_json else "\n".join(history(found.model_dump(by_alias=True))))
+        return
+    explanation: Explanation = result.explain_fact(a) if b is None else result.explain(a, b)
+    if check:
+        explanation = replayed(result, explanation)
+    if as_json:
+        put(explanation.model_dump_json())
+    else:
+        put("\n".join(verdict(explanation.model_dump(by_alias=True))))
+    raise typer.Exit(0 if explanation.status == "proved" else 1)
+
+
+def _is_statement(text: str) -> bool:
+    return any(sign in text for sign in ("<", ">", "=", " in "))
+
+
+def advise(
+    model: ModelArg,
+    assume: AssumeOpt = None,
+    facts: FactsOpt = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts to name.")] = 10,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Time for all trials together.")] = 30.0,
+    as_json: JsonOpt = False,
+    format: FormatOpt = None,
+) -> None:
+    """Name the facts that would make MODEL smaller or faster if they hold, each tried, the best first."""
+    from egshape.advise import advise_within
+    from egshape.facts import Facts
+    from egshape.report import AdviceRow, AdviceTable
+
+    graph = load_model(model, format)
+    known = read_facts(facts) or Facts()
+    with trials() as on_trial:
+        found = advise_within(graph, known.with_text(*(assume or ()), assumed=True), limit, seconds, on_trial=on_trial)
+    table = AdviceTable(
+        advice=tuple(AdviceRow(**asdict(each)) for each in found.advice),
+        tried=found.tried,
+        candidates=found.candidates,
+        likely=found.likely,
+    )
+    if as_json:
+        put(table.model_dump_json())
+        return
+    rows = [
+        (str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag) for each in table.advice
+    ]
+    print_table(("bytes saved", "ops removed", "checks removed", "option"), rows)
+    say(f"egshape: note: {found.tried} of {found.candidates} facts were tried")
+
+
+def _prove_file(path: Path, as_json: bool) -> tuple[int, int]:
+    """Answer every question of a file; returns how many answers are as wanted, and how many are not."""
+    from egshape.prove import prove as decide
+
+    rows = []
+    for where, row in _read_cases(path):
+        try:
+            proof = decide(row["goal"], given=[fact for fact in row["givens"].split(";") if fact.strip()])
+        except EgshapeError as error:
+            raise placed(error, where) from error
+        rows.append({"id": row["id"], "want": row["want"], **_as_json(proof)})
+    right = sum(row["status"] == row["want"] for row in rows)
+    wrong = len(rows) - right
+    if as_json:
+        put(json.dumps({"version": 1, "rows": rows, "right": right, "wrong": wrong}))
+    else:
+        print_table(
+            ("id", "want", "status", "goal"), [(r["id"], r["want"], r["status"], r["goal"]) for r in rows]
+        )
+        put(f"{right} right, {wrong} wrong")
+    return right, wrong
+
+
+def _read_cases(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows of a tab-separated file with a heading, each with its file:line."""
+    try:
+        lines = read_bytes(path).decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise ParseError("is no UTF-8 text", where=str(path)) from error
+    heading = lines[0].split("\t") if lines else []
+    missing = {"id", "givens", "goal", "want"} - set(heading)
+    if missing:
+        raise ParseError(f"the heading lacks {', '.join(sorted(missing))}", where=f"{path}:1")
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        cells = line.split("\t")
+        if len(cells) != len(heading):
+            raise ParseError(f"{len(cells)} columns instead of {len(heading)}", where=f"{path}:{number}")
+        yield f"{path}:{number}", dict(zip(heading, cells, strict=True))
+
+
+def _as_json(proof: Any) -> dict[str, Any]:
+    """The JSON of a proof, as ``egshape.prove`` declares it."""
+    data: dict[str, Any] = proof.model_dump(mode="json", by_alias=True)
+    return data
