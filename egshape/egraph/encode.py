@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim
+from egshape.egraph.fold import Folder
 from egshape.egraph.implied import imply
 from egshape.egraph.keys import hashable, region_key
 from egshape.egraph.schema import ELEMENTWISE, MAX_RANK, has_constructor
@@ -55,6 +56,7 @@ class Encoder:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.out = Encoding()
+        self._folder = Folder(registry)
         self._shapes: dict[tuple[Dim, ...], int] = {}
         self._axes: dict[tuple[int, ...], int] = {}
         self._lists: dict[tuple[int, ...], int] = {}
@@ -181,6 +183,9 @@ class Encoder:
             self._own(index, op, decl, nodes)
         else:
             self._call(index, op, decl, nodes)
+        folded = self._folder.value(op)
+        if folded is not None:
+            self.out.tables["fold_op"].append((self.out.node_of[op.result], self.constant_of(folded)))
 
     def _result(self, index: int, op: Op, value: Value) -> int:
         number = self.leaf(value)

@@ -14,12 +14,10 @@ from egshape.dims import Dim, const, maximum, minimum, product
 from egshape.egraph.encode import Encoder
 from egshape.egraph.engine import Snapshot
 from egshape.egraph.exchange import ExchangeState
+from egshape.egraph.fold import SMALL
 from egshape.errors import EgshapeError
 from egshape.ir.types import DTYPES, TensorType, integer_range, is_float, is_integer, numpy_dtype
 from egshape.ops.base import Registry
-
-FOLD_LIMIT = 64
-"""Constants with more elements than this are not folded: that would trade work for weight."""
 
 INVOLUTIONS = ("negate", "not")
 IDEMPOTENT = ("abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz")
@@ -263,7 +261,7 @@ class Host:
     def _fold_one(self, relation: str, function: str, numbers: tuple[int, ...], rows: Rows) -> None:
         key = (relation, function, *numbers)
         arrays = [self.encoder.out.constants[number] for number in numbers]
-        if key in self._folded or any(array.size > FOLD_LIMIT for array in arrays):
+        if key in self._folded or any(array.size > SMALL for array in arrays):
             return
         self._folded.add(key)
         name, attrs = function_parts(function, self.registry)

@@ -84,6 +84,7 @@ CORE = """
 (relation in_neutral_right (String i64))
 (relation in_truth (i64 i64))
 (relation in_dims_of (i64 i64 i64 String))
+(relation fold_op (i64 i64))
 (relation fold_unary (String i64 i64))
 (relation fold_binary (String i64 i64 i64))
 (relation name_add (i64 i64 i64))
@@ -117,7 +118,8 @@ class Constructor:
 
 def has_constructor(decl: OpDecl) -> bool:
     """True for ops with a constructor of their own: not elementwise, no regions, no effect, results one tensor."""
-    return decl.family not in ELEMENTWISE and not decl.regions and not decl.effect and decl.name != "custom_call"
+    return decl.family not in ELEMENTWISE and not decl.regions and not decl.effect \
+        and decl.name not in ("custom_call", "host_call")
 
 
 def constructor(decl: OpDecl) -> Constructor:
@@ -206,6 +208,8 @@ _LOAD_CORE = """
   :ruleset load :name "load/count")
 (rule ((in_at_most p q)) ((at_most (P p) (P q)))
   :ruleset load :name "load/at-most")
+(rule ((fold_op i c) (live i)) ((union (Node i) (constant c)))
+  :ruleset load :name "fold/op")
 (rule ((fold_unary f a b)) ((union (Unary f (constant a)) (constant b)))
   :ruleset load :name "fold/unary")
 (rule ((fold_binary f a b c)) ((union (Binary f (constant a) (constant b)) (constant c)))

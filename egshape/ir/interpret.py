@@ -57,6 +57,16 @@ def interpret(
         return [np.array(run.read(value), copy=True) for value in graph.outputs]
 
 
+def evaluate_op(op: Op, operands: Sequence[np.ndarray], registry: Registry = REGISTRY) -> list[np.ndarray]:
+    """The results of one op whose attributes and types hold no symbols and whose regions capture nothing.
+
+    Raises EgshapeError where the op rejects its operands, ``unbound-symbol`` for a symbol."""
+    run = _Run(registry, None, max_while=0, check_requires=True)
+    run.values.update(zip(op.operands, operands, strict=True))
+    run.op(op)
+    return [run.read(value) for value in op.results]
+
+
 class _Sizes(dict[str, int]):
     """Sizes of symbols; one that is not known yet is read from the value that defines it."""
 

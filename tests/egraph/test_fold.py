@@ -1,0 +1,62 @@
+"""Constant folding in program order: what is folded, and what is left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from egshape.dims import const, symbol
+from egshape.egraph.fold import LARGE, SMALL, Folder
+from egshape.ir.graph import Op, Value
+from egshape.ir.types import TensorType
+from egshape.ops import REGISTRY
+
+
+def _value(name: str, *sizes: int, dtype: str = "f32") -> Value:
+    return Value(name, TensorType(dtype, tuple(map(const, sizes))))
+
+
+def _constant(array: np.ndarray, dtype: str = "f32") -> Op:
+    return Op("constant", (), {"value": array}, (_value("c", *array.shape, dtype=dtype),), ())
+
+
+def _folded(folder: Folder, name: str, operands: list[Op], attrs: dict, result: Value) -> np.ndarray | None:
+    for operand in operands:
+        assert folder.value(operand) is None
+    return folder.value(Op(name, tuple(op.result for op in operands), attrs, (result,), ()))
+
+
+def test_chain_of_constants() -> None:
+    folder = Folder(REGISTRY)
+    source = _constant(np.arange(6, dtype=np.float32).reshape(2, 3))
+    turned = _value("t", 3, 2)
+    first = _folded(folder, "transpose", [source], {"permutation": (1, 0)}, turned)
+    assert first is not None and first.tolist() == [[0, 3], [1, 4], [2, 5]]
+    second = folder.value(Op("negate", (turned,), {}, (_value("n", 3, 2),), ()))
+    assert second is not None and second.tolist() == (-first).tolist()
+
+
+@pytest.mark.parametrize(("size", "folds"), [(SMALL, True), (SMALL + 1, False)])
+def test_results_that_grow_are_folded_only_where_small(size: int, folds: bool) -> None:
+    attrs = {"dims": (), "shape": (const(size),)}
+    source = _constant(np.array(2, np.float32))
+    found = _folded(Folder(REGISTRY), "broadcast_in_dim", [source], attrs, _value("b", size))
+    assert (found is not None) is folds
+
+
+def test_large_constants_stay() -> None:
+    source = _constant(np.ones(LARGE + 1, np.float32))
+    assert _folded(Folder(REGISTRY), "negate", [source], {}, _value("n", LARGE + 1)) is None
+
+
+def test_what_hangs_on_an_input_or_a_symbol_stays() -> None:
+    folder = Folder(REGISTRY)
+    assert folder.value(Op("negate", (_value("x", 2),), {}, (_value("n", 2),), ())) is None
+    symbolic = Value("b", TensorType("f32", (symbol("n"),)))
+    attrs = {"dims": (), "shape": (symbol("n"),)}
+    assert _folded(folder, "broadcast_in_dim", [_constant(np.array(2, np.float32))], attrs, symbolic) is None
+
+
+def test_barriers_stay() -> None:
+    source = _constant(np.ones(2, np.float32))
+    assert _folded(Folder(REGISTRY), "optimization_barrier", [source], {}, _value("o", 2)) is None
