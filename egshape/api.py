@@ -17,7 +17,9 @@ from egshape.explain import Known, chain, explain_fact
 from egshape.explain import explain as explain_sizes
 from egshape.explain_value import explain_removed, explain_value
 from egshape.facts import Facts, Relation
-from egshape.ir.graph import Block, Graph, Value
+from egshape.ir import display
+from egshape.ir.expand import expand
+from egshape.ir.graph import Graph, Value
 from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
@@ -37,11 +39,11 @@ from egshape.report import (
     Symbol,
     ValueExplanation,
 )
-from egshape.sizes import axes_of, listed
+from egshape.sizes import axes_of, listed, shape_sources
 from egshape.trace import Tracer
 from egshape.validate import compare as compare_graphs
 
-_FORMATS = {"mlir": "stablehlo", "mlirbc": "stablehlo", "stablehlo": "stablehlo"}
+_FORMATS = {"mlir": "stablehlo", "mlirbc": "stablehlo", "stablehlo": "stablehlo", "onnx": "onnx"}
 """What reads and writes each format; a file's suffix is the name of its format."""
 
 
@@ -51,7 +53,8 @@ def load(model: str | Path | bytes | Any, format: str | None = None) -> Graph:
     The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
     if isinstance(model, str | Path):
         path = Path(model)
-        return _load_bytes(_read(path), _format(path, format), path.name)
+        kind = _format(path, format)
+        return _load_onnx(path, path.name) if kind == "onnx" else _load_bytes(_read(path), kind, path.name)
     if isinstance(model, bytes):
         return _load_bytes(model, format or "mlir", "model")
     from egshape.frontends import stablehlo
@@ -78,30 +81,43 @@ def _format(path: Path, format: str | None) -> str:
 
 
 def _load_bytes(data: bytes, kind: str, name: str) -> Graph:
-    _format(Path(name), kind)
+    if _FORMATS[_format(Path(name), kind)] == "onnx":
+        return _load_onnx(data, name)
     from egshape.frontends import stablehlo
 
     return stablehlo.read(data, name)
 
 
-def save(graph: Graph, path: str | Path, format: str | None = None) -> None:
-    """Write a graph as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), atomically.
+def _load_onnx(source: Path | bytes, name: str) -> Graph:
+    from egshape.frontends import onnx
 
-    Raises EgshapeError if the format cannot hold the graph, or the file cannot be written."""
+    return onnx.read(source, name)
+
+
+def save(graph: Graph, path: str | Path, format: str | None = None, opset: int | None = None) -> None:
+    """Write a graph as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), or as an ONNX model (``.onnx``).
+
+    The file is there in full or not at all. ``opset`` is that of an ONNX model: by default that of the model that the
+    graph came from, else 17. Raises EgshapeError if the format cannot hold the graph, or the file cannot be written."""
     target = Path(path)
     kind = _format(target, format)
+    if kind == "onnx":
+        from egshape.frontends import onnx
+
+        write_atomic(target, onnx.write(expand(graph, keep=True), opset))
+        return
     from egshape.frontends.stablehlo import emit
 
-    text = emit.write(graph)
+    text = emit.write(expand(graph, keep=True))
     write_atomic(target, emit.bytecode(text) if kind == "mlirbc" else text)
 
 
-def run(graph: Graph, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], target: str = "interpret"
-        ) -> list[np.ndarray]:
+def run(graph: Graph, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], target: str = "interpret",
+        threads: int = 1) -> list[np.ndarray]:
     """Run a graph; inputs by name or in order. Raises CheckFailed where a check of the graph fails."""
     if target == "interpret":
         return interpret(graph, inputs)
-    found = compile(graph, target)(*checked_inputs(graph, inputs))
+    found = compile(graph, target, threads)(*checked_inputs(graph, inputs))
     return list(found) if isinstance(found, tuple) else [found]
 
 
@@ -117,13 +133,16 @@ class Compiled:
         return results[0] if len(results) == 1 else tuple(results)
 
 
-def compile(graph: Graph, target: str = "interpret") -> Callable[..., np.ndarray | tuple[np.ndarray, ...]]:
+def compile(graph: Graph, target: str = "interpret", threads: int = 1, facts: str = "all"
+            ) -> Callable[..., np.ndarray | tuple[np.ndarray, ...]]:
     """A callable for a graph: one array, or a tuple in output order. Targets: ``interpret``, and ``llvm``, which gives
-    a ``runtime.CompiledFunction``. Raises Unsupported for another target, or an op that the target cannot compile."""
+    a ``runtime.CompiledFunction`` that uses up to ``threads`` threads. ``facts``: how much of what is known about sizes
+    it uses, ``none``, ``shape`` (which sizes are equal) or ``all``, for measurements of what facts are worth. Raises
+    Unsupported for another target, or an op that the target cannot compile."""
     if target == "llvm":
         from egshape.adapters.native import compile_function
 
-        return compile_function(graph)
+        return compile_function(expand(graph), threads, facts)
     if target != "interpret":
         raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret' or 'llvm'")
     return Compiled(graph, target)
@@ -154,6 +173,9 @@ class Result:
     def explain_value(self, name: str) -> ValueExplanation:
         """What became of a value of the original graph (``%12``), by which rules, and what stands for it."""
         return explain_value(self, name)
+
+    def _repr_html_(self) -> str:
+        return display.html(self)
 
 
 def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = (), limits: Limits | None = None, *,
@@ -217,7 +239,7 @@ def shapes_table(graph: Graph, assume: Sequence[str] = ()) -> ShapeTable:
     """Every value with its shape in the inputs' symbols, and where each size comes from."""
     result = optimize(graph, assume, validate=False)
     normal = result.optimized.outcome.sizes[0].normal_form if result.optimized.outcome.sizes else _same
-    sources = _sources(graph.body)
+    sources = shape_sources(graph.body)
     rows = [_row(value, "input", "", normal, sources) for value in graph.inputs]
     for op in graph.body.walk():
         rows += [_row(value, op.name, str(op.location), normal, sources) for value in op.results]
@@ -226,18 +248,6 @@ def shapes_table(graph: Graph, assume: Sequence[str] = ()) -> ShapeTable:
 
 def _same(dim: Dim) -> Dim:
     return dim
-
-
-def _sources(block: Block) -> dict[str, str]:
-    """Where each symbol comes from: ``arg0.1``, or an element of a value."""
-    out: dict[str, str] = {}
-    for each in block.symbols:
-        name = each.value.name if each.value in block.args else f"%{each.value.name}"
-        out[each.name] = f"{name}.{each.axis}" if each.axis is not None else f"{name}[{each.element}]"
-    for op in block.walk():
-        for region in op.regions:
-            out.update(_sources(region))
-    return out
 
 
 def _row(value: Value, op: str, location: str, normal: Any, sources: Mapping[str, str]) -> ShapeRow:
@@ -320,7 +330,7 @@ def _signature(name: str, type: TensorType, normal: Any) -> Signature:
 
 def _symbol_sources(graph: Graph) -> dict[str, list[str]]:
     out: dict[str, list[str]] = {}
-    sources = _sources(graph.body)
+    sources = shape_sources(graph.body)
     for each in graph.body.symbols:
         out.setdefault(each.name, []).append(sources[each.name])
     return out

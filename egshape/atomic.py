@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from egshape.errors import EgshapeError
 
 
-def write_atomic(path: str | Path, content: str | bytes) -> None:
+def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes | memoryview]) -> None:
     """Write ``content`` to ``path``: a reader sees the old file or all of the new; a failure keeps the old.
 
-    The directory is made if it is missing. A symbolic link is followed, and an existing file keeps its mode.
+    ``content``: text, bytes, or bytes in pieces, which are written one after the other. The directory is
+    made if it is missing. A symbolic link is followed, and an existing file keeps its mode.
 
     Raises:
         EgshapeError: code "write": the file cannot be written.
     """
     target = Path(path)
-    data = content.encode() if isinstance(content, str) else content
+    data = _pieces(content)
     try:
         target = target.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +31,7 @@ def write_atomic(path: str | Path, content: str | bytes) -> None:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                file.writelines(data)
             os.chmod(temporary, _mode_for(target))
             os.replace(temporary, target)
         except BaseException:
@@ -41,10 +43,16 @@ def write_atomic(path: str | Path, content: str | bytes) -> None:
         ) from error
 
 
-def _write_through(device: Path, data: bytes) -> None:
+def _pieces(content: str | bytes | Iterable[bytes | memoryview]) -> Iterable[bytes | memoryview]:
+    if isinstance(content, str):
+        return (content.encode(),)
+    return (content,) if isinstance(content, bytes) else content
+
+
+def _write_through(device: Path, data: Iterable[bytes | memoryview]) -> None:
     """Write to what is no regular file, such as /dev/stdout, which must not be replaced."""
     with device.open("wb") as file:
-        file.write(data)
+        file.writelines(data)
 
 
 def _mode_for(target: Path) -> int:

@@ -13,8 +13,10 @@ from typing import Annotated
 import typer
 
 from egshape import __version__
+from egshape.commands.compile import compile
 from egshape.commands.models import optimize, run, shapes
 from egshape.commands.reasons import advise, explain, prove
+from egshape.commands.rules import app as rules
 from egshape.commands.terminal import put, say
 from egshape.commands.viz import viz
 from egshape.errors import EgshapeError
@@ -26,8 +28,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (optimize, shapes, prove, explain, advise, run, viz):
+for command in (optimize, shapes, prove, explain, advise, compile, run, viz):
     app.command()(command)
+app.add_typer(rules, name="rules")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

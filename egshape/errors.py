@@ -76,6 +76,13 @@ class CheckFailed(EgshapeError):
     exit_code = 1
 
 
+class OutputsDiffer(EgshapeError):
+    """Two programs that should compute the same do not."""
+
+    default_code = "differs"
+    exit_code = 1
+
+
 class EngineFault(EgshapeError):
     """The rewrite engine failed and was discarded; the caller falls back to the unoptimized program."""
 

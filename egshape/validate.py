@@ -95,7 +95,7 @@ def compare(original: Graph, optimized: Graph, facts: Facts, *, seconds: float =
         if cost.at(point.sizes) > MAX_COST:
             skipped = skipped or "sizes that cost too much were left out"
             continue
-        arrays = _arrays(original, point, number)
+        arrays = inputs_at(original, point, number)
         if arrays is None:
             continue
         try:
@@ -188,7 +188,7 @@ def _size(dim: Dim, sizes: dict[str, int]) -> int:
 # -- inputs --------------------------------------------------------------------------------------------------------
 
 
-def _arrays(graph: Graph, point: Point, number: int) -> list[np.ndarray] | None:
+def inputs_at(graph: Graph, point: Point, number: int) -> list[np.ndarray] | None:
     """Inputs of a point's sizes, None if a size is negative or undefined there. ``number`` seeds the elements."""
     out = []
     for place, value in enumerate(graph.inputs):
@@ -241,6 +241,8 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: b
         with np.errstate(all="ignore"):
             found = interpret(graph, copies, trace=watch, max_while=MAX_LOOP, check_requires=fits)
         return Outcome(tuple(found))
+    except MemoryError:
+        raise _Inconclusive("not run to its end: it needs more memory than there is") from None
     except EgshapeError as error:
         if error.code in ("loop-limit", "unsupported"):
             raise _Inconclusive(f"not run to its end: {error}") from None

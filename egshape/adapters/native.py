@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from egshape.errors import CheckFailed, EgshapeError
+from egshape.errors import CheckFailed, EgshapeError, InvalidInput
 from egshape.ir.graph import Graph
-from egshape.lower import native
+from egshape.lower import artifact, emit_c, native
 from egshape.lower.driver import Native, compile_native
-from egshape.runtime import artifact
+from egshape.ops.host import resolve
 from egshape.runtime.function import CompiledFunction
+
+MOST_THREADS = 1024
 
 
 def failure(message: str, code: str, where: str) -> EgshapeError:
@@ -19,15 +22,31 @@ def failure(message: str, code: str, where: str) -> EgshapeError:
     return EgshapeError(message, where=where, code=code)
 
 
-def compile_function(graph: Graph) -> CompiledFunction:
-    """A graph as native code. Raises Unsupported, naming op and location, for what is not compiled."""
-    made = compile_native(graph)
+def compile_function(graph: Graph, threads: int = 1, facts: str = "all") -> CompiledFunction:
+    """A graph as native code that uses up to ``threads`` threads, and as much of what is known about sizes as ``facts``
+    says: ``none``, ``shape`` or ``all``, for measurements of what facts are worth.
 
-    def save(path: Any) -> None:
-        _save(made, path)
+    Raises Unsupported, naming op and location, for what is not compiled."""
+    if not 1 <= threads <= MOST_THREADS:
+        raise InvalidInput(f"threads must be 1 to {MOST_THREADS}, not {threads}")
+    made = compile_native(graph, facts)
+    rows = made.manifest["host_calls"]
 
-    return CompiledFunction(made.manifest, made.address, made.constants, made.keep, failure, save)
+    def save(path: Any, form: str) -> list[Path]:
+        return _save(made, Path(path), form, threads)
+
+    return CompiledFunction(made.manifest, made.entries, made.constants, made.keep, failure, save, threads,
+                            [resolve((kind, payload)) for kind, payload in (row["call"] for row in rows)])
 
 
-def _save(made: Native, path: Any) -> None:
-    artifact.save(path, made.manifest, native.shared_library(made.code), made.constants)
+def _save(made: Native, path: Path, form: str, threads: int) -> list[Path]:
+    """Write an artifact (``form`` egx), or a header and a library to a folder (c)."""
+    called = sorted({row["target"] for row in made.manifest["host_calls"]})
+    if called:
+        raise EgshapeError(f"calls Python for {', '.join(called)}: it runs in this process only", where=str(path),
+                           hint="an artifact runs without Python code of a frontend", code="host-call")
+    if form == "c":
+        return emit_c.write(path, made.manifest, made.codes, made.constants, made.machine, threads)
+    library = native.shared_library([*made.codes, native.pool_object(made.machine)])
+    artifact.write(path, {**made.manifest, "threads": threads}, library, made.constants)
+    return [path]

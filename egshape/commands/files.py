@@ -6,12 +6,14 @@ import io
 import sys
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egshape.errors import EgshapeError, ParseError, TypeMismatch
+from egshape.commands.terminal import say
+from egshape.errors import CheckFailed, EgshapeError, OutputsDiffer, ParseError, TypeMismatch
 
 if TYPE_CHECKING:
     from egshape.facts import Facts
@@ -54,9 +56,26 @@ def read_bytes(path: Path) -> bytes:
         raise EgshapeError(f"cannot be read: {error.strerror}", where=str(path), code="read") from error
 
 
-def read_arrays(path: Path, graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of ``path``, one for each input of ``graph``, checked by name."""
-    wanted = [value.name for value in graph.inputs]
+def run_artifact(path: str, inputs: Path, threads: int | None) -> dict[str, np.ndarray[Any, Any]]:
+    """The results of a compiled program by name. Raises EgshapeError with what its runtime reports."""
+    from egshape.runtime import load
+    from egshape.runtime.errors import RunError
+
+    try:
+        function = load(path, threads)
+        ports = function.manifest["inputs"]
+        arrays = read_arrays(inputs, {port["name"]: port["dtype"] for port in ports})
+        found = function(*(arrays[port["name"]] for port in ports))
+    except RunError as error:
+        kind = CheckFailed if error.code == "check" else EgshapeError
+        raise kind(error.message, where=error.where, code=error.code) from None
+    names = [port["name"] for port in function.manifest["outputs"]]
+    return dict(zip(names, found if isinstance(found, tuple) else (found,), strict=True))
+
+
+def read_arrays(path: Path, dtypes: Mapping[str, str]) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of ``path``, one for each input, checked by name; ``dtypes``: those of the inputs."""
+    wanted = list(dtypes)
     try:
         with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -66,7 +85,7 @@ def read_arrays(path: Path, graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
     problems += [f"{name} is no input" for name in arrays if name not in wanted]
     if problems:
         raise TypeMismatch("; ".join(problems), where=str(path), hint=f"the inputs are {', '.join(wanted)}")
-    return {value.name: _with_dtype(arrays[value.name], value.type.dtype) for value in graph.inputs}
+    return {name: _with_dtype(arrays[name], dtype) for name, dtype in dtypes.items()}
 
 
 def _with_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
@@ -76,6 +95,42 @@ def _with_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]
     if array.dtype.kind != "V" or array.dtype.itemsize != numpy_dtype(dtype).itemsize:
         return array
     return array.view(numpy_dtype(dtype))
+
+
+def save_model(graph: Graph, target: Path, opset: int | None, original: Path | None) -> None:
+    """Write a graph. An ONNX model that came from ``original`` is run beside it first, and not kept if it differs."""
+    from egshape import api
+
+    if target.suffix != ".onnx" or original is None or original.suffix != ".onnx":
+        api.save(graph, target, opset=opset)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        written = Path(folder) / target.name
+        api.save(graph, written, opset=opset)
+        _verify(original, written, target)
+        written.replace(target)
+
+
+def _verify(original: Path, written: Path, target: Path) -> None:
+    """Raises EgshapeError where the models differ; says where nothing could be compared."""
+    from egshape import api
+    from egshape.adapters import onnx_verify
+    from egshape.validate import compare
+
+    graph = api.load(original)
+    if onnx_verify.available():
+        found = onnx_verify.compare_models(original, written, graph, graph.facts)
+        difference, skipped = found.difference, found.skipped
+        done = f"compared in ONNX Runtime at {len(found.sizes)} sizes"
+    else:
+        verdict = compare(graph, api.load(written), graph.facts, seconds=10)
+        difference, skipped = "; ".join(verdict.differences), verdict.skipped
+        done = f"compared in the interpreter at {verdict.accepted} sizes"
+    if difference:
+        raise OutputsDiffer(f"is not written, since it differs from the original: {difference}", where=str(target),
+                            hint="a fault of egshape; please report it (--no-verify writes the model all the same)")
+    say(f"egshape: note: {done}" + (f"; {skipped}" if skipped else ""))
 
 
 def saved_bytes(graph: Graph, format: str) -> bytes:

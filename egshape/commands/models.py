@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from egshape.atomic import write_atomic
-from egshape.commands.files import load_model, read_arrays, read_facts, saved_bytes
+from egshape.commands.files import load_model, read_arrays, read_facts, run_artifact, save_model, saved_bytes
 from egshape.commands.optimizing import limits_of, optimized
 from egshape.commands.options import (
     AssumeOpt,
@@ -51,10 +51,15 @@ def optimize(
     refine_signature: Annotated[
         bool, typer.Option("--refine-signature", help="Let proved sizes change the types of the inputs.")
     ] = False,
+    opset: Annotated[
+        int | None, typer.Option("--opset", min=7, help="Opset of an ONNX model that is written.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option(help="Run an ONNX model that is written beside the original, and keep it only if equal.")
+    ] = True,
     format: FormatOpt = None,
 ) -> None:
     """Make MODEL smaller without changing what it computes."""
-    from egshape import api
 
     started = time.perf_counter()
     graph = load_model(model, format)
@@ -71,7 +76,7 @@ def optimize(
     if output == "-":
         sys.stdout.buffer.write(saved_bytes(result.graph, format or Path(model).suffix.removeprefix(".")))
     elif output is not None:
-        api.save(result.graph, output)
+        save_model(result.graph, Path(output), opset, Path(model) if verify and model != "-" else None)
     if report is not None:
         write_atomic(report, result.report.model_dump_json(indent=2) + "\n")
     (say if output == "-" else put)("\n".join(summary(result.report, seconds_taken)))
@@ -107,18 +112,22 @@ def run(
         Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Where the results go.")
     ] = None,
     target: Annotated[Target, typer.Option("--target", help="What runs the graph.")] = Target.interpret,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="For native code.")] = None,
     no_optimize: Annotated[bool, typer.Option("--no-optimize", help="Run the graph as it is.")] = False,
     format: FormatOpt = None,
 ) -> None:
-    """Run MODEL on the arrays of an .npz file."""
+    """Run MODEL, or a file that `egshape compile` wrote, on the arrays of an .npz file."""
     from egshape import api
 
-    graph = load_model(model, format)
-    arrays = read_arrays(inputs, graph)
-    if not no_optimize:
-        graph = optimized(graph, None).graph
-    results = api.run(graph, arrays, target=target.value)
-    named: dict[str, Any] = dict(zip(graph.output_names, results, strict=True))
+    if model.endswith(".egx"):
+        named: dict[str, Any] = run_artifact(model, inputs, threads)
+    else:
+        graph = load_model(model, format)
+        arrays = read_arrays(inputs, {value.name: value.type.dtype for value in graph.inputs})
+        if not no_optimize:
+            graph = optimized(graph, None).graph
+        results = api.run(graph, arrays, target=target.value, threads=threads or 1)
+        named = dict(zip(graph.output_names, results, strict=True))
     if output is not None:
         buffer = io.BytesIO()
         np.savez(buffer, **named)

@@ -17,10 +17,16 @@ class Target(StrEnum):
 
 
 class Stage(StrEnum):
-    """Which graph to draw."""
+    """What to draw."""
 
     input = "input"
     output = "output"
+    both = "both"
+    kernels = "kernels"
+    egraph = "egraph"
+    plan = "plan"
+    memory = "memory"
+    why = "why"
 
 
 ModelArg = Annotated[str, typer.Argument(metavar="MODEL", help="A model file, or - for standard input.")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,25 +88,18 @@ def advise(
     format: FormatOpt = None,
 ) -> None:
     """Name the facts that would make MODEL smaller or faster if they hold, each tried, the best first."""
-    from egshape.advise import advise_within
+    from egshape.advise import advise_within, table
     from egshape.facts import Facts
-    from egshape.report import AdviceRow, AdviceTable
 
     graph = load_model(model, format)
     known = read_facts(facts) or Facts()
     with trials() as on_trial:
         found = advise_within(graph, known.with_text(*(assume or ()), assumed=True), limit, seconds, on_trial=on_trial)
-    table = AdviceTable(
-        advice=tuple(AdviceRow(**asdict(each)) for each in found.advice),
-        tried=found.tried,
-        candidates=found.candidates,
-        likely=found.likely,
-    )
     if as_json:
-        put(table.model_dump_json())
+        put(table(found).model_dump_json())
         return
     rows = [
-        (str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag) for each in table.advice
+        (str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag) for each in found.advice
     ]
     print_table(("bytes saved", "ops removed", "checks removed", "option"), rows)
     say(f"egshape: note: {found.tried} of {found.candidates} facts were tried")

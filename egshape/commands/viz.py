@@ -1,57 +1,225 @@
-"""viz: pictures."""
+"""viz: pictures, and the report."""
 
 from __future__ import annotations
 
+import csv
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from egshape.atomic import write_atomic
-from egshape.commands.files import load_model
+from egshape.commands.files import load_model, placed, read_bytes
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AssumeOpt, FormatOpt, ModelArg, Stage
-from egshape.commands.terminal import put
-from egshape.errors import EgshapeError
+from egshape.commands.options import AssumeOpt, FormatOpt, ModelArg, RulesOpt, Stage
+from egshape.commands.terminal import put, say, trials
+from egshape.errors import EgshapeError, ParseError
+
+if TYPE_CHECKING:
+    from egshape.api import Result
+    from egshape.facts import Facts
+    from egshape.ir.graph import Graph
+    from egshape.report import AdviceTable
+
+_KINDS = {".dot", ".svg", ".png", ".html"}
 
 
 def viz(
     model: ModelArg,
     stage: Annotated[
-        Stage, typer.Option("--stage", help="The graph as it came in, or as it goes out.")
+        Stage,
+        typer.Option(
+            "--stage",
+            help="The graph as it came in, as it goes out, or both; its kernels; the e-graph; the steps of the "
+            "compiled program; its memory over time; why something holds (--why).",
+        ),
     ] = Stage.input,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.dot|.svg")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help=".dot, .svg, .png; .html is a report of everything."),
+    ] = None,
+    around: Annotated[
+        str | None, typer.Option("--around", metavar="V", help="Draw only what is near this value, such as %12.")
+    ] = None,
+    hops: Annotated[int, typer.Option("--hops", min=0, help="How many arrows away from V.")] = 2,
+    most: Annotated[int, typer.Option("--most", min=1, help="How many e-classes to draw at most.")] = 48,
+    shape_code: Annotated[
+        bool | None,
+        typer.Option("--shape-code/--no-shape-code", help="Draw ops that only compute sizes; else a small graph's."),
+    ] = None,
+    why: Annotated[
+        str | None,
+        typer.Option("--why", metavar="TEXT", help='Why "arg0.0 == %7.1" or "b <= 64" holds, or what became of "%7".'),
+    ] = None,
+    advise_seconds: Annotated[
+        float, typer.Option("--advise-seconds", min=0, help="Report: time to look for facts that would help.")
+    ] = 10.0,
+    profile: Annotated[
+        Path | None,
+        typer.Option("--profile", metavar="P", help="Report: a run-time profile to show, .json (rows) or .csv."),
+    ] = None,
     assume: AssumeOpt = None,
+    rules: RulesOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Draw MODEL with its shapes; Graphviz text on stdout without -o."""
-    from egshape import api
-
-    if output is not None and output.suffix not in {".dot", ".svg"}:
-        raise EgshapeError("can be written as .dot or .svg", where=str(output), code="usage")
+    """Draw MODEL with its shapes (Graphviz text on stdout without -o), or write a report about it."""
+    if output is not None and output.suffix not in _KINDS:
+        raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
+    rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format)
-    if stage is Stage.output:
-        graph = optimized(graph, assume).graph
-    text = api.to_dot(graph)
+    if output is not None and output.suffix == ".html":
+        _report(graph, output, assume, rules, advise_seconds, rows)
+        return
+    stage = Stage.why if why is not None else stage
+    text = _DRAWN[stage](_Request(graph, around, hops, most, shape_code, why, assume, rules))
+    _write(text, output)
+
+
+class _Request:
+    """What is to be drawn. The model is optimized when a picture needs it."""
+
+    def __init__(self, graph: Graph, around: str | None, hops: int, most: int, shape_code: bool | None,
+                 why: str | None, assume: list[str] | None, rules: list[Path] | None) -> None:
+        self.graph, self.around, self.hops, self.most = graph, around, hops, most
+        self.shape_code, self.why, self.assume, self.rules = shape_code, why, assume, rules
+
+    def result(self) -> Result:
+        return optimized(self.graph, self.assume, rules=self.rules)
+
+
+def _input(asked: _Request) -> str:
+    from egshape.viz.graph import Look, to_dot
+
+    return to_dot(asked.graph, Look(asked.shape_code, asked.around, asked.hops))
+
+
+def _output(asked: _Request) -> str:
+    from egshape.viz.graph import Look, to_dot
+    from egshape.viz.result import normal_form
+
+    result = asked.result()
+    return to_dot(result.graph, Look(asked.shape_code, asked.around, asked.hops), normal_form(result))
+
+
+def _both(asked: _Request) -> str:
+    from egshape.viz.result import before_and_after
+
+    return str(before_and_after(asked.result(), asked.shape_code))
+
+
+def _kernels(asked: _Request) -> str:
+    from egshape.viz.plan import kernels
+    from egshape.viz.result import normal_form
+
+    result = asked.result()
+    return str(kernels(result.graph, normal_form(result)))
+
+
+def _egraph(asked: _Request) -> str:
+    from egshape.viz.egraph import picture
+
+    rules = tuple(map(str, asked.rules or ()))
+    return str(picture(asked.result(), asked.around, asked.hops, asked.most, rules))
+
+
+def _plan(asked: _Request) -> str:
+    from egshape.plan.planner import plan
+    from egshape.viz.plan import plan_picture
+    from egshape.viz.result import normal_form
+
+    result = asked.result()
+    return str(plan_picture(plan(result.graph), normal_form(result)))
+
+
+def _memory(asked: _Request) -> str:
+    from egshape.plan.planner import plan
+    from egshape.viz.plan import memory_picture
+
+    return str(memory_picture(plan(asked.result().graph)))
+
+
+def _why(asked: _Request) -> str:
+    from egshape.viz.why import picture
+
+    if asked.why is None:
+        raise EgshapeError("nothing was asked", where="--stage why", hint="add --why TEXT", code="usage")
+    result = asked.result()
+    a, equal, b = asked.why.partition("==")
+    if equal:
+        return str(picture(result.explain(a.strip(), b.strip())))
+    if any(sign in asked.why for sign in ("<", ">", "=", " in ")):
+        return str(picture(result.explain_fact(asked.why)))
+    return str(picture(result.explain_value(asked.why)))
+
+
+_DRAWN: dict[Stage, Callable[[_Request], str]] = {
+    Stage.input: _input,
+    Stage.output: _output,
+    Stage.both: _both,
+    Stage.kernels: _kernels,
+    Stage.egraph: _egraph,
+    Stage.plan: _plan,
+    Stage.memory: _memory,
+    Stage.why: _why,
+}
+
+
+def _write(text: str, output: Path | None) -> None:
+    from egshape.viz.dot import render
+
     if output is None:
-        put(text)
+        put(text.rstrip("\n"))
+    elif output.suffix == ".dot":
+        write_atomic(output, text)
     else:
-        write_atomic(output, _svg(text) if output.suffix == ".svg" else text)
+        kind: Literal["svg", "png"] = "svg" if output.suffix == ".svg" else "png"
+        write_atomic(output, render(text, kind))
 
 
-def _svg(dot: str) -> bytes:
+# -- the report ------------------------------------------------------------------------------------------------------
+
+
+def _report(graph: Graph, output: Path, assume: list[str] | None, rules: list[Path] | None, seconds: float,
+            profile: list[dict[str, Any]] | None) -> None:
+    from egshape.viz.report.page import report, without_renderer
+    from egshape.viz.report.renderer import source
+
+    result = optimized(graph, assume, rules=rules)
+    write_atomic(output, report(result, _advice(graph, result.facts, seconds) if seconds else None, profile))
+    if source() is None:
+        say(f"egshape: note: {without_renderer()}")
+
+
+def _advice(graph: Graph, facts: Facts, seconds: float) -> AdviceTable:
+    from egshape.advise import advise_within, table
+
+    with trials() as on_trial:
+        return table(advise_within(graph, facts, seconds=seconds, on_trial=on_trial))
+
+
+def _profile(path: Path) -> list[dict[str, Any]]:
+    """The rows of a profile: a JSON list of objects, or a CSV file with a heading."""
     try:
-        import graphviz
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise ParseError("is no UTF-8 text", where=str(path)) from error
+    if path.suffix == ".csv":
+        return [{key: _number(cell) for key, cell in row.items() if key is not None}
+                for row in csv.DictReader(text.splitlines())]
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise placed(ParseError(f"is no JSON: {error}"), str(path)) from error
+    rows = found.get("rows", found.get("kernels")) if isinstance(found, dict) else found
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ParseError("is no list of rows", where=str(path), hint='such as [{"kernel": "add", "us": 12.5}]')
+    return rows
 
-        rendered: bytes = graphviz.Source(dot).pipe(format="svg")
-    except ImportError as error:
-        raise EgshapeError(
-            "drawing .svg needs graphviz", hint='pip install "egshape[viz]"', code="dependency"
-        ) from error
-    except graphviz.ExecutableNotFound as error:
-        raise EgshapeError(
-            "drawing .svg needs Graphviz's dot program",
-            hint="install Graphviz, or write .dot",
-            code="dependency",
-        ) from error
-    return rendered
+
+def _number(cell: str | None) -> float | str | None:
+    try:
+        return float(cell or "")
+    except ValueError:
+        return cell

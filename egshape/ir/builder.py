@@ -117,6 +117,13 @@ class BlockBuilder:
         """A builder for a region of an op of this block."""
         return BlockBuilder(parent=self, registry=self.registry, decide=self._decide)
 
+    def trial(self) -> BlockBuilder:
+        """A builder inside this block whose names are its own: what it builds is thrown away."""
+        out = self.child()
+        out.names = Names()
+        out._symbol_names = set(self._symbol_names)
+        return out
+
     # -- arguments -----------------------------------------------------------------------------------------------
 
     def arg(self, name: str | None, dtype: str, shape: Sequence[Dim | int | None] | None,

@@ -11,6 +11,7 @@ import numpy as np
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.functions import function_region
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ir.types import TensorType, numpy_dtype
 from egshape.ops import REGISTRY
@@ -21,7 +22,8 @@ from egshape.ops.custom import refusal
 class Body:
     """What a custom op's ``body`` builds with: ``b.OP(*operands, **attributes)`` for every declared op.
 
-    An operand may be a number where another operand says its type; ``const`` and ``splat`` make constants."""
+    An operand may be a number where another operand says its type; ``const`` and ``splat`` make constants. A region is
+    the name of a function: ``b.reduce(x, b.const(0.0, "f32"), dims=(1,), body="add")``."""
 
     def __init__(self, builder: BlockBuilder, op: str) -> None:
         self._builder = builder
@@ -32,7 +34,10 @@ class Body:
             raise AttributeError(f"the body of {self._op} calls b.{name}, and no op is named {name!r}")
 
         def add(*operands: Any, **attrs: Any) -> Any:
-            found = self._builder.add(name, self._values(operands), attrs)
+            values, decl = self._values(operands), self._builder.registry[name]
+            regions = [function_region(self._builder, decl, values, attrs.pop(each)) for each in decl.regions
+                       if each in attrs]
+            found = self._builder.add(name, values, attrs, regions=regions)
             return found[0] if len(found) == 1 else found
 
         return add
@@ -107,8 +112,8 @@ class _Expander:
         known = dict(outer)
         ops: list[Op] = []
         symbols = list(block.symbols)
-        for op in block.ops:
-            op = self._reading(op, known)
+        for each in block.ops:
+            op = self._reading(each, known)
             decl = self.registry[op.name]
             if not decl.custom or (decl.body is None and self.keep):
                 ops.append(op)

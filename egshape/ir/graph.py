@@ -12,6 +12,7 @@ from typing import Any
 
 from egshape.dims import Dim
 from egshape.facts import Facts, Relation
+from egshape.ir import display
 from egshape.ir.types import TensorType
 
 Attr = Any
@@ -149,6 +150,9 @@ class Graph:
         from egshape.ir.text import print_graph
 
         return print_graph(self)
+
+    def _repr_html_(self) -> str:
+        return display.html(self)
 
 
 def dims_of(attr: Attr) -> Iterator[Dim]:

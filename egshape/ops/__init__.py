@@ -6,6 +6,7 @@ from egshape.ops import (  # noqa: F401  (each module declares its ops when impo
     control,
     creation,
     elementwise,
+    host,
     indexing,
     movement,
     reduce,

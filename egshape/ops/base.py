@@ -78,6 +78,10 @@ class OpDecl:
     names: Mapping[str, str] = field(default_factory=dict)
     effect: bool = False
     """True if the op must stay though nobody reads its results (checks)."""
+    body: Callable[..., Any] | None = None
+    """The op in terms of others, for back ends that do not know it (``egshape.ops.custom``)."""
+    custom: bool = False
+    """True for an op that a user declared."""
 
     @property
     def variadic(self) -> bool:
@@ -97,12 +101,23 @@ class Registry:
 
     def __init__(self) -> None:
         self._ops: dict[str, OpDecl] = {}
+        self.version = 0
+        """Changes with every declaration: what is derived from the declarations is kept by this."""
 
     def add(self, decl: OpDecl) -> None:
-        """Declare an op. Raises EgshapeError if the name is taken."""
-        if decl.name in self._ops:
+        """Declare an op; a user's op may be declared anew. Raises EgshapeError if the name is taken."""
+        known = self._ops.get(decl.name)
+        if known is not None and not (known.custom and decl.custom):
             raise EgshapeError(f"op {decl.name!r} is declared twice", code="op-declared-twice")
         self._ops[decl.name] = decl
+        self.version += 1
+
+    def drop(self, name: str) -> None:
+        """Forget a user's op. Raises EgshapeError for one that is shipped or not declared."""
+        if not self[name].custom:
+            raise EgshapeError(f"op {name!r} is shipped with egshape", code="op-declaration")
+        del self._ops[name]
+        self.version += 1
 
     def __getitem__(self, name: str) -> OpDecl:
         try:

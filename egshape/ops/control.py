@@ -170,15 +170,16 @@ class Case:
     "composite",
     family="control",
     operands=("*operands",),
-    attrs={"name": "text", "attrs": ("record", ()), "version": ("int", 0)},
+    attrs={"name": "text", "attrs": ("record", ()), "version": ("int", 0), "whole": ("bool", False)},
     regions=("decomposition",),
     names={"stablehlo": "composite"},
-    doc="A named op that means what its decomposition computes from the operands. StableHLO spec: composite.",
+    doc="A named op that means what its decomposition computes from the operands; a whole one goes out under its name, "
+    "so that its decomposition is not worked on. StableHLO spec: composite.",
 )
 class Composite:
     @staticmethod
     def shape(
-        *operands: TensorType, name: str, attrs: Any, version: int, regions: tuple[Block, ...]
+        *operands: TensorType, name: str, attrs: Any, version: int, whole: bool, regions: tuple[Block, ...]
     ) -> list[Loose]:
         (decomposition,) = regions
         _takes(decomposition, operands, f"the decomposition of {name}")
@@ -186,7 +187,7 @@ class Composite:
 
     @staticmethod
     def reference(
-        *operands: np.ndarray, name: str, attrs: Any, version: int, regions: tuple[Region, ...]
+        *operands: np.ndarray, name: str, attrs: Any, version: int, whole: bool, regions: tuple[Region, ...]
     ) -> list[np.ndarray]:
         return regions[0](*operands)
 

@@ -61,8 +61,8 @@ def _same_dtype(types: Sequence[TensorType], allowed: str) -> str:
     return dtype
 
 
-def _same_arrays(*arrays: Any) -> None:
-    """Numpy would broadcast or promote; StableHLO does neither."""
+def same_arrays(*arrays: Any) -> None:
+    """Raise EgshapeError for arrays of different shapes: numpy would broadcast, StableHLO does not."""
     first = arrays[0]
     for other in arrays[1:]:
         if other.shape != first.shape:
@@ -171,7 +171,7 @@ def _declare(row: Row, family: str, operands: tuple[str, ...]) -> None:
             return result(dtype), common_sizes(types)
 
         def reference(*arrays: np.ndarray) -> np.ndarray:
-            _same_arrays(*arrays)
+            same_arrays(*arrays)
             with np.errstate(all="ignore"):
                 return _finish(function(*arrays), result(dtype_name(arrays[0].dtype)))
 
@@ -266,7 +266,7 @@ class Compare:
 
     @staticmethod
     def reference(x: np.ndarray, y: np.ndarray, *, direction: str, kind: str) -> np.ndarray:
-        _same_arrays(x, y)
+        same_arrays(x, y)
         return N.compare(x, y, direction, kind)
 
     elements = staticmethod(shapecode.compare)
@@ -286,7 +286,7 @@ class Select:
 
     @staticmethod
     def reference(pred: np.ndarray, on_true: np.ndarray, on_false: np.ndarray) -> np.ndarray:
-        _same_arrays(on_true, on_false, *([pred] if pred.shape else []))
+        same_arrays(on_true, on_false, *([pred] if pred.shape else []))
         return _finish(np.where(pred, on_true, on_false), dtype_name(on_true.dtype))
 
     elements = staticmethod(shapecode.select)
@@ -304,7 +304,7 @@ class Clamp:
 
     @staticmethod
     def reference(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> np.ndarray:
-        _same_arrays(x, *(bound for bound in (low, high) if bound.shape))
+        same_arrays(x, *(bound for bound in (low, high) if bound.shape))
         with np.errstate(all="ignore"):
             least = N.half_safe(N.maximum)(x, np.broadcast_to(low, x.shape))
             found = N.half_safe(N.minimum)(least.astype(x.dtype), np.broadcast_to(high, x.shape))

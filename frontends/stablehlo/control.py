@@ -14,6 +14,8 @@ from egshape.frontends.stablehlo.tree import Body, Node
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import is_float
+from egshape.ops import REGISTRY
+from egshape.ops.base import OpDecl
 
 Results = Sequence[Value | None]
 
@@ -243,8 +245,27 @@ def _changed(body: Body, block: Block) -> set[tuple[int, int]]:
 
 
 def _custom_call(scope: Scope, node: Node) -> Results:
-    handler = _CUSTOM.get(node.attributes["call_target_name"])
-    return handler(scope, node) if handler is not None else _opaque(scope, node)
+    target = node.attributes["call_target_name"]
+    handler, own = _CUSTOM.get(target), REGISTRY.by_frontend("custom_call").get(target)
+    if handler is not None:
+        return handler(scope, node)
+    return _opaque(scope, node) if own is None else _declared_op(scope, node, own)
+
+
+def _declared_op(scope: Scope, node: Node, decl: OpDecl) -> Results:
+    """A call of an op that the user declared; its attributes stand in the backend_config."""
+    held = (node.attributes.get("backend_config"), node.attributes.get("mhlo.backend_config"))
+    given = {key: value for each in held if isinstance(each, dict) for key, value in each.items()}
+    attrs = {attr.name: _as_kind(given[attr.name], attr.kind) for attr in decl.attrs if attr.name in given}
+    return scope.emit(node, decl.name, scope.operands(node), attrs)
+
+
+def _as_kind(value: Any, kind: str) -> Any:
+    if kind in ("axes", "record") and isinstance(value, list | tuple):
+        return tuple(int(each) if kind == "axes" else each for each in value)
+    if kind == "sizes":
+        return tuple(const(int(each)) for each in value)
+    return {"int": int, "bool": bool, "float": float}.get(kind, lambda same: same)(value)
 
 
 def _opaque(scope: Scope, node: Node) -> Results:

@@ -13,7 +13,7 @@ from egshape.dims import Dim
 from egshape.dims.core import from_terms
 from egshape.frontends.stablehlo.emit_ranges import Ranges
 from egshape.frontends.stablehlo.emit_scope import SCALAR, Scope
-from egshape.frontends.stablehlo.emit_sizes import plan
+from egshape.frontends.size_terms import plan
 
 _DIRECTIONS = {"==": "EQ", "!=": "NE", "<=": "LE", "<": "LT"}
 

@@ -443,6 +443,33 @@ def _custom_call(scope: Scope, op: Op) -> str:
     )
 
 
+def _declared_op(scope: Scope, op: Op) -> str:
+    """An op that a user declared, as a call with its attributes in the backend_config."""
+    decl = REGISTRY[op.name]
+    held = ", ".join(f"{attr.name} = {_config(op, attr.kind, op.attrs[attr.name])}" for attr in decl.attrs)
+    return (
+        f"stablehlo.custom_call @{_symbol_name(decl.names['custom_call'])}({refs(scope, op.operands)}) "
+        f"{{backend_config = {{{held}}}, api_version = 4 : i32}} : {signature(op)}"
+    )
+
+
+def _config(op: Op, kind: str, value: Any) -> str:
+    if kind in ("text", "dtype"):
+        return string(value)
+    if kind == "int":
+        return f"{value} : i64"
+    if kind == "bool":
+        return "true" if value else "false"
+    if kind == "float":
+        return f"{float(value)!r} : f64"
+    if kind == "axes":
+        return f"[{', '.join(f'{axis} : i64' for axis in value)}]"
+    if kind == "sizes" and all(dim.const is not None for dim in value):
+        return f"[{', '.join(f'{dim.const} : i64' for dim in value)}]"
+    raise Unsupported(f"an attribute of the custom op {op.name} ({kind}) has no StableHLO form", where=str(op.location),
+                      hint="give the op a body")  # fmt: skip
+
+
 def _symbol_name(name: str) -> str:
     plain = name.replace("_", "a").replace(".", "a").replace("$", "a")
     return name if plain.isalnum() and plain.isascii() and not name[0].isdigit() else string(name)
@@ -454,6 +481,8 @@ def emitter(op: Op) -> Emit:
     if found is not None:
         return found
     decl = REGISTRY[op.name]
+    if decl.custom:
+        return _declared_op
     if decl.attrs or decl.regions or not op.operands:
         raise Unsupported(f"the op {op.name} has no StableHLO form", where=str(op.location))
     return elementwise

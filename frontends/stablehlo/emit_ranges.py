@@ -12,7 +12,7 @@ from math import ceil, floor
 
 from egshape.dims import Dim, is_nonnegative
 from egshape.dims.core import FloorDiv, Monomial, from_terms
-from egshape.frontends.stablehlo.emit_sizes import Term, plan
+from egshape.frontends.size_terms import Term, plan
 
 Range = tuple[int, int]
 SIZE: Range = (0, 2**31 - 1)

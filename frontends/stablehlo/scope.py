@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const, is_nonnegative, is_positive, symbol
-from egshape.errors import Contradiction, EgshapeError, Unsupported
+from egshape.dims import Dim, const
+from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
+from egshape.frontends.bounds import Bounds
 from egshape.frontends.stablehlo.attributes import TensorInfo
 from egshape.frontends.stablehlo.tree import Body, Module, Node
 from egshape.ir.builder import BlockBuilder, TensorDeclaration
@@ -19,64 +20,9 @@ from egshape.ir.graph import Block, Location, Op, Value
 from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
-from egshape.prove.context import Context
 
 Handler = Callable[["Scope", Node], Sequence["Value | None"]]
 """Adds what an op means and gives its results; None for a value that is no tensor (a shape witness)."""
-
-
-class Bounds:
-    """Least sizes of symbols that the checks so far make sure of; a ``Decide`` of a builder.
-
-    A check holds from its place on, as it stands before all that is built later."""
-
-    def __init__(self) -> None:
-        self._least: dict[str, int] = {}
-        self._shifted: dict[str, Dim] = {}
-        self._context = Context()
-
-    def learn(self, relation: Relation) -> None:
-        """Note a check's relation; ``c <= s`` and ``c < s``, in whatever form, also for quick decisions."""
-        try:
-            self._context.assume(relation, "an earlier check")
-        except Contradiction:
-            return  # the model rejects every input here; nothing is to be learnt from that
-        above = relation.rhs - relation.lhs - (1 if relation.kind == "<" else 0)
-        names = above.symbols()
-        if relation.kind not in ("<=", "<") or len(names) != 1:
-            return
-        (name,) = names
-        bound = (symbol(name) - above).const
-        if bound is not None and bound > self._least.get(name, 0):
-            self._least[name] = bound
-            self._shifted[name] = symbol(name) + bound
-
-    def why(self, names: Iterable[str]) -> str:
-        """The bounds of these symbols as a reason."""
-        used = [f"{name} >= {self._least[name]}" for name in sorted(names) if name in self._least]
-        return "by form" + (f", given the earlier checks {', '.join(used)}" if used else "")
-
-    def decide(self, relation: Relation) -> bool | None:
-        """True or False where the form shows it once each symbol is counted from its least size."""
-        quick = self._by_form(relation)
-        if quick is not None:
-            return quick
-        return {"proved": True, "refuted": False}.get(self._context.decide(relation))
-
-    def _by_form(self, relation: Relation) -> bool | None:
-        above = relation.rhs - relation.lhs
-        if above.const is None:
-            names = above.symbols() & self._shifted.keys()
-            if not names or above.divisors_maybe_zero():
-                return None
-            above = above.substitute({name: self._shifted[name] for name in names})
-        if relation.kind in ("==", "!="):
-            if above.const == 0:
-                return relation.kind == "=="
-            return relation.kind == "!=" if is_positive(above) or is_positive(-above) else None
-        if relation.kind == "<=":
-            return True if is_nonnegative(above) else False if is_positive(-above) else None
-        return True if is_positive(above) else False if is_nonnegative(-above) else None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,139 @@
+"""Two ONNX models side by side in ONNX Runtime: whether the one that was written computes what the first does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egshape.errors import MissingDependency
+from egshape.facts import Facts
+from egshape.ir.graph import Graph
+from egshape.ir.points import Point, points_of
+from egshape.validate import inputs_at
+
+TOLERANCE = 1e-4
+"""Relative to the largest element: another order of sums, and fused kernels, round otherwise."""
+
+SCALES = (1, 16, 37, 64, 100)
+"""Small sizes times these are tried too: image and audio models ask for more than a few elements."""
+
+_TRIED = 40
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison found: ``difference`` at the first sizes that differ, else "". ``sizes``: where both ran.
+    ``skipped``: why fewer sizes were compared than wanted."""
+
+    difference: str = ""
+    sizes: tuple[Mapping[str, int], ...] = field(default=())
+    skipped: str = ""
+
+
+def available() -> bool:
+    """Whether ONNX Runtime is installed."""
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def compare_models(original: str | Path | bytes, written: str | Path | bytes, graph: Graph, facts: Facts, *,
+                   wanted: int = 4, seconds: float = 20.0) -> Compared:
+    """Run both models at up to ``wanted`` sizes that the original admits. ``graph`` is the original as it was loaded.
+
+    Raises MissingDependency without ONNX Runtime."""
+    before = _session(original)
+    try:
+        after = _session(written)
+    except Exception as error:  # the runtime's errors have no common class
+        return Compared(f"ONNX Runtime cannot load the model that was written: {error}")
+    deadline = time.monotonic() + seconds
+    ran: list[Mapping[str, int]] = []
+    for number, (sizes, feed) in enumerate(_feeds(graph, facts)):
+        if time.monotonic() > deadline:
+            return Compared("", tuple(ran), f"stopped after {seconds:g} s")
+        arrays, found = feed, _outputs(before, feed)
+        if isinstance(found, str):  # an index may be beyond its table
+            arrays = {name: _smaller(array) for name, array in feed.items()}
+            found = _outputs(before, arrays)
+        if isinstance(found, str):
+            continue
+        other = _outputs(after, arrays)
+        place = ", ".join(f"{name} = {size}" for name, size in sizes.items()) or "fixed sizes"
+        if isinstance(other, str):
+            return Compared(f"at {place} the written model fails: {other}", tuple(ran))
+        difference = _difference([each.name for each in before.get_outputs()], found, other)
+        if difference:
+            return Compared(f"at {place}: {difference}", tuple(ran))
+        ran.append(sizes)
+        if len(ran) == wanted or (number and not sizes):
+            break
+    return Compared("", tuple(ran), "" if len(ran) >= min(wanted, 1) else "no sizes were found at which the model runs")
+
+
+def _session(model: str | Path | bytes) -> Any:
+    try:
+        import onnxruntime as ort
+    except ImportError:
+        raise MissingDependency("comparing ONNX models needs onnxruntime", hint="pip install 'egshape[onnx]'") from None
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 2
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    return ort.InferenceSession(model if isinstance(model, bytes) else str(model), options,
+                                providers=["CPUExecutionProvider"])
+
+
+def _feeds(graph: Graph, facts: Facts) -> Iterator[tuple[Mapping[str, int], dict[str, np.ndarray]]]:
+    names = [value.name for value in graph.inputs]
+    seen: set[tuple[int, ...]] = set()
+    points = [point for point in islice(points_of(graph, graph, facts), _TRIED) if point.data == "plain"]
+    for scale in SCALES:
+        for number, point in enumerate(points):
+            sizes = {name: size * scale for name, size in point.sizes.items()}
+            key = tuple(sizes.values())
+            if key in seen or (scale > 1 and 0 in key):
+                continue
+            seen.add(key)
+            env = {name: size * scale for name, size in point.env.items()}
+            arrays = inputs_at(graph, Point(sizes, env, "plain"), number)
+            if arrays is not None:
+                yield sizes, dict(zip(names, arrays, strict=True))
+
+
+def _smaller(array: np.ndarray) -> np.ndarray:
+    return array.clip(0, 1) if array.dtype.kind in "iu" else array
+
+
+def _outputs(session: Any, arrays: Mapping[str, np.ndarray]) -> list[Any] | str:
+    wanted = {each.name for each in session.get_inputs()}
+    try:
+        return list(session.run(None, {name: array for name, array in arrays.items() if name in wanted}))
+    except Exception as error:  # the runtime's errors have no common class
+        return str(error).splitlines()[0]
+
+
+def _difference(names: Sequence[str], one: Sequence[Any], two: Sequence[Any]) -> str:
+    for name, before, after in zip(names, one, two, strict=True):
+        if not isinstance(before, np.ndarray) or not isinstance(after, np.ndarray):
+            continue
+        if before.dtype != after.dtype or before.shape != after.shape:
+            return f"output {name} is {after.dtype}{list(after.shape)}, not {before.dtype}{list(before.shape)}"
+        if before.dtype.kind not in "fc":
+            if not np.array_equal(before, after):
+                return f"output {name} differs"
+            continue
+        finite = np.isfinite(before)
+        scale = float(np.abs(before[finite]).max(initial=0.0)) + 1e-6
+        if not np.array_equal(np.isnan(before), np.isnan(after)) or not np.allclose(
+                before, after, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True):
+            return f"output {name} differs by up to {float(np.nanmax(np.abs(before - after))):.3g}"
+    return ""

@@ -1,0 +1,74 @@
+"""compile: a model as native code in a file."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from egshape.commands.files import load_model, read_facts
+from egshape.commands.optimizing import limits_of, optimized
+from egshape.commands.options import (
+    AssumeOpt,
+    FactsOpt,
+    FormatOpt,
+    MemoryOpt,
+    ModelArg,
+    NodesOpt,
+    RulesOpt,
+    SecondsOpt,
+)
+from egshape.commands.terminal import put
+from egshape.errors import EgshapeError
+from egshape.show import print_table
+
+
+class Native(StrEnum):
+    """What native code runs on."""
+
+    llvm = "llvm"
+
+
+class Emit(StrEnum):
+    """What is written instead of an artifact."""
+
+    c = "c"
+
+
+def compile(
+    model: ModelArg,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.egx", help="With --emit c a folder.")],
+    target: Annotated[Native, typer.Option("--target", help="What the code runs on.")] = Native.llvm,
+    threads: Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads that it uses at most.")] = 1,
+    emit: Annotated[Emit | None, typer.Option("--emit", help="c: a header and a shared library.")] = None,
+    assume: AssumeOpt = None,
+    facts: FactsOpt = None,
+    rules: RulesOpt = None,
+    seconds: SecondsOpt = None,
+    nodes: NodesOpt = None,
+    memory: MemoryOpt = None,
+    no_optimize: Annotated[bool, typer.Option("--no-optimize", help="Compile the graph as it is.")] = False,
+    format: FormatOpt = None,
+) -> None:
+    """Compile MODEL once for every size, to a file that `egshape run` and `egshape.runtime.load` take.
+
+    The file holds native code for this computer's processor: give it only to those who would run your programs, and
+    run only files from those whose programs you would run."""
+    from egshape.adapters import native
+    from egshape.ir.expand import expand
+
+    if emit is None and output.is_dir():
+        raise EgshapeError("is a folder", where=str(output), hint="give a file name such as model.egx", code="usage")
+    graph = load_model(model, format)
+    if not no_optimize:
+        graph = optimized(graph, assume, facts=read_facts(facts), rules=rules,
+                          limits=limits_of(seconds, nodes, memory)).graph
+    elif assume or facts or rules:
+        raise EgshapeError("--assume, --facts and --rules go with optimizing", hint="leave out --no-optimize",
+                           code="usage")
+    made = native.compile_function(expand(graph), threads)
+    written = made.save(output, "egx" if emit is None else "c")
+    print_table(("file", "bytes"), [(str(path), str(path.stat().st_size)) for path in written])
+    put(f"memory: {made.memory}")

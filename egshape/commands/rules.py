@@ -1,0 +1,234 @@
+"""rules list, show, check, test, profile, trace, prelude: tools for people who write rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from egshape.commands.files import load_model
+from egshape.commands.options import AssumeOpt, FormatOpt, JsonOpt, ModelArg, RulesOpt
+from egshape.commands.terminal import progress, put, say
+from egshape.errors import EgshapeError
+from egshape.show import print_table
+
+app = typer.Typer(help="Write, check, test and trace rules.", no_args_is_help=True)
+
+ItemsArg = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE|NAME]...", help="Rule files, or names of rulesets. Default: all that are shipped."),
+]
+RuleOpt = Annotated[str, typer.Option("--rule", metavar="NAME", help="Only this rule.")]
+PluginOpt = Annotated[
+    list[Path] | None,
+    typer.Option("--ops", metavar="F.py", help="A Python file that declares custom ops; it is run. May be repeated."),
+]
+_SHOWN_STEPS = 40
+
+
+@app.command("list")
+def list_(items: ItemsArg = None, as_json: JsonOpt = False, ops: PluginOpt = None) -> None:
+    """List rules with what each states."""
+    from egshape import rulebook
+    from egshape.rulebook.models import RuleList
+
+    _declare(ops)
+    found = rulebook.list_rules(_items(items))
+    if as_json:
+        put(RuleList(rules=tuple(found)).model_dump_json())
+        return
+    print_table(("rule", "states", "from"), [(each.name, each.about, each.where) for each in found])
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A rule, such as tensor.slice/slice-full.")],
+    rules: RulesOpt = None,
+    as_json: JsonOpt = False,
+    ops: PluginOpt = None,
+) -> None:
+    """Show one rule: its statement, guard, reason, examples and text."""
+    from egshape import rulebook
+
+    _declare(ops)
+    entry = rulebook.find_rule(name, [str(each) for each in rules or ()])
+    put(entry.model_dump_json() if as_json else rulebook.show_rule(entry))
+
+
+@app.command()
+def check(items: ItemsArg = None, as_json: JsonOpt = False, ops: PluginOpt = None) -> None:
+    """Check rule files: form, words, growth, overlap, examples; with line, caret and way out."""
+    from egshape import rulebook
+    from egshape.rulebook.trying import check_report
+
+    _declare(ops)
+    with progress():
+        checked = rulebook.check(*_items(items))
+    if as_json:
+        put(check_report(checked).model_dump_json())
+    else:
+        if checked.problems:
+            put(checked.render() + "\n")
+        errors, warnings = len(checked.errors), len(checked.warnings)
+        put(f"{_count(len(checked.rules), 'rule')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+    raise typer.Exit(2 if checked.errors else 0)
+
+
+@app.command()
+def test(
+    items: ItemsArg = None,
+    rule: RuleOpt = "",
+    no_proofs: Annotated[bool, typer.Option("--no-proofs", help="Sample also what z3 could prove.")] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Of the random programs.")] = 0,
+    as_json: JsonOpt = False,
+    ops: PluginOpt = None,
+) -> None:
+    """Try rules out: examples, counter-examples, and whether what they state is true."""
+    from egshape import rulebook
+    from egshape.egraph.trial import proofs
+    from egshape.rulebook.trying import test_report
+
+    _declare(ops)
+    with progress() as tracer:
+        verdicts = rulebook.test(*_items(items), rule=rule, prove=not no_proofs, seed=seed,
+                                 progress=tracer.on_stage or _ignore)  # fmt: skip
+    report = test_report(verdicts)
+    if as_json:
+        put(report.model_dump_json())
+    else:
+        rows = [(each.rule, each.result, str(each.graphs or "-"), each.where) for each in verdicts]
+        print_table(("rule", "result", "programs", "from"), rows)
+        for each in verdicts:
+            if not each.good:
+                put(f"\n{each.rule} ({each.where}):\n  " + each.why.replace("\n", "\n  "))
+        put(f"{report.good} good, {report.bad} bad")
+        if not proofs.available():
+            say('egshape: note: z3 is not installed, so rules over sizes are sampled (pip install "egshape[verify]")')
+    raise typer.Exit(1 if report.bad else 0)
+
+
+@app.command()
+def profile(
+    model: ModelArg,
+    rules: RulesOpt = None,
+    assume: AssumeOpt = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0, help="Time to find out which rules the result hangs on.")
+    ] = 20.0,
+    as_json: JsonOpt = False,
+    format: FormatOpt = None,
+    ops: PluginOpt = None,
+) -> None:
+    """Say what each rule did on MODEL: matches, unions, growth, time, and whether the result hangs on it."""
+    from egshape import rulebook
+
+    _declare(ops)
+    graph = load_model(model, format)
+    with progress() as tracer:
+        found = rulebook.profile(graph, tuple(assume or ()), [str(each) for each in rules or ()],
+                                 decisive_seconds=seconds, progress=tracer.on_stage or _ignore)  # fmt: skip
+    for note in found.notes:
+        say(f"egshape: note: {note}")
+    if as_json:
+        put(found.model_dump_json())
+        return
+    put(f"{found.model}: {found.ops_before} ops -> {found.ops_after} ops, {found.nodes} e-nodes ({found.status})\n")
+    print_table(
+        ("rule", "matches", "unions", "e-nodes", "ms", "without it"),
+        [
+            (each.rule, str(each.matches), str(each.unions), str(each.grew), f"{1000 * each.seconds:.1f}",
+             each.without or ("the same" if each.decisive is False else "-"))
+            for each in found.rules
+        ],
+    )  # fmt: skip
+    put("\ne-nodes after each step that changed something:")
+    shown = found.steps[-_SHOWN_STEPS:]
+    if len(shown) < len(found.steps):
+        put(f"  ({len(found.steps) - len(shown)} steps before these; --json has all)")
+    print_table(("step", "e-nodes", "more", "rule"), [
+        (str(len(found.steps) - len(shown) + place + 1), str(each.after), str(each.after - each.before), each.rule)
+        for place, each in enumerate(shown)
+    ])  # fmt: skip
+
+
+@app.command()
+def trace(
+    model: ModelArg,
+    rule: Annotated[str, typer.Option("--rule", metavar="NAME", help="Only this rule or ruleset.")] = "",
+    value: Annotated[str, typer.Option("--value", metavar="V", help="Only what concerns this value.")] = "",
+    rules: RulesOpt = None,
+    assume: AssumeOpt = None,
+    as_json: JsonOpt = False,
+    format: FormatOpt = None,
+    ops: PluginOpt = None,
+) -> None:
+    """List every application of a rule on MODEL: before, after, and where in the model."""
+    from egshape import rulebook
+
+    _declare(ops)
+    graph = load_model(model, format)
+    with progress():
+        found = rulebook.trace(graph, tuple(assume or ()), [str(each) for each in rules or ()], rule=rule, value=value)
+    if as_json:
+        put(found.model_dump_json())
+        return
+    for each in found.applications:
+        head = f"%{each.value}" if each.value else "a term that a rule made"
+        put(f"{head}   by {each.rule} ({each.where})" + (f"   at {each.location}" if each.location else ""))
+        put(f"  - {each.before}\n  + {each.after}")
+    put(_count(len(found.applications), "application"))
+
+
+@app.command()
+def prelude(
+    word: Annotated[str, typer.Argument(metavar="[WORD]", help="Only names that contain this.")] = "",
+    as_json: JsonOpt = False,
+    ops: PluginOpt = None,
+) -> None:
+    """Print the ops, functions and relations that rules may use, with types and docs."""
+    from egshape import rulebook
+    from egshape.rulebook.models import Prelude
+
+    _declare(ops)
+    words = rulebook.prelude(word)
+    if as_json:
+        put(Prelude(words=tuple(words)).model_dump_json())
+        return
+    kind = ""
+    for each in words:
+        if each.kind != kind:
+            put(("\n" if kind else "") + f"; {each.kind}s")
+            kind = each.kind
+        doc = f"   ; {each.doc}" if each.doc else ""
+        put(f"{each.form}   : {' '.join(each.args)} -> {each.result or 'fact'}{doc}")
+
+
+def _items(items: list[str] | None) -> list[str]:
+    return list(items or ())
+
+
+def _ignore(name: str) -> None:
+    """Nobody watches."""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _declare(files: list[Path] | None) -> None:
+    """Run the Python files that declare custom ops."""
+    import runpy
+
+    for file in files or ():
+        if not file.is_file():
+            raise EgshapeError("cannot be read: there is no such file", where=str(file), code="read")
+        try:
+            runpy.run_path(str(file))
+        except EgshapeError:
+            raise
+        except Exception as error:
+            raise EgshapeError(f"does not run: {type(error).__name__}: {error}", where=str(file), code="ops",
+                               hint="it must declare ops with @egshape.custom_op") from error  # fmt: skip
+
+

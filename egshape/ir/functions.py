@@ -1,0 +1,33 @@
+"""Elementwise functions by name (``add``, ``compare.LT.FLOAT``), and regions that apply one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Block, Value
+from egshape.ops.base import OpDecl, Registry
+
+
+def function_parts(function: str, registry: Registry) -> tuple[str, dict[str, str]]:
+    """Op name and attributes from an elementwise function's name."""
+    name, *values = function.split(".")
+    attrs = [attr.name for attr in registry[name].attrs]
+    return name, dict(zip(attrs, values, strict=True))
+
+
+def function_region(builder: BlockBuilder, decl: OpDecl, operands: Sequence[Value], function: str) -> Block:
+    """A region of scalars for an op on these operands that applies one function to pairs of its arguments."""
+    child = builder.child()
+    op, attrs = function_parts(function, child.registry)
+    if decl.name == "sort":
+        types = [operand.type for operand in operands for _ in range(2)]
+    elif decl.name == "select_and_scatter":
+        types = [operands[0].type] * 2
+    else:
+        types = [operand.type for operand in operands[:len(operands) // 2]] * 2
+    args = [child.arg(None, type.dtype, ()) for type in types]
+    if decl.name == "sort":
+        return child.finish([child.one(op, args[:2], attrs)])
+    half = len(args) // 2
+    return child.finish([child.one(op, pair, attrs) for pair in zip(args[:half], args[half:], strict=True)])

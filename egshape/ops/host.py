@@ -1,0 +1,79 @@
+"""Calls of functions that run in Python: what has no lowering of its own still runs, and is named."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim
+from egshape.errors import EgshapeError
+from egshape.ir.types import DTYPES, TensorType
+from egshape.ops.base import Loose, fault, op
+
+HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
+
+RESOLVERS = {"onnx": "egshape.adapters.onnx:reference_function"}
+"""What makes the function of a call from its payload, by the call's kind: ``module:attribute``. Imported when a call
+runs first, since a frontend's library is no part of the core."""
+
+UNKNOWN = -1
+"""Stands in ``sizes`` for an axis whose size only the call tells."""
+
+
+def call_of(kind: str, payload: bytes) -> tuple[str, str]:
+    """The attribute ``call`` of a host call, which prints and hashes: the kind, and the payload as base64 text."""
+    return kind, base64.b64encode(payload).decode("ascii")
+
+
+@lru_cache(maxsize=256)
+def resolve(call: tuple[str, str]) -> HostFunction:
+    """The function that a ``call`` attribute names. Raises EgshapeError for a kind that nothing resolves."""
+    kind, payload = call
+    if kind not in RESOLVERS:
+        raise EgshapeError(f"no host functions are of the kind {kind!r}", code="host-call")
+    module, _, name = RESOLVERS[kind].partition(":")
+    maker = getattr(import_module(module), name)
+    return maker(base64.b64decode(payload))  # type: ignore[no-any-return]
+
+
+@op(
+    "host_call",
+    family="host",
+    operands=("*operands",),
+    attrs={
+        "target": "text",
+        "call": "record",
+        "dtypes": "record",
+        "ranks": "axes",
+        "sizes": "sizes",
+    },
+    doc="Calls a pure Python function. call: its kind and payload (see egshape.ops.host). The results have the dtypes "
+    "and ranks given (-1: unknown); sizes holds their axes one after the other, -1 for one that only the call tells.",
+)
+class HostCall:
+    """What a frontend has no lowering for. ``target`` is what the user calls it: ``onnx.Unique``."""
+
+    @staticmethod
+    def shape(*operands: TensorType, target: str, call: Any, dtypes: tuple[str, ...], ranks: tuple[int, ...],
+              sizes: tuple[Dim, ...]) -> list[Loose]:
+        if len(dtypes) != len(ranks) or sum(rank for rank in ranks if rank > 0) != len(sizes):
+            raise fault(f"of {target}: dtypes, ranks and sizes do not fit together")
+        if any(dtype not in DTYPES for dtype in dtypes):
+            raise fault(f"of {target}: {dtypes} are no dtypes")
+        axes = iter(sizes)
+        out: list[Loose] = []
+        for dtype, rank in zip(dtypes, ranks, strict=True):
+            given = [next(axes) for _ in range(rank)]
+            shape = tuple(None if size.const == UNKNOWN else size for size in given)
+            out.append((dtype, None if rank < 0 else shape))
+        return out
+
+    @staticmethod
+    def reference(*operands: np.ndarray, target: str, call: Any, dtypes: tuple[str, ...], ranks: tuple[int, ...],
+                  sizes: tuple[int, ...]) -> list[np.ndarray]:
+        return [np.asarray(result) for result in resolve((str(call[0]), str(call[1])))(operands)]

@@ -1,0 +1,88 @@
+"""Implicit broadcasting, made explicit: each operand is brought to the common shape by a ``broadcast_in_dim``, or
+stands as it is where its shape has that form already. What cannot be decided is the size ``bcast(a, b)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from egshape.dims import Dim, bcast, const, symbol
+from egshape.errors import EgshapeError
+from egshape.frontends.onnx.scope import Scope
+from egshape.ir.graph import Value
+
+_ONE = const(1)
+
+
+def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
+    """The size of a broadcast axis. Raises EgshapeError for two numbers that do not broadcast."""
+    if one is two or two.const == 1:
+        return one
+    if one.const == 1:
+        return two
+    if one.const is not None and two.const is not None:
+        raise EgshapeError(f"sizes {one} and {two} do not broadcast", code="invalid-model")
+    for number in (one, two):
+        if number.const is not None:
+            return number  # the other one is 1 or equal to it
+    for whole, other in ((one, two), (two, one)):
+        parts = s.program.joins.get(whole)
+        if parts is not None and other in parts:
+            return whole
+    if s.decide("==", one, two) is True:
+        return one
+    for given, other in ((one, two), (two, one)):
+        if s.decide("==", given, 1) is True:
+            return other
+        if s.implies_one(given, other):
+            return given  # where it is 1, so is the other one; else the other one is 1 or equal to it
+    size = bcast(one, two) if _plain(one) and _plain(two) else _named(s, one, two)
+    known = s.program.joins
+    known[size] = known.get(one, frozenset((one,))) | known.get(two, frozenset((two,)))
+    return size
+
+
+def _plain(size: Dim) -> bool:
+    names = size.symbols()
+    return len(names) == 1 and size is symbol(next(iter(names)))
+
+
+def _named(s: Scope, one: Dim, two: Dim) -> Dim:
+    """The size as a symbol that stands for max(a, b) * min(a, b, 1), computed when the graph runs: written out, it
+    would be a polynomial that grows with each further broadcast."""
+    known = s.computed.get((one, two))
+    if known is None:
+        # In f64, which holds every size: the builder would write elements of integer ops out again.
+        a, b = (s.one("convert", (s.vector([size], "i64", ()),), dtype="f64") for size in (one, two))
+        least = s.one("minimum", (s.one("minimum", (a, b)), s.scalar(1, "f64")))
+        size = s.one("convert", (s.one("multiply", (s.one("maximum", (a, b)), least)),), dtype="i64")
+        (known,) = s.sizes(s.one("reshape", (size,), shape=(_ONE,)), s.label, "bcast")
+        s.computed[one, two] = known
+        s.program.sizes.add(known)
+    return known
+
+
+def joined(s: Scope, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
+    """The shape to which all of these broadcast, aligned at the last axis."""
+    out = []
+    for column in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=_ONE):
+        size = column[0]
+        for other in column[1:]:
+            size = joined_size(s, size, other)
+        out.append(size)
+    return tuple(reversed(out))
+
+
+def expand(s: Scope, value: Value, shape: Sequence[Dim]) -> Value:
+    """A value brought to a shape to which it broadcasts; itself where its shape has that form."""
+    target = tuple(shape)
+    if value.type.dims == target:
+        return value
+    first = len(target) - value.type.rank
+    return s.moved(value, s.one("broadcast_in_dim", (value,), dims=tuple(range(first, len(target))), shape=target))
+
+
+def broadcast(s: Scope, *values: Value) -> tuple[Value, ...]:
+    """Values of one common shape."""
+    shape = joined(s, [value.type.dims for value in values])
+    return tuple(expand(s, value, shape) for value in values)

@@ -1,0 +1,245 @@
+"""A model becomes a graph: inputs and their symbols, the nodes in order, and what a writer needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from onnx import GraphProto, NodeProto, ValueInfoProto
+from onnx.defs import onnx_opset_version
+
+from egshape.dims import Dim, const, parse, symbol
+from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
+from egshape.facts import Facts, Relation
+from egshape.frontends.onnx import ops  # noqa: F401  (declares the ops)
+from egshape.frontends.onnx.files import Model, initializers, open_model
+from egshape.frontends.onnx.host import free_names
+from egshape.frontends.onnx.node import STANDARD, graphs_of
+from egshape.frontends.onnx.scope import Program, Scope
+from egshape.frontends.onnx.types import dtype_of
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Graph, Value
+
+FACTS = "egshape.facts"
+"""The metadata key that holds the facts as JSON."""
+
+STRICT = "EGSHAPE_STRICT"
+
+OLDEST = 7
+
+LONGEST = 96
+"""Axis names of more letters are names only: an expression multiplied out grows with its length."""
+
+_NAMELESS = ("", "?", "*", "-1", "None", "unk")
+"""Axis names that exporters give to every axis they do not know."""
+
+
+def read(source: Path | bytes, name: str) -> Graph:
+    """The graph of an ONNX model.
+
+    Args:
+        source: the file, whose folder may hold external data, or the model's bytes.
+        name: what messages call it, a file name as a rule.
+
+    Raises:
+        ParseError: the file is no ONNX model, is damaged, or holds a graph that cannot be right.
+        Unsupported: an op, type or structure that egshape does not know; ``where`` is the node.
+        InvalidInput: the file or its external data cannot be read.
+    """
+    model = open_model(source, name)
+    try:
+        return _graph(model)
+    except EgshapeError:
+        raise
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError
+            ) as fault:
+        if os.environ.get(STRICT):
+            raise
+        raise InternalError(f"cannot be read, {type(fault).__name__}: {fault}", where=name,
+                            hint=f"{STRICT}=1 shows where; please report it if the model is valid") from fault
+
+
+def _graph(model: Model) -> Graph:
+    proto = model.proto
+    opsets = {("" if each.domain in STANDARD else each.domain): int(each.version) for each in proto.opset_import}
+    if opsets.get("", OLDEST) < OLDEST:
+        raise Unsupported(f"is of opset {opsets['']}, at least {OLDEST} is read", where=model.name,
+                          hint="convert it with onnx.version_converter")
+    if opsets.get("", OLDEST) > onnx_opset_version():
+        raise Unsupported(f"is of opset {opsets['']}, the installed onnx knows up to {onnx_opset_version()}",
+                          where=model.name, hint="install a newer onnx")
+    functions = {("" if each.domain in STANDARD else each.domain, each.name): each for each in proto.functions}
+    program = Program(model, functions)
+    builder = BlockBuilder(decide=program.bounds.decide)
+    scope = Scope(program, builder, opsets)
+    scope.initializers.update(initializers(model))
+    held = _held_facts(model)
+    inputs = [info for info in proto.graph.input if info.name not in scope.initializers]
+    values = _inputs(inputs, builder, model.name)
+    scope.names.update(zip((info.name for info in inputs), values, strict=True))
+    program.named.update(values)
+    for value in values:
+        for size in value.type.shape or ():
+            if size.const is None:
+                program.bounds.learn(Relation("<=", size, const(2**31 - 1)))
+    scope.run(needed(proto.graph, set(scope.initializers) | set(scope.names), model.name))
+    results = [_output(scope, info) for info in proto.graph.output]
+    facts = _facts(held, values, program)
+    return Graph(proto.graph.name or Path(model.name).stem, builder.finish(results),
+                 tuple(info.name for info in proto.graph.output), facts, _metadata(model, program))
+
+
+def _output(scope: Scope, info: ValueInfoProto) -> Value:
+    found = scope.lookup(info.name)
+    if not isinstance(found, Value):
+        raise Unsupported("is no tensor", where=f"output {info.name}")
+    return found
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------
+
+
+def _inputs(infos: Sequence[ValueInfoProto], builder: BlockBuilder, name: str) -> list[Value]:
+    seen: set[str] = set()
+    plain = {each.dim_param for info in infos for each in info.type.tensor_type.shape.dim
+             if each.HasField("dim_param") and _expression(each.dim_param) in (None, symbol(each.dim_param))}
+    out = []
+    for info in infos:
+        where = f"input {info.name}"
+        if info.name in seen:
+            raise ParseError(f"two inputs are named {info.name!r}", where=name)
+        seen.add(info.name)
+        if not info.type.HasField("tensor_type"):
+            raise Unsupported(f"is a {info.type.WhichOneof('value') or 'value of no type'}, not a tensor", where=where)
+        tensor = info.type.tensor_type
+        dtype = dtype_of(tensor.elem_type, where)
+        if not tensor.HasField("shape"):
+            out.append(builder.arg(info.name, dtype, None))
+            continue
+        sizes: list[Dim | int | None] = []
+        names: list[str | None] = []
+        for each in tensor.shape.dim:
+            size, label = _axis(each, plain, where)
+            sizes.append(size)
+            names.append(label)
+        out.append(builder.arg(info.name, dtype, sizes, names))
+    return out
+
+
+def _axis(dim: Any, plain: set[str], where: str) -> tuple[Dim | int | None, str | None]:
+    """The size of an input axis, or None and the name of its symbol."""
+    if dim.HasField("dim_value"):
+        if dim.dim_value < 0:
+            return None, None  # several exporters write -1 for an unknown size
+        if dim.dim_value > 2**31 - 1:
+            raise ParseError(f"has an axis of size {dim.dim_value}", where=where)
+        return int(dim.dim_value), None
+    name = dim.dim_param
+    if name in _NAMELESS:
+        return None, None
+    written = _expression(name)
+    if written is not None and written is not symbol(name) and written.symbols() <= plain:
+        return written, None
+    return None, name
+
+
+def _expression(name: str) -> Dim | None:
+    """A dim_param as an expression, None if it is none."""
+    try:
+        return parse(name) if 0 < len(name) <= LONGEST else None
+    except EgshapeError:
+        return None
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------
+
+
+def needed(graph: GraphProto, known: set[str], name: str) -> list[NodeProto]:
+    """The nodes that outputs depend on, each after those that it reads, in the model's order where that is one.
+
+    Raises ParseError for a cycle, and for a name that two nodes define."""
+    nodes = list(graph.node)
+    maker: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for output in node.output:
+            if output and (output in maker or output in known):
+                raise ParseError(f"{output!r} is defined twice", where=name)
+            if output:
+                maker[output] = index
+    reads = [sorted({maker[each] for each in _reads(node) if each in maker}) for node in nodes]
+    wanted = {maker[info.name] for info in graph.output if info.name in maker}
+    stack = list(wanted)
+    while stack:
+        for source in reads[stack.pop()]:
+            if source not in wanted:
+                wanted.add(source)
+                stack.append(source)
+    if all(source < index for index in wanted for source in reads[index]):
+        return [nodes[index] for index in sorted(wanted)]
+    return [nodes[index] for index in _sorted(wanted, reads, name)]
+
+
+def _reads(node: NodeProto) -> list[str]:
+    found = list(node.input)
+    for graph in graphs_of(node.attribute):
+        found += free_names(graph)
+    return found
+
+
+def _sorted(wanted: set[int], reads: Sequence[Sequence[int]], name: str) -> list[int]:
+    from graphlib import CycleError, TopologicalSorter
+
+    try:
+        return list(TopologicalSorter({index: reads[index] for index in sorted(wanted)}).static_order())
+    except CycleError:
+        raise ParseError("the nodes depend on each other in a circle", where=name) from None
+
+
+# -- facts and metadata ------------------------------------------------------------------------------------------
+
+
+def _held_facts(model: Model) -> Facts:
+    for entry in model.proto.metadata_props:
+        if entry.key == FACTS:
+            try:
+                return Facts.from_json(entry.value)
+            except EgshapeError as error:
+                raise EgshapeError(f"the metadata {FACTS}: {error.message}", where=model.name, hint=error.hint,
+                                   code=error.code) from error
+    return Facts()
+
+
+def _facts(held: Facts, inputs: Sequence[Value], program: Program) -> Facts:
+    """The model's facts, which axis each symbol is, and the bounds of data-dependent sizes."""
+    facts = Facts()
+    for value in inputs:
+        for axis, size in enumerate(value.type.shape or ()):
+            for name in size.symbols():
+                if size is symbol(name):
+                    facts = facts.with_symbol(name, sources=(f"{value.name}.{axis}",))
+    return held.merge(facts).with_relations(program.relations)
+
+
+def _metadata(model: Model, program: Program) -> dict[str, Any]:
+    """What a writer needs to give the model the same head, and the ops that run on the host."""
+    proto = model.proto
+    return {
+        "format": "onnx",
+        "ir_version": int(proto.ir_version),
+        "opsets": tuple((each.domain, int(each.version)) for each in proto.opset_import),
+        "producer": (proto.producer_name, proto.producer_version, proto.domain, int(proto.model_version)),
+        "doc": proto.doc_string,
+        "properties": tuple((each.key, each.value) for each in proto.metadata_props if each.key != FACTS),
+        "outputs": tuple((info.name, _declared(info)) for info in proto.graph.output),
+        "host_calls": tuple(program.hosted),
+    }
+
+
+def _declared(info: ValueInfoProto) -> tuple[str, ...]:
+    """The sizes that the model states of an output, as texts; a name or nothing where it states none."""
+    return tuple(str(each.dim_value) if each.HasField("dim_value") else each.dim_param
+                 for each in info.type.tensor_type.shape.dim)
+
+

@@ -1,0 +1,402 @@
+"""ONNX out: a graph as a model.
+
+Sizes that the graph holds as attributes become integer nodes here, each distinct value once (``emit_sizes``), and only
+where no constant form does: Reshape copies sizes and takes what is left, Expand keeps those that are there, elementwise
+ops broadcast by themselves. What came in as one ONNX op goes out as one.
+
+ONNX has no assertions: conditions on sizes that the ops themselves do not check are listed in the metadata."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+
+from egshape.dims import const
+from egshape.errors import EgshapeError, Unsupported
+from egshape.facts import Facts, Relation
+from egshape.frontends.bounds import Bounds
+from egshape.frontends.onnx import weights
+from egshape.frontends.onnx.emit_moves import Moves, tiles
+from egshape.frontends.onnx.emit_ops import ELEMENTWISE
+from egshape.frontends.onnx.emit_scope import Frame, Scope
+from egshape.frontends.onnx.emit_sizes import Sizes
+from egshape.frontends.onnx.node import node_of
+from egshape.frontends.onnx.types import elem_type_of
+from egshape.ir.graph import Block, Graph, Op, Value
+
+FACTS = "egshape.facts"
+"""The metadata key that holds the facts as JSON."""
+
+CHECKS = "egshape.checks"
+"""The metadata key that lists what the graph checks and the model cannot."""
+
+DEFAULT_OPSET = 17
+_LAZY = frozenset(("constant", "broadcast_in_dim", "dims", "iota"))
+"""Ops that are written where something reads them."""
+
+
+def write(graph: Graph, opset: int | None = None) -> Iterator[bytes | memoryview]:
+    """The bytes of an ONNX model, in pieces: weights are not copied.
+
+    ``opset``: of the standard ops; that of the model that the graph came from by default. Raises Unsupported for an op
+    without ONNX form."""
+    held = graph.metadata if graph.metadata.get("format") == "onnx" else {}
+    opsets = dict(held.get("opsets", ()))
+    own = int(opsets.get("") or opsets.get("ai.onnx") or DEFAULT_OPSET)
+    emitter = Emitter(graph, own)
+    proto = emitter.graph_proto(graph)
+    model = _model(graph, held, opsets or {"": own}, proto, emitter.unchecked)
+    if opset is not None and opset != own:
+        return weights.pieces(_converted(model, emitter.scope.initializers, opset), {})
+    return weights.pieces(model, emitter.scope.initializers)
+
+
+def _model(graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], proto: GraphProto,
+           unchecked: Sequence[str]) -> ModelProto:
+    imports = [helper.make_opsetid("" if domain == "ai.onnx" else domain, version)
+               for domain, version in opsets.items()]
+    model = helper.make_model(proto, opset_imports=imports, producer_name="egshape")
+    model.ir_version = int(held.get("ir_version", 8))
+    if held:
+        _, _, model.domain, model.model_version = held["producer"]
+        model.doc_string = held["doc"]
+    properties = dict(held.get("properties", ()))
+    if graph.facts != Facts():
+        properties[FACTS] = graph.facts.to_json()
+    if unchecked:
+        properties[CHECKS] = json.dumps(list(unchecked))
+    helper.set_model_props(model, properties)
+    return model
+
+
+def _converted(model: ModelProto, initializers: Mapping[str, np.ndarray], opset: int) -> ModelProto:
+    """The model at another opset, by ONNX's own converter."""
+    from onnx import version_converter
+
+    whole = ModelProto.FromString(b"".join(bytes(piece) for piece in weights.pieces(model, initializers)))
+    try:
+        return version_converter.convert_version(whole, opset)
+    except Exception as error:  # the converter raises several kinds
+        raise Unsupported(f"ONNX's version converter cannot go to opset {opset}: {error}", where=model.graph.name,
+                          hint="leave --opset out to keep the opset of the model") from None
+
+
+class Emitter:
+    """Writes blocks as ONNX graphs."""
+
+    def __init__(self, graph: Graph, opset: int) -> None:
+        bounds = Bounds()
+        for fact in graph.facts.statements():
+            bounds.learn(fact)
+        self.scope = Scope(opset, bounds)
+        self.sizes = Sizes(self.scope)
+        self.moves = Moves(self.scope, self.sizes)
+        self.unchecked: list[str] = []
+        self._makers: dict[Value, Op] = {}
+        self._split: dict[Value, str] = {}
+
+    # -- graphs --------------------------------------------------------------------------------------------------
+
+    def graph_proto(self, graph: Graph) -> GraphProto:
+        """The outermost graph, without its initializers."""
+        names = self.scope.names
+        inputs = [names.fresh(value.name) for value in graph.inputs]
+        wanted: dict[Value, str] = {}
+        for value, name in zip(graph.outputs, graph.output_names, strict=True):
+            if value not in graph.inputs and value not in wanted:
+                wanted[value] = names.fresh(name)
+            else:
+                names.fresh(name)
+        frame = self._open(graph.body, inputs)
+        self._ops(graph.body, wanted)
+        outputs = []
+        for value, name in zip(graph.outputs, graph.output_names, strict=True):
+            if self.name(value) != name:
+                frame.nodes.append(_identity(self.name(value), name))
+            outputs.append(_info(name, value))
+        self.scope.frames.pop()
+        shown = {*inputs, *graph.output_names}
+        infos = [_info(name, value) for name, value in frame.typed if name not in shown]
+        arguments = [_info(name, value) for name, value in zip(inputs, graph.inputs, strict=True)]
+        return helper.make_graph(frame.nodes, graph.name or "graph", arguments, outputs,
+                                 value_info=[info for info in infos if info.name not in self.scope.initializers])
+
+    def subgraph(self, block: Block, arguments: Sequence[str], name: str) -> GraphProto:
+        """A region as a graph of its own, which sees the names around it."""
+        frame = self._open(block, arguments)
+        self._ops(block, {})
+        outputs = []
+        for value in block.results:
+            result = self.scope.node("Identity", [self.name(value)], f"{name}_{value.name}")
+            outputs.append(_info(result, value))
+        self.scope.frames.pop()
+        inputs = [_info(each, value) for each, value in zip(arguments, block.args, strict=True)]
+        return helper.make_graph(frame.nodes, name, inputs, outputs)
+
+    def _open(self, block: Block, arguments: Sequence[str]) -> Frame:
+        frame = Frame(block)
+        self.scope.frames.append(frame)
+        self._makers.update({value: op for op in block.ops for value in op.results})
+        for value, name in zip(block.args, arguments, strict=True):
+            self.scope.bind(value, name)
+        return frame
+
+    def _ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
+        slices: dict[Value, list[Op]] = {}
+        for op in block.ops:
+            if op.name == "slice" and len(op.operands) == 1:
+                slices.setdefault(op.operands[0], []).append(op)
+        for op in block.ops:
+            if op.name == "check":
+                self._check(op)
+            elif op.name not in _LAZY or any(value in wanted for value in op.results):
+                self._op(op, slices.get(op.operands[0], ()) if op.operands else (), wanted)
+                for relation in op.requires:
+                    self.scope.bounds.learn(relation)
+
+    def inline(self, block: Block) -> None:
+        """The ops of a region in place; its arguments have names."""
+        self._makers.update({value: op for op in block.ops for value in op.results})
+        self._ops(block, {})
+
+    def _check(self, op: Op) -> None:
+        if op.attrs["relation"] != "value":
+            left, right = op.attrs["sides"]
+            relation = Relation(op.attrs["relation"], left, right)
+            self.unchecked.append(str(relation))
+
+    def _op(self, op: Op, siblings: Sequence[Op], wanted: Mapping[Value, str]) -> None:
+        if all(value in self.scope.name_of for value in op.results) and op.results:
+            return
+        if op.name in _MANY:
+            _MANY[op.name](self, op, wanted)
+            return
+        if op.name == "slice" and len(siblings) > 1 and self._tiled(op, siblings, wanted):
+            return
+        self._single(op, wanted.get(op.result, ""))
+
+    def _single(self, op: Op, wanted: str) -> None:
+        """An op with one result."""
+        before = len(self.scope.frame.nodes)
+        name = self._written(op)
+        if wanted and name != wanted:
+            nodes = self.scope.frame.nodes
+            if len(nodes) > before and nodes[-1].output[0] == name and len(nodes[-1].output) == 1:
+                nodes[-1].output[0] = wanted
+            else:
+                nodes.append(_identity(name, wanted))
+            name = wanted
+        self.scope.bind(op.result, name)
+
+    def _written(self, op: Op) -> str:
+        if op.name in ELEMENTWISE:
+            return ELEMENTWISE[op.name](self, op)
+        if op.name in _SINGLE:
+            return _SINGLE[op.name](self, op)
+        raise self.unsupported(op, f"the op {op.name}")
+
+    def _tiled(self, op: Op, siblings: Sequence[Op], wanted: Mapping[Value, str]) -> bool:
+        """Slices that tile an axis, as one Split; only where their order in the graph allows it."""
+        found = tiles([each for each in siblings if each.result not in self.scope.name_of], op.operands[0])
+        if found is None or op not in found[1]:
+            return False
+        axis, parts = found
+        if self.scope.opset < 13 and any(part.result.type.dims[axis].const is None for part in parts):
+            return False
+        names = [wanted.get(part.result) or self.scope.names.fresh(part.result.name) for part in parts]
+        self.moves.split(parts, self.name(op.operands[0]), axis, names)
+        for part, name in zip(parts, names, strict=True):
+            self.scope.bind(part.result, name)
+        return True
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    def name(self, value: Value) -> str:
+        """The name of a value, which is written now if it is one that waits for a reader."""
+        found = self.scope.name_of.get(value)
+        if found is not None:
+            return found
+        op = self._makers[value]
+        if op.name == "constant":
+            found = self.scope.constant(op.attrs["value"], value.name)
+            self.scope.name_of[value] = found
+            return found
+        self._single(op, "")
+        return self.scope.name_of[value]
+
+    def producer(self, value: Value) -> Op | None:
+        """The op that made a value, None for an argument."""
+        return self._makers.get(value)
+
+    def node(self, op: Op, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """The node of an op."""
+        return self.scope.node(kind, inputs, op.result.name, **attributes)
+
+    def unsupported(self, op: Op, what: str) -> Unsupported:
+        """The error for an op that ONNX has no form of."""
+        where = str(op.location) or (f"%{op.results[0].name}" if op.results else op.name)
+        return Unsupported(f"{what} has no ONNX form", where=where, hint="save it as .mlir")
+
+
+def _identity(name: str, wanted: str) -> NodeProto:
+    return helper.make_node("Identity", [name], [wanted], name=f"Identity:{wanted}")
+
+
+def _info(name: str, value: Value) -> ValueInfoProto:
+    shape = value.type.shape
+    sizes = None if shape is None else [size.const if size.const is not None else str(size) for size in shape]
+    return helper.make_tensor_value_info(name, elem_type_of(value.type.dtype), sizes)
+
+
+# -- ops with one result -----------------------------------------------------------------------------------------
+
+
+def _reshape(e: Emitter, op: Op) -> str:
+    x = op.operands[0]
+    return e.moves.reshape(e.name(x), x.type.dims, op.result.type.dims, op.result.name)
+
+
+def _broadcast(e: Emitter, op: Op) -> str:
+    maker = e.producer(op.operands[0])
+    held = maker.attrs["value"] if maker is not None and maker.name == "constant" else None
+    if held is not None and held.size == 1:
+        return e.moves.broadcast(op, "", held.reshape(()))
+    return e.moves.broadcast(op, e.name(op.operands[0]), None)
+
+
+def _transpose(e: Emitter, op: Op) -> str:
+    return e.node(op, "Transpose", [e.name(op.operands[0])], perm=list(op.attrs["permutation"]))
+
+
+def _concatenate(e: Emitter, op: Op) -> str:
+    return e.node(op, "Concat", [e.name(value) for value in op.operands], axis=op.attrs["dim"])
+
+
+def _dims(e: Emitter, op: Op) -> str:
+    elements, shape, dtype = op.attrs["elements"], op.attrs["shape"], op.attrs["dtype"]
+    if tuple(shape) == () and len(elements) == 1:
+        name = e.sizes.scalar(elements[0])
+    else:
+        name = e.sizes.vector(elements)
+        if len(shape) != 1:
+            name = e.scope.shared("Reshape", [name, e.scope.ints(shape, "shape")], "sizes", e.scope.frame)
+    return name if dtype == "i64" else e.scope.shared("Cast", [name], "sizes", e.scope.frame, to=elem_type_of(dtype))
+
+
+def _gather(e: Emitter, op: Op) -> str:
+    """A gather of whole slices along one axis."""
+    x, indices = op.operands
+    a, rank, inner = op.attrs, x.type.rank, indices.type.rank
+    axes = tuple(a["start_index_map"])
+    if len(axes) != 1 or a["operand_batch"] or tuple(a["collapsed"]) != axes or a["index_vector_dim"] != inner:
+        raise e.unsupported(op, "a gather of several axes, or of windows,")
+    axis = axes[0]
+    offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
+    whole = all(size is x.type.dims[place] or place == axis for place, size in enumerate(a["sizes"]))
+    if tuple(a["offset_dims"]) != offset or not whole:
+        raise e.unsupported(op, "a gather of windows")
+    maker, size = e.producer(indices), x.type.dims[axis].const
+    places = maker.attrs["value"] if maker is not None and maker.name == "constant" else None
+    name = e.name(indices)
+    if places is None or size is None or places.min(initial=0) < 0 or places.max(initial=0) >= size:
+        low = e.scope.constant(np.array(0, np.int64), "zero")
+        high = e.sizes.scalar(x.type.dims[axis] - const(1))
+        if indices.type.dtype != "i64":
+            name = e.scope.node("Cast", [name], f"{op.result.name}_places", to=elem_type_of("i64"))
+        name = e.scope.node("Min", [e.scope.node("Max", [name, low], "place"), high], "place")
+    return e.node(op, "Gather", [e.name(x), name], axis=axis)
+
+
+_SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
+    "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose, "concatenate": _concatenate,
+    "dims": _dims, "gather": _gather,
+    "constant": lambda e, op: e.scope.constant(op.attrs["value"], op.result.name),
+    "slice": lambda e, op: e.moves.slice(op, e.name(op.operands[0])),
+    "reverse": lambda e, op: e.moves.reverse(op, e.name(op.operands[0])),
+    "iota": lambda e, op: e.moves.iota(op),
+    "optimization_barrier": lambda e, op: e.node(op, "Identity", [e.name(op.operands[0])]),
+}
+
+
+# -- ops with any number of results --------------------------------------------------------------------------------
+
+
+def _results(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
+    return [wanted.get(value) or e.scope.names.fresh(value.name) for value in op.results]
+
+
+def _bound(e: Emitter, op: Op, names: Sequence[str]) -> None:
+    for value, name in zip(op.results, names, strict=True):
+        e.scope.bind(value, name)
+
+
+def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
+    """The ONNX op that it was; another composite in parts."""
+    if not op.attrs.get("whole"):
+        _inlined(e, op, wanted)
+        return
+    inputs = [e.name(value) for value in op.operands]
+    names = _results(e, op, wanted)
+    e.scope.frame.nodes.append(node_of(op.attrs["name"], op.attrs["attrs"], inputs, names,
+                                       e.scope.titles.fresh(str(op.location))))
+    _bound(e, op, names)
+
+
+def _inlined(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
+    (region,) = op.regions
+    frame = e.scope.frame
+    e.scope.name_of.update({arg: e.name(value) for arg, value in zip(region.args, op.operands, strict=True)})
+    frame.symbols.update({each.name: each for each in region.symbols})
+    e.inline(region)
+    for value, result in zip(region.results, op.results, strict=True):
+        name = e.name(value)
+        if result in wanted:
+            frame.nodes.append(_identity(name, wanted[result]))
+            name = wanted[result]
+        e.scope.bind(result, name)
+
+
+def _host_call(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
+    """The node that the host runs, with our names."""
+    kind, payload = op.attrs["call"]
+    if kind != "onnx":
+        raise e.unsupported(op, f"a host call of {op.attrs['target']}")
+    (inside,) = ModelProto.FromString(base64.b64decode(payload)).graph.node
+    names = _results(e, op, wanted)
+    inputs, outputs = (iter(each) for each in ([e.name(value) for value in op.operands], names))
+    inside.input[:] = [next(inputs) if name else "" for name in inside.input]
+    inside.output[:] = [next(outputs) if name else "" for name in inside.output]
+    inside.name = e.scope.titles.fresh(str(op.location))
+    if next(inputs, None) is not None:
+        raise e.unsupported(op, f"{op.attrs['target']} with captured values")
+    e.scope.frame.nodes.append(inside)
+    _bound(e, op, names)
+
+
+def _if(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
+    names = _results(e, op, wanted)
+    then, other = (e.subgraph(region, [], f"{names[0]}_{label}")
+                   for region, label in zip(op.regions, ("then", "else"), strict=True))
+    node = helper.make_node("If", [e.name(op.operands[0])], names, name=f"If:{names[0]}", then_branch=then,
+                            else_branch=other)
+    e.scope.frame.nodes.append(node)
+    _bound(e, op, names)
+
+
+_MANY = {"composite": _composite, "host_call": _host_call, "if": _if}
+
+
+def check(data: bytes) -> None:
+    """Hold a model against ONNX's checker. Raises EgshapeError with its message."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(onnx.load_from_string(data))
+    except Exception as error:  # ValidationError, and what shape inference raises
+        raise EgshapeError(f"ONNX's checker rejects the model that egshape wrote: {error}", code="internal",
+                           hint="report this") from error

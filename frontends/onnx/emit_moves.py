@@ -1,0 +1,249 @@
+"""Ops that move elements, as ONNX nodes: in the form that needs the fewest sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim, const, product
+from egshape.errors import Unsupported
+from egshape.frontends.onnx.emit_scope import Scope
+from egshape.frontends.onnx.emit_sizes import AXES_AS_INPUT, Sizes
+from egshape.frontends.onnx.types import elem_type_of
+from egshape.ir.graph import Op, Value
+
+LAST = 2**63 - 1
+"""The end of a slice that goes to the end of its axis."""
+
+FIRST = -(2**63)
+
+ZERO_SIZES = 14
+"""The opset since which Reshape has ``allowzero``."""
+
+
+class Moves:
+    """Writes movement ops."""
+
+    def __init__(self, scope: Scope, sizes: Sizes) -> None:
+        self.scope = scope
+        self.sizes = sizes
+
+    # -- reshapes ------------------------------------------------------------------------------------------------
+
+    def reshape(self, name: str, source: Sequence[Dim], target: Sequence[Dim], hint: str) -> str:
+        """The same elements in another shape."""
+        added = inserted(source, target)
+        if added is not None:
+            return self.axes_changed("Unsqueeze", name, added, hint) if added else self.scope.node(
+                "Identity", [name], hint)
+        dropped = inserted(target, source)
+        if dropped:
+            return self.axes_changed("Squeeze", name, dropped, hint)
+        numbers = self._static_target(source, target)
+        if numbers is not None:
+            return self.scope.node("Reshape", [name, self.scope.ints(numbers, "shape")], hint)
+        zero = any(size.const == 0 for size in target) and self.scope.opset >= ZERO_SIZES
+        held: dict[str, Any] = {"allowzero": 1} if zero else {}
+        return self.scope.node("Reshape", [name, self.sizes.vector(target)], hint, **held)
+
+    def axes_changed(self, op: str, name: str, axes: Sequence[int], hint: str) -> str:
+        """Squeeze or Unsqueeze."""
+        if self.scope.opset >= AXES_AS_INPUT:
+            return self.scope.node(op, [name, self.scope.ints(axes, "axes")], hint)
+        return self.scope.node(op, [name], hint, axes=list(axes))
+
+    def _static_target(self, source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
+        """The target as numbers: 0 copies a size, -1 is what is left, where that cannot divide by 0."""
+        out, left = [], []
+        for axis, size in enumerate(target):
+            if size.const == 0:
+                return None
+            if size.const is not None:
+                out.append(size.const)
+            elif axis < len(source) and size is source[axis]:
+                out.append(0)
+            else:
+                left.append(axis)
+                out.append(-1)
+        if len(left) > 1:
+            return None
+        if left:
+            others = product(size for axis, size in enumerate(target) if axis != left[0])
+            if not self._positive(others):
+                return None
+        return out
+
+    def _positive(self, size: Dim) -> bool:
+        from egshape.facts import Relation
+
+        return self.scope.bounds.decide(Relation("<=", const(1), size)) is True
+
+    # -- broadcasts ----------------------------------------------------------------------------------------------
+
+    def aligned(self, name: str, source: Sequence[Dim], axes: Sequence[int], rank: int, hint: str) -> str:
+        """A tensor whose axes stand at ``axes`` of ``rank`` ones, in a form that ONNX broadcasts by itself."""
+        if not source or tuple(axes) == tuple(range(rank - len(axes), rank)):
+            return name
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        if order != list(range(len(axes))):
+            name = self.scope.shared("Transpose", [name], f"{hint}_turned", self.scope.frame, perm=tuple(order))
+            return self.aligned(name, source, sorted(axes), rank, hint)
+        first = axes[0]
+        new = [axis - first for axis in range(first, rank) if axis not in axes]
+        key = ("aligned", name, tuple(new))
+        found = self.scope.find(key)
+        if found is None:
+            found = self.scope.frame.memo[key] = self.axes_changed("Unsqueeze", name, new, f"{hint}_unit")
+        return found
+
+    def broadcast(self, op: Op, name: str, scalar: np.ndarray | None) -> str:
+        """broadcast_in_dim as Expand, whose target is 1 where a size is there already; a number as ConstantOfShape."""
+        (x,), axes, shape = op.operands, op.attrs["dims"], op.result.type.dims
+        hint = op.result.name
+        if scalar is not None:
+            return self._filled(scalar, shape, hint)
+        there = dict(zip(axes, x.type.dims, strict=True))
+        moved = self.aligned(name, x.type.dims, axes, len(shape), hint)
+        target = [const(1) if there.get(axis) is size else size for axis, size in enumerate(shape)]
+        if all(size.const == 1 for size in target):
+            first = min(axes, default=len(shape))
+            return self.axes_changed("Unsqueeze", moved, range(first), hint) if first else moved
+        return self.scope.node("Expand", [moved, self.sizes.vector(target)], hint)
+
+    def _filled(self, scalar: np.ndarray, shape: Sequence[Dim], hint: str) -> str:
+        from onnx import numpy_helper
+
+        if all(size.const is not None for size in shape):
+            return self.scope.constant(np.full([size.const or 0 for size in shape], scalar), hint)
+        held = numpy_helper.from_array(scalar.reshape(1))
+        return self.scope.node("ConstantOfShape", [self.sizes.vector(shape)], hint, value=held)
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def slice(self, op: Op, name: str) -> str:
+        """Parts of axes: ends that an axis has, and places counted from the end, are numbers."""
+        dims = op.operands[0].type.dims
+        starts: list[Dim] = []
+        ends: list[Dim] = []
+        axes: list[int] = []
+        steps: list[int] = []
+        for axis, (size, start, limit, step) in enumerate(
+                zip(dims, op.attrs["starts"], op.attrs["limits"], op.attrs["strides"], strict=True)):
+            if start.const == 0 and limit is size and step.const == 1:
+                continue
+            if step.const is None:
+                raise Unsupported("a stride that is no number has no ONNX form", where=f"%{op.result.name}")
+            axes.append(axis)
+            starts.append(_counted(start, size))
+            ends.append(const(LAST) if limit is size else _counted(limit, size))
+            steps.append(step.const)
+        if not axes:
+            return self.scope.node("Identity", [name], op.result.name)
+        return self._sliced(name, starts, ends, axes, steps, op.result.name)
+
+    def _sliced(self, name: str, starts: Sequence[Dim], ends: Sequence[Dim], axes: Sequence[int],
+                steps: Sequence[int], hint: str) -> str:
+        s = self.scope
+        if s.opset < 10:
+            numbers = [[size.const for size in each] for each in (starts, ends)]
+            if any(number is None for each in numbers for number in each) or any(step != 1 for step in steps):
+                raise Unsupported("a slice at run-time places needs opset 10", where=hint, hint="--opset 13")
+            return s.node("Slice", [name], hint, starts=numbers[0], ends=numbers[1], axes=list(axes))
+        inputs = [name, self.sizes.vector(starts), self.sizes.vector(ends), s.ints(axes, "axes")]
+        if any(step != 1 for step in steps):
+            inputs.append(s.ints(steps, "steps"))
+        return s.node("Slice", inputs, hint)
+
+    def reverse(self, op: Op, name: str) -> str:
+        """Axes backwards: a slice with the step -1."""
+        axes = op.attrs["dims"]
+        ends = [const(FIRST)] * len(axes)
+        return self._sliced(name, [const(-1)] * len(axes), ends, axes, [-1] * len(axes), op.result.name)
+
+    def split(self, parts: Sequence[Op], name: str, axis: int, outputs: Sequence[str]) -> None:
+        """One Split for slices that tile an axis."""
+        from onnx import helper
+
+        s = self.scope
+        sizes = [op.result.type.dims[axis] for op in parts]
+        inputs, held = [name], {}
+        if any(size is not sizes[0] for size in sizes) or s.opset >= 18:
+            if s.opset >= AXES_AS_INPUT:
+                inputs.append(self.sizes.vector(sizes))
+            else:
+                held["split"] = [size.const or 0 for size in sizes]
+        s.frame.nodes.append(helper.make_node("Split", inputs, list(outputs), name=f"Split:{outputs[0]}", axis=axis,
+                                              **held))
+
+    def iota(self, op: Op) -> str:
+        """0, 1, ... along one axis: a Range, repeated over the others."""
+        shape, axis, dtype = op.result.type.dims, op.attrs["dim"], op.result.type.dtype
+        line = self.line(shape[axis], dtype)
+        if len(shape) == 1:
+            return line
+        moved = self.aligned(line, (shape[axis],), (axis,), len(shape), op.result.name)
+        target = [const(1) if place == axis else size for place, size in enumerate(shape)]
+        return self.scope.node("Expand", [moved, self.sizes.vector(target)], op.result.name)
+
+    def line(self, size: Dim, dtype: str) -> str:
+        """0, 1, ... size - 1."""
+        s = self.scope
+        if size.const is not None and size.const <= 64:
+            from egshape.ir.types import numpy_dtype
+
+            return s.constant(np.arange(size.const).astype(numpy_dtype(dtype)), "line")
+        limits = [s.constant(np.array(0, np.int64), "zero"), self.sizes.scalar(size),
+                  s.constant(np.array(1, np.int64), "one")]
+        found = s.shared("Range", limits, "line", s.frame)
+        return found if dtype == "i64" else s.shared("Cast", [found], "line", s.frame, to=elem_type_of(dtype))
+
+
+def inserted(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
+    """The axes of size 1 that ``target`` has more than ``source``; None if that is not all the difference."""
+    added: list[int] = []
+    at = 0
+    missing = len(target) - len(source)
+    if missing < 0:
+        return None
+    for axis, size in enumerate(target):
+        if at < len(source) and size is source[at] and not (size.const == 1 and len(added) < missing
+                                                            and source[at:] != target[axis:]):
+            at += 1
+        elif size.const == 1:
+            added.append(axis)
+        else:
+            return None
+    return added if at == len(source) and len(added) == missing else None
+
+
+def _counted(place: Dim, size: Dim) -> Dim:
+    """A place on an axis; one that is at a fixed distance from the end is counted from there."""
+    behind = (place - size).const
+    return const(behind) if place.const is None and behind is not None and behind < 0 else place
+
+
+def tiles(ops: Sequence[Op], x: Value) -> tuple[int, list[Op]] | None:
+    """The slices of ``x`` that tile one axis of it, in order, and the axis; None if they do not."""
+    found = [(axis, op) for op in ops if (axis := _only_axis(op)) is not None]
+    for axis in dict.fromkeys(axis for axis, _ in found):
+        parts = [op for other, op in found if other == axis]
+        order, at = [], const(0)
+        while True:
+            step = next((op for op in parts if op.attrs["starts"][axis] is at and op not in order), None)
+            if step is None:
+                break
+            order.append(step)
+            at = step.attrs["limits"][axis]
+        if len(order) > 1 and at is x.type.dims[axis] and len(order) == len(parts):
+            return axis, order
+    return None
+
+
+def _only_axis(op: Op) -> int | None:
+    dims = op.operands[0].type.dims
+    cut = [axis for axis, (size, start, limit) in enumerate(
+        zip(dims, op.attrs["starts"], op.attrs["limits"], strict=True)) if start.const != 0 or limit is not size]
+    plain = all(step.const == 1 for step in op.attrs["strides"])
+    return cut[0] if plain and len(cut) == 1 else None

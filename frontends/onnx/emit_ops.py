@@ -1,0 +1,288 @@
+"""Elementwise ops and products as ONNX nodes; broadcasts that ONNX makes by itself are left to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from egshape.dims import Dim, bcast
+from egshape.frontends.onnx.types import elem_type_of
+from egshape.ir.graph import Op, Value
+from egshape.ir.types import is_float
+
+if TYPE_CHECKING:
+    from egshape.frontends.onnx.emit import Emitter
+
+UNARY = {
+    "abs": "Abs", "negate": "Neg", "floor": "Floor", "ceil": "Ceil", "round_nearest_even": "Round",
+    "exponential": "Exp", "log": "Log", "sqrt": "Sqrt", "logistic": "Sigmoid", "tanh": "Tanh", "tan": "Tan",
+    "sine": "Sin", "cosine": "Cos", "erf": "Erf", "sign": "Sign", "asin": "Asin", "acos": "Acos", "atan": "Atan",
+    "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
+}
+BINARY = {"add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "power": "Pow"}
+LOGIC = {"and": "And", "or": "Or", "xor": "Xor"}
+SHIFTS = {"shift_left": "LEFT", "shift_right_logical": "RIGHT"}
+COMPARE = {"EQ": "Equal", "LT": "Less", "LE": "LessOrEqual", "GT": "Greater", "GE": "GreaterOrEqual"}
+INFINITE = {"is_inf": {}, "is_pos_inf": {"detect_negative": 0}, "is_neg_inf": {"detect_positive": 0}}
+
+Handler = Callable[["Emitter", Op], str]
+
+
+def unary(e: Emitter, op: Op) -> str:
+    """An op of one operand that ONNX has."""
+    return e.node(op, UNARY[op.name], [e.name(op.operands[0])])
+
+
+def binary(e: Emitter, op: Op) -> str:
+    """An op of two operands that ONNX has."""
+    one, two = op.operands
+    if op.name == "divide" and is_float(one.type.dtype) and _number(e, one) == 1:
+        return e.node(op, "Reciprocal", [e.name(two)])
+    return e.node(op, BINARY[op.name], broadcast_names(e, op))
+
+
+def extreme(e: Emitter, op: Op) -> str:
+    """maximum with 0 is Relu; Max and Min else."""
+    x, y = op.operands
+    if op.name == "maximum" and is_float(x.type.dtype):
+        for one, two in ((x, y), (y, x)):
+            if _number(e, two) == 0 and not np.signbit(_array(e, two)):
+                return e.node(op, "Relu", [e.name(one)])
+    return e.node(op, "Max" if op.name == "maximum" else "Min", broadcast_names(e, op))
+
+
+def logic(e: Emitter, op: Op) -> str:
+    """And, Or, Xor of booleans; of bits since opset 18."""
+    bits = "" if op.operands[0].type.dtype == "i1" else "Bitwise"
+    return e.node(op, bits + LOGIC[op.name], broadcast_names(e, op))
+
+
+def negation(e: Emitter, op: Op) -> str:
+    """Not."""
+    return e.node(op, "Not" if op.operands[0].type.dtype == "i1" else "BitwiseNot", [e.name(op.operands[0])])
+
+
+def shift(e: Emitter, op: Op) -> str:
+    """Shifts of unsigned numbers, which is all that ONNX has."""
+    if not op.operands[0].type.dtype.startswith("ui"):
+        raise e.unsupported(op, "a shift of signed integers")
+    return e.node(op, "BitShift", broadcast_names(e, op), direction=SHIFTS[op.name])
+
+
+def remainder(e: Emitter, op: Op) -> str:
+    """The remainder with the sign of the dividend."""
+    return e.node(op, "Mod", broadcast_names(e, op), fmod=1)
+
+
+def convert(e: Emitter, op: Op) -> str:
+    """Cast."""
+    return e.node(op, "Cast", [e.name(op.operands[0])], to=elem_type_of(op.result.type.dtype))
+
+
+def compare(e: Emitter, op: Op) -> str:
+    """The comparisons that ONNX has; x != x is IsNaN, another != a negated Equal. Before opset 12 only strict ones."""
+    x, y = op.operands
+    direction = op.attrs["direction"]
+    if op.attrs["kind"] == "TOTALORDER":
+        raise e.unsupported(op, "the total order of floats")
+    if direction == "NE" and x is y and is_float(x.type.dtype):
+        return e.node(op, "IsNaN", [e.name(x)])
+    if direction == "NE":
+        equal = e.scope.node("Equal", broadcast_names(e, op), f"{op.result.name}_equal")
+        return e.node(op, "Not", [equal])
+    if direction in ("LE", "GE") and e.scope.opset < 12 and not is_float(x.type.dtype):
+        kind = "Less" if direction == "GE" else "Greater"
+        other = e.scope.node(kind, broadcast_names(e, op), f"{op.result.name}_not")
+        return e.node(op, "Not", [other])
+    return e.node(op, COMPARE[direction], broadcast_names(e, op))
+
+
+def select(e: Emitter, op: Op) -> str:
+    """Where."""
+    return e.node(op, "Where", broadcast_names(e, op))
+
+
+def clamp(e: Emitter, op: Op) -> str:
+    """Clip, whose bounds are scalars."""
+    low, x, high = op.operands
+    if low.type.shape or high.type.shape:
+        least = e.scope.node("Max", [e.name(x), e.name(low)], f"{op.result.name}_least")
+        return e.node(op, "Min", [least, e.name(high)])
+    if e.scope.opset >= 11:
+        return e.node(op, "Clip", [e.name(x), e.name(low), e.name(high)])
+    bounds = [_number(e, each) for each in (low, high)]
+    if None in bounds:
+        raise e.unsupported(op, "Clip with computed bounds before opset 11")
+    return e.node(op, "Clip", [e.name(x)], min=bounds[0], max=bounds[1])
+
+
+def square(e: Emitter, op: Op) -> str:
+    """x times x."""
+    name = e.name(op.operands[0])
+    return e.node(op, "Mul", [name, name])
+
+
+def rsqrt(e: Emitter, op: Op) -> str:
+    """1 / sqrt(x)."""
+    root = e.scope.node("Sqrt", [e.name(op.operands[0])], f"{op.result.name}_root")
+    return e.node(op, "Reciprocal", [root])
+
+
+def infinite(e: Emitter, op: Op) -> str:
+    """IsInf of the signs asked for."""
+    return e.node(op, "IsInf", [e.name(op.operands[0])], **INFINITE[op.name])
+
+
+def finite(e: Emitter, op: Op) -> str:
+    """Neither infinite nor NaN."""
+    name = e.name(op.operands[0])
+    parts = [e.scope.node(kind, [name], f"{op.result.name}_{kind.lower()}") for kind in ("IsInf", "IsNaN")]
+    return e.node(op, "Not", [e.scope.node("Or", parts, f"{op.result.name}_odd")])
+
+
+# -- products ----------------------------------------------------------------------------------------------------
+
+
+def dot_general(e: Emitter, op: Op) -> str:
+    """MatMul, the operands transposed where their axes do not stand as it wants them; else Einsum."""
+    x, y = op.operands
+    a = op.attrs
+    if x.type.dtype != op.result.type.dtype:
+        raise e.unsupported(op, f"a product of {x.type.dtype} with sums in {op.result.type.dtype}")
+    left = _free(x.type.rank, a["lhs_batch"], a["lhs_contract"])
+    right = _free(y.type.rank, a["rhs_batch"], a["rhs_contract"])
+    batch = len(a["lhs_batch"])
+    if len(a["lhs_contract"]) != 1 or len(right) > 1 or (batch and (len(left), len(right)) != (1, 1)):
+        return e.node(op, "Einsum", [e.name(x), e.name(y)], equation=_equation(op))
+    orders = (*a["lhs_batch"], *left, *a["lhs_contract"]), (*a["rhs_batch"], *a["rhs_contract"], *right)
+    if batch and all(order == tuple(range(len(order))) for order in orders):
+        return e.node(op, "MatMul", _matmul_names(e, op, batch))
+    return e.node(op, "MatMul", [_turned(e, value, order) for value, order in zip((x, y), orders, strict=True)])
+
+
+def _free(rank: int, batch: Sequence[int], contract: Sequence[int]) -> tuple[int, ...]:
+    return tuple(axis for axis in range(rank) if axis not in batch and axis not in contract)
+
+
+def _turned(e: Emitter, value: Value, order: tuple[int, ...]) -> str:
+    """A value with its axes in another order; a constant is turned now."""
+    if order == tuple(range(len(order))):
+        return e.name(value)
+    op = e.producer(value)
+    if op is not None and op.name == "constant":
+        return e.scope.constant(np.ascontiguousarray(op.attrs["value"].transpose(order)), f"{value.name}_turned")
+    return e.scope.shared("Transpose", [e.name(value)], f"{value.name}_turned", e.scope.frame, perm=order)
+
+
+def _matmul_names(e: Emitter, op: Op, batch: int) -> list[str]:
+    """The operands without broadcasts over batch axes, which MatMul makes by itself."""
+    shapes = op.result.type.dims[:batch]
+    plain = [_under(e, value) for value in op.operands]
+    kept = []
+    for value, (source, axes) in zip(op.operands, plain, strict=True):
+        rank = value.type.rank
+        tail = tuple(axes[-2:]) == (rank - 2, rank - 1) and source.type.dims[-2:] == value.type.dims[-2:]
+        kept.append((source, axes) if tail else (value, tuple(range(rank))))
+    if not _agree(shapes, [({a: d for a, d in zip(axes, source.type.dims, strict=True) if a < batch})
+                           for source, axes in kept]):
+        return [e.name(value) for value in op.operands]
+    return [e.moves.aligned(e.name(source), source.type.dims, axes, batch + 2, op.result.name)
+            for source, axes in kept]
+
+
+def _equation(op: Op) -> str:
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    x, y = op.operands
+    left = [next(letters) for _ in range(x.type.rank)]
+    right = [""] * y.type.rank
+    for key in ("batch", "contract"):
+        for one, two in zip(op.attrs[f"lhs_{key}"], op.attrs[f"rhs_{key}"], strict=True):
+            right[two] = left[one]
+    right = [letter or next(letters) for letter in right]
+    shared = [left[axis] for axis in op.attrs["lhs_batch"]]
+    used = {left[axis] for axis in (*op.attrs["lhs_batch"], *op.attrs["lhs_contract"])}
+    out = shared + [letter for letter in (*left, *right) if letter not in used]
+    return f"{''.join(left)},{''.join(right)}->{''.join(out)}"
+
+
+# -- broadcasts ---------------------------------------------------------------------------------------------------
+
+
+def broadcast_names(e: Emitter, op: Op) -> list[str]:
+    """The operands of an elementwise op, without the broadcasts that ONNX makes by itself."""
+    shape = op.result.type.dims
+    plain = [_under(e, value) if value.type.rank == len(shape) else (value, _trailing(value, len(shape)))
+             for value in op.operands]
+    chosen = list(plain)
+    while not _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen]):
+        wide = next((place for place, (source, _) in enumerate(chosen) if source is not op.operands[place]), None)
+        if wide is None:
+            break
+        chosen[wide] = (op.operands[wide], _trailing(op.operands[wide], len(shape)))
+    return [e.moves.aligned(e.name(source), source.type.dims, axes, len(shape), op.result.name)
+            for source, axes in chosen]
+
+
+def _trailing(value: Value, rank: int) -> tuple[int, ...]:
+    return tuple(range(rank - value.type.rank, rank))
+
+
+def _under(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
+    """What a value is a broadcast of, and where its axes are; the value itself if it is none. A unit axis that a
+    reshape only added is no broadcast."""
+    axes = tuple(range(value.type.rank))
+    op = e.producer(value)
+    while op is not None and op.name == "broadcast_in_dim":
+        inner = tuple(op.attrs["dims"])
+        axes = tuple(axes[axis] for axis in inner)
+        value = op.operands[0]
+        op = e.producer(value)
+    return value, axes
+
+
+def _agree(shape: Sequence[Dim], operands: Sequence[Mapping[int, Dim]]) -> bool:
+    """Whether ONNX's broadcast of operands with these sizes at these axes surely has the shape: one operand has each
+    size, or the size is by its form what the sizes broadcast to."""
+    for axis, size in enumerate(shape):
+        held = [sizes[axis] for sizes in operands if axis in sizes]
+        if any(each is size for each in held):
+            continue
+        if not held:
+            if size.const != 1:
+                return False
+            continue
+        total = held[0]
+        for each in held[1:]:
+            total = bcast(total, each)
+        if total is not size:
+            return False
+    return True
+
+
+def _array(e: Emitter, value: Value) -> np.ndarray:
+    """The scalar that a constant or splat value repeats."""
+    source, _ = _under(e, value)
+    op = e.producer(source)
+    assert op is not None
+    return np.asarray(op.attrs["value"]).reshape(-1)[0]  # type: ignore[no-any-return]
+
+
+def _number(e: Emitter, value: Value) -> Any:
+    """The number that a scalar constant, or a broadcast of one, repeats; None for anything else."""
+    source, _ = _under(e, value)
+    op = e.producer(source)
+    if op is None or op.name != "constant" or op.attrs["value"].size != 1:
+        return None
+    return op.attrs["value"].reshape(-1)[0].item()
+
+
+ELEMENTWISE: dict[str, Handler] = {
+    **dict.fromkeys(UNARY, unary), **dict.fromkeys(BINARY, binary), **dict.fromkeys(LOGIC, logic),
+    **dict.fromkeys(SHIFTS, shift), **dict.fromkeys(INFINITE, infinite),
+    "maximum": extreme, "minimum": extreme, "not": negation, "remainder": remainder, "convert": convert,
+    "compare": compare, "select": select, "clamp": clamp, "square": square, "rsqrt": rsqrt, "is_finite": finite,
+    "dot_general": dot_general,
+}
+"""How an op of ours is written, by its name."""

@@ -1,0 +1,118 @@
+"""A graph under construction: nodes in order, names, initializers, and what is already computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from egshape.dims import Dim
+from egshape.frontends.bounds import Bounds
+from egshape.ir.graph import Block, SymbolDef, Value
+
+SMALL = 1024
+"""Constants of at most so many bytes that are equal become one initializer."""
+
+Key = tuple[Any, ...]
+
+
+class Names:
+    """Names of a model: ONNX wants them distinct over all subgraphs."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def fresh(self, wanted: str) -> str:
+        """The wanted name, or one made from it."""
+        name, count = wanted or "value", self._next.get(wanted, 1)
+        while name in self._used:
+            name, count = f"{wanted}_{count}", count + 1
+        self._next[wanted] = count
+        self._used.add(name)
+        return name
+
+
+class Frame:
+    """One (sub)graph: its nodes, and what it has already computed."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.nodes: list[NodeProto] = []
+        self.memo: dict[Key, str] = {}
+        self.symbols: dict[str, SymbolDef] = {each.name: each for each in block.symbols}
+        self.axes: dict[Dim, tuple[Value, int]] = {}
+        """The first value with an axis of a size, and the axis."""
+        self.shapes: dict[tuple[Dim, ...], tuple[Value, int]] = {}
+        """The first value whose shape holds a run of sizes, and where it begins."""
+        self.typed: list[tuple[str, Value]] = []
+
+
+class Scope:
+    """The graphs from the outermost to the one under construction, and the initializers, which stand outermost."""
+
+    def __init__(self, opset: int, bounds: Bounds) -> None:
+        self.opset = opset
+        self.bounds = bounds
+        self.names = Names()
+        self.titles = Names()
+        """Names of nodes."""
+        self.frames: list[Frame] = []
+        self.name_of: dict[Value, str] = {}
+        self.initializers: dict[str, np.ndarray] = {}
+        self._constants: dict[Key, str] = {}
+
+    @property
+    def frame(self) -> Frame:
+        """The graph under construction."""
+        return self.frames[-1]
+
+    def find(self, key: Key) -> str | None:
+        """The name of what a visible graph has computed."""
+        return next((frame.memo[key] for frame in reversed(self.frames) if key in frame.memo), None)
+
+    def bind(self, value: Value, name: str) -> None:
+        """A value is there from now on, and so are the sizes of its axes."""
+        self.name_of[value] = name
+        frame, dims = self.frame, value.type.shape or ()
+        frame.typed.append((name, value))
+        for axis, size in enumerate(dims):
+            if size.const is None:
+                frame.axes.setdefault(size, (value, axis))
+        if len(dims) > 1:
+            frame.shapes.setdefault(tuple(dims), (value, 0))
+            if not frame.nodes:  # an input: worth to look into
+                for start in range(len(dims)):
+                    for end in range(start + 2, len(dims) + 1):
+                        frame.shapes.setdefault(tuple(dims[start:end]), (value, start))
+
+    def node(self, op: str, inputs: Sequence[str], hint: str = "", frame: Frame | None = None, domain: str = "",
+             **attributes: Any) -> str:
+        """Append a node with one output; its name."""
+        name = self.names.fresh(hint or op.lower())
+        (frame or self.frame).nodes.append(
+            helper.make_node(op, list(inputs), [name], name=f"{op}:{name}", domain=domain, **attributes))
+        return name
+
+    def shared(self, op: str, inputs: Sequence[str], hint: str, frame: Frame, **attributes: Any) -> str:
+        """A node that is appended once: the same op on the same names gives the same name."""
+        key: Key = ("node", op, tuple(inputs), tuple(sorted(attributes.items())))
+        found = self.find(key)
+        if found is None:
+            found = frame.memo[key] = self.node(op, inputs, hint, frame, **attributes)
+        return found
+
+    def constant(self, array: np.ndarray, hint: str) -> str:
+        """The name of an initializer; equal small ones are one."""
+        small = array.nbytes <= SMALL
+        key: Key = (array.dtype.str, array.dtype.name, array.shape, array.tobytes() if small else id(array))
+        if key not in self._constants:
+            name = self._constants[key] = self.names.fresh(hint)
+            self.initializers[name] = array
+        return self._constants[key]
+
+    def ints(self, numbers: Sequence[int], hint: str = "ints") -> str:
+        """A constant vector of int64."""
+        return self.constant(np.array(numbers, np.int64), hint)

@@ -1,0 +1,201 @@
+"""Sizes as int64 tensors: each distinct value is computed once, as a vector of length 1 where it can be.
+
+What several sizes make together is read from the shape of one tensor where one has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from egshape.dims import Dim, const, is_nonnegative, symbol
+from egshape.errors import EgshapeError
+from egshape.frontends.onnx.emit_scope import Frame, Key, Scope
+from egshape.frontends.size_terms import plan
+from egshape.ir.graph import SymbolDef, Value
+
+_PLAIN = {"add": "Add", "subtract": "Sub", "multiply": "Mul", "mod": "Mod"}
+SHAPE_RANGES = 15
+"""The opset since which Shape takes a start and an end."""
+
+EXTREMES = 12
+"""The opset since which Max and Min take integers."""
+
+AXES_AS_INPUT = 13
+"""The opset since which Squeeze and Unsqueeze take their axes as an input."""
+
+
+class Sizes:
+    """Writes sizes into the graphs of a scope, in the outermost one where they are known."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    # -- vectors -------------------------------------------------------------------------------------------------
+
+    def vector(self, dims: Sequence[Dim]) -> str:
+        """The name of an int64 vector of sizes."""
+        s, wanted = self.scope, tuple(dims)
+        numbers = [size.const for size in wanted]
+        if all(number is not None for number in numbers):
+            return s.ints([number or 0 for number in numbers], "sizes")
+        if len(wanted) == 1:
+            return self.one(wanted[0])
+        key: Key = ("vector", wanted)
+        found = s.find(key)
+        if found is None:
+            frame = max((self._home(size) for size in wanted if size.const is None), key=s.frames.index)
+            found = self._read_run(wanted) or self._joined(frame, wanted)
+            frame.memo[key] = found
+        return found
+
+    def _read_run(self, dims: tuple[Dim, ...]) -> str | None:
+        """A run of sizes that the shape of one tensor has."""
+        s = self.scope
+        for frame in s.frames:
+            if dims in frame.shapes:
+                value, start = frame.shapes[dims]
+                whole = start == 0 and len(dims) == value.type.rank
+                if whole or s.opset >= SHAPE_RANGES:
+                    return self._shape(frame, value, start, start + len(dims))
+        return None
+
+    def _joined(self, frame: Frame, dims: tuple[Dim, ...]) -> str:
+        parts, at = [], 0
+        while at < len(dims):
+            end = self._run(dims, at)
+            parts.append(self.vector(dims[at:end]))
+            at = end
+        return self.scope.node("Concat", parts, "sizes", frame, axis=0)
+
+    def _run(self, dims: tuple[Dim, ...], start: int) -> int:
+        """Where the piece of a vector that begins at ``start`` ends: a run that is there, or constants, or one size."""
+        if dims[start].const is not None:
+            end = start + 1
+            while end < len(dims) and dims[end].const is not None:
+                end += 1
+            return end
+        for end in range(len(dims), start + 1, -1):
+            piece = dims[start:end]
+            partial = (start, end) != (0, len(dims)) and any(size.const is None for size in piece[1:])
+            if partial and (self.scope.find(("vector", piece)) is not None or self._has_run(piece)):
+                return end
+        return start + 1
+
+    def _has_run(self, dims: tuple[Dim, ...]) -> bool:
+        s = self.scope
+        for frame in s.frames:
+            if dims in frame.shapes:
+                value, start = frame.shapes[dims]
+                if s.opset >= SHAPE_RANGES or (start == 0 and len(dims) == value.type.rank):
+                    return True
+        return False
+
+    def _shape(self, frame: Frame, value: Value, start: int, end: int) -> str:
+        s, name = self.scope, self.scope.name_of[value]
+        rank = value.type.rank
+        if start == 0 and end == rank:
+            return s.shared("Shape", [name], "shape", frame)
+        if s.opset >= SHAPE_RANGES:
+            held = {**({"start": start} if start else {}), **({"end": end} if end < rank else {})}
+            return s.shared("Shape", [name], "shape", frame, **held)
+        whole = s.shared("Shape", [name], "shape", frame)
+        return s.shared("Gather", [whole, s.ints(range(start, end), "axis")], "size", frame, axis=0)
+
+    # -- single sizes --------------------------------------------------------------------------------------------
+
+    def one(self, dim: Dim) -> str:
+        """The name of an int64 vector of one size."""
+        s = self.scope
+        if dim.const is not None:
+            return s.ints([dim.const], "size")
+        key: Key = ("one", dim)
+        found = s.find(key)
+        if found is None:
+            frame = self._home(dim)
+            found = self._compute(frame, dim)
+            frame.memo[key] = found
+        return found
+
+    def scalar(self, dim: Dim) -> str:
+        """The name of an int64 scalar."""
+        s = self.scope
+        if dim.const is not None:
+            import numpy as np
+
+            return s.constant(np.array(dim.const, np.int64), "size")
+        key: Key = ("scalar", dim)
+        found = s.find(key)
+        if found is None:
+            frame = self._home(dim)
+            found = frame.memo[key] = self.squeezed(self.one(dim), frame)
+        return found
+
+    def squeezed(self, name: str, frame: Frame) -> str:
+        """A vector of one element as a scalar."""
+        s = self.scope
+        if s.opset >= AXES_AS_INPUT:
+            return s.shared("Squeeze", [name, s.ints([0], "axes")], "size", frame)
+        return s.shared("Squeeze", [name], "size", frame, axes=(0,))
+
+    def _home(self, dim: Dim) -> Frame:
+        """The outermost graph in which all symbols of a size are known."""
+        s = self.scope
+        depth = max((self._depth(name) for name in dim.symbols()), default=0)
+        return s.frames[depth]
+
+    def _depth(self, name: str) -> int:
+        for depth, frame in enumerate(self.scope.frames):
+            define = frame.symbols.get(name)
+            if symbol(name) in frame.axes or (define is not None and define.value in self.scope.name_of):
+                return depth
+        raise EgshapeError(f"nothing defines the size {name!r} here", code="internal")
+
+    def _compute(self, frame: Frame, dim: Dim) -> str:
+        step = plan(dim)
+        if step.kind == "symbol":
+            (name,) = dim.symbols()
+            return self._symbol(frame, name)
+        at_hand = all(size.const is not None or self.scope.find(("one", size)) for size in step.operands)
+        if not at_hand and dim in frame.axes:
+            value, axis = frame.axes[dim]
+            return self._shape(frame, value, axis, axis + 1)
+        return self._operation(frame, step.kind, *step.operands)
+
+    def _symbol(self, frame: Frame, name: str) -> str:
+        if symbol(name) in frame.axes:
+            value, axis = frame.axes[symbol(name)]
+            return self._shape(frame, value, axis, axis + 1)
+        return self._element(frame, frame.symbols[name])
+
+    def _element(self, frame: Frame, define: SymbolDef) -> str:
+        """An element of an integer tensor, with its offset added."""
+        s, value = self.scope, define.value
+        name = s.name_of[value]
+        if define.axis is not None:
+            return self._shape(frame, value, define.axis, define.axis + 1)
+        if value.type.shape != (const(1),):
+            name = s.shared("Reshape", [name, s.ints([-1], "flat")], "flat", frame)
+        if value.type.shape != (const(1),) and any(size.const != 1 for size in value.type.dims):
+            name = s.shared("Gather", [name, s.ints([define.element or 0], "place")], "size", frame, axis=0)
+        if value.type.dtype != "i64":
+            name = s.shared("Cast", [name], "size", frame, to=7)
+        return s.shared("Add", [name, s.ints([define.offset], "offset")], "size", frame) if define.offset else name
+
+    def _operation(self, frame: Frame, kind: str, one: Dim, two: Dim) -> str:
+        s = self.scope
+        if kind == "ceil":
+            return self._operation(frame, "floor", one + (two - 1), two)
+        x, y = self.one(one), self.one(two)
+        if kind in _PLAIN:
+            return s.shared(_PLAIN[kind], [x, y], "size", frame)
+        if kind == "floor":
+            if not (is_nonnegative(one) and is_nonnegative(two)):  # Div truncates, Mod has the sign of the divisor
+                rest = s.shared("Mod", [x, y], "size", frame)
+                x = s.shared("Sub", [x, rest], "size", frame)
+            return s.shared("Div", [x, y], "size", frame)
+        if kind == "bcast":
+            unit = s.shared("Equal", [x, s.ints([1], "size")], "is_one", frame)
+            return s.shared("Where", [unit, y, x], "size", frame)
+        if s.opset >= EXTREMES:
+            return s.shared("Max" if kind == "maximum" else "Min", [x, y], "size", frame)
+        less = s.shared("Less", [x, y], "is_less", frame)
+        return s.shared("Where", [less, y, x] if kind == "maximum" else [less, x, y], "size", frame)

@@ -1,0 +1,114 @@
+"""Functions: those of the model are put in place of their calls; those of ONNX's own schemas expand an op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, defs
+
+from egshape.errors import EgshapeError
+from egshape.frontends.onnx.files import DEPTH_LIMIT
+from egshape.frontends.onnx.node import STANDARD, Node, graphs_of
+from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.types import tensor_type
+from egshape.ir.graph import Value
+
+
+def resolved(proto: NodeProto, given: Mapping[str, AttributeProto] | None) -> dict[str, AttributeProto]:
+    """The attributes of a node inside a function that is called with ``given``, references put right."""
+    out: dict[str, AttributeProto] = {}
+    for each in proto.attribute:
+        if given is None or not _refers(each):
+            out[each.name] = each
+            continue
+        if each.ref_attr_name:
+            if each.ref_attr_name not in given:
+                continue
+            held = AttributeProto()
+            held.CopyFrom(given[each.ref_attr_name])
+        else:
+            held = AttributeProto()
+            held.CopyFrom(each)
+            for graph in graphs_of([held]):
+                _resolve_graph(graph, given)
+        held.name = each.name
+        out[each.name] = held
+    return out
+
+
+def _refers(attribute: AttributeProto) -> bool:
+    return bool(attribute.ref_attr_name) or any(True for _ in graphs_of([attribute]))
+
+
+def _resolve_graph(graph: GraphProto, given: Mapping[str, AttributeProto]) -> None:
+    for node in graph.node:
+        attributes = resolved(node, given)
+        del node.attribute[:]
+        node.attribute.extend(attributes.values())
+
+
+def inline(scope: Scope, node: Node, function: FunctionProto, operands: Sequence[Operand]) -> list[Operand]:
+    """The results of a function's body, added in place. Raises EgshapeError for a function that calls itself."""
+    key = f"{function.domain}.{function.name}"
+    if key in scope.stack or len(scope.stack) > DEPTH_LIMIT:
+        raise EgshapeError(f"the function {key} calls itself", code="invalid-model")
+    opsets = {("" if each.domain in STANDARD else each.domain): each.version for each in function.opset_import}
+    inner = Scope(scope.program, scope.builder, {**scope.opsets, **opsets}, stack=(*scope.stack, key))
+    if len(operands) > len(function.input):
+        raise node.error(f"has {len(operands)} inputs, the function takes {len(function.input)}")
+    filled = [*operands, *[None] * (len(function.input) - len(operands))]
+    inner.names.update(zip(function.input, filled, strict=True))
+    inner.run(function.node, _arguments(node, function))
+    return [inner.lookup(name) if name in inner.names else None for name in function.output]
+
+
+def _arguments(node: Node, function: FunctionProto) -> dict[str, AttributeProto]:
+    return {**{each.name: each for each in function.attribute_proto}, **node.attributes}
+
+
+def schema_function(node: Node, operands: Sequence[Operand]) -> FunctionProto | None:
+    """The function by which ONNX's schema defines the node's op, None if there is none."""
+    try:
+        schema = defs.get_schema(node.op, node.opset, node.domain)
+    except defs.SchemaError:
+        return None
+    if schema.has_function:
+        versions = [version for version in schema.function_opset_versions if version <= node.opset]
+        if versions:
+            return _parsed(schema.get_function_with_opset_version(max(versions)), schema)
+    if schema.has_context_dependent_function:
+        types = [_type(value).SerializeToString() for value in operands]
+        proto = _plain(node).SerializeToString()
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
+        if versions:
+            return _parsed(
+                schema.get_context_dependent_function_with_opset_version(max(versions), proto, types), schema)
+    return None
+
+
+def _parsed(found: Any, schema: Any) -> FunctionProto | None:
+    if not found:
+        return None
+    function = found if isinstance(found, FunctionProto) else FunctionProto.FromString(found)
+    held = {each.name for each in function.attribute_proto}
+    for name, attribute in schema.attributes.items():
+        if name not in held and attribute.default_value.name:
+            function.attribute_proto.append(attribute.default_value)
+    return function
+
+
+def _plain(node: Node) -> NodeProto:
+    out = NodeProto()
+    out.CopyFrom(node.proto)
+    del out.attribute[:]
+    out.attribute.extend(node.attributes.values())
+    return out
+
+
+def _type(value: Operand) -> TypeProto:
+    if not isinstance(value, Value):
+        return TypeProto()
+    shape = value.type.shape
+    sizes = None if shape is None else [size.const for size in shape]
+    return tensor_type(value.type.dtype, sizes)

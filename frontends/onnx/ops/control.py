@@ -1,0 +1,78 @@
+"""Subgraphs: If."""
+
+from __future__ import annotations
+
+from onnx import GraphProto
+
+from egshape.errors import EgshapeError
+from egshape.facts import Relation
+from egshape.frontends.onnx.files import DEPTH_LIMIT
+from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.registry import Fork, NoLowering, onnx_op
+from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.ir.graph import Block, Value
+from egshape.ops.conditions import negated
+
+
+def subgraph(s: Scope, graph: GraphProto, operands: list[Operand]) -> list[Operand]:
+    """The results of a subgraph, converted in the scope given, which sees the names of its parents."""
+    if len(s.stack) > DEPTH_LIMIT:
+        raise EgshapeError(f"subgraphs nest deeper than {DEPTH_LIMIT}", code="limit")
+    s.initializers.update({each.name: each for each in graph.initializer})
+    s.names.update({each.name: value for each, value in zip(graph.input, operands, strict=True)})
+    s.run(graph.node)
+    return [s.lookup(each.name) for each in graph.output]
+
+
+def nested(s: Scope) -> Scope:
+    """A scope of names inside the same block: what is converted in it stands in place."""
+    return Scope(s.program, s.builder, s.opsets, parent=s, stack=(*s.stack, "subgraph"))
+
+
+@onnx_op("If")
+def if_(s: Scope, node: Node, condition: Value) -> list[Operand]:
+    """One of two subgraphs; the one that runs, in place, where that is known, or where only its results fit."""
+    branches = node.graph("then_branch"), node.graph("else_branch")
+    array, known = s.array(condition), s.items(condition)
+    if array is not None and array.size == 1:
+        return subgraph(nested(s), branches[0 if bool(array.reshape(-1)[0]) else 1], [])
+    if known and isinstance(known[0], bool):
+        return subgraph(nested(s), branches[0 if known[0] else 1], [])
+    blocks: list[Block] = []
+    for graph in branches:
+        inner = s.child()
+        inner.stack = (*s.stack, "subgraph")
+        found = subgraph(inner, graph, [])
+        values = [value for value in found if isinstance(value, Value)]
+        if len(values) != len(found):
+            raise NoLowering("a branch gives a sequence")
+        blocks.append(inner.builder.finish(values))
+    pairs = list(zip(blocks[0].results, blocks[1].results, strict=True))
+    if any(one.type.dtype != two.type.dtype for one, two in pairs):
+        raise node.error("has branches of different element types")
+    if any(_rank(one) != _rank(two) for one, two in pairs):
+        raise Fork([lambda scope, graph=graph: subgraph(nested(scope), graph, []) for graph in branches],
+                   lambda scope, way: _require(scope, condition, way == 0))
+    pred = condition if condition.type.rank == 0 else reshape(s, condition, ())
+    return list(s.add("if", (pred,), {}, regions=blocks, result_names=list(node.outputs)))
+
+
+def _rank(value: Value) -> int | None:
+    return None if value.type.shape is None else value.type.rank
+
+
+def _require(s: Scope, condition: Value, wanted: bool) -> None:
+    """A check that a condition is as wanted: with the other value the model fails in a later node."""
+    known = s.items(condition)
+    message = f"{condition.name} is not {str(wanted).lower()}, which a later op needs"
+    if known and isinstance(known[0], Relation):
+        relation = known[0] if wanted else negated(known[0])
+        s.add("check", (), {"relation": relation.kind, "sides": (relation.lhs, relation.rhs), "message": message,
+                            "args": ()})
+        if s.builder.parent is None:
+            s.program.bounds.learn(relation)
+            s.program.decided.clear()
+        return
+    pred = condition if condition.type.rank == 0 else reshape(s, condition, ())
+    s.add("check", (pred if wanted else s.one("not", (pred,)),), {"message": message})

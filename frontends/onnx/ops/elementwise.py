@@ -1,0 +1,275 @@
+"""Elementwise ops: those that are one of ours, after broadcasting, and those that are a few."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from egshape.frontends.onnx.broadcast import broadcast, expand, joined
+from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.registry import Handler, NoLowering, onnx_op
+from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.onnx.types import dtype_of
+from egshape.ir.graph import Value
+from egshape.ir.types import is_float, is_integer
+
+_UNARY = {
+    "Abs": "abs", "Neg": "negate", "Floor": "floor", "Ceil": "ceil", "Round": "round_nearest_even",
+    "Exp": "exponential", "Log": "log", "Sqrt": "sqrt", "Sigmoid": "logistic", "Tanh": "tanh", "Tan": "tan",
+    "Sin": "sine", "Cos": "cosine", "Erf": "erf", "Not": "not", "BitwiseNot": "not", "Sign": "sign", "Asin": "asin",
+    "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh",
+    "Atanh": "atanh",
+}
+_BINARY = {
+    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "And": "and", "Or": "or", "Xor": "xor",
+    "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
+}
+_FOLDED = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+_COMPARED = {"Equal": "EQ", "Less": "LT", "LessOrEqual": "LE", "Greater": "GT", "GreaterOrEqual": "GE"}
+
+
+def _unary(ours: str) -> Handler:
+    def handler(s: Scope, node: Node, x: Value) -> Value:
+        return unary(s, ours, x)
+
+    return handler
+
+
+def unary(s: Scope, ours: str, x: Value) -> Value:
+    """One of our unary ops; the identity where an op of floats is asked of integers."""
+    if ours == "sign" and x.type.dtype.startswith("ui"):
+        return s.one("minimum", (x, s.full(1, x)))
+    if ours == "abs" and x.type.dtype.startswith("ui"):
+        return x
+    return s.one(ours, (x,))
+
+
+def _binary(ours: str) -> Handler:
+    def handler(s: Scope, node: Node, x: Value, y: Value) -> Value:
+        return binary(s, ours, x, y)
+
+    return handler
+
+
+def binary(s: Scope, ours: str, x: Value, y: Value) -> Value:
+    """One of our binary ops on operands that broadcast."""
+    return s.one(ours, broadcast(s, x, y))
+
+
+def _folded(ours: str) -> Handler:
+    def handler(s: Scope, node: Node, *values: Value) -> Value:
+        if not values:
+            raise node.error("has no inputs")
+        out = values[0]
+        for value in values[1:]:
+            out = binary(s, ours, out, value)
+        return out
+
+    return handler
+
+
+def _compared(direction: str) -> Handler:
+    def handler(s: Scope, node: Node, x: Value, y: Value) -> Value:
+        return compare(s, direction, x, y)
+
+    return handler
+
+
+def compare(s: Scope, direction: str, x: Value, y: Value) -> Value:
+    """A comparison of operands that broadcast."""
+    dtype = x.type.dtype
+    kind = "FLOAT" if is_float(dtype) else "UNSIGNED" if dtype.startswith("ui") or dtype == "i1" else "SIGNED"
+    return s.one("compare", broadcast(s, x, y), direction=direction, kind=kind)
+
+
+for _name, _ours in _UNARY.items():
+    onnx_op(_name)(_unary(_ours))
+for _name, _ours in _BINARY.items():
+    onnx_op(_name, since=7 if _name in ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor") else 1)(_binary(_ours))
+for _name, _ours in _FOLDED.items():
+    onnx_op(_name)(_folded(_ours))
+for _name, _direction in _COMPARED.items():
+    onnx_op(_name)(_compared(_direction))
+
+
+@onnx_op("Identity", "Dropout")
+def identity(s: Scope, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None
+             ) -> list[Value]:
+    """The operand itself; Dropout's mask is all true where nothing is trained."""
+    if node.op == "Identity":
+        return [x]
+    if training is not None and s.numbers(training) != (0,):
+        raise NoLowering("training")
+    if not node.wants(1):
+        return [x]
+    mask = s.spread(s.constant(np.array(True)), x.type.dims)
+    return [x, mask if node.opset >= 10 else convert(s, mask, x.type.dtype)]
+
+
+def convert(s: Scope, x: Value, dtype: str) -> Value:
+    """A value in another dtype; itself where it has that."""
+    return x if x.type.dtype == dtype else s.one("convert", (x,), dtype=dtype)
+
+
+@onnx_op("Cast")
+def cast(s: Scope, node: Node, x: Value) -> Value:
+    """Another element type."""
+    return convert(s, x, dtype_of(node.int("to"), str(node.location)))
+
+
+@onnx_op("CastLike")
+def cast_like(s: Scope, node: Node, x: Value, like: Value) -> Value:
+    """The element type of another tensor."""
+    return convert(s, x, like.type.dtype)
+
+
+@onnx_op("Where")
+def where(s: Scope, node: Node, condition: Value, x: Value, y: Value) -> Value:
+    """x where the condition holds, else y."""
+    return s.one("select", broadcast(s, condition, x, y))
+
+
+@onnx_op("Relu")
+def relu(s: Scope, node: Node, x: Value) -> Value:
+    """max(x, 0)."""
+    return s.one("maximum", (x, s.full(0, x)))
+
+
+@onnx_op("Reciprocal")
+def reciprocal(s: Scope, node: Node, x: Value) -> Value:
+    """1 / x."""
+    return s.one("divide", (s.full(1, x), x))
+
+
+@onnx_op("IsNaN")
+def is_nan(s: Scope, node: Node, x: Value) -> Value:
+    """x != x."""
+    return s.one("compare", (x, x), direction="NE", kind="FLOAT")
+
+
+@onnx_op("IsInf")
+def is_inf(s: Scope, node: Node, x: Value) -> Value:
+    """Infinite, of the signs asked for."""
+    ways = {(1, 1): "is_inf", (1, 0): "is_pos_inf", (0, 1): "is_neg_inf"}
+    ours = ways.get((node.int("detect_positive", 1), node.int("detect_negative", 1)))
+    return s.one(ours, (x,)) if ours else s.spread(s.constant(np.array(False)), x.type.dims)
+
+
+@onnx_op("Pow")
+def power(s: Scope, node: Node, x: Value, y: Value) -> Value:
+    """x to the power y, in the dtype of x; an integer to a float power is computed in the float's dtype."""
+    dtype = x.type.dtype
+    if is_integer(dtype) and is_float(y.type.dtype):
+        return convert(s, binary(s, "power", convert(s, x, y.type.dtype), y), dtype)
+    return binary(s, "power", x, convert(s, y, dtype))
+
+
+@onnx_op("Mod", composite=True)
+def modulo(s: Scope, node: Node, x: Value, y: Value) -> Value:
+    """The remainder with the sign of y, or with ``fmod`` that of x."""
+    x, y = broadcast(s, x, y)
+    rest = s.one("remainder", (x, y))
+    if node.int("fmod", 0) or x.type.dtype.startswith("ui"):
+        return rest
+    zero = s.full(0, x)
+    negative = [compare(s, "LT", each, zero) for each in (rest, y)]
+    wrong = s.one("and", (s.one("xor", tuple(negative)), compare(s, "NE", rest, zero)))
+    return s.one("select", (wrong, s.one("add", (rest, y)), rest))
+
+
+@onnx_op("BitShift")
+def bit_shift(s: Scope, node: Node, x: Value, y: Value) -> Value:
+    """Unsigned shifts."""
+    return binary(s, "shift_left" if node.text("direction") == "LEFT" else "shift_right_logical", x, y)
+
+
+@onnx_op("Clip")
+def clip(s: Scope, node: Node, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+    """min(max(x, low), high); opsets before 11 hold the bounds in attributes."""
+    if node.opset < 11:
+        low, high = (s.scalar(node.float(key), x.type.dtype) if node.has(key) else None for key in ("min", "max"))
+    bounds = [None if bound is None else _scalar(s, bound) for bound in (low, high)]
+    if bounds[0] is not None and bounds[1] is not None:
+        return s.one("clamp", (bounds[0], x, bounds[1]))
+    if bounds[0] is not None:
+        return s.one("maximum", (x, s.spread(bounds[0], x.type.dims)))
+    return x if bounds[1] is None else s.one("minimum", (x, s.spread(bounds[1], x.type.dims)))
+
+
+def _scalar(s: Scope, x: Value) -> Value:
+    return x if x.type.rank == 0 else s.one("reshape", (x,), shape=())
+
+
+@onnx_op("Mean", composite=True)
+def mean(s: Scope, node: Node, *values: Value) -> Value:
+    """The elementwise mean of tensors that broadcast."""
+    total = values[0]
+    for value in values[1:]:
+        total = binary(s, "add", total, value)
+    return s.one("divide", (total, s.full(len(values), total)))
+
+
+# -- activations -------------------------------------------------------------------------------------------------
+
+
+def _number(s: Scope, x: Value, op: str, number: float) -> Value:
+    return s.one(op, (x, s.full(number, x)))
+
+
+@onnx_op("LeakyRelu", composite=True)
+def leaky_relu(s: Scope, node: Node, x: Value) -> Value:
+    """x where x >= 0, else alpha x."""
+    return s.one("select", (compare(s, "GE", x, s.full(0, x)), x, _number(s, x, "multiply", node.float("alpha", 0.01))))
+
+
+@onnx_op("PRelu", composite=True)
+def p_relu(s: Scope, node: Node, x: Value, slope: Value) -> Value:
+    """x where x >= 0, else slope x; the slope broadcasts to x only."""
+    slope = expand(s, slope, joined(s, [x.type.dims, slope.type.dims]))
+    return s.one("select", (compare(s, "GE", x, s.full(0, x)), x, s.one("multiply", (x, slope))))
+
+
+@onnx_op("HardSigmoid", composite=True)
+def hard_sigmoid(s: Scope, node: Node, x: Value) -> Value:
+    """max(0, min(1, alpha x + beta))."""
+    line = _number(s, _number(s, x, "multiply", node.float("alpha", 0.2)), "add", node.float("beta", 0.5))
+    return s.one("clamp", (s.scalar(0, x.type.dtype), line, s.scalar(1, x.type.dtype)))
+
+
+@onnx_op("HardSwish", composite=True)
+def hard_swish(s: Scope, node: Node, x: Value) -> Value:
+    """x max(0, min(1, x/6 + 1/2))."""
+    line = _number(s, _number(s, x, "multiply", 1 / 6), "add", 0.5)
+    gate = s.one("clamp", (s.scalar(0, x.type.dtype), line, s.scalar(1, x.type.dtype)))
+    return s.one("multiply", (x, gate))
+
+
+@onnx_op("Softplus", composite=True)
+def softplus(s: Scope, node: Node, x: Value) -> Value:
+    """log(1 + exp(x)), without overflow: max(x, 0) + log1p(exp(-|x|))."""
+    tail = s.one("log_plus_one", (s.one("exponential", (s.one("negate", (s.one("abs", (x,)),)),)),))
+    return s.one("add", (s.one("maximum", (x, s.full(0, x))), tail))
+
+
+@onnx_op("Elu", "Celu", "Selu", composite=True)
+def elu(s: Scope, node: Node, x: Value) -> Value:
+    """x where x > 0, else alpha (exp(x) - 1); Celu divides x by alpha in there, Selu scales by gamma."""
+    selu = node.op == "Selu"
+    alpha = node.float("alpha", 1.67326319217681884765625 if selu else 1.0)
+    inner = _number(s, x, "divide", alpha) if node.op == "Celu" else x
+    low = _number(s, s.one("exponential_minus_one", (inner,)), "multiply", alpha)
+    out = s.one("select", (compare(s, "GT", x, s.full(0, x)), x, low))
+    return _number(s, out, "multiply", node.float("gamma", 1.05070102214813232421875)) if selu else out
+
+
+@onnx_op("Gelu", composite=True)
+@onnx_op("Gelu", domain="com.microsoft", composite=True)
+def gelu(s: Scope, node: Node, x: Value) -> Value:
+    """x/2 (1 + erf(x / sqrt 2)), or its tanh form."""
+    if node.text("approximate", "none") == "tanh":
+        cube = s.one("multiply", (s.one("multiply", (x, x)), x))
+        inner = s.one("add", (x, _number(s, cube, "multiply", 0.044715)))
+        gate = s.one("tanh", (_number(s, inner, "multiply", (2 / np.pi) ** 0.5),))
+    else:
+        gate = s.one("erf", (_number(s, x, "multiply", 0.5**0.5),))
+    return s.one("multiply", (_number(s, x, "multiply", 0.5), _number(s, gate, "add", 1)))
+

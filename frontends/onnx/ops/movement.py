@@ -1,0 +1,399 @@
+"""Ops that move elements: reshapes, transposes, slices, joins, repeats, pads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from egshape.dims import Dim, const, floordiv, maximum, product
+from egshape.errors import EgshapeError
+from egshape.frontends.onnx.broadcast import expand, joined
+from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.registry import NoLowering, onnx_op
+from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, exact_quotient, of_length
+from egshape.ir.graph import Value
+
+_ONE = const(1)
+
+
+def reshape(s: Scope, x: Value, shape: Sequence[Dim]) -> Value:
+    """The same elements in another shape; x itself where it has that."""
+    return x if x.type.dims == tuple(shape) else s.moved(x, s.one("reshape", (x,), shape=tuple(shape)))
+
+
+@onnx_op("Reshape")
+def reshape_to(s: Scope, node: Node, x: Value, target: Value | None = None) -> Value:
+    """0 copies a size (unless allowzero), -1 is what is left. A size that only running tells is one that the
+    computed target holds."""
+    if target is None:
+        entries: Sequence[Dim | None] = [const(size) for size in node.ints("shape")]
+    elif target.type.rank != 1 or target.type.dims[0].const is None:
+        raise NoLowering("the rank of the result is data")
+    else:
+        found = s.items(target) or [None] * target.type.dims[0].const
+        entries = [item if isinstance(item, Dim) else None for item in found]
+    shape = _target(s, node, x.type.dims, entries, bool(node.int("allowzero", 0)))
+    if None in shape:
+        assert target is not None
+        return reshape(s, x, s.sizes(_resolved(s, node, x, target), node.outputs[0]))
+    return reshape(s, x, [size for size in shape if size is not None])
+
+
+def _target(s: Scope, node: Node, dims: Sequence[Dim], entries: Sequence[Dim | None], keep_zero: bool
+            ) -> list[Dim | None]:
+    out: list[Dim | None] = []
+    for axis, size in enumerate(entries):
+        if size is not None and size.const == 0 and not keep_zero:
+            if axis >= len(dims):
+                raise node.error(f"copies the size of axis {axis} of a tensor of rank {len(dims)}")
+            out.append(dims[axis])
+        elif size is None or size.const is not None or s.decide("<=", const(0), size) is True:
+            out.append(size)
+        else:
+            out.append(None)
+    rest = [axis for axis, size in enumerate(entries) if size is not None and size.const == -1]
+    if len(rest) > 1 or any(size is not None and size.const is not None and size.const < -1 for size in entries):
+        raise node.error(f"has the target {[str(size) for size in entries]}")
+    if rest:
+        others = [size for axis, size in enumerate(out) if axis != rest[0]]
+        known = [size for size in others if size is not None]
+        out[rest[0]] = exact_quotient(dims, known) if len(known) == len(others) else None
+    return out
+
+
+def _resolved(s: Scope, node: Node, x: Value, target: Value) -> Value:
+    """The target vector with 0 and -1 replaced, computed when the graph runs."""
+    rank = int(target.type.dims[0].const or 0)
+    dtype = target.type.dtype
+    out = target
+    if not node.int("allowzero", 0):
+        copied = s.vector([*x.type.dims, *[const(0)] * rank][:rank], dtype)
+        out = s.one("select", (_compared(s, "EQ", out, 0), copied, out))
+    free = _compared(s, "EQ", out, -1)
+    known = s.one("select", (free, s.full(1, out), out))
+    size = s.scalar(1, dtype)
+    for place in range(rank):
+        size = s.one("multiply", (size, _element(s, known, place)))
+    total = s.vector([product(x.type.dims)], dtype, ())
+    rest = s.one("divide", (total, s.one("maximum", (size, s.scalar(1, dtype)))))
+    return s.one("select", (free, s.spread(rest, out.type.dims), out))
+
+
+def _compared(s: Scope, direction: str, x: Value, number: int) -> Value:
+    return s.one("compare", (x, s.full(number, x)), direction=direction, kind="SIGNED")
+
+
+def _element(s: Scope, vector: Value, place: int) -> Value:
+    cut = s.one("slice", (vector,), starts=(const(place),), limits=(const(place + 1),), strides=(_ONE,))
+    return s.one("reshape", (cut,), shape=())
+
+
+@onnx_op("Flatten")
+def flatten(s: Scope, node: Node, x: Value) -> Value:
+    """The axes before and from ``axis`` on, each group as one."""
+    axis = node.int("axis", 1)
+    axis = axis + x.type.rank if axis < 0 else axis
+    return reshape(s, x, [product(x.type.dims[:axis]), product(x.type.dims[axis:])])
+
+
+@onnx_op("Squeeze")
+def squeeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value:
+    """Without axes of size 1; all that are known to be 1 where none are named."""
+    axes = axes_of(s, node, given, x.type.rank)
+    if axes is None:
+        if any(size.const is None and s.decide("!=", size, 1) is None for size in x.type.dims):
+            raise NoLowering("which axes have size 1 is data")
+        axes = tuple(axis for axis, size in enumerate(x.type.dims) if size.const == 1)
+    for axis in axes:
+        if x.type.dims[axis].const not in (None, 1):
+            raise node.error(f"takes axis {axis} of size {x.type.dims[axis]} away")
+    return reshape(s, x, [size for axis, size in enumerate(x.type.dims) if axis not in axes])
+
+
+@onnx_op("Unsqueeze")
+def unsqueeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value:
+    """With new axes of size 1, counted in the result."""
+    numbers = node.ints("axes", ()) if given is None else s.numbers(given)
+    if numbers is None:
+        raise NoLowering("axes are data")
+    rank = x.type.rank + len(numbers)
+    axes = {axis_of(node, axis, rank) for axis in numbers}
+    if len(axes) != len(numbers):
+        raise node.error(f"names an axis twice: {list(numbers)}")
+    sizes = iter(x.type.dims)
+    return reshape(s, x, [_ONE if axis in axes else next(sizes) for axis in range(rank)])
+
+
+@onnx_op("Transpose")
+def transpose(s: Scope, node: Node, x: Value) -> Value:
+    """Axes in another order; reversed without ``perm``."""
+    return transposed(s, x, node.ints("perm", None) or tuple(reversed(range(x.type.rank))))
+
+
+def transposed(s: Scope, x: Value, permutation: Sequence[int]) -> Value:
+    """A transpose; x itself where the order stays."""
+    order = tuple(permutation)
+    return x if order == tuple(range(x.type.rank)) else s.one("transpose", (x,), permutation=order)
+
+
+@onnx_op("Concat")
+def concat(s: Scope, node: Node, *values: Value) -> Value:
+    """Joined along an axis; the other sizes are then equal."""
+    if not values:
+        raise node.error("has no inputs")
+    axis = axis_of(node, node.int("axis", 1), values[0].type.rank)
+    if any(other.type.rank != values[0].type.rank for other in values):
+        raise node.error("joins tensors of different ranks")
+    out = values[0] if len(values) == 1 else s.one("concatenate", values, dim=axis)
+    for other in values[1:]:
+        for place, (one, two) in enumerate(zip(values[0].type.dims, other.type.dims, strict=True)):
+            if place != axis:
+                s.learn(one, two)
+    return out
+
+
+@onnx_op("Expand")
+def expand_to(s: Scope, node: Node, x: Value, target: Value) -> Value:
+    """Broadcast with a shape, both ways."""
+    if target.type.rank != 1 or target.type.dims[0].const is None:
+        raise NoLowering("the rank of the result is data")
+    return expand(s, x, joined(s, [x.type.dims, s.sizes(target, node.outputs[0])]))
+
+
+@onnx_op("Tile", composite=True)
+def tile(s: Scope, node: Node, x: Value, repeats: Value) -> Value:
+    """Each axis repeated as a whole: a new axis in front of it, and both merged."""
+    times = s.sizes(of_length(s, repeats, x.type.rank), f"{node.outputs[0]}.repeats")
+    if len(times) != x.type.rank:
+        raise node.error(f"repeats {len(times)} axes of a tensor of rank {x.type.rank}")
+    split = [size for pair in zip(times, x.type.dims, strict=True) for size in pair]
+    wide = s.one("broadcast_in_dim", (x,), dims=tuple(range(1, 2 * x.type.rank, 2)), shape=tuple(split))
+    return reshape(s, wide, [count * size for count, size in zip(times, x.type.dims, strict=True)])
+
+
+# -- slices ------------------------------------------------------------------------------------------------------
+
+
+def window(s: Scope, x: Value, axis: int, start: Dim, limit: Dim, stride: int = 1) -> Value:
+    """A part of one axis; x itself where it is the whole axis."""
+    if start.const == 0 and limit is x.type.dims[axis] and stride == 1:
+        return x
+    starts = [const(0)] * x.type.rank
+    limits, strides = list(x.type.dims), [_ONE] * x.type.rank
+    starts[axis], limits[axis], strides[axis] = start, limit, const(stride)
+    return s.one("slice", (x,), starts=tuple(starts), limits=tuple(limits), strides=tuple(strides))
+
+
+@onnx_op("Slice")
+def slice_of(s: Scope, node: Node, x: Value, starts: Value | None = None, ends: Value | None = None,
+             axes: Value | None = None, steps: Value | None = None) -> Value:
+    """Parts of axes, counted from either end, clamped to the axis; a negative step goes backwards."""
+    given: list[Sequence[object]]
+    if starts is None or ends is None:
+        given = [[const(item) for item in node.ints(key)] for key in ("starts", "ends")]
+        count = len(given[0])
+    else:
+        length = starts.type.dims[0].const if starts.type.rank == 1 else None
+        if length is None:
+            raise NoLowering("how many axes are sliced is data")
+        count = length
+        given = [s.items(each) or [None] * count for each in (starts, ends)]
+    named = node.ints("axes", None) if axes is None else s.numbers(axes)
+    if axes is not None and named is None:
+        raise NoLowering("axes are data")
+    stride = (1,) * count if steps is None else s.numbers(steps)
+    if stride is None or 0 in stride:
+        raise NoLowering("steps are data")
+    places = range(count) if named is None else named
+    if len(given[0]) != len(given[1]) or len(places) != count or len(stride) != count:
+        raise node.error("has starts, ends, axes and steps of different lengths")
+    for place, (axis, step) in enumerate(zip(places, stride, strict=True)):
+        at = axis_of(node, axis, x.type.rank)
+        bounds = [_bound(s, node, x, at, each, side, place, step, given[index][place])
+                  for index, (each, side) in enumerate(((starts, 0), (ends, 1)))]
+        x = _cut(s, x, at, bounds[0], bounds[1], step)
+    return x
+
+
+def _bound(s: Scope, node: Node, x: Value, axis: int, vector: Value | None, side: int, place: int, step: int,
+           item: object) -> Dim:
+    """A start or end as a size. Counting backwards, an end of -1 (before the first element) is 0 and all are one up,
+    so that no bound is negative."""
+    size = x.type.dims[axis]
+    known = item if isinstance(item, Dim) else None
+    low, high = (0, 0) if step > 0 else (-1, -1)
+    found = clamped(s, size, known, low, high)
+    if found is None:
+        assert vector is not None
+        found = _clamped_data(s, node, size, _element(s, vector, place), side, low, high)
+    return found
+
+
+def _clamped_data(s: Scope, node: Node, size: Dim, bound: Value, side: int, low: int, high: int) -> Dim:
+    """The same, computed when the graph runs."""
+    dtype = bound.type.dtype
+    whole = s.vector([size], dtype, ())
+    negative = s.one("compare", (bound, s.scalar(0, dtype)), direction="LT", kind="SIGNED")
+    least = s.scalar(-(2**31), dtype)
+    counted = s.one("select", (negative, s.one("add", (s.one("maximum", (bound, least)), whole)), bound))
+    top = s.one("add", (whole, s.scalar(high - low, dtype)))
+    shifted = s.one("add", (counted, s.scalar(-low, dtype))) if low else counted
+    inside = s.one("clamp", (s.scalar(0, dtype), shifted, s.one("maximum", (top, s.scalar(0, dtype)))))
+    vector = s.one("reshape", (inside,), shape=(_ONE,))
+    (found,) = s.sizes(vector, node.outputs[0], "start" if side == 0 else "end")
+    return found + low
+
+
+def _cut(s: Scope, x: Value, axis: int, start: Dim, limit: Dim, step: int) -> Value:
+    if step > 0:
+        return window(s, x, axis, start, _not_below(s, start, limit), step)
+    size = x.type.dims[axis]
+    turned = s.one("reverse", (x,), dims=(axis,))
+    first, last = size - 1 - start, size - 1 - limit
+    if size.const != 0 and s.decide("<=", const(1), size) is not True:
+        first = maximum(first, const(0)) if s.decide("<=", const(0), first) is not True else first
+    return window(s, turned, axis, first, _not_below(s, first, last), -step)
+
+
+def _not_below(s: Scope, start: Dim, limit: Dim) -> Dim:
+    """The limit of a slice that is empty where the limit is below the start."""
+    known = s.decide("<=", start, limit)
+    return limit if known is True else start if s.decide("<=", limit, start) is True else maximum(start, limit)
+
+
+@onnx_op("Split")
+def split(s: Scope, node: Node, x: Value, given: Value | None = None) -> list[Value]:
+    """Parts along an axis: of the given sizes, or equal ones (the last one smaller where they do not divide)."""
+    axis = axis_of(node, node.int("axis", 0), x.type.rank)
+    size = x.type.dims[axis]
+    parts: Sequence[Dim]
+    if given is not None:
+        parts = s.sizes(of_length(s, given, len(node.outputs)), f"{node.outputs[0]}.split")
+    elif node.has("split"):
+        parts = [const(part) for part in node.ints("split")]
+    else:
+        parts = _equal_parts(s, size, node.int("num_outputs", len(node.outputs)), node.opset)
+    out, start = [], const(0)
+    for place, part in enumerate(parts):
+        limit = size if place == len(parts) - 1 else start + part
+        out.append(window(s, x, axis, start, limit))
+        start = limit
+    if len(out) != len(node.outputs):
+        raise node.error(f"has {len(node.outputs)} outputs and {len(out)} parts")
+    if given is not None or node.has("split"):
+        _must_fill(s, node, sum(parts, const(0)), size)
+    return out
+
+
+def _must_fill(s: Scope, node: Node, total: Dim, size: Dim) -> None:
+    if s.decide("==", total, size) is True:
+        return
+    if total.const is not None and size.const is not None:
+        raise node.error(f"splits an axis of size {size} into parts of {total}")
+    attrs = {"relation": "==", "sides": (total, size), "args": (total, size),
+             "message": "the parts {0} do not fill the axis of size {1}"}
+    s.add("check", (), attrs)
+    s.learn(total, size)
+
+
+def _equal_parts(s: Scope, size: Dim, count: int, opset: int) -> list[Dim]:
+    if count < 1:
+        raise EgshapeError("splits into no parts", code="invalid-model")
+    each = floordiv(size + (count - 1), count) if opset >= 18 else floordiv(size, count)
+    if size.const is None and opset < 18:
+        s.add("check", (), {"relation": "==", "sides": (each * count, size), "args": (size,),
+                            "message": f"an axis of size {{0}} has no {count} equal parts"})
+    return [each] * (count - 1) + [size - each * (count - 1)]
+
+
+@onnx_op("Pad", composite=True)
+def pad(s: Scope, node: Node, x: Value, pads: Value | None = None, value: Value | None = None,
+        axes: Value | None = None) -> Value:
+    """Elements around: a number, or (edge, reflect, wrap) elements of x. Negative pads cut off."""
+    rank = x.type.rank
+    named = tuple(range(rank)) if axes is None else s.numbers(axes)
+    if named is None:
+        raise NoLowering("axes are data")
+    if pads is None:
+        amounts: Sequence[Dim] | None = [const(item) for item in node.ints("pads")]
+    else:
+        amounts = s.dims(pads)
+    if amounts is None:
+        raise NoLowering("pads are data")
+    if len(amounts) != 2 * len(named):
+        raise node.error(f"has {len(amounts)} pads for {len(named)} axes")
+    low, high = [const(0)] * rank, [const(0)] * rank
+    for place, axis in enumerate(named):
+        at = axis_of(node, axis, rank)
+        low[at], high[at] = amounts[place], amounts[place + len(named)]
+    mode = node.text("mode", "constant")
+    if mode == "constant":
+        fill = s.scalar(node.float("value", 0.0), x.type.dtype) if value is None else reshape(s, value, ())
+        return s.one("pad", (x, fill), low=tuple(low), high=tuple(high), interior=(const(0),) * rank)
+    for axis in range(rank):
+        x = _mirrored(s, x, axis, low[axis], high[axis], mode)
+    return x
+
+
+def _mirrored(s: Scope, x: Value, axis: int, low: Dim, high: Dim, mode: str) -> Value:
+    """An axis padded with its own elements, taken at computed places."""
+    size = x.type.dims[axis]
+    if low.const == 0 and high.const == 0:
+        return x
+    if mode not in ("edge", "reflect", "wrap"):
+        raise NoLowering(f"mode {mode}")
+    total = size + low + high
+    place = s.one("iota", dtype="i64", dim=0, shape=(total,))
+    place = s.one("subtract", (place, s.spread(s.vector([low], "i64", ()), (total,))))
+    whole = s.spread(s.vector([size], "i64", ()), (total,))
+    last = s.one("subtract", (whole, s.full(1, whole)))
+    if mode == "edge":
+        at = s.one("minimum", (s.one("maximum", (place, s.full(0, place))), last))
+    elif mode == "wrap":
+        at = _floor_mod(s, place, whole)
+    else:
+        double = s.one("maximum", (s.one("add", (last, last)), s.full(1, last)))
+        at = _floor_mod(s, place, double)
+        at = s.one("minimum", (at, s.one("subtract", (double, at))))
+    return taken(s, x, axis, s.one("minimum", (at, s.one("maximum", (last, s.full(0, last))))))
+
+
+def _floor_mod(s: Scope, x: Value, y: Value) -> Value:
+    rest = s.one("remainder", (x, y))
+    negative = s.one("compare", (rest, s.full(0, rest)), direction="LT", kind="SIGNED")
+    return s.one("select", (negative, s.one("add", (rest, y)), rest))
+
+
+def taken(s: Scope, x: Value, axis: int, places: Value) -> Value:
+    """Elements of one axis at places within it, which may have any rank: their axes stand for that axis."""
+    rank, inner = x.type.rank, places.type.rank
+    offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
+    sizes = tuple(_ONE if place == axis else size for place, size in enumerate(x.type.dims))
+    return s.one("gather", (x, places), offset_dims=offset, collapsed=(axis,), start_index_map=(axis,),
+                 index_vector_dim=inner, sizes=sizes)
+
+
+@onnx_op("DepthToSpace", composite=True)
+def depth_to_space(s: Scope, node: Node, x: Value) -> Value:
+    """Blocks of the depth axis become spatial ones."""
+    block = node.int("blocksize")
+    n, c, h, w = x.type.dims
+    depth, size = floordiv(c, block * block), const(block)
+    if node.text("mode", "DCR") == "DCR":
+        split_, order = [n, size, size, depth, h, w], (0, 3, 4, 1, 5, 2)
+    else:
+        split_, order = [n, depth, size, size, h, w], (0, 1, 4, 2, 5, 3)
+    moved = transposed(s, reshape(s, x, split_), order)
+    return reshape(s, moved, [n, depth, h * block, w * block])
+
+
+@onnx_op("SpaceToDepth", composite=True)
+def space_to_depth(s: Scope, node: Node, x: Value) -> Value:
+    """Blocks of the spatial axes become depth."""
+    block = node.int("blocksize")
+    n, c, h, w = x.type.dims
+    high, wide, size = floordiv(h, block), floordiv(w, block), const(block)
+    moved = transposed(s, reshape(s, x, [n, c, high, size, wide, size]), (0, 3, 5, 1, 2, 4))
+    return reshape(s, moved, [n, c * (block * block), high, wide])
+
+

@@ -1,0 +1,116 @@
+"""Softmax and the normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from egshape.dims import const, product
+from egshape.frontends.onnx.broadcast import expand
+from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops.elementwise import convert
+from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.ops.reduce import fold
+from egshape.frontends.onnx.registry import NoLowering, onnx_op
+from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.onnx.sizes import axis_of
+from egshape.ir.graph import Value
+
+
+def along(s: Scope, folded: Value, like: Value, axes: Sequence[int]) -> Value:
+    """A folded tensor, repeated along the axes that went."""
+    others = tuple(axis for axis in range(like.type.rank) if axis not in axes)
+    return s.one("broadcast_in_dim", (folded,), dims=others, shape=like.type.dims)
+
+
+def mean_of(s: Scope, x: Value, axes: Sequence[int]) -> Value:
+    """The mean over axes, which go."""
+    total = fold(s, "add", x, axes)
+    count = convert(s, s.vector([product([x.type.dims[axis] for axis in axes])], "i64", ()), x.type.dtype)
+    return s.one("divide", (total, s.spread(count, total.type.dims)))
+
+
+def centered(s: Scope, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
+    """x - mean, the mean, and the mean square of x - mean."""
+    mean = mean_of(s, x, axes)
+    rest = s.one("subtract", (x, along(s, mean, x, axes)))
+    return rest, mean, mean_of(s, s.one("multiply", (rest, rest)), axes)
+
+
+def inverse_deviation(s: Scope, variance: Value, epsilon: float) -> Value:
+    """1 / sqrt(variance + epsilon)."""
+    shifted = s.one("add", (variance, s.full(epsilon, variance)))
+    return s.one("divide", (s.full(1, shifted), s.one("sqrt", (shifted,))))
+
+
+@onnx_op("Softmax", "LogSoftmax", "Hardmax", composite=True)
+def softmax(s: Scope, node: Node, x: Value) -> Value:
+    """exp(x - max) over its sum, along one axis; opsets before 13: along all axes from ``axis`` on."""
+    if node.op == "Hardmax":
+        raise NoLowering("Hardmax")
+    old = node.opset < 13
+    axis = axis_of(node, node.int("axis", 1 if old else -1), x.type.rank)
+    axes = tuple(range(axis, x.type.rank)) if old else (axis,)
+    if not axes:
+        axes = (x.type.rank - 1,)
+    shifted = s.one("subtract", (x, along(s, fold(s, "maximum", x, axes), x, axes)))
+    powers = s.one("exponential", (shifted,))
+    total = fold(s, "add", powers, axes)
+    if node.op == "LogSoftmax":
+        return s.one("subtract", (shifted, along(s, s.one("log", (total,)), x, axes)))
+    return s.one("divide", (powers, along(s, total, x, axes)))
+
+
+@onnx_op("LayerNormalization", composite=True)
+def layer_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Value | None = None) -> list[Value]:
+    """(x - mean) / deviation over the axes from ``axis`` on, scaled and shifted; computed in f32 at least."""
+    first = axis_of(node, node.int("axis", -1), x.type.rank)
+    axes = tuple(range(first, x.type.rank))
+    dtype = x.type.dtype
+    wide = convert(s, x, "f32") if dtype in ("f16", "bf16") else x
+    rest, mean, variance = centered(s, wide, axes)
+    inverse = inverse_deviation(s, variance, node.float("epsilon", 1e-5))
+    out = convert(s, s.one("multiply", (rest, along(s, inverse, wide, axes))), dtype)
+    out = s.one("multiply", (out, expand(s, scale, out.type.dims)))
+    if bias is not None:
+        out = s.one("add", (out, expand(s, bias, out.type.dims)))
+    shape = [const(1) if axis in axes else size for axis, size in enumerate(x.type.dims)]
+    return [out, reshape(s, mean, shape), reshape(s, inverse, shape)]
+
+
+@onnx_op("BatchNormalization", composite=True)
+def batch_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
+                        ) -> Value:
+    """(x - mean) / deviation per channel, with the given mean and variance."""
+    if node.int("training_mode", 0) or sum(map(bool, node.outputs)) > 1:
+        raise NoLowering("training")
+
+    def channels(value: Value) -> Value:
+        return s.one("broadcast_in_dim", (value,), dims=(min(1, x.type.rank - 1),), shape=x.type.dims)
+
+    factor = s.one("multiply", (scale, inverse_deviation(s, variance, node.float("epsilon", 1e-5))))
+    rest = s.one("subtract", (x, channels(convert(s, mean, x.type.dtype))))
+    scaled = s.one("multiply", (rest, channels(convert(s, factor, x.type.dtype))))
+    return s.one("add", (scaled, channels(convert(s, bias, x.type.dtype))))
+
+
+@onnx_op("InstanceNormalization", composite=True)
+def instance_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Value) -> Value:
+    """Each channel of each example by its own mean and deviation."""
+    axes = tuple(range(2, x.type.rank))
+    rest, _, variance = centered(s, x, axes)
+    out = s.one("multiply", (rest, along(s, inverse_deviation(s, variance, node.float("epsilon", 1e-5)), x, axes)))
+    scale, bias = (s.one("broadcast_in_dim", (each,), dims=(1,), shape=x.type.dims) for each in (scale, bias))
+    return s.one("add", (s.one("multiply", (out, scale)), bias))
+
+
+@onnx_op("LpNormalization", composite=True)
+def lp_normalization(s: Scope, node: Node, x: Value) -> Value:
+    """x over its norm along an axis; 0 where the norm is 0."""
+    axis = axis_of(node, node.int("axis", -1), x.type.rank)
+    if node.int("p", 2) == 1:
+        norm = fold(s, "add", s.one("abs", (x,)), (axis,))
+    else:
+        norm = s.one("sqrt", (fold(s, "add", s.one("multiply", (x, x)), (axis,)),))
+    wide = along(s, norm, x, (axis,))
+    empty = s.one("compare", (wide, s.full(0, wide)), direction="EQ", kind="FLOAT")
+    return s.one("select", (empty, s.full(0, x), s.one("divide", (x, wide))))

@@ -1,0 +1,159 @@
+"""Reductions over axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from egshape.dims import Dim, const, product
+from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops.elementwise import convert
+from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.registry import NoLowering, onnx_op
+from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.sizes import axes_of
+from egshape.ir.graph import Value
+from egshape.ir.types import integer_range, is_integer, numpy_dtype
+
+Finish = Callable[[Scope, Value, Dim], Value]
+
+
+def start_of(ours: str, dtype: str) -> np.ndarray:
+    """The number from which a reduction starts: its neutral element."""
+    if ours in ("add", "multiply"):
+        number: float = 1 if ours == "multiply" else 0
+    elif dtype == "i1" or is_integer(dtype):
+        number = integer_range(dtype)[0 if ours == "maximum" else 1]
+    else:
+        number = -np.inf if ours == "maximum" else np.inf
+    return np.array(number).astype(numpy_dtype(dtype))
+
+
+def fold(s: Scope, ours: str, x: Value, axes: Sequence[int], start: np.ndarray | None = None) -> Value:
+    """x folded over axes by one of our binary ops; the axes go."""
+    init = s.constant(start_of(ours, x.type.dtype) if start is None else start)
+    body = s.region([(x.type.dtype, ())] * 2, lambda inner, one, two: inner.one(ours, (one, two)))
+    return s.add("reduce", (x, init), {"dims": tuple(axes)}, regions=(body,))[0]
+
+
+def kept(s: Scope, folded: Value, shape: Sequence[Dim], axes: Sequence[int]) -> Value:
+    """A folded tensor with axes of size 1 where axes went."""
+    return reshape(s, folded, [const(1) if axis in axes else size for axis, size in enumerate(shape)])
+
+
+def _plain(s: Scope, x: Value, count: Dim) -> Value:
+    return x
+
+
+def _divided(s: Scope, x: Value, count: Dim) -> Value:
+    number = convert(s, s.vector([count], "i64", ()), x.type.dtype)
+    return s.one("divide", (x, s.spread(number, x.type.dims)))
+
+
+def _sqrt(s: Scope, x: Value, count: Dim) -> Value:
+    if is_integer(x.type.dtype):
+        return convert(s, s.one("sqrt", (convert(s, x, "f64"),)), x.type.dtype)
+    return s.one("sqrt", (x,))
+
+
+def _log(s: Scope, x: Value, count: Dim) -> Value:
+    if is_integer(x.type.dtype):
+        return convert(s, s.one("log", (convert(s, x, "f64"),)), x.type.dtype)
+    return s.one("log", (x,))
+
+
+def _squared(s: Scope, x: Value) -> Value:
+    return s.one("multiply", (x, x))
+
+
+def _absolute(s: Scope, x: Value) -> Value:
+    return x if x.type.dtype.startswith("ui") else s.one("abs", (x,))
+
+
+def _same(s: Scope, x: Value) -> Value:
+    return x
+
+
+_REDUCTIONS: dict[str, tuple[Callable[[Scope, Value], Value], str, Finish]] = {
+    "ReduceSum": (_same, "add", _plain),
+    "ReduceMean": (_same, "add", _divided),
+    "ReduceMax": (_same, "maximum", _plain),
+    "ReduceMin": (_same, "minimum", _plain),
+    "ReduceProd": (_same, "multiply", _plain),
+    "ReduceL1": (_absolute, "add", _plain),
+    "ReduceL2": (_squared, "add", _sqrt),
+    "ReduceSumSquare": (_squared, "add", _plain),
+    "ReduceLogSum": (_same, "add", _log),
+}
+
+
+@onnx_op(*_REDUCTIONS, "ReduceLogSumExp")
+def reduce(s: Scope, node: Node, x: Value, axes: Value | None = None) -> Operand:
+    """A fold over the named axes; over all where none are named, unless ``noop_with_empty_axes``."""
+    found = _of_sizes(s, node, x)
+    return found if found is not None else s.composite(node, (x,) if axes is None else (x, axes), _reduce)[0]
+
+
+def _of_sizes(s: Scope, node: Node, x: Value) -> Value | None:
+    """The sum or product of a vector of sizes, which is a size."""
+    sizes = s.dims(x) if x.type.rank == 1 and node.op in ("ReduceProd", "ReduceSum") else None
+    if not sizes or all(size.const is not None for size in sizes):
+        return None
+    total = product(sizes) if node.op == "ReduceProd" else sum(sizes, const(0))
+    return s.vector([total], x.type.dtype, (1,) if node.int("keepdims", 1) else ())
+
+
+def _reduce(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value:
+    axes = axes_of(s, node, given, x.type.rank)
+    if not axes:
+        if node.int("noop_with_empty_axes", 0):
+            axes = ()
+        else:
+            axes = tuple(range(x.type.rank))
+    keep = node.int("keepdims", 1)
+    count = product([x.type.dims[axis] for axis in axes])
+    if node.op == "ReduceLogSumExp":
+        out = _log_sum_exp(s, x, axes)
+    else:
+        before, ours, after = _REDUCTIONS[node.op]
+        start = None
+        inner = before(s, x)
+        out = after(s, fold(s, ours, inner, axes, start) if axes else inner, count)
+    return kept(s, out, x.type.dims, axes) if keep else out
+
+
+def _log_sum_exp(s: Scope, x: Value, axes: Sequence[int]) -> Value:
+    """m + log(sum(exp(x - m))) with m the maximum, 0 where that is infinite."""
+    if is_integer(x.type.dtype):
+        raise NoLowering("integers")
+    top = fold(s, "maximum", x, axes)
+    finite = s.one("is_finite", (top,))
+    top = s.one("select", (finite, top, s.full(0, top)))
+    others = tuple(axis for axis in range(x.type.rank) if axis not in axes)
+    wide = s.one("broadcast_in_dim", (top,), dims=others, shape=x.type.dims)
+    total = fold(s, "add", s.one("exponential", (s.one("subtract", (x, wide)),)), axes)
+    return s.one("add", (s.one("log", (total,)), top))
+
+
+@onnx_op("ArgMax", "ArgMin", composite=True)
+def arg_extreme(s: Scope, node: Node, x: Value) -> Value:
+    """The place of the largest or smallest element, of several the first (or the last)."""
+    axis = node.int("axis", 0)
+    axis = axis + x.type.rank if axis < 0 else axis
+    places = s.one("iota", dtype="i64", dim=axis, shape=x.type.dims)
+    largest, last = node.op == "ArgMax", bool(node.int("select_last_index", 0))
+    kind = "SIGNED" if is_integer(x.type.dtype) else "FLOAT"
+
+    def body(inner: Scope, best: Value, at: Value, new: Value, place: Value) -> Sequence[Value]:
+        better = inner.one("compare", (new, best), direction="GT" if largest else "LT", kind=kind)
+        same = inner.one("compare", (new, best), direction="EQ", kind=kind)
+        sooner = inner.one("compare", (place, at), direction="GT" if last else "LT", kind="SIGNED")
+        take = inner.one("or", (better, inner.one("and", (same, sooner))))
+        return inner.one("select", (take, new, best)), inner.one("select", (take, place, at))
+
+    region = s.region([(x.type.dtype, ()), ("i64", ())] * 2, body)
+    start = s.constant(start_of("maximum" if largest else "minimum", x.type.dtype))
+    first = s.scalar(-1 if last else 2**62, "i64")
+    found = s.add("reduce", (x, places, start, first), {"dims": (axis,)}, regions=(region,))[1]
+    return kept(s, found, x.type.dims, (axis,)) if node.int("keepdims", 1) else found

@@ -1,0 +1,447 @@
+"""One block under conversion: ONNX's names to our values, and what handlers add ops with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from onnx import FunctionProto, NodeProto, TensorProto
+
+from egshape.dims import Dim, const
+from egshape.errors import EgshapeError, Unsupported
+from egshape.facts import Relation
+from egshape.frontends.bounds import Bounds
+from egshape.frontends.onnx.files import Model
+from egshape.frontends.onnx.node import STANDARD, Node
+from egshape.frontends.onnx.registry import DECLARATIONS, Fork, Handler, NoLowering, results_of
+from egshape.frontends.onnx.spans import Lookup, Span
+from egshape.ir.builder import BlockBuilder, small
+from egshape.ir.graph import NOWHERE, Block, Location, Value
+from egshape.ir.types import numpy_dtype
+from egshape.ops import REGISTRY
+from egshape.ops.base import ELEMENT_LIMIT, concrete_attrs, object_array
+
+DECIDED = 24
+"""Statements about larger expressions are left undecided: they take long, and are seldom decided."""
+
+
+MOST_SIZES = 4096
+"""No tensor has so many axes."""
+
+
+FORKS = 64
+"""So often is tried which way of a node the nodes after it can take."""
+
+LOOKUPS = 4
+"""So many facts that lookups give are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """A sequence of tensors whose length is known while the model is read."""
+
+    dtype: str
+    parts: tuple[Value, ...]
+
+
+Operand = Value | Items | None
+
+
+@dataclass
+class Program:
+    """What all blocks of one conversion share."""
+
+    model: Model
+    functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
+    arrays: dict[Value, np.ndarray] = field(default_factory=dict)
+    """Values that are constants."""
+    relations: list[Relation] = field(default_factory=list)
+    """What holds of data-dependent sizes."""
+    hosted: list[tuple[str, str]] = field(default_factory=list)
+    """Ops that became host calls, and where."""
+    named: set[Value] = field(default_factory=set)
+    forks: int = 0
+    sizes: set[Dim] = field(default_factory=set)
+    """Sizes of axes of values: none is negative."""
+    joins: dict[Dim, frozenset[Dim]] = field(default_factory=dict)
+    """Undecided sizes of broadcast axes, by the sizes that they are joined of."""
+    spans: dict[Value, Span] = field(default_factory=dict)
+    """Between which sizes the elements of integer tensors lie."""
+    lookups: list[Lookup] = field(default_factory=list)
+    decided: dict[Relation, bool | None] = field(default_factory=dict)
+    """Decisions, which are forgotten when something is learnt."""
+
+
+class Scope:
+    """A block under conversion. ``names`` are those that it defines; it reads those of ``parent`` too."""
+
+    def __init__(self, program: Program, builder: BlockBuilder, opsets: Mapping[str, int], *,
+                 parent: Scope | None = None, stack: tuple[str, ...] = ()) -> None:
+        self.program = program
+        self.builder = builder
+        self.opsets = opsets
+        self.parent = parent
+        self.stack = stack
+        self.names: dict[str, Operand] = {}
+        self.initializers: dict[str, TensorProto | np.ndarray] = {}
+        self.location: Location = NOWHERE
+        self.needs: list[Relation] = []
+        """Relations on which the next op relies."""
+        self.label = ""
+        """The first output of the node, after which sizes are named."""
+        self.computed: dict[tuple[Dim, Dim], Dim] = {}
+        """Sizes of broadcast axes that the graph computes."""
+        self._vectors: dict[Any, Value] = {}
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> Operand:
+        """What a name stands for. Raises EgshapeError for one that nothing defines."""
+        if name in self.names:
+            return self.names[name]
+        if name in self.initializers:
+            found = self.names[name] = self._initializer(name)
+            return found
+        if self.parent is not None:
+            return self.parent.lookup(name)
+        raise EgshapeError(f"nothing defines {name!r}", where=str(self.location), code="invalid-model")
+
+    def _initializer(self, name: str) -> Value:
+        held = self.initializers[name]
+        array = held if isinstance(held, np.ndarray) else self.program.model.array(held, f"initializer {name}")
+        return self._bound(self.constant(array, Location(name=name)), name)
+
+    def array(self, value: Value | None) -> np.ndarray | None:
+        """The array of a value that is a constant, else None."""
+        return None if value is None else self.program.arrays.get(value)
+
+    def items(self, value: Value) -> list[Any] | None:
+        """What is known of the elements of a small tensor, in row-major order."""
+        known = self.builder.elements(value)
+        return None if known is None else list(known.reshape(-1))
+
+    def dims(self, value: Value) -> tuple[Dim, ...] | None:
+        """The elements of an integer tensor where all are sizes."""
+        if value.type.shape is not None and any(size.const == 0 for size in value.type.shape):
+            return ()
+        found = self.items(value)
+        return tuple(found) if found is not None and all(isinstance(item, Dim) for item in found) else None
+
+    def numbers(self, value: Value | None) -> tuple[int, ...] | None:
+        """The elements of an integer tensor that is a constant, however it was computed."""
+        if value is None:
+            return None
+        array = self.array(value)
+        if array is not None and array.dtype.kind in "iub":
+            return tuple(int(item) for item in array.reshape(-1))
+        found = self.dims(value)
+        numbers = () if found is None else tuple(item.const for item in found)
+        known = tuple(number for number in numbers if number is not None)
+        return known if found is not None and len(known) == len(found) else None
+
+    def sizes(self, value: Value, label: str, key: str = "shape") -> tuple[Dim, ...]:
+        """The elements of an integer vector as sizes; unknown ones become symbols named after ``label``, which must
+        not be negative when the graph runs. What that relies on is required by the next op."""
+        if value.type.rank > 1 or any(size.const is None for size in value.type.dims):
+            raise NoLowering("how many sizes there are is data")
+        found = self.dims(value)
+        if found is not None and not found:
+            return ()
+        if any((size.const or 0) > MOST_SIZES for size in value.type.dims):
+            raise EgshapeError(f"takes a shape of {value.type.dims[0]} sizes", where=str(self.location),
+                               code="invalid-model")
+        for size in found or ():
+            if size.const is not None and size.const < 0:
+                raise EgshapeError(f"a size is {size.const}", where=str(self.location), code="invalid-model")
+        sizes, needs = self.builder.sizes(label, value, key)
+        self.needs += needs
+        shape = tuple(size.const or 0 for size in value.type.dims)
+        self.builder.set_elements(value, object_array(sizes, shape))
+        return sizes
+
+    def decide(self, kind: str, one: Dim, two: Dim | int) -> bool | None:
+        """Whether a relation of sizes holds at all sizes, at none, or neither."""
+        other = two if isinstance(two, Dim) else const(two)
+        if kind == "<=" and one.const is not None and one.const <= 0 and other in self.program.sizes:
+            return True
+        if kind == "<" and other.const is not None and other.const <= 0 and one in self.program.sizes:
+            return False
+        relation = Relation(kind, one, other)
+        if relation not in self.program.decided:
+            self.program.decided[relation] = self._decided(relation)
+        return self.program.decided[relation]
+
+    def _decided(self, relation: Relation) -> bool | None:
+        if _weight(relation.lhs) + _weight(relation.rhs) > DECIDED:
+            return None
+        answer = self.program.bounds.decide(relation)
+        for lookup in self.program.lookups if answer is None else ():
+            answer = lookup.decide(relation, self.program.bounds)
+            if answer is not None:
+                break
+        return answer
+
+    def implies_one(self, given: Dim, other: Dim) -> bool:
+        """Whether ``other`` is 1 wherever ``given`` is, which holds too where that is never 1."""
+        if self.decide("!=", given, 1) is True:
+            return True
+        if _weight(given) + _weight(other) > DECIDED or not given.symbols() & other.symbols():
+            return False
+        bounds = self.program.bounds.with_fact(Relation("==", given, const(1)))
+        return bounds.decide(Relation("==", other, const(1))) is True
+
+    def look_up(self, places: Value, size: Dim) -> None:
+        """Note that elements of a tensor are places on an axis of this size."""
+        span = self.program.spans.get(places)
+        if span is not None and self.builder.parent is None:
+            found = Lookup.of(span, size)
+            if found not in self.program.lookups and len(self.program.lookups) < LOOKUPS:
+                self.program.lookups.append(found)
+                self.program.decided.clear()
+
+    def moved(self, source: Value, target: Value) -> Value:
+        """``target``, whose elements are those of ``source`` in another shape."""
+        span = self.program.spans.get(source)
+        if span is not None:
+            self.program.spans[target] = span.among(target.type.dims)
+        return target
+
+    def learn(self, one: Dim, two: Dim) -> None:
+        """Note that an op that was just added makes sure that two sizes are equal."""
+        if one is not two and self.builder.parent is None:
+            self.program.bounds.learn(Relation("==", one, two))
+            self.program.decided.clear()
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def one(self, name: str, operands: Sequence[Value] = (), **attrs: Any) -> Value:
+        """Add one of our ops with one result; an op on small constants is computed."""
+        folded = self._folded(name, operands, attrs)
+        if folded is not None:
+            return self.constant(folded)
+        return self.add(name, operands, attrs)[0]
+
+    def add(self, name: str, operands: Sequence[Value], attrs: Mapping[str, Any], *, regions: Sequence[Block] = (),
+            result_names: Sequence[str] = ()) -> tuple[Value, ...]:
+        """Add one of our ops at the place of the node."""
+        needs, self.needs = self.needs, []
+        return self.builder.add(name, operands, attrs, regions=regions, location=self.location,
+                                result_names=[each or None for each in result_names], requires=needs)
+
+    def _folded(self, name: str, operands: Sequence[Value], attrs: Mapping[str, Any]) -> np.ndarray | None:
+        decl = REGISTRY[name]
+        if not operands or decl.effect or decl.regions or any(each not in self.program.arrays for each in operands):
+            return None
+        arrays = [self.program.arrays[each] for each in operands]
+        given = concrete_attrs(attrs)
+        if given is None or sum(array.size for array in arrays) > ELEMENT_LIMIT:
+            return None
+        if np.prod([float(size) for size in given.get("shape", ())]) > ELEMENT_LIMIT:
+            return None
+        full = {each.name: each.default for each in decl.attrs if each.default is not ...}
+        try:
+            return np.asarray(decl.reference(*arrays, **{**full, **given}))
+        except EgshapeError:
+            return None  # the op itself will say what is wrong
+
+    def constant(self, array: np.ndarray, location: Location | None = None) -> Value:
+        """Add a constant."""
+        value = self.builder.one("constant", (), {"value": array}, location=location or self.location)
+        self.program.arrays[value] = array
+        return value
+
+    def scalar(self, number: float, dtype: str) -> Value:
+        """A scalar constant."""
+        return self.constant(np.array(number).astype(numpy_dtype(dtype)))
+
+    def full(self, number: float, like: Value) -> Value:
+        """A constant number in the dtype and shape of a value."""
+        return self.spread(self.scalar(number, like.type.dtype), like.type.dims)
+
+    def spread(self, scalar: Value, shape: Sequence[Dim]) -> Value:
+        """A scalar, repeated to a shape."""
+        return scalar if not shape else self.one("broadcast_in_dim", (scalar,), dims=(), shape=tuple(shape))
+
+    def vector(self, sizes: Sequence[Dim], dtype: str = "i64", shape: tuple[int, ...] | None = None) -> Value:
+        """An integer tensor of sizes, a vector unless a shape is given; each is added once a block."""
+        where = (len(sizes),) if shape is None else shape
+        if all(size.const is not None for size in sizes):
+            return self.constant(np.array([size.const for size in sizes]).astype(numpy_dtype(dtype)).reshape(where))
+        key = (tuple(sizes), dtype, where)
+        if key not in self._vectors:
+            self._vectors[key] = self.one("dims", elements=tuple(sizes), shape=where, dtype=dtype)
+        return self._vectors[key]
+
+    def canonical(self, value: Value) -> Value:
+        """A small integer tensor of known sizes as one ``dims`` op, whatever computed it; any other value as it is."""
+        if value in self.program.arrays or not small(value.type):
+            return value
+        found = self.items(value)
+        shape = tuple(size.const or 0 for size in value.type.dims)
+        if found and all(isinstance(item, bool) for item in found):
+            return self.constant(np.array(found, dtype=bool).reshape(shape))
+        if not found or value.type.dtype == "i1" or not all(isinstance(item, Dim) for item in found):
+            return value
+        return self.vector(found, value.type.dtype, shape)
+
+    # -- regions -----------------------------------------------------------------------------------------------
+
+    def child(self) -> Scope:
+        """A region of an op of this block, which reads the names of this one."""
+        return Scope(self.program, self.builder.child(), self.opsets, parent=self, stack=self.stack)
+
+    def region(self, arguments: Sequence[tuple[str, Sequence[Dim]]],
+               body: Callable[..., Value | Sequence[Value]]) -> Block:
+        """A region with arguments of these types; ``body`` gets the scope and the arguments, and gives the results."""
+        inner = self.child()
+        inner.location, inner.label = self.location, self.label
+        args = [inner.builder.arg(None, dtype, tuple(shape)) for dtype, shape in arguments]
+        return inner.builder.finish(results_of(body(inner, *args)))
+
+    def composite(self, node: Node, operands: Sequence[Operand], handler: Handler) -> list[Operand]:
+        """A node as one composite op; ``handler`` adds its decomposition. The results in ONNX's order."""
+        given = [value for value in operands if isinstance(value, Value)]
+        if len(given) != sum(value is not None for value in operands):
+            raise NoLowering("a sequence is no operand of a composite")
+        inner = Scope(self.program, self.builder.child(), self.opsets, stack=self.stack)
+        inner.location, inner.label = node.location, self.label
+        args = iter([self._argument(inner, value) for value in given])
+        found = results_of(handler(inner, node, *(None if value is None else next(args) for value in operands)))
+        places = [place for place, value in enumerate(found) if value is not None and node.wants(place)]
+        wanted: list[Value] = [found[place] for place in places]
+        block = inner.builder.finish(wanted)
+        attrs = {
+            "name": node.title,
+            "attrs": node.record([place for place, value in enumerate(operands) if value is not None], places),
+            "version": node.opset,
+            "whole": True,
+        }
+        results = self.add("composite", given, attrs, regions=(block,),
+                           result_names=[node.outputs[place] for place in places])
+        own = {symbol.name for symbol in block.symbols}
+        for value, inside in zip(results, wanted, strict=True):
+            self.program.named.add(value)
+            known = inner.builder.elements(inside)
+            if known is not None and not any(_names(item) & own for item in known.reshape(-1)):
+                self.builder.set_elements(value, known)
+            if inside in self.program.arrays:
+                self.program.arrays[value] = self.program.arrays[inside]
+        out: list[Operand] = [None] * len(found)
+        for place, value in zip(places, results, strict=True):
+            out[place] = value
+        return out
+
+    def _argument(self, inner: Scope, value: Value) -> Value:
+        arg = inner.builder.arg(None, value.type.dtype, value.type.shape)
+        known = self.builder.elements(value)
+        if known is not None:
+            inner.builder.set_elements(arg, known)
+        if value in self.program.arrays:
+            self.program.arrays[arg] = self.program.arrays[value]
+        return arg
+
+    # -- nodes -------------------------------------------------------------------------------------------------
+
+    def run(self, nodes: Sequence[NodeProto], attributes: Mapping[str, Any] | None = None) -> None:
+        """Convert nodes in order. ``attributes`` are those of a call whose function holds the nodes."""
+        from egshape.frontends.onnx.functions import resolved
+
+        for place, proto in enumerate(nodes):
+            domain = "" if proto.domain in STANDARD else proto.domain
+            opset = self.opsets.get(domain)
+            node = Node(proto, 1 if opset is None else opset, resolved(proto, attributes))
+            self.location, self.label = node.location, next(iter(node.outputs), "")
+            if opset is None:
+                raise node.error(f"is of the domain {domain!r}, of which the model imports no opset")
+            try:
+                self._node(node)
+            except Fork as fork:
+                way = self._taken(fork, node, nodes[place + 1:], attributes)
+                fork.choose(self, way)
+                self._bind(node, fork.ways[way](self))
+
+    def _taken(self, fork: Fork, node: Node, rest: Sequence[NodeProto], attributes: Mapping[str, Any] | None) -> int:
+        """The only way with which the nodes that follow fit together. Raises Unsupported if there are several, and
+        the error of the last one if there is none."""
+        self.program.forks += 1
+        if self.program.forks > FORKS:
+            raise Unsupported("more branches differ in rank than are tried", where=str(node.location))
+        fits, failed = [], None
+        for way, results in enumerate(fork.ways):
+            trial = self.child()
+            trial.builder = self.builder.trial()
+            hosted, relations = len(self.program.hosted), len(self.program.relations)
+            try:
+                trial._bind(node, results(trial))
+                trial.run(rest, attributes)
+                fits.append(way)
+            except EgshapeError as error:
+                failed = error
+            del self.program.hosted[hosted:], self.program.relations[relations:]
+        if len(fits) > 1:
+            raise Unsupported("the branches differ in rank, and what follows takes both", where=str(node.location),
+                              hint="fix the sizes on which the condition depends")
+        if failed is not None and not fits:
+            raise failed
+        return fits[0]
+
+    def _node(self, node: Node) -> None:
+        from egshape.frontends.onnx.lowering import lower
+
+        operands = [self.lookup(name) if name else None for name in node.inputs]
+        try:
+            results = lower(self, node, operands)
+        except EgshapeError as error:
+            if error.where:
+                raise
+            raise type(error)(f"{node.op}: {error.message}", where=str(node.location), hint=error.hint,
+                              code=error.code) from None
+        self._bind(node, results)
+
+    def _bind(self, node: Node, results: Sequence[Operand]) -> None:
+        for name, result in zip(node.outputs, results, strict=False):
+            if name:
+                self.names[name] = self._bound(result, name) if isinstance(result, Value) else result
+
+    def _bound(self, value: Value, name: str) -> Value:
+        """The value under its ONNX name, which a new one takes on."""
+        found = self.canonical(value)
+        if found not in self.program.named and found.name.isdigit():
+            found.name = self.builder.names.fresh(name)
+        self.program.named.add(found)
+        self.program.sizes.update(found.type.shape or ())
+        return found
+
+
+def _weight(size: Dim) -> int:
+    return sum(1 + len(mono) for mono, _ in size.terms)
+
+
+def _names(item: Any) -> frozenset[str]:
+    return item.symbols() if isinstance(item, Dim | Relation) else frozenset()
+
+
+@cache
+def signature(handler: Handler) -> inspect.Signature:
+    """The parameters of a handler."""
+    return inspect.signature(handler)
+
+
+def declared(node: Node, operands: Sequence[Operand], scope: Scope) -> Iterator[Callable[[], list[Operand]]]:
+    """How the declaration of a node's op lowers it, if there is one."""
+    found = DECLARATIONS.find(node.domain, node.op, node.opset)
+    if found is None:
+        return
+    try:
+        signature(found.handler).bind(scope, node, *operands)
+    except TypeError:
+        raise node.error(f"has {len(operands)} inputs") from None
+    if found.composite:
+        yield lambda: scope.composite(node, operands, found.handler)
+    else:
+        yield lambda: results_of(found.handler(scope, node, *operands))

@@ -1,0 +1,94 @@
+"""ONNX's element types and tensors: ours and numpy's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, TypeProto, helper, numpy_helper
+
+from egshape.errors import EgshapeError, ParseError, Unsupported
+from egshape.ir.types import numpy_dtype
+
+_OURS = {
+    TensorProto.FLOAT: "f32", TensorProto.DOUBLE: "f64", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16",
+    TensorProto.INT8: "i8", TensorProto.INT16: "i16", TensorProto.INT32: "i32", TensorProto.INT64: "i64",
+    TensorProto.UINT8: "ui8", TensorProto.UINT16: "ui16", TensorProto.UINT32: "ui32", TensorProto.UINT64: "ui64",
+    TensorProto.BOOL: "i1", TensorProto.COMPLEX64: "c64", TensorProto.COMPLEX128: "c128",
+}
+_THEIRS = {ours: theirs for theirs, ours in _OURS.items()}
+
+_TYPED = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+
+DENSE_LIMIT = 1 << 28
+"""Bytes that a sparse initializer may take when it is written out."""
+
+
+def dtype_of(elem_type: int, where: str) -> str:
+    """Our dtype of an ONNX element type. Raises Unsupported for strings and the types of less than a byte."""
+    found = _OURS.get(elem_type)
+    if found is None:
+        name = TensorProto.DataType.Name(elem_type) if elem_type in TensorProto.DataType.values() else str(elem_type)
+        raise Unsupported(f"elements of type {name.lower()} are not supported", where=where)
+    return found
+
+
+def elem_type_of(dtype: str) -> int:
+    """The ONNX element type of one of our dtypes."""
+    return int(_THEIRS[dtype])
+
+
+def tensor_type(dtype: str, shape: Sequence[int | str | None] | None) -> TypeProto:
+    """The ONNX type of a tensor."""
+    return helper.make_tensor_type_proto(elem_type_of(dtype), shape)
+
+
+def size_of(tensor: TensorProto, where: str) -> tuple[int, ...]:
+    """The shape of a tensor. Raises ParseError for a negative size."""
+    shape = tuple(int(size) for size in tensor.dims)
+    if any(size < 0 for size in shape):
+        raise ParseError(f"the tensor {tensor.name!r} has the shape {list(shape)}", where=where)
+    return shape
+
+
+def array_of(tensor: TensorProto, where: str, raw: Any = None) -> np.ndarray:
+    """The array of a tensor; ``raw`` are its bytes if they stand outside of it, which are viewed and not copied.
+
+    Raises ParseError where the data do not fit the shape."""
+    shape = size_of(tensor, where)
+    dtype = numpy_dtype(dtype_of(tensor.data_type, where or f"tensor {tensor.name!r}"))
+    if raw is None and tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+    count = prod(shape)
+    if raw is not None:
+        if len(raw) != count * dtype.itemsize:
+            raise ParseError(
+                f"the tensor {tensor.name!r} of shape {list(shape)} needs {count * dtype.itemsize} bytes, "
+                f"has {len(raw)}", where=where, hint="the file is damaged")
+        return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+    held = sum(len(getattr(tensor, field)) for field in _TYPED)
+    if held != count * (2 if dtype.kind == "c" else 1):
+        raise ParseError(f"the tensor {tensor.name!r} of shape {list(shape)} holds {held} numbers", where=where,
+                         hint="the file is damaged")
+    try:
+        return np.asarray(numpy_helper.to_array(tensor)).astype(dtype, copy=False)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ParseError(f"the tensor {tensor.name!r} cannot be read: {error}", where=where) from None
+
+
+def dense(sparse: Any, where: str) -> np.ndarray:
+    """A sparse tensor, written out. Raises EgshapeError where that is too large or an index is out of range."""
+    values = array_of(sparse.values, where)
+    shape = tuple(int(size) for size in sparse.dims)
+    if any(size < 0 for size in shape) or prod(shape) * values.dtype.itemsize > DENSE_LIMIT:
+        raise EgshapeError(f"the sparse tensor {sparse.values.name!r} of shape {list(shape)} is too large to write out",
+                           where=where, code="limit")
+    places = array_of(sparse.indices, where)
+    flat = np.ravel_multi_index(tuple(places.T), shape, mode="raise") if places.ndim == 2 else places
+    out = np.zeros(prod(shape), values.dtype)
+    if flat.size and (int(flat.min()) < 0 or int(flat.max()) >= out.size):
+        raise ParseError(f"an index of the sparse tensor {sparse.values.name!r} is out of range", where=where)
+    out[flat] = values
+    return out.reshape(shape)
