@@ -1,263 +1,286 @@
-"""Compiled graphs against ONNX Runtime on the CPU: one process, alternating runs, one thread, medians and ratios.
+"""Compiled graphs against other frameworks on the CPU: one process, alternating runs, the same threads for all, medians
+and ratios.
 
-    python -m benchmarks.cpu [--seconds 1.0] [--only softmax]
+    python -m benchmarks.cpu [--case softmax] [--threads 2] [--rounds 15] [--seconds 8] [--peers onnxruntime,torch]
+                             [--parts speed,shapes,compile] [--all] [--markdown]
 
-Both sides get the same numbers; results are compared before anything is timed. The graphs have symbolic sizes and are
-compiled once; ONNX Runtime has symbolic sizes too and all of its optimizations."""
+Every network is built once (``benchmarks.networks``) and replayed layer by layer in each peer (``benchmarks.peers``),
+with the same weights and inputs; results are compared before anything is timed. ``--all`` adds BERT-base and
+torch.compile, which take minutes. Ratios are the peer's time over ours: above 1, egshape is faster."""
 
 from __future__ import annotations
 
 import argparse
-import math
+import os
 import statistics
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime as ort
-from onnx import TensorProto, helper
 
 import egshape
-from egshape.dims import Dim, const, symbol
-from egshape.ir.builder import BlockBuilder
-from egshape.ir.graph import Graph, Value
+from benchmarks import peers
+from benchmarks.networks import SHAPES, WORKLOADS, Array, Built, Point, Workload, bert, encoder
 
-B, S = symbol("b"), symbol("s")
-
-
-class Net:
-    """Builds a graph with few words."""
-
-    def __init__(self) -> None:
-        self.b = BlockBuilder()
-
-    def input(self, name: str, shape: Sequence[Dim | int], dtype: str = "f32") -> Value:
-        names = [str(d) if isinstance(d, Dim) else None for d in shape]
-        return self.b.arg(name, dtype, [None if isinstance(d, Dim) else d for d in shape], names)
-
-    def weight(self, array: np.ndarray) -> Value:
-        return self.b.one("constant", (), {"value": array})
-
-    def op(self, name: str, *xs: Value, **attrs: object) -> Value:
-        return self.b.one(name, xs, attrs)
-
-    def like(self, x: Value, target: Value, dims: Sequence[int]) -> Value:
-        return self.op("broadcast_in_dim", x, dims=tuple(dims), shape=target.type.dims)
-
-    def scalar(self, value: float, target: Value) -> Value:
-        return self.like(self.weight(np.array(value, np.float32)), target, ())
-
-    def last(self, x: Value, target: Value) -> Value:
-        """A vector along the last axis."""
-        return self.like(x, target, (target.type.rank - 1,))
-
-    def reduce(self, x: Value, name: str) -> Value:
-        inner = self.b.child()
-        one, two = inner.arg(None, "f32", []), inner.arg(None, "f32", [])
-        body = inner.finish([inner.one(name, (one, two))])
-        start = self.weight(np.array(-np.inf if name == "maximum" else 0, np.float32))
-        (out,) = self.b.add("reduce", (x, start), {"dims": (x.type.rank - 1,)}, regions=(body,))
-        return self.like(out, x, range(x.type.rank - 1))
-
-    def dot(self, x: Value, y: Value, batch: int, contract: tuple[int, int]) -> Value:
-        axes = tuple(range(batch))
-        return self.op("dot_general", x, y, lhs_batch=axes, rhs_batch=axes, lhs_contract=(contract[0],),
-                       rhs_contract=(contract[1],), dtype="f32")
-
-    def softmax(self, x: Value) -> Value:
-        e = self.op("exponential", self.op("subtract", x, self.reduce(x, "maximum")))
-        return self.op("divide", e, self.reduce(e, "add"))
-
-    def layernorm(self, x: Value, gain: Value, bias: Value) -> Value:
-        size = self.scalar(float(x.type.dims[-1].const or 0), x)
-        centred = self.op("subtract", x, self.op("divide", self.reduce(x, "add"), size))
-        variance = self.op("divide", self.reduce(self.op("multiply", centred, centred), "add"), size)
-        scale = self.op("rsqrt", self.op("add", variance, self.scalar(1e-5, x)))
-        return self.op("add", self.op("multiply", self.op("multiply", centred, scale), self.last(gain, x)),
-                       self.last(bias, x))
-
-    def gelu(self, x: Value) -> Value:
-        inner = self.op("erf", self.op("multiply", x, self.scalar(math.sqrt(0.5), x)))
-        return self.op("multiply", self.op("multiply", x, self.scalar(0.5, x)),
-                       self.op("add", inner, self.scalar(1.0, x)))
-
-    def dense(self, x: Value, w: Value, bias: Value) -> Value:
-        y = self.dot(x, w, 0, (x.type.rank - 1, 0))
-        return self.op("add", y, self.last(bias, y))
-
-    def graph(self, *results: Value) -> Graph:
-        return Graph("benchmark", self.b.finish(results), tuple(f"out{k}" for k in range(len(results))))
-
-
-class Twin:
-    """The same network as an ONNX model."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.inputs: list[onnx.ValueInfoProto] = []
-        self.weights: list[onnx.TensorProto] = []
-
-    def input(self, name: str, shape: Sequence[str | int]) -> str:
-        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)))
-        return name
-
-    def weight(self, array: np.ndarray) -> str:
-        name = f"w{len(self.weights)}"
-        self.weights.append(onnx.numpy_helper.from_array(array, name))
-        return name
-
-    def op(self, kind: str, *xs: str, **attrs: object) -> str:
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, list(xs), [name], **attrs))
-        return name
-
-    def gelu(self, x: str) -> str:
-        root, one, half = (self.weight(np.array(v, np.float32)) for v in (math.sqrt(2), 1, 0.5))
-        inner = self.op("Add", self.op("Erf", self.op("Div", x, root)), one)
-        return self.op("Mul", self.op("Mul", x, inner), half)
-
-    def session(self, result: str, threads: int) -> ort.InferenceSession:
-        out = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
-        graph = helper.make_graph(self.nodes, "twin", self.inputs, [out], self.weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        return ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+Call = Callable[[], object]
+SLOW = "torch.compile"
+SAMPLE = 1e-3
+"""Seconds that one sample takes at least: short calls are repeated."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table."""
+    """A row of the table: what is timed, by name, "egshape" first."""
 
     name: str
-    ours: Callable[[], object]
-    theirs: Callable[[], object]
-    bytes: int = 0
+    runs: Mapping[str, Call]
+    point: Point = field(default_factory=lambda: Point({}))
 
 
-def _case(name: str, graph: Graph, session: ort.InferenceSession, arrays: Sequence[np.ndarray],
-          traffic: int = 0) -> Case:
-    function = egshape.compile(egshape.optimize(graph, validate=False, explain=False).graph, target="llvm")
-    feed = {each.name: array for each, array in zip(session.get_inputs(), arrays, strict=True)}
-    (wanted,), found = session.run(None, feed), function(*arrays)
-    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-4)
-    return Case(name, lambda: function(*arrays), lambda: session.run(None, feed), traffic)
+@dataclass(frozen=True)
+class Options:
+    """What to measure, and how long."""
+
+    threads: int = 1
+    rounds: int = 15
+    seconds: float = 8.0
+    peers: tuple[str, ...] = ("onnxruntime",)
 
 
-def softmax_bias(rows: int, width: int) -> Case:
-    """softmax(x + b) over rows."""
-    rng = np.random.default_rng(0)
-    net, twin = Net(), Twin()
-    x, b = net.input("x", [B, S]), net.input("y", [S])
-    graph = net.graph(net.softmax(net.op("add", x, net.last(b, x))))
-    session = twin.session(twin.op("Softmax", twin.op("Add", twin.input("x", ["b", "s"]), twin.input("y", ["s"])),
-                                   axis=-1), 1)
-    arrays = [rng.normal(size=(rows, width)).astype(np.float32), rng.normal(size=width).astype(np.float32)]
-    return _case(f"softmax(x+b) {rows}x{width}", graph, session, arrays, 8 * rows * width)
+# -- preparing -----------------------------------------------------------------------------------------------------
 
 
-def layernorm_gelu(rows: int, width: int) -> Case:
-    """gelu(layernorm(x))."""
-    rng = np.random.default_rng(0)
-    gain, bias = (rng.normal(size=width).astype(np.float32) for _ in range(2))
-    net, twin = Net(), Twin()
-    x = net.input("x", [B, width])
-    graph = net.graph(net.gelu(net.layernorm(x, net.weight(gain), net.weight(bias))))
-    y = twin.op("LayerNormalization", twin.input("x", ["b", width]), twin.weight(gain), twin.weight(bias), axis=-1)
-    arrays = [rng.normal(size=(rows, width)).astype(np.float32)]
-    return _case(f"layernorm+gelu {rows}x{width}", graph, twin.session(twin.gelu(y), 1), arrays, 8 * rows * width)
+def compiled(built: Built, threads: int) -> Callable[..., object]:
+    """The network by egshape, for all sizes."""
+    graph = egshape.optimize(built.graph(), validate=False, explain=False).graph
+    return egshape.compile(graph, target="llvm", threads=threads)
 
 
-def encoder(layers: int, hidden: int, heads: int, batch: int, length: int) -> Case:
-    """A transformer encoder (post-norm, gelu, no mask) with random weights."""
-    rng = np.random.default_rng(0)
-    net, twin = Net(), Twin()
-    x, y = net.input("x", [B, S, hidden]), twin.input("x", ["b", "s", hidden])
-    depth = hidden // heads
-
-    def weights(*shape: int) -> np.ndarray:
-        return (rng.normal(size=shape) / math.sqrt(shape[0])).astype(np.float32)
-
-    def both(array: np.ndarray) -> tuple[Value, str]:
-        return net.weight(array), twin.weight(array)
-
-    def dense(a: Value, c: str, inner: int, outer: int) -> tuple[Value, str]:
-        (w, v), (b, d) = both(weights(inner, outer)), both(weights(outer))
-        return net.dense(a, w, b), twin.op("Add", twin.op("MatMul", c, v), d)
-
-    def norm(a: Value, c: str) -> tuple[Value, str]:
-        (g, h), (b, d) = both(weights(hidden)), both(weights(hidden))
-        return net.layernorm(a, g, b), twin.op("LayerNormalization", c, h, d, axis=-1)
-
-    split = twin.weight(np.array([0, 0, heads, depth], np.int64))
-    merge = twin.weight(np.array([0, 0, hidden], np.int64))
-    for _ in range(layers):
-        parts = []
-        for k in range(3):
-            p, q = dense(x, y, hidden, hidden)
-            p = net.op("reshape", p, shape=(B, S, const(heads), const(depth)))
-            order = (0, 2, 3, 1) if k == 1 else (0, 2, 1, 3)
-            parts.append((net.op("transpose", p, permutation=order),
-                          twin.op("Transpose", twin.op("Reshape", q, split), perm=order)))
-        (q1, q2), (k1, k2), (v1, v2) = parts
-        score = net.dot(q1, k1, 2, (3, 2))
-        score = net.op("divide", score, net.scalar(math.sqrt(depth), score))
-        score2 = twin.op("Div", twin.op("MatMul", q2, k2), twin.weight(np.array(math.sqrt(depth), np.float32)))
-        mixed = net.op("transpose", net.dot(net.softmax(score), v1, 2, (3, 2)), permutation=(0, 2, 1, 3))
-        mixed = net.op("reshape", mixed, shape=(B, S, const(hidden)))
-        mixed2 = twin.op("Transpose", twin.op("MatMul", twin.op("Softmax", score2, axis=-1), v2), perm=(0, 2, 1, 3))
-        a, c = dense(mixed, twin.op("Reshape", mixed2, merge), hidden, hidden)
-        x, y = norm(net.op("add", x, a), twin.op("Add", y, c))
-        a, c = dense(x, y, hidden, 4 * hidden)
-        a, c = dense(net.gelu(a), twin.gelu(c), 4 * hidden, hidden)
-        x, y = norm(net.op("add", x, a), twin.op("Add", y, c))
-    arrays = [rng.normal(size=(batch, length, hidden)).astype(np.float32)]
-    return _case(f"encoder {layers}x{hidden} batch {batch} seq {length}", net.graph(x), twin.session(y, 1), arrays)
-
-
-def _time(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
-
-
-def measure(case: Case, seconds: float) -> tuple[float, float]:
-    """Medians of alternating runs."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(3):
-        case.ours(), case.theirs()
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[0]) < 5:
-        times[0].append(_time(case.ours))
-        times[1].append(_time(case.theirs))
-    return statistics.median(times[0]), statistics.median(times[1])
-
-
-CASES: tuple[Callable[[], Case], ...] = (
-    lambda: softmax_bias(256, 1024), lambda: softmax_bias(8192, 1024), lambda: softmax_bias(64, 33),
-    lambda: layernorm_gelu(256, 768), lambda: layernorm_gelu(8192, 768),
-    lambda: encoder(2, 64, 4, 1, 16), lambda: encoder(6, 384, 6, 1, 16), lambda: encoder(6, 384, 6, 1, 64),
-    lambda: encoder(6, 384, 6, 1, 128),
-)
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    print(f"{'case':<36} {'egshape':>10} {'onnxruntime':>12} {'ratio':>7} {'GB/s':>6}")
-    for make in CASES:
-        case = make()
-        if options.only not in case.name:
+def prepared(workload: Workload, options: Options) -> Iterator[Case]:
+    """The cases of a workload; each network is compiled once by us and by those that can."""
+    built = workload.build()
+    runs: dict[str, Callable[..., object]] = {"egshape": compiled(built, options.threads)}
+    for name in options.peers:
+        try:
+            runs[name] = peers.PEERS[name](built, options.threads)
+        except LookupError:
             continue
-        ours, theirs = measure(case, options.seconds)
-        speed = f"{case.bytes / ours / 1e9:6.1f}" if case.bytes else ""
-        print(f"{case.name:<36} {ours * 1e6:8.1f}us {theirs * 1e6:10.1f}us {theirs / ours:6.2f}x {speed}", flush=True)
+    for point in workload.points:
+        arrays = built.arrays(point.sizes)
+        agree(workload.label(point), runs, arrays)
+        calls: dict[str, Call] = {name: bound(run, arrays) for name, run in runs.items()}
+        if point.copied:
+            calls["copy"] = _copying(point.copied // 2, options.threads)
+        yield Case(workload.label(point), calls, point)
+
+
+def bound(run: Callable[..., object], arrays: Sequence[Array]) -> Call:
+    """A call of a function on arrays."""
+    return lambda: run(*arrays)
+
+
+def agree(name: str, runs: Mapping[str, Callable[..., object]], arrays: Sequence[Array]) -> None:
+    """Raise unless all give the same numbers, rounding apart."""
+    wanted: Sequence[Any] = ()
+    for peer, run in runs.items():
+        found = run(*arrays)
+        results = [np.array(each) for each in (found if isinstance(found, list | tuple) else [found])]
+        for one, two in zip(results, wanted or results, strict=True):
+            scale = float(np.abs(two).max(initial=1e-30))
+            np.testing.assert_allclose(one, two, 2e-3, 2e-3 * scale, err_msg=f"{name}, {peer}")
+        wanted = wanted or results
+
+
+def _copying(nbytes: int, threads: int) -> Call:
+    """A copy of so many bytes."""
+    source, target = np.ones(nbytes // 4, np.float32), np.zeros(nbytes // 4, np.float32)
+    if threads == 1:
+        return lambda: np.copyto(target, source)
+    pool = ThreadPoolExecutor(threads)
+    parts = list(zip(np.array_split(target, threads), np.array_split(source, threads), strict=True))
+    return lambda: list(pool.map(lambda pair: np.copyto(*pair), parts))
+
+
+# -- timing --------------------------------------------------------------------------------------------------------
+
+
+def _time(run: Call, repeat: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeat):
+        run()
+    return (time.perf_counter() - start) / repeat
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Seconds of a call, by name, a sample a round."""
+
+    times: Mapping[str, Sequence[float]]
+
+    def median(self, name: str) -> float:
+        """Seconds of a call."""
+        return statistics.median(self.times[name])
+
+    def ratio(self, name: str, base: str) -> float:
+        """How many times longer than base it takes: the median of the ratios of samples of one round, which were
+        taken one after the other."""
+        return statistics.median(one / two for one, two in zip(self.times[name], self.times[base], strict=True))
+
+
+def sampled(runs: Mapping[str, Call], rounds: int, seconds: float) -> Samples:
+    """Alternating samples: at most so many rounds, at least 5, and no more than so many seconds where that is enough
+    for 5."""
+    repeats = {}
+    for name, run in runs.items():
+        run()
+        repeats[name] = max(1, round(SAMPLE / _time(run, 1)))
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    end = time.perf_counter() + seconds
+    for done in range(rounds):
+        if done >= 5 and time.perf_counter() > end:
+            break
+        for name, run in runs.items():
+            times[name].append(_time(run, repeats[name]))
+    return Samples(times)
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+class Table:
+    """Rows printed as they come, in columns or as Markdown."""
+
+    def __init__(self, columns: Sequence[str], *, markdown: bool) -> None:
+        self._widths = [max(len(name), 34 if not k else 9) for k, name in enumerate(columns)]
+        self._markdown = markdown
+        self.row(columns)
+        if markdown:
+            print("|" + "---|" * len(columns), flush=True)
+
+    def row(self, cells: Sequence[str]) -> None:
+        """Print one row."""
+        if self._markdown:
+            print(f"| {' | '.join(cells)} |", flush=True)
+        else:
+            print("  ".join(cell.rjust(width) if k else cell.ljust(width) for k, (cell, width) in
+                            enumerate(zip(cells, self._widths, strict=True))), flush=True)
+
+
+def shown(seconds: float) -> str:
+    """A time with a unit."""
+    for unit, scale in (("us", 1e6), ("ms", 1e3)):
+        if seconds * scale < 1000:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def speed(workloads: Sequence[Workload], options: Options, *, markdown: bool) -> None:
+    """The time of a call, and how many times longer each peer takes."""
+    table = Table(["case", "egshape", *options.peers, "goal", "% of copy"], markdown=markdown)
+    for workload in workloads:
+        for case in prepared(workload, options):
+            found = sampled(case.runs, options.rounds, options.seconds)
+            ratios = [f"{found.ratio(name, 'egshape'):.2f}" if name in case.runs else "" for name in options.peers]
+            goal = "" if case.point.goal is None else f"{case.point.goal:g}"
+            share = f"{100 * found.ratio('copy', 'egshape'):.0f}" if "copy" in case.runs else ""
+            table.row([case.name, shown(found.median("egshape")), *ratios, goal, share])
+
+
+def shapes(options: Options, *, markdown: bool) -> None:
+    """Seconds from a network to results at 48 shapes, one call each, compiles included; then the calls again."""
+    built = encoder(2, 64, 4)
+    inputs = [built.arrays(sizes) for sizes in SHAPES]
+    table = Table(["encoder 2x64, 48 shapes", "with compiles", "again"], markdown=markdown)
+    makers = {"egshape": compiled, **{name: peers.PEERS[name] for name in options.peers}}
+    with _empty_cache():
+        for name, make in makers.items():
+            start = time.perf_counter()
+            run = make(built, options.threads)
+            for arrays in inputs:
+                run(*arrays)
+            middle = time.perf_counter()
+            for arrays in inputs:
+                run(*arrays)
+            table.row([name, shown(middle - start), shown(time.perf_counter() - middle)])
+
+
+class _empty_cache:
+    """A fresh folder for compiled objects, for as long as a block runs."""
+
+    def __enter__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._before = os.environ.get("EGSHAPE_CACHE")
+        os.environ["EGSHAPE_CACHE"] = self._folder.name
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+        del os.environ["EGSHAPE_CACHE"]
+        if self._before is not None:
+            os.environ["EGSHAPE_CACHE"] = self._before
+
+
+def compile_times(options: Options, *, markdown: bool) -> None:
+    """What it takes to prepare BERT-base."""
+    built = bert()
+    table = Table(["BERT-base", "time", "goal"], markdown=markdown)
+
+    def timed(what: str, goal: str, run: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = run()
+        table.row([what, shown(time.perf_counter() - start), goal])
+        return result
+
+    graph = built.graph()
+    with _empty_cache(), tempfile.TemporaryDirectory() as folder:
+        better = timed("optimize", "", lambda: egshape.optimize(graph, validate=False, explain=False).graph)
+        path = Path(folder, "bert.egx")
+        for what, goal in (("compile, cold", "20 s"), ("compile, warm", "1 s")):
+            made = timed(what, goal, lambda: egshape.compile(better, target="llvm", threads=options.threads))
+        timed("save the artifact", "", lambda: made.save(path))
+        timed("read the bytes of the artifact", "", path.read_bytes)
+        loaded = timed("load the artifact", "0.2 s more", lambda: egshape.runtime.load(path))
+        arrays = built.arrays({"batch": 1, "length": 16})
+        timed("first call of what was loaded", "", lambda: loaded(*arrays))
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", default="", help="only workloads whose name contains this")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=8.0, help="for each row, at most")
+    parser.add_argument("--peers", help=f"of {', '.join(peers.PEERS)}")
+    parser.add_argument("--parts", default="speed,shapes,compile")
+    parser.add_argument("--all", action="store_true", help="BERT-base and torch.compile too")
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args()
+    chosen = options.peers.split(",") if options.peers else [
+        name for name in peers.installed() if options.all or name != SLOW]
+    for name in chosen:
+        if name not in peers.PEERS:
+            parser.error(f"no peer is named {name!r}")
+    how = Options(options.threads, options.rounds, options.seconds, tuple(chosen))
+    workloads = [each for each in WORKLOADS if options.case in each.name
+                 and (each.quick or options.all or options.case == each.name)]
+    parts = options.parts.split(",")
+    if "speed" in parts:
+        speed(workloads, how, markdown=options.markdown)
+    if "shapes" in parts and not options.case:
+        shapes(how, markdown=options.markdown)
+    if "compile" in parts and options.all:
+        compile_times(how, markdown=options.markdown)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

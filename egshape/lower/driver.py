@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from egshape.atomic import write_atomic
+from egshape.egraph.cost import likely_sizes
+from egshape.errors import UndefinedSize
 from egshape.ir.graph import Graph
 from egshape.lower import native
+from egshape.lower.dump import dump
 from egshape.lower.host import Module, module
+from egshape.plan.memory import THREADS
 from egshape.plan.planner import plan
 
 
@@ -21,9 +23,9 @@ class Native:
     """Native code in this process."""
 
     module: Module
-    code: bytes
+    codes: tuple[bytes, ...]
     machine: native.Machine
-    address: int
+    entries: dict[str, int]
     keep: object
 
     @property
@@ -39,17 +41,27 @@ class Native:
                 "llvm": machine.version}
 
 
-def compile_native(graph: Graph) -> Native:
-    """Native code of a graph. Raises Unsupported for an op that is not compiled, naming it and its location.
+def compile_native(graph: Graph, facts: str = "all") -> Native:
+    """Native code of a graph. ``facts``: how much of what is known about sizes is used (``plan.known.Level``). Raises
+    Unsupported for an op that is not compiled, naming it and its location.
 
-    EGSHAPE_DUMP=folder writes the graph and the LLVM IR there."""
-    made = module(plan(graph))
-    folder = os.environ.get("EGSHAPE_DUMP")
-    if folder:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        write_atomic(Path(folder, "graph.txt"), str(graph))
-        write_atomic(Path(folder, "module.ll"), native.completed(made.text))
+    EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
+    program = plan(graph, facts)
+    made = module(program, zones=bool(os.environ.get("EGSHAPE_REDZONES")))
+    made.manifest["peak"] |= _likely(graph, made)
     machine = native.host_machine()
-    code = native.cached_object(made.text, machine)
-    address, keep = native.load(code, bool(made.manifest["libraries"]))
-    return Native(made, code, machine, address, keep)
+    dump(graph, program, made, machine)
+    code = native.cached_object(native.whole(made.text, machine.features), machine)
+    shared = native.pool_symbols()
+    entries, keep = native.load([code], native.ENTRIES, {**native.libm_symbols(), **shared})
+    return Native(made, (code,), machine, {**entries, "egshape_pool": shared["egshape_pool"]}, keep)
+
+
+def _likely(graph: Graph, made: Module) -> dict[str, Any]:
+    """The memory at likely sizes, on one thread."""
+    peak = made.layout.peak
+    sizes = likely_sizes(graph.facts, sorted(peak.symbols() - {THREADS}))
+    try:
+        return {"sizes": sizes, "bytes": peak.evaluate({**sizes, THREADS: 1})}
+    except UndefinedSize:
+        return {}

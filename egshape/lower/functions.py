@@ -1,146 +1,80 @@
-"""Elementary functions of f32 as scalar LLVM IR that inlines and vectorizes.
+"""Elementary functions of our own, and the text of those that a module calls.
 
-The coefficients are minimax fits made for these ranges (weighted least squares at Chebyshev nodes, Lawson's
-iteration); tests/lower/test_functions.py holds each function against f64 within 4 ulp over the full range, NaN,
-infinities and denormals included."""
+The coefficients are minimax fits (Remez' exchange) made for these ranges; tests/lower/test_functions.py holds each
+function over its full range, NaN, infinities and denormals included."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+import re
+from collections.abc import Callable
 
-_EXP = (0.5000000078434016, 0.16666666856880527, 0.041666268263855256, 0.008333265164025341, 0.0013946189717051888,
-        0.00019917972500982988)
-_LOG = (0.333333126028028, -0.2500000960365395, 0.20002118732203875, -0.16667995667114552, 0.1421955090823652,
-        -0.12405591416767642, 0.11888174597913917, -0.11675641305293369, 0.06746601330906965)
-_TANH = (-0.33333283923590706, 0.13331491248513774, -0.053743495261281776, 0.02065057900334781, -0.0057170365609069615)
-_ERF = (1.128379167058023, -0.37612638434649415, 0.11283781974083844, -0.02686540004097258, 0.005220945429690357,
-        -0.0008482828801871843, 0.00011256947608742628, -9.641515267579575e-06)
-_LOG_ERFC = (0.00020435988168188146, -1.12966115699623, -0.6330396126271033, -0.10863899774871237,
-             0.02537355574930914, -0.004282382628986117, 0.0004637880210357709, -2.5314808816751867e-05,
-             2.5132664456297274e-07)
+from egshape.lower import functions32 as single
+from egshape.lower import functions64 as double
 
-FMA = "declare float @llvm.fma.f32(float, float, float)"
-HEADER = f"""{FMA}
-declare float @llvm.fabs.f32(float)
-declare float @llvm.copysign.f32(float, float)
+INLINE = {
+    ("exponential", "f32"): "exp_f32", ("exponential_minus_one", "f32"): "expm1_f32", ("log", "f32"): "log_f32",
+    ("log_plus_one", "f32"): "log1p_f32", ("tanh", "f32"): "tanh_f32", ("logistic", "f32"): "logistic_f32",
+    ("erf", "f32"): "erf_f32", ("power", "f32"): "pow_f32", ("cbrt", "f32"): "cbrt_f32", ("sine", "f32"): "sin_f32",
+    ("cosine", "f32"): "cos_f32", ("tan", "f32"): "tan_f32",
+    ("exponential", "f64"): "exp_f64", ("exponential_minus_one", "f64"): "expm1_f64", ("log", "f64"): "log_f64",
+    ("log_plus_one", "f64"): "log1p_f64", ("tanh", "f64"): "tanh_f64", ("logistic", "f64"): "logistic_f64",
+    ("erf", "f64"): "erf_f64",
+}
+"""Ops with a function here, by the dtype in which they are computed."""
+
+_TEXTS: dict[str, Callable[[], str]] = {
+    "exp_f32": single.exp, "expm1_f32": single.expm1, "log_f32": single.log, "log1p_f32": single.log1p,
+    "tanh_f32": single.tanh, "logistic_f32": single.logistic, "erf_f32": single.erf, "pow_f32": double.pow,
+    "cbrt_f32": double.cbrt, "sin_f32": double.sin, "cos_f32": double.cos, "tan_f32": double.tan,
+    "exp_f64": double.exp, "expm1_f64": double.expm1, "log_f64": double.log, "log1p_f64": double.log1p,
+    "tanh_f64": double.tanh, "logistic_f64": double.logistic, "erf_f64": double.erf,
+}
+_CALLS = re.compile(r"@egs_([a-z0-9]+_f(?:32|64))\(")
+
+_SCALE_WIDE = """define internal {type} @egs_scale_{suffix}({type} %x, i32 %n) alwaysinline nounwind {{
+  %v0 = call {type} @llvm.ldexp.{suffix}.i32({type} %x, i32 %n)
+  ret {type} %v0
+}}
+"""
+_SCALE = """define internal {type} @egs_scale_{suffix}({type} %x, i32 %n) alwaysinline nounwind {{
+  %h = ashr i32 %n, 1
+  %k = sub i32 %n, %h
+  %h1 = add i32 %h, {bias}
+  %k1 = add i32 %k, {bias}
+  %h2 = {widen} i32 %h1 to {bits}
+  %k2 = {widen} i32 %k1 to {bits}
+  %h3 = shl {bits} %h2, {shift}
+  %k3 = shl {bits} %k2, {shift}
+  %h4 = bitcast {bits} %h3 to {type}
+  %k4 = bitcast {bits} %k3 to {type}
+  %y = fmul {type} %x, %h4
+  %z = fmul {type} %y, %k4
+  ret {type} %z
+}}
 """
 
 
-def f32(value: float) -> str:
-    """A float constant as LLVM writes it."""
-    return "0x" + struct.pack(">d", struct.unpack("f", struct.pack("f", value))[0]).hex().upper()
+def text(module: str) -> str:
+    """The functions that the text of a module calls, and those that they call."""
+    found: dict[str, str] = {}
+    wanted = list(dict.fromkeys(_CALLS.findall(module)))
+    while wanted:
+        name = wanted.pop()
+        if name in found or name not in _TEXTS:
+            continue
+        found[name] = _TEXTS[name]()
+        wanted += _CALLS.findall(found[name])
+    parts = [found[name] for name in sorted(found)]
+    return (double.turns() if any("@egs_turns" in part for part in parts) else "") + "".join(parts)
 
 
-class _Body:
-    """The instructions of one function of x."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def __call__(self, text: str) -> str:
-        self.lines.append(f"  %v{len(self.lines)} = {text}")
-        return f"%v{len(self.lines) - 1}"
-
-    def fma(self, a: str, b: str, c: str) -> str:
-        return self(f"call float @llvm.fma.f32(float {a}, float {b}, float {c})")
-
-    def mul(self, a: str, b: str) -> str:
-        return self(f"fmul float {a}, {b}")
-
-    def poly(self, x: str, coefficients: Sequence[float]) -> str:
-        """Horner's scheme, the constant first."""
-        total = f32(coefficients[-1])
-        for each in reversed(coefficients[:-1]):
-            total = self.fma(total, x, f32(each))
-        return total
-
-    def select(self, test: str, a: str, b: str) -> str:
-        return self(f"select i1 {test}, float {a}, float {b}")
-
-    def done(self, name: str, result: str) -> str:
-        body = "\n".join(self.lines)
-        head = f"define internal float @egs_{name}(float %x) alwaysinline nounwind"
-        return f"{head} {{\n{body}\n  ret float {result}\n}}\n"
-
-
-def _exp() -> str:
-    """exp(x) = 2^n * exp(r), |r| <= ln(2)/2; 2^n in two factors, so that denormals round once."""
-    b = _Body()
-    low = b.select(b(f"fcmp olt float %x, {f32(-104.0)}"), f32(-104.0), "%x")
-    x = b.select(b(f"fcmp ogt float {low}, {f32(89.0)}"), f32(89.0), low)
-    magic = b.fma(x, f32(1.4426950408889634), f32(12582912.0))
-    n = b(f"fsub float {magic}, {f32(12582912.0)}")
-    whole = b(f"sub i32 {b(f'bitcast float {magic} to i32')}, {0x4B400000}")
-    r = b.fma(n, f32(-0.693145751953125), x)
-    r = b.fma(n, f32(-1.428606765330187e-06), r)
-    power = b.fma(b.mul(r, r), b.poly(r, _EXP), r)
-    half = b(f"ashr i32 {whole}, 1")
-    scaled = b(f"fadd float {power}, 1.0")
-    for part in (half, b(f"sub i32 {whole}, {half}")):
-        bits = b(f"shl i32 {b(f'add i32 {part}, 127')}, 23")
-        scaled = b.mul(scaled, b(f"bitcast i32 {bits} to float"))
-    return b.done("exp", scaled)
-
-
-def _log() -> str:
-    """log(x) = e*ln(2) + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2))."""
-    b = _Body()
-    small = b(f"fcmp olt float %x, {f32(1.1754943508222875e-38)}")
-    x = b.select(small, b.mul("%x", f32(8388608.0)), "%x")
-    shifted = b(f"sub i32 {b(f'bitcast float {x} to i32')}, {0x3F3504F3}")
-    e = b(f"sitofp i32 {b(f'ashr i32 {shifted}, 23')} to float")
-    e = b(f"fadd float {e}, {b.select(small, f32(-23.0), f32(0.0))}")
-    mantissa = b(f"add i32 {b(f'and i32 {shifted}, 8388607')}, {0x3F3504F3}")
-    f = b(f"fsub float {b(f'bitcast i32 {mantissa} to float')}, 1.0")
-    z = b.mul(f, f)
-    tail = b.mul(b.mul(z, f), b.poly(f, _LOG))
-    tail = b.fma(e, f32(-0.0002121944400546905), tail)
-    tail = b.fma(z, f32(-0.5), tail)
-    total = b.fma(e, f32(0.693359375), b(f"fadd float {f}, {tail}"))
-    infinite = b(f"fcmp oeq float %x, {f32(float('inf'))}")
-    total = b.select(infinite, "%x", total)
-    total = b.select(b(f"fcmp oeq float %x, {f32(0.0)}"), f32(float("-inf")), total)
-    return b.done("log", b.select(b(f"fcmp uge float %x, {f32(0.0)}"),
-                                  b.select(b("fcmp uno float %x, %x"), "%x", total), "0x7FF8000000000000"))
-
-
-def _tanh() -> str:
-    """An odd polynomial near 0, else 1 - 2/(exp(2|x|) + 1)."""
-    b = _Body()
-    size = b("call float @llvm.fabs.f32(float %x)")
-    z = b.mul("%x", "%x")
-    near = b.fma(b.mul(b.poly(z, _TANH), z), "%x", "%x")
-    grown = b(f"call float @egs_exp(float {b(f'fadd float {size}, {size}')})")
-    share = b(f"fdiv float 2.0, {b(f'fadd float {grown}, 1.0')}")
-    far = b(f"call float @llvm.copysign.f32(float {b(f'fsub float 1.0, {share}')}, float %x)")
-    return b.done("tanh", b.select(b(f"fcmp olt float {size}, {f32(0.625)}"), near, far))
-
-
-def _logistic() -> str:
-    """e/(1 + e) or 1/(1 + e) with e = exp(-|x|), which does not overflow."""
-    b = _Body()
-    size = b("call float @llvm.fabs.f32(float %x)")
-    e = b(f"call float @egs_exp(float {b(f'fneg float {size}')})")
-    top = b.select(b(f"fcmp olt float %x, {f32(0.0)}"), e, f32(1.0))
-    return b.done("logistic", b(f"fdiv float {top}, {b(f'fadd float {e}, 1.0')}"))
-
-
-def _erf() -> str:
-    """An odd polynomial below 1, else 1 - exp(g(|x|)) with a fit g of log(erfc)."""
-    b = _Body()
-    size = b("call float @llvm.fabs.f32(float %x)")
-    near = b.mul("%x", b.poly(b.mul("%x", "%x"), _ERF))
-    capped = b.select(b(f"fcmp ogt float {size}, 4.0"), f32(4.0), size)
-    rest = b(f"call float @egs_exp(float {b.poly(capped, _LOG_ERFC)})")
-    far = b(f"call float @llvm.copysign.f32(float {b(f'fsub float 1.0, {rest}')}, float %x)")
-    return b.done("erf", b.select(b(f"fcmp olt float {size}, 1.0"), near, far))
-
-
-INLINE = {"exponential": "exp", "log": "log", "tanh": "tanh", "logistic": "logistic", "erf": "erf"}
-"""f32 ops with a function here."""
-
-
-def text() -> str:
-    """All functions, as LLVM IR."""
-    return "".join((_exp(), _log(), _tanh(), _logistic(), _erf()))
+def scales(module: str, features: str) -> str:
+    """x * 2^n for the module: one instruction where the machine has one for vectors, else two factors."""
+    wide = "+avx512f" in features.split(",")
+    parts = []
+    for type, suffix, bits, bias, shift in (("float", "f32", "i32", 127, 23), ("double", "f64", "i64", 1023, 52)):
+        if f"@egs_scale_{suffix}(" in module:
+            made = _SCALE_WIDE if wide else _SCALE
+            widen = "bitcast" if bits == "i32" else "zext"
+            parts.append(made.format(type=type, suffix=suffix, bits=bits, bias=bias, shift=shift, widen=widen))
+    return "".join(parts)

@@ -1,130 +1,338 @@
-"""An own f32 matrix product for few rows, where packing the right side (what a BLAS does) costs more than it saves.
+"""The kernels of matrix products: blocks of rows and columns in registers, panels packed from right operands.
 
-``egs_gemm(m, n, k, a, ar, ac, b, br, c, cr)``: a(i, l) at i*ar + l*ac, b(l, j) at l*br + j, c(i, j) at i*cr + j.
-Blocks of 8, 4, 2, 1 rows by 48 columns are held in registers while l runs; the last columns go masked, 16 at a time."""
+``egs_tile_T(rows, n, k, a, ar, ac, b, br, t)``: a block of at most 8 rows and a panel's columns of a product, written
+to the block t, whose rows stand a panel apart: t(i, j) = sum over l < k of a(i*ar + l*ac) * b(l*br + j). Where n is
+no multiple of the vector, the last columns are read under a mask.
+``egs_pack_T(k, n, s, sr, sc, t, w)``: t(l*w + j) = s(l*sr + j*sc), 0 from column n to w.
+
+The kernels are explicit vector code. What fits in registers depends on the CPU: 8 rows by 3 vectors of 64 bytes with
+AVX-512, 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes elsewhere."""
 
 from __future__ import annotations
 
-ROWS = (8, 4, 2, 1)
-WIDTH = 16
-MOST_ROWS = 32
-"""From more rows on the vendor's packed product is faster (benchmarks/cpu.py, sequences of 16 to 128)."""
-_VECTOR = f"<{WIDTH} x float>"
-_MASK = f"<{WIDTH} x i1>"
-_ARGS = "i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %b, i64 %br, ptr %c, i64 %cr"
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-DECLARATIONS = f"""declare {_VECTOR} @llvm.fma.v{WIDTH}f32({_VECTOR}, {_VECTOR}, {_VECTOR})
-declare {_VECTOR} @llvm.masked.load.v{WIDTH}f32.p0(ptr, i32, {_MASK}, {_VECTOR})
-declare void @llvm.masked.store.v{WIDTH}f32.p0({_VECTOR}, ptr, i32, {_MASK})
-"""
+from egshape.plan.loops import PANEL_BYTES
+
+TILE_ROWS = 8
+"""Rows of a block."""
+TYPES = {"f32": ("float", 4), "f64": ("double", 8)}
 
 
-def _kernel(rows: int, vectors: int, masked: bool) -> str:
-    """c = a b for a block of rows and vectors of columns."""
-    name, mask = _name(rows, masked), f", {_MASK} %mask" if masked else ""
-    cells = [(r, v) for r in range(rows) for v in range(vectors)]
-    lines = [f"define internal void @{name}({_ARGS}{mask}) nounwind {{", "entry:",
-             "  %some = icmp sgt i64 %k, 0", "  br i1 %some, label %loop, label %store", "loop:",
-             "  %l = phi i64 [ 0, %entry ], [ %next, %loop ]"]
-    for r, v in cells:
-        lines.append(f"  %s{r}_{v} = phi {_VECTOR} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]")
-    lines += ["  %brow = mul nsw i64 %l, %br", "  %acol = mul nsw i64 %l, %ac"]
-    for v in range(vectors):
-        lines += [f"  %bi{v} = add nsw i64 %brow, {WIDTH * v}",
-                  f"  %bp{v} = getelementptr inbounds float, ptr %b, i64 %bi{v}",
-                  f"  %bv{v} = {_load(f'%bp{v}', masked)}"]
+@dataclass(frozen=True)
+class Shape:
+    """What the registers hold: ``rows`` times ``vectors`` of ``bytes`` each."""
+
+    bytes: int
+    rows: int
+    vectors: int
+
+
+def shape_for(features: str) -> Shape:
+    """The block of a CPU, by LLVM's feature string."""
+    on = set(features.split(","))
+    if "+avx512f" in on:
+        return Shape(64, 8, 3)
+    return Shape(32, 4, 3) if {"+avx2", "+fma"} <= on else Shape(16, 4, 2)
+
+
+@dataclass(frozen=True)
+class _Type:
+    dtype: str
+    name: str
+    size: int
+    lanes: int
+
+    @property
+    def vector(self) -> str:
+        return f"<{self.lanes} x {self.name}>"
+
+    @property
+    def mask(self) -> str:
+        return f"<{self.lanes} x i1>"
+
+    @property
+    def suffix(self) -> str:
+        return f"v{self.lanes}{self.dtype}"
+
+    @property
+    def panel(self) -> int:
+        return PANEL_BYTES // self.size
+
+    def splat(self, name: str, value: str) -> list[str]:
+        """All lanes of %name are the value."""
+        return [f"  %{name}.e = insertelement {self.vector} poison, {self.name} {value}, i32 0",
+                f"  %{name} = shufflevector {self.vector} %{name}.e, {self.vector} poison, "
+                f"<{self.lanes} x i32> zeroinitializer"]
+
+
+_ARGS = "i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %b, i64 %br, ptr %t"
+
+
+def _name(t: _Type, rows: int, vectors: int) -> str:
+    return f"egs_block_{t.dtype}_{rows}_{vectors or 'masked'}"
+
+
+def _block(t: _Type, rows: int, vectors: int) -> str:
+    """A product of ``rows`` rows and ``vectors`` vectors of columns; 0 vectors: one under a mask."""
+    masked, count, width = not vectors, vectors or 1, t.panel
+    cells = [(r, v) for r in range(rows) for v in range(count)]
+    mask = f", {t.mask} %mask" if masked else ""
+    lines = [f"define internal void @{_name(t, rows, vectors)}({_ARGS}{mask}) noinline nounwind {{", "entry:",
+             f"  %bs = mul nsw i64 %br, {t.size}", f"  %as = mul nsw i64 %ac, {t.size}"]
     for r in range(rows):
-        lines += [f"  %ao{r} = mul nsw i64 %ar, {r}", f"  %ai{r} = add nsw i64 %ao{r}, %acol",
-                  f"  %ap{r} = getelementptr inbounds float, ptr %a, i64 %ai{r}", f"  %av{r} = load float, ptr %ap{r}",
-                  f"  %ae{r} = insertelement {_VECTOR} poison, float %av{r}, i32 0",
-                  f"  %as{r} = shufflevector {_VECTOR} %ae{r}, {_VECTOR} poison, <{WIDTH} x i32> zeroinitializer"]
-    for r, v in cells:
-        lines.append(f"  %f{r}_{v} = call {_VECTOR} @llvm.fma.v{WIDTH}f32({_VECTOR} %as{r}, {_VECTOR} %bv{v}, "
-                     f"{_VECTOR} %s{r}_{v})")
-    lines += ["  %next = add nuw nsw i64 %l, 1", "  %more = icmp slt i64 %next, %k",
+        lines += [f"  %ai{r} = mul nsw i64 %ar, {r}", f"  %a{r} = getelementptr {t.name}, ptr %a, i64 %ai{r}"]
+    lines += ["  %some = icmp sgt i64 %k, 0", "  br i1 %some, label %loop, label %store", "loop:",
+              "  %l = phi i64 [ 0, %entry ], [ %next, %loop ]", "  %ao = phi i64 [ 0, %entry ], [ %an, %loop ]",
+              "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]"]
+    lines += [f"  %s{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells]
+    for v in range(count):
+        lines += [f"  %bp{v} = getelementptr {t.name}, ptr %bp, i64 {t.lanes * v}",
+                  f"  %b{v} = {_load(t, f'%bp{v}', masked)}"]
+    for r in range(rows):
+        lines += [f"  %ap{r} = getelementptr i8, ptr %a{r}, i64 %ao", f"  %av{r} = load {t.name}, ptr %ap{r}",
+                  *t.splat(f"x{r}", f"%av{r}")]
+        lines += [f"  %f{r}_{v} = call {t.vector} @llvm.fma.{t.suffix}({t.vector} %x{r}, {t.vector} %b{v}, "
+                  f"{t.vector} %s{r}_{v})" for v in range(count)]
+    lines += ["  %bn = getelementptr i8, ptr %bp, i64 %bs", "  %an = add nsw i64 %ao, %as",
+              "  %next = add nuw nsw i64 %l, 1", "  %more = icmp slt i64 %next, %k",
               "  br i1 %more, label %loop, label %store", "store:"]
+    lines += [f"  %g{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells]
     for r, v in cells:
-        lines.append(f"  %t{r}_{v} = phi {_VECTOR} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]")
-    for r, v in cells:
-        lines += [f"  %co{r}_{v} = mul nsw i64 %cr, {r}", f"  %ci{r}_{v} = add nsw i64 %co{r}_{v}, {WIDTH * v}",
-                  f"  %cp{r}_{v} = getelementptr inbounds float, ptr %c, i64 %ci{r}_{v}",
-                  f"  {_store(f'%t{r}_{v}', f'%cp{r}_{v}', masked)}"]
+        lines += [f"  %tp{r}_{v} = getelementptr {t.name}, ptr %t, i64 {width * r + t.lanes * v}",
+                  f"  store {t.vector} %g{r}_{v}, ptr %tp{r}_{v}, align {t.size}"]
     return "\n".join([*lines, "  ret void", "}", ""])
 
 
-def _name(rows: int, masked: bool) -> str:
-    return f"egs_gemm_{rows}_{'tail' if masked else 'full'}"
-
-
-def _load(pointer: str, masked: bool) -> str:
+def _load(t: _Type, pointer: str, masked: bool) -> str:
     if masked:
-        return (f"call {_VECTOR} @llvm.masked.load.v{WIDTH}f32.p0(ptr {pointer}, i32 4, {_MASK} %mask, "
-                f"{_VECTOR} zeroinitializer)")
-    return f"load {_VECTOR}, ptr {pointer}, align 4"
+        return (f"call {t.vector} @llvm.masked.load.{t.suffix}.p0(ptr {pointer}, i32 {t.size}, {t.mask} %mask, "
+                f"{t.vector} zeroinitializer)")
+    return f"load {t.vector}, ptr {pointer}, align {t.size}"
 
 
-def _store(value: str, pointer: str, masked: bool) -> str:
-    if masked:
-        return f"call void @llvm.masked.store.v{WIDTH}f32.p0({_VECTOR} {value}, ptr {pointer}, i32 4, {_MASK} %mask)"
-    return f"store {_VECTOR} {value}, ptr {pointer}, align 4"
-
-
-def _rows(masked: bool) -> str:
-    """All rows of a block of columns: as many as fit of each kernel, the largest first."""
-    name, mask = f"egs_gemm_{'tail' if masked else 'full'}", f", {_MASK} %mask" if masked else ""
-    lines = [f"define internal void @{name}(i64 %m, {_ARGS}{mask}) nounwind {{", "entry:", "  br label %head8"]
-    before = "0"
-    for k, rows in enumerate(ROWS):
-        after = f"head{ROWS[k + 1]}" if k + 1 < len(ROWS) else "done"
-        source = "entry" if k == 0 else f"head{ROWS[k - 1]}"
-        lines += [f"head{rows}:", f"  %i{rows} = phi i64 [ {before}, %{source} ], [ %n{rows}, %body{rows} ]",
-                  f"  %n{rows} = add nsw i64 %i{rows}, {rows}", f"  %fit{rows} = icmp sle i64 %n{rows}, %m",
-                  f"  br i1 %fit{rows}, label %body{rows}, label %{after}", f"body{rows}:",
-                  f"  %ao{rows} = mul nsw i64 %i{rows}, %ar", f"  %co{rows} = mul nsw i64 %i{rows}, %cr",
-                  f"  %ap{rows} = getelementptr inbounds float, ptr %a, i64 %ao{rows}",
-                  f"  %cp{rows} = getelementptr inbounds float, ptr %c, i64 %co{rows}",
-                  f"  call void @{_name(rows, masked)}(i64 %k, ptr %ap{rows}, i64 %ar, i64 %ac, ptr %b, i64 %br, "
-                  f"ptr %cp{rows}, i64 %cr{mask})", f"  br label %head{rows}"]
-        before = f"%i{rows}"
+def _by_rows(t: _Type, shape: Shape, vectors: int) -> str:
+    """The blocks of one width for any number of rows up to TILE_ROWS."""
+    masked = not vectors
+    mask, given = (f", {t.mask} %mask", f", {t.mask} %mask") if masked else ("", "")
+    lines = [f"define internal void @{_name(t, 0, vectors)}(i64 %rows, {_ARGS}{mask}) noinline nounwind {{", "entry:"]
+    cases = " ".join(f"i64 {rows}, label %r{rows}" for rows in range(1, TILE_ROWS + 1))
+    lines.append(f"  switch i64 %rows, label %done [ {cases} ]")
+    for rows in range(1, TILE_ROWS + 1):
+        lines.append(f"r{rows}:")
+        for begin, count in _split(rows, shape.rows):
+            name = f"{rows}_{begin}"
+            lines += [f"  %ai{name} = mul nsw i64 %ar, {begin}",
+                      f"  %a{name} = getelementptr {t.name}, ptr %a, i64 %ai{name}",
+                      f"  %t{name} = getelementptr {t.name}, ptr %t, i64 {begin * t.panel}",
+                      f"  call void @{_name(t, count, vectors)}(i64 %k, ptr %a{name}, i64 %ar, i64 %ac, ptr %b, "
+                      f"i64 %br, ptr %t{name}{given})"]
+        lines.append("  br label %done")
     return "\n".join([*lines, "done:", "  ret void", "}", ""])
 
 
-_OUTER = f"""define internal void @egs_gemm(i64 %m, i64 %n, {_ARGS}) nounwind {{
-entry:
-  br label %head
-head:
-  %j = phi i64 [ 0, %entry ], [ %jn, %body ]
-  %jn = add nsw i64 %j, {3 * WIDTH}
-  %fit = icmp sle i64 %jn, %n
-  br i1 %fit, label %body, label %rest
-body:
-  %bp = getelementptr inbounds float, ptr %b, i64 %j
-  %cp = getelementptr inbounds float, ptr %c, i64 %j
-  call void @egs_gemm_full(i64 %m, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %bp, i64 %br, ptr %cp, i64 %cr)
-  br label %head
-rest:
-  %t = phi i64 [ %j, %head ], [ %tn, %tail ]
-  %left = sub nsw i64 %n, %t
-  %some = icmp sgt i64 %left, 0
-  br i1 %some, label %tail, label %done
-tail:
-  %least = call i64 @llvm.smin.i64(i64 %left, i64 {WIDTH})
-  %count = trunc i64 %least to i32
-  %ce = insertelement <{WIDTH} x i32> poison, i32 %count, i32 0
-  %cs = shufflevector <{WIDTH} x i32> %ce, <{WIDTH} x i32> poison, <{WIDTH} x i32> zeroinitializer
-  %mask = icmp slt <{WIDTH} x i32> <{", ".join(f"i32 {k}" for k in range(WIDTH))}>, %cs
-  %tb = getelementptr inbounds float, ptr %b, i64 %t
-  %tc = getelementptr inbounds float, ptr %c, i64 %t
-  call void @egs_gemm_tail(i64 %m, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %tb, i64 %br, ptr %tc, i64 %cr, {_MASK} %mask)
-  %tn = add nsw i64 %t, {WIDTH}
-  br label %rest
+def _split(rows: int, most: int) -> Iterator[tuple[int, int]]:
+    """Begin and count of parts of about the same size, none larger than ``most``."""
+    parts = -(-rows // most)
+    for part in range(parts):
+        begin = rows * part // parts
+        yield begin, rows * (part + 1) // parts - begin
+
+
+def _widths(shape: Shape) -> list[int]:
+    """The numbers of vectors that blocks have, the largest first; a panel is a whole number of the first."""
+    return list(range(shape.vectors, 0, -1))
+
+
+def _tile(t: _Type, shape: Shape) -> str:
+    """All columns: the widest blocks first, then narrower ones, then the masked one."""
+    lines = [f"define internal void @egs_tile_{t.dtype}(i64 %rows, i64 %n, {_ARGS}) noinline nounwind {{", "entry:",
+             "  br label %head0"]
+    before, source = "0", "entry"
+    for at, vectors in enumerate(_widths(shape)):
+        columns = vectors * t.lanes
+        lines += [f"head{at}:", f"  %j{at} = phi i64 [ {before}, %{source} ], [ %n{at}, %body{at} ]",
+                  f"  %n{at} = add nuw nsw i64 %j{at}, {columns}", f"  %fit{at} = icmp sle i64 %n{at}, %n",
+                  f"  br i1 %fit{at}, label %body{at}, label %head{at + 1}", f"body{at}:",
+                  *_call(t, f"{at}", f"%j{at}", vectors, ""), f"  br label %head{at}"]
+        before, source = f"%j{at}", f"head{at}"
+    last = len(_widths(shape))
+    lines += [f"head{last}:", f"  %left = sub nsw i64 %n, {before}", "  %some = icmp sgt i64 %left, 0",
+              "  br i1 %some, label %rest, label %done", "rest:", "  %count = trunc i64 %left to i32",
+              f"  %ce = insertelement <{t.lanes} x i32> poison, i32 %count, i32 0",
+              f"  %cs = shufflevector <{t.lanes} x i32> %ce, <{t.lanes} x i32> poison, "
+              f"<{t.lanes} x i32> zeroinitializer",
+              f"  %mask = icmp slt <{t.lanes} x i32> <{', '.join(f'i32 {k}' for k in range(t.lanes))}>, %cs",
+              *_call(t, "rest", before, 0, f", {t.mask} %mask"), "  br label %done", "done:", "  ret void", "}", ""]
+    return "\n".join(lines)
+
+
+def _call(t: _Type, name: str, j: str, vectors: int, mask: str) -> list[str]:
+    return [f"  %bp{name} = getelementptr {t.name}, ptr %b, i64 {j}",
+            f"  %tp{name} = getelementptr {t.name}, ptr %t, i64 {j}",
+            f"  call void @{_name(t, 0, vectors)}(i64 %rows, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %bp{name}, i64 %br, "
+            f"ptr %tp{name}{mask})"]
+
+
+# -- packing ----------------------------------------------------------------------------------------------------------
+
+
+def _pack(t: _Type) -> str:
+    """Squares of lanes x lanes elements go through registers where columns lie in memory one after the other along l;
+    else element by element, along j."""
+    n, v = t.lanes, t.vector
+    lines = [f"define internal void @egs_pack_{t.dtype}(i64 %k, i64 %n, ptr noalias %s, i64 %sr, i64 %sc, "
+             "ptr noalias %t, i64 %w) noinline nounwind {", f"""entry:
+  %along = icmp eq i64 %sr, 1
+  %kb = and i64 %k, -{n}
+  %nb = and i64 %n, -{n}
+  %kq = select i1 %along, i64 %kb, i64 0
+  %nq = select i1 %along, i64 %nb, i64 0
+  br label %jhead
+jhead:
+  %j = phi i64 [ 0, %entry ], [ %jn, %jnext ]
+  %jin = icmp slt i64 %j, %nq
+  br i1 %jin, label %lhead, label %rest
+lhead:
+  %l = phi i64 [ 0, %jhead ], [ %ln, %square ]
+  %lin = icmp slt i64 %l, %kq
+  br i1 %lin, label %square, label %jnext
+square:"""]
+    for r in range(n):
+        lines += [f"  %j{r} = add nsw i64 %j, {r}", f"  %so{r} = mul nsw i64 %j{r}, %sc",
+                  f"  %sp{r} = getelementptr {t.name}, ptr %s, i64 %so{r}",
+                  f"  %sq{r} = getelementptr {t.name}, ptr %sp{r}, i64 %l",
+                  f"  %x0_{r} = load {v}, ptr %sq{r}, align {t.size}"]
+    stages = n.bit_length() - 1
+    for stage in range(stages):
+        lines += _stage(t, stage)
+    for r in range(n):
+        lines += [f"  %l{r} = add nsw i64 %l, {r}", f"  %to{r} = mul nsw i64 %l{r}, %w",
+                  f"  %tp{r} = getelementptr {t.name}, ptr %t, i64 %to{r}",
+                  f"  %tq{r} = getelementptr {t.name}, ptr %tp{r}, i64 %j",
+                  f"  store {v} %x{stages}_{r}, ptr %tq{r}, align {t.size}"]
+    return "\n".join([*lines, f"  %ln = add nuw nsw i64 %l, {n}", "  br label %lhead", "jnext:",
+                      f"  %jn = add nuw nsw i64 %j, {n}", "  br label %jhead", _pack_rest(t)])
+
+
+def _stage(t: _Type, stage: int) -> Iterator[str]:
+    """Swap the off-diagonal halves of squares of 2^(stage+1) elements."""
+    n, half = t.lanes, 1 << stage
+    for r in range(n):
+        if r & half:
+            continue
+        low = [c if not c & half else n + c - half for c in range(n)]
+        high = [c + half if not c & half else n + c for c in range(n)]
+        for target, order in ((r, low), (r + half, high)):
+            picks = ", ".join(f"i32 {c}" for c in order)
+            yield (f"  %x{stage + 1}_{target} = shufflevector {t.vector} %x{stage}_{r}, "
+                   f"{t.vector} %x{stage}_{r + half}, <{n} x i32> <{picks}>")
+
+
+def _pack_rest(t: _Type) -> str:
+    """Each row from the column (rows that squares covered: from nb, others: from 0) to w."""
+    return f"""rest:
+  br label %rhead
+rhead:
+  %r = phi i64 [ 0, %rest ], [ %rn, %rnext ]
+  %rin = icmp slt i64 %r, %k
+  br i1 %rin, label %row, label %done
+row:
+  %covered = icmp slt i64 %r, %kq
+  %from = select i1 %covered, i64 %nq, i64 0
+  %ro = mul nsw i64 %r, %sr
+  %rp = getelementptr {t.name}, ptr %s, i64 %ro
+  %wo = mul nsw i64 %r, %w
+  %wp = getelementptr {t.name}, ptr %t, i64 %wo
+  %unit = icmp eq i64 %sc, 1
+  br i1 %unit, label %flat, label %chead
+flat:
+  %bytes = mul nsw i64 %n, {t.size}
+  call void @llvm.memcpy.p0.p0.i64(ptr %wp, ptr %rp, i64 %bytes, i1 false)
+  br label %zhead
+chead:
+  %c = phi i64 [ %from, %row ], [ %cn, %copy ]
+  %cin = icmp slt i64 %c, %n
+  br i1 %cin, label %copy, label %zhead
+copy:
+  %co = mul nsw i64 %c, %sc
+  %cp = getelementptr {t.name}, ptr %rp, i64 %co
+  %cv = load {t.name}, ptr %cp
+  %cq = getelementptr {t.name}, ptr %wp, i64 %c
+  store {t.name} %cv, ptr %cq
+  %cn = add nuw nsw i64 %c, 1
+  br label %chead
+zhead:
+  %z = phi i64 [ %n, %flat ], [ %n, %chead ], [ %zn, %zero ]
+  %zin = icmp slt i64 %z, %w
+  br i1 %zin, label %zero, label %rnext
+zero:
+  %zq = getelementptr {t.name}, ptr %wp, i64 %z
+  store {t.name} 0.0, ptr %zq
+  %zn = add nuw nsw i64 %z, 1
+  br label %zhead
+rnext:
+  %rn = add nuw nsw i64 %r, 1
+  br label %rhead
 done:
   ret void
 }}
 """
 
 
-def text() -> str:
-    """The product and its kernels, as LLVM IR."""
-    kernels = [_kernel(rows, 1 if masked else 3, masked) for masked in (False, True) for rows in ROWS]
-    return "".join([*kernels, _rows(False), _rows(True), _OUTER])
+def _gather(t: _Type) -> str:
+    """Runs of whole panel steps, however many vectors of this CPU these are."""
+    step = t.panel // 3
+    v = f"<{step} x {t.name}>"
+    head = (f"define internal void @egs_gather_{t.dtype}(i64 %count, ptr noalias %to, ptr noalias %begin, "
+            "ptr noalias %vectors, ptr noalias %s, ptr noalias %t) nounwind {\n")
+    return head + f"""entry:
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %run, label %done
+run:
+  %r = phi i64 [ 0, %entry ], [ %rn, %next ]
+  %tp = getelementptr i64, ptr %to, i64 %r
+  %to.r = load i64, ptr %tp
+  %bp = getelementptr i64, ptr %begin, i64 %r
+  %begin.r = load i64, ptr %bp
+  %vp = getelementptr i64, ptr %vectors, i64 %r
+  %vectors.r = load i64, ptr %vp
+  %from = getelementptr {t.name}, ptr %s, i64 %begin.r
+  %target = getelementptr {t.name}, ptr %t, i64 %to.r
+  br label %copy
+copy:
+  %k = phi i64 [ 0, %run ], [ %kn, %copy ]
+  %o = mul nuw nsw i64 %k, {step}
+  %sp = getelementptr {t.name}, ptr %from, i64 %o
+  %x = load {v}, ptr %sp, align {t.size}
+  %dp = getelementptr {t.name}, ptr %target, i64 %o
+  store {v} %x, ptr %dp, align {t.size}
+  %kn = add nuw nsw i64 %k, 1
+  %more = icmp slt i64 %kn, %vectors.r
+  br i1 %more, label %copy, label %next
+next:
+  %rn = add nuw nsw i64 %r, 1
+  %again = icmp slt i64 %rn, %count
+  br i1 %again, label %run, label %done
+done:
+  ret void
+}}
+"""
+
+
+def text(module: str, features: str) -> str:
+    """The kernels that a module calls, for a CPU of these features, as LLVM IR."""
+    shape = shape_for(features)
+    parts: list[str] = []
+    for dtype, (name, size) in TYPES.items():
+        if f"@egs_tile_{dtype}(" not in module and f"@egs_pack_{dtype}(" not in module:
+            continue
+        t = _Type(dtype, name, size, shape.bytes // size)
+        v, widths = t.vector, (*_widths(shape), 0)
+        parts += [f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
+                  f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n"]
+        parts += [_block(t, rows, vectors) for vectors in widths for rows in range(1, shape.rows + 1)]
+        parts += [_by_rows(t, shape, vectors) for vectors in widths]
+        parts += [_tile(t, shape), _pack(t), _gather(t)]
+    return "".join(parts)

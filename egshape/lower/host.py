@@ -1,25 +1,31 @@
 """The native entry: sizes, checks, memory and kernel calls in one function.
 
-``i32 entry(ptr context, ptr inputs, ptr sizes, ptr constants, ptr outputs, ptr capacities, ptr shapes, ptr error)``
-with context = {arena, its bytes, bytes wanted}; sizes and shapes hold the axes of all inputs and outputs. It returns
-0, or 1 a check (error = [number, values...]), 2 an input axis (error = [input, axis, wanted, found]),
-3 out of memory, 4 a size too large, 5 a negative data-dependent size (error = [number, value])."""
+``i32 egshape_entry(ptr call)`` takes a structure of 64-bit words (``WORDS``): tables of pointers to inputs, constants
+and outputs, the axes of all inputs and outputs, memory that the caller lends. It returns 0, or 1 a check
+(error = [number, values...]), 2 an input axis (error = [input, axis, wanted, found]), 3 out of memory, 4 a size too
+large, 5 a negative data-dependent size (error = [number, value]), 6 shapes (where ``strict``: the outputs known at the
+entry have not the shapes that the table of shapes holds; nothing has run, the table has the right ones now),
+8 a result of a host call (error = [number, output, axis, wanted, found]), 9 a failed host call (error =
+[number]), 10 a red zone (error = [kernel, buffer])."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from egshape.dims import Dim, symbol
+from egshape.dims import Dim, const, symbol
 from egshape.ir.types import is_float, itemsize
-from egshape.lower import gemm, scalar
-from egshape.lower.functions import HEADER
+from egshape.lower import pool, redzones, scalar, tasks
 from egshape.lower.functions import text as functions_text
-from egshape.lower.kernel import BLAS, function
+from egshape.lower.kernel import function
+from egshape.lower.objects import python_entry
+from egshape.lower.sizes import LARGEST, cannot_wrap, wraps
+from egshape.lower.timing import FUNCTIONS, timed
 from egshape.lower.writer import Writer
-from egshape.plan.loops import Buffer
-from egshape.plan.memory import Layout, layout, touched
+from egshape.plan.loops import Buffer, Kernel
+from egshape.plan.memory import THREADS, Layout, layout, touched
 from egshape.plan.program import (
     BindSize,
     Branch,
@@ -27,16 +33,20 @@ from egshape.plan.program import (
     CheckValue,
     Copy,
     DefineSize,
+    HostCall,
     Port,
     Program,
     Repeat,
     Run,
     Step,
 )
+from egshape.plan.work import flops, traffic
 
-LARGEST = float(2**46)
-"""Bytes that a buffer may have: beyond, no address computation would be safe."""
+WORDS = ("arena", "room", "inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error", "pool", "threads",
+         "profile", "host", "strict", "guard")
+"""The call structure (runtime/call.py has the same)."""
 ERROR_WORDS = 24
+ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }\n'
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt"}
 
 
@@ -48,33 +58,42 @@ class Module:
     manifest: dict[str, Any]
     constants: tuple[Buffer, ...]
     layout: Layout
+    kernels: dict[str, Kernel]
+    """By the names of their functions; equal kernels once."""
 
 
 @dataclass
 class _Tables:
     checks: list[dict[str, Any]] = field(default_factory=list)
     sizes: list[dict[str, Any]] = field(default_factory=list)
+    host_calls: list[dict[str, Any]] = field(default_factory=list)
+    watched: dict[str, int] = field(default_factory=dict)
+    """Buffers that have red zones."""
 
 
-def module(program: Program) -> Module:
-    """The module of a program."""
-    host = _Host(program)
+def module(program: Program, zones: bool = False) -> Module:
+    """The module of a program; ``zones``: with red zones around the buffers of its arena."""
+    host = _Host(program, zones)
     host.build()
     declares = "".join(sorted(host.declares))
     entry = "\n".join([*host.w.head, *host.first, *host.w.lines])
-    params = ("ptr %context, ptr %inputs, ptr %sizes, ptr %constants, ptr %outputs, ptr %capacities, ptr %shapes, "
-              "ptr %error")
-    own = gemm.DECLARATIONS + gemm.text() if host.uses_blas else ""
-    text = (HEADER + functions_text() + own + declares + "".join(host.kernels.values())
-            + f"define i32 @egshape_entry({params}) {{\nentry:\n{entry}\n}}\n"
-            + 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }\n')
+    late = [port.buffer in host.layout.late for port in program.outputs]
+    kernels = "".join(host.kernels.values())
+    text = (functions_text(kernels) + pool.DECLARATIONS + FUNCTIONS
+            + (redzones.FUNCTIONS if zones else "") + declares + kernels
+            + f"define i32 @egshape_entry(ptr %call) {{\nentry:\n{entry}\n}}\n"
+            + python_entry([len(port.shape) for port in program.inputs], [not each for each in late], WORDS)
+            + ATTRIBUTES)
     manifest = {
-        "version": 1, "name": program.name,
-        "inputs": [_port(port) for port in program.inputs], "outputs": [_port(port) for port in program.outputs],
+        "version": 2, "name": program.name,
+        "inputs": [_port(port) for port in program.inputs],
+        "outputs": [{**_port(port), "late": each} for port, each in zip(program.outputs, late, strict=True)],
         "checks": host.tables.checks, "sizes": host.tables.sizes,
-        "libraries": ["scipy_openblas32"] if host.uses_blas else [], "peak": str(host.layout.peak),
+        "host_calls": host.tables.host_calls,
+        "kernels": [{"name": name} for name in host.rows], "zones": list(host.tables.watched) if zones else None,
+        "peak": {"arena": str(host.layout.peak)},
     }
-    return Module(text, manifest, program.constants, host.layout)
+    return Module(text, manifest, program.constants, host.layout, host.bodies)
 
 
 def _port(port: Port) -> dict[str, Any]:
@@ -82,19 +101,26 @@ def _port(port: Port) -> dict[str, Any]:
 
 
 class _Host:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, zones: bool) -> None:
         self.program = program
+        self.zones: dict[Buffer, tuple[str, str]] | None = {} if zones else None
+        """Exact bytes and room of each buffer in the arena, where there are red zones."""
         self.w = Writer()
-        self.layout = layout(program)
+        self.layout = layout(program, reuse=not zones)
         self.kernels: dict[str, str] = {}
-        self.names: dict[str, str] = {}
+        self.names: dict[tuple[str, tuple[bool, ...]], str] = {}
+        self.bodies: dict[str, Kernel] = {}
+        self.rows: dict[str, int] = {}
+        """Rows of the table of times."""
         self.declares: set[str] = set()
         self.tables = _Tables()
         self.pointers: dict[Buffer, str] = {}
         self.late: dict[Buffer, str] = {}
         self.rooms: dict[Buffer, str] = {}
         self.ports = {port.buffer: k for k, port in enumerate(program.outputs)}
-        self.uses_blas = False
+        self.table_words = 1
+        self.exact: set[Dim] = set()
+        """Sizes that are shown not to wrap, wherever this is read."""
         self.first: list[str] = []
         """Stores that stand before anything can fail."""
 
@@ -104,21 +130,39 @@ class _Host:
         self.declares |= {"declare ptr @aligned_alloc(i64, i64)\n", "declare void @free(ptr)\n",
                           "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"}
         w.line(f"store i32 0, ptr {self.code}")
+        for name in ("inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error"):
+            w.line(f"%{name} = load ptr, ptr {self._word(name)}")
+        w.line(f"%pool = load ptr, ptr {self._word('pool')}")
+        w.line(f"%profile = load ptr, ptr {self._word('profile')}")
+        w.line("%profiling = icmp ne ptr %profile, null")
+        self.clock = w.slot("i64")
+        w.line("%wide = icmp ne ptr %pool, null")
+        most = w.value(f"load i64, ptr {self._word('threads')}")
+        w.line(f"%threads = call i64 @llvm.smax.i64(i64 {most}, i64 1)")
+        w.symbols[THREADS] = "%threads"
+        w.line("call void @egs_session(ptr %pool, i32 1)")
         self._inputs()
+        self._expected()
         self._memory()
         for k, buffer in enumerate(self.program.constants):
             self.pointers[buffer] = self._entry_of("%constants", k)
         w.frames.append({})
         self._steps(self.program.steps)
-        self._shapes()
+        self._store(self._axes(late=True))
         w.line("br label %finish")
         w.block("finish")
         for buffer, slot in self.late.items():
             if buffer not in self.ports:
                 w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
+        w.line("call void @egs_session(ptr %pool, i32 -1)")
         w.line(f"ret i32 {w.value(f'load i32, ptr {self.code}')}")
+        w.head.append(f"  %table = alloca [{self.table_words} x i64]")
 
     # -- entry ----------------------------------------------------------------------------------------------------
+
+    def _word(self, name: str) -> str:
+        """The address of a word of the call structure."""
+        return self.w.value(f"getelementptr i64, ptr %call, i64 {WORDS.index(name)}")
 
     def _entry_of(self, table: str, k: int) -> str:
         return self.w.value(f"load ptr, ptr {self.w.value(f'getelementptr ptr, ptr {table}, i64 {k}')}")
@@ -141,6 +185,7 @@ class _Host:
             self.pointers[port.buffer] = self._entry_of("%inputs", number)
             for axis in range(len(port.shape)):
                 axes[number, axis] = w.value(f"load i64, ptr {w.value(f'getelementptr i64, ptr %sizes, i64 {flat}')}")
+                self._fail(w.value(f"icmp ugt i64 {axes[number, axis]}, {int(LARGEST)}"), 4, [])
                 flat += 1
         for name, (number, axis, factor, offset) in self.program.symbols.items():
             size = axes[number, axis]
@@ -158,10 +203,18 @@ class _Host:
     def _bytes(self, size: Dim, width: int) -> str:
         """Bytes of a buffer, at least 1, rounded up for alignment; leaves if there are too many."""
         w = self.w
+        self._exact(size * width)
         many = w.value(f"fcmp ugt double {w.dim_float(size * width)}, {scalar.constant('f64', LARGEST)}")
         self._fail(many, 4, [])
         least = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(size * width)}, i64 1)")
         return w.value(f"and i64 {w.value(f'add i64 {least}, 63')}, -64")
+
+    def _exact(self, *sizes: Dim) -> None:
+        """Leave if computing a size may wrap."""
+        for size in sizes:
+            if not cannot_wrap(size) and size not in self.exact:
+                self.exact.add(size)
+                self._fail(wraps(self.w, size), 4, [])
 
     def _allocate(self, size: str) -> str:
         w = self.w
@@ -172,14 +225,23 @@ class _Host:
     def _memory(self) -> None:
         w = self.w
         offsets, total = [], "0"
+        gap = redzones.ZONE if self.zones is not None else 0
+        rooms = []
         for size in self.layout.slots:
-            offsets.append(total)
-            total = w.value(f"add i64 {total}, {self._bytes(size, 1)}")
+            rooms.append(w.value(f"add i64 {self._bytes(size, 1)}, {gap}"))
+            offsets.append(w.value(f"add i64 {total}, {gap}"))
+            total = w.value(f"add i64 {offsets[-1]}, {rooms[-1]}")
         self._arena(total)
-        arena = w.value("load ptr, ptr %context")
+        arena = self._word("arena")
+        arena = w.value(f"load ptr, ptr {arena}")
         at = [w.value(f"getelementptr i8, ptr {arena}, i64 {offset}") for offset in offsets]
         for buffer, number in self.layout.slot.items():
             self.pointers[buffer] = at[number]
+            if self.zones is not None:
+                exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(self.layout.slots[number])}, i64 0)")
+                self.zones[buffer] = exact, rooms[number]
+        if self.zones is not None:
+            redzones.fill(w, arena, total)
         late = dict.fromkeys(self.layout.late)
         for buffer in late:
             self.late[buffer], self.rooms[buffer] = w.slot("ptr"), w.slot("i64")
@@ -192,12 +254,12 @@ class _Host:
     def _arena(self, total: str) -> None:
         """Grow the context's arena where it is too small."""
         w = self.w
-        room = w.value("getelementptr i64, ptr %context, i64 1")
+        arena, room = self._word("arena"), self._word("room")
         with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {total}")):
-            w.line(f"call void @free(ptr {w.value('load ptr, ptr %context')})")
-            w.line("store ptr null, ptr %context")
+            w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {arena}')})")
+            w.line(f"store ptr null, ptr {arena}")
             w.line(f"store i64 0, ptr {room}")
-            w.line(f"store ptr {self._allocate(total)}, ptr %context")
+            w.line(f"store ptr {self._allocate(total)}, ptr {arena}")
             w.line(f"store i64 {total}, ptr {room}")
 
     def _given(self, buffer: Buffer) -> str:
@@ -206,7 +268,7 @@ class _Host:
         need = self._bytes(buffer.size, itemsize(buffer.dtype))
         exact = w.dim(buffer.size * itemsize(buffer.dtype))
         place = w.value(f"getelementptr ptr, ptr %outputs, i64 {k}")
-        room = w.value(f"getelementptr i64, ptr %capacities, i64 {k}")
+        room = w.value(f"getelementptr i64, ptr %rooms, i64 {k}")
         with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {exact}")):
             w.line(f"store ptr {self._allocate(need)}, ptr {place}")
             w.line(f"store i64 {need}, ptr {room}")
@@ -216,18 +278,46 @@ class _Host:
             w.line(f"store i64 {need}, ptr {room}")
         return w.value(f"load ptr, ptr {place}")
 
-    def _shapes(self) -> None:
-        w = self.w
-        flat = 0
+    def _axes(self, late: bool) -> list[tuple[str, str]]:
+        """Place in the table of shapes and size of each axis of the outputs known at the entry, or of the others."""
+        w, found, flat = self.w, [], 0
         for port in self.program.outputs:
             for dim in port.shape:
-                w.line(f"store i64 {w.dim(dim)}, ptr {w.value(f'getelementptr i64, ptr %shapes, i64 {flat}')}")
+                if (port.buffer in self.layout.late) == late:
+                    size = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(dim)}, i64 0)")
+                    found.append((w.value(f"getelementptr i64, ptr %shapes, i64 {flat}"), size))
                 flat += 1
+        return found
+
+    def _store(self, axes: Sequence[tuple[str, str]]) -> None:
+        for place, size in axes:
+            self.w.line(f"store i64 {size}, ptr {place}")
+
+    def _expected(self) -> None:
+        """The shapes that are known now: written, and compared with the caller's before anything runs."""
+        w = self.w
+        for port in self.program.outputs:
+            if port.buffer not in self.layout.late:
+                self._bytes(port.buffer.size, itemsize(port.buffer.dtype))
+        axes = self._axes(late=False)
+        if not axes:
+            return
+        strict = w.value(f"load i64, ptr {self._word('strict')}")
+        differ = w.value(f"icmp ne i64 {strict}, 0")
+        same = "true"
+        for place, size in axes:
+            found = w.value(f"load i64, ptr {place}")
+            same = w.value(f"and i1 {same}, {w.value(f'icmp eq i64 {found}, {size}')}")
+        self._store(axes)
+        self._fail(w.value(f"and i1 {differ}, {w.value(f'xor i1 {same}, true')}"), 6, [])
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def _steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
+            if isinstance(step, HostCall):
+                self._host_call(step)
+                continue
             for buffer in touched(step):
                 self._ready(buffer)
             self._step(step)
@@ -254,6 +344,7 @@ class _Host:
         w = self.w
         match step:
             case CheckSizes():
+                self._exact(step.lhs, step.rhs)
                 one, two = w.dim(step.lhs), w.dim(step.rhs)
                 holds = w.value(f"icmp {_RELATIONS[step.relation]} i64 {one}, {two}")
                 words = [w.dim(arg) for arg in step.args]
@@ -263,12 +354,14 @@ class _Host:
             case BindSize():
                 self._bind(step)
             case DefineSize():
+                self._exact(step.value)
                 self._define(step.name, w.dim(step.value))
             case Run():
                 self._run(step)
             case Copy():
-                size = w.dim(step.source.size * itemsize(step.source.dtype))
-                with w.when(w.value(f"icmp sgt i64 {size}, 0")):
+                whole = step.source.size * itemsize(step.source.dtype)
+                size = w.dim(whole)
+                with self._timed("copy", 2 * whole, const(0)), w.when(w.value(f"icmp sgt i64 {size}, 0")):
                     w.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {self.pointers[step.target]}, "
                            f"ptr {self.pointers[step.source]}, i64 {size}, i1 false)")
             case Branch():
@@ -304,6 +397,7 @@ class _Host:
         number = len(self.tables.sizes)
         self.tables.sizes.append({"name": step.name, "where": step.where})
         self._fail(w.value(f"icmp slt i64 {size}, 0"), 5, [str(number), raw])
+        self._fail(w.value(f"icmp sgt i64 {size}, {int(LARGEST)}"), 4, [])
         self._define(step.name, size)
 
     def _define(self, name: str, value: str) -> None:
@@ -317,19 +411,71 @@ class _Host:
     def _run(self, step: Run) -> None:
         w = self.w
         found = function(step.kernel)
-        name = self.names.get(found.text)
+        private = tuple(buffer in step.kernel.private for buffer in found.buffers)
+        name = self.names.get((found.text, private))
         if name is None:
-            name = self.names[found.text] = f"egs_{len(self.names)}_{step.kernel.label}"
+            name = self.names[found.text, private] = f"egs_{len(self.names)}_{step.kernel.label}"
             self.kernels[name] = f"define internal void @{name}{found.text}"
-        if found.uses_blas:
-            self.uses_blas = True
-            for dtype, routine in BLAS.items():
-                type = scalar.register(dtype)
-                self.declares.add(f"declare void @{routine}(i32, i32, i32, i32, i32, i32, {type}, ptr, i32, ptr, i32, "
-                                  f"{type}, ptr, i32)\n")
-        args = [f"ptr {self.pointers[buffer]}" for buffer in found.buffers]
-        args += [f"i64 {w.dim(symbol(size))}" for size in found.sizes]
-        w.line(f"call void @{name}({', '.join(args)})")
+            self.bodies[name] = step.kernel
+        args = []
+        for buffer in found.buffers:
+            own = self._bytes(buffer.size, itemsize(buffer.dtype)) if buffer in step.kernel.private else ""
+            args.append(tasks.Argument("ptr", self.pointers[buffer], own))
+        args += [tasks.Argument("i64", w.dim(symbol(size))) for size in found.sizes]
+        with self._timed(name.removeprefix("egs_"), traffic(step.kernel), flops(step.kernel)):
+            if found.split is None:
+                w.line(f"call void @{name}({', '.join(f'{each.type} {each.value}' for each in args)})")
+            else:
+                self.kernels[f"{name}_task"] = tasks.task(name, args)
+                self.table_words = max(self.table_words, tasks.table_words(args))
+                tasks.call(w, name, args, found.split, "%table")
+        for buffer in found.buffers:
+            if self.zones is not None and buffer in self.zones:
+                number = self.tables.watched.setdefault(buffer.name, len(self.tables.watched))
+                bad = redzones.broken(w, self.pointers[buffer], *self.zones[buffer])
+                self._fail(bad, redzones.CODE, [str(self.rows[name.removeprefix("egs_")]), str(number)])
+
+    def _timed(self, name: str, traffic: Dim, flops: Dim) -> AbstractContextManager[None]:
+        row = self.rows.setdefault(name, len(self.rows))
+        return timed(self.w, self.clock, row, traffic, flops)
+
+    def _host_call(self, step: HostCall) -> None:
+        """Call Python twice: for the function and its results' sizes, and, once these have memory, for the results."""
+        w, number = self.w, len(self.tables.host_calls)
+        self.tables.host_calls.append({
+            "target": step.target, "where": step.where, "call": list(step.call),
+            "inputs": [_port(port) for port in step.inputs], "outputs": [_port(port) for port in step.outputs]})
+        for port in step.inputs:
+            self._ready(port.buffer)
+        words = [*(("ptr", self.pointers[port.buffer]) for port in step.inputs),
+                 *(("i64", w.dim(size)) for port in step.inputs for size in port.shape)]
+        places: list[str] = []
+        self.table_words = max(self.table_words, len(words) + sum(len(port.shape) + 1 for port in step.outputs))
+        for k, (type, value) in enumerate(words):
+            w.line(f"store {type} {value}, ptr {w.value(f'getelementptr i64, ptr %table, i64 {k}')}")
+        for k in range(sum(len(port.shape) for port in step.outputs)):
+            places.append(w.value(f"getelementptr i64, ptr %table, i64 {len(words) + k}"))
+        self._call_python(number, 0, step.target)
+        axes = [(k, axis) for k, port in enumerate(step.outputs) for axis in range(len(port.shape))]
+        found = {at: w.value(f"load i64, ptr {place}") for at, place in zip(axes, places, strict=True)}
+        for name, k, axis in step.defines:
+            self._define(name, found[k, axis])
+        for (k, axis), size in found.items():
+            wanted = w.dim(step.outputs[k].shape[axis])
+            differs = w.value(f"icmp ne i64 {size}, {wanted}")
+            self._fail(differs, 8, [str(number), str(k), str(axis), wanted, size])
+        for k, port in enumerate(step.outputs):
+            self._ready(port.buffer)
+            at = w.value(f"getelementptr i64, ptr %table, i64 {len(words) + len(axes) + k}")
+            w.line(f"store ptr {self.pointers[port.buffer]}, ptr {at}")
+        self._call_python(number, 1, step.target)
+
+    def _call_python(self, number: int, phase: int, target: str) -> None:
+        w = self.w
+        callback = w.value(f"load ptr, ptr {self._word('host')}")
+        with self._timed(target, const(0), const(0)):
+            code = w.value(f"call i32 {callback}(i64 {number}, i64 {phase}, ptr %table)")
+        self._fail(w.value(f"icmp ne i32 {code}, 0"), 9, [str(number)])
 
     def _branch(self, step: Branch) -> None:
         w = self.w

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from egshape.ir.types import is_float, itemsize
-from egshape.lower import scalar
-from egshape.lower.gemm import MOST_ROWS
+from egshape.lower import product, scalar, tasks
 from egshape.lower.writer import Writer
+from egshape.plan.inverse import with_inverses
 from egshape.plan.loops import (
     Assign,
     Bind,
+    Bounds,
     Buffer,
     Call,
     Choose,
     Const,
     Expr,
-    Gemm,
+    Gather,
     If,
     Index,
     Kernel,
@@ -26,7 +27,8 @@ from egshape.plan.loops import (
     Load,
     Local,
     Loop,
-    Matrix,
+    Pack,
+    Product,
     Stmt,
     Store,
     Test,
@@ -35,9 +37,7 @@ from egshape.plan.loops import (
     buffers,
     dims,
 )
-
-BLAS = {"f32": "scipy_cblas_sgemm", "f64": "scipy_cblas_dgemm"}
-ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112
+from egshape.plan.parallel import Split, split
 
 
 @dataclass(frozen=True)
@@ -47,31 +47,57 @@ class Function:
     text: str
     buffers: tuple[Buffer, ...]
     sizes: tuple[str, ...]
-    uses_blas: bool
+    split: Split | None
+    """How it is cut; its last two parameters are then a range of units."""
 
 
 def function(kernel: Kernel) -> Function:
     """The LLVM function of a kernel: pointers of its buffers, then its sizes."""
+    kernel = replace(kernel, body=with_inverses(kernel.body))
     touched = buffers(kernel.body)
     sizes = sorted({name for dim in dims(kernel.body) for name in dim.symbols() if not name.startswith("$")})
     w = Writer()
-    emit = _Kernel(w, {buffer: f"%b{k}" for k, buffer in enumerate(touched)})
+    emit = KernelWriter(w, {buffer: f"%b{k}" for k, buffer in enumerate(touched)})
     w.symbols = {name: f"%d{k}" for k, name in enumerate(sizes)}
-    emit.body(kernel.body)
+    for bounds in kernel.bounds:
+        if bounds.name in w.symbols:
+            _assume(w, bounds)
+    cut = split(kernel)
+    if cut is not None and cut.loops:
+        tasks.ranged(w, cut.loops, lambda: emit.body(cut.loops[-1].body))
+    else:
+        emit.range = (tasks.FIRST, tasks.LAST) if cut is not None else None
+        emit.body(kernel.body)
     params = [f"ptr noalias{'' if buffer in kernel.outputs or buffer.kind == 'temp' else ' readonly'} %b{k}"
               for k, buffer in enumerate(touched)] + [f"i64 %d{k}" for k in range(len(sizes))]
+    params += [f"i64 {tasks.FIRST}", f"i64 {tasks.LAST}"] if cut is not None else []
     lines = "\n".join([*w.head, *w.lines])
     text = f"({', '.join(params)}) #0 {{\nentry:\n{lines}\n  ret void\n}}\n"
-    return Function(text, touched, tuple(sizes), emit.uses_blas)
+    return Function(text, touched, tuple(sizes), cut)
 
 
-class _Kernel:
+def _assume(w: Writer, bounds: Bounds) -> None:
+    """Tell LLVM what the entry of the program has checked."""
+    size = w.symbols[bounds.name]
+    tests = [f"icmp sge i64 {size}, {bounds.low}"]
+    if bounds.divisor > 1:
+        tests.append(f"icmp eq i64 {w.value(f'urem i64 {size}, {bounds.divisor}')}, 0")
+    if bounds.high is not None:
+        tests.append(f"icmp sle i64 {size}, {bounds.high}")
+    for test in tests:
+        w.line(f"call void @llvm.assume(i1 {w.value(test)})")
+
+
+class KernelWriter:
+    """Writes the statements of a kernel. ``pointers``: where its buffers lie."""
+
     def __init__(self, w: Writer, pointers: dict[Buffer, str]) -> None:
         self.w = w
         self.pointers = pointers
         self.values: dict[str, str] = {}
         self.locals: dict[str, tuple[str, str]] = {}
-        self.uses_blas = False
+        self.range: tuple[str, str] | None = None
+        """First and end of the units to run, where the kernel is one statement that is cut."""
 
     # -- statements -----------------------------------------------------------------------------------------------
 
@@ -108,8 +134,12 @@ class _Kernel:
                 self._if(stmt)
             case While():
                 self._while(stmt)
-            case Gemm():
-                self._gemm(stmt)
+            case Pack():
+                product.pack(self, stmt)
+            case Gather():
+                product.gather(self, stmt)
+            case Product():
+                product.product(self, stmt)
 
     def _assign(self, name: str, value: Expr) -> None:
         with self.w.frame():
@@ -143,59 +173,6 @@ class _Kernel:
             self.body(stmt.body)
         w.line(f"br label %{test}")
         w.block(end)
-
-    def _gemm(self, g: Gemm) -> None:
-        w = self.w
-        self.uses_blas = True
-        m, n, k = (w.dim(each) for each in (g.m, g.n, g.k))
-        some = w.value(f"call i64 @llvm.smin.i64(i64 {m}, i64 {n})")
-        with w.when(w.value(f"icmp sgt i64 {some}, 0")):
-            if g.dtype == "f32" and g.right.column.const == 1 and g.out.column.const == 1:
-                self._few_rows(g, m, n, k)
-                return
-            self._vendor(g, m, n, k)
-
-    def _few_rows(self, g: Gemm, m: str, n: str, k: str) -> None:
-        """The own product for few rows, the vendor's for more."""
-        w = self.w
-        own, vendor, end = w.label("own"), w.label("vendor"), w.label("end")
-        few = w.value(f"icmp sle i64 {m}, {MOST_ROWS}")
-        w.line(f"br i1 {few}, label %{own}, label %{vendor}")
-        w.block(own)
-        with w.frame():
-            pointers = [self.address(side.buffer, w.dim(side.offset)) for side in (g.left, g.right, g.out)]
-            strides = [w.dim(size) for size in (g.left.row, g.left.column, g.right.row, g.out.row)]
-            w.line(f"call void @egs_gemm(i64 {m}, i64 {n}, i64 {k}, ptr {pointers[0]}, i64 {strides[0]}, "
-                   f"i64 {strides[1]}, ptr {pointers[1]}, i64 {strides[2]}, ptr {pointers[2]}, i64 {strides[3]})")
-        w.line(f"br label %{end}")
-        w.block(vendor)
-        with w.frame():
-            self._vendor(g, m, n, k)
-        w.line(f"br label %{end}")
-        w.block(end)
-
-    def _vendor(self, g: Gemm, m: str, n: str, k: str) -> None:
-        w = self.w
-        left, right = self._operand(g.left), self._operand(g.right)
-        target = self.address(g.out.buffer, w.dim(g.out.offset))
-        sizes = ", ".join(f"i32 {w.value(f'trunc i64 {each} to i32')}" for each in (m, n, k))
-        type = scalar.register(g.dtype)
-        ldc = self._leading(g.out.row.const, w.dim(g.out.row))
-        w.line(f"call void @{BLAS[g.dtype]}(i32 {ROW_MAJOR}, i32 {left[0]}, i32 {right[0]}, {sizes}, "
-               f"{type} 1.0, ptr {left[1]}, i32 {left[2]}, ptr {right[1]}, i32 {right[2]}, "
-               f"{type} 0.0, ptr {target}, i32 {ldc})")
-
-    def _operand(self, matrix: Matrix) -> tuple[int, str, str]:
-        plain = matrix.column.const == 1
-        stride = matrix.row if plain else matrix.column
-        pointer = self.address(matrix.buffer, self.w.dim(matrix.offset))
-        return PLAIN if plain else TRANSPOSED, pointer, self._leading(stride.const, self.w.dim(stride))
-
-    def _leading(self, number: int | None, value: str) -> str:
-        if number is not None:
-            return str(max(number, 1))
-        largest = self.w.value(f"call i64 @llvm.smax.i64(i64 {value}, i64 1)")
-        return self.w.value(f"trunc i64 {largest} to i32")
 
     # -- expressions ----------------------------------------------------------------------------------------------
 

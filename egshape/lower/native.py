@@ -1,24 +1,26 @@
-"""LLVM IR to object code, in this process or as a shared library; objects are cached on disk."""
+"""LLVM IR to object code, in this process or as a shared library."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
+import functools
 import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egshape.atomic import write_atomic
 from egshape.errors import EgshapeError, MissingDependency
-from egshape.lower.kernel import BLAS
+from egshape.lower import cache, gemm, pool
+from egshape.lower.functions import scales
 from egshape.lower.scalar import LIBM
 
 _DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9.]+)\(", re.MULTILINE)
 _CALLED = re.compile(r"call (?:[a-z]+ )*?([a-z0-9]+) @([A-Za-z_0-9.]+)\(([^\n]*)\)$", re.MULTILINE)
+ENTRIES = ("egshape_entry", "egshape_python")
 _FUNCTIONS = (*LIBM.values(), "nextafter", "nextafterf")
 
 
@@ -55,7 +57,7 @@ def completed(text: str) -> str:
     declared = set(_DECLARED.findall(text))
     called: dict[str, str] = {}
     for result, name, args in _CALLED.findall(text):
-        if name.startswith(("egs_", "scipy_")) or name in declared or name in called:
+        if name.startswith(("egs_", "egshape_")) or name in declared or name in called:
             continue
         types = ", ".join(re.findall(r"(?:^|, )([a-z0-9]+) ", args))
         pure = "" if name.startswith("llvm.") else " nounwind willreturn memory(none)"
@@ -63,66 +65,43 @@ def completed(text: str) -> str:
     return "".join(called.values()) + text
 
 
-def object_code(text: str, machine: Machine, level: int = 3) -> bytes:
-    """Position-independent object code of a module."""
+def whole(text: str, features: str) -> str:
+    """The module with all that it calls, for a CPU of these features."""
+    return completed(text + scales(text, features) + gemm.text(text, features))
+
+
+def _optimized(text: str, machine: Machine, level: int = 3) -> tuple[Any, Any]:
+    """A whole module behind LLVM's passes, and the target machine that prints it as position-independent code."""
     binding = _binding()
     target = binding.Target.from_triple(machine.triple).create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=level, reloc="pic", codemodel="default")
-    module = binding.parse_assembly(completed(text))
+    module = binding.parse_assembly(text)
     module.triple = machine.triple
     module.data_layout = str(target.target_data)
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
     builder = binding.create_pass_builder(target, options)
-    passes = builder.getModulePassManager()
-    passes.run(module, builder)
+    builder.getModulePassManager().run(module, builder)
+    return module, target
+
+
+def object_code(text: str, machine: Machine) -> bytes:
+    """Object code of a whole module."""
+    module, target = _optimized(text, machine)
     return bytes(target.emit_object(module))
 
 
-def cache_folder() -> Path | None:
-    """Where objects are kept: EGSHAPE_CACHE (empty: nowhere), else the user's cache folder."""
-    chosen = os.environ.get("EGSHAPE_CACHE")
-    if chosen == "":
-        return None
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(chosen) if chosen else Path(home) / "egshape"
+def assembly(text: str, machine: Machine) -> str:
+    """A whole module as assembler text, for people."""
+    module, target = _optimized(text, machine)
+    return str(target.emit_assembly(module))
 
 
 def cached_object(text: str, machine: Machine) -> bytes:
-    """The object of a module, from the cache if it is there whole. The key: the IR, the CPU and the versions."""
-    folder = cache_folder()
-    if folder is None:
-        return object_code(text, machine)
-    parts = ("1", text, machine.triple, machine.cpu, machine.features, machine.version)
-    key = hashlib.sha256("\0".join(parts).encode())
-    path = folder / f"{key.hexdigest()}.o"
-    try:
-        stored = path.read_bytes()
-        if stored[:32] == hashlib.sha256(stored[32:]).digest():
-            return stored[32:]
-    except OSError:
-        pass
-    code = object_code(text, machine)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, hashlib.sha256(code).digest() + code)
-    except (OSError, EgshapeError):
-        pass  # a cache that cannot be written is only slow
-    return code
-
-
-def blas_symbols() -> dict[str, int]:
-    """Addresses of the BLAS routines that kernels call, and of its thread setting."""
-    try:
-        import scipy_openblas32
-    except ImportError:
-        raise MissingDependency("scipy-openblas32 is not installed", hint="pip install 'egshape[llvm]'") from None
-    folder = Path(scipy_openblas32.get_lib_dir())
-    path = next(folder.glob("libscipy_openblas*.so"), None) or next(folder.glob("libscipy_openblas*"))
-    library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-    library.scipy_openblas_set_num_threads(1)
-    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in BLAS.values()}
+    """The object of a whole module, from the cache if it is there. The key: the IR, the CPU and the versions."""
+    parts = (text, machine.triple, machine.cpu, machine.features, machine.version)
+    return cache.cached(parts, lambda: object_code(text, machine))
 
 
 def libm_symbols() -> dict[str, int]:
@@ -133,25 +112,47 @@ def libm_symbols() -> dict[str, int]:
     return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
 
 
-def load(code: bytes, uses_blas: bool) -> tuple[int, object]:
-    """The entry's address, and what must stay alive as long as it is used."""
+def load(codes: Sequence[bytes], names: Sequence[str], symbols: Mapping[str, int]) -> tuple[dict[str, int], object]:
+    """The addresses of functions of some objects, and what must stay alive as long as they are used."""
     binding = _binding()
     target = binding.Target.from_default_triple().create_target_machine(jit=True)
     jit = binding.create_lljit_compiler(target)
-    builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol("egshape_entry")
-    symbols = libm_symbols() | (blas_symbols() if uses_blas else {})
+    builder = binding.JITLibraryBuilder().add_current_process()
+    for code in codes:
+        builder = builder.add_object_img(code)
     for name, address in symbols.items():
         builder = builder.import_symbol(name, address)
+    for name in names:
+        builder = builder.export_symbol(name)
     tracker = builder.link(jit, "egshape")
-    return int(tracker["egshape_entry"]), (jit, tracker)
+    return {name: int(tracker[name]) for name in names}, (jit, tracker)
 
 
-def shared_library(code: bytes) -> bytes:
-    """The object linked with the system's cc; BLAS symbols stay open until it is loaded."""
+def pool_object(machine: Machine) -> bytes:
+    """The object of the thread pool."""
+    return cached_object(pool.text(machine.triple), machine)
+
+
+@functools.cache
+def pool_symbols() -> Mapping[str, int]:
+    """Addresses of the pool's functions in this process, which are there once and stay: its threads never end."""
+    found, keep = load([pool_object(host_machine())], pool.NAMES, {})
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
+    return found
+
+
+def shared_library(codes: Sequence[bytes], assembler: str = "") -> bytes:
+    """The objects, and what an assembler text adds, linked with the system's cc."""
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "code.o"), Path(folder, "code.so")
-        source.write_bytes(code)
-        command = [os.environ.get("CC", "cc"), "-shared", "-o", str(target), str(source), "-lm"]
+        target = Path(folder, "code.so")
+        sources = [Path(folder, f"{k}.o") for k in range(len(codes))]
+        for source, code in zip(sources, codes, strict=True):
+            source.write_bytes(code)
+        if assembler:
+            sources.append(Path(folder, "more.s"))
+            sources[-1].write_text(assembler)
+        command = [os.environ.get("CC", "cc"), "-shared", "-Wl,-Bsymbolic", "-o", str(target), *map(str, sources),
+                   "-lm", "-lpthread"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:

@@ -11,10 +11,9 @@ from egshape.lower.functions import INLINE
 from egshape.lower.writer import Writer
 
 LIBM = {
-    "exponential": "exp", "exponential_minus_one": "expm1", "log": "log", "log_plus_one": "log1p", "tanh": "tanh",
-    "tan": "tan", "sine": "sin", "cosine": "cos", "cbrt": "cbrt", "erf": "erf", "erfc": "erfc", "asin": "asin",
-    "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh",
-    "atanh": "atanh", "lgamma": "lgamma", "power": "pow", "atan2": "atan2", "remainder": "fmod",
+    "tan": "tan", "sine": "sin", "cosine": "cos", "cbrt": "cbrt", "erfc": "erfc", "asin": "asin", "acos": "acos",
+    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+    "lgamma": "lgamma", "power": "pow", "atan2": "atan2", "remainder": "fmod",
 }
 """Functions of the C library, called in f64: exact enough for every narrower dtype. fmod is exact in any dtype."""
 
@@ -142,7 +141,8 @@ def _float_plain(w: Writer, op: str, type: str, args: tuple[str, ...], flags: st
     if op in plain:
         return w.value(f"{plain[op]} {flags}{type} {x}, {args[1]}")
     if op in _INTRINSICS:
-        return w.value(f"call {type} @llvm.{_INTRINSICS[op]}.{suffix}({', '.join(f'{type} {a}' for a in args)})")
+        sign = "nsz " if flags else ""
+        return w.value(f"call {sign}{type} @llvm.{_INTRINSICS[op]}.{suffix}({', '.join(f'{type} {a}' for a in args)})")
     match op:
         case "negate":
             return w.value(f"fneg {type} {x}")
@@ -163,11 +163,9 @@ def _float_plain(w: Writer, op: str, type: str, args: tuple[str, ...], flags: st
 
 
 def _float_function(w: Writer, op: str, source: str, type: str, args: tuple[str, ...]) -> str:
-    if op in INLINE and source in ("f32", "f16", "bf16"):
-        return w.value(f"call float @egs_{INLINE[op]}(float {args[0]})")
-    if op == "logistic":
-        e = w.value(f"call double @exp(double {w.value(f'fneg double {args[0]}')})")
-        return w.value(f"fdiv double 1.0, {w.value(f'fadd double {e}, 1.0')}")
+    own = INLINE.get((op, "f64" if type == "double" else "f32"))
+    if own is not None:
+        return w.value(f"call {type} @egs_{own}({', '.join(f'{type} {arg}' for arg in args)})")
     if op == "next_after" and source in ("f32", "f64"):
         return w.value(f"call {type} @nextafter{'f' if source == 'f32' else ''}({type} {args[0]}, {type} {args[1]})")
     if op not in LIBM:

@@ -123,13 +123,14 @@ class Writer:
         for mono, factor in dim.terms:
             term = f"{float(factor):.1f}"
             for atom, power in mono:
-                part = self._atom_float(atom)
+                part = self.atom_float(atom)
                 for _ in range(power):
                     term = self.value(f"fmul double {term}, {part}")
             total = self.value(f"fadd double {total}, {term}") if total else term
         return total or "0.0"
 
-    def _atom_float(self, atom: Atom) -> str:
+    def atom_float(self, atom: Atom) -> str:
+        """A factor of a size as double."""
         if isinstance(atom, Symbol):
             return self.value(f"sitofp i64 {self._atom(atom)} to double")
         if isinstance(atom, Relu):
@@ -141,16 +142,16 @@ class Writer:
     # -- control --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(self, extent: str) -> Iterator[str]:
-        """A counted loop; gives the i64 counter."""
+    def loop(self, extent: str, start: str = "0") -> Iterator[str]:
+        """A counted loop from ``start`` to below ``extent``; gives the i64 counter."""
         self.count += 1
         n = self.count
-        self.line(f"%g{n} = icmp sgt i64 {extent}, 0")
+        self.line(f"%g{n} = icmp sgt i64 {extent}, {start}")
         self.line(f"br i1 %g{n}, label %pre{n}, label %exit{n}")
         self.block(f"pre{n}")
         self.line(f"br label %loop{n}")
         self.block(f"loop{n}")
-        self.line(f"%i{n} = phi i64 [ 0, %pre{n} ], [ %n{n}, %latch{n} ]")
+        self.line(f"%i{n} = phi i64 [ {start}, %pre{n} ], [ %n{n}, %latch{n} ]")
         with self.frame():
             yield f"%i{n}"
         self.line(f"br label %latch{n}")

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from egshape.dims import Dim, const
+from egshape.ir.types import itemsize
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -176,7 +177,7 @@ class While:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Matrix:
-    """A matrix in a buffer: element (i, j) at offset + i*row + j*column; one of the strides is 1."""
+    """A matrix in a buffer: element (i, j) at offset + i*row + j*column."""
 
     buffer: Buffer
     offset: Dim
@@ -184,29 +185,126 @@ class Matrix:
     column: Dim
 
 
+PANEL_BYTES = 192
+"""Bytes of a row of a panel: three of the widest vectors."""
+
+
+def panel_columns(dtype: str) -> int:
+    """Columns of a full panel."""
+    return PANEL_BYTES // itemsize(dtype)
+
+
+def panel_step(dtype: str) -> int:
+    """The last panel's columns are rounded up to a multiple of this: the widest vector."""
+    return panel_columns(dtype) // 3
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class Gemm:
-    """out = left @ right, (m, k) by (k, n); out has column stride 1. f32 or f64."""
+class Pack:
+    """Copy ``columns`` columns of a right operand, at most a panel, to ``target``: row l stands at offset + l*width,
+    where width is ``columns`` rounded up to the panel step; what is added is 0."""
+
+    dtype: str
+    rows: Dim
+    columns: Dim
+    source: Matrix
+    target: Buffer
+    offset: Dim
+
+    @property
+    def work(self) -> Dim:
+        """Elements that are copied."""
+        return self.rows * _at_most(self.columns, panel_columns(self.dtype))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Gather:
+    """Copy runs of elements: for r < count, run r goes from ``base`` + begin[r] of ``source`` to ``place`` + to[r] of
+    ``target``, in order, by whole vectors (panel steps) of which it has vectors[r]; the tables are of i64. What stands
+    behind a run in the source must be readable, and is overwritten in the target by the next run."""
+
+    dtype: str
+    count: Dim
+    to: Buffer
+    begin: Buffer
+    vectors: Buffer
+    source: Buffer
+    base: Dim
+    target: Buffer
+    place: Dim
+
+    @property
+    def work(self) -> Dim:
+        """Elements that are copied."""
+        return const(panel_columns(self.dtype))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Product:
+    """A panel of left @ right, (m, k) by (k, n), n at most a panel: f32 or f64.
+
+    ``right`` is a packed panel at ``panel`` of its buffer. Where there is ``direct``, the same columns where they lie
+    (column stride 1), that is read instead if ``few`` <= FEW_ROWS. ``body`` runs for each element, in no stated order,
+    with the symbols ``row`` and ``column`` and the sum in the local ``value``."""
 
     dtype: str
     m: Dim
     n: Dim
     k: Dim
     left: Matrix
-    right: Matrix
-    out: Matrix
+    right: Buffer
+    panel: Dim
+    direct: Matrix | None
+    few: Dim
+    row: str
+    column: str
+    value: str
+    body: tuple[Stmt, ...]
+
+    @property
+    def work(self) -> Dim:
+        """Arithmetic operations, those of a whole panel or group of rows where the last one is smaller."""
+        return 2 * _at_most(self.m, ROW_GROUP) * _at_most(self.n, panel_columns(self.dtype)) * self.k
 
 
-Stmt: TypeAlias = Loop | Store | Let | Local | Assign | LetIndex | If | While | Gemm
+FEW_ROWS = 16
+"""Up to here a right operand is read where it lies: packing would cost more than it saves."""
+ROW_GROUP = 64
+"""Rows of a group, where there are too few panels to share out."""
+
+
+def _at_most(size: Dim, limit: int) -> Dim:
+    """A size that may depend on loops, or its limit."""
+    return const(limit) if any(name.startswith("$") for name in size.symbols()) else size
+
+
+Stmt: TypeAlias = Loop | Store | Let | Local | Assign | LetIndex | If | While | Pack | Gather | Product
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A size that is a multiple of ``divisor``, at least ``low`` and at most ``high``."""
+
+    name: str
+    divisor: int
+    low: int
+    high: int | None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kernel:
-    """A loop nest; ``label`` names it in profiles, ``outputs`` are the buffers that it writes."""
+    """A loop nest; ``label`` names it in profiles, ``outputs`` are the buffers that it writes. ``private``: temporary
+    buffers that every iteration of the outermost loops writes before it reads, of which each thread has its own."""
 
     label: str
     body: tuple[Stmt, ...]
     outputs: tuple[Buffer, ...]
+    private: tuple[Buffer, ...] = ()
+    once: bool = False
+    """Every element of the outputs is stored by one iteration of the outermost loops only, because the planner made
+    the nest from the elements of the results."""
+    bounds: tuple[Bounds, ...] = ()
+    """What holds of its sizes wherever it runs."""
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -245,7 +343,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement, outer ones first."""
     for stmt in body:
         yield stmt
-        if isinstance(stmt, Loop | While):
+        if isinstance(stmt, Loop | While | Product):
             yield from statements(stmt.body)
         elif isinstance(stmt, If):
             yield from statements(stmt.then)
@@ -258,8 +356,14 @@ def buffers(body: tuple[Stmt, ...]) -> tuple[Buffer, ...]:
     for stmt in statements(body):
         if isinstance(stmt, Store):
             found[stmt.buffer] = None
-        elif isinstance(stmt, Gemm):
-            found.update(dict.fromkeys((stmt.left.buffer, stmt.right.buffer, stmt.out.buffer)))
+        elif isinstance(stmt, Pack):
+            found.update(dict.fromkeys((stmt.source.buffer, stmt.target)))
+        elif isinstance(stmt, Gather):
+            found.update(dict.fromkeys((stmt.to, stmt.begin, stmt.vectors, stmt.source, stmt.target)))
+        elif isinstance(stmt, Product):
+            found.update(dict.fromkeys((stmt.left.buffer, stmt.right)))
+            if stmt.direct is not None:
+                found[stmt.direct.buffer] = None
     for expr in expressions(body):
         if isinstance(expr, Load):
             found[expr.buffer] = None
@@ -274,10 +378,12 @@ def dims(body: tuple[Stmt, ...]) -> Iterator[Dim]:
                 yield stmt.extent
             case Store():
                 yield stmt.index
-            case Gemm():
-                yield from (stmt.m, stmt.n, stmt.k)
-                for each in (stmt.left, stmt.right, stmt.out):
-                    yield from (each.offset, each.row, each.column)
+            case Pack():
+                yield from (stmt.rows, stmt.columns, stmt.offset, *_strides(stmt.source))
+            case Gather():
+                yield from (stmt.count, stmt.base, stmt.place)
+            case Product():
+                yield from (stmt.m, stmt.n, stmt.k, stmt.panel, stmt.few, *_strides(stmt.left), *_strides(stmt.direct))
     for expr in expressions(body):
         match expr:
             case Load():
@@ -288,6 +394,10 @@ def dims(body: tuple[Stmt, ...]) -> Iterator[Dim]:
                 yield from expr.dims
             case Bind():
                 yield expr.upper
+
+
+def _strides(matrix: Matrix | None) -> tuple[Dim, ...]:
+    return () if matrix is None else (matrix.offset, matrix.row, matrix.column)
 
 
 def linear(indices: tuple[Dim, ...], shape: tuple[Dim, ...]) -> Dim:

@@ -15,9 +15,13 @@ from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation, parse_facts
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
-from egshape.plan import rows
+from egshape.plan import attention, contraction, convolution, epilogue, rows, updates
+from egshape.plan.collapse import collapsed
 from egshape.plan.conditions import conditions
-from egshape.plan.loops import Buffer, Kernel, Loop, Stmt, Store, linear
+from egshape.plan.fusion import fused
+from egshape.plan.loops import Buffer, Kernel, Loop, Stmt, Store, dims, linear
+from egshape.plan.memory import constants
+from egshape.plan.pieces import in_pieces
 from egshape.plan.program import (
     BindSize,
     CheckSizes,
@@ -55,18 +59,23 @@ _FREE = frozenset(("constant", "iota", "dims", "get_dimension_size"))
 class Planner(Reader):
     """Walks a graph in program order and collects steps."""
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__()
+    def __init__(self, graph: Graph, facts: str = "all") -> None:
+        super().__init__(facts)
         self.graph = graph
         self.steps: list[Step] = []
         self.uses: Counter[Value] = Counter()
         self.definitions: dict[Value, list[SymbolDef]] = {}
         self.costs: dict[Value, tuple[int, int]] = {}
         self.outputs: dict[Value, Buffer] = {}
-        self.clusters: dict[Op, rows.Cluster] = {}
+        self.clusters: dict[Op, rows.Cluster | epilogue.Cluster | attention.Cluster] = {}
+        self.readers: dict[Block, epilogue.Readers] = {}
+        self.packed: dict[tuple[object, ...], Buffer] = {}
+        """Constant right operands of products in panels."""
         self.waiting: set[Value] = set()
         """Results of row kernels that are not written yet."""
         self.buffer_names: Counter[str] = Counter()
+        self.position = graph.body, 0
+        """The op that is planned now: its block and its number there."""
 
     # -- the whole ------------------------------------------------------------------------------------------------
 
@@ -82,7 +91,8 @@ class Planner(Reader):
         self.block(body)
         outputs = tuple(self._output(name, value) for name, value in
                         zip(self.graph.output_names, body.results, strict=True))
-        return Program(self.graph.name, inputs, outputs, symbols, tuple(self.steps), tuple(self.constants.values()))
+        steps = fused(self.steps) if self.known.forms else tuple(self.steps)
+        return Program(self.graph.name, inputs, outputs, symbols, steps, constants(steps))
 
     def _input(self, value: Value) -> Port:
         sizes = _sizes(value)
@@ -150,6 +160,7 @@ class Planner(Reader):
         """Plan one op: its conditions, its results, the sizes that they define."""
         from egshape.plan import control, roots
 
+        self.position = block, number
         for relation in op.requires:
             for kind, lhs, rhs in _comparisons(relation):
                 self.check(CheckSizes(kind, lhs, rhs, f"{relation} does not fit", where=place(op)))
@@ -162,8 +173,12 @@ class Planner(Reader):
             shape_of(value, op)
         for condition in conditions(op):
             self.check(condition)
+        if op not in self.clusters and (contraction.is_product(op) or convolution.is_product(op)):
+            self._product(block, number)
         if op in self.clusters or (rows.is_row_reduce(op) and self._cluster(block, number)):
             self._member(op)
+        elif op.name == "dynamic_update_slice" and updates.in_place(self, op):
+            pass
         elif op.name == "optimization_barrier":
             self.same.update(zip(op.results, op.operands, strict=True))
         elif op.name in READERS or is_elementwise(op):
@@ -184,6 +199,8 @@ class Planner(Reader):
 
     def _cluster(self, block: Block, number: int) -> bool:
         """Open the row kernel that begins at an op, if there is one."""
+        if not self.known.forms:
+            return False
         found = rows.find(block, number, self.clusters, self.waiting)
         if found is None:
             return False
@@ -191,11 +208,22 @@ class Planner(Reader):
         self.waiting.update(op.result for op in found.ops)
         return True
 
+    def _product(self, block: Block, number: int) -> None:
+        """Open the cluster of a product, or of the attention that begins with it."""
+        if block not in self.readers:
+            self.readers[block] = epilogue.readers(block)
+        uses = self.readers[block]
+        place = block, number, uses, self.clusters, self.waiting
+        whole = attention.find(*place) if self.known.forms else None
+        found = whole or epilogue.find(*place)
+        self.clusters.update(dict.fromkeys(found.ops, found))
+        self.waiting.update(op.result for op in found.ops)
+
     def _member(self, op: Op) -> None:
         """An op of a row kernel; with the last one the kernel is written."""
         self.producers[op.result] = op
         if self.clusters[op].ops[-1] is op:
-            rows.emit(self, self.clusters[op])
+            self.clusters[op].emit(self)
             self.waiting.difference_update(each.result for each in self.clusters[op].ops)
 
     def check(self, step: CheckSizes) -> None:
@@ -206,6 +234,7 @@ class Planner(Reader):
         if step.relation in ("<", "!=") and is_positive(gap):
             return
         self.steps.append(step)
+        self.known.checked(Relation(step.relation, step.lhs, step.rhs))
 
     def _check(self, op: Op) -> None:
         a = op.attrs
@@ -216,6 +245,7 @@ class Planner(Reader):
         else:
             lhs, rhs = a["sides"]
             self.steps.append(CheckSizes(a["relation"], lhs, rhs, message, args, where))
+            self.known.checked(Relation(a["relation"], lhs, rhs))
 
     def define(self, definition: SymbolDef, op: Op | None) -> None:
         """Bind a symbol that a value defines."""
@@ -226,6 +256,8 @@ class Planner(Reader):
             return
         axis = definition.axis
         assert axis is not None
+        if op is not None and op.name == "host_call":
+            return  # its step defines it
         if op is not None and op.name == "slice":
             start, limit, stride = (op.attrs[key][axis] for key in ("starts", "limits", "strides"))
             self.steps.append(DefineSize(definition.name, ceildiv(limit - start, stride)))
@@ -268,10 +300,14 @@ class Planner(Reader):
         if value in self.places:
             self.steps.append(Copy(self.places[value], target))
             return
-        self.start()
         op = self.producers[value]
+        if op.name == "dynamic_update_slice":
+            updates.copied(self, op, target)
+            return
+        self.start()
         at, wrap = self.nest(sizes)
-        self.run(op.name, wrap([Store(target, linear(at, sizes), self.read(value, at))]), (target,))
+        for part in in_pieces(wrap([Store(target, linear(at, sizes), self.read(value, at))])):
+            self.run(op.name, (part,), (target,), once=True)
 
     def nest(self, sizes: Sequence[Dim]) -> tuple[Indices, _Wrap]:
         """Loop indices over the sizes, and what puts statements into these loops."""
@@ -279,9 +315,13 @@ class Planner(Reader):
         at = tuple(ZERO if name is None else symbol(name) for name in names)
         return at, _Wrap(tuple((name, size) for name, size in zip(names, sizes, strict=True) if name is not None))
 
-    def run(self, label: str, body: Sequence[Stmt], outputs: tuple[Buffer, ...]) -> None:
-        """Add a kernel."""
-        self.steps.append(Run(Kernel(label, tuple(body), outputs)))
+    def run(self, label: str, body: Sequence[Stmt], outputs: tuple[Buffer, ...],
+            private: tuple[Buffer, ...] = (), once: bool = False) -> None:
+        """Add a kernel; ``private``: scratch that each iteration of its outer loops writes before it reads; ``once``:
+        each element of the outputs is stored by one of these iterations."""
+        merged = collapsed(body) if self.known.forms else tuple(body)
+        names = {name for dim in dims(merged) for name in dim.symbols()}
+        self.steps.append(Run(Kernel(label, merged, outputs, private, once, self.known.bounds(sorted(names)))))
 
     # -- decisions ------------------------------------------------------------------------------------------------
 
@@ -289,9 +329,13 @@ class Planner(Reader):
         """Give the result of an op that can be read through a buffer where it should have one."""
         value = op.result
         if op.name == "reshape" and not self._reshape_reads(op):
-            source = self.buffer(op.operands[0])
+            inner = self.root(op.operands[0])
+            if value in self.outputs and inner not in self.places and inner not in self.outputs \
+                    and self.producers[inner].name != "constant":
+                self.outputs[inner] = self.outputs[value]
+            source = self.buffer(inner)
             self.places[value] = source if value not in self.outputs else self.new_buffer(value)
-            if value in self.outputs:
+            if self.places[value] is not source:
                 self.steps.append(Copy(source, self.places[value]))
             return
         if value in self.outputs or self._costly(op) or (op.name == "gather" and self.uses[value] > 1):
@@ -304,7 +348,7 @@ class Planner(Reader):
 
     def _reshape_reads(self, op: Op) -> bool:
         source = self.root(op.operands[0])
-        if source in self.places:
+        if source in self.places or not self.known.forms:
             return False
         return reshape_is_affine(source.type.dims, op.result.type.dims) and self.producers[source].name != "constant"
 
@@ -324,10 +368,10 @@ class Planner(Reader):
     @contextmanager
     def branch(self) -> Iterator[list[Step]]:
         """Collect steps that may not run: what gets a buffer inside has none outside."""
-        steps, places, costs = self.steps, dict(self.places), dict(self.costs)
-        self.steps = []
+        steps, places, costs, known = self.steps, dict(self.places), dict(self.costs), self.known
+        self.steps, self.known = [], known.copy()
         yield self.steps
-        self.steps, self.places, self.costs = steps, places, costs
+        self.steps, self.places, self.costs, self.known = steps, places, costs, known
 
 
 def _comparisons(relation: Relation) -> Iterator[tuple[str, Dim, Dim]]:
@@ -367,7 +411,8 @@ def _sizes(value: Value) -> tuple[Dim, ...]:
     return value.type.shape
 
 
-def plan(graph: Graph) -> Program:
-    """The host program of a graph. Raises Unsupported, naming op and location, for what is not compiled."""
-    return Planner(graph).plan()
+def plan(graph: Graph, facts: str = "all") -> Program:
+    """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``). Raises
+    Unsupported, naming op and location, for what is not compiled."""
+    return Planner(graph, facts).plan()
 

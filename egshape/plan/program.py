@@ -85,9 +85,6 @@ class Repeat:
     body: tuple[Step, ...]
 
 
-Step: TypeAlias = CheckSizes | CheckValue | BindSize | DefineSize | Run | Copy | Branch | Repeat
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Port:
     """An input or output: its name, its buffer and its shape."""
@@ -95,6 +92,22 @@ class Port:
     name: str
     buffer: Buffer
     shape: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class HostCall:
+    """Call a Python function with arrays. ``call`` says which (egshape.ops.host), ``target`` is its name for people;
+    ``defines``: symbols that are the size of an (output, axis), known once the function has returned."""
+
+    target: str
+    call: tuple[str, str]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    defines: tuple[tuple[str, int, int], ...]
+    where: str = ""
+
+
+Step: TypeAlias = CheckSizes | CheckValue | BindSize | DefineSize | Run | Copy | Branch | Repeat | HostCall
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -15,12 +15,14 @@ from egshape.errors import Unsupported
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import dtype_name, is_complex
 from egshape.ops import REGISTRY
+from egshape.plan.known import Known
 from egshape.plan.loops import Bind, Buffer, Call, Choose, Const, Expr, Index, Load, Test, linear
 
 Indices = tuple[Dim, ...]
 ZERO = const(0)
 ONE = const(1)
 ELEMENTWISE = frozenset(("unary", "binary", "ternary"))
+_FOLDS = frozenset(("add", "multiply", "maximum", "minimum"))
 REFUSED = frozenset(("digamma", "erf_inv", "complex", "real", "imag", "conj"))
 
 
@@ -88,7 +90,8 @@ def reshape_is_affine(source: Sequence[Dim], target: Sequence[Dim]) -> bool:
 class Reader:
     """Reads elements of values. ``places`` holds the values that lie in buffers."""
 
-    def __init__(self) -> None:
+    def __init__(self, facts: str = "all") -> None:
+        self.known = Known(facts)
         self.places: dict[Value, Buffer] = {}
         self.producers: dict[Value, Op] = {}
         self.same: dict[Value, Value] = {}
@@ -157,7 +160,7 @@ class Reader:
         for inner in block.ops:
             if is_elementwise(inner):
                 call = scalar_call(inner, tuple(get(x) for x in inner.operands))
-                if fast and isinstance(call, Call) and len(block.ops) == 1 and inner.name in ("add", "multiply"):
+                if fast and isinstance(call, Call) and len(block.ops) == 1 and inner.name in _FOLDS:
                     call = Call(call.dtype, call.op, call.args, call.attrs, fast=True)
                 env[inner.result] = call
             elif inner.name == "constant" and not inner.attrs["value"].shape:
@@ -182,9 +185,9 @@ def _broadcast(r: Reader, op: Op, at: Indices) -> Expr:
     indices = []
     for axis, target in enumerate(op.attrs["dims"]):
         size, whole = x.type.dims[axis], op.result.type.dims[target]
-        if size.const == 1:
+        if r.known.is_one(size):
             indices.append(ZERO)
-        elif size is whole or size.const is not None:
+        elif size.const is not None or r.known.equal(size, whole):
             indices.append(at[target])
         else:
             indices.append(at[target] * minimum(size - 1, 1))
@@ -260,7 +263,8 @@ def _constant(r: Reader, op: Op, at: Indices) -> Expr:
     array = op.attrs["value"]
     if array.size:
         raw = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
-        if (raw == raw[0]).all():
+        # A few elements tell nearly every large array from one whose elements are all the same.
+        if (raw[::len(raw) // 64 + 1] == raw[0]).all() and (raw == raw[0]).all():
             return scalar_constant(array)
     return Load(op.result.type.dtype, r.constant(op), linear(at, op.result.type.dims))
 

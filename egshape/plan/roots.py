@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from egshape.dims import Dim, const, symbol
 from egshape.ir.graph import Op
 from egshape.ir.types import numpy_dtype
-from egshape.plan import contraction, order
+from egshape.plan import contraction, convolution, order, scan
+from egshape.plan.host_calls import host_call
 from egshape.plan.loops import (
     Assign,
     Buffer,
@@ -28,7 +29,8 @@ from egshape.plan.loops import (
     Var,
     linear,
 )
-from egshape.plan.reader import ZERO, Indices, index_vector
+from egshape.plan.reader import ZERO, Indices, index_vector, unsupported
+from egshape.plan.updates import taken_over
 
 if TYPE_CHECKING:
     from egshape.plan.planner import Planner
@@ -118,6 +120,8 @@ def _columns(p: Planner, op: Op, out: Buffer, flat: Dim, init: Expr, item: Expr,
 
 def reduce_window(p: Planner, op: Op) -> None:
     """Each window is folded into locals; what lies outside counts as the init value."""
+    if scan.cumulative(p, op):
+        return
     p.start()
     a, half = op.attrs, len(op.operands) // 2
     shape = op.operands[0].type.dims
@@ -182,16 +186,19 @@ def zero(dtype: str) -> Const:
 
 
 def scatter(p: Planner, op: Op) -> None:
-    """The inputs are copied, then the updates go in, one after the other."""
+    """The updates go in one after the other, in place where the inputs are read no more, else into copies of them."""
     count = len(op.operands) // 2
     inputs, updates = op.operands[:count], op.operands[count + 1:]
-    out = results(p, op)
-    for value, target in zip(inputs, out, strict=True):
-        if value.type.dtype != target.dtype:
-            from egshape.plan.reader import unsupported
-
+    for value, result in zip(inputs, op.results, strict=True):
+        if value.type.dtype != result.type.dtype:
             raise unsupported(op, "changes the dtype of its input")
-        p.store(value, target)
+    free = taken_over(p, op, inputs[0], op.operands[1:]) if count == 1 else None
+    if free is not None:
+        out: tuple[Buffer, ...] = (free,)
+    else:
+        out = results(p, op)
+        for value, target in zip(inputs, out, strict=True):
+            p.store(value, target)
     p.start()
     a, shape = op.attrs, inputs[0].type.dims
     at, wrap = p.nest(updates[0].type.dims)
@@ -229,6 +236,7 @@ def _scatter_place(p: Planner, op: Op, at: Indices, batch: Indices) -> tuple[lis
 
 ROOTS: dict[str, Callable[[Planner, Op], None]] = {
     "reduce": reduce, "reduce_window": reduce_window, "select_and_scatter": select_and_scatter, "scatter": scatter,
-    "sort": order.sort, "dot_general": contraction.dot, "convolution": contraction.convolution,
+    "sort": order.sort, "dot_general": contraction.dot, "convolution": convolution.direct,
+    "host_call": host_call,
 }
 """How ops with loops of their own are planned."""

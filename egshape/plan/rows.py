@@ -6,12 +6,28 @@ stays in the cache: softmax, layernorm and the like go once over memory."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, symbol
 from egshape.ir.graph import Block, Op, Value
-from egshape.plan.loops import Assign, Buffer, Expr, Let, Local, Loop, Stmt, Store, Var, linear
+from egshape.plan.grid import Moved
+from egshape.plan.loops import (
+    Assign,
+    Buffer,
+    Expr,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Stmt,
+    Store,
+    Var,
+    buffers,
+    expressions,
+    linear,
+    statements,
+)
 from egshape.plan.reader import ZERO, Indices, is_elementwise
 
 if TYPE_CHECKING:
@@ -30,6 +46,10 @@ class Cluster:
     length: Dim
     outside: frozenset[Value]
     """Results that are read elsewhere."""
+
+    def emit(self, p: Planner) -> None:
+        """Add the kernel."""
+        emit(p, self)
 
 
 def is_row_reduce(op: Op) -> bool:
@@ -56,7 +76,7 @@ def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Va
         reads = any(x in known for x in op.operands) or any(x in known for r in op.regions for x in r.captures())
         if not reads:
             continue
-        if len(members) == LONGEST or op in taken or not _joins(op, rows, length):
+        if len(members) == LONGEST or op in taken or not joins(op, rows, length):
             break
         if any(x in waiting for x in op.operands):
             break
@@ -73,7 +93,8 @@ def _shape(value: Value) -> tuple[Dim, ...] | None:
     return value.type.shape
 
 
-def _joins(op: Op, rows: tuple[Dim, ...], length: Dim) -> bool:
+def joins(op: Op, rows: tuple[Dim, ...], length: Dim) -> bool:
+    """Whether an op works on rows of a length: on their elements, from one to an element of each row, or back."""
     if len(op.results) != 1:
         return False
     shape = op.result.type.shape
@@ -224,5 +245,40 @@ def emit(p: Planner, cluster: Cluster) -> None:
     for op in cluster.ops:
         row.op(op)
     row.finish()
-    p.run("row", wrap(row.body), tuple(row.written))
+    body, private = tuple(row.body), tuple(p.scratch_rows.values())
+    for scratch in private:
+        body = _in_output(body, scratch, at, cluster)
+    left = set(buffers(body))
+    p.run("row", wrap(body), tuple(buffer for buffer in row.written if buffer in left),
+          tuple(buffer for buffer in private if buffer in left))
     p.scratch_rows.clear()
+
+
+def _in_output(body: tuple[Stmt, ...], scratch: Buffer, at: Indices, cluster: Cluster) -> tuple[Stmt, ...]:
+    """The row's statements with a scratch row in the row of an output that the last loop which reads it writes
+    element by element: the output's memory comes to the cache early, and one row less lies there."""
+    first = linear((*at, ZERO), (*cluster.rows, cluster.length))
+    reading = [stmt for stmt in body if _loads(stmt, scratch)]
+    if not reading:
+        return _without(body, scratch)
+    if not isinstance(reading[-1], Loop):
+        return body
+    last = reading[-1]
+    for stmt in last.body:
+        if isinstance(stmt, Store) and stmt.buffer.dtype == scratch.dtype and stmt.buffer is not scratch:
+            alone = sum(isinstance(each, Store) and each.buffer is stmt.buffer for each in statements(body)) == 1
+            behind = last.body[list(last.body).index(stmt) + 1:]
+            if alone and stmt.index is first + symbol(last.var) and not any(_loads(each, scratch) for each in behind) \
+                    and not any(_loads(each, stmt.buffer) for each in body):
+                return Moved({}, {scratch: (stmt.buffer, first)}).body(body)
+    return body
+
+
+def _without(body: tuple[Stmt, ...], scratch: Buffer) -> tuple[Stmt, ...]:
+    """The row's statements without the stores to a scratch row that nothing reads: one loop computes and uses it."""
+    kept = (stmt for stmt in body if not isinstance(stmt, Store) or stmt.buffer is not scratch)
+    return tuple(replace(stmt, body=_without(stmt.body, scratch)) if isinstance(stmt, Loop) else stmt for stmt in kept)
+
+
+def _loads(stmt: Stmt, buffer: Buffer) -> bool:
+    return any(isinstance(expr, Load) and expr.buffer is buffer for expr in expressions((stmt,)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egshape.runtime.artifact import load, save
+from egshape.runtime.artifact import load
 from egshape.runtime.function import CompiledFunction
 
-__all__ = ["CompiledFunction", "load", "save"]
+__all__ = ["CompiledFunction", "load"]

@@ -1,113 +1,113 @@
-"""Artifacts: one file with a manifest, a shared library and the weights.
+"""Reads artifacts: one file with a manifest, a shared library and the weights.
 
 An artifact is native code: load only those whose makers you trust, as you would a library."""
 
 from __future__ import annotations
 
 import ctypes
-import importlib
-import io
 import json
-import os
+import platform
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from egshape.runtime.cpu import missing_features
+from egshape.runtime.function import DTYPES, ENTRIES, CompiledFunction, RunError, array_dtype
+from egshape.runtime.weights import mapped
 
-from egshape.runtime.function import CompiledFunction, RunError
-
-VERSION = 1
-_KEYS = {"version": int, "name": str, "inputs": list, "outputs": list, "checks": list, "sizes": list, "libraries": list,
-         "triple": str, "cpu": str, "features": str}
-_LIBRARIES = ("scipy_openblas32",)
-
-
-def save(path: Any, manifest: Mapping[str, Any], library: bytes, constants: Sequence[np.ndarray]) -> None:
-    """Write an artifact, atomically."""
-    target = Path(path)
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("manifest.json", json.dumps({**manifest, "constants": len(constants)}, indent=1))
-        archive.writestr("library.so", library)
-        for k, array in enumerate(constants):
-            data = io.BytesIO()
-            np.save(data, array.view(np.uint16) if array.dtype.kind == "V" else array, allow_pickle=False)
-            archive.writestr(f"constants/{k}.npy", data.getvalue())
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}", delete=False) as file:
-        file.write(whole.getvalue())
-    os.replace(file.name, target)
+VERSION = 2
+_PORT: dict[str, type] = {"name": str, "dtype": str, "shape": list}
+_KEYS = {"version": int, "name": str, "inputs": list, "outputs": list, "checks": list, "sizes": list, "kernels": list,
+         "host_calls": list, "triple": str, "cpu": str, "features": str, "constants": int, "threads": int, "peak": dict}
+_ROWS: dict[str, dict[str, type]] = {
+    "inputs": _PORT, "outputs": {**_PORT, "late": bool}, "checks": {"message": str, "where": str, "args": list},
+    "sizes": {"name": str, "where": str}, "kernels": {"name": str}}
+_MOST_THREADS = 1024
 
 
-def load(path: Any) -> CompiledFunction:
-    """The function of an artifact. Raises RunError if the file is damaged, of another version or for another CPU."""
+def load(path: Any, threads: int | None = None) -> CompiledFunction:
+    """The function of an artifact, with as many threads as it was made for unless others are asked for.
+
+    Raises RunError (code "artifact") if the file is damaged, of another version, or made for another machine."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            manifest = _manifest(json.loads(archive.read("manifest.json")), path)
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            manifest = json.loads(archive.read("manifest.json"))
+            _check(manifest, path)
             library = archive.read("library.so")
-            constants = [np.load(io.BytesIO(archive.read(f"constants/{k}.npy")), allow_pickle=False)
-                         for k in range(manifest["constants"])]
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise RunError(f"is no artifact, or a damaged one: {error}", "artifact", str(path)) from None
-    for name in manifest["libraries"]:
-        _open_library(name, path)
+            start, size = _place(file, archive.getinfo("weights.safetensors"))
+            arrays = mapped(file, start, size)
+            constants = [arrays[str(k)] for k in range(manifest["constants"])]
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+        raise _refusal(f"is no artifact, or a damaged one: {error}", path) from None
+    count = manifest["threads"] if threads is None else threads
+    if not 1 <= count <= _MOST_THREADS:
+        raise _refusal(f"threads must be 1 to {_MOST_THREADS}, not {count}", path)
+    handle = _library(library, path)
+    entries = {name: ctypes.cast(getattr(handle, name), ctypes.c_void_p).value or 0 for name in ENTRIES}
+    return CompiledFunction(manifest, entries, constants, handle, threads=count)
+
+
+def _refusal(message: str, path: Any) -> RunError:
+    return RunError(message, "artifact", str(path))
+
+
+def _library(code: bytes, path: Any) -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "library.so")
-        file.write_bytes(library)
+        file.write_bytes(code)
         try:
-            handle = ctypes.CDLL(str(file))
+            return ctypes.CDLL(str(file))
         except OSError as error:
-            raise RunError(f"its library cannot be loaded: {error}", "artifact", str(path)) from None
-    address = ctypes.cast(handle.egshape_entry, ctypes.c_void_p).value or 0
-    return CompiledFunction(manifest, address, constants, handle)
+            raise _refusal(f"its library cannot be loaded: {error}", path) from None
 
 
-def _manifest(found: Any, path: Any) -> dict[str, Any]:
+def _place(file: Any, entry: zipfile.ZipInfo) -> tuple[int, int]:
+    """First byte and size of an uncompressed member."""
+    file.seek(entry.header_offset)
+    header = file.read(30)
+    if len(header) < 30 or header[:4] != b"PK\x03\x04" or entry.compress_type != zipfile.ZIP_STORED:
+        raise ValueError("the weights are not where the file says")
+    name, extra = (int.from_bytes(header[at:at + 2], "little") for at in (26, 28))
+    return entry.header_offset + 30 + name + extra, entry.file_size
+
+
+def _check(found: Any, path: Any) -> None:
+    """Raises RunError unless a manifest is whole and of this machine."""
     if not isinstance(found, dict) or found.get("version") != VERSION:
         version = found.get("version") if isinstance(found, dict) else None
-        raise RunError(f"has the version {version}, this runtime reads {VERSION}", "artifact", str(path))
+        raise _refusal(f"has the version {version}, this runtime reads {VERSION}: compile it again", path)
     for key, kind in _KEYS.items():
         if not isinstance(found.get(key), kind):
-            raise RunError(f"its manifest has no valid {key!r}", "artifact", str(path))
-    if not isinstance(found.get("constants"), int) or any(name not in _LIBRARIES for name in found["libraries"]):
-        raise RunError("its manifest asks for what this runtime does not know", "artifact", str(path))
-    missing = sorted(_wanted(found["features"]) - _available())
+            raise _refusal(f"its manifest has no valid {key!r}", path)
+    if not isinstance(found.setdefault("zones", None), list | None):
+        raise _refusal("its manifest has no valid 'zones'", path)
+    for key, row in _ROWS.items():
+        if not all(_is_row(each, row) for each in found[key]):
+            raise _refusal(f"its manifest has no valid {key!r}", path)
+    if found["host_calls"]:
+        raise _refusal("its manifest asks for Python functions, which no artifact has", path)
+    unknown = sorted({port["dtype"] for port in (*found["inputs"], *found["outputs"])} - DTYPES)
+    if unknown:
+        raise _refusal(f"its manifest has elements of {', '.join(unknown)}, which this runtime does not know", path)
+    _check_machine(found, path)
+
+
+def _is_row(found: Any, row: Mapping[str, type]) -> bool:
+    return isinstance(found, dict) and all(isinstance(found.get(key), kind) for key, kind in row.items())
+
+
+def _check_machine(found: Mapping[str, Any], path: Any) -> None:
+    kind, system = found["triple"].split("-")[0], platform.system().lower()
+    here = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    if kind != here or system not in found["triple"]:
+        raise _refusal(f"was made for {found['triple']}, this is {here} {system}", path)
+    missing = missing_features(found["features"])
     if missing:
-        raise RunError(f"was made for the CPU {found['cpu']}; this one lacks {', '.join(missing[:6])}", "artifact",
-                       str(path))
-    return found
-
-
-_NAMES = {"sse4.1": "sse4_1", "sse4.2": "sse4_2", "avx512vpopcntdq": "avx512_vpopcntdq", "avx512vnni": "avx512_vnni",
-          "avx512bitalg": "avx512_bitalg", "avx512vbmi2": "avx512_vbmi2", "avx512bf16": "avx512_bf16"}
-_CHECKED = frozenset(("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "avx512f", "avx512dq", "avx512bw", "avx512vl",
-                      "avx512cd", *_NAMES))
-
-
-def _wanted(features: str) -> set[str]:
-    on = {each[1:] for each in features.split(",") if each.startswith("+")}
-    return {_NAMES.get(each, each) for each in on & _CHECKED}
-
-
-def _available() -> set[str]:
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return {_NAMES.get(each, each) for each in _CHECKED}
-    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
-    return set(flags.split()) if flags else {_NAMES.get(each, each) for each in _CHECKED}
-
-
-def _open_library(name: str, path: Any) -> None:
-    try:
-        package = importlib.import_module(name)
-    except ImportError:
-        raise RunError(f"needs {name}, which is not installed", "artifact", str(path)) from None
-    folder = Path(package.get_lib_dir())
-    for file in folder.glob("libscipy_openblas*"):
-        library = ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
-        library.scipy_openblas_set_num_threads(1)
-        return
-    raise RunError(f"the library of {name} is not in {folder}", "artifact", str(path))
+        raise _refusal(f"was made for the CPU {found['cpu']}; this one lacks {', '.join(missing[:6])}", path)
+    if any(port["dtype"] == "bf16" for port in (*found["inputs"], *found["outputs"])):
+        try:
+            array_dtype("bf16")
+        except ImportError:
+            raise _refusal("has elements of bf16, for which ml_dtypes must be installed", path) from None

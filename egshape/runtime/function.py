@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import ctypes
-import struct
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from egshape.runtime.call import WORDS, Call, Output
+from egshape.runtime.errors import HOST, OBJECT, SHAPES, RunError, described
+from egshape.runtime.host_calls import HostCalls, HostFunction
+from egshape.runtime.memory import as_array, free, owned
+from egshape.runtime.objects import layout, no_memory_is_shared
+from egshape.runtime.pool import shared
+from egshape.runtime.profile import KernelTime, Memory, Profile
+from egshape.runtime.redzones import Watch
+
+__all__ = ["CompiledFunction", "RunError", "array_dtype"]
 
 _PLAIN = {
     "i1": np.dtype(np.bool_), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),
     "i64": np.dtype(np.int64), "ui8": np.dtype(np.uint8), "ui16": np.dtype(np.uint16), "ui32": np.dtype(np.uint32),
     "ui64": np.dtype(np.uint64), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
 }
-_WORDS = 24
-_ARGTYPES = [ctypes.c_void_p] * 8
-_LIBC = ctypes.CDLL(None)
-_FREE = _LIBC.free
-_FREE.argtypes = [ctypes.c_void_p]
+ENTRIES = ("egshape_entry", "egshape_python", "egshape_pool")
+"""Functions of a program's library."""
+DTYPES = frozenset((*_PLAIN, "bf16"))
+DTYPES = frozenset((*_PLAIN, "bf16"))
+FORMS = ("egx", "c")
+_RESULT = ctypes.c_int32
+_ADDRESS = ctypes.c_void_p
 
 
 def array_dtype(name: str) -> np.dtype[Any]:
@@ -31,197 +46,226 @@ def array_dtype(name: str) -> np.dtype[Any]:
     return _PLAIN[name]
 
 
-class RunError(Exception):
-    """A compiled graph cannot run on these inputs. code: input, check, memory, size. ``where`` names the op."""
-
-    def __init__(self, message: str, code: str, where: str = "") -> None:
-        super().__init__(f"{where}: {message}" if where else message)
-        self.message, self.code, self.where = message, code, where
-
-
-class _Context:
-    """An arena and the tables of a call, used by one call at a time."""
-
-    def __init__(self, outputs: int, sizes: int, constants: int) -> None:
-        self.words = (ctypes.c_int64 * 3)()
-        self.outputs = (ctypes.c_uint64 * (outputs or 1))()
-        self.rooms = (ctypes.c_int64 * (outputs or 1))()
-        self.shapes = (ctypes.c_int64 * (sizes or 1))()
-        self.error = (ctypes.c_int64 * _WORDS)()
-        self.first = ctypes.addressof(self.words)
-        self.rest = (constants, ctypes.addressof(self.outputs), ctypes.addressof(self.rooms),
-                     ctypes.addressof(self.shapes), ctypes.addressof(self.error))
-
-    def __del__(self) -> None:
-        if self.words[0]:
-            _FREE(self.words[0])
-
-
-class _Memory:
-    """Memory of an output; given back to its function when the last array on it is gone."""
-
-    __slots__ = ("__array_interface__", "address", "capacity", "pool")
-
-    def __init__(self, address: int, capacity: int, pool: list[tuple[int, int]], interface: dict[str, Any]) -> None:
-        self.address, self.capacity, self.pool = address, capacity, pool
-        self.__array_interface__ = interface
-
-    def __del__(self) -> None:
-        if len(self.pool) < 2:
-            self.pool.append((self.address, self.capacity))
-        else:
-            _FREE(self.address)
-
-
 class CompiledFunction:
     """Calls native code on arrays in input order; gives one array, or a tuple in output order.
 
-    Contiguous inputs are read where they lie. Safe to call from several threads at once: each call has an
-    arena of its own, which later calls reuse."""
+    Contiguous inputs are read where they lie, and anything with DLPack or an array interface is taken. ``out`` may give
+    an array, or None, for each output. Safe to call from several threads at once: each call has an arena of its own,
+    which later calls reuse."""
 
-    def __init__(self, manifest: Mapping[str, Any], address: int, constants: Sequence[np.ndarray], keep: object,
-                 failure: Callable[[str, str, str], Exception] = RunError, save: Any = None) -> None:
+    def __init__(self, manifest: Mapping[str, Any], entries: Mapping[str, int], constants: Sequence[np.ndarray],
+                 keep: object, failure: Callable[[str, str, str], Exception] = RunError, save: Any = None,
+                 threads: int = 1, host_functions: Sequence[HostFunction] = ()) -> None:
         self.manifest = manifest
-        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *_ARGTYPES)(address)
+        self._entry = ctypes.CFUNCTYPE(_RESULT, _ADDRESS)(entries["egshape_entry"])
+        self._python = ctypes.CFUNCTYPE(_RESULT, *[_ADDRESS] * 4)(entries["egshape_python"])
         self._keep = keep
         self._failure = failure
         self._save = save
         self._constants = [np.ascontiguousarray(each) for each in constants]
         self._constant_table = np.array([each.ctypes.data for each in self._constants] or [0], np.uint64)
         self._inputs = [(p["name"], array_dtype(p["dtype"]), len(p["shape"])) for p in manifest["inputs"]]
-        self._outputs = [(p["name"], array_dtype(p["dtype"]), len(p["shape"])) for p in manifest["outputs"]]
-        self._axes = sum(rank for _, _, rank in self._outputs)
-        self._contexts: list[_Context] = []
-        self._pools: list[list[tuple[int, int]]] = [[] for _ in self._outputs]
+        self._outputs = tuple(Output(p["name"], array_dtype(p["dtype"]), len(p["shape"]), p["late"])
+                              for p in manifest["outputs"])
+        self._late = any(output.late for output in self._outputs)
+        self._single = len(self._outputs) == 1
+        self._layout = layout([dtype for _, dtype, _ in self._inputs])
+        self._layout_at = ctypes.addressof(self._layout) if self._layout is not None else 0
+        self.threads = threads
+        self._zones = manifest["zones"] is not None
+        self._make_pool = entries["egshape_pool"]
+        self._host = HostCalls(manifest["host_calls"], host_functions, array_dtype, failure)
+        self._calls: list[Call] = []
 
-    def save(self, path: Any) -> None:
-        """Write an artifact that ``egshape.runtime.load`` reads. Raises RunError if this one cannot be saved."""
+    def save(self, path: Any, form: str = "egx") -> list[Path]:
+        """Write an artifact that ``egshape.runtime.load`` reads, or, with ``form="c"``, a C header and a shared library
+        to a folder; the paths written. Raises an error if this function was loaded itself, or calls Python."""
         if self._save is None:
             raise self._failure("this function was loaded, not compiled: copy its file", "input", "")
-        self._save(path)
+        if form not in FORMS:
+            raise self._failure(f"the form {form!r} is not known: it is one of {', '.join(FORMS)}", "input", "")
+        written: list[Path] = self._save(path, form)
+        return written
+
+    @property
+    def memory(self) -> Memory:
+        """What the function holds beside its inputs and outputs."""
+        peak = self.manifest["peak"]
+        likely = ((peak["sizes"], peak["bytes"]),) if "bytes" in peak else ()
+        constants = sum(each.nbytes for each in self._constants)
+        return Memory(peak["arena"].replace("$threads", "threads"), constants, likely)
+
+    def profile(self, *inputs: Any, runs: int = 10) -> Profile:
+        """Where the time of a run goes, kernel by kernel, over ``runs`` runs after a first one that is not counted."""
+        arrays, call, seconds = self._arrays(inputs), self._new_call(), 0.0
+        table = np.zeros((len(self.manifest["kernels"]) or 1, 4), np.int64)
+        for number in range(max(runs, 1) + 1):
+            start = time.perf_counter()
+            results = call.fresh()
+            call.words[WORDS.index("profile")] = table.ctypes.data if number else 0
+            code = self._run(call, arrays, results)
+            call.words[WORDS.index("profile")] = 0
+            seconds += time.perf_counter() - start if number else 0.0
+            self._settled(code, call, arrays, results)
+        times = zip(self.manifest["kernels"], table, table.view(np.float64), strict=False)
+        runs = max(runs, 1)
+        rows = [KernelTime(row["name"], int(ints[0]) / runs, int(ints[1]) / 1e9 / runs, float(floats[2]) / runs,
+                           float(floats[3]) / runs) for row, ints, floats in times if ints[0]]
+        return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), seconds / runs, runs)
 
     def __call__(self, *inputs: Any, out: Sequence[np.ndarray | None] | None = None) -> Any:
-        arrays = self._arrays(inputs)
-        pointers = struct.pack(f"{len(arrays)}Q", *[array.__array_interface__["data"][0] for array in arrays])
-        shape = [size for array in arrays for size in array.shape]
-        sizes = struct.pack(f"{len(shape)}q", *shape)
-        given = self._given(out, arrays)
+        if self._zones:
+            return self._watched(inputs, out)
         try:
-            context = self._contexts.pop()
+            call = self._calls.pop()
         except IndexError:
-            context = _Context(len(self._outputs), self._axes, self._constant_table.ctypes.data)
-        for k, (address, room) in enumerate(given):
-            context.outputs[k], context.rooms[k] = address, room
-        code = self._entry(context.first, pointers, sizes, *context.rest)
-        results = self._results(out, given, context, code)
-        error = self._error(code, context.error) if code else None
-        self._contexts.append(context)
-        if error is not None:
-            raise error
-        return results[0] if len(results) == 1 else tuple(results)
+            call = self._new_call()
+        if out is not None or not self._layout_at or len(inputs) != len(self._inputs):
+            return self._into(call, inputs, out)
+        results: Any = call.fresh() if call.one is None else (np.empty(*call.one),)
+        code = self._python(call.address, id(inputs), id(results), self._layout_at)
+        if code or self._late:
+            results = self._settled(code, call, inputs, results)
+        self._calls.append(call)
+        return results[0] if self._single else results
 
-    def _arrays(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+    def _new_call(self) -> Call:
+        axes = sum(rank for _, _, rank in self._inputs)
+        fixed = {"constants": self._constant_table.ctypes.data, "threads": self.threads,
+                 "pool": shared(self.threads, self._make_pool), "host": self._host.address}
+        return Call(len(self._inputs), axes, self._outputs, fixed)
+
+    def _watched(self, inputs: Sequence[Any], out: Sequence[np.ndarray | None] | None) -> Any:
+        """A call with red zones around inputs and outputs. Raises an error (code "red-zone") if one is written to."""
+        call, watch = self._new_call(), Watch()
+        call.watch = watch
+        plain = self._arrays(inputs)
+        given = self._given(out, plain)
+        arrays = watch.copies([name for name, _, _ in self._inputs], plain)
+        results = call.fresh()
+        found = self._settled(self._run(call, arrays, results), call, arrays, results)
+        self._calls.clear()
+        wrong = watch.broken()
+        if wrong is not None:
+            raise self._failure(wrong, "red-zone", "")
+        self._fits(call, given, late=True)
+        for mine, made in zip(given, found, strict=True):
+            if mine is not None:
+                mine[...] = made
+        found = tuple(made if mine is None else mine for mine, made in zip(given, found, strict=True))
+        return found[0] if self._single else found
+
+    def _settled(self, code: int, call: Call, inputs: Sequence[Any], results: Any) -> Any:
+        """The results once inputs are converted, shapes known and late results taken over. Raises what went wrong."""
+        arrays: tuple[Any, ...] = tuple(inputs)
+        while code in (OBJECT, SHAPES):
+            try:
+                if code == OBJECT:
+                    arrays = self._arrays(inputs)
+                else:
+                    call.learn()
+                    results = call.fresh()
+            except MemoryError:
+                raise self._failure(*described(3, [], self.manifest)) from None
+            code = self._run(call, arrays, results)
+        return self._taken(code, call, results)
+
+    def _taken(self, code: int, call: Call, results: Sequence[np.ndarray | None]) -> Any:
+        """The results with those that the entry allocated. Raises what went wrong."""
+        found = list(results)
+        for k, (output, shape) in enumerate(zip(self._outputs, call.shapes(), strict=True)):
+            if output.late and found[k] is None:
+                if code:
+                    free(call.memory(k))
+                else:
+                    found[k] = owned(call.memory(k), shape, output.dtype)
+                call.give(k, 0, 0)
+        if code:
+            raised = self._host.raised(threading.get_ident()) if code == HOST else None
+            error = self._failure(*described(code, call.error(), self.manifest)) if raised is None else raised
+            self._calls.append(call)
+            raise error
+        return tuple(found)
+
+    def _arrays(self, inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """The inputs as plain contiguous arrays. Raises what is wrong with one."""
         if len(inputs) != len(self._inputs):
             raise self._failure(f"takes {len(self._inputs)} inputs, got {len(inputs)}", "input", "")
         arrays = []
         for item, (name, dtype, rank) in zip(inputs, self._inputs, strict=True):
-            array = item if isinstance(item, np.ndarray) else _as_array(item)
+            try:
+                array = as_array(item)
+            except (BufferError, TypeError, ValueError, RuntimeError) as error:
+                raise self._failure(f"input {name!r} cannot be read as an array: {error}", "input", "") from None
             if array.dtype != dtype:
                 raise self._failure(f"input {name!r} wants elements of {dtype}, got {array.dtype}", "input", "")
             if array.ndim != rank:
                 raise self._failure(f"input {name!r} wants rank {rank}, got an array of rank {array.ndim}", "input", "")
             if not (array.flags.c_contiguous and array.flags.aligned):
                 array = np.array(array, order="C")
-            arrays.append(array)
-        return arrays
+            arrays.append(array if array.dtype is dtype else array.view(dtype))
+        return tuple(arrays)
 
-    def _given(self, out: Sequence[np.ndarray | None] | None, inputs: Sequence[np.ndarray]) -> list[tuple[int, int]]:
-        """Address and capacity of each output's memory: the caller's, else what an earlier call left, else none."""
+    def _run(self, call: Call, arrays: tuple[np.ndarray, ...], results: tuple[np.ndarray | None, ...]) -> int:
+        """One entry into native code with plain arrays."""
+        if self._layout_at:
+            return int(self._python(call.address, id(arrays), id(results), self._layout_at))
+        call.take(arrays, results)
+        return int(self._entry(call.address))
+
+    def _into(self, call: Call, inputs: Sequence[Any], out: Sequence[np.ndarray | None] | None) -> Any:
+        """A call whose arrays are read through Python: given results, or objects that native code cannot read."""
+        arrays = self._arrays(inputs)
+        given = self._given(out, arrays)
+        code = SHAPES
+        while code == SHAPES:
+            results = tuple([new if mine is None else mine for mine, new in zip(given, call.fresh(), strict=True)])
+            for k, mine in enumerate(given):
+                if mine is not None:
+                    call.expect(k, mine.shape)
+                    if self._outputs[k].late:
+                        call.give(k, mine.ctypes.data, mine.nbytes)
+            code = self._run(call, arrays, results)
+            if code == SHAPES:
+                self._fits(call, given, late=False)
+                call.learn()
+        try:
+            if not code:
+                self._fits(call, given, late=True)
+        finally:
+            for k, mine in enumerate(given):
+                if mine is not None and self._outputs[k].late:
+                    if call.memory(k) != mine.ctypes.data:
+                        free(call.memory(k))
+                    call.give(k, 0, 0)
+        found = self._taken(code, call, results)
+        self._calls.append(call)
+        return found[0] if self._single else found
+
+    def _fits(self, call: Call, given: Sequence[np.ndarray | None], late: bool) -> None:
+        """Raises an error if a given array has not the shape of its result."""
+        for output, mine, shape in zip(self._outputs, given, call.shapes(), strict=True):
+            if mine is not None and output.late <= late and mine.shape != shape:
+                raise self._failure(f"out for {output.name!r} has the shape {mine.shape}, the result {shape}",
+                                    "input", "")
+
+    def _given(self, out: Sequence[np.ndarray | None] | None, inputs: Sequence[np.ndarray]
+               ) -> list[np.ndarray | None]:
+        """The caller's arrays for the outputs. Raises what is wrong with one."""
         if out is None:
-            return [pool.pop() if pool else (0, 0) for pool in self._pools]
+            return [None] * len(self._outputs)
+        if isinstance(out, np.ndarray):
+            out = [out]
         if len(out) != len(self._outputs):
             raise self._failure(f"out wants {len(self._outputs)} arrays, got {len(out)}", "input", "")
-        found = []
-        for array, (name, dtype, rank) in zip(out, self._outputs, strict=True):
+        for k, (array, output) in enumerate(zip(out, self._outputs, strict=True)):
             if array is None:
-                found.append((0, 0))
                 continue
-            if array.dtype != dtype or array.ndim != rank or not (array.flags.c_contiguous and array.flags.writeable):
-                raise self._failure(f"out for {name!r} must be a writable, contiguous array of {dtype}, rank {rank}",
-                                    "input", "")
-            if any(np.may_share_memory(array, other) for other in (*inputs, *(o for o in out if o is not array
-                                                                              and o is not None))):
-                raise self._failure(f"out for {name!r} overlaps another array of the call", "input", "")
-            found.append((array.ctypes.data, array.nbytes))
-        return found
-
-    def _results(self, out: Sequence[np.ndarray | None] | None, given: Sequence[tuple[int, int]], context: _Context,
-                 code: int) -> list[np.ndarray]:
-        """The outputs as arrays; their memory has an owner even if the call failed."""
-        results: list[np.ndarray] = []
-        at, wrong = 0, ""
-        for k, (name, dtype, rank) in enumerate(self._outputs):
-            shape = tuple(context.shapes[at:at + rank])
-            at += rank
-            address, old = context.outputs[k], given[k][0]
-            mine = None if out is None else out[k]
-            if mine is not None:
-                if address != old:
-                    _FREE(address)
-                if not code and (address != old or mine.shape != shape):
-                    wrong = f"out for {name!r} has the shape {mine.shape}, the result {shape}"
-                results.append(mine)
-                continue
-            if old and address != old:
-                _FREE(old)
-            if address:
-                made = _wrapped(address, context.rooms[k], self._pools[k], dtype, (0,) * rank if code else shape)
-                results.append(made)
-        if wrong:
-            self._contexts.append(context)
-            raise self._failure(wrong, "input", "")
-        return results
-
-    def _error(self, code: int, words: Any) -> Exception:
-        failure = self._failure
-        if code == 1:
-            check = self.manifest["checks"][words[0]]
-            message = check["message"]
-            for k, kind in enumerate(check["args"]):
-                message = message.replace(f"{{{k}}}", _shown(words[k + 1] if k + 1 < _WORDS else 0, kind))
-            return failure(message, "check", check["where"])
-        if code == 2:
-            port, axis = self.manifest["inputs"][words[0]], words[1]
-            wanted = port["shape"][axis]
-            shown = wanted if wanted == str(words[2]) else f"{wanted} = {words[2]}"
-            return failure(f"axis {axis} of input {port['name']!r} has size {words[3]}, its type wants {shown}",
-                           "input", "")
-        if code == 5:
-            size = self.manifest["sizes"][words[0]]
-            message = f"the size {size['name']} would be {words[1]}, which is no size"
-            return failure(message, "invalid-size", size["where"])
-        return failure("there is not enough memory" if code == 3 else "a buffer would be larger than 2**46 bytes",
-                       "memory" if code == 3 else "size", "")
-
-
-def _as_array(item: Any) -> np.ndarray:
-    """Anything with DLPack or an array interface, without a copy where numpy can."""
-    if hasattr(item, "__dlpack__") and not hasattr(item, "__array_interface__"):
-        return np.from_dlpack(item)
-    return np.asarray(item)
-
-
-def _wrapped(address: int, capacity: int, pool: list[tuple[int, int]], dtype: np.dtype[Any],
-             shape: tuple[int, ...]) -> np.ndarray:
-    plain = dtype if dtype.kind != "V" else np.dtype(np.uint16)
-    interface = {"data": (address, False), "shape": shape, "typestr": plain.str, "version": 3}
-    array = np.asarray(_Memory(address, capacity, pool, interface))
-    return array if plain is dtype else array.view(dtype)
-
-
-def _shown(word: int, kind: str) -> str:
-    if kind == "f64":
-        return str(struct.unpack("d", struct.pack("q", word))[0])
-    if kind == "i1":
-        return str(bool(word))
-    return str(word % 2**64 if kind == "ui64" else word)
+            plain = array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
+            if array.dtype != output.dtype or array.ndim != output.rank or not plain:
+                raise self._failure(f"out for {output.name!r} must be a writable, contiguous array of {output.dtype}, "
+                                    f"rank {output.rank}", "input", "")
+            others = [*inputs, *(each for j, each in enumerate(out) if each is not None and j != k)]
+            if not no_memory_is_shared(array, others):
+                raise self._failure(f"out for {output.name!r} overlaps another array of the call", "input", "")
+        return list(out)

@@ -1,6 +1,5 @@
 """Every elementwise op in every dtype that it takes, special values included."""
 
-import numpy as np
 import pytest
 
 from egshape.dims import symbol
@@ -90,28 +89,3 @@ def test_refusals_name_the_op():
     with pytest.raises(Unsupported, match="complex"):
         compiled(graph_of(b, b.one("negate", [argument(b, "z", "c64", [N])])))
 
-
-def test_functions_stay_within_four_ulp():
-    """exp, log, tanh, logistic and erf of f32 over the full range, against f64 (the reference's own erf)."""
-    import math
-
-    rng = np.random.default_rng(3)
-    bits = rng.integers(0, 2**32, 20000, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    x = np.concatenate([bits, np.linspace(-110, 95, 20001, dtype=np.float32), rng.normal(size=5000).astype(np.float32)])
-    b = BlockBuilder()
-    arg = argument(b, "x", "f32", [N])
-    names = ("exponential", "log", "tanh", "logistic", "erf")
-    function = compiled(graph_of(b, *(b.one(name, [arg]) for name in names)))
-    wide = x.astype(np.float64)
-    with np.errstate(all="ignore"):
-        erf = np.array([math.erf(v) for v in wide])
-        wanted = (np.exp(wide), np.log(wide), np.tanh(wide), 1 / (1 + np.exp(-wide)), erf)
-        for name, found, exact in zip(names, function(x), wanted, strict=True):
-            single = exact.astype(np.float32)
-            assert (np.isnan(found) == np.isnan(single)).all(), name
-            infinite = np.isinf(single)
-            assert (found[infinite] == single[infinite]).all(), name
-            fine = np.isfinite(single)
-            ulp = np.maximum(np.spacing(np.abs(single[fine])), np.float32(1e-45)).astype(np.float64)
-            worst = (np.abs(found[fine].astype(np.float64) - exact[fine]) / ulp).max()
-            assert worst <= 4, (name, worst)

@@ -1,0 +1,260 @@
+"""Launches as CUDA C++ functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from egshape.dims import Dim, FloorDiv, Relu, Symbol
+from egshape.dims.core import Atom, is_nonnegative, is_positive
+from egshape.errors import Unsupported
+from egshape.lower.cuda import scalar
+from egshape.plan.grid import Grid, Launch, Threads
+from egshape.plan.loops import (
+    Assign,
+    Bind,
+    Buffer,
+    Call,
+    Choose,
+    Const,
+    Expr,
+    If,
+    Index,
+    Let,
+    LetIndex,
+    Load,
+    Local,
+    Loop,
+    Stmt,
+    Store,
+    Test,
+    Var,
+    While,
+    buffers,
+    dims,
+)
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A kernel's source (which needs ``PRELUDE``), and what it is launched with."""
+
+    name: str
+    source: str
+    buffers: tuple[Buffer, ...]
+    """Device pointers, in the order of the parameters."""
+    sizes: tuple[str, ...]
+    """Symbols, passed as i64 behind the pointers."""
+    blocks: Dim
+    """Blocks of the grid's x axis; 0 is not launched."""
+    threads: int
+
+
+def kernel(launch: Launch, name: str) -> CudaKernel:
+    """The CUDA function of a launch. Raises Unsupported for statements that libraries run, and ops without code."""
+    body = launch.kernel.body
+    shared = set(launch.shared)
+    touched = tuple(buffer for buffer in buffers(body) if buffer not in shared)
+    sizes = tuple(sorted({each for dim in dims(body) for each in dim.symbols() if not each.startswith("$")}))
+    printer = _Printer({**{b: f"b{k}" for k, b in enumerate(touched)},
+                        **{b: f"s{k}" for k, b in enumerate(launch.shared)}},
+                       {size: f"d{k}" for k, size in enumerate(sizes)}, launch.threads)
+    for number, buffer in enumerate(launch.shared):
+        printer.line(f"__shared__ {scalar.memory(buffer.dtype)} s{number}[{buffer.size.const}];")
+    printer.body(body)
+    written = set(launch.kernel.outputs)
+    params = [f"{'' if b in written or b.kind == 'temp' else 'const '}{scalar.memory(b.dtype)}* __restrict__ b{k}"
+              for k, b in enumerate(touched)] + [f"i64 d{k}" for k in range(len(sizes))]
+    text = "\n".join(printer.lines)
+    source = (f'extern "C" __global__ void __launch_bounds__({launch.threads}) {name}({", ".join(params)}) {{\n'
+              f"{text}\n}}\n")
+    return CudaKernel(name, source, touched, sizes, launch.blocks, launch.threads)
+
+
+class _Printer:
+    def __init__(self, pointers: dict[Buffer, str], symbols: dict[str, str], threads: int) -> None:
+        self.lines: list[str] = []
+        self.pointers = pointers
+        self.symbols = symbols
+        self.threads = threads
+        self.names: dict[str, str] = {}
+        self.count = 0
+        self.depth = 1
+        self.frames: list[dict[object, str]] = [{}]
+
+    # -- text -----------------------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        """Add a line."""
+        self.lines.append("  " * self.depth + text)
+
+    def fresh(self, hint: str) -> str:
+        """A new name."""
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """A block in braces; what is computed inside is not reused outside."""
+        self.line(head + " {")
+        self.depth += 1
+        self.frames.append({})
+        yield
+        self.frames.pop()
+        self.depth -= 1
+        self.line("}")
+
+    @contextmanager
+    def frame(self) -> Iterator[None]:
+        """What is computed inside is not reused outside: a later statement may change what it was computed from."""
+        self.frames.append({})
+        yield
+        self.frames.pop()
+
+    def find(self, key: object) -> str | None:
+        """A name for something computed earlier on every path to here."""
+        return next((frame[key] for frame in reversed(self.frames) if key in frame), None)
+
+    def keep(self, key: object, type: str, text: str) -> str:
+        """Compute something once."""
+        name = self.frames[-1][key] = self.fresh("t")
+        self.line(f"{type} {name} = {text};")
+        return name
+
+    # -- statements -----------------------------------------------------------------------------------------------
+
+    def body(self, stmts: Sequence[Stmt]) -> None:
+        """Print statements in order."""
+        for stmt in stmts:
+            with self.frame():
+                self.stmt(stmt)
+
+    def stmt(self, stmt: Stmt) -> None:
+        """Print one statement."""
+        match stmt:
+            case Grid():
+                self.symbols[stmt.var] = self.keep(stmt, "const i64", "blockIdx.x")
+                self.body(stmt.body)
+            case Threads():
+                self._threads(stmt)
+            case Loop():
+                index = self.fresh("i")
+                extent = self.dim(stmt.extent)
+                with self.block(f"for (i64 {index} = 0; {index} < {extent}; ++{index})"):
+                    self.symbols[stmt.var] = index
+                    self.body(stmt.body)
+            case Store():
+                value, place = self.expr(stmt.value), self.dim(stmt.index)
+                self.line(f"{self.pointers[stmt.buffer]}[{place}] = {scalar.store(stmt.buffer.dtype, value)};")
+            case Let():
+                self.names[stmt.name] = self.keep(stmt, _constant_type(stmt.value), self.expr(stmt.value))
+            case Local():
+                value = self.expr(stmt.value)
+                self.names[stmt.name] = self.fresh("v")
+                self.line(f"{scalar.register(stmt.value.dtype)} {self.names[stmt.name]} = {value};")
+            case Assign():
+                self.line(f"{self.names[stmt.name]} = {self.expr(stmt.value)};")
+            case LetIndex():
+                self.symbols[stmt.name] = self.keep(stmt, "const i64", f"eg_index({self.expr(stmt.value)})")
+            case If():
+                self._if(stmt)
+            case While():
+                with self.block("for (;;)"):
+                    self.line(f"if (!{self.expr(stmt.condition)}) break;")
+                    self.body(stmt.body)
+            case _:
+                raise Unsupported(f"{type(stmt).__name__} is no statement of a CUDA kernel", where="plan",
+                                  hint="a library runs it")
+
+    def _threads(self, stmt: Threads) -> None:
+        """What each thread of the block does; nobody goes on before all have done it."""
+        whole = stmt.extent.const == self.threads
+        with self.block("" if whole else f"if (threadIdx.x < {stmt.extent.const})"):
+            self.symbols[stmt.var] = self.keep(stmt, "const i64", "threadIdx.x")
+            self.body(stmt.body)
+        if stmt.wait:
+            self.line("__syncthreads();")
+
+    def _if(self, stmt: If) -> None:
+        with self.block(f"if ({self.expr(stmt.condition)})"):
+            self.body(stmt.then)
+        if stmt.other:
+            with self.block("else"):
+                self.body(stmt.other)
+
+    # -- expressions ----------------------------------------------------------------------------------------------
+
+    def expr(self, expr: Expr) -> str:
+        """The value of an expression: a constant or a name."""
+        if isinstance(expr, Const):
+            return scalar.constant(expr.dtype, expr.value)
+        if isinstance(expr, Var):
+            return self.names[expr.name]
+        return self.find(expr) or self._compute(expr)
+
+    def _compute(self, expr: Expr) -> str:
+        type = _constant_type(expr)
+        match expr:
+            case Load():
+                place = f"{self.pointers[expr.buffer]}[{self.dim(expr.index)}]"
+                return self.keep(expr, type, scalar.load(expr.dtype, place))
+            case Index():
+                return self.keep(expr, type, scalar.convert("i64", expr.dtype, self.dim(expr.dim)))
+            case Test():
+                return self.keep(expr, type, " && ".join(f"{self.dim(dim)} >= 0" for dim in expr.dims) or "true")
+            case Call():
+                args = tuple(self.expr(arg) for arg in expr.args)
+                source = expr.args[1 if expr.op == "select" else 0].dtype
+                return self.keep(expr, type, scalar.call(expr.op, expr.dtype, source, args, dict(expr.attrs)))
+            case Choose():
+                return self._choose(expr)
+            case Bind():
+                value = self.expr(expr.value)
+                bound = f"eg_bound(eg_index({value}), {self.dim(expr.upper)})"
+                self.symbols[expr.name] = self.keep((expr, "bound"), "const i64", bound)
+                return self.expr(expr.body)
+        raise AssertionError(expr)
+
+    def _choose(self, expr: Choose) -> str:
+        condition = self.expr(expr.condition)
+        name = self.frames[-1][expr] = self.fresh("t")
+        self.line(f"{scalar.register(expr.dtype)} {name};")
+        for head, part in ((f"if ({condition})", expr.then), ("else", expr.other)):
+            with self.block(head):
+                self.line(f"{name} = {self.expr(part)};")
+        return name
+
+    # -- sizes ----------------------------------------------------------------------------------------------------
+
+    def dim(self, dim: Dim) -> str:
+        """A size or index as i64."""
+        if dim.const is not None:
+            return f"{dim.const}ll"
+        found = self.find(dim)
+        if found is not None:
+            return found
+        terms = []
+        for mono, factor in dim.terms:
+            parts = [self._atom(atom) for atom, power in mono for _ in range(power)]
+            if factor != 1 or not parts:
+                parts.append(f"{factor}ll")
+            terms.append(" * ".join(parts))
+        return self.keep(dim, "const i64", " + ".join(terms))
+
+    def _atom(self, atom: Atom) -> str:
+        if isinstance(atom, Symbol):
+            return self.symbols[atom.name]
+        found = self.find(atom)
+        if found is not None:
+            return found
+        if isinstance(atom, Relu):
+            return self.keep(atom, "const i64", f"eg_relu({self.dim(atom.arg)})")
+        assert isinstance(atom, FloorDiv)
+        num, den = self.dim(atom.num), self.dim(atom.den)
+        plain = is_nonnegative(atom.num) and is_positive(atom.den)
+        return self.keep(atom, "const i64", f"{num} / {den}" if plain else f"eg_floordiv({num}, {den})")
+
+
+def _constant_type(expr: Expr) -> str:
+    return f"const {scalar.register(expr.dtype)}"

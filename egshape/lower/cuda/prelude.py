@@ -1,0 +1,102 @@
+"""Device functions that printed kernels call: one overload or template per op, with the meaning of the op's reference.
+
+Written for NVRTC, which has the device math library but no headers."""
+
+from __future__ import annotations
+
+PRELUDE = r"""
+typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
+typedef unsigned char ui8; typedef unsigned short ui16; typedef unsigned int ui32; typedef unsigned long long ui64;
+typedef float f32; typedef double f64;
+#define EG __device__ __forceinline__
+
+// -- memory: i1 is a byte, f16 and bf16 are 16 bits and computed in f32 ---------------------------------------------
+EG f32 eg_load_f16(ui16 x) { f32 y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y; }
+EG ui16 eg_store_f16(f32 x) { ui16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+EG f32 eg_load_bf16(ui16 x) { return __uint_as_float((ui32)x << 16); }
+EG ui16 eg_store_bf16(f32 x) {
+  ui32 b = __float_as_uint(x);
+  return (ui16)((x != x ? b | 0x400000u : b + 0x7fffu + ((b >> 16) & 1u)) >> 16);
+}
+EG f32 eg_round_f16(f32 x) { return eg_load_f16(eg_store_f16(x)); }
+EG f32 eg_round_bf16(f32 x) { return eg_load_bf16(eg_store_bf16(x)); }
+
+// -- sizes: i64, division rounds down, a divisor of 0 stands for 1 in code that does not run ------------------------
+EG i64 eg_floordiv(i64 a, i64 b) { b = b == 0 ? 1 : b; i64 q = a / b; return q - ((a % b != 0) && ((a ^ b) < 0)); }
+EG i64 eg_relu(i64 a) { return a > 0 ? a : 0; }
+EG i64 eg_bound(i64 a, i64 top) { a = a < top ? a : top; return a > 0 ? a : 0; }
+template <class T> EG i64 eg_index(T x) { return (i64)x; }
+EG i64 eg_index(ui64 x) { return x > 0x7fffffffffffffffull ? 0x7fffffffffffffffll : (i64)x; }
+
+// -- floats ---------------------------------------------------------------------------------------------------------
+template <class T> EG T eg_maximum(T a, T b) { return a > b ? a : b; }
+template <class T> EG T eg_minimum(T a, T b) { return a < b ? a : b; }
+#define EG_EXTREMES(T, BITS)                                                                                        \
+  EG T eg_maximum(T a, T b) { return a != a ? a : b != b ? b : a > b ? a : b > a ? b : BITS(a) < 0 ? b : a; }          \
+  EG T eg_minimum(T a, T b) { return a != a ? a : b != b ? b : a < b ? a : b < a ? b : BITS(a) < 0 ? a : b; }
+EG_EXTREMES(f32, __float_as_int)
+EG_EXTREMES(f64, __double_as_longlong)
+template <class T> EG T eg_sign(T x) { return x > (T)0 ? (T)1 : x < (T)0 ? (T)-1 : x; }
+template <class T> EG bool eg_is_finite(T x) { return x - x == (T)0; }
+template <class T> EG bool eg_is_inf(T x) { return x == x && x - x != (T)0; }
+template <class T> EG bool eg_is_pos_inf(T x) { return eg_is_inf(x) && x > (T)0; }
+template <class T> EG bool eg_is_neg_inf(T x) { return eg_is_inf(x) && x < (T)0; }
+template <class T> EG T eg_logistic(T x) { return (T)1 / ((T)1 + exp(-x)); }
+template <class T> EG T eg_rsqrt(T x) { return (T)1 / sqrt(x); }
+template <class T> EG T eg_add(T a, T b) { return a + b; }
+template <class T> EG T eg_subtract(T a, T b) { return a - b; }
+template <class T> EG T eg_multiply(T a, T b) { return a * b; }
+
+// -- integers: they wrap; x / 0 = -1, x % 0 = x, the smallest / -1 is itself ------------------------------------------
+template <class T> struct eg_unsigned { typedef T type; };
+template <> struct eg_unsigned<i8> { typedef ui8 type; };
+template <> struct eg_unsigned<i16> { typedef ui16 type; };
+template <> struct eg_unsigned<i32> { typedef ui32 type; };
+template <> struct eg_unsigned<i64> { typedef ui64 type; };
+#define EG_U typename eg_unsigned<T>::type
+template <class T> EG T eg_int_add(T a, T b) { return (T)((EG_U)a + (EG_U)b); }
+template <class T> EG T eg_int_subtract(T a, T b) { return (T)((EG_U)a - (EG_U)b); }
+template <class T> EG T eg_int_multiply(T a, T b) { return (T)((ui64)(EG_U)a * (ui64)(EG_U)b); }
+template <class T> EG T eg_int_negate(T a) { return (T)((EG_U)0 - (EG_U)a); }
+template <class T> EG T eg_int_abs(T a) { return a < (T)0 ? eg_int_negate(a) : a; }
+template <class T> EG T eg_int_sign(T a) { return (T)((a > (T)0) - (a < (T)0)); }
+template <class T> EG T eg_int_divide(T a, T b) {
+  if (b == (T)0) return (T)-1;
+  if ((T)-1 < (T)0 && b == (T)-1) return eg_int_negate(a);
+  return (T)(a / b);
+}
+template <class T> EG T eg_int_remainder(T a, T b) {
+  if (b == (T)0) return a;
+  if ((T)-1 < (T)0 && b == (T)-1) return (T)0;
+  return (T)(a % b);
+}
+template <class T> EG T eg_shift_left(T a, T b) {
+  return (EG_U)b < 8 * sizeof(T) ? (T)((ui64)(EG_U)a << (EG_U)b) : (T)0;
+}
+template <class T> EG T eg_shift_right_logical(T a, T b) {
+  return (EG_U)b < 8 * sizeof(T) ? (T)((EG_U)a >> (EG_U)b) : (T)0;
+}
+template <class T> EG T eg_shift_right_arithmetic(T a, T b) {
+  EG_U n = (EG_U)b < 8 * sizeof(T) ? (EG_U)b : (EG_U)(8 * sizeof(T) - 1);
+  return a < (T)0 ? (T)~((EG_U)~a >> n) : (T)((EG_U)a >> n);
+}
+template <class T> EG T eg_popcnt(T a) { return (T)__popcll((ui64)(EG_U)a); }
+template <class T> EG T eg_count_leading_zeros(T a) {
+  return (T)(__clzll((i64)(ui64)(EG_U)a) - (64 - 8 * (int)sizeof(T)));
+}
+template <class T> EG T eg_int_power(T a, T b) {
+  bool signed_ = (T)-1 < (T)0;
+  if (signed_ && b < (T)0) return a == (T)1 ? (T)1 : a == (T)-1 ? ((b & (T)1) ? (T)-1 : (T)1) : (T)0;
+  T r = (T)1; EG_U n = (EG_U)b;
+  while (n) { if (n & 1) r = eg_int_multiply(r, a); a = eg_int_multiply(a, a); n >>= 1; }
+  return r;
+}
+
+// -- order and conversion -------------------------------------------------------------------------------------------
+EG i32 eg_total(f32 x) { i32 b = __float_as_int(x); return b ^ (i32)((ui32)(b >> 31) >> 1); }
+EG i64 eg_total(f64 x) { i64 b = __double_as_longlong(x); return b ^ (i64)((ui64)(b >> 63) >> 1); }
+template <class T> EG T eg_saturate(f64 x, f64 low, f64 high, T least, T most) {
+  return x != x ? (T)0 : x <= low ? least : x >= high ? most : (T)x;
+}
+template <class A, class B> EG B eg_bits(A a) { union { A a; B b; } both; both.a = a; return both.b; }
+"""

@@ -1,0 +1,110 @@
+"""Products and packing inside of kernels: calls of the blocks of ``gemm``, and the epilogue over each block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from egshape.lower.gemm import TILE_ROWS, TYPES
+from egshape.plan.loops import FEW_ROWS, Gather, Matrix, Pack, Product, panel_columns, panel_step
+
+if TYPE_CHECKING:
+    from egshape.lower.kernel import KernelWriter
+    from egshape.lower.writer import Writer
+
+
+def pack(kernel: KernelWriter, stmt: Pack) -> None:
+    """Copy a panel."""
+    w = kernel.w
+    source, sr, sc = _matrix(kernel, stmt.source)
+    target = kernel.address(stmt.target, w.dim(stmt.offset))
+    columns = w.dim(stmt.columns)
+    w.line(f"call void @egs_pack_{stmt.dtype}(i64 {w.dim(stmt.rows)}, i64 {columns}, ptr {source}, i64 {sr}, i64 {sc}, "
+           f"ptr {target}, i64 {_rounded(w, columns, panel_step(stmt.dtype))})")
+
+
+def gather(kernel: KernelWriter, stmt: Gather) -> None:
+    """Copy runs."""
+    w = kernel.w
+    tables = ", ".join(f"ptr {kernel.address(each, '0')}" for each in (stmt.to, stmt.begin, stmt.vectors))
+    source, target = kernel.address(stmt.source, w.dim(stmt.base)), kernel.address(stmt.target, w.dim(stmt.place))
+    w.line(f"call void @egs_gather_{stmt.dtype}(i64 {w.dim(stmt.count)}, {tables}, ptr {source}, ptr {target})")
+
+
+def product(kernel: KernelWriter, g: Product) -> None:
+    """Blocks of rows, each computed to a block on the stack and taken from there by the epilogue."""
+    w = kernel.w
+    name, size = TYPES[g.dtype]
+    panel = panel_columns(g.dtype)
+    tile = w.slot(f"[{TILE_ROWS * panel} x {name}], align 64")
+    m, n, k = (w.dim(each) for each in (g.m, g.n, g.k))
+    left, ar, ac = _matrix(kernel, g.left)
+    width = _rounded(w, n, panel_step(g.dtype))
+    right, step, columns = kernel.address(g.right, w.dim(g.panel)), width, width
+    if g.direct is not None:
+        right, step, columns = _choice(kernel, g.direct, w.dim(g.few), n, right, width)
+    blocks = w.value(f"udiv i64 {w.value(f'add nuw i64 {m}, {TILE_ROWS - 1}')}, {TILE_ROWS}")
+    with w.loop(blocks) as number:
+        first = _share(w, number, m, blocks)
+        last = _share(w, w.value(f"add nuw nsw i64 {number}, 1"), m, blocks)
+        rows = w.value(f"sub nsw i64 {last}, {first}")
+        at = w.value(f"getelementptr {name}, ptr {left}, i64 {w.value(f'mul nsw i64 {first}, {ar}')}")
+        w.line(f"call void @egs_tile_{g.dtype}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, i64 {ar}, i64 {ac}, "
+               f"ptr {right}, i64 {step}, ptr {tile})")
+        with w.loop(rows) as row:
+            w.symbols[g.row] = w.value(f"add nuw nsw i64 {first}, {row}")
+            line = w.value(f"getelementptr {name}, ptr {tile}, i64 {w.value(f'mul nuw nsw i64 {row}, {panel}')}")
+            for begin, count in _spans(w, g, n):
+                with w.loop(count) as step_of:
+                    column = w.value(f"add nuw nsw i64 {begin}, {step_of}") if begin != "0" else step_of
+                    w.symbols[g.column] = column
+                    place = w.value(f"getelementptr {name}, ptr {line}, i64 {column}")
+                    kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+                    kernel.body(g.body)
+
+
+def _matrix(kernel: KernelWriter, matrix: Matrix) -> tuple[str, str, str]:
+    w = kernel.w
+    return kernel.address(matrix.buffer, w.dim(matrix.offset)), w.dim(matrix.row), w.dim(matrix.column)
+
+
+def _rounded(w: Writer, value: str, step: int) -> str:
+    """Rounded up to a multiple of a power of two."""
+    if value.isdigit():
+        return str(-(-int(value) // step) * step)
+    return w.value(f"and i64 {w.value(f'add nuw nsw i64 {value}, {step - 1}')}, -{step}")
+
+
+def _share(w: Writer, number: str, m: str, blocks: str) -> str:
+    """Where a block's rows begin: all blocks have about the same number."""
+    return w.value(f"udiv i64 {w.value(f'mul nuw i64 {number}, {m}')}, {blocks}")
+
+
+def _choice(kernel: KernelWriter, direct: Matrix, rows: str, n: str, packed: str, width: str) -> tuple[str, str, str]:
+    """The right side where it lies if there are few rows, else packed: pointer, row stride, columns to compute."""
+    w = kernel.w
+    place, step, _ = _matrix(kernel, direct)
+    few = w.value(f"icmp sle i64 {rows}, {FEW_ROWS}")
+    return (w.value(f"select i1 {few}, ptr {place}, ptr {packed}"),
+            w.value(f"select i1 {few}, i64 {step}, i64 {width}"), w.value(f"select i1 {few}, i64 {n}, i64 {width}"))
+
+
+def _spans(w: Writer, g: Product, n: str) -> Iterator[tuple[str, str]]:
+    """Columns that fill whole vectors, then the rest: begin and count. Two loops, so that the first has no tail."""
+    step = panel_step(g.dtype)
+    if n.isdigit():
+        whole = int(n) // step * step
+        if whole:
+            yield "0", str(whole)
+        if int(n) > whole:
+            yield str(whole), str(int(n) - whole)
+        return
+    whole_of = w.value(f"and i64 {n}, -{step}")
+    yield "0", whole_of
+    if not _divides(g, step):
+        yield whole_of, w.value(f"and i64 {n}, {step - 1}")
+
+
+def _divides(g: Product, step: int) -> bool:
+    """Whether the columns are a multiple of ``step`` by their form: the smaller of two multiples is one."""
+    return (g.n % step).const == 0

@@ -1,0 +1,50 @@
+"""Red zones: for tests, bytes around every buffer of the arena that no kernel may touch.
+
+In this mode every buffer has a place of its own, filled with a pattern together with what lies around it before the
+program runs; after each kernel the zones of its buffers are compared. What reads outside of its buffers, or before it
+writes, meets the pattern: a large negative number. Inputs and outputs have their zones in runtime/redzones.py."""
+
+from __future__ import annotations
+
+from egshape.lower.writer import Writer
+
+ZONE = 256
+"""Bytes before and behind a buffer; behind, the rest to a multiple of 64 too."""
+PATTERN = 0xFB
+CODE = 10
+FUNCTIONS = f"""define internal i1 @egs_broken(ptr %first, i64 %count) noinline {{
+entry:
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %next, %more ]
+  %some = icmp slt i64 %k, %count
+  br i1 %some, label %look, label %whole
+look:
+  %at = getelementptr i8, ptr %first, i64 %k
+  %byte = load i8, ptr %at
+  %same = icmp eq i8 %byte, {PATTERN - 256}
+  br i1 %same, label %more, label %broken
+more:
+  %next = add i64 %k, 1
+  br label %loop
+whole:
+  ret i1 false
+broken:
+  ret i1 true
+}}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
+
+def fill(w: Writer, arena: str, total: str) -> None:
+    """Write the pattern to all of the arena."""
+    w.line(f"call void @llvm.memset.p0.i64(ptr {arena}, i8 {PATTERN - 256}, i64 {total}, i1 false)")
+
+
+def broken(w: Writer, start: str, exact: str, room: str) -> str:
+    """An i1: something wrote to a zone of a buffer of ``exact`` bytes at ``start`` that has ``room`` bytes to the next
+    one's zone."""
+    before = w.value(f"call i1 @egs_broken(ptr {w.value(f'getelementptr i8, ptr {start}, i64 -{ZONE}')}, i64 {ZONE})")
+    end = w.value(f"getelementptr i8, ptr {start}, i64 {exact}")
+    rest = w.value(f"sub i64 {room}, {exact}")
+    return w.value(f"or i1 {before}, {w.value(f'call i1 @egs_broken(ptr {end}, i64 {rest})')}")

@@ -1,0 +1,40 @@
+"""Weights as safetensors (https://github.com/huggingface/safetensors): eight bytes, a JSON table, the elements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from egshape.ir.types import dtype_name
+
+ALIGN = 64
+_TYPES = {"i1": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "ui8": "U8", "ui16": "U16", "ui32": "U32",
+          "ui64": "U64", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
+
+
+def pieces(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
+    """The file in pieces, arrays uncopied. Each begins at a multiple of 64 bytes of a file that does: the format allows
+    no holes, so bytes named ``pad`` fill them."""
+    table: dict[str, dict[str, object]] = {}
+    data: list[bytes | memoryview] = []
+    at = 0
+
+    def put(name: str, kind: str, shape: list[int], content: bytes | memoryview, size: int) -> None:
+        nonlocal at
+        table[name] = {"dtype": kind, "shape": shape, "data_offsets": [at, at + size]}
+        data.append(content)
+        at += size
+
+    for name, array in arrays.items():
+        gap = -at % ALIGN
+        if gap:
+            put(f"pad{at}", "U8", [gap], bytes(gap), gap)
+        whole = np.ascontiguousarray(array)
+        content = whole.reshape(-1).view(np.uint8).data if whole.size else b""
+        put(name, _TYPES[dtype_name(array.dtype)], list(array.shape), content, whole.nbytes)
+    header = json.dumps(table, separators=(",", ":")).encode()
+    header += b" " * (-(len(header) + 8) % ALIGN)
+    yield len(header).to_bytes(8, "little") + header
+    yield from data

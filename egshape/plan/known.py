@@ -1,0 +1,81 @@
+"""What a program knows of its sizes beyond their form: what its steps have checked so far.
+
+``level`` says how much of it the planner uses (for measurements of what facts are worth): ``none``, not even that
+sizes of different ops are equal; ``shape``, sizes equal by their form; ``all``, also what was given about sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal, get_args
+
+from egshape.dims import Dim, const
+from egshape.errors import Contradiction, InvalidInput
+from egshape.facts import Facts, Relation, SymbolFacts
+from egshape.plan.loops import Bounds
+from egshape.prove.context import Context
+
+Level = Literal["none", "shape", "all"]
+
+
+class Known:
+    """The relations that the steps so far have checked: they hold for all later steps of the same scope."""
+
+    def __init__(self, level: str = "all") -> None:
+        if level not in get_args(Level):
+            raise InvalidInput(f"facts={level!r}", hint=f"one of {', '.join(map(repr, get_args(Level)))}")
+        self.level = level
+        self._relations: dict[Relation, None] = {}
+        self._context: Context | None = None
+        self._bounds: dict[str, Bounds] | None = None
+
+    def copy(self) -> Known:
+        """The same for a region: what is checked there holds only there."""
+        new = Known(self.level)
+        new._relations = dict(self._relations)
+        return new
+
+    def checked(self, relation: Relation) -> None:
+        """A relation that holds from here on, because a step has checked it."""
+        if relation not in self._relations:
+            self._relations[relation] = None
+            self._context = self._bounds = None
+
+    @property
+    def forms(self) -> bool:
+        """Whether sizes of different ops may be taken as equal."""
+        return self.level != "none"
+
+    def equal(self, one: Dim, two: Dim) -> bool:
+        """Whether two sizes are always equal."""
+        if one is two:
+            return self.forms or one.const is not None
+        if self.level != "all" or not self._relations:
+            return False
+        if self._context is None:
+            self._context = Context()
+            with suppress(Contradiction):  # then no step from here on runs
+                self._context.assume_all([(relation, relation.text) for relation in self._relations])
+        return self._context.decide(Relation("==", one, two)) == "proved"
+
+    def is_one(self, size: Dim) -> bool:
+        """Whether a size is always 1."""
+        return size.const == 1 or (size.const is None and self.equal(size, const(1)))
+
+    def bounds(self, names: Sequence[str]) -> tuple[Bounds, ...]:
+        """Divisors and ranges of symbols that have some."""
+        if self.level != "all" or not self._relations:
+            return ()
+        if self._bounds is None:
+            self._bounds = {}
+            with suppress(Contradiction):
+                found = map(_bounds, Facts().with_relations(self._relations).symbols)
+                self._bounds = {each.name: each for each in found if each is not None}
+        return tuple(self._bounds[name] for name in names if name in self._bounds)
+
+
+def _bounds(facts: SymbolFacts) -> Bounds | None:
+    divisor, rest = facts.divisor
+    low, high = facts.ranges[0][0] or 0, facts.ranges[-1][1]
+    divisor = divisor if rest == 0 else 1
+    return Bounds(facts.name, divisor, low, high) if divisor > 1 or low > 0 or high is not None else None

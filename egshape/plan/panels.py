@@ -1,0 +1,262 @@
+"""Matrices in memory and the panels that products read them in: what dot_general, attention and convolution share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from egshape.dims import Dim, ceildiv, const, minimum, symbol
+from egshape.dims import product as total
+from egshape.ir.graph import Op, Value
+from egshape.plan.loops import (
+    FEW_ROWS,
+    Buffer,
+    Expr,
+    If,
+    Load,
+    Loop,
+    Matrix,
+    Pack,
+    Product,
+    Stmt,
+    Store,
+    Test,
+    linear,
+    panel_columns,
+    panel_step,
+)
+from egshape.plan.reader import ZERO, Indices
+
+if TYPE_CHECKING:
+    from egshape.plan.planner import Planner
+
+Axes = list[tuple[Dim, Dim]]
+"""Index and size of each axis of a group."""
+ONE = const(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Dot:
+    """The axes of a dot_general: an index and a size each, and the indices of its operands."""
+
+    batch: Axes
+    rows: Axes
+    columns: Axes
+    deep: Axes
+    sides: tuple[tuple[Value, Indices], tuple[Value, Indices]]
+
+    def at(self, rows: Indices, columns: Indices) -> Indices:
+        """The indices of an element of the result."""
+        return tuple(index for index, _ in self.batch) + rows + columns
+
+
+def axes_of(p: Planner, op: Op, batch: Axes | None = None) -> Dot:
+    """The axes of a dot_general with new indices, those of the batch given if there are any."""
+    a, (left, right) = op.attrs, op.operands
+    at: dict[tuple[int, int], Dim] = {}
+    """Index of an axis of a side; both sides may be one value."""
+
+    def axes(side: int, chosen: Sequence[int], share: Sequence[Dim] | None = None) -> Axes:
+        value, out = op.operands[side], []
+        for k, axis in enumerate(chosen):
+            size = value.type.dims[axis]
+            index = share[k] if share else ZERO if size.const == 1 else symbol(p.name("i"))
+            at[side, axis] = index
+            out.append((index, size))
+        return out
+
+    batch = axes(0, a["lhs_batch"], None if batch is None else [index for index, _ in batch])
+    axes(1, a["rhs_batch"], [index for index, _ in batch])
+    deep = axes(0, a["lhs_contract"])
+    axes(1, a["rhs_contract"], [index for index, _ in deep])
+    rows = axes(0, [i for i in range(left.type.rank) if i not in (*a["lhs_batch"], *a["lhs_contract"])])
+    columns = axes(1, [i for i in range(right.type.rank) if i not in (*a["rhs_batch"], *a["rhs_contract"])])
+    one, two = [(value, tuple(at[side, axis] for axis in range(value.type.rank)))
+                for side, value in enumerate((left, right))]
+    return Dot(batch, rows, columns, deep, (one, two))
+
+
+def parts(index: Dim, axes: Axes) -> Indices:
+    """The indices of a group of axes at a flat index of the group; they add up to it by their form."""
+    found: list[Dim] = []
+    for axis, size in reversed(axes):
+        if axis is ZERO:
+            found.append(ZERO)
+        elif any(other is not ZERO for other, _ in axes[:len(axes) - len(found) - 1]):
+            found.append(index - index // size * size)
+            index = index // size
+        else:
+            found.append(index)
+    return tuple(reversed(found))
+
+
+def operand(p: Planner, op: Op, d: Dot, side: int) -> Matrix:
+    """An operand as a matrix (free, deep): where it lies, else in a buffer of its own, else copied."""
+    value, indices = d.sides[side]
+    free = (d.rows, d.columns)[side]
+    p.start()
+    found = matrix(p.read(value, indices), d.batch, free, d.deep)
+    if found is None:
+        p.places.setdefault(p.root(value), p.buffer(value))
+        p.start()
+        found = matrix(p.read(value, indices), d.batch, free, d.deep)
+    if found is not None:
+        return found
+    axes = [*d.batch, *free, *d.deep]
+    at, sizes = tuple(index for index, _ in axes), tuple(size for _, size in axes)
+    target = p.scratch(value.name, value.type.dtype, total(sizes))
+    p.run("copy", loops(axes, [Store(target, linear(at, sizes), p.read(value, indices))]), (target,))
+    deep = total(size for _, size in d.deep)
+    batch = linear(at[:len(d.batch)], sizes[:len(d.batch)]) * deep * total(size for _, size in free)
+    return Matrix(target, batch, deep, ONE)
+
+
+def coefficient(flat: Dim, index: Dim) -> tuple[Dim, Dim] | None:
+    """(c, rest) with flat = c * index + rest where neither reads the index; None if there are no such."""
+    if index is ZERO:
+        return ZERO, flat
+    (name,) = index.symbols()
+    rest = flat.substitute({name: 0})
+    factor = flat.substitute({name: 1}) - rest
+    if name in factor.symbols() or rest + factor * index is not flat:
+        return None
+    return factor, rest
+
+
+def _stride(flat: Dim, axes: Axes) -> tuple[Dim, Dim] | None:
+    """The stride of a group of axes taken as one, and the rest of the index."""
+    strides = []
+    for index, size in axes:
+        if size.const == 1:
+            continue
+        found = coefficient(flat, index)
+        if found is None:
+            return None
+        factor, flat = found
+        strides.append((factor, size))
+    if not strides:
+        return ONE, flat
+    if any(one is not two * size for (one, _), (two, size) in pairwise(strides)):
+        return None
+    return strides[-1][0], flat
+
+
+def matrix(expr: Expr, batch: Axes, free: Axes, deep: Axes) -> Matrix | None:
+    """An operand as a matrix (free, deep) at an offset that depends on the batch only."""
+    if not isinstance(expr, Load):
+        return None
+    found = _stride(expr.index, free)
+    inner = _stride(found[1], deep) if found else None
+    if found is None or inner is None:
+        return None
+    allowed = {name for index, _ in batch for name in index.symbols()}
+    local = {name for axes in (free, deep) for index, _ in axes for name in index.symbols()} - allowed
+    return None if local & inner[1].symbols() else Matrix(expr.buffer, inner[1], found[0], inner[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Right:
+    """The right side (k, n) of products, in panels at ``offset`` of ``buffer``; or where it lies (``wide``) if ``few``,
+    the number of all rows, is small."""
+
+    dtype: str
+    k: Dim
+    n: Dim
+    few: Dim
+    wide: Matrix
+    buffer: Buffer
+    offset: Dim
+
+    def columns(self, p: Planner) -> Dim:
+        """Index of the panel: a new loop variable, or 0 where there is one only."""
+        return ZERO if self.n.const is not None and self.n.const <= panel_columns(self.dtype) else symbol(p.name("i"))
+
+    @property
+    def count(self) -> Dim:
+        """The number of panels."""
+        return ceildiv(self.n, const(panel_columns(self.dtype)))
+
+    def product(self, panel: Dim, m: Dim, left: Matrix, row: Dim, column: Dim, value: str, body: Stmt,
+                at: Dim | None = None) -> Product:
+        """The product of ``m`` rows with a panel, which lies at ``at`` if not in its place among the others."""
+        start = panel * panel_columns(self.dtype)
+        direct = None
+        if self.buffer.kind == "temp" and self.wide.column is ONE:
+            direct = Matrix(self.wide.buffer, self.wide.offset + start, self.wide.row, self.wide.column)
+        (i,), (j,) = row.symbols(), column.symbols()
+        place = self.offset + start * self.k if at is None else at
+        return Product(self.dtype, m, self.some(panel), self.k, left, self.buffer, place, direct, self.few, i, j, value,
+                       (body,))
+
+    def some(self, panel: Dim) -> Dim:
+        """The columns of a panel."""
+        width = panel_columns(self.dtype)
+        return self.n if panel is ZERO else minimum(const(width), self.n - panel * width)
+
+
+def packed(p: Planner, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, k: Dim) -> Right:
+    """A right operand in panels: made now if it is constant, else by a kernel."""
+    step = const(panel_step(dtype))
+    area = k * (ceildiv(n, step) * step)
+    at = linear(tuple(index for index, _ in batch), tuple(size for _, size in batch)) * area
+    data = _constant_panels(wide, batch, n, k)
+    if data is not None:
+        key = (wide.buffer, wide.offset, wide.row, wide.column, k, n, *(size for _, size in batch))
+        if key not in p.packed:
+            name = f"{wide.buffer.name}.panels.{len(p.packed)}"
+            p.packed[key] = Buffer(name, dtype, const(data.size), "const", data)
+        return Right(dtype, k, n, few, wide, p.packed[key], at)
+    target = p.scratch("panels", dtype, total([*(size for _, size in batch), area]))
+    right = Right(dtype, k, n, few, wide, target, at)
+    panel = right.columns(p)
+    start = panel * panel_columns(dtype)
+    source = Matrix(wide.buffer, wide.offset + start * wide.column, wide.row, wide.column)
+    body: Stmt = Pack(dtype, k, right.some(panel), source, target, at + start * k)
+    if wide.column is ONE:
+        body = If(Test((few - FEW_ROWS - 1,)), (body,))
+    p.run("pack", loops([*batch, (panel, right.count)], [body]), (target,), once=True)
+    return right
+
+
+def _constant_panels(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> np.ndarray | None:
+    """The panels of a constant, of one batch after the other; None if it is no constant."""
+    row, column, deep, columns = wide.row.const, wide.column.const, k.const, n.const
+    if wide.buffer.data is None or row is None or column is None or deep is None or columns is None:
+        return None
+    flat, found = wide.buffer.data.reshape(-1), []
+    counts = [size.const for _, size in batch]
+    for place in np.ndindex(*[count or 0 for count in counts]):
+        env = {name: at for (index, _), at in zip(batch, place, strict=True) for name in index.symbols()}
+        offset = wide.offset.substitute(env).const
+        if offset is None or None in counts:
+            return None
+        found.append(panels(flat, offset, row, column, deep, columns))
+    if None in counts:
+        return None
+    return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, flat.dtype), *found])
+
+
+def panels(data: np.ndarray, offset: int, row: int, column: int, k: int, n: int) -> np.ndarray:
+    """A (k, n) matrix of these strides in a flat array, as panels one after the other."""
+    size, dtype = data.itemsize, "f32" if data.dtype == np.float32 else "f64"
+    width, step = panel_columns(dtype), panel_step(dtype)
+    whole = np.lib.stride_tricks.as_strided(data[offset:], (k, n), (row * size, column * size)) if k and n else \
+        np.zeros((k, n), data.dtype)
+    out, at = np.zeros(k * (-(-n // step) * step), data.dtype), 0
+    for begin in range(0, n, width):
+        part = whole[:, begin:begin + width]
+        room = -(-part.shape[1] // step) * step
+        out[at:at + k * room].reshape(k, room)[:, :part.shape[1]] = part
+        at += k * room
+    return out
+
+
+def loops(axes: Iterable[tuple[Dim, Dim]], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    for index, size in reversed(list(axes)):
+        if index is not ZERO:
+            body = (Loop(next(iter(index.symbols())), size, tuple(body)),)
+    return tuple(body)

@@ -1,0 +1,95 @@
+"""How much a kernel does: operations and bytes, as sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from egshape.dims import Dim, const, maximum
+from egshape.ir.types import itemsize
+from egshape.plan.loops import (
+    Assign,
+    Call,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Local,
+    Loop,
+    Pack,
+    Product,
+    Stmt,
+    Store,
+    While,
+    buffers,
+    expressions,
+)
+
+_ZERO = const(0)
+HEAVY = frozenset((
+    "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "tan", "sine", "cosine", "power",
+    "cbrt", "erf", "erfc", "atan2", "lgamma", "remainder", "divide", "sqrt", "rsqrt"))
+_SOME = 16
+"""Assumed rounds of a loop whose count only data tells."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What things count: an op, a costly function, an access to memory, a multiply-add of a product."""
+
+    plain: int
+    heavy: int
+    access: int
+    product: int
+
+
+FLOPS = Weights(1, 1, 0, 2)
+TIME = Weights(8, 64, 8, 2)
+"""About 1/60 of a nanosecond."""
+
+
+def operations(body: tuple[Stmt, ...], weights: Weights = TIME, extents: Mapping[str, Dim] | None = None) -> Dim:
+    """What statements do, weighted; the rounds of a loop over data count as a few."""
+    known = dict(extents or {})
+    total = _ZERO
+    for stmt in body:
+        match stmt:
+            case Loop():
+                extent = _outside(stmt.extent, known)
+                total += extent * operations(stmt.body, weights, {**known, stmt.var: extent})
+            case While():
+                total += _SOME * operations(stmt.body, weights, known)
+            case If():
+                total += maximum(*(operations(part, weights, known) for part in (stmt.then, stmt.other)))
+            case Store() | Let() | Local() | Assign() | LetIndex():
+                total += _count(stmt, weights)
+            case Product():
+                each = operations(stmt.body, weights, known)
+                total += _outside(stmt.m * stmt.n, known) * (weights.product * _outside(stmt.k, known) + each)
+            case Pack():
+                total += weights.access * _outside(stmt.rows * stmt.columns, known)
+            case _:
+                total += weights.product * _outside(stmt.work, known)
+    return total
+
+
+def _count(stmt: Store | Let | Local | Assign | LetIndex, weights: Weights) -> int:
+    calls = [expr for expr in expressions((stmt,)) if isinstance(expr, Call)]
+    return sum(weights.heavy if expr.op in HEAVY else weights.plain for expr in calls) + weights.access
+
+
+def _outside(extent: Dim, extents: Mapping[str, Dim]) -> Dim:
+    """A size as it is in the first rounds of the loops around it, or, where it is 0 there, in the last."""
+    inner = {name: extents.get(name, const(_SOME)) for name in extent.symbols() if name.startswith("$")}
+    first = extent.substitute(dict.fromkeys(inner, 0)) if inner else extent
+    return extent.substitute(inner) if first.const == 0 else first
+
+
+def flops(kernel: Kernel) -> Dim:
+    """Arithmetic operations of a kernel, every function counted as one."""
+    return operations(kernel.body, FLOPS)
+
+
+def traffic(kernel: Kernel) -> Dim:
+    """Bytes of the buffers that a kernel touches, each counted once."""
+    return sum((buffer.size * itemsize(buffer.dtype) for buffer in buffers(kernel.body)), _ZERO)

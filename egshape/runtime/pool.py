@@ -1,0 +1,25 @@
+"""Thread pools of the process: one for each number of threads, shared by all functions, asleep while nothing runs."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+
+_LOCK = threading.Lock()
+_POOLS: dict[int, int] = {}
+"""The address of the pool of each number of threads; its threads live as long as the process."""
+os.register_at_fork(after_in_child=_POOLS.clear)
+
+
+def shared(threads: int, make: int) -> int:
+    """The address of the pool of ``threads`` threads, the caller included; 0, no pool, for one.
+
+    make: address of ``egshape_pool`` of any library of the same pool version; it stays loaded from now on."""
+    if threads < 2:
+        return 0
+    with _LOCK:
+        if threads not in _POOLS:
+            create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int32)(make)
+            _POOLS[threads] = create(threads) or 0
+        return _POOLS[threads]

@@ -1,0 +1,57 @@
+"""Random programs, sample models and programs that a careless compiler gets wrong, compiled raw and optimized, between
+pages that cannot be touched; and one compile of an encoder for every shape. ``python -m tests.fuzz.compiled`` is the
+long run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import egshape
+from egshape.frontends.builder import Network
+from tests.fuzz.compiled import fuzz
+from tests.lower.oracle import call, call_fenced, expected, fault, widened
+
+SECONDS = 12
+
+
+@pytest.mark.parametrize("kind", ["careless", "programs"])
+def test_programs(kind: str) -> None:
+    done, found = fuzz([kind], SECONDS, 5000, 40, fences=True)
+    assert done >= 5 and not found, "\n".join(found)
+
+
+def encoder(masked: bool) -> egshape.Graph:
+    """Two layers; the mask is of integers."""
+    net = Network(seed=3)
+    x = net.input("x", ["batch", "length", 16])
+    mask = net.padding_mask(net.input("keep", ["batch", "length"], "i64")) if masked else None
+    for _ in range(2):
+        x = net.encoder_layer(x, heads=2, mask=mask)
+    return net.graph(y=x)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_compile_serves_every_shape(masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = encoder(masked)
+    better = egshape.optimize(graph, explain=False)
+    assert {name for value in better.graph.inputs for dim in value.type.dims for name in dim.symbols()} == {
+        "batch", "length"}, "no size is specialised away"
+    function = egshape.compile(better.graph, target="llvm")
+    wide = widened(graph)
+
+    def recompile(*_: object) -> None:
+        raise AssertionError("a call compiled something")
+
+    for place in ("egshape.lower.native.object_code", "egshape.lower.native.load"):
+        monkeypatch.setattr(place, recompile)
+    for batch in range(1, 9):
+        for length in (1, 7, 16, 33, 64, 300):
+            rng = np.random.default_rng([batch, length])
+            arrays = [rng.normal(size=(batch, length, 16)).astype(np.float32)]
+            if masked:
+                arrays.append((rng.random((batch, length)) < 0.8).astype(np.int64))
+            want = expected(graph, wide, arrays)
+            for found in (call(function, arrays), call_fenced(function, arrays, want.narrow, at_end=True)):
+                wrong = fault(found, want)
+                assert not wrong, f"batch {batch}, length {length}: {wrong}"

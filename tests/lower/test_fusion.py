@@ -1,0 +1,135 @@
+"""Which kernels a program becomes, at loop IR level, and that they compute what the interpreter does."""
+
+import numpy as np
+import pytest
+
+from egshape.dims import const, symbol
+from egshape.ir.builder import BlockBuilder
+from egshape.plan.loops import Loop, buffers, statements
+from egshape.plan.planner import plan
+from egshape.plan.program import Copy, Run
+from tests.fuzz.differential import argument, constant, data, graph_of, region
+from tests.lower.checking import check
+
+N, M, K = symbol("n"), symbol("m"), symbol("k")
+SIZES = ((0, 0), (1, 0), (0, 3), (1, 1), (2, 7), (7, 33), (3, 127), (2, 1024))
+
+
+def kernels(graph):
+    return [step.kernel for step in plan(graph).steps if isinstance(step, Run)]
+
+
+def shape_of_loops(kernel):
+    """Extents of the loops, outer ones first."""
+    return [str(stmt.extent) for stmt in statements(kernel.body) if isinstance(stmt, Loop)]
+
+
+def reduced(b, x, name, dims, start=0):
+    (out,) = b.add("reduce", [x, constant(b, start, "f32")], {"dims": dims}, regions=(region(b, name, "f32"),))
+    return out
+
+
+def sizes(*numbers):
+    return tuple(map(const, numbers))
+
+
+def two(n, m):
+    return [data("f32", (n, m), 1), data("f32", (n, m), 2)]
+
+
+def test_elementwise_loops_become_one():
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N, M, 3]), argument(b, "y", "f32", [N, M, 3])
+    graph = graph_of(b, b.one("add", [b.one("tanh", [x]), y]))
+    (kernel,) = kernels(graph)
+    assert shape_of_loops(kernel) == ["3*m*n"]
+    check(graph, *([data("f32", (n, m, 3), 1), data("f32", (n, m, 3), 2)] for n, m in SIZES), tolerance=1e-3)
+
+
+def test_a_broadcast_keeps_the_loops_that_it_needs():
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N, K, M]), argument(b, "y", "f32", [M])
+    whole = b.one("broadcast_in_dim", [y], {"dims": (2,), "shape": (N, K, M)})
+    graph = graph_of(b, b.one("add", [x, whole]))
+    (kernel,) = kernels(graph)
+    assert shape_of_loops(kernel) == ["k*n", "m"]
+    check(graph, *([data("f32", (n, 5, m), 1), data("f32", (m,), 2)] for n, m in SIZES))
+
+
+def test_values_of_one_shape_come_from_one_kernel():
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N, M]), argument(b, "y", "f32", [N, M])
+    e = b.one("exponential", [x])
+    product = b.one("multiply", [e, b.one("tanh", [y])])
+    flat = b.one("reshape", [b.one("add", [product, e])], {"shape": (N * M,)})
+    graph = graph_of(b, product, b.one("add", [b.one("tanh", [product]), e]), flat)
+    program = plan(graph)
+    (kernel,) = kernels(graph)
+    assert not any(isinstance(step, Copy) for step in program.steps)
+    assert all(buffer.kind != "temp" for buffer in buffers(kernel.body)), "what only the round reads is a local"
+    check(graph, *(two(n, m) for n, m in SIZES), tolerance=1e-3)
+
+
+def test_reductions_of_one_input_share_its_rows():
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N, M])
+    graph = graph_of(b, reduced(b, x, "add", (1,)), reduced(b, x, "maximum", (1,), -9))
+    assert len(kernels(graph)) == 1
+    check(graph, *([data("f32", (n, m), 1)] for n, m in SIZES), tolerance=1e-4)
+
+
+def test_kernels_that_share_nothing_stay_apart():
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [N])
+    assert len(kernels(graph_of(b, b.one("tanh", [x]), b.one("tanh", [y])))) == 2
+
+
+def test_a_shifted_reader_does_not_join():
+    """y[i] reads x[n - 1 - i], which a joint round would not have written yet."""
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N])
+    e = b.one("exponential", [x])
+    graph = graph_of(b, e, b.one("add", [b.one("reverse", [e], {"dims": (0,)}), x]))
+    assert len(kernels(graph)) == 2
+    check(graph, *([data("f32", (n,), 1)] for n in (0, 1, 2, 7, 33, 127, 1024)))
+
+
+def test_concatenation_has_a_loop_for_each_part():
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N, M, 4]), argument(b, "y", "f32", [N, K, 4])
+    graph = graph_of(b, b.one("tanh", [b.one("concatenate", [x, y, x], {"dim": 1})]))
+    (kernel,) = kernels(graph)
+    assert shape_of_loops(kernel) == ["n", "4*m", "4*k", "4*m"]
+    check(graph, *([data("f32", (n, m, 4), 1), data("f32", (n, k, 4), 2)]
+                   for n, m, k in ((0, 0, 0), (1, 0, 3), (2, 3, 0), (7, 33, 2), (1, 1, 1), (3, 127, 5))))
+
+
+@pytest.mark.parametrize(("low", "high", "gap"), [
+    ((1, 2, 0), (2, 0, 1), (0, 0, 0)), ((0, 2, 0), (2, 0, 1), (0, 1, 0)), ((-1, -1, 0), (-1, 3, 0), (0, 0, 0)),
+    ((0, 0, 0), (0, 0, -4), (0, 0, 0)), ((-3, 0, 0), (3, 0, 0), (0, 0, 0))])
+def test_padding_in_pieces(low, high, gap):
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N, M, 4])
+    attrs = {"low": sizes(*low), "high": sizes(*high), "interior": sizes(*gap)}
+    value = constant(b, 3, "f32")
+    check(graph_of(b, b.one("pad", [b.one("negate", [x]), value], attrs)),
+          *([data("f32", (n, m, 4), 1)] for n, m in ((3, 1), (3, 3), (7, 33), (9, 2))))
+
+
+def test_padding_has_no_test_inside():
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N, M])
+    attrs = {"low": sizes(1, 2), "high": sizes(2, 1), "interior": sizes(0, 0)}
+    found = kernels(graph_of(b, b.one("pad", [x, constant(b, 0, "f32")], attrs)))
+    assert [shape_of_loops(kernel) for kernel in found] == [["m + 3"], ["n", "2", "m"], ["2*m + 6"]]
+
+
+@pytest.mark.parametrize("by", [0.0, 1e-45, 3.0, -7.0, 1e38, np.inf, np.nan])
+def test_division_by_a_number_of_the_row(by):
+    """Where the inverse would lose digits, the division stays."""
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N, M]), argument(b, "y", "f32", [N, M])
+    most = reduced(b, y, "maximum", (1,), -np.inf)
+    wide = b.one("broadcast_in_dim", [most], {"dims": (0,), "shape": (N, M)})
+    row = np.float32([[1e-40, -1e-40, 5, 0, -0.0, 1e38, -1e38, -5]])
+    check(graph_of(b, b.one("divide", [b.one("negate", [x]), wide])), [row, np.full_like(row, by)])

@@ -1,0 +1,56 @@
+"""The kernels of products on other CPUs than this one: run where this one has their instructions, else compiled."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from egshape.dims import symbol
+from egshape.ir.builder import BlockBuilder
+from egshape.lower import gemm, native
+from egshape.lower.host import module
+from egshape.plan.planner import plan
+from tests.fuzz.differential import argument, graph_of
+from tests.lower.checking import call, compiled
+
+M, N, K = symbol("m"), symbol("n"), symbol("k")
+CPUS = {"haswell": "+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2", "nehalem": "+sse4.2", "x86-64": ""}
+
+
+def product(dtype, turned):
+    b = BlockBuilder()
+    x, y = argument(b, "x", dtype, [M, K]), argument(b, "y", dtype, [N, K] if turned else [K, N])
+    return graph_of(b, b.one("dot_general", [x, y], {
+        "lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (int(turned),), "dtype": dtype}))
+
+
+def test_blocks_follow_the_registers():
+    assert [gemm.shape_for(f) for f in ("+avx512f,+avx2,+fma", "+avx2,+fma", "+avx", "+neon")] == [
+        gemm.Shape(64, 8, 3), gemm.Shape(32, 4, 3), gemm.Shape(16, 4, 2), gemm.Shape(16, 4, 2)]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("cpu", sorted(CPUS))
+def test_other_cpus(cpu, dtype, monkeypatch):
+    here = native.host_machine()
+    wanted = {each for each in CPUS[cpu].split(",") if each}
+    if not here.triple.startswith("x86_64") or not wanted <= set(here.features.split(",")):
+        pytest.skip("this machine has not the instructions of this CPU")
+    monkeypatch.setattr(native, "host_machine", lambda: replace(here, cpu=cpu, features=CPUS[cpu]))
+    rng = np.random.default_rng(1)
+    for turned in (False, True):
+        function = compiled(product(dtype, turned))
+        for m, n, k in ((0, 1, 1), (1, 1, 0), (1, 7, 3), (5, 33, 9), (8, 48, 16), (20, 49, 33), (9, 127, 2),
+                        (17, 24, 17)):
+            one = rng.integers(-4, 5, (m, k)).astype(dtype.replace("f", "float"))
+            two = rng.integers(-4, 5, (k, n)).astype(one.dtype)
+            (found,) = call(function, [one, np.ascontiguousarray(two.T) if turned else two])
+            np.testing.assert_array_equal(found, one @ two)
+
+
+def test_other_architectures_compile():
+    machine = native.Machine("aarch64-unknown-linux-gnu", "generic", "+neon", "")
+    native._binding().initialize_all_targets()
+    native._binding().initialize_all_asmprinters()
+    text = native.whole(module(plan(product("f32", True))).text, machine.features)
+    assert "<4 x float>" in text and len(native.object_code(text, machine)) > 1000

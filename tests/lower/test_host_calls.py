@@ -1,0 +1,80 @@
+"""Plans that call back into Python."""
+
+import numpy as np
+import pytest
+
+import egshape
+from egshape.adapters.native import compile_function
+from egshape.dims import const, symbol
+from egshape.errors import EgshapeError
+from egshape.ir.builder import BlockBuilder
+from egshape.ops import host
+from egshape.ops.host import UNKNOWN, call_of
+from tests.fuzz.differential import argument, graph_of
+
+N = symbol("n")
+
+
+def positive(payload):
+    """Positions of the positive elements, and twice the operand; the payload names a fault."""
+    def run(arrays):
+        (x,) = arrays
+        assert not x.flags.writeable
+        if payload == b"raise":
+            raise KeyError("mine")
+        if payload == b"dtype":
+            return [np.flatnonzero(x > 0).astype(np.int32), 2 * x]
+        if payload == b"size":
+            return [np.flatnonzero(x > 0), x[:1]]
+        if payload == b"count":
+            return [x]
+        return [np.flatnonzero(x > 0), 2 * x]
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def kind(monkeypatch):
+    monkeypatch.setitem(host.RESOLVERS, "test", f"{__name__}:positive")
+    host.resolve.cache_clear()
+
+
+def graph(payload=b""):
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N])
+    y = b.one("negate", [x])
+    where, twice = b.add("host_call", [y], {
+        "target": "test.Positive", "call": call_of("test", payload), "dtypes": ("i64", "f32"), "ranks": (1, 1),
+        "sizes": (const(UNKNOWN), N)})
+    return graph_of(b, b.one("add", [where, where]), b.one("add", [twice, x]))
+
+
+def test_sizes_that_only_the_call_tells():
+    function = compile_function(graph())
+    for n in (0, 1, 7, 33):
+        x = np.random.default_rng(n).normal(size=n).astype(np.float32)
+        where, rest = function(x)
+        np.testing.assert_array_equal(where, 2 * np.flatnonzero(-x > 0))
+        np.testing.assert_array_equal(rest, -x)
+
+
+def test_what_a_function_raises_comes_out():
+    with pytest.raises(KeyError, match="mine"):
+        compile_function(graph(b"raise"))(np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize(("payload", "text"), [
+    (b"dtype", "result 0 of test.Positive is int32 of rank 1, not int64 of rank 1"),
+    (b"size", "axis 0 of result 1 of test.Positive has size 1, not 3"), (b"count", "gave 1 results, not 2")])
+def test_results_of_the_wrong_type(payload, text):
+    function = compile_function(graph(payload))
+    for _ in range(2):
+        with pytest.raises(EgshapeError, match=text) as caught:
+            function(np.ones(3, np.float32))
+        assert caught.value.code == "host-call"
+
+
+def test_no_artifact_calls_python(tmp_path):
+    with pytest.raises(EgshapeError, match="calls Python for test") as caught:
+        egshape.compile(graph(), target="llvm").save(tmp_path / "x.egx")
+    assert caught.value.code == "host-call" and not list(tmp_path.iterdir())
