@@ -17,7 +17,6 @@ Tools that are not installed are skipped with a notice.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import tempfile
@@ -30,7 +29,8 @@ import numpy as np
 import onnx
 
 from benchmarks import fetch, zoo_inputs, zoo_measures, zoo_shapes, zoo_speed, zoo_tools
-from benchmarks.zoo_inputs import Plan, Probe, Relation
+from benchmarks.zoo_inputs import Plan, Probe
+from benchmarks.zoo_plans import plan_of
 from egshape.atomic import write_atomic
 
 ORIGINAL = "original"
@@ -64,28 +64,6 @@ class Report:
     shapes: list[zoo_shapes.Coverage]
     speed: list[zoo_speed.Timing]
     skipped: dict[str, str]
-
-
-def plan_of(path: Path, cache: Path) -> Plan:
-    """The points that a model admits; found once, so that every run measures the same ones."""
-    model = zoo_measures.skeleton(path)
-    inputs = zoo_inputs.model_inputs(model)
-    del model
-    version = Path(zoo_inputs.__file__).read_bytes()
-    key = hashlib.sha256(hashlib.sha256(path.read_bytes()).digest() + version).hexdigest()[:24]
-    file = cache / "plans" / f"{key}.json"
-    if file.is_file():
-        kept = json.loads(file.read_text())
-        relations = tuple(Relation(r["symbol"], tuple(r["terms"])) for r in kept["relations"])
-        return Plan(inputs, relations, tuple(Probe(**p) for p in kept["probes"]), kept["tops"])
-    plan = zoo_inputs.find_plan(zoo_inputs.session(str(path)), inputs)
-    found = {
-        "relations": [asdict(r) for r in plan.relations],
-        "probes": [asdict(p) for p in plan.probes],
-        "tops": dict(plan.tops),
-    }
-    write_atomic(file, json.dumps(found))
-    return plan
 
 
 def outputs_at(path: Path, plan: Plan) -> list[dict[str, Any]]:
@@ -258,7 +236,7 @@ def main() -> int:
                 if not options.no_shapes:
                     report.shapes.extend(zoo_shapes.coverages(name, path, plan))
                 if not options.no_speed and "egshape" in tools:
-                    report.speed.extend(zoo_speed.timings(name, path, plan, options.threads))
+                    report.speed.extend(zoo_speed.run(name, path, options.threads))
             except zoo_inputs.NoSizes as error:
                 report.skipped[name] = f"no sizes found: {error}"
     print(summary(report, tools))

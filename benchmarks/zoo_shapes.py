@@ -12,6 +12,7 @@ import contextlib
 import io
 import math
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,12 +55,13 @@ class Coverage:
 def coverages(name: str, path: Path, plan: Plan) -> list[Coverage]:
     """What each inference says about a model."""
     seen = zoo_measures.observe(path, plan).points
-    bare = zoo_measures.skeleton(path)
+    bare, full = zoo_measures.skeleton(path), onnx.load(path)
     known = {x for x in seen[0] if all(x in point for point in seen)}
     made = [x for node in bare.graph.node if node.op_type != "Constant" for x in node.output if x in known]
-    symbols = _rename(bare)
+    symbols = _rename(full)
     points = [{symbols[s]: n for s, n in probe.sizes.items() if s in symbols} for probe in plan.probes]
-    found = [_peer(name, kind, infer, bare, made, seen, points) for kind, infer in _PEERS.items()]
+    found = [_peer(name, kind, infer, full, made, seen, points) for kind, infer in _PEERS.items()]
+    del full
     return [*found, _own(name, path, plan, made, seen)]
 
 
@@ -85,7 +87,8 @@ def _by_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
 def _by_ort(model: onnx.ModelProto) -> onnx.ModelProto:
     from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 
-    with contextlib.redirect_stdout(io.StringIO()):
+    # it leaves files where it is called
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         return SymbolicShapeInference.infer_shapes(model, auto_merge=True)
 
 
@@ -101,11 +104,9 @@ def _peer(
     seen: Sequence[Mapping[str, Seen]],
     points: Sequence[Sizes],
 ) -> Coverage:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
     started = time.perf_counter()
     try:
-        done = infer(copy)
+        done = infer(model)
     except BaseException as error:  # one of them panics
         said = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
         return Coverage(name, kind, len(made), 0, 0, 0, 0, time.perf_counter() - started, said)

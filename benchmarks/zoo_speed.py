@@ -1,25 +1,36 @@
 """Run time of real models: compiled once by egshape, against ONNX Runtime with all of its optimizations.
 
 Both sides get the same arrays and threads, in one process, in alternating runs; medians and their ratio. Outputs are
-compared before anything is timed.
+compared before anything is timed. Each model has a process of its own, so that a crash is a line and not the end.
+
+    python -m benchmarks.zoo_speed NAME FILE.onnx [--threads 1]        prints a line of JSON a point
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.fetch import cache_folder
 from benchmarks.zoo_inputs import Plan, session
+from benchmarks.zoo_plans import plan_of
 
 SECONDS = 0.6
 """Of timing for each point and model, both sides together."""
+
+TIMEOUT = 300.0
+"""Seconds for a model."""
 
 TOLERANCE = 1e-3
 """The fused kernels add in another order, so that this is wider than where one runtime runs both models."""
@@ -40,6 +51,20 @@ class Timing:
     def ratio(self) -> float:
         """How many times faster than ONNX Runtime."""
         return self.theirs_ms / self.ours_ms if self.ours_ms else 0.0
+
+
+def run(name: str, path: Path, threads: int) -> list[Timing]:
+    """The timings of a model, measured in another process."""
+    command = [sys.executable, "-m", "benchmarks.zoo_speed", name, str(path), f"--threads={threads}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        return [Timing(name, "", 0.0, 0.0, f"not done after {TIMEOUT:.0f} s")]
+    found = [Timing(**json.loads(line)) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode == 0:
+        return found
+    said = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
+    return [*found, Timing(name, "", 0.0, 0.0, said[-1][:200])]
 
 
 def timings(name: str, path: Path, plan: Plan, threads: int) -> list[Timing]:
@@ -79,6 +104,20 @@ def _difference(wanted: Iterable[Any], got: Iterable[Any]) -> str:
     return ""
 
 
+def main() -> None:
+    """Time one model, a line of JSON a point."""
+    parser = argparse.ArgumentParser(description="Run time of one model against ONNX Runtime.")
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    if options.file is None:
+        print("skipped: no model is named (python -m benchmarks.zoo runs all of them)")
+        return
+    for timing in timings(options.name, options.file, plan_of(options.file, cache_folder()), options.threads):
+        print(json.dumps(asdict(timing)), flush=True)
+
+
 def _alternate(one: Callable[[], object], two: Callable[[], object]) -> tuple[float, float]:
     """Median seconds of each, run in turns so that both see the same disturbances."""
     taken: tuple[list[float], list[float]] = ([], [])
@@ -106,3 +145,7 @@ def summary(found: Iterable[Timing]) -> str:
         mean = math.exp(statistics.mean(sound))
         lines.append(f"\ngeometric mean over {len(sound)} points without a fault: {mean:.2f}")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from egshape.atomic import write_atomic
-from egshape.dims import Dim, const, symbol
+from egshape.dims import Dim, const, parse, symbol
+from egshape.egraph.program import program, shipped
 from egshape.errors import InvalidInput, Unsupported
 from egshape.explain import Known, chain, explain_fact
 from egshape.explain import explain as explain_sizes
@@ -141,8 +142,9 @@ def compile(graph: Graph, target: str = "interpret", threads: int = 1, facts: st
     Unsupported for another target, or an op that the target cannot compile."""
     if target == "llvm":
         from egshape.adapters.native import compile_function
+        from egshape.adapters.onnx_host import compile_with_host_calls
 
-        return compile_function(expand(graph), threads, facts)
+        return compile_with_host_calls(expand(graph), lambda each: compile_function(each, threads, facts))
     if target != "interpret":
         raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret' or 'llvm'")
     return Compiled(graph, target)
@@ -183,7 +185,8 @@ def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = ()
              explain: bool = True, tracer: Tracer | None = None) -> Result:
     """Optimize a graph.
 
-    assume: facts in text, trusted for rewriting and checked at entry. rules: paths of further rulesets.
+    assume: facts in text, trusted for rewriting and checked at entry. rules: further rulesets, paths or names
+    (of an installed package, `acme.fuse`); they are checked first.
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
     refine_signature: let input types become static where the facts say so. explain: keep reasons.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
@@ -191,19 +194,43 @@ def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = ()
     user = Facts.parse(*assume, assumed=True)
     if facts is not None:
         user = facts.merge(user)
+    for target in sorted({op.attrs["target"] for op in graph.body.walk() if op.name == "host_call"}):
+        tracer.note(f"{target} has no lowering: it is called in Python")
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
     done = run_stages(graph, known, tuple(map(str, rules)), limits or Limits(), tracer, explain, refine_signature)
     if validate and done.outcome.status != "fallback":
         with tracer.stage("validate"):
-            verdict = compare_graphs(graph, done.graph, known)
+            verdict = compare_graphs(graph, done.graph, known, tolerance=_tolerance(done, rules))
         if verdict.skipped and not verdict.compared:
             tracer.note(verdict.skipped)
         if verdict.differences:
-            tracer.note(f"not optimized, a fault of ours: the result differs from the original "
+            tracer.note(f"not optimized, {_blame(done, rules)}: the result differs from the original "
                         f"{verdict.differences[0]}")
             done.outcome.status = "fallback"
             done = Optimized(graph, done.context, done.outcome, done.likely)
     return Result(done.graph, known, _report(graph, done, known, tracer), graph, done)
+
+
+def _fired(done: Optimized, rules: Sequence[str]) -> list[tuple[str, float | None]]:
+    """The rules of the user that rewrote something, with the tolerance of their rulesets."""
+    if not rules:
+        return []
+    loaded = program(tuple(map(str, rules))).rules
+    own = {each.name: each.tolerance for each in loaded.rulesets if each.name not in shipped()}
+    names = [rule.removesuffix("<=") for rule in done.outcome.rewrites]
+    return [(name, own[loaded.rule(name).ruleset]) for name in sorted(set(names))
+            if name in loaded.by_name and loaded.rule(name).ruleset in own]
+
+
+def _tolerance(done: Optimized, rules: Sequence[str]) -> float:
+    """How far a result may be off: what the approximate rules that fired allow together."""
+    return sum(done.outcome.rewrites.get(name, 1) * (allowed or 0.0) for name, allowed in _fired(done, rules))
+
+
+def _blame(done: Optimized, rules: Sequence[str]) -> str:
+    fired = [name for name, _ in _fired(done, rules)]
+    return f"rules given by you took part ({', '.join(fired)}; try `egshape rules test`)" if fired \
+        else "a fault of ours"
 
 
 def resolve(graph: Graph, facts: Facts) -> Facts:
@@ -240,9 +267,14 @@ def shapes_table(graph: Graph, assume: Sequence[str] = ()) -> ShapeTable:
     result = optimize(graph, assume, validate=False)
     normal = result.optimized.outcome.sizes[0].normal_form if result.optimized.outcome.sizes else _same
     sources = shape_sources(graph.body)
-    rows = [_row(value, "input", "", normal, sources) for value in graph.inputs]
-    for op in graph.body.walk():
-        rows += [_row(value, op.name, str(op.location), normal, sources) for value in op.results]
+    meant = {name: parse(text) for name, text in graph.metadata.get("meanings", ())}
+
+    def shown(dim: Dim) -> Dim:
+        return normal(dim).substitute(meant)
+
+    rows = [_row(value, "input", "", shown, sources) for value in graph.inputs]
+    for op in graph.body.visible():
+        rows += [_row(value, op.name, str(op.location), shown, sources) for value in op.results]
     return ShapeTable(values=tuple(rows))
 
 
@@ -298,8 +330,8 @@ def broadcast_axes(result: Result) -> list[BroadcastAxes]:
 
 
 def count_ops(graph: Graph) -> OpCount:
-    """Ops of a graph by name, regions included."""
-    names = Counter(op.name for op in graph.body.walk())
+    """Ops of a graph by name, regions included but for those of ops that go out as one."""
+    names = Counter(op.name for op in graph.body.visible())
     return OpCount(total=sum(names.values()), by_name=dict(sorted(names.items())))
 
 

@@ -79,8 +79,11 @@ def validate(original: Graph, optimized: Graph, facts: Facts, *, seconds: float 
     return list(compare(original, optimized, facts, seconds=seconds).differences)
 
 
-def compare(original: Graph, optimized: Graph, facts: Facts, *, seconds: float = 2.0) -> Verdict:
-    """As ``validate``, with how much was compared, and why something was not."""
+def compare(original: Graph, optimized: Graph, facts: Facts, *, seconds: float = 2.0, tolerance: float = 0.0
+            ) -> Verdict:
+    """As ``validate``, with how much was compared, and why something was not.
+
+    ``tolerance``: a relative difference that floats may have (approximate rules were in use); 0 is none, to the bit."""
     reason = unfit(original)
     if reason:
         return Verdict(skipped=reason)
@@ -104,7 +107,7 @@ def compare(original: Graph, optimized: Graph, facts: Facts, *, seconds: float =
         except _Inconclusive as stop:
             skipped = skipped or str(stop)
             continue
-        found = _difference(before, after, _violated(facts, point.env))
+        found = _difference(before, after, _violated(facts, point.env), tolerance)
         if found:
             place = ", ".join(f"{name} = {size}" for name, size in point.sizes.items())
             return Verdict((f"at {place}: {found}" if place else found,), accepted, rejected, skipped)
@@ -278,7 +281,7 @@ def _violated(facts: Facts, env: dict[str, int]) -> Relation | None:
 # -- comparing -----------------------------------------------------------------------------------------------------
 
 
-def _difference(before: Outcome, after: Outcome, violated: Relation | None) -> str:
+def _difference(before: Outcome, after: Outcome, violated: Relation | None, tolerance: float) -> str:
     """Why two outcomes may not stand for each other, "" if they may."""
     if after.error is not None:
         if after.error.code in _FAULTS:
@@ -294,9 +297,18 @@ def _difference(before: Outcome, after: Outcome, violated: Relation | None) -> s
         return f"{len(before.results)} outputs became {len(after.results)}"
     for number, (one, two) in enumerate(zip(before.results, after.results, strict=True)):
         found = array_difference(one, two)
-        if found:
+        if found and not (tolerance and near(one, two, tolerance)):
             return f"output {number} {found}"
     return ""
+
+
+def near(one: np.ndarray, two: np.ndarray, tolerance: float) -> bool:
+    """Whether two float arrays agree within a relative tolerance, NaN and infinities in the same places."""
+    if one.dtype != two.dtype or one.shape != two.shape or one.dtype.kind not in "fcV":
+        return False
+    wide = np.complex128 if one.dtype.kind == "c" else np.float64
+    least = tolerance * float(np.finfo(np.float32).tiny)
+    return bool(np.allclose(one.astype(wide), two.astype(wide), rtol=tolerance, atol=least, equal_nan=True))
 
 
 def array_difference(one: np.ndarray, two: np.ndarray) -> str:

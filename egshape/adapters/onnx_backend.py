@@ -21,8 +21,10 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
 
     def __init__(self, graph: Any, target: str) -> None:
         self.graph = graph
-        self.host_calls: tuple[str, ...] = tuple(title for title, _ in graph.metadata.get("host_calls", ()))
         self._function = api.compile(graph, target)
+        held: tuple[str, ...] = tuple(title for title, _ in graph.metadata.get("host_calls", ()))
+        manifest = getattr(self._function, "manifest", {})
+        self.host_calls = tuple(row["target"] for row in manifest.get("host_calls", ())) or held
 
     def run(self, inputs: Any, **_: Any) -> tuple[np.ndarray, ...]:
         """The outputs for inputs in order or by name. Raises EgshapeError as the graph does."""

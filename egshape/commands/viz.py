@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from egshape.atomic import write_atomic
-from egshape.commands.files import load_model, placed, read_bytes
+from egshape.commands.files import load_model, placed, read_arrays, read_bytes
 from egshape.commands.optimizing import optimized
 from egshape.commands.options import AssumeOpt, FormatOpt, ModelArg, RulesOpt, Stage
 from egshape.commands.terminal import put, say, trials
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
     from egshape.report import AdviceTable
+    from egshape.runtime.profile import Profile
 
 _KINDS = {".dot", ".svg", ".png", ".html"}
 
@@ -60,6 +61,10 @@ def viz(
         Path | None,
         typer.Option("--profile", metavar="P", help="Report: a run-time profile to show, .json (rows) or .csv."),
     ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--inputs", metavar="IN.npz", help="Report: arrays to run and profile the compiled result on."),
+    ] = None,
     assume: AssumeOpt = None,
     rules: RulesOpt = None,
     format: FormatOpt = None,
@@ -70,7 +75,9 @@ def viz(
     rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format)
     if output is not None and output.suffix == ".html":
-        _report(graph, output, assume, rules, advise_seconds, rows)
+        result = optimized(graph, assume, rules=rules)
+        found = _measured(result, inputs) if inputs is not None else rows
+        _report(result, output, advise_seconds, found)
         return
     stage = Stage.why if why is not None else stage
     text = _DRAWN[stage](_Request(graph, around, hops, most, shape_code, why, assume, rules))
@@ -125,19 +132,17 @@ def _egraph(asked: _Request) -> str:
 
 
 def _plan(asked: _Request) -> str:
-    from egshape.plan.planner import plan
-    from egshape.viz.plan import plan_picture
+    from egshape.viz.plan import plan_picture, program_of
     from egshape.viz.result import normal_form
 
     result = asked.result()
-    return str(plan_picture(plan(result.graph), normal_form(result)))
+    return str(plan_picture(program_of(result.graph), normal_form(result)))
 
 
 def _memory(asked: _Request) -> str:
-    from egshape.plan.planner import plan
-    from egshape.viz.plan import memory_picture
+    from egshape.viz.plan import memory_picture, program_of
 
-    return str(memory_picture(plan(asked.result().graph)))
+    return str(memory_picture(program_of(asked.result().graph)))
 
 
 def _why(asked: _Request) -> str:
@@ -181,15 +186,22 @@ def _write(text: str, output: Path | None) -> None:
 # -- the report ------------------------------------------------------------------------------------------------------
 
 
-def _report(graph: Graph, output: Path, assume: list[str] | None, rules: list[Path] | None, seconds: float,
-            profile: list[dict[str, Any]] | None) -> None:
+def _report(result: Result, output: Path, seconds: float, profile: Profile | list[dict[str, Any]] | None) -> None:
     from egshape.viz.report.page import report, without_renderer
     from egshape.viz.report.renderer import source
 
-    result = optimized(graph, assume, rules=rules)
-    write_atomic(output, report(result, _advice(graph, result.facts, seconds) if seconds else None, profile))
+    write_atomic(output, report(result, _advice(result.source, result.facts, seconds) if seconds else None, profile))
     if source() is None:
         say(f"egshape: note: {without_renderer()}")
+
+
+def _measured(result: Result, inputs: Path) -> Profile:
+    """Where the time of a run of the compiled result goes."""
+    from egshape import api
+
+    arrays = read_arrays(inputs, {value.name: value.type.dtype for value in result.graph.inputs})
+    found: Profile = api.compile(result.graph, target="llvm").profile(*arrays.values())  # type: ignore[attr-defined]
+    return found
 
 
 def _advice(graph: Graph, facts: Facts, seconds: float) -> AdviceTable:

@@ -5,7 +5,7 @@ be proved or checked later, in program order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -82,7 +82,12 @@ class Names:
 
     def __init__(self) -> None:
         self._used: set[str] = set()
+        self._kept: set[str] = set()
         self._next = count()
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep names for values that ask for them: no number is given that is one of these."""
+        self._kept.update(names)
 
     def fresh(self, wanted: str | None = None) -> str:
         """A name that no other value of the graph has."""
@@ -91,7 +96,7 @@ class Names:
             return wanted
         for number in self._next:
             name = str(number)
-            if name not in self._used:
+            if name not in self._used and name not in self._kept:
                 break
         self._used.add(name)
         return name

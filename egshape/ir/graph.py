@@ -98,6 +98,13 @@ class Block:
             for region in op.regions:
                 yield from region.walk()
 
+    def visible(self) -> Iterator[Op]:
+        """``walk`` without the regions of ops that go out as one (a composite's ``whole``)."""
+        for op in self.ops:
+            yield op
+            for region in () if op.attrs.get("whole") else op.regions:
+                yield from region.visible()
+
     def captures(self) -> tuple[Value, ...]:
         """Values of enclosing blocks that this block or a region inside reads, in order of first use."""
         defined: set[Value] = set(self.args)

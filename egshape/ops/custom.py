@@ -78,9 +78,11 @@ def _guarded(decl: OpDecl) -> OpDecl:
         def call(*args: Any, **attrs: Any) -> Any:
             try:
                 return function(*args, **attrs)
-            except (EgshapeError, *passed):
+            except EgshapeError:
                 raise
             except Exception as error:
+                if isinstance(error, passed):
+                    raise
                 message = f"the {what} of the custom op {decl.name} fails: {type(error).__name__}: {error}"
                 raise EgshapeError(message, hint=f"given were {', '.join(map(_shown, args))}",
                                    code="custom-op") from error

@@ -140,7 +140,8 @@ class Gather:
         if prod(batch) * prod(slices) == 0:
             out = np.empty(batch + slices, x.dtype)
         else:
-            out = x[_full_index(x.shape, starts, sizes, batch, (*collapsed, *operand_batch))]
+            # An element of an array of objects is no array of rank 0 by itself.
+            out = np.asarray(x[_full_index(x.shape, starts, sizes, batch, (*collapsed, *operand_batch))], x.dtype)
         order = [axis for axis in range(out.ndim) if axis not in offset_dims] + list(offset_dims)
         return np.ascontiguousarray(out.transpose(np.argsort(order))) if out.ndim else np.asarray(out)
 

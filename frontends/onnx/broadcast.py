@@ -1,17 +1,20 @@
 """Implicit broadcasting, made explicit: each operand is brought to the common shape by a ``broadcast_in_dim``, or
-stands as it is where its shape has that form already. What cannot be decided is the size ``bcast(a, b)``."""
+stands as it is where its shape has that form already. What cannot be decided is a symbol that means ``bcast(a, b)``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from egshape.dims import Dim, bcast, const, symbol
+from egshape.dims import Dim, bcast, const
 from egshape.errors import EgshapeError
 from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value
 
 _ONE = const(1)
+
+MEANING = 64
+"""A broadcast size is shown as what it means where that has at most so many terms."""
 
 
 def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
@@ -36,15 +39,10 @@ def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
             return other
         if s.implies_one(given, other):
             return given  # where it is 1, so is the other one; else the other one is 1 or equal to it
-    size = bcast(one, two) if _plain(one) and _plain(two) else _named(s, one, two)
+    size = _named(s, one, two)
     known = s.program.joins
     known[size] = known.get(one, frozenset((one,))) | known.get(two, frozenset((two,)))
     return size
-
-
-def _plain(size: Dim) -> bool:
-    names = size.symbols()
-    return len(names) == 1 and size is symbol(next(iter(names)))
 
 
 def _named(s: Scope, one: Dim, two: Dim) -> Dim:
@@ -59,6 +57,9 @@ def _named(s: Scope, one: Dim, two: Dim) -> Dim:
         (known,) = s.sizes(s.one("reshape", (size,), shape=(_ONE,)), s.label, "bcast")
         s.computed[one, two] = known
         s.program.sizes.add(known)
+        meant = bcast(*(size.substitute(s.program.meanings) for size in (one, two)))
+        if len(meant.terms) <= MEANING and s.builder.parent is None:
+            s.program.meanings[next(iter(known.symbols()))] = meant
     return known
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from onnx import GraphProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, version_converter
 from onnx.defs import onnx_opset_version
 
 from egshape.dims import Dim, const, parse, symbol
@@ -28,6 +28,10 @@ FACTS = "egshape.facts"
 STRICT = "EGSHAPE_STRICT"
 
 OLDEST = 7
+"""The first opset that is read as it is."""
+
+MODERN = 13
+"""What older models are converted to."""
 
 LONGEST = 96
 """Axis names of more letters are names only: an expression multiplied out grows with its length."""
@@ -65,14 +69,15 @@ def _graph(model: Model) -> Graph:
     proto = model.proto
     opsets = {("" if each.domain in STANDARD else each.domain): int(each.version) for each in proto.opset_import}
     if opsets.get("", OLDEST) < OLDEST:
-        raise Unsupported(f"is of opset {opsets['']}, at least {OLDEST} is read", where=model.name,
-                          hint="convert it with onnx.version_converter")
+        return _graph(_upgraded(model, opsets[""]))
     if opsets.get("", OLDEST) > onnx_opset_version():
         raise Unsupported(f"is of opset {opsets['']}, the installed onnx knows up to {onnx_opset_version()}",
                           where=model.name, hint="install a newer onnx")
     functions = {("" if each.domain in STANDARD else each.domain, each.name): each for each in proto.functions}
     program = Program(model, functions)
     builder = BlockBuilder(decide=program.bounds.decide)
+    builder.names.keep(name for node in proto.graph.node for name in node.output if name.isdigit())
+    program.ranks.update(_declared_ranks(proto.graph))
     scope = Scope(program, builder, opsets)
     scope.initializers.update(initializers(model))
     held = _held_facts(model)
@@ -89,6 +94,28 @@ def _graph(model: Model) -> Graph:
     facts = _facts(held, values, program)
     return Graph(proto.graph.name or Path(model.name).stem, builder.finish(results),
                  tuple(info.name for info in proto.graph.output), facts, _metadata(model, program))
+
+
+def _upgraded(model: Model, opset: int) -> Model:
+    """A model of an opset before ``OLDEST`` at ``MODERN``, by ONNX's converter. Raises Unsupported where it cannot."""
+    whole = ModelProto()
+    whole.CopyFrom(model.proto)
+    for tensor in whole.graph.initializer:
+        if tensor.name in model.raw:
+            tensor.raw_data = bytes(model.raw[tensor.name])
+    try:
+        found = version_converter.convert_version(whole, MODERN)
+    except Exception as error:  # the converter raises several kinds
+        raise Unsupported(f"is of opset {opset}, and ONNX's converter cannot go to {MODERN}: {error}",
+                          where=model.name, hint="export it again at a newer opset") from None
+    return Model(found, model.name, {}, model.folder)
+
+
+def _declared_ranks(graph: GraphProto) -> dict[str, int]:
+    """How many axes the model says that values have."""
+    infos = [info.type.tensor_type for info in (*graph.value_info, *graph.output)]
+    names = [info.name for info in (*graph.value_info, *graph.output)]
+    return {name: len(info.shape.dim) for name, info in zip(names, infos, strict=True) if info.HasField("shape")}
 
 
 def _output(scope: Scope, info: ValueInfoProto) -> Value:
@@ -234,6 +261,7 @@ def _metadata(model: Model, program: Program) -> dict[str, Any]:
         "properties": tuple((each.key, each.value) for each in proto.metadata_props if each.key != FACTS),
         "outputs": tuple((info.name, _declared(info)) for info in proto.graph.output),
         "host_calls": tuple(program.hosted),
+        "meanings": tuple((name, str(size)) for name, size in program.meanings.items()),
     }
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
-from egshape.dims import const
+from egshape.dims import const, parse
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Facts, Relation
 from egshape.frontends.bounds import Bounds
 from egshape.frontends.onnx import weights
+from egshape.frontends.onnx.emit_loops import dynamic_slice, dynamic_update_slice, if_, while_
 from egshape.frontends.onnx.emit_moves import Moves, tiles
 from egshape.frontends.onnx.emit_ops import ELEMENTWISE
 from egshape.frontends.onnx.emit_scope import Frame, Scope
@@ -36,6 +37,10 @@ CHECKS = "egshape.checks"
 """The metadata key that lists what the graph checks and the model cannot."""
 
 DEFAULT_OPSET = 17
+
+SMALL = 16
+"""Vectors of at most so many elements count as computations with sizes."""
+
 _LAZY = frozenset(("constant", "broadcast_in_dim", "dims", "iota"))
 """Ops that are written where something reads them."""
 
@@ -93,7 +98,8 @@ class Emitter:
         bounds = Bounds()
         for fact in graph.facts.statements():
             bounds.learn(fact)
-        self.scope = Scope(opset, bounds)
+        meanings = {name: parse(text) for name, text in graph.metadata.get("meanings", ())}
+        self.scope = Scope(opset, bounds, self.name, meanings)
         self.sizes = Sizes(self.scope)
         self.moves = Moves(self.scope, self.sizes)
         self.unchecked: list[str] = []
@@ -112,41 +118,43 @@ class Emitter:
                 wanted[value] = names.fresh(name)
             else:
                 names.fresh(name)
-        frame = self._open(graph.body, inputs)
-        self._ops(graph.body, wanted)
+        frame = self.open(graph.body, inputs)
+        self.ops(graph.body, wanted)
         outputs = []
         for value, name in zip(graph.outputs, graph.output_names, strict=True):
             if self.name(value) != name:
                 frame.nodes.append(_identity(self.name(value), name))
-            outputs.append(_info(name, value))
-        self.scope.frames.pop()
+            outputs.append(self.info(name, value))
+        self.scope.close()
         shown = {*inputs, *graph.output_names}
-        infos = [_info(name, value) for name, value in frame.typed if name not in shown]
-        arguments = [_info(name, value) for name, value in zip(inputs, graph.inputs, strict=True)]
+        infos = [self.info(name, value) for name, value in frame.typed if name not in shown]
+        arguments = [self.info(name, value) for name, value in zip(inputs, graph.inputs, strict=True)]
         return helper.make_graph(frame.nodes, graph.name or "graph", arguments, outputs,
                                  value_info=[info for info in infos if info.name not in self.scope.initializers])
 
     def subgraph(self, block: Block, arguments: Sequence[str], name: str) -> GraphProto:
         """A region as a graph of its own, which sees the names around it."""
-        frame = self._open(block, arguments)
-        self._ops(block, {})
+        frame = self.open(block, arguments)
+        self.ops(block, {})
         outputs = []
         for value in block.results:
             result = self.scope.node("Identity", [self.name(value)], f"{name}_{value.name}")
-            outputs.append(_info(result, value))
-        self.scope.frames.pop()
-        inputs = [_info(each, value) for each, value in zip(arguments, block.args, strict=True)]
+            outputs.append(self.info(result, value))
+        self.scope.close()
+        inputs = [self.info(each, value) for each, value in zip(arguments, block.args, strict=True)]
         return helper.make_graph(frame.nodes, name, inputs, outputs)
 
-    def _open(self, block: Block, arguments: Sequence[str]) -> Frame:
+    def open(self, block: Block, arguments: Sequence[str]) -> Frame:
+        """Begin a graph whose inputs have these names."""
         frame = Frame(block)
         self.scope.frames.append(frame)
-        self._makers.update({value: op for op in block.ops for value in op.results})
+        self._know(block)
         for value, name in zip(block.args, arguments, strict=True):
             self.scope.bind(value, name)
         return frame
 
-    def _ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
+    def ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
+        """Write the ops of a block; ``wanted`` are the names that results must have."""
         slices: dict[Value, list[Op]] = {}
         for op in block.ops:
             if op.name == "slice" and len(op.operands) == 1:
@@ -154,15 +162,21 @@ class Emitter:
         for op in block.ops:
             if op.name == "check":
                 self._check(op)
-            elif op.name not in _LAZY or any(value in wanted for value in op.results):
+            elif not _waits(op) or any(value in wanted for value in op.results):
                 self._op(op, slices.get(op.operands[0], ()) if op.operands else (), wanted)
                 for relation in op.requires:
                     self.scope.bounds.learn(relation)
 
     def inline(self, block: Block) -> None:
         """The ops of a region in place; its arguments have names."""
-        self._makers.update({value: op for op in block.ops for value in op.results})
-        self._ops(block, {})
+        self._know(block)
+        self.ops(block, {})
+
+    def _know(self, block: Block) -> None:
+        for op in block.ops:
+            self._makers.update(dict.fromkeys(op.results, op))
+            if _waits(op):
+                self.scope.waiting.update(op.results)
 
     def _check(self, op: Op) -> None:
         if op.attrs["relation"] != "value":
@@ -186,7 +200,8 @@ class Emitter:
         name = self._written(op)
         if wanted and name != wanted:
             nodes = self.scope.frame.nodes
-            if len(nodes) > before and nodes[-1].output[0] == name and len(nodes[-1].output) == 1:
+            own = len(nodes) > before and list(nodes[-1].output) == [name]
+            if own and name not in self.scope.frame.memo.values():
                 nodes[-1].output[0] = wanted
             else:
                 nodes.append(_identity(name, wanted))
@@ -237,20 +252,37 @@ class Emitter:
         """The node of an op."""
         return self.scope.node(kind, inputs, op.result.name, **attributes)
 
+    def fresh_names(self, op: Op, wanted: Mapping[Value, str]) -> list[str]:
+        """Names for the results of an op."""
+        return [wanted.get(value) or self.scope.names.fresh(value.name) for value in op.results]
+
+    @staticmethod
+    def info(name: str, value: Value) -> ValueInfoProto:
+        """The name and type of a tensor."""
+        shape = value.type.shape
+        sizes = None if shape is None else [size.const if size.const is not None else str(size) for size in shape]
+        return helper.make_tensor_value_info(name, elem_type_of(value.type.dtype), sizes)
+
     def unsupported(self, op: Op, what: str) -> Unsupported:
         """The error for an op that ONNX has no form of."""
         where = str(op.location) or (f"%{op.results[0].name}" if op.results else op.name)
         return Unsupported(f"{what} has no ONNX form", where=where, hint="save it as .mlir")
 
 
+def _waits(op: Op) -> bool:
+    """Whether an op is written only where something reads it: one that costs less than a tensor, or computes with
+    sizes."""
+    if op.name in _LAZY:
+        return True
+    if op.name not in ELEMENTWISE and op.name != "reshape":
+        return False
+    shape = op.result.type.shape
+    return shape is not None and len(shape) < 2 and all(size.const is not None and size.const <= SMALL
+                                                        for size in shape)
+
+
 def _identity(name: str, wanted: str) -> NodeProto:
     return helper.make_node("Identity", [name], [wanted], name=f"Identity:{wanted}")
-
-
-def _info(name: str, value: Value) -> ValueInfoProto:
-    shape = value.type.shape
-    sizes = None if shape is None else [size.const if size.const is not None else str(size) for size in shape]
-    return helper.make_tensor_value_info(name, elem_type_of(value.type.dtype), sizes)
 
 
 # -- ops with one result -----------------------------------------------------------------------------------------
@@ -314,7 +346,7 @@ def _gather(e: Emitter, op: Op) -> str:
 
 _SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
     "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose, "concatenate": _concatenate,
-    "dims": _dims, "gather": _gather,
+    "dims": _dims, "gather": _gather, "dynamic_slice": dynamic_slice, "dynamic_update_slice": dynamic_update_slice,
     "constant": lambda e, op: e.scope.constant(op.attrs["value"], op.result.name),
     "slice": lambda e, op: e.moves.slice(op, e.name(op.operands[0])),
     "reverse": lambda e, op: e.moves.reverse(op, e.name(op.operands[0])),
@@ -324,10 +356,6 @@ _SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
 
 
 # -- ops with any number of results --------------------------------------------------------------------------------
-
-
-def _results(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
-    return [wanted.get(value) or e.scope.names.fresh(value.name) for value in op.results]
 
 
 def _bound(e: Emitter, op: Op, names: Sequence[str]) -> None:
@@ -341,7 +369,7 @@ def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
         _inlined(e, op, wanted)
         return
     inputs = [e.name(value) for value in op.operands]
-    names = _results(e, op, wanted)
+    names = e.fresh_names(op, wanted)
     e.scope.frame.nodes.append(node_of(op.attrs["name"], op.attrs["attrs"], inputs, names,
                                        e.scope.titles.fresh(str(op.location))))
     _bound(e, op, names)
@@ -367,7 +395,7 @@ def _host_call(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     if kind != "onnx":
         raise e.unsupported(op, f"a host call of {op.attrs['target']}")
     (inside,) = ModelProto.FromString(base64.b64decode(payload)).graph.node
-    names = _results(e, op, wanted)
+    names = e.fresh_names(op, wanted)
     inputs, outputs = (iter(each) for each in ([e.name(value) for value in op.operands], names))
     inside.input[:] = [next(inputs) if name else "" for name in inside.input]
     inside.output[:] = [next(outputs) if name else "" for name in inside.output]
@@ -378,17 +406,11 @@ def _host_call(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     _bound(e, op, names)
 
 
-def _if(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
-    names = _results(e, op, wanted)
-    then, other = (e.subgraph(region, [], f"{names[0]}_{label}")
-                   for region, label in zip(op.regions, ("then", "else"), strict=True))
-    node = helper.make_node("If", [e.name(op.operands[0])], names, name=f"If:{names[0]}", then_branch=then,
-                            else_branch=other)
-    e.scope.frame.nodes.append(node)
-    _bound(e, op, names)
+def _control(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
+    _bound(e, op, (if_ if op.name == "if" else while_)(e, op, wanted))
 
 
-_MANY = {"composite": _composite, "host_call": _host_call, "if": _if}
+_MANY = {"composite": _composite, "host_call": _host_call, "if": _control, "while": _control}
 
 
 def check(data: bytes) -> None:

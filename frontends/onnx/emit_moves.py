@@ -44,8 +44,8 @@ class Moves:
         numbers = self._static_target(source, target)
         if numbers is not None:
             return self.scope.node("Reshape", [name, self.scope.ints(numbers, "shape")], hint)
-        zero = any(size.const == 0 for size in target) and self.scope.opset >= ZERO_SIZES
-        held: dict[str, Any] = {"allowzero": 1} if zero else {}
+        zero = self.scope.opset >= ZERO_SIZES and not all(map(self._positive, target))
+        held: dict[str, Any] = {"allowzero": 1} if zero else {}  # else a size of 0 would copy another
         return self.scope.node("Reshape", [name, self.sizes.vector(target)], hint, **held)
 
     def axes_changed(self, op: str, name: str, axes: Sequence[int], hint: str) -> str:

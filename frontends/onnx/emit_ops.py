@@ -186,7 +186,7 @@ def _matmul_names(e: Emitter, op: Op, batch: int) -> list[str]:
         tail = tuple(axes[-2:]) == (rank - 2, rank - 1) and source.type.dims[-2:] == value.type.dims[-2:]
         kept.append((source, axes) if tail else (value, tuple(range(rank))))
     if not _agree(shapes, [({a: d for a, d in zip(axes, source.type.dims, strict=True) if a < batch})
-                           for source, axes in kept]):
+                           for source, axes in kept], e.scope.meanings):
         return [e.name(value) for value in op.operands]
     return [e.moves.aligned(e.name(source), source.type.dims, axes, batch + 2, op.result.name)
             for source, axes in kept]
@@ -216,7 +216,8 @@ def broadcast_names(e: Emitter, op: Op) -> list[str]:
     plain = [_under(e, value) if value.type.rank == len(shape) else (value, _trailing(value, len(shape)))
              for value in op.operands]
     chosen = list(plain)
-    while not _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen]):
+    while not _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen],
+                     e.scope.meanings):
         wide = next((place for place, (source, _) in enumerate(chosen) if source is not op.operands[place]), None)
         if wide is None:
             break
@@ -242,23 +243,25 @@ def _under(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
     return value, axes
 
 
-def _agree(shape: Sequence[Dim], operands: Sequence[Mapping[int, Dim]]) -> bool:
-    """Whether ONNX's broadcast of operands with these sizes at these axes surely has the shape: one operand has each
-    size, or the size is by its form what the sizes broadcast to."""
-    for axis, size in enumerate(shape):
-        held = [sizes[axis] for sizes in operands if axis in sizes]
-        if any(each is size for each in held):
-            continue
-        if not held:
-            if size.const != 1:
-                return False
-            continue
-        total = held[0]
-        for each in held[1:]:
-            total = bcast(total, each)
-        if total is not size:
-            return False
-    return True
+def _agree(shape: Sequence[Dim], operands: Sequence[Mapping[int, Dim]], meanings: Mapping[str, Dim]) -> bool:
+    """Whether ONNX's broadcast of operands with these sizes at these axes surely has the shape."""
+    return all(_reaches(size, [sizes[axis] for sizes in operands if axis in sizes], meanings)
+               for axis, size in enumerate(shape))
+
+
+def _reaches(size: Dim, held: Sequence[Dim], meanings: Mapping[str, Dim]) -> bool:
+    """Whether sizes broadcast to ``size``: one of them is it, or by its form, or by what it stands for, it is what
+    they broadcast to."""
+    if any(each is size for each in held):
+        return True
+    if not held:
+        return size.const == 1
+    meant = [each.substitute(meanings) for each in held]
+    total = meant[0]
+    for each in meant[1:]:
+        total = bcast(total, each)
+    wanted = size.substitute(meanings)
+    return total is wanted or any(each is wanted for each in meant)
 
 
 def _array(e: Emitter, value: Value) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,14 +48,22 @@ class Frame:
         self.shapes: dict[tuple[Dim, ...], tuple[Value, int]] = {}
         """The first value whose shape holds a run of sizes, and where it begins."""
         self.typed: list[tuple[str, Value]] = []
+        self.bound: list[Value] = []
+        """Values that have their names in this graph and those inside of it only."""
 
 
 class Scope:
     """The graphs from the outermost to the one under construction, and the initializers, which stand outermost."""
 
-    def __init__(self, opset: int, bounds: Bounds) -> None:
+    def __init__(self, opset: int, bounds: Bounds, named: Callable[[Value], str],
+                 meanings: Mapping[str, Dim]) -> None:
+        """``named`` writes a value that waits for a reader; ``meanings`` of symbols that stand for an expression."""
         self.opset = opset
         self.bounds = bounds
+        self.named = named
+        self.meanings = meanings
+        self.waiting: set[Value] = set()
+        """Values that are written where something reads them."""
         self.names = Names()
         self.titles = Names()
         """Names of nodes."""
@@ -69,6 +77,13 @@ class Scope:
         """The graph under construction."""
         return self.frames[-1]
 
+    def close(self) -> Frame:
+        """The innermost graph, done: its names are not seen outside."""
+        frame = self.frames.pop()
+        for value in frame.bound:
+            self.name_of.pop(value, None)
+        return frame
+
     def find(self, key: Key) -> str | None:
         """The name of what a visible graph has computed."""
         return next((frame.memo[key] for frame in reversed(self.frames) if key in frame.memo), None)
@@ -77,6 +92,7 @@ class Scope:
         """A value is there from now on, and so are the sizes of its axes."""
         self.name_of[value] = name
         frame, dims = self.frame, value.type.shape or ()
+        frame.bound.append(value)
         frame.typed.append((name, value))
         for axis, size in enumerate(dims):
             if size.const is None:

@@ -147,6 +147,8 @@ class Sizes:
             define = frame.symbols.get(name)
             if symbol(name) in frame.axes or (define is not None and define.value in self.scope.name_of):
                 return depth
+            if define is not None and define.value in self.scope.waiting:
+                return len(self.scope.frames) - 1  # written in the graph that reads it
         raise EgshapeError(f"nothing defines the size {name!r} here", code="internal")
 
     def _compute(self, frame: Frame, dim: Dim) -> str:
@@ -169,7 +171,7 @@ class Sizes:
     def _element(self, frame: Frame, define: SymbolDef) -> str:
         """An element of an integer tensor, with its offset added."""
         s, value = self.scope, define.value
-        name = s.name_of[value]
+        name = s.named(value)
         if define.axis is not None:
             return self._shape(frame, value, define.axis, define.axis + 1)
         if value.type.shape != (const(1),):

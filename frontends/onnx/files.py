@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import GraphProto, ModelProto, TensorProto
 
 from egshape.errors import InvalidInput, ParseError, Unsupported
 from egshape.frontends.onnx import wire
@@ -104,11 +105,30 @@ def _check(proto: ModelProto, name: str) -> None:
     count = len(proto.graph.node) + sum(len(function.node) for function in proto.functions)
     if count > NODE_LIMIT:
         raise Unsupported(f"has {count} nodes, at most {NODE_LIMIT} are read", where=name)
+    for text in _texts(proto.graph):
+        if not isinstance(text, str):  # protobuf gives the bytes where they are no UTF-8
+            raise ParseError(f"the name {text!r} is no UTF-8", where=name, hint="the file is damaged")
     seen: set[str] = set()
     for tensor in proto.graph.initializer:
         if tensor.name in seen:
             raise ParseError(f"two initializers are named {tensor.name!r}", where=name)
         seen.add(tensor.name)
+
+
+def _texts(graph: GraphProto) -> Iterator[str]:
+    """Every name of a graph and its subgraphs."""
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        yield info.name
+        for size in info.type.tensor_type.shape.dim:
+            yield size.dim_param
+    for tensor in graph.initializer:
+        yield tensor.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+                yield from _texts(inner)
 
 
 def initializers(model: Model) -> dict[str, TensorProto | np.ndarray]:

@@ -73,6 +73,10 @@ class Program:
     spans: dict[Value, Span] = field(default_factory=dict)
     """Between which sizes the elements of integer tensors lie."""
     lookups: list[Lookup] = field(default_factory=list)
+    ranks: dict[str, int] = field(default_factory=dict)
+    """Ranks that the model states, by name."""
+    meanings: dict[str, Dim] = field(default_factory=dict)
+    """What sizes of broadcast axes mean, by their symbol."""
     decided: dict[Relation, bool | None] = field(default_factory=dict)
     """Decisions, which are forgotten when something is learnt."""
 
@@ -144,9 +148,9 @@ class Scope:
         known = tuple(number for number in numbers if number is not None)
         return known if found is not None and len(known) == len(found) else None
 
-    def sizes(self, value: Value, label: str, key: str = "shape") -> tuple[Dim, ...]:
+    def sizes(self, value: Value, label: str, key: str = "shape", *, signed: bool = False) -> tuple[Dim, ...]:
         """The elements of an integer vector as sizes; unknown ones become symbols named after ``label``, which must
-        not be negative when the graph runs. What that relies on is required by the next op."""
+        not be negative when the graph runs unless ``signed``. What that relies on is required by the next op."""
         if value.type.rank > 1 or any(size.const is None for size in value.type.dims):
             raise NoLowering("how many sizes there are is data")
         found = self.dims(value)
@@ -156,9 +160,9 @@ class Scope:
             raise EgshapeError(f"takes a shape of {value.type.dims[0]} sizes", where=str(self.location),
                                code="invalid-model")
         for size in found or ():
-            if size.const is not None and size.const < 0:
+            if size.const is not None and size.const < 0 and not signed:
                 raise EgshapeError(f"a size is {size.const}", where=str(self.location), code="invalid-model")
-        sizes, needs = self.builder.sizes(label, value, key)
+        sizes, needs = self.builder.sizes("pad" if signed else label, value, key)
         self.needs += needs
         shape = tuple(size.const or 0 for size in value.type.dims)
         self.builder.set_elements(value, object_array(sizes, shape))
@@ -246,7 +250,7 @@ class Scope:
         full = {each.name: each.default for each in decl.attrs if each.default is not ...}
         try:
             return np.asarray(decl.reference(*arrays, **{**full, **given}))
-        except EgshapeError:
+        except (EgshapeError, ArithmeticError, LookupError, TypeError, ValueError):
             return None  # the op itself will say what is wrong
 
     def constant(self, array: np.ndarray, location: Location | None = None) -> Value:
@@ -324,6 +328,7 @@ class Scope:
         results = self.add("composite", given, attrs, regions=(block,),
                            result_names=[node.outputs[place] for place in places])
         own = {symbol.name for symbol in block.symbols}
+        self._equal_sizes(results, wanted, own)
         for value, inside in zip(results, wanted, strict=True):
             self.program.named.add(value)
             known = inner.builder.elements(inside)
@@ -335,6 +340,14 @@ class Scope:
         for place, value in zip(places, results, strict=True):
             out[place] = value
         return out
+
+    def _equal_sizes(self, results: Sequence[Value], inside: Sequence[Value], own: set[str]) -> None:
+        """Axes of a composite's results to which its region gives one size that only it can name are equal."""
+        first: dict[Dim, Dim] = {}
+        for value, within in zip(results, inside, strict=True):
+            for size, named in zip(value.type.shape or (), within.type.shape or (), strict=True):
+                if named.symbols() & own and first.setdefault(named, size) is not size and self.builder.parent is None:
+                    self.program.relations.append(Relation("==", first[named], size, str(self.location)))
 
     def _argument(self, inner: Scope, value: Value) -> Value:
         arg = inner.builder.arg(None, value.type.dtype, value.type.shape)
@@ -361,9 +374,19 @@ class Scope:
             try:
                 self._node(node)
             except Fork as fork:
-                way = self._taken(fork, node, nodes[place + 1:], attributes)
-                fork.choose(self, way)
-                self._bind(node, fork.ways[way](self))
+                self._fork(fork, node, nodes[place + 1:], attributes)
+
+    def _fork(self, fork: Fork, node: Node, rest: Sequence[NodeProto], attributes: Mapping[str, Any] | None) -> None:
+        """Take the only way of a node that fits; where several do, the node runs on the host, its rank unknown."""
+        from egshape.frontends.onnx import host
+
+        try:
+            way = self._taken(fork, node, rest, attributes)
+        except Unsupported:
+            self._bind(node, host.call(self, node, [self.lookup(name) if name else None for name in node.inputs]))
+            return
+        fork.choose(self, way)
+        self._bind(node, fork.ways[way](self))
 
     def _taken(self, fork: Fork, node: Node, rest: Sequence[NodeProto], attributes: Mapping[str, Any] | None) -> int:
         """The only way with which the nodes that follow fit together. Raises Unsupported if there are several, and
@@ -438,9 +461,14 @@ def declared(node: Node, operands: Sequence[Operand], scope: Scope) -> Iterator[
     if found is None:
         return
     try:
-        signature(found.handler).bind(scope, node, *operands)
+        given = signature(found.handler).bind(scope, node, *operands).arguments
     except TypeError:
         raise node.error(f"has {len(operands)} inputs") from None
+    for name, parameter in signature(found.handler).parameters.items():
+        left_out = None in given.get(name, ()) if parameter.kind is parameter.VAR_POSITIONAL else (
+            name in given and given[name] is None)
+        if left_out and parameter.annotation == "Value":  # the text: annotations are not evaluated
+            raise node.error(f"leaves out its input {name!r}")
     if found.composite:
         yield lambda: scope.composite(node, operands, found.handler)
     else:

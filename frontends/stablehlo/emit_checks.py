@@ -11,9 +11,9 @@ from math import gcd
 
 from egshape.dims import Dim
 from egshape.dims.core import from_terms
+from egshape.frontends.size_terms import plan
 from egshape.frontends.stablehlo.emit_ranges import Ranges
 from egshape.frontends.stablehlo.emit_scope import SCALAR, Scope
-from egshape.frontends.size_terms import plan
 
 _DIRECTIONS = {"==": "EQ", "!=": "NE", "<=": "LE", "<": "LT"}
 

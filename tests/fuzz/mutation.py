@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from egshape.egraph import saturate
+from egshape.egraph import program
 from egshape.egraph.sexpr import Comment, List, SExpr, read
 from egshape.errors import EgshapeError
 from tests.fuzz.engine import Tally, try_seed
@@ -62,7 +62,7 @@ def ruleset_text(name: str) -> str:
 def mutants() -> list[Mutant]:
     """All mutants of the rules over tensors that fuzz has a pattern for, in the order of the files."""
     out = []
-    for name in saturate.TENSOR_RULESETS:
+    for name in program.TENSOR_RULESETS:
         text = ruleset_text(name)
         for command in read(text, name):
             if isinstance(command, List):
@@ -120,17 +120,17 @@ def _names(expr: SExpr) -> set[str]:
 @contextmanager
 def in_force(mutant: Mutant) -> Iterator[None]:
     """The engine with a mutant in place of its ruleset."""
-    shipped = saturate.TENSOR_RULESETS
+    shipped = program.TENSOR_RULESETS
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{mutant.ruleset.rsplit('.', 1)[-1]}.egg"
         path.write_text(mutant.text)
-        saturate.TENSOR_RULESETS = tuple(str(path) if name == mutant.ruleset else name for name in shipped)
-        saturate.program.cache_clear()
+        program.TENSOR_RULESETS = tuple(str(path) if name == mutant.ruleset else name for name in shipped)
+        program.forget_programs()
         try:
             yield
         finally:
-            saturate.TENSOR_RULESETS = shipped
-            saturate.program.cache_clear()
+            program.TENSOR_RULESETS = shipped
+            program.forget_programs()
 
 
 def caught(mutant: Mutant, seeds: range) -> str:
@@ -140,7 +140,7 @@ def caught(mutant: Mutant, seeds: range) -> str:
     found: dict[int, str] = {}
     with in_force(mutant):
         try:
-            saturate.program()
+            program.program()
         except EgshapeError as error:
             return f"load: {error}"
         for seed in seeds:

@@ -8,7 +8,7 @@ import argparse
 import sys
 import time
 
-from egshape.egraph import saturate
+from egshape.egraph import program
 from tests.fuzz.engine import Tally, try_seed
 from tests.fuzz.mutation import caught_apart, mutants
 from tests.fuzz.patterns import PATTERNS
@@ -16,8 +16,8 @@ from tests.fuzz.patterns import PATTERNS
 
 def rules() -> list[str]:
     """The rewrites over tensors; types are stated, not rewritten."""
-    return [rule.name for rule in saturate.program().rules.rules
-            if rule.ruleset in saturate.TENSOR_RULESETS and rule.ruleset != "tensor.types"]
+    return [rule.name for rule in program.program().rules.rules
+            if rule.ruleset in program.TENSOR_RULESETS and rule.ruleset != "tensor.types"]
 
 
 def fuzz(seconds: float, until: int, seed: int, tally: Tally, stop_at: int = 5) -> list[str]:

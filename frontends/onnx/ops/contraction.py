@@ -5,6 +5,7 @@ from __future__ import annotations
 from egshape.dims import Dim, const
 from egshape.frontends.onnx.broadcast import expand, joined
 from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
 from egshape.frontends.onnx.ops.movement import reshape, transposed
 from egshape.frontends.onnx.registry import onnx_op
 from egshape.frontends.onnx.scope import Scope
@@ -14,7 +15,14 @@ from egshape.ir.graph import Value
 @onnx_op("MatMul")
 def matmul(s: Scope, node: Node, x: Value, y: Value) -> Value:
     """numpy.matmul: one contraction, the batch axes of both brought to one shape."""
+    if summing_dtype(x.type.dtype) != x.type.dtype:
+        found: Value = s.composite(node, (x, y), _wide_matmul)[0]  # type: ignore[assignment]
+        return found
     return product_of(s, x, y, x.type.dtype)
+
+
+def _wide_matmul(s: Scope, node: Node, x: Value, y: Value) -> Value:
+    return convert(s, product_of(s, x, y, summing_dtype(x.type.dtype)), x.type.dtype)
 
 
 def product_of(s: Scope, x: Value, y: Value, dtype: str) -> Value:
@@ -47,17 +55,21 @@ def _dot(s: Scope, x: Value, y: Value, batch: int, left: int, right: int, dtype:
 @onnx_op("Gemm", composite=True)
 def gemm(s: Scope, node: Node, a: Value, b: Value, c: Value | None = None) -> Value:
     """alpha A B + beta C, with A and B transposed as asked."""
+    if a.type.rank != 2 or b.type.rank != 2:
+        raise node.error(f"of {a.type} and {b.type}, which are no matrices")
     left, right = int(bool(node.int("transA", 0))), int(bool(node.int("transB", 0)))
+    dtype = summing_dtype(a.type.dtype)
     out = s.one("dot_general", (a, b), lhs_batch=(), rhs_batch=(), lhs_contract=(1 - left,), rhs_contract=(right,),
-                dtype=a.type.dtype)
+                dtype=dtype)
     if node.float("alpha", 1.0) != 1:
         out = s.one("multiply", (out, s.full(node.float("alpha"), out)))
     if c is None:
-        return out
+        return convert(s, out, a.type.dtype)
+    c = convert(s, c, dtype)
     c = expand(s, c, joined(s, [out.type.dims, c.type.dims]))
     if node.float("beta", 1.0) != 1:
         c = s.one("multiply", (c, s.full(node.float("beta"), c)))
-    return s.one("add", (out, c))
+    return convert(s, s.one("add", (out, c)), a.type.dtype)
 
 
 @onnx_op("Einsum", composite=True)

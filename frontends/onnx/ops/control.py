@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from onnx import GraphProto
 
 from egshape.errors import EgshapeError
@@ -52,10 +54,13 @@ def if_(s: Scope, node: Node, condition: Value) -> list[Operand]:
     if any(one.type.dtype != two.type.dtype for one, two in pairs):
         raise node.error("has branches of different element types")
     if any(_rank(one) != _rank(two) for one, two in pairs):
-        raise Fork([lambda scope, graph=graph: subgraph(nested(scope), graph, []) for graph in branches],
-                   lambda scope, way: _require(scope, condition, way == 0))
+        raise Fork([_branch(graph) for graph in branches], lambda scope, way: _require(scope, condition, way == 0))
     pred = condition if condition.type.rank == 0 else reshape(s, condition, ())
     return list(s.add("if", (pred,), {}, regions=blocks, result_names=list(node.outputs)))
+
+
+def _branch(graph: GraphProto) -> Callable[[Scope], list[Operand]]:
+    return lambda scope: subgraph(nested(scope), graph, [])
 
 
 def _rank(value: Value) -> int | None:

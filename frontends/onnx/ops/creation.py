@@ -10,8 +10,10 @@ from egshape.dims import ceildiv, const, product, relu
 from egshape.errors import Unsupported
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
+from egshape.frontends.onnx.ops.movement import reshape
 from egshape.frontends.onnx.registry import onnx_op
 from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.onnx.sizes import of_length
 from egshape.frontends.onnx.spans import Span
 from egshape.frontends.onnx.types import dense, dtype_of
 from egshape.ir.graph import Value
@@ -42,7 +44,9 @@ def constant_of_shape(s: Scope, node: Node, shape: Value) -> Value:
     number = np.zeros(1, np.float32) if held is None else s.program.model.array(held, str(node.location))
     if number.size != 1:
         raise node.error(f"repeats {number.size} numbers")
-    return s.spread(s.constant(number.reshape(())), s.sizes(shape, node.outputs[0]))
+    rank = s.program.ranks.get(node.outputs[0])
+    sizes = s.sizes(shape if rank is None else of_length(s, shape, rank), node.outputs[0])
+    return s.spread(s.constant(number.reshape(())), sizes)
 
 
 @onnx_op("Shape")
@@ -64,6 +68,7 @@ def size(s: Scope, node: Node, x: Value) -> Value:
 def range_of(s: Scope, node: Node, start: Value, limit: Value, delta: Value) -> Value:
     """start, start + delta, ... before limit."""
     dtype = start.type.dtype
+    start, limit, delta = (reshape(s, each, ()) for each in (start, limit, delta))
     first, last, step = (_known(s, each) for each in (start, limit, delta))
     if first is None or last is None or step is None or step.const in (None, 0) or not is_integer(dtype):
         return _range_of_data(s, node, start, limit, delta)
@@ -93,7 +98,7 @@ def _range_of_data(s: Scope, node: Node, start: Value, limit: Value, delta: Valu
     wide = [convert(s, each, "f64") for each in (start, limit, delta)]
     span = s.one("divide", (s.one("subtract", (wide[1], wide[0])), wide[2]))
     count = convert(s, s.one("maximum", (s.one("ceil", (span,)), s.scalar(0, "f64"))), "i64")
-    sizes = s.sizes(s.one("reshape", (count,), shape=(const(1),)), node.outputs[0])
+    sizes = s.sizes(reshape(s, count, (const(1),)), node.outputs[0])
     line = s.one("iota", dtype=dtype, dim=0, shape=sizes)
     line = s.one("multiply", (line, s.spread(delta, sizes)))
     return s.one("add", (line, s.spread(start, sizes)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from egshape.dims import Dim, const, floordiv, maximum
 from egshape.frontends.onnx.broadcast import broadcast, expand, joined
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.registry import Handler, NoLowering, onnx_op
@@ -11,6 +12,7 @@ from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Value
 from egshape.ir.types import is_float, is_integer
+from egshape.ops.base import object_array
 
 _UNARY = {
     "Abs": "abs", "Neg": "negate", "Floor": "floor", "Ceil": "ceil", "Round": "round_nearest_even",
@@ -20,7 +22,7 @@ _UNARY = {
     "Atanh": "atanh",
 }
 _BINARY = {
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "And": "and", "Or": "or", "Xor": "xor",
+    "Add": "add", "Sub": "subtract", "Mul": "multiply", "And": "and", "Or": "or", "Xor": "xor",
     "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
 }
 _FOLDED = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
@@ -84,11 +86,32 @@ def compare(s: Scope, direction: str, x: Value, y: Value) -> Value:
 for _name, _ours in _UNARY.items():
     onnx_op(_name)(_unary(_ours))
 for _name, _ours in _BINARY.items():
-    onnx_op(_name, since=7 if _name in ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor") else 1)(_binary(_ours))
+    onnx_op(_name, since=7 if _name in ("Add", "Sub", "Mul", "And", "Or", "Xor") else 1)(_binary(_ours))
 for _name, _ours in _FOLDED.items():
     onnx_op(_name)(_folded(_ours))
 for _name, _direction in _COMPARED.items():
     onnx_op(_name)(_compared(_direction))
+
+
+@onnx_op("Div", since=7)
+def divide(s: Scope, node: Node, x: Value, y: Value) -> Value:
+    """x / y; integers are rounded towards zero. Of a size that is negative by less than y nothing is left, which is
+    shorter said than with the sign."""
+    out = binary(s, "divide", x, y)
+    sizes, divisors, known = (s.dims(each) for each in (x, y, out))
+    if sizes and divisors and known and len(divisors) in (1, len(known)) and len(sizes) == len(known):
+        pairs = zip(sizes, divisors * (len(sizes) // len(divisors)), known, strict=True)
+        shorter = [floordiv(maximum(one, const(0)), two) if _just_below(s, one, two) else held
+                   for one, two, held in pairs]
+        s.builder.set_elements(out, object_array(shorter, tuple(size.const or 0 for size in out.type.dims)))
+    return out
+
+
+def _just_below(s: Scope, size: Dim, divisor: Dim) -> bool:
+    """Whether a size may be negative, but not by as much as the divisor."""
+    if s.decide("<=", const(0), size) is True or s.decide("<=", const(1), divisor) is not True:
+        return False
+    return s.decide("<=", const(1), size + divisor) is True
 
 
 @onnx_op("Identity", "Dropout")
@@ -108,6 +131,11 @@ def identity(s: Scope, node: Node, x: Value, ratio: Value | None = None, trainin
 def convert(s: Scope, x: Value, dtype: str) -> Value:
     """A value in another dtype; itself where it has that."""
     return x if x.type.dtype == dtype else s.one("convert", (x,), dtype=dtype)
+
+
+def summing_dtype(dtype: str) -> str:
+    """The dtype in which sums of this dtype are taken: f32 for the floats of 16 bits."""
+    return "f32" if dtype in ("f16", "bf16") else dtype
 
 
 @onnx_op("Cast")
@@ -178,8 +206,9 @@ def modulo(s: Scope, node: Node, x: Value, y: Value) -> Value:
 
 @onnx_op("BitShift")
 def bit_shift(s: Scope, node: Node, x: Value, y: Value) -> Value:
-    """Unsigned shifts."""
-    return binary(s, "shift_left" if node.text("direction") == "LEFT" else "shift_right_logical", x, y)
+    """Shifts; a signed number to the right keeps its sign."""
+    right = "shift_right_logical" if x.type.dtype.startswith("ui") else "shift_right_arithmetic"
+    return binary(s, "shift_left" if node.text("direction") == "LEFT" else right, x, y)
 
 
 @onnx_op("Clip")

@@ -14,6 +14,7 @@ from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axis_of
 from egshape.ir.graph import Block, Value
+from egshape.ir.types import is_integer
 
 
 @onnx_op("Gather")
@@ -137,6 +138,7 @@ def scatter_nd(s: Scope, node: Node, x: Value, indices: Value, updates: Value) -
 @onnx_op("OneHot", composite=True)
 def one_hot(s: Scope, node: Node, indices: Value, depth: Value, values: Value) -> Value:
     """values[1] where the place along a new axis is the index, else values[0]."""
+    depth = depth if is_integer(depth.type.dtype) else s.one("convert", (depth,), dtype="i64")
     (count,) = s.sizes(reshape(s, depth, (const(1),)), f"{node.outputs[0]}.depth")
     axis = axis_of(node, node.int("axis", -1), indices.type.rank + 1)
     ints = indices if indices.type.dtype == "i64" else s.one("convert", (indices,), dtype="i64")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from onnx import GraphProto
+
 from egshape.dims import Dim, const
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.control import subgraph
@@ -135,14 +137,14 @@ def loop_(s: Scope, node: Node, most: Value | None, first: Value | None, *given:
     return loop(s, carried, going, body)[2:]
 
 
-def _probe(s: Scope, graph: object, starts: Sequence[Value]) -> list[Value]:
+def _probe(s: Scope, graph: GraphProto, starts: Sequence[Value]) -> list[Value]:
     """The rows that a round gives, as far as their types go."""
     inner = s.child()
     inner.builder, inner.stack = s.builder.trial(), (*s.stack, "subgraph")
     carried = [Carried(each) for each in starts]
     args: list[Operand] = [inner.builder.arg(None, "i64", ()), inner.builder.arg(None, "i1", ())]
     args += [each.arg(inner, s.label) for each in carried]
-    return _values(subgraph(inner, graph, args))[1 + len(starts):]  # type: ignore[arg-type]
+    return _values(subgraph(inner, graph, args))[1 + len(starts):]
 
 
 # -- Scan --------------------------------------------------------------------------------------------------------

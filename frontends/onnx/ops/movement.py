@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from egshape.dims import Dim, const, floordiv, maximum, product
 from egshape.errors import EgshapeError
+from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
@@ -27,16 +28,32 @@ def reshape_to(s: Scope, node: Node, x: Value, target: Value | None = None) -> V
     computed target holds."""
     if target is None:
         entries: Sequence[Dim | None] = [const(size) for size in node.ints("shape")]
-    elif target.type.rank != 1 or target.type.dims[0].const is None:
-        raise NoLowering("the rank of the result is data")
     else:
-        found = s.items(target) or [None] * target.type.dims[0].const
+        target = _shape_operand(s, node, target, 0)
+        found = s.items(target) or [None] * (target.type.dims[0].const or 0)
         entries = [item if isinstance(item, Dim) else None for item in found]
     shape = _target(s, node, x.type.dims, entries, bool(node.int("allowzero", 0)))
     if None in shape:
         assert target is not None
         return reshape(s, x, s.sizes(_resolved(s, node, x, target), node.outputs[0]))
     return reshape(s, x, [size for size in shape if size is not None])
+
+
+def _shape_operand(s: Scope, node: Node, target: Value, least: int) -> Value:
+    """A target shape as a vector of a known length: its own, else the rank that the model states of the result, where
+    sizes of 1 stand in front of a target that broadcasts with ``least`` axes."""
+    if target.type.rank != 1:
+        raise node.error(f"has the target {target.type}")
+    if target.type.dims[0].const is not None:
+        return target
+    rank = s.program.ranks.get(node.outputs[0])
+    if rank is None:
+        raise NoLowering("the rank of the result is data")
+    if rank == least:
+        one = s.scalar(1, target.type.dtype)
+        missing = const(rank) - target.type.dims[0]
+        return s.one("pad", (target, one), low=(missing,), high=(const(0),), interior=(const(0),))
+    return of_length(s, target, rank)
 
 
 def _target(s: Scope, node: Node, dims: Sequence[Dim], entries: Sequence[Dim | None], keep_zero: bool
@@ -57,8 +74,18 @@ def _target(s: Scope, node: Node, dims: Sequence[Dim], entries: Sequence[Dim | N
     if rest:
         others = [size for axis, size in enumerate(out) if axis != rest[0]]
         known = [size for size in others if size is not None]
-        out[rest[0]] = exact_quotient(dims, known) if len(known) == len(others) else None
+        if len(known) == len(others):
+            out[rest[0]] = exact_quotient(dims, known)
+            _must_divide(s, product(known))
+        else:
+            out[rest[0]] = None
     return out
+
+
+def _must_divide(s: Scope, size: Dim) -> None:
+    """What is left cannot be told where the other sizes make 0 elements: ONNX rejects that."""
+    if s.decide("<=", const(1), size) is not True:
+        s.needs.append(Relation("<=", const(1), size, "Reshape with -1"))
 
 
 def _resolved(s: Scope, node: Node, x: Value, target: Value) -> Value:
@@ -115,13 +142,34 @@ def unsqueeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Val
     """With new axes of size 1, counted in the result."""
     numbers = node.ints("axes", ()) if given is None else s.numbers(given)
     if numbers is None:
-        raise NoLowering("axes are data")
+        assert given is not None
+        return _unsqueeze_data(s, node, x, given)
     rank = x.type.rank + len(numbers)
     axes = {axis_of(node, axis, rank) for axis in numbers}
     if len(axes) != len(numbers):
         raise node.error(f"names an axis twice: {list(numbers)}")
     sizes = iter(x.type.dims)
     return reshape(s, x, [_ONE if axis in axes else next(sizes) for axis in range(rank)])
+
+
+def _unsqueeze_data(s: Scope, node: Node, x: Value, axes: Value) -> Value:
+    """The same for axes that only running tells: each axis of the result is new, or the next one of x."""
+    length = axes.type.dims[0].const if axes.type.rank == 1 else None
+    if length is None:
+        raise NoLowering("the rank of the result is data")
+    sizes, next_ = [], s.scalar(0, "i64")
+    held = s.vector((*x.type.dims, _ONE))
+    one = s.scalar(1, "i64")
+    for axis in range(x.type.rank + length):
+        hits = [_compared(s, "EQ", axes, number) for number in (axis, axis - x.type.rank - length)]
+        either = s.one("or", tuple(hits))
+        new = s.one("compare", (s.one("dot_general", (s.one("convert", (either,), dtype="i64"), s.full(1, axes)),
+                                      lhs_batch=(), rhs_batch=(), lhs_contract=(0,), rhs_contract=(0,), dtype="i64"),
+                                s.scalar(0, "i64")), direction="NE", kind="SIGNED")
+        size = s.one("select", (new, one, reshape(s, taken(s, held, 0, next_), ())))
+        sizes.append(reshape(s, size, (_ONE,)))
+        next_ = s.one("select", (new, next_, s.one("add", (next_, one))))
+    return reshape(s, x, s.sizes(s.one("concatenate", sizes, dim=0), node.outputs[0]))
 
 
 @onnx_op("Transpose")
@@ -155,8 +203,7 @@ def concat(s: Scope, node: Node, *values: Value) -> Value:
 @onnx_op("Expand")
 def expand_to(s: Scope, node: Node, x: Value, target: Value) -> Value:
     """Broadcast with a shape, both ways."""
-    if target.type.rank != 1 or target.type.dims[0].const is None:
-        raise NoLowering("the rank of the result is data")
+    target = _shape_operand(s, node, target, x.type.rank)
     return expand(s, x, joined(s, [x.type.dims, s.sizes(target, node.outputs[0])]))
 
 
@@ -315,11 +362,9 @@ def pad(s: Scope, node: Node, x: Value, pads: Value | None = None, value: Value 
     if named is None:
         raise NoLowering("axes are data")
     if pads is None:
-        amounts: Sequence[Dim] | None = [const(item) for item in node.ints("pads")]
+        amounts: Sequence[Dim] = [const(item) for item in node.ints("pads")]
     else:
-        amounts = s.dims(pads)
-    if amounts is None:
-        raise NoLowering("pads are data")
+        amounts = s.sizes(of_length(s, pads, 2 * len(named)), node.outputs[0], "pads", signed=True)
     if len(amounts) != 2 * len(named):
         raise node.error(f"has {len(amounts)} pads for {len(named)} axes")
     low, high = [const(0)] * rank, [const(0)] * rank
@@ -393,7 +438,8 @@ def space_to_depth(s: Scope, node: Node, x: Value) -> Value:
     block = node.int("blocksize")
     n, c, h, w = x.type.dims
     high, wide, size = floordiv(h, block), floordiv(w, block), const(block)
-    moved = transposed(s, reshape(s, x, [n, c, high, size, wide, size]), (0, 3, 5, 1, 2, 4))
+    order = (0, 3, 5, 1, 2, 4) if node.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    moved = transposed(s, reshape(s, x, [n, c, high, size, wide, size]), order)
     return reshape(s, moved, [n, c * (block * block), high, wide])
 
 

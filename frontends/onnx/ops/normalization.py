@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from egshape.dims import const, product
 from egshape.frontends.onnx.broadcast import expand
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.elementwise import convert
+from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
 from egshape.frontends.onnx.ops.movement import reshape
 from egshape.frontends.onnx.ops.reduce import fold
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
@@ -42,22 +42,21 @@ def inverse_deviation(s: Scope, variance: Value, epsilon: float) -> Value:
     return s.one("divide", (s.full(1, shifted), s.one("sqrt", (shifted,))))
 
 
-@onnx_op("Softmax", "LogSoftmax", "Hardmax", composite=True)
+@onnx_op("Softmax", "LogSoftmax", composite=True)
 def softmax(s: Scope, node: Node, x: Value) -> Value:
     """exp(x - max) over its sum, along one axis; opsets before 13: along all axes from ``axis`` on."""
-    if node.op == "Hardmax":
-        raise NoLowering("Hardmax")
     old = node.opset < 13
     axis = axis_of(node, node.int("axis", 1 if old else -1), x.type.rank)
     axes = tuple(range(axis, x.type.rank)) if old else (axis,)
     if not axes:
         axes = (x.type.rank - 1,)
+    dtype, x = x.type.dtype, convert(s, x, summing_dtype(x.type.dtype))
     shifted = s.one("subtract", (x, along(s, fold(s, "maximum", x, axes), x, axes)))
     powers = s.one("exponential", (shifted,))
     total = fold(s, "add", powers, axes)
     if node.op == "LogSoftmax":
-        return s.one("subtract", (shifted, along(s, s.one("log", (total,)), x, axes)))
-    return s.one("divide", (powers, along(s, total, x, axes)))
+        return convert(s, s.one("subtract", (shifted, along(s, s.one("log", (total,)), x, axes))), dtype)
+    return convert(s, s.one("divide", (powers, along(s, total, x, axes))), dtype)
 
 
 @onnx_op("LayerNormalization", composite=True)

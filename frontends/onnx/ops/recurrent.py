@@ -11,6 +11,7 @@ from egshape.dims import Dim, const
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare, convert
 from egshape.frontends.onnx.ops.movement import reshape, transposed, window
+from egshape.frontends.onnx.ops.quantize import dequantized, rounded
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value
@@ -35,6 +36,8 @@ class Cell:
     peepholes: Value | None
     squash: tuple[Activation, ...]
     clip: float | None
+    rounding: bool
+    """The input and the state are quantized on the way into products."""
     coupled: bool
     """LSTM: the forget gate is 1 - the input gate. GRU: the state is multiplied before it is reset."""
 
@@ -46,6 +49,20 @@ def lstm(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None 
     return _recurrent(s, node, x, w, r, bias, lengths, h, c, peepholes)
 
 
+@onnx_op("DynamicQuantizeLSTM", domain="com.microsoft", composite=True)
+def dynamic_quantize_lstm(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None, lengths: Value | None,
+                          h: Value | None, c: Value | None, peepholes: Value | None, w_scale: Value, w_zero: Value,
+                          r_scale: Value, r_zero: Value) -> list[Value]:
+    """ONNX Runtime's LSTM whose weights are integers (direction, input, gates), and whose input and state are quantized
+    to ui8 before each product (docs/ContribOperators.md there)."""
+    weights: list[Value] = []
+    for value, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero)):
+        parts = [dequantized(s, _part(s, value, place), _part(s, scale, place), _part(s, zero, place), 1)
+                 for place in range(value.type.dims[0].const or 0)]
+        weights.append(transposed(s, _stacked(s, parts, 0), (0, 2, 1)))
+    return _recurrent(s, node, rounded(s, x), weights[0], weights[1], bias, lengths, h, c, peepholes, rounding=True)
+
+
 @onnx_op("GRU", "RNN", composite=True)
 def gru(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None = None, lengths: Value | None = None,
         h: Value | None = None) -> list[Value]:
@@ -54,7 +71,7 @@ def gru(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None =
 
 
 def _recurrent(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None, lengths: Value | None,
-               h: Value | None, c: Value | None, peepholes: Value | None) -> list[Value]:
+               h: Value | None, c: Value | None, peepholes: Value | None, rounding: bool = False) -> list[Value]:
     if x.type.rank != 3 or w.type.rank != 3 or r.type.rank != 3:
         raise node.error(f"of {x.type} with the weights {w.type} and {r.type}")
     way, batch_first = node.text("direction", "forward"), bool(node.int("layout", 0))
@@ -66,10 +83,10 @@ def _recurrent(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value |
     turned = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[way]
     columns: list[list[Value]] = []
     for place, backwards in enumerate(turned):
-        cell = _cell(s, node, place, r, bias, peepholes, x.type.dtype, len(turned))
+        cell = _cell(s, node, place, r, bias, peepholes, len(turned), rounding)
         start = [_part(s, each, place) if each is not None else
                  s.spread(s.scalar(0, x.type.dtype), (x.type.dims[1], cell.hidden)) for each in (h, c)]
-        states = start if node.op == "LSTM" else start[:1]
+        states = start if cell.op == "LSTM" else start[:1]
         columns.append(_direction(s, cell, x, _part(s, w, place), states, lengths, backwards))
     parts = [_stacked(s, [column[0] for column in columns], 1)]
     parts += [_stacked(s, [column[at] for column in columns], 0) for at in range(1, len(columns[0]))]
@@ -88,21 +105,22 @@ def _stacked(s: Scope, values: Sequence[Value], axis: int) -> Value:
     return wide[0] if len(wide) == 1 else s.one("concatenate", wide, dim=axis)
 
 
-def _cell(s: Scope, node: Node, place: int, r: Value, bias: Value | None, peepholes: Value | None, dtype: str,
-          directions: int) -> Cell:
-    hidden, gates = r.type.dims[2], _GATES[node.op]
+def _cell(s: Scope, node: Node, place: int, r: Value, bias: Value | None, peepholes: Value | None,
+          directions: int, rounding: bool) -> Cell:
+    kind = "LSTM" if node.op.endswith("LSTM") else node.op
+    hidden, gates = r.type.dims[2], _GATES[kind]
     before = after = None
     if bias is not None:
         both = _part(s, bias, place)
         before, after = (window(s, both, 0, hidden * (side * gates), hidden * ((side + 1) * gates)) for side in (0, 1))
-    names = node.texts("activations", None) or _DEFAULTS[node.op] * directions
-    each = len(_DEFAULTS[node.op])
+    names = node.texts("activations", None) or _DEFAULTS[kind] * directions
+    each = len(_DEFAULTS[kind])
     alphas, betas = list(node.floats("activation_alpha", ())), list(node.floats("activation_beta", ()))
     squash = [_activation(name, alphas, betas) for name in names]
-    return Cell(node.op, hidden, _part(s, r, place), before, after,
+    return Cell(kind, hidden, _part(s, r, place), before, after,
                 None if peepholes is None else _part(s, peepholes, place),
-                tuple(squash[place * each:(place + 1) * each]), node.float("clip", None),
-                bool(node.int("input_forget" if node.op == "LSTM" else "linear_before_reset", 0)))
+                tuple(squash[place * each:(place + 1) * each]), node.float("clip", None), rounding,
+                bool(node.int("input_forget" if kind == "LSTM" else "linear_before_reset", 0)))
 
 
 _PLAIN = {"Sigmoid": "logistic", "Tanh": "tanh"}
@@ -207,6 +225,7 @@ def _gate(s: Scope, cell: Cell, wide: Value, place: int) -> Value:
 def _state(s: Scope, cell: Cell, h: Value, first: int, last: int, biased: bool = True) -> Value:
     """The state times the rows of gates ``first .. last - 1``, with their bias."""
     weights = window(s, cell.weights, 0, cell.hidden * first, cell.hidden * last)
+    h = rounded(s, h) if cell.rounding else h
     out = s.one("dot_general", (h, weights), lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(1,),
                 dtype=h.type.dtype)
     if cell.after is None or not biased:

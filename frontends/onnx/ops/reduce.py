@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from egshape.dims import Dim, const, product
+from egshape.dims import Dim, const, product, relu
+from egshape.frontends.onnx.broadcast import expand
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.elementwise import convert
-from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
+from egshape.frontends.onnx.ops.movement import reshape, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axes_of
@@ -23,6 +24,8 @@ def start_of(ours: str, dtype: str) -> np.ndarray:
     """The number from which a reduction starts: its neutral element."""
     if ours in ("add", "multiply"):
         number: float = 1 if ours == "multiply" else 0
+    elif ours == "or":
+        number = 0
     elif dtype == "i1" or is_integer(dtype):
         number = integer_range(dtype)[0 if ours == "maximum" else 1]
     else:
@@ -92,7 +95,10 @@ _REDUCTIONS: dict[str, tuple[Callable[[Scope, Value], Value], str, Finish]] = {
 def reduce(s: Scope, node: Node, x: Value, axes: Value | None = None) -> Operand:
     """A fold over the named axes; over all where none are named, unless ``noop_with_empty_axes``."""
     found = _of_sizes(s, node, x)
-    return found if found is not None else s.composite(node, (x,) if axes is None else (x, axes), _reduce)[0]
+    if found is not None:
+        return found
+    handler = _reduce if axes is None or s.numbers(axes) is not None else _reduce_data
+    return s.composite(node, (x,) if axes is None else (x, axes), handler)[0]
 
 
 def _of_sizes(s: Scope, node: Node, x: Value) -> Value | None:
@@ -111,16 +117,70 @@ def _reduce(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value
             axes = ()
         else:
             axes = tuple(range(x.type.rank))
-    keep = node.int("keepdims", 1)
     count = product([x.type.dims[axis] for axis in axes])
     if node.op == "ReduceLogSumExp":
         out = _log_sum_exp(s, x, axes)
     else:
         before, ours, after = _REDUCTIONS[node.op]
-        start = None
-        inner = before(s, x)
-        out = after(s, fold(s, ours, inner, axes, start) if axes else inner, count)
-    return kept(s, out, x.type.dims, axes) if keep else out
+        inner = before(s, convert(s, x, summing_dtype(x.type.dtype)) if ours == "add" else x)
+        out = convert(s, after(s, fold(s, ours, inner, axes) if axes else inner, count), x.type.dtype)
+    return kept(s, out, x.type.dims, axes) if node.int("keepdims", 1) else out
+
+
+def _reduce_data(s: Scope, node: Node, x: Value, axes: Value) -> Value:
+    """The same for axes that only running tells: axis by axis, all elements of a folded one are its fold, and one of
+    them is kept. Means divide by the product of the folded sizes."""
+    length = axes.type.dims[0].const if axes.type.rank == 1 else None
+    keep = bool(node.int("keepdims", 1))
+    rank = s.program.ranks.get(node.outputs[0]) if length is None else x.type.rank - length
+    if node.op == "ReduceLogSumExp" or (rank is None and not keep):
+        raise NoLowering("axes are data")
+    before, ours, after = _REDUCTIONS[node.op]
+    flags = [_folded_axis(s, node, axes, axis, x.type.rank) for axis in range(x.type.rank)]
+    out, count = _not_empty(s, before(s, x), ours), s.scalar(1, "i64")
+    sizes: list[Value] = []
+    for axis, flag in enumerate(flags):
+        whole, one = s.vector([x.type.dims[axis]], "i64", ()), s.scalar(1, "i64")
+        count = s.one("multiply", (count, s.one("select", (flag, whole, one))))
+        sizes.append(reshape(s, s.one("select", (flag, one, whole)), (const(1),)))
+        folded = kept(s, fold(s, ours, out, (axis,)), out.type.dims, (axis,))
+        out = s.one("select", (s.spread(flag, out.type.dims), expand(s, folded, out.type.dims), out))
+    (total,) = s.sizes(reshape(s, count, (const(1),)), f"{node.outputs[0]}.count")
+    limits = s.sizes(sizes[0] if len(sizes) == 1 else s.one("concatenate", sizes, dim=0), f"{node.outputs[0]}.kept")
+    out = s.one("slice", (out,), starts=(const(0),) * len(limits), limits=limits, strides=(const(1),) * len(limits))
+    out = after(s, out, total)
+    return out if keep else _squeezed(s, node, out, flags, rank or 0)
+
+
+def _not_empty(s: Scope, x: Value, ours: str) -> Value:
+    """x with one neutral element along each axis that is empty, so that every fold has a place for its result."""
+    missing = tuple(const(0) if size.const else relu(1 - size) for size in x.type.dims)
+    if all(size.const == 0 for size in missing):
+        return x
+    none = (const(0),) * x.type.rank
+    return s.one("pad", (x, s.constant(start_of(ours, x.type.dtype))), low=none, high=missing, interior=none)
+
+
+def _folded_axis(s: Scope, node: Node, axes: Value, axis: int, rank: int) -> Value:
+    """Whether an axis is among the named ones, counted from either end; with no names, whether all are folded."""
+    hits = [s.one("compare", (axes, s.full(number, axes)), direction="EQ", kind="SIGNED")
+            for number in (axis, axis - rank)]
+    among = fold(s, "or", s.one("or", tuple(hits)), (0,))
+    if node.int("noop_with_empty_axes", 0) or axes.type.dims[0].const:
+        return among
+    none = s.one("compare", (s.vector(axes.type.dims, "i64", ()), s.scalar(0, "i64")), direction="EQ", kind="SIGNED")
+    return s.one("or", (among, none))
+
+
+def _squeezed(s: Scope, node: Node, x: Value, flags: Sequence[Value], rank: int) -> Value:
+    """Without the folded axes: the other sizes stand first in a stable sort by whether they were folded."""
+    wide = [reshape(s, convert(s, flag, "i64"), (const(1),)) for flag in flags]
+    keys = wide[0] if len(wide) == 1 else s.one("concatenate", wide, dim=0)
+    sizes = s.vector(x.type.dims)
+    region = s.region([("i64", ())] * 4, lambda inner, a, b, c, d: inner.one(
+        "compare", (a, b), direction="LT", kind="SIGNED"))
+    ordered = s.add("sort", (keys, sizes), {"dim": 0, "stable": True}, regions=(region,))[1]
+    return reshape(s, x, s.sizes(window(s, ordered, 0, const(0), const(rank)), node.outputs[0]))
 
 
 def _log_sum_exp(s: Scope, x: Value, axes: Sequence[int]) -> Value:

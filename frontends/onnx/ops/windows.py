@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, product
+from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, product, relu
+from egshape.facts import Relation
 from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
 from egshape.frontends.onnx.ops.movement import reshape
 from egshape.frontends.onnx.ops.normalization import mean_of
 from egshape.frontends.onnx.ops.reduce import fold, kept, start_of
@@ -48,7 +50,7 @@ def windows_of(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim]
     plain = tuple(const(pads[axis + side * count]) for axis in range(count) for side in (0, 1))
     out = Windows(tuple(kernel), strides, dilations, plain)
     if mode == "VALID":
-        return Windows(out.kernel, strides, dilations, (_ZERO,) * (2 * count))
+        return _with_room(s, sizes, Windows(out.kernel, strides, dilations, (_ZERO,) * (2 * count)))
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         flat: list[Dim] = []
         for size, step, reach in zip(sizes, strides, out.extent, strict=True):
@@ -60,18 +62,32 @@ def windows_of(s: Scope, node: Node, sizes: Sequence[Dim], kernel: Sequence[Dim]
         return Windows(out.kernel, strides, dilations, tuple(flat))
     if mode != "NOTSET":
         raise node.error(f"has auto_pad {mode}")
-    return out
+    return _with_room(s, sizes, out)
 
 
-def convolve(s: Scope, node: Node, x: Value, w: Value, windows: Windows, groups: int, *, dtype: str | None = None,
+def _with_room(s: Scope, sizes: Sequence[Dim], windows: Windows) -> Windows:
+    """Where the window is larger than the padded axis, by less than a stride, there is still one window (the division
+    of ONNX's size rule truncates): padding behind makes room for it. By more there is none, which is an error."""
+    flat = list(windows.padding)
+    for axis, (size, step, reach) in enumerate(zip(sizes, windows.strides, windows.extent, strict=True)):
+        missing = reach - size - flat[2 * axis] - flat[2 * axis + 1]
+        if step == 1 or s.decide("<=", missing, 0) is True:
+            continue
+        s.needs.append(Relation("<=", missing, const(step - 1), f"{s.label}: the window fits"))
+        flat[2 * axis + 1] = flat[2 * axis + 1] + relu(missing)
+    return Windows(windows.kernel, windows.strides, windows.dilations, tuple(flat))
+
+
+def convolve(s: Scope, node: Node, x: Value, w: Value, windows: Windows, groups: int, *,
              spread: Sequence[int] | None = None) -> Value:
     """A convolution in ONNX's layout; ``spread`` is the dilation of x."""
     count = x.type.rank - 2
     spatial = tuple(range(2, 2 + count))
     numbers = (0, 1, spatial, 1, 0, spatial, 0, 1, spatial)
-    return s.one("convolution", (x, w), numbers=numbers, strides=windows.strides, padding=windows.padding,
-                 lhs_dilation=tuple(spread or (1,) * count), rhs_dilation=windows.dilations, reversal=(0,) * count,
-                 feature_groups=groups, dtype=dtype or x.type.dtype)
+    out = s.one("convolution", (x, w), numbers=numbers, strides=windows.strides, padding=windows.padding,
+                lhs_dilation=tuple(spread or (1,) * count), rhs_dilation=windows.dilations, reversal=(0,) * count,
+                feature_groups=groups, dtype=summing_dtype(x.type.dtype))
+    return convert(s, out, x.type.dtype)
 
 
 def _with_bias(s: Scope, out: Value, bias: Value | None) -> Value:
@@ -92,9 +108,13 @@ def conv(s: Scope, node: Node, x: Value, w: Value, bias: Value | None = None) ->
 @onnx_op("ConvTranspose", composite=True)
 def conv_transpose(s: Scope, node: Node, x: Value, w: Value, bias: Value | None = None) -> Value:
     """The transpose of a convolution: x with holes, convolved with the turned kernel."""
+    if x.type.rank < 3 or w.type.rank != x.type.rank:
+        raise node.error(f"of {x.type} with a kernel {w.type}")
     count, groups = x.type.rank - 2, node.int("group", 1)
     strides = node.ints("strides", None) or (1,) * count
     dilations = node.ints("dilations", None) or (1,) * count
+    if len(strides) != count or len(dilations) != count or len(node.ints("output_padding", (0,) * count)) != count:
+        raise node.error(f"has strides, dilations or output_padding that are not {count} numbers")
     extent = [(size - 1) * step + 1 for size, step in zip(w.type.dims[2:], dilations, strict=True)]
     more = node.ints("output_padding", None) or (0,) * count
     pads = _transposed_pads(s, node, x.type.dims[2:], strides, extent, more)

@@ -16,7 +16,7 @@ class TooSlow(BaseException):
 
 
 @contextlib.contextmanager
-def bounded(seconds: float = 10.0, megabytes: int = 1024) -> Iterator[None]:
+def bounded(seconds: float = 30.0, megabytes: int = 1024) -> Iterator[None]:
     """Fail what runs longer, or wants more address space than the process has already.
 
     Raises TooSlow, or MemoryError inside of what runs."""

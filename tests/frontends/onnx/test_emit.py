@@ -128,8 +128,26 @@ SCORES = model(
 
 ZERO_LEFT = model([n("Reshape", "x t", "y")], {"x": (F, ["b", "s", 8])}, {"y": F}, {"t": ints(0, -1)})
 
+LOOP = model(
+    [helper.make_node("Loop", ["count", "", "x"], ["z", "rows"],
+                      body=helper.make_graph(
+                          [n("Add", "h h", "h2"), n("ReduceSum", "h2", "t", keepdims=0), n("Identity", "c", "c2")],
+                          "body",
+                          [helper.make_tensor_value_info("i", INT, []), helper.make_tensor_value_info("c", B, []),
+                           helper.make_tensor_value_info("h", F, ["b", "s"])],
+                          [helper.make_tensor_value_info("c2", B, []),
+                           helper.make_tensor_value_info("h2", F, ["b", "s"]),
+                           helper.make_tensor_value_info("t", F, [])])),
+     n("ReduceSum", "rows", "r", keepdims=0), n("Add", "z r", "y")],
+    {"x": (F, ["b", "s"])}, {"y": F}, {"count": np.array(3)})
+
+SIZES_OUT = model(
+    [n("Shape", "x", "d"), n("Gather", "d zero", "b_"), n("Range", "zero b_ one", "r"), n("Expand", "c d", "y")],
+    {"x": (F, ["b", "s"])}, {"d": INT, "r": INT, "y": F, "b_": INT},
+    {"zero": np.array(0), "one": np.array(1), "c": np.array(2, np.float32)})
+
 CASES = {"heads": HEADS, "mask": MASK, "positions": POSITIONS, "parts": PARTS, "backwards": BACKWARDS, "whole": WHOLE,
-         "branch": BRANCH, "scores": SCORES, "zero and -1": ZERO_LEFT}
+         "branch": BRANCH, "scores": SCORES, "zero and -1": ZERO_LEFT, "loop": LOOP, "sizes out": SIZES_OUT}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -131,7 +131,8 @@ WRONG: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "input size": (lambda: model([node("Neg", ["x"], ["y"])],
                                  inputs=[helper.make_tensor_value_info("x", F, [2**62])]), str(2**62)),
     "opset from the future": (lambda: model([node("Neg", ["x"], ["y"])], opset=10**6), "opset"),
-    "opset of the past": (lambda: model([node("Neg", ["x"], ["y"])], opset=1), "opset"),
+    "opset 0": (lambda: model([node("Neg", ["x"], ["y"])], opset=0), "opset"),
+    "negative opset": (lambda: model([node("Neg", ["x"], ["y"])], opset=-3), "opset"),
     "negative weight size": (lambda: model(
         [node("Add", ["x", "w"], ["y"])],
         initializers=[TensorProto(name="w", data_type=F, dims=[-4], raw_data=b"")]), "-4"),

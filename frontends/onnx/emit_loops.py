@@ -1,0 +1,109 @@
+"""Control flow as ONNX nodes: If, and while as Loop; reads and writes at run-time places, which loops live from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from onnx import TensorProto, helper
+
+from egshape.dims import Dim
+from egshape.frontends.onnx.emit_moves import LAST
+from egshape.frontends.onnx.types import elem_type_of
+from egshape.ir.graph import Block, Op, Value
+
+if TYPE_CHECKING:
+    from egshape.frontends.onnx.emit import Emitter
+
+
+def if_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
+    """If: each branch is a graph that sees the names around it."""
+    names = e.fresh_names(op, wanted)
+    then, other = (e.subgraph(region, [], f"{names[0]}_{label}")
+                   for region, label in zip(op.regions, ("then", "else"), strict=True))
+    e.scope.frame.nodes.append(helper.make_node(
+        "If", [e.name(op.operands[0])], names, name=e.scope.titles.fresh(f"If:{names[0]}"), then_branch=then,
+        else_branch=other))
+    return names
+
+
+def while_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
+    """Loop without a count: the condition is computed before it, and at the end of each round for the next one."""
+    test, body = op.regions
+    names = e.fresh_names(op, wanted)
+    starts = [e.name(value) for value in op.operands]
+    (first,) = _inlined(e, test, starts)
+    fresh = e.scope.names.fresh
+    label = names[0] if names else "loop"
+    step, going = fresh(f"{label}_round"), fresh(f"{label}_going")
+    arguments = [fresh(f"{label}_{value.name}") for value in body.args]
+    frame = e.open(body, arguments)
+    e.ops(body, {})
+    results = [e.name(value) for value in body.results]
+    (again,) = _inlined(e, test, results)
+    outputs = [e.scope.node("Identity", [name], f"{label}_next") for name in (again, *results)]
+    e.scope.close()
+    inputs = [helper.make_tensor_value_info(step, TensorProto.INT64, ()),
+              helper.make_tensor_value_info(going, TensorProto.BOOL, ()),
+              *(e.info(name, value) for name, value in zip(arguments, body.args, strict=True))]
+    shown = [helper.make_tensor_value_info(outputs[0], TensorProto.BOOL, ()),
+             *(e.info(name, value) for name, value in zip(outputs[1:], body.results, strict=True))]
+    graph = helper.make_graph(frame.nodes, f"{label}_body", inputs, shown)
+    e.scope.frame.nodes.append(helper.make_node("Loop", ["", first, *starts], names,
+                                                name=e.scope.titles.fresh(f"Loop:{label}"), body=graph))
+    return names
+
+
+def _inlined(e: Emitter, block: Block, arguments: Sequence[str]) -> list[str]:
+    """The results of a block whose ops are written in place; it may be written again with other arguments."""
+    frame = e.open(block, arguments)
+    e.ops(block, {})
+    names = [e.name(value) for value in block.results]
+    e.scope.close()
+    e.scope.frame.nodes.extend(frame.nodes)
+    return names
+
+
+# -- run-time places -----------------------------------------------------------------------------------------------
+
+
+def dynamic_slice(e: Emitter, op: Op) -> str:
+    """Slice from places that are clamped so that the part lies inside."""
+    x, *starts = op.operands
+    name = e.name(x)
+    for axis, (start, size) in enumerate(zip(starts, op.attrs["sizes"], strict=True)):
+        if size is x.type.dims[axis]:
+            continue
+        place = _place(e, start, x.type.dims[axis] - size)
+        end = e.scope.node("Add", [place, e.sizes.one(size)], "end")
+        name = e.scope.node("Slice", [name, place, end, e.scope.ints([axis], "axes")], op.result.name)
+    return name if name != e.name(x) else e.node(op, "Identity", [name])
+
+
+def dynamic_update_slice(e: Emitter, op: Op) -> str:
+    """What is before the place, the update, what is behind it, joined; one axis after the other, innermost first."""
+    x, update, *starts = op.operands
+    moved = [axis for axis, size in enumerate(update.type.dims) if size is not x.type.dims[axis]]
+    if len(moved) > 1:
+        raise e.unsupported(op, "an update of a part of several axes")
+    if not moved:
+        return e.node(op, "Identity", [e.name(update)])
+    (axis,) = moved
+    size: Dim = update.type.dims[axis]
+    place = _place(e, starts[axis], x.type.dims[axis] - size)
+    axes, zero = e.scope.ints([axis], "axes"), e.scope.ints([0], "size")
+    end = e.scope.node("Add", [place, e.sizes.one(size)], "end")
+    before = e.scope.node("Slice", [e.name(x), zero, place, axes], f"{op.result.name}_before")
+    behind = e.scope.node("Slice", [e.name(x), end, e.scope.ints([LAST], "last"), axes], f"{op.result.name}_behind")
+    return e.node(op, "Concat", [before, e.name(update), behind], axis=axis)
+
+
+def _place(e: Emitter, start: Value, room: Dim) -> str:
+    """A start as a vector of int64, clamped to 0 .. room."""
+    s, name = e.scope, e.name(start)
+    if start.type.dtype != "i64":
+        name = s.node("Cast", [name], "place", to=elem_type_of("i64"))
+    name = s.node("Reshape", [name, s.ints([1], "one")], "place")
+    low = s.node("Max", [name, s.ints([0], "size")], "place")
+    return s.node("Min", [low, e.sizes.one(room)], "place")
+

@@ -1,0 +1,188 @@
+"""Quantized ops: integers that stand for ``(q - zero_point) * scale``. Products run in i32."""
+
+from __future__ import annotations
+
+from egshape.dims import const
+from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops.contraction import product_of
+from egshape.frontends.onnx.ops.elementwise import convert
+from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.ops.reduce import fold
+from egshape.frontends.onnx.ops.windows import convolve, windows_of
+from egshape.frontends.onnx.registry import NoLowering, onnx_op
+from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.onnx.sizes import axis_of
+from egshape.frontends.onnx.types import dtype_of
+from egshape.ir.graph import Value
+from egshape.ir.types import integer_range, is_integer
+
+_ONE = const(1)
+
+
+def spread_along(s: Scope, value: Value, like: Value, axis: int, block: int = 0) -> Value:
+    """A scale or zero point in the shape of ``like``: a single one, one a place of an axis, or one a block of it."""
+    target = like.type.dims
+    if value.type.rank == 0 or value.type.dims == (_ONE,):
+        return s.spread(reshape(s, value, ()), target)
+    if value.type.rank == 1:
+        return s.one("broadcast_in_dim", (value,), dims=(axis,), shape=target)
+    if not block:
+        raise NoLowering("blocks without a size")
+    held = value.type.dims
+    wide = (*held[:axis + 1], const(block), *held[axis + 1:])
+    kept = tuple(place for place in range(len(wide)) if place != axis + 1)
+    repeated = s.one("broadcast_in_dim", (value,), dims=kept, shape=wide)
+    return reshape(s, repeated, (*held[:axis], held[axis] * block, *held[axis + 1:]))
+
+
+def saturated(s: Scope, x: Value, dtype: str) -> Value:
+    """A whole float as an integer, clamped to its range."""
+    low, high = integer_range(dtype)
+    return convert(s, s.one("clamp", (s.scalar(low, x.type.dtype), x, s.scalar(high, x.type.dtype))), dtype)
+
+
+def dequantized(s: Scope, x: Value, scale: Value, zero: Value | None, axis: int, block: int = 0) -> Value:
+    """(x - zero) * scale, in the dtype of the scale; the difference is taken in i32."""
+    dtype = scale.type.dtype
+    wide = convert(s, x, "i32")
+    if zero is not None:
+        wide = s.one("subtract", (wide, spread_along(s, convert(s, zero, "i32"), wide, axis, block)))
+    out = convert(s, wide, dtype)
+    return s.one("multiply", (out, spread_along(s, scale, out, axis, block)))
+
+
+def quantized(s: Scope, x: Value, scale: Value, zero: Value | None, dtype: str, axis: int, block: int = 0) -> Value:
+    """round(x / scale) + zero, saturated."""
+    whole = s.one("round_nearest_even", (s.one("divide", (x, spread_along(s, scale, x, axis, block))),))
+    if zero is not None:
+        shift = convert(s, convert(s, zero, "i32"), x.type.dtype)
+        whole = s.one("add", (whole, spread_along(s, shift, whole, axis, block)))
+    return saturated(s, whole, dtype)
+
+
+def _axis(node: Node, x: Value, scale: Value) -> int:
+    return axis_of(node, node.int("axis", 1), x.type.rank) if scale.type.rank else 0
+
+
+@onnx_op("DequantizeLinear", composite=True)
+@onnx_op("DequantizeLinear", domain="com.microsoft", composite=True)
+def dequantize_linear(s: Scope, node: Node, x: Value, scale: Value, zero: Value | None = None) -> Value:
+    """Integers to floats."""
+    if not is_integer(x.type.dtype):
+        raise NoLowering(x.type.dtype)
+    out = dequantized(s, x, scale, zero, _axis(node, x, scale), node.int("block_size", 0))
+    return convert(s, out, dtype_of(node.int("output_dtype"), str(node.location)) if node.int("output_dtype", 0)
+                   else out.type.dtype)
+
+
+@onnx_op("QuantizeLinear", composite=True)
+@onnx_op("QuantizeLinear", domain="com.microsoft", composite=True)
+def quantize_linear(s: Scope, node: Node, x: Value, scale: Value, zero: Value | None = None) -> Value:
+    """Floats to integers."""
+    dtype = zero.type.dtype if zero is not None else "ui8"
+    if zero is None and node.int("output_dtype", 0):
+        dtype = dtype_of(node.int("output_dtype"), str(node.location))
+    if not is_integer(dtype) or is_integer(x.type.dtype):
+        raise NoLowering(dtype)
+    if x.type.dtype != scale.type.dtype:
+        x, scale = convert(s, x, "f32"), convert(s, scale, "f32")
+    return quantized(s, x, scale, zero, dtype, _axis(node, x, scale), node.int("block_size", 0))
+
+
+def dynamic_parameters(s: Scope, x: Value) -> tuple[Value, Value]:
+    """Scale and zero point (a float) by which ui8 covers all elements of x and 0."""
+    axes = tuple(range(x.type.rank))
+    zero = s.scalar(0, x.type.dtype)
+    low = s.one("minimum", (fold(s, "minimum", x, axes), zero))
+    high = s.one("maximum", (fold(s, "maximum", x, axes), zero))
+    scale = s.one("divide", (s.one("subtract", (high, low)), s.scalar(255, x.type.dtype)))
+    flat = s.one("compare", (scale, zero), direction="EQ", kind="FLOAT")
+    divisor = s.one("select", (flat, s.scalar(1, x.type.dtype), scale))
+    point = s.one("negate", (s.one("divide", (low, divisor)),))
+    clamped = s.one("clamp", (zero, point, s.scalar(255, x.type.dtype)))
+    return scale, s.one("round_nearest_even", (clamped,))
+
+
+@onnx_op("DynamicQuantizeLinear", composite=True)
+def dynamic_quantize_linear(s: Scope, node: Node, x: Value) -> list[Value]:
+    """ui8 elements, scale and zero point, which the elements themselves give."""
+    scale, point = dynamic_parameters(s, x)
+    whole = s.one("round_nearest_even", (s.one("divide", (x, s.spread(scale, x.type.dims))),))
+    shifted = s.one("add", (whole, s.spread(point, x.type.dims)))
+    return [saturated(s, shifted, "ui8"), scale, saturated(s, point, "ui8")]
+
+
+def rounded(s: Scope, x: Value) -> Value:
+    """x as dynamic quantization keeps it: to ui8 and back."""
+    scale, point = dynamic_parameters(s, x)
+    wide, shift = s.spread(scale, x.type.dims), s.spread(point, x.type.dims)
+    whole = s.one("add", (s.one("round_nearest_even", (s.one("divide", (x, wide)),)), shift))
+    inside = s.one("clamp", (s.scalar(0, x.type.dtype), whole, s.scalar(255, x.type.dtype)))
+    out = s.one("multiply", (s.one("subtract", (inside, shift)), wide))
+    empty = s.one("compare", (wide, s.full(0, wide)), direction="EQ", kind="FLOAT")
+    return s.one("select", (empty, s.full(0, x), out))
+
+
+# -- products ----------------------------------------------------------------------------------------------------
+
+
+def _without(s: Scope, x: Value, zero: Value | None, axis: int) -> Value:
+    """x - zero in i32."""
+    wide = convert(s, x, "i32")
+    if zero is None:
+        return wide
+    point = convert(s, zero, "i32")
+    if point.type.rank > 1:
+        if point.type.rank != x.type.rank:
+            raise NoLowering("zero points of another rank")
+        return s.one("subtract", (wide, s.one("broadcast_in_dim", (point,), dims=tuple(range(x.type.rank)),
+                                              shape=wide.type.dims)))
+    return s.one("subtract", (wide, spread_along(s, point, wide, axis)))
+
+
+def _row(x: Value) -> int:
+    return max(x.type.rank - 2, 0)
+
+
+def _column(x: Value) -> int:
+    return x.type.rank - 1
+
+
+@onnx_op("MatMulInteger", composite=True)
+def matmul_integer(s: Scope, node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
+                   ) -> Value:
+    """The product of the differences, in i32; a zero point a row of A, and a column of B."""
+    return product_of(s, _without(s, a, a_zero, _row(a)), _without(s, b, b_zero, _column(b)), "i32")
+
+
+@onnx_op("ConvInteger", composite=True)
+def conv_integer(s: Scope, node: Node, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
+                 ) -> Value:
+    """The convolution of the differences, in i32; a zero point an output channel of W."""
+    windows = windows_of(s, node, x.type.dims[2:], w.type.dims[2:])
+    return convolve(s, node, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1))
+
+
+@onnx_op("QLinearMatMul", composite=True)
+def qlinear_matmul(s: Scope, node: Node, *values: Value) -> Value:
+    """a, its scale and zero point; b and its; scale and zero point of the result."""
+    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = values
+    total = convert(s, product_of(s, _without(s, a, a_zero, _row(a)), _without(s, b, b_zero, _column(b)), "i32"), "f32")
+    for factor, axis in ((a_scale, _row(total)), (b_scale, _column(total))):
+        total = s.one("multiply", (total, spread_along(s, convert(s, factor, "f32"), total, axis)))
+    return quantized(s, total, convert(s, scale, "f32"), zero, zero.type.dtype, _column(total))
+
+
+@onnx_op("QLinearConv", composite=True)
+def qlinear_conv(s: Scope, node: Node, *values: Value) -> Value:
+    """x and w with scale and zero point each, those of the result, and an i32 bias."""
+    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero, *rest = values
+    windows = windows_of(s, node, x.type.dims[2:], w.type.dims[2:])
+    total = convolve(s, node, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1))
+    if rest:
+        total = s.one("add", (total, s.one("broadcast_in_dim", (rest[0],), dims=(1,), shape=total.type.dims)))
+    out = convert(s, total, "f32")
+    for factor in (x_scale, w_scale):
+        out = s.one("multiply", (out, spread_along(s, factor, out, 1)))
+    return quantized(s, out, scale, zero, zero.type.dtype, 1)
+
