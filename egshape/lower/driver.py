@@ -11,7 +11,7 @@ import numpy as np
 from egshape.egraph.cost import likely_sizes
 from egshape.errors import UndefinedSize
 from egshape.ir.graph import Graph
-from egshape.lower import native
+from egshape.lower import gemm, native
 from egshape.lower.dump import dump
 from egshape.lower.host import Module, module
 from egshape.plan.memory import THREADS
@@ -51,10 +51,11 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
     made.manifest["peak"] |= _likely(graph, made)
     machine = native.host_machine()
     dump(graph, program, made, machine)
-    code = native.cached_object(native.whole(made.text, machine.features), machine)
+    codes = (native.cached_object(native.whole(made.text, machine.features), machine),
+             *(native.products_object(dtype, machine) for dtype in gemm.called(made.text)))
     shared = native.pool_symbols()
-    entries, keep = native.load([code], native.ENTRIES, {**native.libm_symbols(), **shared})
-    return Native(made, (code,), machine, {**entries, "egshape_pool": shared["egshape_pool"]}, keep)
+    entries, keep = native.load(codes, native.ENTRIES, {**native.libm_symbols(), **shared})
+    return Native(made, codes, machine, {**entries, "egshape_pool": shared["egshape_pool"]}, keep)
 
 
 def _likely(graph: Graph, made: Module) -> dict[str, Any]:

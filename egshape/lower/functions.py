@@ -18,7 +18,7 @@ INLINE = {
     ("cosine", "f32"): "cos_f32", ("tan", "f32"): "tan_f32",
     ("exponential", "f64"): "exp_f64", ("exponential_minus_one", "f64"): "expm1_f64", ("log", "f64"): "log_f64",
     ("log_plus_one", "f64"): "log1p_f64", ("tanh", "f64"): "tanh_f64", ("logistic", "f64"): "logistic_f64",
-    ("erf", "f64"): "erf_f64",
+    ("erf", "f64"): "erf_f64", ("erf_inv", "f32"): "erf_inv_f32", ("erf_inv", "f64"): "erf_inv_f64",
 }
 """Ops with a function here, by the dtype in which they are computed."""
 
@@ -28,8 +28,9 @@ _TEXTS: dict[str, Callable[[], str]] = {
     "cbrt_f32": double.cbrt, "sin_f32": double.sin, "cos_f32": double.cos, "tan_f32": double.tan,
     "exp_f64": double.exp, "expm1_f64": double.expm1, "log_f64": double.log, "log1p_f64": double.log1p,
     "tanh_f64": double.tanh, "logistic_f64": double.logistic, "erf_f64": double.erf,
+    "erf_inv_f32": double.erf_inv_short, "erf_inv_f64": double.erf_inv,
 }
-_CALLS = re.compile(r"@egs_([a-z0-9]+_f(?:32|64))\(")
+_CALLS = re.compile(r"@egs_([a-z0-9_]+_f(?:32|64))\(")
 
 _SCALE_WIDE = """define internal {type} @egs_scale_{suffix}({type} %x, i32 %n) alwaysinline nounwind {{
   %v0 = call {type} @llvm.ldexp.{suffix}.i32({type} %x, i32 %n)

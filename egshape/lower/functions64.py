@@ -119,6 +119,31 @@ def log1p() -> str:
     return b.done("log1p_f64", log1p_body(b, "log_f64"))
 
 
+def erf_inv() -> str:
+    """Winitzki's estimate, then Halley's method on erf, or where erf is close to 1 on erfc (the C library's)."""
+    b = Body("double")
+    return b.done("erf_inv_f64", _erf_inv(b, "%x", 3, True))
+
+
+def _erf_inv(b: Body, x: str, rounds: int, near_one: bool) -> str:
+    size = b.fabs(x)
+    t = b.call("log1p_f64", b(f"fneg double {b.mul(x, x)}"))
+    half = b.fma(t, 0.5, 4.330746750799873)
+    over = b.mul(t, -6.802721088435375)
+    root = b(f"call double @llvm.sqrt.f64(double {b.fma(half, half, over)})")
+    y = b(f"call double @llvm.sqrt.f64(double {b.div(over, b.add(root, half))})")
+    for _ in range(rounds):
+        miss = b.sub(b.call("erf_f64", y), size)
+        if near_one:
+            tail = b.sub(b.sub(1.0, size), b(f"call double @erfc(double {y})"))
+            miss = b.select(b.test("ogt", size, 0.5), tail, miss)
+        u = b.mul(b.mul(miss, 0.886226925452758), b.call("exp_f64", b.mul(y, y)))
+        y = b.sub(y, b.div(u, b.fma(y, u, 1.0)))
+    y = b.select(b.test("olt", size, 1e-30), b.mul(size, 0.886226925452758), y)
+    y = b.select(b.test("oeq", size, 1.0), float("inf"), y)
+    return b.select(b.test("ole", size, 1.0), b.copysign(y, x), float("nan"))
+
+
 # -- f32 by way of f64 ------------------------------------------------------------------------------------------------
 
 
@@ -168,6 +193,13 @@ def cbrt() -> str:
     root = _exp2_short(b, b.mul(_log2_short(b, b.fabs(x)), 1 / 3))
     total = b.select(b.test("uno", x, x), x, b.copysign(root, x))
     return b.done("cbrt_f32", b(f"fptrunc double {total} to float"), "x", "float")
+
+
+def erf_inv_short() -> str:
+    """The same; erf in f64 tells enough of numbers close to 1."""
+    b = Body("double")
+    total = _erf_inv(b, b("fpext float %x to double"), 2, False)
+    return b.done("erf_inv_f32", b(f"fptrunc double {total} to float"), "x", "float")
 
 
 LEAST, MOST = -149, 127

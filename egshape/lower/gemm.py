@@ -147,7 +147,7 @@ def _widths(shape: Shape) -> list[int]:
 
 def _tile(t: _Type, shape: Shape) -> str:
     """All columns: the widest blocks first, then narrower ones, then the masked one."""
-    lines = [f"define internal void @egs_tile_{t.dtype}(i64 %rows, i64 %n, {_ARGS}) noinline nounwind {{", "entry:",
+    lines = [f"define hidden void @egs_tile_{t.dtype}(i64 %rows, i64 %n, {_ARGS}) noinline nounwind {{", "entry:",
              "  br label %head0"]
     before, source = "0", "entry"
     for at, vectors in enumerate(_widths(shape)):
@@ -182,7 +182,7 @@ def _pack(t: _Type) -> str:
     """Squares of lanes x lanes elements go through registers where columns lie in memory one after the other along l;
     else element by element, along j."""
     n, v = t.lanes, t.vector
-    lines = [f"define internal void @egs_pack_{t.dtype}(i64 %k, i64 %n, ptr noalias %s, i64 %sr, i64 %sc, "
+    lines = [f"define hidden void @egs_pack_{t.dtype}(i64 %k, i64 %n, ptr noalias %s, i64 %sr, i64 %sc, "
              "ptr noalias %t, i64 %w) noinline nounwind {", f"""entry:
   %along = icmp eq i64 %sr, 1
   %kb = and i64 %k, -{n}
@@ -285,7 +285,7 @@ def _gather(t: _Type) -> str:
     """Runs of whole panel steps, however many vectors of this CPU these are."""
     step = t.panel // 3
     v = f"<{step} x {t.name}>"
-    head = (f"define internal void @egs_gather_{t.dtype}(i64 %count, ptr noalias %to, ptr noalias %begin, "
+    head = (f"define hidden void @egs_gather_{t.dtype}(i64 %count, ptr noalias %to, ptr noalias %begin, "
             "ptr noalias %vectors, ptr noalias %s, ptr noalias %t) nounwind {\n")
     return head + f"""entry:
   %some = icmp sgt i64 %count, 0
@@ -321,18 +321,28 @@ done:
 """
 
 
-def text(module: str, features: str) -> str:
-    """The kernels that a module calls, for a CPU of these features, as LLVM IR."""
-    shape = shape_for(features)
-    parts: list[str] = []
-    for dtype, (name, size) in TYPES.items():
-        if f"@egs_tile_{dtype}(" not in module and f"@egs_pack_{dtype}(" not in module:
-            continue
-        t = _Type(dtype, name, size, shape.bytes // size)
-        v, widths = t.vector, (*_widths(shape), 0)
-        parts += [f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
-                  f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n"]
-        parts += [_block(t, rows, vectors) for vectors in widths for rows in range(1, shape.rows + 1)]
-        parts += [_by_rows(t, shape, vectors) for vectors in widths]
-        parts += [_tile(t, shape), _pack(t), _gather(t)]
-    return "".join(parts)
+def called(module: str) -> list[str]:
+    """The dtypes of the products in a module's text."""
+    return [dtype for dtype in TYPES if any(
+        f"@egs_{name}_{dtype}(" in module for name in ("tile", "pack", "gather"))]
+
+
+def declarations(module: str) -> str:
+    """Declarations of the kernels that a module calls."""
+    return "".join(f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr)
+declare hidden void @egs_pack_{dtype}(i64, i64, ptr, i64, i64, ptr, i64)
+declare hidden void @egs_gather_{dtype}(i64, ptr, ptr, ptr, ptr, ptr)
+""" for dtype in called(module))
+
+
+def text(dtype: str, features: str) -> str:
+    """The kernels of a dtype for a CPU of these features, as a module of LLVM IR."""
+    shape, (name, size) = shape_for(features), TYPES[dtype]
+    t = _Type(dtype, name, size, shape.bytes // size)
+    v, widths = t.vector, (*_widths(shape), 0)
+    parts = ["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
+             f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
+             f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n"]
+    parts += [_block(t, rows, vectors) for vectors in widths for rows in range(1, shape.rows + 1)]
+    parts += [_by_rows(t, shape, vectors) for vectors in widths]
+    return "".join([*parts, _tile(t, shape), _pack(t), _gather(t)])

@@ -10,22 +10,25 @@ entry have not the shapes that the table of shapes holds; nothing has run, the t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from egshape.dims import Dim, const, symbol
 from egshape.ir.types import is_float, itemsize
-from egshape.lower import pool, redzones, scalar, tasks
+from egshape.lower import callbacks, pool, redzones, scalar, tasks
+from egshape.lower.callbacks import described
 from egshape.lower.functions import text as functions_text
 from egshape.lower.kernel import function
 from egshape.lower.objects import python_entry
 from egshape.lower.sizes import LARGEST, cannot_wrap, wraps
 from egshape.lower.timing import FUNCTIONS, timed
 from egshape.lower.writer import Writer
+from egshape.plan.inplace import in_place
 from egshape.plan.loops import Buffer, Kernel
-from egshape.plan.memory import THREADS, Layout, layout, touched
+from egshape.plan.memory import THREADS, Layout, layout, privates, touched
+from egshape.plan.memory import room as room_of
 from egshape.plan.program import (
     BindSize,
     Branch,
@@ -34,7 +37,6 @@ from egshape.plan.program import (
     Copy,
     DefineSize,
     HostCall,
-    Port,
     Program,
     Repeat,
     Run,
@@ -43,7 +45,7 @@ from egshape.plan.program import (
 from egshape.plan.work import flops, traffic
 
 WORDS = ("arena", "room", "inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error", "pool", "threads",
-         "profile", "host", "strict", "guard")
+         "profile", "host", "strict")
 """The call structure (runtime/call.py has the same)."""
 ERROR_WORDS = 24
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }\n'
@@ -73,7 +75,8 @@ class _Tables:
 
 def module(program: Program, zones: bool = False) -> Module:
     """The module of a program; ``zones``: with red zones around the buffers of its arena."""
-    host = _Host(program, zones)
+    program = in_place(program)
+    host = Host(program, zones)
     host.build()
     declares = "".join(sorted(host.declares))
     entry = "\n".join([*host.w.head, *host.first, *host.w.lines])
@@ -85,9 +88,9 @@ def module(program: Program, zones: bool = False) -> Module:
             + python_entry([len(port.shape) for port in program.inputs], [not each for each in late], WORDS)
             + ATTRIBUTES)
     manifest = {
-        "version": 2, "name": program.name,
-        "inputs": [_port(port) for port in program.inputs],
-        "outputs": [{**_port(port), "late": each} for port, each in zip(program.outputs, late, strict=True)],
+        "version": 2, "pool": pool.VERSION, "name": program.name,
+        "inputs": [described(port) for port in program.inputs],
+        "outputs": [{**described(port), "late": each} for port, each in zip(program.outputs, late, strict=True)],
         "checks": host.tables.checks, "sizes": host.tables.sizes,
         "host_calls": host.tables.host_calls,
         "kernels": [{"name": name} for name in host.rows], "zones": list(host.tables.watched) if zones else None,
@@ -96,17 +99,16 @@ def module(program: Program, zones: bool = False) -> Module:
     return Module(text, manifest, program.constants, host.layout, host.bodies)
 
 
-def _port(port: Port) -> dict[str, Any]:
-    return {"name": port.name, "dtype": port.buffer.dtype, "shape": [str(size) for size in port.shape]}
+class Host:
+    """Writes the entry."""
 
-
-class _Host:
     def __init__(self, program: Program, zones: bool) -> None:
         self.program = program
         self.zones: dict[Buffer, tuple[str, str]] | None = {} if zones else None
         """Exact bytes and room of each buffer in the arena, where there are red zones."""
         self.w = Writer()
         self.layout = layout(program, reuse=not zones)
+        self.private = privates(program.steps)
         self.kernels: dict[str, str] = {}
         self.names: dict[tuple[str, tuple[bool, ...]], str] = {}
         self.bodies: dict[str, Kernel] = {}
@@ -119,8 +121,6 @@ class _Host:
         self.rooms: dict[Buffer, str] = {}
         self.ports = {port.buffer: k for k, port in enumerate(program.outputs)}
         self.table_words = 1
-        self.exact: set[Dim] = set()
-        """Sizes that are shown not to wrap, wherever this is read."""
         self.first: list[str] = []
         """Stores that stand before anything can fail."""
 
@@ -131,13 +131,13 @@ class _Host:
                           "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"}
         w.line(f"store i32 0, ptr {self.code}")
         for name in ("inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error"):
-            w.line(f"%{name} = load ptr, ptr {self._word(name)}")
-        w.line(f"%pool = load ptr, ptr {self._word('pool')}")
-        w.line(f"%profile = load ptr, ptr {self._word('profile')}")
+            w.line(f"%{name} = load ptr, ptr {self.word(name)}")
+        w.line(f"%pool = load ptr, ptr {self.word('pool')}")
+        w.line(f"%profile = load ptr, ptr {self.word('profile')}")
         w.line("%profiling = icmp ne ptr %profile, null")
         self.clock = w.slot("i64")
         w.line("%wide = icmp ne ptr %pool, null")
-        most = w.value(f"load i64, ptr {self._word('threads')}")
+        most = w.value(f"load i64, ptr {self.word('threads')}")
         w.line(f"%threads = call i64 @llvm.smax.i64(i64 {most}, i64 1)")
         w.symbols[THREADS] = "%threads"
         w.line("call void @egs_session(ptr %pool, i32 1)")
@@ -160,14 +160,14 @@ class _Host:
 
     # -- entry ----------------------------------------------------------------------------------------------------
 
-    def _word(self, name: str) -> str:
+    def word(self, name: str) -> str:
         """The address of a word of the call structure."""
         return self.w.value(f"getelementptr i64, ptr %call, i64 {WORDS.index(name)}")
 
     def _entry_of(self, table: str, k: int) -> str:
         return self.w.value(f"load ptr, ptr {self.w.value(f'getelementptr ptr, ptr {table}, i64 {k}')}")
 
-    def _fail(self, condition: str, code: int, words: Sequence[str]) -> None:
+    def fail(self, condition: str, code: int, words: Sequence[str]) -> None:
         """Leave with a code and error words where an i1 holds."""
         w = self.w
         bad, good = w.label("bad"), w.label("good")
@@ -185,7 +185,7 @@ class _Host:
             self.pointers[port.buffer] = self._entry_of("%inputs", number)
             for axis in range(len(port.shape)):
                 axes[number, axis] = w.value(f"load i64, ptr {w.value(f'getelementptr i64, ptr %sizes, i64 {flat}')}")
-                self._fail(w.value(f"icmp ugt i64 {axes[number, axis]}, {int(LARGEST)}"), 4, [])
+                self.fail(w.value(f"icmp ugt i64 {axes[number, axis]}, {int(LARGEST)}"), 4, [])
                 flat += 1
         for name, (number, axis, factor, offset) in self.program.symbols.items():
             size = axes[number, axis]
@@ -198,28 +198,28 @@ class _Host:
             if dim.symbols() <= w.symbols.keys():
                 wanted = w.dim(dim)
                 if wanted != found:
-                    self._fail(w.value(f"icmp ne i64 {wanted}, {found}"), 2, [str(number), str(axis), wanted, found])
+                    self.fail(w.value(f"icmp ne i64 {wanted}, {found}"), 2, [str(number), str(axis), wanted, found])
 
     def _bytes(self, size: Dim, width: int) -> str:
         """Bytes of a buffer, at least 1, rounded up for alignment; leaves if there are too many."""
         w = self.w
         self._exact(size * width)
         many = w.value(f"fcmp ugt double {w.dim_float(size * width)}, {scalar.constant('f64', LARGEST)}")
-        self._fail(many, 4, [])
+        self.fail(many, 4, [])
         least = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(size * width)}, i64 1)")
         return w.value(f"and i64 {w.value(f'add i64 {least}, 63')}, -64")
 
     def _exact(self, *sizes: Dim) -> None:
         """Leave if computing a size may wrap."""
         for size in sizes:
-            if not cannot_wrap(size) and size not in self.exact:
-                self.exact.add(size)
-                self._fail(wraps(self.w, size), 4, [])
+            if not cannot_wrap(size) and self.w.find(("exact", size)) is None:
+                self.w.keep(("exact", size), "shown")
+                self.fail(wraps(self.w, size), 4, [])
 
     def _allocate(self, size: str) -> str:
         w = self.w
         found = w.value(f"call ptr @aligned_alloc(i64 64, i64 {size})")
-        self._fail(w.value(f"icmp eq ptr {found}, null"), 3, [])
+        self.fail(w.value(f"icmp eq ptr {found}, null"), 3, [])
         return found
 
     def _memory(self) -> None:
@@ -232,7 +232,7 @@ class _Host:
             offsets.append(w.value(f"add i64 {total}, {gap}"))
             total = w.value(f"add i64 {offsets[-1]}, {rooms[-1]}")
         self._arena(total)
-        arena = self._word("arena")
+        arena = self.word("arena")
         arena = w.value(f"load ptr, ptr {arena}")
         at = [w.value(f"getelementptr i8, ptr {arena}, i64 {offset}") for offset in offsets]
         for buffer, number in self.layout.slot.items():
@@ -254,7 +254,7 @@ class _Host:
     def _arena(self, total: str) -> None:
         """Grow the context's arena where it is too small."""
         w = self.w
-        arena, room = self._word("arena"), self._word("room")
+        arena, room = self.word("arena"), self.word("room")
         with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {total}")):
             w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {arena}')})")
             w.line(f"store ptr null, ptr {arena}")
@@ -302,27 +302,27 @@ class _Host:
         axes = self._axes(late=False)
         if not axes:
             return
-        strict = w.value(f"load i64, ptr {self._word('strict')}")
+        strict = w.value(f"load i64, ptr {self.word('strict')}")
         differ = w.value(f"icmp ne i64 {strict}, 0")
         same = "true"
         for place, size in axes:
             found = w.value(f"load i64, ptr {place}")
             same = w.value(f"and i1 {same}, {w.value(f'icmp eq i64 {found}, {size}')}")
         self._store(axes)
-        self._fail(w.value(f"and i1 {differ}, {w.value(f'xor i1 {same}, true')}"), 6, [])
+        self.fail(w.value(f"and i1 {differ}, {w.value(f'xor i1 {same}, true')}"), 6, [])
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def _steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
             if isinstance(step, HostCall):
-                self._host_call(step)
+                callbacks.host_call(self, step)
                 continue
             for buffer in touched(step):
-                self._ready(buffer)
+                self.ready(buffer)
             self._step(step)
 
-    def _ready(self, buffer: Buffer) -> None:
+    def ready(self, buffer: Buffer) -> None:
         """Memory for a buffer whose size was not known at the entry; a larger one if a loop made it grow."""
         if buffer not in self.late:
             return
@@ -331,14 +331,20 @@ class _Host:
             self.pointers[buffer] = self._given(buffer)
             w.line(f"store ptr {self.pointers[buffer]}, ptr {slot}")
             return
-        need = self._bytes(buffer.size, itemsize(buffer.dtype))
-        room = self.rooms[buffer]
+        size = room_of(buffer, buffer in self.private)
+        need, room = self._bytes(size, 1), self.rooms[buffer]
+        if self.zones is not None:
+            need = w.value(f"add i64 {need}, {redzones.ZONE}")
         with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {need}")):
             w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
             w.line(f"store ptr null, ptr {slot}")
             w.line(f"store ptr {self._allocate(need)}, ptr {slot}")
             w.line(f"store i64 {need}, ptr {room}")
         self.pointers[buffer] = w.value(f"load ptr, ptr {slot}")
+        if self.zones is not None:
+            exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(size)}, i64 0)")
+            self.zones[buffer] = exact, w.value(f"load i64, ptr {room}")
+            redzones.fill_behind(w, self.pointers[buffer], *self.zones[buffer])
 
     def _step(self, step: Step) -> None:
         w = self.w
@@ -355,13 +361,13 @@ class _Host:
                 self._bind(step)
             case DefineSize():
                 self._exact(step.value)
-                self._define(step.name, w.dim(step.value))
+                self.define(step.name, w.dim(step.value))
             case Run():
                 self._run(step)
             case Copy():
                 whole = step.source.size * itemsize(step.source.dtype)
                 size = w.dim(whole)
-                with self._timed("copy", 2 * whole, const(0)), w.when(w.value(f"icmp sgt i64 {size}, 0")):
+                with self.timed("copy", 2 * whole, const(0)), w.when(w.value(f"icmp sgt i64 {size}, 0")):
                     w.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {self.pointers[step.target]}, "
                            f"ptr {self.pointers[step.source]}, i64 {size}, i1 false)")
             case Branch():
@@ -372,7 +378,7 @@ class _Host:
     def _failed_check(self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str]) -> None:
         number = len(self.tables.checks)
         self.tables.checks.append({"message": message, "where": where, "args": list(kinds)})
-        self._fail(self.w.value(f"xor i1 {holds}, true"), 1, [str(number), *words])
+        self.fail(self.w.value(f"xor i1 {holds}, true"), 1, [str(number), *words])
 
     def _check_value(self, step: CheckValue) -> None:
         w = self.w
@@ -396,14 +402,19 @@ class _Host:
         size = w.value(f"add i64 {raw}, {step.offset}")
         number = len(self.tables.sizes)
         self.tables.sizes.append({"name": step.name, "where": step.where})
-        self._fail(w.value(f"icmp slt i64 {size}, 0"), 5, [str(number), raw])
-        self._fail(w.value(f"icmp sgt i64 {size}, {int(LARGEST)}"), 4, [])
-        self._define(step.name, size)
+        self.fail(w.value(f"icmp slt i64 {size}, 0"), 5, [str(number), raw])
+        self.fail(w.value(f"icmp sgt i64 {size}, {int(LARGEST)}"), 4, [])
+        self.define(step.name, size)
 
-    def _define(self, name: str, value: str) -> None:
+    def define(self, name: str, value: str) -> None:
+        """The symbol has this value from here on."""
         if name not in self.w.slots:
             self.w.slots[name] = self.w.slot("i64")
         self.w.line(f"store i64 {value}, ptr {self.w.slots[name]}")
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        """What was computed from a symbol is not reused."""
         for frame in self.w.frames:
             for key in [key for key in frame if _reads(key, name)]:
                 del frame[key]
@@ -422,7 +433,7 @@ class _Host:
             own = self._bytes(buffer.size, itemsize(buffer.dtype)) if buffer in step.kernel.private else ""
             args.append(tasks.Argument("ptr", self.pointers[buffer], own))
         args += [tasks.Argument("i64", w.dim(symbol(size))) for size in found.sizes]
-        with self._timed(name.removeprefix("egs_"), traffic(step.kernel), flops(step.kernel)):
+        with self.timed(name.removeprefix("egs_"), traffic(step.kernel), flops(step.kernel)):
             if found.split is None:
                 w.line(f"call void @{name}({', '.join(f'{each.type} {each.value}' for each in args)})")
             else:
@@ -432,50 +443,13 @@ class _Host:
         for buffer in found.buffers:
             if self.zones is not None and buffer in self.zones:
                 number = self.tables.watched.setdefault(buffer.name, len(self.tables.watched))
-                bad = redzones.broken(w, self.pointers[buffer], *self.zones[buffer])
-                self._fail(bad, redzones.CODE, [str(self.rows[name.removeprefix("egs_")]), str(number)])
+                bad = redzones.broken(w, self.pointers[buffer], *self.zones[buffer], before=buffer not in self.late)
+                self.fail(bad, redzones.CODE, [str(self.rows[name.removeprefix("egs_")]), str(number)])
 
-    def _timed(self, name: str, traffic: Dim, flops: Dim) -> AbstractContextManager[None]:
+    def timed(self, name: str, traffic: Dim, flops: Dim) -> AbstractContextManager[None]:
+        """Times what is written inside under a name, where the caller wants times."""
         row = self.rows.setdefault(name, len(self.rows))
         return timed(self.w, self.clock, row, traffic, flops)
-
-    def _host_call(self, step: HostCall) -> None:
-        """Call Python twice: for the function and its results' sizes, and, once these have memory, for the results."""
-        w, number = self.w, len(self.tables.host_calls)
-        self.tables.host_calls.append({
-            "target": step.target, "where": step.where, "call": list(step.call),
-            "inputs": [_port(port) for port in step.inputs], "outputs": [_port(port) for port in step.outputs]})
-        for port in step.inputs:
-            self._ready(port.buffer)
-        words = [*(("ptr", self.pointers[port.buffer]) for port in step.inputs),
-                 *(("i64", w.dim(size)) for port in step.inputs for size in port.shape)]
-        places: list[str] = []
-        self.table_words = max(self.table_words, len(words) + sum(len(port.shape) + 1 for port in step.outputs))
-        for k, (type, value) in enumerate(words):
-            w.line(f"store {type} {value}, ptr {w.value(f'getelementptr i64, ptr %table, i64 {k}')}")
-        for k in range(sum(len(port.shape) for port in step.outputs)):
-            places.append(w.value(f"getelementptr i64, ptr %table, i64 {len(words) + k}"))
-        self._call_python(number, 0, step.target)
-        axes = [(k, axis) for k, port in enumerate(step.outputs) for axis in range(len(port.shape))]
-        found = {at: w.value(f"load i64, ptr {place}") for at, place in zip(axes, places, strict=True)}
-        for name, k, axis in step.defines:
-            self._define(name, found[k, axis])
-        for (k, axis), size in found.items():
-            wanted = w.dim(step.outputs[k].shape[axis])
-            differs = w.value(f"icmp ne i64 {size}, {wanted}")
-            self._fail(differs, 8, [str(number), str(k), str(axis), wanted, size])
-        for k, port in enumerate(step.outputs):
-            self._ready(port.buffer)
-            at = w.value(f"getelementptr i64, ptr %table, i64 {len(words) + len(axes) + k}")
-            w.line(f"store ptr {self.pointers[port.buffer]}, ptr {at}")
-        self._call_python(number, 1, step.target)
-
-    def _call_python(self, number: int, phase: int, target: str) -> None:
-        w = self.w
-        callback = w.value(f"load ptr, ptr {self._word('host')}")
-        with self._timed(target, const(0), const(0)):
-            code = w.value(f"call i32 {callback}(i64 {number}, i64 {phase}, ptr %table)")
-        self._fail(w.value(f"icmp ne i32 {code}, 0"), 9, [str(number)])
 
     def _branch(self, step: Branch) -> None:
         w = self.w
@@ -499,6 +473,8 @@ class _Host:
 
     def _repeat(self, step: Repeat) -> None:
         w = self.w
+        for name in _defined((*step.test, *step.body)):
+            self._forget(name)  # a later round has another value
         head, body, end = w.label("head"), w.label("round"), w.label("after")
         w.line(f"br label %{head}")
         w.block(head)
@@ -513,7 +489,19 @@ class _Host:
         w.block(end)
 
 
+def _defined(steps: Sequence[Step]) -> Iterator[str]:
+    """The symbols that steps give values."""
+    for step in steps:
+        if isinstance(step, BindSize | DefineSize):
+            yield step.name
+        elif isinstance(step, HostCall):
+            yield from (name for name, _, _ in step.defines)
+        for part in (step.test, step.body) if isinstance(step, Repeat) else \
+                step.branches if isinstance(step, Branch) else ():
+            yield from _defined(part)
+
+
 def _reads(key: object, name: str) -> bool:
     """Whether a remembered size or atom reads the symbol."""
-    symbols = getattr(key, "symbols", ())
+    symbols = getattr(key[1] if isinstance(key, tuple) else key, "symbols", ())
     return name in (symbols() if callable(symbols) else symbols)

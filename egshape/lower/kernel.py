@@ -38,6 +38,7 @@ from egshape.plan.loops import (
     dims,
 )
 from egshape.plan.parallel import Split, split
+from egshape.plan.strides import with_strides
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Function:
 
 def function(kernel: Kernel) -> Function:
     """The LLVM function of a kernel: pointers of its buffers, then its sizes."""
-    kernel = replace(kernel, body=with_inverses(kernel.body))
+    kernel = replace(kernel, body=with_inverses(with_strides(kernel.body)))
     touched = buffers(kernel.body)
     sizes = sorted({name for dim in dims(kernel.body) for name in dim.symbols() if not name.startswith("$")})
     w = Writer()

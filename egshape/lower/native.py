@@ -66,8 +66,14 @@ def completed(text: str) -> str:
 
 
 def whole(text: str, features: str) -> str:
-    """The module with all that it calls, for a CPU of these features."""
-    return completed(text + scales(text, features) + gemm.text(text, features))
+    """The module with all that it calls, but the kernels of products, for a CPU of these features."""
+    return completed(text + scales(text, features) + gemm.declarations(text))
+
+
+@functools.cache
+def products_object(dtype: str, machine: Machine) -> bytes:
+    """The object of the kernels of products, made once for all modules."""
+    return cached_object(gemm.text(dtype, machine.features), machine)
 
 
 def _optimized(text: str, machine: Machine, level: int = 3) -> tuple[Any, Any]:

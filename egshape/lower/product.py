@@ -44,10 +44,14 @@ def product(kernel: KernelWriter, g: Product) -> None:
     if g.direct is not None:
         right, step, columns = _choice(kernel, g.direct, w.dim(g.few), n, right, width)
     blocks = w.value(f"udiv i64 {w.value(f'add nuw i64 {m}, {TILE_ROWS - 1}')}, {TILE_ROWS}")
+    share = w.value(f"udiv i64 {m}, {w.value(f'call i64 @llvm.umax.i64(i64 {blocks}, i64 1)')}")
+    longer = w.value(f"sub nsw i64 {m}, {w.value(f'mul nsw i64 {share}, {blocks}')}")
     with w.loop(blocks) as number:
-        first = _share(w, number, m, blocks)
-        last = _share(w, w.value(f"add nuw nsw i64 {number}, 1"), m, blocks)
-        rows = w.value(f"sub nsw i64 {last}, {first}")
+        # All blocks have about the same number of rows: ``longer`` of them one more than the others.
+        before = w.value(f"call i64 @llvm.smin.i64(i64 {number}, i64 {longer})")
+        first = w.value(f"add nuw nsw i64 {w.value(f'mul nuw nsw i64 {number}, {share}')}, {before}")
+        more = w.value(f"zext i1 {w.value(f'icmp slt i64 {number}, {longer}')} to i64")
+        rows = w.value(f"add nuw nsw i64 {share}, {more}")
         at = w.value(f"getelementptr {name}, ptr {left}, i64 {w.value(f'mul nsw i64 {first}, {ar}')}")
         w.line(f"call void @egs_tile_{g.dtype}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, i64 {ar}, i64 {ac}, "
                f"ptr {right}, i64 {step}, ptr {tile})")
@@ -73,11 +77,6 @@ def _rounded(w: Writer, value: str, step: int) -> str:
     if value.isdigit():
         return str(-(-int(value) // step) * step)
     return w.value(f"and i64 {w.value(f'add nuw nsw i64 {value}, {step - 1}')}, -{step}")
-
-
-def _share(w: Writer, number: str, m: str, blocks: str) -> str:
-    """Where a block's rows begin: all blocks have about the same number."""
-    return w.value(f"udiv i64 {w.value(f'mul nuw i64 {number}, {m}')}, {blocks}")
 
 
 def _choice(kernel: KernelWriter, direct: Matrix, rows: str, n: str, packed: str, width: str) -> tuple[str, str, str]:

@@ -2,7 +2,8 @@
 
 In this mode every buffer has a place of its own, filled with a pattern together with what lies around it before the
 program runs; after each kernel the zones of its buffers are compared. What reads outside of its buffers, or before it
-writes, meets the pattern: a large negative number. Inputs and outputs have their zones in runtime/redzones.py."""
+writes, meets the pattern: a large negative number. A buffer whose size only data tells has its zone behind it. Inputs
+and outputs have their zones in runtime/redzones.py."""
 
 from __future__ import annotations
 
@@ -41,10 +42,22 @@ def fill(w: Writer, arena: str, total: str) -> None:
     w.line(f"call void @llvm.memset.p0.i64(ptr {arena}, i8 {PATTERN - 256}, i64 {total}, i1 false)")
 
 
-def broken(w: Writer, start: str, exact: str, room: str) -> str:
+def fill_behind(w: Writer, start: str, exact: str, room: str) -> None:
+    """Write the pattern behind a buffer that lies alone."""
+    end = w.value(f"getelementptr i8, ptr {start}, i64 {exact}")
+    fill(w, end, w.value(f"sub i64 {room}, {exact}"))
+
+
+def broken(w: Writer, start: str, exact: str, room: str, before: bool) -> str:
     """An i1: something wrote to a zone of a buffer of ``exact`` bytes at ``start`` that has ``room`` bytes to the next
-    one's zone."""
-    before = w.value(f"call i1 @egs_broken(ptr {w.value(f'getelementptr i8, ptr {start}, i64 -{ZONE}')}, i64 {ZONE})")
+    one's zone. ``before``: it has a zone before it too."""
+    if not before:
+        return _behind(w, start, exact, room)
+    first = w.value(f"call i1 @egs_broken(ptr {w.value(f'getelementptr i8, ptr {start}, i64 -{ZONE}')}, i64 {ZONE})")
+    return w.value(f"or i1 {first}, {_behind(w, start, exact, room)}")
+
+
+def _behind(w: Writer, start: str, exact: str, room: str) -> str:
     end = w.value(f"getelementptr i8, ptr {start}, i64 {exact}")
     rest = w.value(f"sub i64 {room}, {exact}")
-    return w.value(f"or i1 {before}, {w.value(f'call i1 @egs_broken(ptr {end}, i64 {rest})')}")
+    return w.value(f"call i1 @egs_broken(ptr {end}, i64 {rest})")

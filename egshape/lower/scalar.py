@@ -163,16 +163,40 @@ def _float_plain(w: Writer, op: str, type: str, args: tuple[str, ...], flags: st
 
 
 def _float_function(w: Writer, op: str, source: str, type: str, args: tuple[str, ...]) -> str:
+    if op == "power" and args[1] == constant("f64", 2.0):
+        return w.value(f"fmul {type} {args[0]}, {args[0]}")
     own = INLINE.get((op, "f64" if type == "double" else "f32"))
     if own is not None:
         return w.value(f"call {type} @egs_{own}({', '.join(f'{type} {arg}' for arg in args)})")
     if op == "next_after" and source in ("f32", "f64"):
         return w.value(f"call {type} @nextafter{'f' if source == 'f32' else ''}({type} {args[0]}, {type} {args[1]})")
+    if op == "next_after":
+        return _next_half(w, source, *args)
     if op not in LIBM:
         raise Unsupported(f"{op} of {source} is not compiled", where=op, hint="the target 'interpret' runs every op")
     wide = args if type == "double" else tuple(w.value(f"fpext float {a} to double") for a in args)
     found = w.value(f"call double @{LIBM[op]}({', '.join(f'double {a}' for a in wide)})")
     return found if type == "double" else w.value(f"fptrunc double {found} to float")
+
+
+def _next_half(w: Writer, source: str, x: str, y: str) -> str:
+    """The next f16 or bf16 from x towards y: a step of its bits; from 0 the least number with the sign of y."""
+    memory_type = memory(source)
+
+    def bits(value: str) -> str:
+        raw = pack(w, source, value)
+        return raw if memory_type == "i16" else w.value(f"bitcast {memory_type} {raw} to i16")
+
+    away = w.value(f"xor i1 {w.value(f'fcmp olt float {x}, {y}')}, {w.value(f'fcmp olt float {x}, 0.0')}")
+    step = w.value(f"select i1 {away}, i16 1, i16 -1")
+    moved = w.value(f"add i16 {bits(x)}, {step}")
+    least = w.value(f"or i16 {w.value(f'and i16 {bits(y)}, -32768')}, 1")
+    zero = w.value(f"fcmp oeq float {x}, 0.0")
+    raw = w.value(f"select i1 {zero}, i16 {least}, i16 {moved}")
+    found = unpack(w, source, raw if memory_type == "i16" else w.value(f"bitcast i16 {raw} to {memory_type}"))
+    same = w.value(f"select i1 {w.value(f'fcmp oeq float {x}, {y}')}, float {y}, float {found}")
+    nan = w.value(f"fadd float {x}, {y}")
+    return w.value(f"select i1 {w.value(f'fcmp uno float {x}, {y}')}, float {nan}, float {same}")
 
 
 # -- integers ---------------------------------------------------------------------------------------------------------

@@ -12,14 +12,17 @@ EXACT = float(2**62)
 
 
 def cannot_wrap(dim: Dim) -> bool:
-    """Whether a size is a small multiple of symbols, which are at most ``LARGEST``, plus a constant."""
+    """Whether a size is a number of 64 bits, or a small multiple of symbols, which are at most ``LARGEST``, plus a
+    constant."""
+    if dim.const is not None:
+        return -(2**63) <= dim.const < 2**63
     return len(dim.terms) < 16 and all(
         abs(factor) < 2**10 and all(isinstance(atom, Symbol) and power == 1 for atom, power in mono) and len(mono) < 2
         for mono, factor in dim.terms)
 
 
 def magnitude(w: Writer, dim: Dim) -> str:
-    """At least the absolute value of all parts of a size: of its terms, and of what its divisions and maxima compute."""
+    """At least the absolute value of all parts of a size: its terms, and what its divisions and maxima compute."""
     total = "0.0"
     for mono, factor in dim.terms:
         term = f"{float(abs(factor)):.1f}"

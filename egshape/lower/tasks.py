@@ -79,7 +79,7 @@ def table_words(arguments: Sequence[Argument]) -> int:
 def call(w: Writer, name: str, arguments: Sequence[Argument], cut: Split, table: str) -> None:
     """Run all units of a kernel: in the pool where there is one and the work is worth it, else at once."""
     units = w.dim(cut.units)
-    plain = ", ".join(f"{each.type} {each.value}" for each in arguments)
+    plain = ", ".join([*(f"{each.type} {each.value}" for each in arguments), "i64 0", f"i64 {units}"])
     work = w.dim_float(cut.units * cut.work)
     large = w.value(f"fcmp ogt double {work}, {THRESHOLD:.1f}")
     several = w.value(f"icmp sgt i64 {units}, {cut.grain}")
@@ -99,6 +99,6 @@ def call(w: Writer, name: str, arguments: Sequence[Argument], cut: Split, table:
         w.line(f"call void @egs_parallel(ptr %pool, ptr @{name}_task, ptr {table}, i64 {units}, i64 {chunk})")
     w.line(f"br label %{end}")
     w.block(alone)
-    w.line(f"call void @{name}({plain}, i64 0, i64 {units})")
+    w.line(f"call void @{name}({plain})")
     w.line(f"br label %{end}")
     w.block(end)

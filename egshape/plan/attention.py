@@ -100,7 +100,7 @@ def _between(block: Block, scores: epilogue.Cluster, shape: tuple[Dim, ...], use
             break
         if is_product(op):
             return list(members.values()), op if len(open_ones) == 1 else None
-        if not joins(op, shape[:-1], shape[-1]):
+        if not joins(op, shape[:-1], shape[-1:]):
             break
         members[at] = op
         values.add(op.result)

@@ -8,12 +8,18 @@ from dataclasses import replace
 
 from egshape.dims import Dim, symbol
 from egshape.plan.grid import Moved
-from egshape.plan.loops import If, Loop, Pack, Product, Stmt, While, dims, statements
+from egshape.plan.loops import Assign, If, Let, LetIndex, Local, Loop, Stmt, Store, While, dims, statements
 
 
 def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """The statements with such loops made one."""
     return tuple(map(_stmt, body))
+
+
+def plain(body: Sequence[Stmt]) -> bool:
+    """Whether statements are of the kinds whose indices ``grid.Moved`` changes."""
+    return all(isinstance(stmt, Loop | Store | Let | Local | Assign | LetIndex | If | While)
+               for stmt in statements(tuple(body)))
 
 
 def _stmt(stmt: Stmt) -> Stmt:
@@ -31,7 +37,7 @@ def _merged(loop: Loop) -> Loop:
     if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
         return loop
     inner = loop.body[0]
-    if loop.var in inner.extent.symbols() or any(isinstance(stmt, Pack | Product) for stmt in statements(inner.body)):
+    if loop.var in inner.extent.symbols() or not plain(inner.body):
         return loop
     joint = symbol(loop.var) * inner.extent + symbol(inner.var)
     if all(_reads_joint(dim, loop.var, inner.var, joint) for dim in dims(inner.body)):

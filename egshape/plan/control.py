@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from egshape.dims import product, symbol
 from egshape.ir.graph import Block, Op
 from egshape.plan.loops import Buffer
-from egshape.plan.program import Branch, CheckSizes, Copy, DefineSize, Repeat
-from egshape.plan.reader import place, unsupported
+from egshape.plan.program import Branch, CheckSizes, Copy, DefineSize, Repeat, Step
+from egshape.plan.reader import place
 
 if TYPE_CHECKING:
     from egshape.plan.planner import Planner
@@ -24,16 +25,18 @@ def _captures(p: Planner, op: Op) -> None:
 
 
 def loop(p: Planner, op: Op) -> None:
-    """while: carried values in buffers of their own; a round's results are copied there at its end."""
+    """while: carried values in buffers of their own; a round's results are copied there at its end. Sizes that change
+    from round to round are symbols that each round defines anew."""
     _captures(p, op)
     test, body = op.regions
-    for block in (test, body):
-        own = {each.name for each in block.symbols if each.element is None}
-        if any(size.symbols() & own for value in block.args for size in value.type.dims):
-            raise unsupported(op, "carries a value whose size changes")
+    own = [(each.name, block.args.index(each.value), each.axis) for block in (test, body) for each in block.symbols
+           if each.axis is not None and each.value in block.args]
+    names = {name for name, _, _ in own}
+    growing = [any(size.symbols() & names for size in value.type.dims) for value in body.args]
+    p.steps += [DefineSize(name, op.operands[k].type.dims[axis]) for name, k, axis in own]
     carried = []
-    for value, init in zip(op.results, op.operands, strict=True):
-        target = p.new_buffer(value)
+    for value, init, inside, grows in zip(op.results, op.operands, body.args, growing, strict=True):
+        target = p.scratch(value.name, init.type.dtype, product(inside.type.dims)) if grows else p.new_buffer(value)
         p.store(init, target)
         carried.append(target)
     with p.branch() as test_steps:
@@ -43,23 +46,26 @@ def loop(p: Planner, op: Op) -> None:
     with p.branch() as body_steps:
         p.places.update(zip(body.args, carried, strict=True))
         p.block(body)
-        _carry(p, body, carried)
+        _carry(p, body, carried, growing, own)
     p.steps.append(Repeat(tuple(test_steps), condition, tuple(body_steps)))
     p.places.update(zip(op.results, carried, strict=True))
 
 
-def _carry(p: Planner, body: Block, carried: list[Buffer]) -> None:
+def _carry(p: Planner, body: Block, carried: list[Buffer], growing: list[bool],
+           own: list[tuple[str, int, int]]) -> None:
     """Copy the round's results to the carried buffers, as if all at once."""
-    moves = []
-    for value, target in zip(body.results, carried, strict=True):
-        source = p.buffer(value)
-        if source is target:
-            continue
-        if source in carried:
-            saved = p.scratch(f"{value.name}.saved", source.dtype, source.size)
+    following = {name: symbol(f"{name}.next") for name, _, _ in own}
+    sources = [p.buffer(value) for value in body.results]
+    p.steps += [DefineSize(f"{name}.next", body.results[k].type.dims[axis]) for name, k, axis in own]
+    moves: list[Step] = [DefineSize(name, size) for name, size in following.items()]
+    for value, inside, source, target, grows in zip(body.results, body.args, sources, carried, growing, strict=True):
+        if source is not target and (source in carried or grows):
+            size = product(inside.type.dims).substitute(following) if grows else source.size
+            saved = p.scratch(f"{value.name}.saved", source.dtype, size)
             p.steps.append(Copy(source, saved))
-            source = saved
-        moves.append(Copy(source, target))
+            moves.append(Copy(saved, target))
+        elif source is not target:
+            moves.append(Copy(source, target))
     p.steps += moves
 
 

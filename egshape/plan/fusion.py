@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, symbol
+from egshape.plan.collapse import plain
 from egshape.plan.grid import Moved
 from egshape.plan.loops import (
     Buffer,
@@ -19,8 +20,6 @@ from egshape.plan.loops import (
     Let,
     Load,
     Loop,
-    Pack,
-    Product,
     Stmt,
     Store,
     Var,
@@ -114,13 +113,10 @@ def _may_move(kernel: Kernel, between: Sequence[Step]) -> bool:
 
 
 def _written(kernel: Kernel) -> set[Buffer]:
-    found = set(kernel.outputs)
-    for stmt in statements(kernel.body):
-        if isinstance(stmt, Store):
-            found.add(stmt.buffer)
-        elif isinstance(stmt, Pack):
-            found.add(stmt.target)
-    return found
+    """What a kernel may write."""
+    if not plain(kernel.body):
+        return {*kernel.outputs, *buffers(kernel.body)}
+    return {*kernel.outputs, *(stmt.buffer for stmt in statements(kernel.body) if isinstance(stmt, Store))}
 
 
 def _joint(one: Kernel, two: Kernel) -> Kernel | None:
@@ -133,8 +129,7 @@ def _joint(one: Kernel, two: Kernel) -> Kernel | None:
     shared = set(buffers(one.body)) & set(buffers(two.body))
     if not any(buffer.size.const is None or buffer.size.const > SMALL for buffer in shared):
         return None
-    if shared & {*one.private, *two.private} or any(isinstance(stmt, Pack | Product) for part in (one, two)
-                                                    for stmt in statements(part.body)):
+    if shared & {*one.private, *two.private} or not plain(one.body) or not plain(two.body):
         return None
     private = (*one.private, *two.private)
     loop = _loop(left, right, private)

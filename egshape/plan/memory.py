@@ -76,21 +76,19 @@ def layout(program: Program, reuse: bool = True) -> Layout:
 
     What is shown may rest on relations that earlier steps check: where one does not hold, the program stops before it
     uses the buffer."""
-    lives, order = _lives(program.steps), _Order(program.steps)
+    times, order = lives(program.steps), _Order(program.steps)
     known = program.symbols.keys()
-    private = _private(program.steps)
+    private = privates(program.steps)
     slots: list[_Slot] = []
     slot: dict[Buffer, int] = {}
     late = []
-    for buffer, (first, last) in sorted(lives.items(), key=lambda item: item[1][0]):
+    for buffer, (first, last) in sorted(times.items(), key=lambda item: item[1][0]):
         if buffer.kind not in ("temp", "output"):
             continue
         if not buffer.size.symbols() <= known:
             late.append(buffer)
         elif buffer.kind == "temp":
-            size = buffer.size * itemsize(buffer.dtype)
-            if buffer in private:
-                size = (size + ALIGN) * symbol(THREADS)
+            size = room(buffer, buffer in private)
             order.reach(first)
             found = _fitting(size, first, slots, order) if reuse else None
             if found is None:
@@ -98,6 +96,12 @@ def layout(program: Program, reuse: bool = True) -> Layout:
                 found = len(slots) - 1
             slot[buffer], slots[found].last = found, last
     return Layout(tuple(each.size for each in slots), slot, tuple(late))
+
+
+def room(buffer: Buffer, private: bool) -> Dim:
+    """Bytes that a buffer takes: of a private one each thread has its own, aligned."""
+    size = buffer.size * itemsize(buffer.dtype)
+    return (size + ALIGN) * symbol(THREADS) if private else size
 
 
 @dataclass
@@ -133,7 +137,7 @@ def _likely(size: Dim) -> float:
 
 
 def _after(step: Step, clock: int) -> int:
-    """The time after a step that begins at ``clock`` (as ``_lives`` counts)."""
+    """The time after a step that begins at ``clock`` (as ``lives`` counts)."""
     for part in _inner(step):
         for each in part:
             clock = _after(each, clock + 1)
@@ -176,14 +180,14 @@ class _Order:
         return self._context.decide(Relation("<=", one, two)) == "proved"
 
 
-def _private(steps: Sequence[Step]) -> set[Buffer]:
+def privates(steps: Sequence[Step]) -> set[Buffer]:
     """The private buffers of all kernels."""
     found: set[Buffer] = set()
     for step in steps:
         if isinstance(step, Run):
             found.update(step.kernel.private)
         for part in _inner(step):
-            found |= _private(part)
+            found |= privates(part)
     return found
 
 
@@ -194,14 +198,14 @@ def _inner(step: Step) -> tuple[tuple[Step, ...], ...]:
     return step.branches if isinstance(step, Branch) else ()
 
 
-def _lives(steps: Sequence[Step]) -> dict[Buffer, tuple[int, int]]:
+def lives(steps: Sequence[Step]) -> dict[Buffer, tuple[int, int]]:
     """First and last time of use; what a loop touches lives through all of it, what a branch touches likewise."""
-    lives: dict[Buffer, tuple[int, int]] = {}
+    found_lives: dict[Buffer, tuple[int, int]] = {}
     clock = 0
 
     def use(buffer: Buffer, first: int, last: int) -> None:
-        old = lives.get(buffer, (first, last))
-        lives[buffer] = min(old[0], first), max(old[1], last)
+        old = found_lives.get(buffer, (first, last))
+        found_lives[buffer] = min(old[0], first), max(old[1], last)
 
     def walk(part: Sequence[Step]) -> set[Buffer]:
         nonlocal clock
@@ -222,4 +226,4 @@ def _lives(steps: Sequence[Step]) -> dict[Buffer, tuple[int, int]]:
         return seen
 
     walk(steps)
-    return lives
+    return found_lives

@@ -185,7 +185,7 @@ class Right:
         """The product of ``m`` rows with a panel, which lies at ``at`` if not in its place among the others."""
         start = panel * panel_columns(self.dtype)
         direct = None
-        if self.buffer.kind == "temp" and self.wide.column is ONE:
+        if self.buffer.data is None and self.wide.column is ONE:
             direct = Matrix(self.wide.buffer, self.wide.offset + start, self.wide.row, self.wide.column)
         (i,), (j,) = row.symbols(), column.symbols()
         place = self.offset + start * self.k if at is None else at
@@ -199,7 +199,7 @@ class Right:
 
 
 def packed(p: Planner, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, k: Dim) -> Right:
-    """A right operand in panels: made now if it is constant, else by a kernel."""
+    """A right operand in panels: made now if it is constant, else by a kernel unless rows are known to be few."""
     step = const(panel_step(dtype))
     area = k * (ceildiv(n, step) * step)
     at = linear(tuple(index for index, _ in batch), tuple(size for _, size in batch)) * area
@@ -210,6 +210,8 @@ def packed(p: Planner, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, 
             name = f"{wide.buffer.name}.panels.{len(p.packed)}"
             p.packed[key] = Buffer(name, dtype, const(data.size), "const", data)
         return Right(dtype, k, n, few, wide, p.packed[key], at)
+    if wide.column is ONE and wide.buffer.data is None and few.const is not None and few.const <= FEW_ROWS:
+        return Right(dtype, k, n, few, wide, wide.buffer, ZERO)
     target = p.scratch("panels", dtype, total([*(size for _, size in batch), area]))
     right = Right(dtype, k, n, few, wide, target, at)
     panel = right.columns(p)

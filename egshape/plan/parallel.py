@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from egshape.dims import Dim, Relu, ceildiv, const, minimum, product, relu, symbol
 from egshape.dims.core import is_nonnegative
@@ -63,7 +64,8 @@ def split(kernel: Kernel) -> Split | None:
     last = loops[-1].body
     flat = not any(isinstance(each, Loop | While) or hasattr(each, "work") for each in last)
     taken = loops[:-1] if flat and len(loops) > 1 else loops
-    taken = [loop for loop in taken[:MOST_LOOPS] if not loop.extent.symbols() & {each.var for each in loops}]
+    own_names = {each.var for each in loops}
+    taken = list(takewhile(lambda loop: not loop.extent.symbols() & own_names, taken[:MOST_LOOPS]))
     units = product(loop.extent for loop in taken)
     if not taken or units.const == 1:
         return None
@@ -139,7 +141,13 @@ def independent(loops: Sequence[Loop], private: Collection[Buffer] = ()) -> bool
     return not shared & read and all(len(places[each]) == 1 and None not in places[each] for each in shared)
 
 
-def _coefficient(index: Dim, var: str) -> Dim | None:
+def injective(index: Dim, extents: Mapping[str, Dim]) -> bool:
+    """Whether different rounds of these loops have different indices."""
+    return not any(extent.symbols() & extents.keys() for extent in extents.values()) and \
+        _place(index, extents, extents) is not None
+
+
+def coefficient(index: Dim, var: str) -> Dim | None:
     """What one step of a loop adds to an index; None if that is not the same everywhere."""
     rest = index.substitute({var: 0})
     factor = index.substitute({var: 1}) - rest
@@ -156,7 +164,7 @@ def _place(index: Dim, extents: Mapping[str, Dim], outer: Mapping[str, Dim],
     inner = Counter(step for step in further if step[1].const != 1)
     rest = index
     for var in sorted(index.symbols() & extents.keys()):
-        factor = _coefficient(index, var)
+        factor = coefficient(index, var)
         if factor is None:
             return None
         rest = rest.substitute({var: 0})

@@ -44,6 +44,7 @@ from egshape.plan.reader import (
     shape_of,
     unsupported,
 )
+from egshape.plan.tiles import tiled
 
 LARGEST_TREE = 60
 """Values whose expression has more ops than this get a buffer, which bounds the size of a kernel."""
@@ -258,6 +259,10 @@ class Planner(Reader):
         assert axis is not None
         if op is not None and op.name == "host_call":
             return  # its step defines it
+        if op is not None and op.name == "while":
+            inside = op.regions[1].args[op.results.index(definition.value)]
+            self.steps.append(DefineSize(definition.name, inside.type.dims[axis]))
+            return
         if op is not None and op.name == "slice":
             start, limit, stride = (op.attrs[key][axis] for key in ("starts", "limits", "strides"))
             self.steps.append(DefineSize(definition.name, ceildiv(limit - start, stride)))
@@ -306,8 +311,9 @@ class Planner(Reader):
             return
         self.start()
         at, wrap = self.nest(sizes)
-        for part in in_pieces(wrap([Store(target, linear(at, sizes), self.read(value, at))])):
-            self.run(op.name, (part,), (target,), once=True)
+        nest = wrap([Store(target, linear(at, sizes), self.read(value, at))])
+        for part in collapsed(in_pieces(nest)) if self.known.forms else nest:
+            self.run(op.name, (tiled(part) if self.known.forms else part,), (target,), once=True)
 
     def nest(self, sizes: Sequence[Dim]) -> tuple[Indices, _Wrap]:
         """Loop indices over the sizes, and what puts statements into these loops."""

@@ -13,7 +13,7 @@ import numpy as np
 from egshape.dims import Dim, const, minimum, symbol
 from egshape.errors import Unsupported
 from egshape.ir.graph import Block, Op, Value
-from egshape.ir.types import dtype_name, is_complex
+from egshape.ir.types import dtype_name, is_complex, itemsize
 from egshape.ops import REGISTRY
 from egshape.plan.known import Known
 from egshape.plan.loops import Bind, Buffer, Call, Choose, Const, Expr, Index, Load, Test, linear
@@ -23,7 +23,7 @@ ZERO = const(0)
 ONE = const(1)
 ELEMENTWISE = frozenset(("unary", "binary", "ternary"))
 _FOLDS = frozenset(("add", "multiply", "maximum", "minimum"))
-REFUSED = frozenset(("digamma", "erf_inv", "complex", "real", "imag", "conj"))
+REFUSED = frozenset(("digamma", "complex", "real", "imag", "conj"))
 
 
 def place(op: Op) -> str:
@@ -99,6 +99,8 @@ class Reader:
         self.locals: dict[tuple[Value, Indices], Expr] = {}
         """Elements that the kernel in the making holds in locals."""
         self.memo: dict[tuple[Value, Indices], Expr] = {}
+        self.scratch_axes = 1
+        """Axes of a row."""
         self.scratch_rows: dict[Value, Buffer] = {}
         """Values of which the kernel in the making holds the current row in a buffer."""
         self.fresh = 0
@@ -135,7 +137,8 @@ class Reader:
         if buffer is not None:
             return Load(value.type.dtype, buffer, linear(at, value.type.dims))
         if value in self.scratch_rows:
-            return Load(value.type.dtype, self.scratch_rows[value], at[-1])
+            first = len(at) - self.scratch_axes
+            return Load(value.type.dtype, self.scratch_rows[value], linear(at[first:], value.type.dims[first:]))
         op = self.producers[value]
         if is_elementwise(op):
             return scalar_call(op, tuple(self.read(x, at if x.type.shape else ()) for x in op.operands))
@@ -373,10 +376,34 @@ def _gather(r: Reader, op: Op, at: Indices) -> Expr:
     return bind_all(r, limits, body)
 
 
+def _bitcast(r: Reader, op: Op, at: Indices) -> Expr:
+    """An element of another width: a part of one, the lowest bits first, or several, which the last axis counts."""
+    x, target = op.operands[0], op.result.type.dtype
+    wide, narrow = sorted((8 * itemsize(x.type.dtype), 8 * itemsize(target)), reverse=True)
+    if "i1" in (x.type.dtype, target):
+        raise unsupported(op, "changes the width of i1")
+    whole, part = f"ui{wide}", f"ui{narrow}"
+
+    def converted(dtype: str, expr: Expr) -> Expr:
+        return Call(dtype, "convert", (expr,), (("dtype", dtype),))
+
+    if narrow == 8 * itemsize(target):
+        bits = Call(whole, "bitcast_convert", (r.read(x, at[:-1]),))
+        moved = Call(whole, "shift_right_logical", (bits, Index(whole, at[-1] * narrow)))
+        return Call(target, "bitcast_convert", (converted(part, moved),))
+    total: Expr = Const(whole, 0)
+    for k in range(wide // narrow):
+        bits = Call(part, "bitcast_convert", (r.read(x, (*at, const(k))),))
+        moved = Call(whole, "shift_left", (converted(whole, bits), Const(whole, k * narrow)))
+        total = Call(whole, "or", (total, moved))
+    return Call(target, "bitcast_convert", (total,))
+
+
 READERS: dict[str, Callable[[Reader, Op, Indices], Expr]] = {
     "broadcast_in_dim": _broadcast, "reshape": _reshape, "transpose": _transpose, "slice": _slice,
     "reverse": _reverse, "pad": _pad, "concatenate": _concatenate, "constant": _constant, "iota": _iota,
     "dims": _dims, "get_dimension_size": _size, "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice, "gather": _gather, "optimization_barrier": _same,
+    "dynamic_update_slice": _dynamic_update_slice, "gather": _gather, "bitcast_convert": _bitcast,
+    "optimization_barrier": _same,
 }
 """Ops that need no loop of their own: how an element of the (first) result is read."""

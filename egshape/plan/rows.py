@@ -1,4 +1,4 @@
-"""Row kernels: reductions over the last axis and what lies between and behind them, stitched into one loop over rows.
+"""Row kernels: reductions over the last axes and what lies between and behind them, stitched into one loop over rows.
 
 A row kernel holds per-row results in locals, and values of a whole row that several loops need in a scratch row that
 stays in the cache: softmax, layernorm and the like go once over memory."""
@@ -9,8 +9,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from egshape.dims import Dim, symbol
+from egshape.dims import Dim, product, symbol
 from egshape.ir.graph import Block, Op, Value
+from egshape.plan.collapse import collapsed
 from egshape.plan.grid import Moved
 from egshape.plan.loops import (
     Assign,
@@ -39,13 +40,18 @@ LONGEST = 64
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Ops of one row kernel: values have the shape ``rows``, rows + [1], or rows + [length]."""
+    """Ops of one row kernel: values have the shape ``rows``, rows and ones, or rows and ``tail``."""
 
     ops: tuple[Op, ...]
     rows: tuple[Dim, ...]
-    length: Dim
+    tail: tuple[Dim, ...]
     outside: frozenset[Value]
     """Results that are read elsewhere."""
+
+    @property
+    def length(self) -> Dim:
+        """Elements of a row."""
+        return product(self.tail)
 
     def emit(self, p: Planner) -> None:
         """Add the kernel."""
@@ -53,12 +59,13 @@ class Cluster:
 
 
 def is_row_reduce(op: Op) -> bool:
-    """A reduction of one operand over its last axis."""
+    """A reduction of one operand over its last axes."""
     if op.name != "reduce" or len(op.operands) != 2 or op.operands[0].type.shape is None:
         return False
     if op.result.type.dtype != op.operands[0].type.dtype or op.operands[1].type.dtype != op.result.type.dtype:
         return False
-    return op.attrs["dims"] == (op.operands[0].type.rank - 1,) and not op.regions[0].captures()
+    rank, dims = op.operands[0].type.rank, op.attrs["dims"]
+    return bool(dims) and sorted(dims) == list(range(rank - len(dims), rank)) and not op.regions[0].captures()
 
 
 def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Value]) -> Cluster | None:
@@ -68,15 +75,16 @@ def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Va
     first = block.ops[start]
     value = first.operands[0] if is_row_reduce(first) else first.results[0]
     shape = value.type.dims
-    if not shape or shape[-1].const == 1:
+    folded = len(first.attrs["dims"]) if is_row_reduce(first) else _folded(block, start, value)
+    rows, tail = shape[:len(shape) - folded], shape[len(shape) - folded:]
+    if not shape or product(tail).const == 1:
         return None
-    rows, length = shape[:-1], shape[-1]
     members, known = [first], set(first.results)
     for op in block.ops[start + 1:]:
         reads = any(x in known for x in op.operands) or any(x in known for r in op.regions for x in r.captures())
         if not reads:
             continue
-        if len(members) == LONGEST or op in taken or not joins(op, rows, length):
+        if len(members) == LONGEST or op in taken or not joins(op, rows, tail):
             break
         if any(x in waiting for x in op.operands):
             break
@@ -86,32 +94,42 @@ def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Va
         return None
     if not any(_shape(value) == shape for op in members for value in op.results):
         return None
-    return Cluster(tuple(members), rows, length, _outside(block, members))
+    return Cluster(tuple(members), rows, tail, _outside(block, members))
 
 
 def _shape(value: Value) -> tuple[Dim, ...] | None:
     return value.type.shape
 
 
-def joins(op: Op, rows: tuple[Dim, ...], length: Dim) -> bool:
-    """Whether an op works on rows of a length: on their elements, from one to an element of each row, or back."""
+def _folded(block: Block, start: int, value: Value) -> int:
+    """How many axes the next reduction of values shaped like this one folds."""
+    for op in block.ops[start + 1:start + LONGEST]:
+        if is_row_reduce(op) and op.operands[0].type.shape == value.type.shape:
+            return len(op.attrs["dims"])
+    return 1
+
+
+def joins(op: Op, rows: tuple[Dim, ...], tail: tuple[Dim, ...]) -> bool:
+    """Whether an op works on rows shaped ``tail``: on their elements, from one to an element of each row, or back."""
     if len(op.results) != 1:
         return False
     shape = op.result.type.shape
     if is_row_reduce(op):
-        return op.operands[0].type.shape == (*rows, length)
-    if shape is None or len(shape) < len(rows) or shape[:len(rows)] != rows:
-        return False
-    if shape[len(rows):] not in ((), (length,)) and (len(shape) != len(rows) + 1 or shape[-1].const != 1):
+        return op.operands[0].type.shape == (*rows, *tail) and len(op.attrs["dims"]) == len(tail)
+    if shape is None or not (shape == (*rows, *tail) or _narrow(shape, rows)):
         return False
     if is_elementwise(op):
         return True
     small = op.operands[0].type.dims if op.operands else ()
-    narrow = len(small) == len(rows) or (len(small) == len(rows) + 1 and small[-1].const == 1)
     if op.name == "reshape":
-        return narrow and shape[-1:] != (length,) and small[:len(rows)] == rows
-    return (op.name == "broadcast_in_dim" and narrow and small[:len(rows)] == rows
+        return _narrow(small, rows) and _narrow(shape, rows)
+    return (op.name == "broadcast_in_dim" and _narrow(small, rows)
             and tuple(op.attrs["dims"]) == tuple(range(len(small))))
+
+
+def _narrow(shape: tuple[Dim, ...], rows: tuple[Dim, ...]) -> bool:
+    """Whether a value has one element in a row."""
+    return shape[:len(rows)] == rows and all(size.const == 1 for size in shape[len(rows):])
 
 
 def _outside(block: Block, members: Sequence[Op]) -> frozenset[Value]:
@@ -143,7 +161,7 @@ class _Row:
     def op(self, op: Op) -> None:
         """Add what an op needs; a value of a whole row waits for the next loop, or is read through."""
         p, value = self.p, op.result
-        full = value.type.shape == (*self.cluster.rows, self.cluster.length)
+        full = value.type.shape == (*self.cluster.rows, *self.cluster.tail)
         if is_row_reduce(op):
             self.reduce(op)
         elif not is_elementwise(op):
@@ -164,7 +182,7 @@ class _Row:
 
     def index(self, value: Value) -> Indices:
         """The indices of a value that has one element in a row."""
-        return self.at if value.type.rank == len(self.at) else (*self.at, ZERO)
+        return (*self.at, *(ZERO,) * (value.type.rank - len(self.at)))
 
     def keep(self, value: Value, index: Indices, expr: Expr) -> None:
         """Hold a row's element in a local, and write it where it is read elsewhere."""
@@ -187,27 +205,32 @@ class _Row:
         p, value = self.p, op.result
         total = Var(value.type.dtype, p.name("v"))
         self.body.append(Local(total.name, p.read(op.operands[1], ())))
-        j = symbol(p.name("i"))
+        j = self.element()
         stores, after = self.stores(j)
-        item = p.read(op.operands[0], (*self.at, j))
+        item = p.read(op.operands[0], (*self.at, *j))
         (new,) = p.scalars(op, op.regions[0], [total, item], fast=True)
         self.loop(j, [*stores, Assign(total.name, new)])
         self.settle(after)
         self.keep(value, self.at, total)
         p.costs[value] = 0, 0
 
-    def stores(self, j: Dim) -> tuple[list[Stmt], list[tuple[Value, Buffer]]]:
+    def element(self) -> Indices:
+        """New indices of an element of the row."""
+        return tuple(ZERO if size.const == 1 else symbol(self.p.name("i")) for size in self.cluster.tail)
+
+    def stores(self, j: Indices) -> tuple[list[Stmt], list[tuple[Value, Buffer]]]:
         """Statements of a loop over j that compute and store what waits."""
         p, after = self.p, self.pending
         body: list[Stmt] = []
         self.pending = []
         for value, buffer in after:
-            index = (*self.at, j)
+            index = (*self.at, *j)
             name = p.name("v")
             body.append(Let(name, p.read(value, index)))
             local = Var(value.type.dtype, name)
             p.locals[value, index] = local
-            place = j if value not in self.cluster.outside else linear(index, value.type.dims)
+            inside = value not in self.cluster.outside
+            place = linear(j, self.cluster.tail) if inside else linear(index, value.type.dims)
             body.append(Store(buffer, place, local))
         return body, after
 
@@ -220,15 +243,18 @@ class _Row:
                 self.p.scratch_rows[value] = buffer
                 self.written.append(buffer)
 
-    def loop(self, j: Dim, body: Sequence[Stmt]) -> None:
+    def loop(self, j: Indices, body: Sequence[Stmt]) -> None:
         """A loop over the row."""
-        (name,) = j.symbols()
-        self.body.append(Loop(name, self.cluster.length, tuple(body)))
+        for index, size in reversed(list(zip(j, self.cluster.tail, strict=True))):
+            if index is not ZERO:
+                (name,) = index.symbols()
+                body = (Loop(name, size, tuple(body)),)
+        self.body += body
 
     def finish(self) -> None:
         """Store what still waits."""
         if self.pending:
-            j = symbol(self.p.name("i"))
+            j = self.element()
             stores, after = self.stores(j)
             self.loop(j, stores)
             self.settle(after)
@@ -241,11 +267,12 @@ def emit(p: Planner, cluster: Cluster) -> None:
         if is_row_reduce(op):
             p.costs[op.result] = 0, 0
     at, wrap = p.nest(cluster.rows)
+    p.scratch_axes = len(cluster.tail)
     row = _Row(p, cluster, at)
     for op in cluster.ops:
         row.op(op)
     row.finish()
-    body, private = tuple(row.body), tuple(p.scratch_rows.values())
+    body, private = collapsed(row.body), tuple(p.scratch_rows.values())
     for scratch in private:
         body = _in_output(body, scratch, at, cluster)
     left = set(buffers(body))
@@ -257,7 +284,7 @@ def emit(p: Planner, cluster: Cluster) -> None:
 def _in_output(body: tuple[Stmt, ...], scratch: Buffer, at: Indices, cluster: Cluster) -> tuple[Stmt, ...]:
     """The row's statements with a scratch row in the row of an output that the last loop which reads it writes
     element by element: the output's memory comes to the cache early, and one row less lies there."""
-    first = linear((*at, ZERO), (*cluster.rows, cluster.length))
+    first = linear(at, cluster.rows) * cluster.length
     reading = [stmt for stmt in body if _loads(stmt, scratch)]
     if not reading:
         return _without(body, scratch)

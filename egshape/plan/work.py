@@ -10,6 +10,7 @@ from egshape.ir.types import itemsize
 from egshape.plan.loops import (
     Assign,
     Call,
+    Gather,
     If,
     Kernel,
     Let,
@@ -66,6 +67,8 @@ def operations(body: tuple[Stmt, ...], weights: Weights = TIME, extents: Mapping
             case Product():
                 each = operations(stmt.body, weights, known)
                 total += _outside(stmt.m * stmt.n, known) * (weights.product * _outside(stmt.k, known) + each)
+            case Gather():
+                total += weights.access * _outside(stmt.work, known)
             case Pack():
                 total += weights.access * _outside(stmt.rows * stmt.columns, known)
             case _:

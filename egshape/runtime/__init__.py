@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from egshape.runtime.artifact import load
+from egshape.runtime.errors import RunError
 from egshape.runtime.function import CompiledFunction
 
-__all__ = ["CompiledFunction", "load"]
+__all__ = ["CompiledFunction", "RunError", "load"]

@@ -20,7 +20,8 @@ from egshape.runtime.weights import mapped
 VERSION = 2
 _PORT: dict[str, type] = {"name": str, "dtype": str, "shape": list}
 _KEYS = {"version": int, "name": str, "inputs": list, "outputs": list, "checks": list, "sizes": list, "kernels": list,
-         "host_calls": list, "triple": str, "cpu": str, "features": str, "constants": int, "threads": int, "peak": dict}
+         "host_calls": list, "triple": str, "cpu": str, "features": str, "constants": int, "threads": int, "pool": int,
+         "peak": dict}
 _ROWS: dict[str, dict[str, type]] = {
     "inputs": _PORT, "outputs": {**_PORT, "late": bool}, "checks": {"message": str, "where": str, "args": list},
     "sizes": {"name": str, "where": str}, "kernels": {"name": str}}

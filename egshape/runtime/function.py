@@ -132,7 +132,7 @@ class CompiledFunction:
     def _new_call(self) -> Call:
         axes = sum(rank for _, _, rank in self._inputs)
         fixed = {"constants": self._constant_table.ctypes.data, "threads": self.threads,
-                 "pool": shared(self.threads, self._make_pool), "host": self._host.address}
+                 "pool": shared(self.threads, self.manifest["pool"], self._make_pool), "host": self._host.address}
         return Call(len(self._inputs), axes, self._outputs, fixed)
 
     def _watched(self, inputs: Sequence[Any], out: Sequence[np.ndarray | None] | None) -> Any:

@@ -83,8 +83,7 @@ def _view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndar
     count = dtype.itemsize
     for size in shape:
         count *= size
-    if not count:
-        return np.empty(shape, dtype)
-    array = np.ndarray(shape, dtype, (ctypes.c_uint8 * count).from_address(address))
+    memory = memoryview((ctypes.c_uint8 * count).from_address(address)) if count else None
+    array: np.ndarray = np.ndarray(shape, dtype, memory)
     array.flags.writeable = False
     return array

@@ -12,7 +12,7 @@ from egshape.errors import UndefinedSize
 from egshape.ir.graph import Graph
 from egshape.lower import driver
 from egshape.plan.grid import Grid, Launch, Moved, Threads, launch
-from egshape.plan.loops import If, Kernel, Loop, Stmt, statements
+from egshape.plan.loops import Gather, If, Kernel, Loop, Pack, Product, Stmt, statements
 from egshape.plan.planner import plan
 from egshape.plan.program import Branch, Program, Repeat, Run, Step
 from egshape.runtime import CompiledFunction
@@ -28,7 +28,7 @@ def likely(dim: Dim) -> float:
 
 def is_library(stmt: Stmt) -> bool:
     """A statement that a library runs on a GPU."""
-    return type(stmt).__module__ == "egshape.plan.loops" and type(stmt).__name__ in ("Gemm", "Product", "Pack")
+    return isinstance(stmt, Pack | Gather | Product)
 
 
 def launches(program: Program, threads: int = 256) -> Iterator[Launch]:
@@ -86,8 +86,8 @@ def emulated(graph: Graph, threads: int, reverse: bool = False) -> CompiledFunct
         found = launch(kernel, likely, threads).kernel
         return replace(found, body=tuple(map(backwards, found.body))) if reverse else found
 
-    def mapped(given: Graph) -> Program:
-        program = plan(given)
+    def mapped(given: Graph, facts: str = "all") -> Program:
+        program = plan(given, facts)
         return replace(program, steps=_mapped(program.steps, change))
 
     with patch.object(driver, "plan", mapped):

@@ -420,7 +420,7 @@ BY_HAND: dict[str, tuple[tuple[Maker, tuple[str, ...], int], ...]] = {
 ELSEWHERE = {"host_call": "calls Python, which is tested with the frontends that make it"}
 """Ops without a case, and why."""
 
-REFUSED = frozenset(("real", "imag", "conj", "complex", "digamma", "erf_inv", "custom_call", "next_after"))
+REFUSED = frozenset(("real", "imag", "conj", "complex", "digamma", "custom_call"))
 """Ops that the back end may refuse, by name and place; it must take every other in every dtype."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -20,6 +21,7 @@ from egshape.ir.types import TensorType, is_float
 from egshape.lower import tasks
 from egshape.runtime import CompiledFunction
 from tests.fuzz.differential import is_fit, wanted
+from tests.lower.checking import call
 
 Array = np.ndarray
 RELATIVE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-12}
@@ -179,15 +181,11 @@ def fenced(array: Array, *, at_end: bool) -> tuple[Array, Fenced]:
 
 
 def compiled_in_pieces(graph: Graph, threads: int = 3) -> CompiledFunction:
-    """The graph as native code in which every kernel that can be split between threads is, however small."""
-    with mock.patch.object(tasks, "THRESHOLD", -1.0):
+    """The graph as native code in which every kernel that can be split between threads is, however small, and every
+    buffer, the ones inside of the arena too, lies between red zones that are looked at after each call."""
+    zones = mock.patch.dict(os.environ, {"EGSHAPE_REDZONES": "1"})
+    with mock.patch.object(tasks, "THRESHOLD", -1.0), zones:
         return compile_function(graph, threads)
-
-
-def call(function: CompiledFunction, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """The results as a tuple."""
-    found = function(*arrays)
-    return found if isinstance(found, tuple) else (found,)
 
 
 def call_fenced(function: CompiledFunction, arrays: Sequence[Array], like: Sequence[Array], *,
@@ -204,11 +202,10 @@ def call_fenced(function: CompiledFunction, arrays: Sequence[Array], like: Seque
 
 
 def verdict(function: CompiledFunction, graph: Graph, wide: Graph | None, arrays: Sequence[Array], *,
-            pieces: CompiledFunction | None = None, fences: bool = True, relative: float | None = None) -> str:
+            fences: bool = True, relative: float | None = None) -> str:
     """Run a compiled graph on arrays and hold it against the oracle: what is wrong, or "".
 
-    With fences it runs twice more, its arrays against the page after them, and against the page before. pieces: the
-    same graph by ``compiled_in_pieces``, which runs once."""
+    With fences it runs twice more, its arrays against the page after them, and against the page before."""
     want = expected(graph, wide, arrays)
     if want.error is not None:
         try:
@@ -232,7 +229,4 @@ def verdict(function: CompiledFunction, graph: Graph, wide: Graph | None, arrays
         found = fault(call_fenced(function, arrays, want.narrow, at_end=at_end), want, relative)
         if found:
             return f"between fences ({'end' if at_end else 'start'}): {found}"
-    found = "" if pieces is None else fault(call(pieces, arrays), want, relative)
-    if found:
-        return f"in pieces: {found}"
     return ""

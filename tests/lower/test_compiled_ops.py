@@ -3,6 +3,7 @@ dtypes in ``python -m tests.fuzz.compiled``."""
 
 from __future__ import annotations
 
+from itertools import product
 from zlib import crc32
 
 import pytest
@@ -31,15 +32,16 @@ def test_op(op: str) -> None:
     for case in found:
         wide = widened(case.graph)
         try:
-            function = compiled(case.graph)
+            functions = [compiled(case.graph)]
         except Unsupported as refusal:
             assert (op in REFUSED and op in str(refusal)) or "complex" in str(refusal), f"{case}: {refusal}"
             continue
-        pieces = compiled_in_pieces(case.graph) if case.dtype == "f32" else None
-        for n in SIZES:
+        if case.dtype == "f32":
+            functions.append(compiled_in_pieces(case.graph))
+        for n, (which, function) in product(SIZES, enumerate(functions)):
             if n <= case.most:
-                wrong = verdict(function, case.graph, wide, case.arrays(n), pieces=pieces)
-                assert not wrong, f"{case} at n = {n}: {wrong}\n{case.graph}"
+                wrong = verdict(function, case.graph, wide, case.arrays(n), fences=which == 0)
+                assert not wrong, f"{case} at n = {n}{' in pieces' * which}: {wrong}\n{case.graph}"
 
 
 def test_every_op_has_a_case() -> None:

@@ -9,16 +9,31 @@ import pytest
 
 import egshape
 from egshape.frontends.builder import Network
+from tests.fuzz import networks
 from tests.fuzz.compiled import fuzz
-from tests.lower.oracle import call, call_fenced, expected, fault, widened
+from tests.fuzz.differential import bits
+from tests.lower.checking import call
+from tests.lower.oracle import call_fenced, compiled_in_pieces, expected, fault, widened
 
-SECONDS = 12
+SECONDS = 240
+"""More than these take on any machine that is not stuck."""
 
 
-@pytest.mark.parametrize("kind", ["careless", "programs"])
-def test_programs(kind: str) -> None:
-    done, found = fuzz([kind], SECONDS, 5000, 40, fences=True)
-    assert done >= 5 and not found, "\n".join(found)
+@pytest.mark.parametrize(("kind", "count"), [("careless", 40), ("programs", 12), ("networks", 5)])
+def test_programs(kind: str, count: int) -> None:
+    done, found = fuzz([kind], SECONDS, 5000, count, fences=True)
+    assert not found, "\n".join(found)
+    assert done >= min(count, 24), f"only {done} of {count} in {SECONDS} seconds"
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_threads_do_not_change_a_bit(seed: int) -> None:
+    """Networks with short rows, which a compiler likes to take several at once."""
+    graph = networks.network(seed)
+    one, three = (compiled_in_pieces(graph, threads) for threads in (1, 3))
+    for sizes, arrays in networks.inputs(graph, seed):
+        for mine, other in zip(call(one, arrays), call(three, arrays), strict=True):
+            assert bits(mine) == bits(other), f"seed {seed} at {sizes}"
 
 
 def encoder(masked: bool) -> egshape.Graph:

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from egshape.adapters.native import compile_function
 from tests.runtime.test_function import dense, expected, inputs
 
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = r"""
 #include "NAME.h"
 #include <cstdlib>
@@ -89,3 +91,33 @@ def test_a_program_in_cpp(program, n):
 def test_a_failed_check_in_cpp(program):
     _, _, done = run(program, 65)
     assert done.returncode == 1 and done.stderr.strip() == "65 rows are too many"
+
+
+def test_the_example(tmp_path):
+    """examples/cpp/encoder.cpp at several lengths, against the same graph in this process."""
+    import egshape
+    from egshape.cli import main
+
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+    model = ROOT / "examples" / "encoder.mlir"
+    assert main(["compile", str(model), "--emit", "c", "-o", str(tmp_path), "--threads", "2"]) == 0
+    source = ROOT / "examples" / "cpp" / "encoder.cpp"
+    subprocess.run([compiler, "-O1", "-Wall", "-Werror", "-I", str(tmp_path), str(source), "-o", str(tmp_path / "run"),
+                    str(tmp_path / "libjit_encoder.so"), f"-Wl,-rpath,{tmp_path}"], check=True)
+    done = subprocess.run([tmp_path / "run", "2", "7", "16", "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    graph = egshape.load(model)
+    function = egshape.compile(graph, target="llvm")
+    for length, line in zip((7, 16, 1), done.stdout.strip().split("\n"), strict=True):
+        arrays = []
+        for number, value in enumerate(graph.inputs):
+            places = (2, length, 32)
+            shape = [places[axis] if size.const is None else size.const for axis, size in enumerate(value.type.dims)]
+            whole = np.arange(np.prod(shape)) % 17 - 8
+            arrays.append((np.ones(shape) if number == 1 else 0.01 * whole.reshape(shape)).astype(np.float32))
+        found = function(*arrays).astype(np.float64).reshape(-1)
+        *shape, total = line.split()
+        assert shape == ["2", str(length), "32"]
+        np.testing.assert_allclose(float(total), (found * (np.arange(found.size) % 5)).sum(), rtol=1e-4, atol=1e-3)

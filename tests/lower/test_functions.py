@@ -7,6 +7,7 @@ import pytest
 
 from egshape.dims import symbol
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.types import numpy_dtype
 from egshape.lower import native
 from egshape.lower.functions import INLINE
 from tests.fuzz.differential import argument, graph_of
@@ -23,7 +24,7 @@ EXACT = {
     "cbrt": np.cbrt, "sine": np.sin, "cosine": np.cos, "tan": np.tan,
 }
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
-ONE_ARGUMENT = [(op, dtype) for op, dtype in INLINE if op != "power"]
+ONE_ARGUMENT = [(op, dtype) for op, dtype in INLINE if op not in ("power", "erf_inv")]
 
 
 def points(dtype):
@@ -75,10 +76,8 @@ def test_power():
     pairs = np.stack(np.meshgrid(some, some)).reshape(2, -1)
     base = np.abs(rng.normal(size=40000)).astype(np.float32)
     x = np.concatenate([rng.permutation(x), rng.permutation(x), base, pairs[0]])
-    y = np.concatenate([rng.permutation(y), np.round(rng.normal(size=len(y)) * 9), rng.normal(size=40000) * 20,
-                        pairs[1]])
-    with np.errstate(all="ignore"):
-        y = y.astype(np.float32)
+    whole, other = np.round(rng.normal(size=len(y)) * 9), rng.normal(size=40000) * 20
+    y = np.concatenate([rng.permutation(y), whole.astype(np.float32), other.astype(np.float32), pairs[1]])
     b = BlockBuilder()
     found = compiled(graph_of(b, b.one("power", [argument(b, name, "f32", [N]) for name in "xy"])))(x, y)
     with np.errstate(all="ignore"):
@@ -102,3 +101,22 @@ def test_functions_of_other_machines(features):
     text = module(plan(graph_of(b, *(b.one(op, [x]) for op in ("exponential", "tanh", "erf", "log"))))).text
     made = native.Machine(machine.triple, "x86-64", features, machine.version)
     assert native.object_code(native.whole(text, features), made)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_the_inverse_of_erf(dtype):
+    """erf (erfc close to 1) of the result is the argument, but for what an ulp of the result changes."""
+    kind = np.dtype(numpy_dtype(dtype))
+    rng = np.random.default_rng(7)
+    tails = 1 - 2.0 ** -np.arange(1, 25 if dtype == "f32" else 53)
+    small = np.concatenate([rng.normal(size=100) * 1e-6, rng.normal(size=9) * 1e-35])
+    edges = [0.0, -0.0, 1.0, -1.0, 1.5, -np.inf, np.nan]
+    x = np.concatenate([rng.uniform(-1, 1, 5000), tails, -tails, small, edges]).astype(kind)
+    b = BlockBuilder()
+    found = compiled(graph_of(b, b.one("erf_inv", [argument(b, "x", dtype, [N])])))(x)
+    np.testing.assert_array_equal(found[-7:], np.array([0, 0, np.inf, -np.inf, np.nan, np.nan, np.nan], kind))
+    assert np.signbit(found[-6])
+    for value, y in zip(x[:-7].astype(np.float64), found[:-7].astype(np.float64), strict=True):
+        miss = abs(math.erfc(abs(y)) - (1 - abs(value))) if abs(value) > 0.5 else abs(math.erf(y) - value)
+        slope = 2 / math.sqrt(math.pi) * math.exp(-y * y)
+        assert miss <= (4 if dtype == "f32" else 16) * slope * abs(y) * float(np.finfo(kind).eps) + 1e-300, (value, y)

@@ -5,11 +5,13 @@ import pytest
 
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
-from egshape.plan.loops import Loop, buffers, statements
+from egshape.plan.loops import If, Load, Loop, buffers, expressions, statements
+from egshape.plan.parallel import coefficient
 from egshape.plan.planner import plan
 from egshape.plan.program import Copy, Run
+from egshape.plan.strides import with_strides
 from tests.fuzz.differential import argument, constant, data, graph_of, region
-from tests.lower.checking import check
+from tests.lower.checking import check, compiled
 
 N, M, K = symbol("n"), symbol("m"), symbol("k")
 SIZES = ((0, 0), (1, 0), (0, 3), (1, 1), (2, 7), (7, 33), (3, 127), (2, 1024))
@@ -133,3 +135,41 @@ def test_division_by_a_number_of_the_row(by):
     wide = b.one("broadcast_in_dim", [most], {"dims": (0,), "shape": (N, M)})
     row = np.float32([[1e-40, -1e-40, 5, 0, -0.0, 1e38, -1e38, -5]])
     check(graph_of(b, b.one("divide", [b.one("negate", [x]), wide])), [row, np.full_like(row, by)])
+
+
+def test_a_normalization_over_several_axes_is_one_kernel():
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N, 3, M, 5])
+    shape = x.type.dims
+
+    def wide(value, dims=()):
+        return b.one("broadcast_in_dim", [value], {"dims": dims, "shape": shape})
+
+    centred = b.one("subtract", [x, wide(b.one("divide", [reduced(b, x, "add", (2, 3)), b.one("broadcast_in_dim", [
+        constant(b, 35, "f32")], {"dims": (), "shape": (N, const(3))})]), (0, 1))])
+    power = wide(reduced(b, b.one("multiply", [centred, centred]), "add", (2, 3)), (0, 1))
+    scale = b.one("rsqrt", [b.one("add", [power, wide(constant(b, 1, "f32"))])])
+    graph = graph_of(b, b.one("multiply", [centred, scale]))
+    (kernel,) = kernels(graph)
+    assert shape_of_loops(kernel) == ["3*n", "5*m", "5*m", "5*m"]
+    function = compiled(graph)
+    for n, m in ((0, 7), (1, 7), (4, 7)):
+        array = np.random.default_rng(n).normal(size=(n, 3, m, 5)).astype(np.float32)
+        wanted = array - array.mean((2, 3), keepdims=True)
+        wanted = wanted / np.sqrt((wanted**2).sum((2, 3), keepdims=True) + 1)
+        np.testing.assert_allclose(function(array), wanted, atol=1e-6)
+
+
+def test_an_axis_that_may_be_one_has_a_version_for_each_stride():
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N, M]), argument(b, "y", "f32", [K])
+    wide = b.one("broadcast_in_dim", [y], {"dims": (1,), "shape": (N, M)})
+    graph = graph_of(b, b.one("add", [x, wide]))
+    (kernel,) = kernels(graph)
+    assert shape_of_loops(kernel) == ["n", "m"]
+    two_of_it = with_strides(kernel.body)
+    (choice,) = [stmt for stmt in statements(two_of_it) if isinstance(stmt, If)]
+    strides = [coefficient(expr.index, loop.var).const for loop in (*choice.then, *choice.other)
+               for expr in expressions(loop.body) if isinstance(expr, Load) and expr.buffer.name == "y"]
+    assert strides == [1, 0]
+    check(graph, *([data("f32", (n, m), 1), data("f32", (k,), 2)] for n, m in SIZES for k in {1, m}))

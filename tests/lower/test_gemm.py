@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from egshape.adapters.native import compile_function
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.plan.planner import plan
@@ -187,3 +188,17 @@ def test_infinities_and_nans_go_through():
         (found,) = call(function, [one, two])
         with np.errstate(all="ignore"):
             np.testing.assert_array_equal(found, one @ two)
+
+
+def test_threads_give_the_same_bits():
+    """Panels, groups of rows and batches are shared out."""
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [B, M, K]), argument(b, "y", "f32", [B, K, N])
+    wide, narrow = constants(b, numbers(60, 300)), constants(b, numbers(60, 60))
+    one = dot(b, x, wide, (2, 0))
+    graph = graph_of(b, dot(b, x, y, (2, 1), 1), b.one("tanh", [one]), dot(b, x, narrow, (2, 0)))
+    alone, shared = compiled(graph), compile_function(graph, threads=2)
+    for batch, m, n in ((1, 200, 300), (3, 70, 64), (1, 1, 500), (0, 3, 3)):
+        given = [numbers(batch, m, 60), numbers(batch, 60, n)]
+        for found, wanted in zip(call(shared, given), call(alone, given), strict=True):
+            np.testing.assert_array_equal(found, wanted)

@@ -52,5 +52,7 @@ def test_other_architectures_compile():
     machine = native.Machine("aarch64-unknown-linux-gnu", "generic", "+neon", "")
     native._binding().initialize_all_targets()
     native._binding().initialize_all_asmprinters()
+    kernels = gemm.text("f32", machine.features)
+    assert "<4 x float>" in kernels and len(native.object_code(kernels, machine)) > 1000
     text = native.whole(module(plan(product("f32", True))).text, machine.features)
-    assert "<4 x float>" in text and len(native.object_code(text, machine)) > 1000
+    assert len(native.object_code(text, machine)) > 1000

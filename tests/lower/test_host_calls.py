@@ -11,6 +11,7 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ops import host
 from egshape.ops.host import UNKNOWN, call_of
 from tests.fuzz.differential import argument, graph_of
+from tests.plan.test_plan import softmax
 
 N = symbol("n")
 
@@ -26,6 +27,8 @@ def positive(payload):
             return [np.flatnonzero(x > 0).astype(np.int32), 2 * x]
         if payload == b"size":
             return [np.flatnonzero(x > 0), x[:1]]
+        if payload == b"wide":
+            return [np.linspace(-1, 1, len(x) * 301, dtype=np.float32).reshape(len(x), 301)]
         if payload == b"count":
             return [x]
         return [np.flatnonzero(x > 0), 2 * x]
@@ -78,3 +81,21 @@ def test_no_artifact_calls_python(tmp_path):
     with pytest.raises(EgshapeError, match="calls Python for test") as caught:
         egshape.compile(graph(), target="llvm").save(tmp_path / "x.egx")
     assert caught.value.code == "host-call" and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("zones", ["", "1"])
+def test_rows_whose_length_only_the_call_tells(zones, monkeypatch):
+    """Each thread has scratch of its own, although its size is known late."""
+    monkeypatch.setenv("EGSHAPE_REDZONES", zones)
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N])
+    (wide,) = b.add("host_call", [x], {
+        "target": "test.Wide", "call": call_of("test", b"wide"), "dtypes": ("f32",), "ranks": (2,),
+        "sizes": (N, const(UNKNOWN))})
+    graph = graph_of(b, softmax(b, b.one("tanh", [wide])))
+    one, three = compile_function(graph), compile_function(graph, 3)
+    for n in (0, 1, 7, 3000):
+        x = np.zeros(n, np.float32)
+        found = one(x)
+        np.testing.assert_array_equal(three(x), found)
+        np.testing.assert_allclose(found.sum(1), np.ones(n), rtol=1e-5)

@@ -122,3 +122,27 @@ def test_cumulative_windows(name, start, axis, backwards):
           tolerance=1e-3)
     (kernel,) = [step.kernel for step in plan(graph).steps if isinstance(step, Run)]
     assert (kernel.label == "scan") == (start != 1), "1 is not neutral: what lies outside counts"
+
+
+def test_a_loop_whose_carried_sizes_grow():
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N, 3]), argument(b, "y", "f32", [M])
+    start = constant(b, 0, "i32")
+
+    def arguments(block):
+        return block.arg(None, "i32", []), block.arg(None, "f32", [None, 3]), block.arg(None, "f32", [None])
+
+    test, body = b.child(), b.child()
+    i, _, _ = arguments(test)
+    compared = test.one("compare", [i, constant(test, 4, "i32")], {"direction": "LT", "kind": "SIGNED"})
+    i, rows, flat = arguments(body)
+    row = body.one("broadcast_in_dim", [body.one("convert", [i], {"dtype": "f32"})],
+                   {"dims": (), "shape": (ONE, const(3))})
+    taller = body.one("concatenate", [rows, row, body.one("tanh", [rows])], {"dim": 0})
+    longer = body.one("concatenate", [flat, body.one("reshape", [rows], {"shape": (rows.type.dims[0] * 3,)})],
+                      {"dim": 0})
+    results = [body.one("add", [i, constant(body, 1, "i32")]), taller, longer]
+    out = b.add("while", [start, x, y], {}, regions=(test.finish([compared]), body.finish(results)))
+    check(graph_of(b, out[1], b.one("negate", [out[2]])),
+          *([data("f32", (n, 3), 1), data("f32", (m,), 1)] for n, m in ((0, 0), (1, 0), (0, 3), (2, 7), (7, 33))),
+          tolerance=1e-4)

@@ -8,7 +8,8 @@ import pytest
 from egshape.adapters.native import compile_function
 from egshape.dims import const, maximum, symbol
 from egshape.facts import parse_facts
-from egshape.plan.loops import Buffer, Const, Kernel, Load, Loop, Store
+from egshape.plan.inplace import in_place
+from egshape.plan.loops import Buffer, Call, Const, Kernel, Load, Loop, Store, statements
 from egshape.plan.memory import layout
 from egshape.plan.program import Branch, CheckSizes, Port, Program, Repeat, Run
 
@@ -57,9 +58,9 @@ def test_sizes_that_nothing_compares_share_the_larger():
 def test_checked_relations_compare():
     (relation,) = parse_facts("m <= n")
     check = CheckSizes("<=", relation.lhs, relation.rhs, "m is more than n")
-    made, whole = chain(N * 4, const(3), M * 4, before=[check])
+    _, whole = chain(N * 4, const(3), M * 4, before=[check])
     assert layout(whole).slots[0] is 16 * N
-    made, whole = chain(N * 4, const(3), M * 4)
+    _, whole = chain(N * 4, const(3), M * 4)
     late = Program(whole.name, whole.inputs, (), whole.symbols, (*whole.steps, check), ())
     assert layout(late).slots[0] is maximum(16 * N, 16 * M)
 
@@ -84,7 +85,7 @@ def test_branches_share():
 
 
 def test_tests_may_want_a_slot_each():
-    made, whole = chain(N, N, N, N)
+    _, whole = chain(N, N, N, N)
     assert len(layout(whole, reuse=False).slots) == 4
 
 
@@ -99,3 +100,72 @@ def test_the_report_of_a_function(facts):
     assert str(memory).startswith("arena ") and "bytes" in str(memory)
     assert all(amount >= 0 for _, amount in memory.likely)
     function(np.ones((3, 5), np.float32), np.ones((5, 96), np.float32))
+
+
+def step(source, target, index, value=None, extents=(("$i", N),)):
+    """A kernel that stores a function of one element of ``source`` for each round."""
+    body = (Store(target, index, value or Call("f32", "negate", (Load("f32", source, index),))),)
+    for name, extent in reversed(extents):
+        body = (Loop(name, extent, body),)
+    return Run(Kernel("step", body, (target,)))
+
+
+def kernels(found):
+    return [each.kernel for each in found.steps]
+
+
+AT = symbol("$i")
+
+
+def test_an_elementwise_result_takes_its_operands_memory():
+    a, b, c = temp("a", N), temp("b", N), temp("c", N)
+    found = in_place(program([move(None, a), step(a, b, AT), step(b, c, AT)]))
+    assert [kernel.body[0].body[0].buffer for kernel in kernels(found)] == [a, a, a]
+    assert len(layout(found).slots) == 1
+
+
+@pytest.mark.parametrize("why", ["read later", "another size", "another index", "read elsewhere too", "stored twice",
+                                 "read behind the store"])
+def test_what_may_not_be_written_over(why):
+    a, b, c = temp("a", N), temp("b", N), temp("c", N)
+    one = Load("f32", a, AT)
+    run = step(a, b, AT)
+    more = []
+    if why == "read later":
+        more = [move(a, c)]
+    elif why == "another size":
+        run = step(a, temp("b", N + 1), AT)
+    elif why == "another index":
+        run = step(a, b, AT, Load("f32", a, N - 1 - AT))
+    elif why == "read elsewhere too":
+        run = step(a, b, AT, Call("f32", "add", (one, Load("f32", a, const(0)))))
+    elif why == "stored twice":
+        run = step(a, b, AT, extents=(("$i", N), ("$j", M)))
+    else:
+        body = (Store(b, AT, Call("f32", "negate", (one,))), Store(c, AT, Call("f32", "negate", (one,))))
+        run = Run(Kernel("both", (Loop("$i", N, body),), (b, c)))
+    before = program([move(None, a), run, *more])
+    first, *_ = (stmt for stmt in statements(kernels(in_place(before))[1].body) if isinstance(stmt, Store))
+    assert first.buffer is not a
+
+
+def test_compiled_programs_in_place(monkeypatch):
+    """A chain of products with additions of earlier results, against numpy, with red zones."""
+    from egshape.ir.builder import BlockBuilder
+    from tests.fuzz.differential import argument, graph_of
+    from tests.plan.test_plan import DOT
+
+    monkeypatch.setenv("EGSHAPE_REDZONES", "1")
+    b = BlockBuilder()
+    x, w = argument(b, "x", "f32", [N, 8]), argument(b, "w", "f32", [8, 8])
+    value = x
+    for _ in range(4):
+        value = b.one("add", [b.one("dot_general", [value, w], DOT), value])
+    function = compile_function(graph_of(b, b.one("tanh", [value])))
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 7, 33, 200):
+        x, w = rng.normal(size=(n, 8)).astype(np.float32), rng.normal(size=(8, 8)).astype(np.float32) / 4
+        wanted = x.astype(np.float64)
+        for _ in range(4):
+            wanted = wanted @ w + wanted
+        np.testing.assert_allclose(function(x, w), np.tanh(wanted), rtol=2e-5, atol=2e-5)

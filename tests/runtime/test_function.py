@@ -204,3 +204,35 @@ def test_large_results_do_not_share_memory_with_live_ones():
         assert (found == -k).all()
     assert (view == -1).all() and all((found == -k).all() for k, found in zip(range(10, 14), again, strict=True))
     assert all(found.ctypes.data % 64 == 0 for found in again)
+
+
+def shapes_only(*sizes):
+    """An array of this shape whose memory nobody touches: one of its axes has no elements."""
+    return np.empty(sizes, np.float32)
+
+
+def test_sizes_that_would_wrap_are_errors():
+    """(n*m) * (n*m) == k: 2**40 * 2**40 wraps to 0, which must not pass for equal."""
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [N, M, const(0)]), argument(b, "y", "f32", [symbol("k")])
+    message = {"relation": "==", "sides": (N * N * M * M, symbol("k")), "message": "differ", "args": ()}
+    b.add("check", [], message)
+    function = egshape.compile(graph_of(b, b.one("negate", [y]), b.one("negate", [x])), target="llvm")
+    function(shapes_only(1, 2, 0), np.zeros(4, np.float32))
+    with pytest.raises(CheckFailed, match="differ"):
+        function(shapes_only(1, 2, 0), np.zeros(5, np.float32))
+    for large in ((2**20, 2**20, 0), (2**50, 1, 0)):
+        with pytest.raises(EgshapeError) as caught:
+            function(shapes_only(*large), np.zeros(0, np.float32))
+        assert caught.value.code == "size"
+
+
+def test_no_memory_is_an_error():
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N])
+    wide = b.one("broadcast_in_dim", [x], {"dims": (0,), "shape": (N, N, const(2**20))})
+    function = egshape.compile(graph_of(b, wide), target="llvm")
+    with pytest.raises(EgshapeError) as caught:
+        function(np.zeros(2000, np.float32))
+    assert caught.value.code in ("memory", "size")
+    assert function(np.zeros(1, np.float32)).shape == (1, 1, 2**20)

@@ -139,7 +139,7 @@ class _Printer:
             case Threads():
                 self._threads(stmt)
             case Loop():
-                index = self.fresh("i")
+                index = self.fresh("at")
                 extent = self.dim(stmt.extent)
                 with self.block(f"for (i64 {index} = 0; {index} < {extent}; ++{index})"):
                     self.symbols[stmt.var] = index
@@ -240,7 +240,8 @@ class _Printer:
             if factor != 1 or not parts:
                 parts.append(f"{factor}ll")
             terms.append(" * ".join(parts))
-        return self.keep(dim, "const i64", " + ".join(terms))
+        plain = len(terms) == 1 and terms[0].isidentifier()
+        return terms[0] if plain else self.keep(dim, "const i64", " + ".join(terms))
 
     def _atom(self, atom: Atom) -> str:
         if isinstance(atom, Symbol):

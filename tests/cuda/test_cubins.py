@@ -1,0 +1,69 @@
+"""Kernels as CUDA: golden text, and every kernel of the sample models compiled without a GPU (extra cuda)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import egshape
+from egshape.dims import const, symbol
+from egshape.errors import EgshapeError, Unsupported
+from egshape.lower.cuda.compiler import cubin, source
+from egshape.lower.cuda.kernel import kernel
+from egshape.plan.grid import Grid, Threads, launch
+from egshape.plan.loops import Buffer, Call, Kernel, Load, Loop, Store
+from egshape.plan.planner import plan
+from tests.cuda.emulate import launches, likely
+
+ARCHITECTURES = ("sm_80", "sm_90")
+
+
+def _sum_of_rows() -> Kernel:
+    b, s = symbol("b"), symbol("s")
+    i, j = symbol("$i1"), symbol("$i2")
+    one, two = (Buffer(name, "f32", b * s, "input") for name in ("x", "y"))
+    out = Buffer("out", "f32", b * s, "output")
+    value = Call("f32", "add", (Load("f32", one, i * s + j), Load("f32", two, j)))
+    return Kernel("add", (Loop("$i1", b, (Loop("$i2", s, (Store(out, i * s + j, value),)),)),), (out,))
+
+
+def test_an_elementwise_kernel_is_flat() -> None:
+    found = launch(_sum_of_rows(), likely)
+    (grid,) = found.kernel.body
+    assert isinstance(grid, Grid) and isinstance(grid.body[0], Threads)
+    text = kernel(found, "k").source
+    assert "blockIdx.x" in text and "threadIdx.x" in text
+    assert text.startswith('extern "C" __global__ void __launch_bounds__(256) k(')
+    # the flat index of both loops is the number of the thread: nothing is divided but for the second operand
+    assert text.count("eg_floordiv") == 1, text
+
+
+def test_loops_that_meet_in_a_buffer_run_on_one_thread() -> None:
+    n, i = symbol("n"), symbol("$i1")
+    x, out = Buffer("x", "f32", n, "input"), Buffer("out", "f32", const(1), "output")
+    kept = Kernel("last", (Loop("$i1", n, (Store(out, const(0), Load("f32", x, i)),)),), (out,))
+    found = launch(kept, likely)
+    assert found.threads == 1 and found.blocks is const(1)
+
+
+def test_ops_without_cuda_code_are_refused() -> None:
+    n, i = symbol("n"), symbol("$i1")
+    x, out = (Buffer(name, "f32", n, kind) for name, kind in (("x", "input"), ("out", "output")))
+    odd = Kernel("digamma", (Loop("$i1", n, (Store(out, i, Call("f32", "digamma", (Load("f32", x, i),))),)),), (out,))
+    with pytest.raises(Unsupported, match="digamma"):
+        kernel(launch(odd, likely), "k")
+
+
+def test_every_kernel_compiles(model_name: str, shared_models: Path) -> None:
+    pytest.importorskip("llvmlite", reason="planning needs the extra llvm")
+    graph = egshape.optimize(egshape.load(shared_models / f"{model_name}.mlir"), validate=False, explain=False).graph
+    text = source([kernel(each, f"k{number}") for number, each in enumerate(launches(plan(graph)))])
+    for architecture in ARCHITECTURES:
+        try:
+            found = cubin(text, architecture)
+        except EgshapeError as error:
+            if error.code == "dependency":
+                pytest.skip(f"{error}")
+            raise
+        assert found[:4] == b"\x7fELF"
