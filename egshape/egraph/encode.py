@@ -4,13 +4,14 @@ seeded with dtype and shape, so that nothing has to travel along a chain of ops 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from egshape.dims import Dim
+from egshape.egraph.constants import Constants, is_splat
 from egshape.egraph.fold import Folder
 from egshape.egraph.implied import imply
 from egshape.egraph.keys import hashable, region_key
@@ -60,7 +61,7 @@ class Encoder:
         self._shapes: dict[tuple[Dim, ...], int] = {}
         self._axes: dict[tuple[int, ...], int] = {}
         self._lists: dict[tuple[int, ...], int] = {}
-        self._constants: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+        self._constants = Constants(self.out.constants, self.out.constant_dtypes)
         self._records: dict[Any, int] = {}
         self._keys: dict[Any, int] = {}
 
@@ -99,13 +100,7 @@ class Encoder:
 
     def constant(self, array: np.ndarray, dtype: str) -> int:
         """The number of a constant: keyed by dtype and bytes, since 0.0 and -0.0 are one f64 to egglog."""
-        key = (dtype, array.shape, array.tobytes())
-        number = self._constants.get(key)
-        if number is None:
-            number = self._constants[key] = len(self.out.constants)
-            self.out.constants.append(array)
-            self.out.constant_dtypes.append(dtype)
-        return number
+        return self._constants.number(array, dtype)
 
     def constant_of(self, array: np.ndarray) -> int:
         """The number of a constant of the array's own dtype."""
@@ -205,7 +200,7 @@ class Encoder:
         """A constant whose elements are all equal is the broadcast of a scalar."""
         array, dtype = op.attrs["value"], op.result.type.dtype
         number = self._result(index, op, op.result)
-        if array.ndim and array.size and _splat(array):
+        if array.ndim and array.size and is_splat(array):
             scalar = self.scalar(array.reshape(-1)[:1].reshape(()), dtype)
             shape = self.shape(op.result.type.dims)
             self.out.tables["in_broadcast_in_dim"].append((number, scalar, self.axes(()), shape))
@@ -313,8 +308,16 @@ def _representable(decl: OpDecl, op: Op) -> bool:
     return all(len(op.attrs[attr.name]) <= MAX_RANK for attr in decl.attrs if attr.kind in ("axes", "sizes"))
 
 
-def _splat(array: np.ndarray) -> bool:
-    flat = array.reshape(-1)
-    first = flat[:1].tobytes()
-    return flat.tobytes() == first * flat.size
-
+def attribute(encoding: Encoding, shape: Callable[[int], tuple[Dim, ...]], op: str, kind: str, cell: Any) -> Any:
+    """The attribute that a cell of a term stands for; ``shape`` gives the sizes of a class of shapes."""
+    if kind == "sizes":
+        return shape(cell)
+    if kind == "axes":
+        return tuple(cell)
+    if kind == "bool":
+        return bool(cell)
+    if kind == "array" and op == "constant":
+        return encoding.constants[cell]
+    if kind in ("record", "float", "array"):
+        return encoding.records[cell]
+    return cell

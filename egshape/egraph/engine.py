@@ -77,12 +77,14 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The number of nodes after a step that changed the e-graph, and the rule that matched most in it."""
+    """A step that changed the e-graph: the number of nodes after it, and the rule that matched most in it."""
 
     ruleset: str
     nodes: int
     rule: str
     seconds: float
+    before: int = 0
+    matches: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ class Saturation:
     nodes: int
     growth: tuple[Growth, ...]
     matches: Mapping[str, int]
+    times: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by ruleset, steps that changed nothing included."""
 
     @property
     def grew_most(self) -> str:
@@ -323,6 +327,7 @@ class Engine:
             nodes=self.size(),
             growth=tuple(run.growth),
             matches=dict(run.matches),
+            times=dict(run.times),
         )
 
     def read(self) -> Snapshot:
@@ -416,6 +421,7 @@ class _Run:
         self.nodes = engine.size()
         self.growth: list[Growth] = []
         self.matches: Counter[str] = Counter()
+        self.times: defaultdict[str, float] = defaultdict(float)
 
     def phase(self, phase: Phase) -> bool:
         """Run one phase; True if it changed the e-graph."""
@@ -427,6 +433,7 @@ class _Run:
             report = self.engine.step(phase.ruleset)
             self.steps += 1
             self.matches.update(report.matches)
+            self.times[report.ruleset] += report.seconds
             if not report.updated:
                 break
             changed = True
@@ -435,9 +442,9 @@ class _Run:
         return changed
 
     def _grown(self, report: StepReport) -> None:
-        self.nodes = self.engine.size()
+        before, self.nodes = self.nodes, self.engine.size()
         busiest = max(report.matches, key=lambda rule: (report.matches[rule], rule), default="")
-        self.growth.append(Growth(report.ruleset, self.nodes, busiest, report.seconds))
+        self.growth.append(Growth(report.ruleset, self.nodes, busiest, report.seconds, before, report.matches))
 
     def _exceeded(self) -> str:
         budget = self.budget

@@ -19,13 +19,13 @@ import numpy as np
 
 from egshape.dims import Dim
 from egshape.dims.text import Scanner
-from egshape.egraph.host import function_parts
 from egshape.egraph.rules import Example
 from egshape.errors import ParseError
 from egshape.facts import Relation, parse_facts
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.functions import function_region
 from egshape.ir.graph import Block, Value
-from egshape.ir.types import DTYPES, TensorType, is_float, numpy_dtype
+from egshape.ir.types import DTYPES, TensorType, dtype_name, is_float, numpy_dtype
 from egshape.ops.base import AttrDecl, OpDecl, Registry
 
 _WORD = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*", re.ASCII)
@@ -256,6 +256,37 @@ class _Reader:
         return self.integer()
 
 
+# -- as text ----
+
+
+def term_text(term: Term, registry: Registry) -> str:
+    """A term as an example writes it, each leaf declared where it first stands."""
+    known: set[str] = set()
+
+    def show(each: Term) -> str:
+        if isinstance(each, Leaf):
+            if each.name in known:
+                return each.name
+            known.add(each.name)
+            return f"{each.name}: {each.type}"
+        if isinstance(each, Constant):
+            value = each.array.item()
+            return f"const({dtype_name(each.array.dtype)}, {str(value).lower() if isinstance(value, bool) else value})"
+        decl = registry[each.op]
+        parts = [*map(show, each.operands), *(_attribute_text(attr, each.attrs[attr.name]) for attr in decl.attrs
+                                              if attr.name in each.attrs)]
+        parts += [f"{name}={function}" for name, function in zip(decl.regions, each.regions, strict=False)]
+        return f"{each.op}({', '.join(parts)})"
+
+    return show(term)
+
+
+def _attribute_text(attr: AttrDecl, value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return f"{attr.name}={value}" if attr.default is not ... else str(value)
+
+
 # -- as a block ----
 
 
@@ -303,25 +334,8 @@ class _Maker:
             return self.builder.one("constant", (), {"value": term.array})
         operands = [self.value(operand) for operand in term.operands]
         decl = self.builder.registry[term.op]
-        regions = [self._region(decl, operands, name, function)
-                   for name, function in zip(decl.regions, term.regions, strict=True)]
+        regions = [function_region(self.builder, decl, operands, function) for function in term.regions]
         return self.builder.add(term.op, operands, term.attrs, regions=regions)[0]
-
-    def _region(self, decl: OpDecl, operands: list[Value], name: str, function: str) -> Block:
-        """A region of scalars that applies one function to pairs of its arguments."""
-        child = self.builder.child()
-        op, attrs = function_parts(function, child.registry)
-        if decl.name == "sort":
-            types = [operand.type for operand in operands for _ in range(2)]
-        elif decl.name == "select_and_scatter":
-            types = [operands[0].type] * 2
-        else:
-            types = [operand.type for operand in operands[:len(operands) // 2]] * 2
-        args = [child.arg(None, type.dtype, ()) for type in types]
-        if decl.name == "sort":
-            return child.finish([child.one(op, args[:2], attrs)])
-        half = len(args) // 2
-        return child.finish([child.one(op, pair, attrs) for pair in zip(args[:half], args[half:], strict=True)])
 
 
 def _symbol(dim: Dim) -> str | None:

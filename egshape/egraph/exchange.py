@@ -8,7 +8,7 @@ side learns anything.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from egshape.dims import Dim, FloorDiv, Relu, const, floordiv, is_positive, relu
 from egshape.dims.core import natural_key
 from egshape.egraph.basis import Basis, SymbolOrder
-from egshape.egraph.engine import Budget, Cell, Engine, Phase, Snapshot
+from egshape.egraph.engine import Budget, Cell, Engine, Growth, Phase, Snapshot
 from egshape.egraph.instrument import EquationLog
 from egshape.egraph.rules import LoadedRules, load_rulesets
 from egshape.egraph.sexpr import Atom, SExpr
@@ -89,6 +89,9 @@ class ExchangeState:
     rounds: int = 0
     status: str = "saturated"
     empty: bool = False
+    matches: Counter[str] = field(default_factory=Counter)
+    steps: list[Growth] = field(default_factory=list)
+    times: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     basis: Basis = field(init=False)
     _tables: dict[str, list[tuple[Cell, ...]]] = field(default_factory=lambda: defaultdict(list))
     _pending: list[Equality] = field(default_factory=list)
@@ -179,6 +182,10 @@ class ExchangeState:
         self.load()
         done = self.engine.saturate(self.phases, budget)
         self.seconds += done.seconds
+        self.matches.update(done.matches)
+        self.steps += done.growth
+        for ruleset, seconds in done.times.items():
+            self.times[ruleset] += seconds
         changed = self.exchange(self.engine.read())
         if done.status == "budget":
             self.status = "budget"

@@ -23,6 +23,9 @@ from egshape.ops.base import Registry
 HORIZON = 64
 """How many classes below a choice are looked at when it is made again."""
 
+_UNTYPED = frozenset(("Node", "Call", "Proj"))
+"""Terms that may stand without a type: leaves without a rank, calls with several results."""
+
 REFINEMENTS = 2
 """Passes over the choices with the real sharing."""
 
@@ -117,6 +120,8 @@ class Extraction:
         for name, sorts in self._sorts.items():
             for row in self.snapshot.table(name):
                 *args, cls = row
+                if cls not in bytes_of and name not in _UNTYPED:
+                    continue  # a term that no shape function gave a type
                 found = self._candidate(name, sorts, args, bytes_of.get(cls, 0.0), bytes_of)
                 if found is not None:
                     out[cls].append(found)

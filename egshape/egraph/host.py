@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim, const, maximum, minimum, product
+from egshape.egraph.derive import Types
 from egshape.egraph.encode import Encoder
 from egshape.egraph.engine import Snapshot
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.fold import SMALL
 from egshape.errors import EgshapeError
+from egshape.ir.functions import function_parts
 from egshape.ir.types import DTYPES, TensorType, integer_range, is_float, is_integer, numpy_dtype
 from egshape.ops.base import Registry
 
@@ -24,13 +26,6 @@ IDEMPOTENT = ("abs", "sign", "floor", "ceil", "round_nearest_even", "round_neare
 SELECTS = ("maximum", "minimum", "and", "or")
 
 Rows = dict[str, list[tuple[Any, ...]]]
-
-
-def function_parts(function: str, registry: Registry) -> tuple[str, dict[str, str]]:
-    """Op name and attributes from an elementwise function's name (``compare.LT.FLOAT``)."""
-    name, *values = function.split(".")
-    attrs = [attr.name for attr in registry[name].attrs]
-    return name, dict(zip(attrs, values, strict=True))
 
 
 def describe_function(function: str, registry: Registry, rows: Rows) -> None:
@@ -85,9 +80,9 @@ class Host:
     """Looks at the e-graph between saturations and adds rows. One for each e-graph."""
 
     def __init__(self, encoder: Encoder, registry: Registry, sizes: ExchangeState, fits: Callable[[Dim], bool],
-                 at_most: Callable[[Dim, Dim], bool]) -> None:
+                 at_most: Callable[[Dim, Dim], bool], makes: frozenset[str] = frozenset()) -> None:
         """``fits`` says whether a size surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped,
-        ``at_most`` whether one size surely is no larger than another."""
+        ``at_most`` whether one size surely is no larger than another. ``makes``: ops whose types are inferred here."""
         self.encoder = encoder
         self._fits = fits
         self._at_most = at_most
@@ -102,6 +97,7 @@ class Host:
         self._counted: set[int] = set()
         self._named: set[tuple[Any, ...]] = set()
         self._folded: set[tuple[Any, ...]] = set()
+        self._types = Types(encoder, registry, makes)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -141,6 +137,7 @@ class Host:
         self._functions_and_axes(snapshot, rows)
         self._reshapes(snapshot, shapes, rows)
         self._windows(snapshot, shapes, rows)
+        self._types.round(snapshot, shapes, rows)
         self._fold(snapshot, rows)
         for number in range(self._constants, len(self.encoder.out.constants)):
             array = self.encoder.out.constants[number]

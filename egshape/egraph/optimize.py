@@ -10,16 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from egshape.dims import Dim
+from egshape.egraph.applications import Applied, read_applications
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
 from egshape.egraph.effects import must_stay
-from egshape.egraph.engine import Budget
+from egshape.egraph.engine import Budget, Growth
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.extract import Extraction
 from egshape.egraph.instrument import NAME_STRIDE
 from egshape.egraph.obligations import Check, Walk, Walker
+from egshape.egraph.program import Program
 from egshape.egraph.rebuild import Rebuilder, substitute
-from egshape.egraph.saturate import Program, Saturated, session
+from egshape.egraph.saturate import Saturated, session
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ops.base import Registry
@@ -70,6 +72,13 @@ class Outcome:
     nodes: int = 0
     status: str = "saturated"
     grew_most: str = ""
+    steps: list[Growth] = field(default_factory=list)
+    """Steps that changed an e-graph, block by block: the rules over sizes, then those over tensors."""
+    matches: Counter[str] = field(default_factory=Counter)
+    times: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Seconds of the engine by ruleset."""
+    applied: list[Applied] = field(default_factory=list)
+    """Every application of a rule over tensors, where the program keeps them."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +97,17 @@ class Surroundings:
     normal: Callable[[Dim], Dim] | None = None
 
 
+Watch = Callable[[Block, Extraction, Sequence[int]], None]
+"""Is shown each block's e-graph when its choices are final, with the classes that the result needs."""
+
+
 class BlockOptimizer:
     """Optimizes blocks of one graph with one program, one cost model and one budget."""
 
     def __init__(self, program: Program, registry: Registry, model: CostModel, budget: Budget, tracer: Tracer,
-                 order: Callable[[str], Any]) -> None:
+                 order: Callable[[str], Any], watch: Watch | None = None) -> None:
         self.order = order
+        self.watch = watch
         self.program = program
         self.registry = registry
         self.model = model
@@ -144,6 +158,13 @@ class BlockOptimizer:
         for rule, seconds in saturated.seconds_by_rule.items():
             out.seconds[rule] += seconds
         out.nodes += saturated.nodes
+        out.steps += [*saturated.sizes.steps, *saturated.steps]
+        for matches in (saturated.sizes.matches, saturated.matches):
+            out.matches.update(matches)
+        for spent in (saturated.sizes.times, saturated.times):
+            for ruleset, seconds in spent.items():
+                out.times[ruleset] += seconds
+        out.applied += read_applications(self.program.applications, saturated)
         out.grew_most = saturated.grew_most or out.grew_most
         if saturated.status == "budget":
             out.status = "budget"
@@ -171,7 +192,7 @@ class BlockOptimizer:
                    if op.name != "check" and must_stay(op, self.registry)]
 
         def regions(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
-            if op.name not in NESTED or not _worthwhile(region):
+            if op.name not in NESTED or op.attrs.get("whole") or not _worthwhile(region):
                 return substitute(region, mapping)
             inner = Surroundings(walk.context.copy(), walk.believed, entry | {symbol.name for symbol in block.symbols},
                                  walk.elements, mapping, normal)
@@ -181,7 +202,10 @@ class BlockOptimizer:
             rebuilder = Rebuilder(block, extraction, self.registry, around.captured, regions, self._names,
                                   walk.elements, around.normal, refine_signature)
             kept = _distinct([check for check in walk.checks if check.status != "proved"])
-            extraction.refine(rebuilder.roots(kept, [op for _, op in effects]))
+            roots = rebuilder.roots(kept, [op for _, op in effects])
+            extraction.refine(roots)
+            if self.watch is not None:
+                self.watch(block, extraction, roots)
             rebuilt = rebuilder.run(kept, effects)
             self.outcome.standing.update(rebuilder.standing())
             return rebuilt

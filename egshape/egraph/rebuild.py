@@ -14,12 +14,12 @@ import numpy as np
 
 from egshape.dims import Dim, const
 from egshape.dims import symbol as dim_of
-from egshape.egraph.encode import Call, Encoding
+from egshape.egraph.encode import Call, Encoding, attribute
 from egshape.egraph.extract import Extraction
-from egshape.egraph.host import function_parts
 from egshape.egraph.instrument import NAME_STRIDE
 from egshape.egraph.obligations import Check
 from egshape.egraph.schema import constructor
+from egshape.ir.functions import function_parts
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value, dims_of
 from egshape.ir.types import TensorType
 from egshape.ops.base import Registry
@@ -79,6 +79,8 @@ class Rebuilder:
         self._of_leaf: dict[Value, Value] = {**captured, **dict(zip(block.args, self.args, strict=True))}
         self._built: dict[int, Value] = {}
         self._calls: dict[int, tuple[Value, ...]] = {}
+        self._made: dict[Value, Value] = {}
+        """Results of calls, read or not: each keeps the symbols that its axes define."""
         self._ops: list[Op] = []
         self._names = names
         self._uses: Counter[int] = Counter()
@@ -179,6 +181,7 @@ class Rebuilder:
                 continue
             node = self.encoding.node_of.get(symbol.value)
             value = None if node is None else self._built.get(self.extraction.class_of_node[node])
+            value = self._made.get(symbol.value, value)
             if value is not None:
                 out.append(replace(symbol, value=value))
         return tuple(out)
@@ -245,15 +248,22 @@ class Rebuilder:
         return () if self._splat(cls) is not None else chosen.reads
 
     def _pieces(self, cls: int) -> tuple[list[int], int]:
-        """The operands of a concatenation, with inner ones on the same axis that nobody else reads taken apart."""
+        """The operands of a concatenation, with inner ones on the same axis that nobody else reads taken apart.
+
+        One that stands twice in a concatenation is read twice: apart, a chain of such ones would double each time."""
         items, dim = self.extraction.chosen[cls].node.args
         out: list[int] = []
-        stack = list(reversed(self.extraction.items(items)))
+        first = self.extraction.items(items)
+        repeated = {item for item, times in Counter(first).items() if times > 1}
+        stack = list(reversed(first))
         while stack:
             item = stack.pop()
             inner = self.extraction.chosen[item].node
-            if inner.function == "concatenate" and inner.args[1] == dim and self._uses[item] == 1:
-                stack.extend(reversed(self.extraction.items(inner.args[0])))
+            if inner.function == "concatenate" and inner.args[1] == dim and self._uses[item] == 1 \
+                    and item not in repeated:
+                parts = self.extraction.items(inner.args[0])
+                repeated |= {part for part, times in Counter(parts).items() if times > 1}
+                stack.extend(reversed(parts))
             else:
                 out.append(item)
         return out, dim
@@ -295,21 +305,8 @@ class Rebuilder:
                 operands += [self._built[item] for item in self.extraction.items(arg)]
         attrs = {}
         for attr, arg in zip(decl.attrs, args[len(form.operands):], strict=True):
-            attrs[attr.name] = self._attr(name, attr.kind, arg)
+            attrs[attr.name] = attribute(self.encoding, self.extraction.shape, name, attr.kind, arg)
         self._emit(cls, name, operands, attrs)
-
-    def _attr(self, op: str, kind: str, arg: Any) -> Any:
-        if kind == "sizes":
-            return self.extraction.shape(arg)
-        if kind == "axes":
-            return tuple(arg)
-        if kind == "bool":
-            return bool(arg)
-        if kind == "array" and op == "constant":
-            return self.encoding.constants[arg]
-        if kind in ("record", "float", "array"):
-            return self.encoding.records[arg]
-        return arg
 
     def _splat(self, cls: int) -> np.ndarray | None:
         """The array of a static broadcast of a scalar constant, None for anything else."""
@@ -355,6 +352,7 @@ class Rebuilder:
         captured = dict(zip(captures, values[count:], strict=True))
         regions = tuple(self.regions(op, region, captured) for region in op.regions)
         results = tuple(map(self._result, op.results))
+        self._made.update(zip(op.results, results, strict=True))
         self._ops.append(Op(op.name, tuple(values[:count]), attrs, results, regions, op.location))
         self._calls[cls] = results
         if len(results) == 1:

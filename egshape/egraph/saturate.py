@@ -6,29 +6,25 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from egshape.dims import Dim, Relu, const, relu
 from egshape.egraph.encode import Encoder, Encoding
-from egshape.egraph.engine import POOL, Budget, Engine, Phase, Piece, Snapshot
-from egshape.egraph.exchange import SHAPE_RULESETS, ExchangeState
+from egshape.egraph.engine import POOL, Budget, Engine, Growth, Phase, Snapshot
+from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.host import Host
 from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations
-from egshape.egraph.rules import LoadedRules, load_rulesets
-from egshape.egraph.schema import MAX_RANK, declarations, load_rules
+from egshape.egraph.program import Program
+from egshape.egraph.schema import MAX_RANK
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import numpy_dtype
-from egshape.ops import REGISTRY
 from egshape.ops.base import Registry
 from egshape.prove.context import Context
 
-TENSOR_RULESETS = ("tensor.types", "tensor.reshape", "tensor.transpose", "tensor.broadcast", "tensor.slice",
-                   "tensor.neutral")
 FUEL = 6
 """How many elementwise ops a reshape, transpose or broadcast may be moved below (ends the hoisting rules)."""
 
@@ -39,28 +35,6 @@ MAX_SETTLED = 64
 
 SIZE_STEPS = 400
 """Iterations of the rules over sizes in phase 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """The engine's program: all pieces, and the rules in it."""
-
-    pieces: tuple[Piece, ...]
-    rules: LoadedRules
-    phases: tuple[str, ...]
-    size_phases: tuple[str, ...]
-    explains: bool
-
-
-@lru_cache(maxsize=8)
-def program(extra: tuple[str, ...] = (), explain: bool = True) -> Program:
-    """The shipped rulesets and ``extra`` rule files as one program. Raises EgshapeError for a wrong file."""
-    loaded = load_rulesets((*SHAPE_RULESETS, "shape.obligations", *TENSOR_RULESETS, *extra), instrument=explain,
-                           preludes={"prelude.tensor": declarations(REGISTRY)})
-    load = tuple(Piece(text, "<load rules>") for text in load_rules(REGISTRY))
-    own = tuple(name for name in loaded.names() if not name.startswith(("shape.", "prelude.")))
-    sizes = ("prelude.shape", *SHAPE_RULESETS)
-    return Program((*loaded.pieces, *load), loaded, own, sizes, explain)
 
 
 @dataclass
@@ -76,6 +50,10 @@ class Saturated:
     matches: Mapping[str, int]
     seconds_by_rule: Mapping[str, float]
     grew_most: str
+    steps: tuple[Growth, ...] = ()
+    """The steps over tensors that changed the e-graph, in order."""
+    times: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the engine by ruleset over tensors."""
 
 
 class Session:
@@ -84,12 +62,14 @@ class Session:
     def __init__(self, engine: Engine, prog: Program, block: Block, registry: Registry,
                  order: Callable[[str], Any], context: Context) -> None:
         self.engine = engine
+        self.program = prog
         self.context = context
         self.sizes = ExchangeState(engine, prog.rules, prog.size_phases, order)
         self.block = block
         self.registry = registry
         self.encoder = Encoder(registry)
-        self.host = Host(self.encoder, registry, self.sizes, self._fits, self._at_most)
+        self.host = Host(self.encoder, registry, self.sizes, self._fits, self._at_most,
+                         prog.makes)
         self.matches: Counter[str] = Counter()
 
     def _at_most(self, small: Dim, large: Dim) -> bool:
@@ -108,11 +88,12 @@ class Session:
             tables["in_unit"].append((rank, self.encoder.shape((zero,) * rank), self.encoder.shape((one,) * rank)))
         for table in ("in_broadcast_in_dim", "in_transpose", "in_reshape"):
             tables["in_fuel"] += [(row[0], FUEL) for row in tables[table]]
-        self._flush()
-        self.engine.step("shape.obligations")
+        self.flush()
+        for phase in self.program.obligations:
+            self.engine.step(phase)
         return read_obligations(self.engine, self.encoder.out.dims, self.encoder.out.index_of)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Hand all pending rows to the engine and turn them into terms."""
         tables = self.encoder.out.tables
         pending = {name: rows for name, rows in tables.items() if rows}
@@ -145,7 +126,7 @@ class Session:
             node = self.encoder.out.node_of.get(value)
             if node is not None:
                 self._elements(node, value, elements)
-        self._flush()
+        self.flush()
 
     def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, str]]:
         """What the prover says of the max and min in sizes of the graph, where a check that is no order (two sizes
@@ -201,12 +182,17 @@ class Session:
         limited = Budget(nodes=budget.nodes, memory_mb=budget.memory_mb, deadline=deadline)
         status, grew = "saturated", ""
         seconds: defaultdict[str, float] = defaultdict(float)
+        steps: list[Growth] = []
+        times: defaultdict[str, float] = defaultdict(float)
         snapshot = self.engine.read()
         self.host.round(snapshot, self.encoder.out.tables)
         for _ in range(MAX_ROUNDS):
-            self._flush()
+            self.flush()
             run = self.engine.saturate([Phase(name, 1) for name in phases], limited)
             self.matches.update(run.matches)
+            steps += run.growth
+            for ruleset, spent in run.times.items():
+                times[ruleset] += spent
             for step in run.growth:
                 seconds[step.rule] += step.seconds
             grew = run.grew_most or grew
@@ -218,7 +204,7 @@ class Session:
             if not any(self.encoder.out.tables.values()):
                 break
         return Saturated(snapshot, self.encoder.out, self.host, self.sizes, status, self.engine.size(),
-                         dict(self.matches), dict(seconds), grew)
+                         dict(self.matches), dict(seconds), grew, tuple(steps), dict(times))
 
 
 def _ramps(dim: Dim) -> Iterator[Relu]:

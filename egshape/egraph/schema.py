@@ -8,9 +8,11 @@ for, are ``Call``s of a key that the host interprets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from egshape.errors import EgshapeError
 from egshape.ops.base import OpDecl
 
 MAX_RANK = 16
@@ -43,6 +45,7 @@ CORE = """
 (relation in_list (i64 i64 i64))
 (relation in_nil (i64))
 (relation in_type (i64 String i64))
+(relation in_derived (i64 String i64))
 (relation in_unary (i64 String i64))
 (relation in_binary (i64 String i64 i64))
 (relation in_ternary (i64 String i64 i64 i64))
@@ -128,8 +131,22 @@ def constructor(decl: OpDecl) -> Constructor:
     return Constructor(decl, operands, tuple(_SORT[attr.kind] for attr in decl.attrs))
 
 
+_DECLARED = re.compile(r"\((?:sort|constructor|function|relation|datatype) (\w+)")
+
+
+def reserved_names() -> frozenset[str]:
+    """Names of the language itself, which no op can have: those of this prelude and of the input tables."""
+    return frozenset(_DECLARED.findall(CORE))
+
+
 def declarations(decls: Iterable[OpDecl]) -> str:
-    """Sorts, constructors and input tables of the tensor half; needs the shape prelude."""
+    """Sorts, constructors and input tables of the tensor half; needs the shape prelude.
+
+    Raises EgshapeError (code "op-declaration") for a user's op with the name of something else in the language."""
+    decls = list(decls)
+    for taken in sorted(reserved_names() & {decl.name for decl in decls if decl.custom}):
+        raise EgshapeError("the e-graph has something else of this name", where=f"custom op {taken!r}",
+                           hint="give the op another name", code="op-declaration")
     lines = [CORE.strip()]
     for rank in range(MAX_RANK + 1):
         columns = " ".join(["i64"] * (rank + 1))
@@ -174,6 +191,8 @@ _LOAD_CORE = """
 (rule ((in_type i d s))
   ((set (dtype_of (Node i)) d) (union (ShapeOf (Node i)) (Shp s)) (set (nm (Node i)) i))
   :ruleset load :name "load/type")
+(rule ((in_derived i d s)) ((set (dtype_of (Node i)) d) (union (ShapeOf (Node i)) (Shp s)))
+  :ruleset load :name "load/derived")
 (rule ((in_unary i f a) (live i)) ((union (Node i) (Unary f (Node a))))
   :ruleset load :name "load/unary")
 (rule ((in_binary i f a b) (live i)) ((union (Node i) (Binary f (Node a) (Node b))))

@@ -62,6 +62,9 @@ class List:
 
 SExpr = Atom | List
 
+DEEPEST = 100
+"""How deep lists may be nested: what reads them goes down recursively, the engine too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Comment:
@@ -120,6 +123,8 @@ def read(text: str, file: str = "<text>") -> tuple[SExpr | Comment, ...]:
             if not open_lists:
                 top.append(Comment(token, at))
         elif kind == "open":
+            if len(open_lists) == DEEPEST:
+                raise _fail(f"more than {DEEPEST} parentheses inside each other", at)
             open_lists.append((at, []))
         elif kind == "close":
             if not open_lists:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from egshape.egraph.instrument import PlainRule, is_variable, variables_in
 from egshape.egraph.sexpr import Atom, List, SExpr
@@ -22,8 +24,10 @@ _COMPARE = {
     "!=": lambda a, b: a != b,
 }
 
-# None is a size that is undefined here: it contains a division by 0.
-Values = dict[str, int | None]
+# None is a size that is undefined here: it contains a division by 0. A tuple is a shape, or its vector of sizes.
+Number = int | None
+Values = dict[str, Any]
+_MAX_RANK = 3
 
 
 class _NoSample(Exception):
@@ -39,8 +43,14 @@ class Violation:
     """Numbers at which a rule's body holds and one of its actions does not."""
 
     rule: str
-    values: Mapping[str, int | None]
+    values: Mapping[str, Any]
     action: str
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """The smaller, the easier to read."""
+        flat = [each for value in self.values.values() for each in (value if isinstance(value, tuple) else (value,))]
+        return sum(abs(each or 0) for each in flat), len(flat)
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name} = {value}" for name, value in self.values.items())
@@ -49,18 +59,18 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """How often the body held, and the first violation."""
+    """How often the body held, and the smallest violation."""
 
     hits: int
     violation: Violation | None
 
 
 def check_rule(rule: PlainRule, samples: int = 4000, seed: int = 0) -> Sampled:
-    """Sample a rule over sizes. Raises CannotSample for rules over shapes or tensors."""
+    """Sample a rule over sizes. Raises CannotSample for rules over tensors."""
     generator = random.Random(seed)
     # Relations first: they determine numbers that the other facts would draw blindly.
     body = sorted(rule.body, key=lambda fact: not (isinstance(fact, List) and fact.head in _DETERMINED))
-    hits = 0
+    hits, worst = 0, None
     for _ in range(samples):
         values: Values = {}
         try:
@@ -71,8 +81,9 @@ def check_rule(rule: PlainRule, samples: int = 4000, seed: int = 0) -> Sampled:
         hits += 1
         for action in rule.actions:
             if not _follows(action, values):
-                return Sampled(hits, Violation(rule.name, values, str(action)))
-    return Sampled(hits, None)
+                found = Violation(rule.name, dict(values), str(action))
+                worst = found if worst is None else min(worst, found, key=lambda each: each.weight)
+    return Sampled(hits, worst)
 
 
 def _assume(fact: SExpr, values: Values, generator: random.Random) -> None:
@@ -81,7 +92,10 @@ def _assume(fact: SExpr, values: Values, generator: random.Random) -> None:
         raise CannotSample(str(fact))
     head, items = fact.head, fact.items[1:]
     if head == "=":
-        _equate(items[0], items[1], values, generator)
+        for one, two in pairwise(items):
+            _equate(one, two, values, generator)
+    elif head == "axis":
+        values.setdefault(str(items[0]), generator.randrange(_MAX_RANK + 1))
     elif head in _COMPARE:
         one, two = (_value(item, values) for item in items)
         if one is None or two is None or not _COMPARE[head](one, two):
@@ -100,6 +114,9 @@ def _equate(left: SExpr, right: SExpr, values: Values, generator: random.Random)
                 raise _NoSample
             return
     for side in (left, right):
+        if isinstance(side, List) and side.head == "Sh" and is_variable(side.items[1]):
+            sizes = tuple(generator.randint(-_RANGE, _RANGE) for _ in range(generator.randrange(_MAX_RANK + 1)))
+            values.setdefault(str(side.items[1]), sizes)
         for name in variables_in(side) if isinstance(side, List) else ():
             values.setdefault(name, generator.randint(-_RANGE, _RANGE))
     for one, two in ((left, right), (right, left)):
@@ -147,7 +164,7 @@ def _relate(head: str, items: tuple[SExpr, ...], values: Values, generator: rand
 _DETERMINED = {"term": 0, "factor": 0, "remainder": 0, "mirror": 0, "goal": 0, "Dvd": 1, "edge": 1}
 
 
-def _determine(head: str, args: list[int | None], generator: random.Random) -> int | None:
+def _determine(head: str, args: list[Number], generator: random.Random) -> Number:
     match head, args:
         case "term", [_, int(c), int(h), int(t)]:
             return c * h + t
@@ -166,7 +183,7 @@ def _determine(head: str, args: list[int | None], generator: random.Random) -> i
     return None
 
 
-def _holds(head: str, args: list[int | None]) -> bool:
+def _holds(head: str, args: list[Number]) -> bool:
     """Whether a relation is true; of undefined sizes it claims nothing."""
     if None in args:
         return True
@@ -186,7 +203,7 @@ def _follows(action: SExpr, values: Values) -> bool:
         raise CannotSample(str(action))
     items = action.items[1:]
     if action.head == "union":
-        return _value(items[0], values) == _value(items[1], values)
+        return bool(_value(items[0], values) == _value(items[1], values))
     if action.head != "set":
         return _holds(action.head, [_value(item, values) for item in items])
     target, bound = items[0], _value(items[1], values)
@@ -196,14 +213,14 @@ def _follows(action: SExpr, values: Values) -> bool:
         truth = _minus(truth, _value(target.items[1], values))
     if truth is None or bound is None:
         return True
-    return bound >= truth if target.head == "hi" else bound <= truth
+    return bool(bound >= truth if target.head == "hi" else bound <= truth)
 
 
-def _minus(one: int | None, two: int | None) -> int | None:
+def _minus(one: Number, two: Number) -> Number:
     return None if one is None or two is None else one - two
 
 
-def _value(expr: SExpr, values: Values) -> int | None:
+def _value(expr: SExpr, values: Values) -> Any:
     if isinstance(expr, Atom):
         if not is_variable(expr):
             return int(expr.text)
@@ -212,10 +229,20 @@ def _value(expr: SExpr, values: Values) -> int | None:
         return values[expr.text]
     args = [_value(item, values) for item in expr.items[1:]]
     match expr.head, args:
-        case "Num" | "P", [a]:
+        case ("Num" | "P"), [a]:
             return a
         case "Relu", [a]:
             return None if a is None else max(0, a)
+        case "Sh", [tuple() as vector]:
+            return vector
+        case "vec-length", [tuple() as vector]:
+            return len(vector)
+        case ("vec-get" | "At"), [tuple() as vector, int(i)]:
+            if not 0 <= i < len(vector):
+                raise _NoSample
+            return vector[i]
+        case ("min" | "max"), [int(a), int(b)]:
+            return min(a, b) if expr.head == "min" else max(a, b)
         case (("Add" | "Mul" | "FloorDiv" | "+" | "*" | "-" | "/" | "%"), [a, b]):
             return None if a is None or b is None else _arithmetic(expr.head, a, b)
     raise CannotSample(expr.head)

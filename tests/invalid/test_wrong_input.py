@@ -305,6 +305,7 @@ RULES = """; ruleset: my.rules
 
 ; a rule
 ; sound: it is not
+; ends: it does not
 (rule {rule} :ruleset my.rules :name "my.rules/wrong")
 ;; example   transpose(x: [a, b], [0, 1])  =>  x
 ;; counter   transpose(x: [a, b], [1, 0])  =>  x

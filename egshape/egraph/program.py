@@ -1,0 +1,135 @@
+"""The engine's program: the shipped rulesets, those of the user, and which of them run when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from egshape.egraph.applications import Application, Tracing
+from egshape.egraph.check import refuse_wrong
+from egshape.egraph.engine import Piece
+from egshape.egraph.exchange import SHAPE_RULESETS
+from egshape.egraph.rules import LoadedRules, Loader, Rule, find_rulesets
+from egshape.egraph.schema import declarations, has_constructor, load_rules
+from egshape.egraph.sexpr import List, SExpr
+from egshape.ops import REGISTRY
+
+TENSOR_RULESETS = ("tensor.types", "tensor.reshape", "tensor.transpose", "tensor.broadcast", "tensor.slice",
+                   "tensor.neutral")
+OBLIGATIONS = "shape.obligations"
+STATES = "must_"
+"""Rules whose actions begin so say what an op implies; they run once, before anything is rewritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A program for looking at rules: each a ruleset of its own (``split``), some of them never run (``without``, which
+    needs split), every application kept (``trace``)."""
+
+    split: bool = False
+    without: frozenset[str] = frozenset()
+    trace: bool = False
+
+
+PLAIN = Variant()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The engine's program: all pieces, the rules in it, and the rulesets that run in each phase.
+
+    ``makes``: ops that rules of the user may make, whose types the host infers."""
+
+    pieces: tuple[Piece, ...]
+    rules: LoadedRules
+    phases: tuple[str, ...]
+    size_phases: tuple[str, ...]
+    obligations: tuple[str, ...]
+    makes: frozenset[str]
+    explains: bool
+    applications: tuple[Application, ...] = ()
+    """Where each application of a rule over tensors is kept, in a program that keeps them."""
+
+
+def shipped() -> tuple[str, ...]:
+    """The rulesets that every optimization runs."""
+    return (*SHAPE_RULESETS, OBLIGATIONS, *TENSOR_RULESETS)
+
+
+def preludes() -> dict[str, str]:
+    """The preludes that are generated from the op declarations, by name."""
+    return {"prelude.tensor": declarations(REGISTRY)}
+
+
+def program(extra: tuple[str, ...] = (), explain: bool = True, variant: Variant = PLAIN) -> Program:
+    """The shipped rulesets and ``extra`` ones, by path or name, as one program; made once for each content.
+
+    Raises EgshapeError for a wrong file or an unknown name."""
+    found = tuple(item for each in extra for item in find_rulesets(each))
+    return _program(found, explain, variant, REGISTRY.version, _stamp(found), shipped())
+
+
+def forget_programs() -> None:
+    """Drop all programs, for tests that change a shipped file."""
+    _program.cache_clear()
+
+
+def _stamp(items: tuple[str, ...]) -> tuple[tuple[str, int, int], ...]:
+    """What changes when a file does, or one beside it that it may need."""
+    folders = {Path(item).parent for item in items if item.endswith(".egg")}
+    every = sorted(path for folder in folders if folder.is_dir() for path in folder.glob("*.egg"))
+    return tuple((str(path), status.st_mtime_ns, status.st_size) for path in every for status in [path.stat()])
+
+
+@lru_cache(maxsize=8)
+def _program(extra: tuple[str, ...], explain: bool, variant: Variant, version: int, stamp: object,
+             base: tuple[str, ...]) -> Program:
+    generated = preludes()
+    if extra:
+        refuse_wrong(extra, generated)
+    loader = (Tracing if variant.trace else Loader)(generated, explain, variant.split)
+    for item in (*base, *extra):
+        loader.load(item, "")
+    loaded = loader.loaded()
+    load = tuple(Piece(text, "<load rules>") for text in load_rules(REGISTRY))
+    sizes, obligations, tensors = ["prelude.shape"], [], []
+    for name in loaded.names():
+        if any(states(rule) for rule in loaded.rules if rule.ruleset == name):
+            obligations.append(name)
+        elif "prelude.tensor" in loaded.needed(name):
+            tensors.append(name)
+        else:
+            sizes.append(name)
+    own = [rule for rule in loaded.rules if rule.ruleset not in base]
+    shapes = [name for name in SHAPE_RULESETS if name in sizes]  # in their own order, those of the user after them
+    sizes = ["prelude.shape", *shapes, *(name for name in sizes if name not in (*shapes, "prelude.shape"))]
+
+    def phases(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(phase for name in names for phase in loaded.phases(name) if phase not in variant.without)
+
+    return Program((*loaded.pieces, *load), loaded, phases(tensors), phases(sizes), phases(obligations),
+                   _made(own), explain, tuple(loader.applications) if isinstance(loader, Tracing) else ())
+
+
+def states(rule: Rule) -> bool:
+    """Whether a rule says what an op implies."""
+    return any(head.startswith(STATES) for head in _heads(_actions(rule)))
+
+
+def _made(rules: Iterable[Rule]) -> frozenset[str]:
+    names = {decl.name for decl in REGISTRY if has_constructor(decl)}
+    return frozenset(head for rule in rules for head in _heads(_actions(rule)) if head in names)
+
+
+def _actions(rule: Rule) -> SExpr:
+    command = rule.command
+    return command if command.head == "birewrite" else command.items[2]
+
+
+def _heads(expr: SExpr) -> Iterable[str]:
+    if isinstance(expr, List):
+        yield expr.head
+        for item in expr.items:
+            yield from _heads(item)

@@ -1,0 +1,1 @@
+"""Try rules out: does each fire where it should, and is what it states true?"""

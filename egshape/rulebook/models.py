@@ -1,0 +1,158 @@
+"""The JSON of the ``rules`` commands. Every top-level object carries ``version``; fields are only ever added."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Json(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RuleEntry(_Json):
+    """A rule and what its file says of it. ``origin``: shipped, file, or the package that ships it."""
+
+    name: str
+    ruleset: str
+    origin: str
+    where: str
+    about: str
+    sound: str
+    ends: str
+    guards: tuple[str, ...]
+    examples: tuple[str, ...]
+    counters: tuple[str, ...]
+    text: str
+
+
+class RuleList(_Json):
+    """``rules list --json``."""
+
+    version: Literal[1] = 1
+    rules: tuple[RuleEntry, ...]
+
+
+class OpEntry(_Json):
+    """A word of the language: an op, function, relation or constructor. ``form`` is how a rule writes it."""
+
+    name: str
+    kind: Literal["op", "elementwise op", "constructor", "function", "relation", "input table"]
+    form: str
+    args: tuple[str, ...]
+    result: str
+    doc: str
+    custom: bool = False
+
+
+class Prelude(_Json):
+    """``rules prelude --json``."""
+
+    version: Literal[1] = 1
+    words: tuple[OpEntry, ...]
+
+
+class Problem(_Json):
+    """One mistake in a file; line and column count from 1."""
+
+    code: str
+    severity: Literal["error", "warning"]
+    file: str
+    line: int
+    column: int
+    length: int
+    message: str
+    hint: str
+    rule: str
+
+
+class CheckReport(_Json):
+    """``rules check --json``."""
+
+    version: Literal[1] = 1
+    rules: int
+    problems: tuple[Problem, ...]
+
+
+class TestRow(_Json):
+    """What trying one rule gave. ``points``: at how many sizes or numbers; ``graphs``: on how many programs."""
+
+    __test__ = False
+    rule: str
+    where: str
+    road: Literal["sizes", "tensors", "types", "obligations"]
+    status: Literal["proved", "sampled", "failed", "unknown"]
+    good: bool
+    points: int
+    graphs: int
+    counterexample: str
+    examples: tuple[str, ...]
+
+
+class TestReport(_Json):
+    """``rules test --json``. ``proofs``: whether z3 was there to prove rules over sizes."""
+
+    __test__ = False
+    version: Literal[1] = 1
+    proofs: bool
+    good: int
+    bad: int
+    rules: tuple[TestRow, ...]
+
+
+class ProfileRow(_Json):
+    """One rule in a run. ``unions``: tensors or sizes that it made equal; ``grew``: e-nodes that it added;
+    ``decisive``: whether the result is another without it (None: not tried), ``without`` says how."""
+
+    rule: str
+    where: str
+    matches: int
+    unions: int
+    grew: int
+    seconds: float
+    decisive: bool | None
+    without: str
+
+
+class StepRow(_Json):
+    """A step that changed the e-graph: which rule ran, and e-nodes before and after."""
+
+    rule: str
+    before: int
+    after: int
+    seconds: float
+
+
+class ProfileReport(_Json):
+    """``rules profile --json``. Rules run one at a time here, so that each is measured alone."""
+
+    version: Literal[1] = 1
+    model: str
+    ops_before: int
+    ops_after: int
+    nodes: int
+    status: str
+    rules: tuple[ProfileRow, ...]
+    steps: tuple[StepRow, ...]
+    notes: tuple[str, ...]
+
+
+class TraceRow(_Json):
+    """One application: the rule, the value it rewrote ("" for a term that a rule made), and both sides. ``location`` is
+    that of the op in the model, ``where`` that of the rule."""
+
+    rule: str
+    where: str
+    value: str
+    before: str
+    after: str
+    location: str
+
+
+class TraceReport(_Json):
+    """``rules trace --json``."""
+
+    version: Literal[1] = 1
+    model: str
+    applications: tuple[TraceRow, ...]

@@ -1,0 +1,55 @@
+"""Check and test rules, with results as JSON models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from egshape.egraph.check import Checked, check_rulesets
+from egshape.egraph.program import preludes
+from egshape.egraph.rules import find_rulesets, shipped_rulesets
+from egshape.egraph.trial import proofs
+from egshape.egraph.trial.run import try_rules
+from egshape.egraph.trial.verdict import Verdict
+from egshape.rulebook.models import CheckReport, Problem, TestReport, TestRow
+
+
+def check(*items: str) -> Checked:
+    """Check rule files and rulesets, all shipped ones if none are given: every mistake at once, none of them raised.
+
+    Raises EgshapeError for a file that cannot be read and for an unknown name."""
+    found = [each for item in items for each in find_rulesets(str(item))] or list(shipped_rulesets())
+    return check_rulesets(found, preludes())
+
+
+def check_report(checked: Checked) -> CheckReport:
+    """What was found, as JSON."""
+    return CheckReport(rules=len(checked.rules), problems=tuple(
+        Problem(code=each.code, severity="error" if each.severity == "error" else "warning", file=each.at.file,
+                line=each.at.line, column=each.at.column, length=each.length, message=each.message, hint=each.hint,
+                rule=each.rule)
+        for each in checked.problems))
+
+
+def test(*items: str, rule: str = "", prove: bool = True, seed: int = 0,
+         progress: Callable[[str], None] = lambda name: None) -> list[Verdict]:
+    """Try rules out: examples, counter-examples, and whether what they state is true, by proof or by numbers.
+
+    rule: only the one of this name. prove=False samples also where z3 could prove. Raises EgshapeError for a file that
+    ``check`` finds an error in."""
+    files = [each for item in items for each in find_rulesets(str(item))]
+    return try_rules(files, prove=prove, seed=seed, rule=rule, progress=progress)
+
+
+def test_report(verdicts: Sequence[Verdict]) -> TestReport:
+    """The verdicts as JSON."""
+    rows = tuple(
+        TestRow(rule=each.rule, where=each.where, road=each.road, status=each.outcome.status, good=each.good,
+                points=each.outcome.points, graphs=each.graphs, counterexample=each.outcome.text,
+                examples=each.examples)
+        for each in verdicts)
+    good = sum(each.good for each in verdicts)
+    return TestReport(proofs=proofs.available(), good=good, bad=len(rows) - good, rules=rows)
+
+
+test.__test__ = False  # type: ignore[attr-defined]
+test_report.__test__ = False  # type: ignore[attr-defined]
