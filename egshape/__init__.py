@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from egshape import frontends, runtime
     from egshape.api import Limits, Result, compile, load, optimize, save
+    from egshape.diff import diff
     from egshape.errors import EgshapeError
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
+    from egshape.ops.custom import custom_op
     from egshape.prove import prove
 
 __version__ = "0.1.0"
@@ -29,6 +31,8 @@ __all__ = [
     "Result",
     "__version__",
     "compile",
+    "custom_op",
+    "diff",
     "frontends",
     "load",
     "optimize",
@@ -44,6 +48,8 @@ _HOME = {
     "Limits": "egshape.api",
     "Result": "egshape.api",
     "compile": "egshape.api",
+    "custom_op": "egshape.ops.custom",
+    "diff": "egshape.diff",
     "load": "egshape.api",
     "optimize": "egshape.api",
     "prove": "egshape.prove",

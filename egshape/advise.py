@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isqrt
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from egshape.ir.graph import Graph, Op, Value, dims_of
 from egshape.pipeline import entry_facts
 from egshape.prove.context import Context
 from egshape.replay import Key, key_of, parts_of
+from egshape.report import AdviceRow, AdviceTable
 from egshape.sizes import blocks_of
 
 if TYPE_CHECKING:
@@ -36,13 +37,15 @@ class Advice:
     """A fact that would help, the option that passes it, and what it removes.
 
     ops_removed: ops other than checks. checks_removed: conditions that need no longer be checked, the fact's own
-    not counted. bytes_saved: bytes read and written at the likely sizes, regions counted once."""
+    not counted. bytes_saved: bytes read and written at the likely sizes, regions counted once. checks: the conditions
+    on sizes that need no longer be checked, as text."""
 
     fact: str
     flag: str
     ops_removed: int
     checks_removed: int
     bytes_saved: int
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,12 @@ def advise_within(graph: Graph, facts: Facts | None = None, limit: int = 10, sec
     return Advised(tuple(best[:limit]), tried, len(wanted), before.optimized.likely)
 
 
+def table(found: Advised) -> AdviceTable:
+    """The advice as a table that can be written as JSON."""
+    rows = tuple(AdviceRow(**asdict(each)) for each in found.advice)
+    return AdviceTable(advice=rows, tried=found.tried, candidates=found.candidates, likely=found.likely)
+
+
 def _gains(advice: Advice) -> tuple[int, int, int]:
     return advice.bytes_saved, advice.ops_removed, advice.checks_removed
 
@@ -138,7 +147,9 @@ def saving(before: Result, after: Result, fact: str) -> Advice | None:
     likely = after.optimized.likely
     old, new = measure(before, likely), measure(after, likely, {key_of(parse_relation(fact))})
     removed = old.ops - new.ops, len(old.checks) - len(new.checks)
-    advice = Advice(fact, f'--assume "{fact}"', *removed, old.bytes - new.bytes)
+    texts = {key_of(check.relation): str(check.relation) for check in _kept(before) if check.relation is not None}
+    gone = tuple(text for key, text in texts.items() if key in old.checks - new.checks)
+    advice = Advice(fact, f'--assume "{fact}"', *removed, old.bytes - new.bytes, gone)
     if min(advice.ops_removed, advice.bytes_saved) < 0:
         return None
     return advice if advice.ops_removed or advice.bytes_saved or advice.checks_removed >= _fewest(fact) else None

@@ -15,8 +15,8 @@ from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
 from egshape.egraph.engine import Budget
 from egshape.egraph.obligations import Check
-from egshape.egraph.optimize import BlockOptimizer, Outcome, Surroundings, order_of_symbols
-from egshape.egraph.saturate import program
+from egshape.egraph.optimize import BlockOptimizer, Outcome, Surroundings, Watch, order_of_symbols
+from egshape.egraph.program import PLAIN, Variant, program
 from egshape.errors import Contradiction, EgshapeError, EngineFault, InternalError
 from egshape.facts import Facts, Relation
 from egshape.ir.graph import Graph
@@ -89,11 +89,12 @@ def _parts(fact: Relation) -> list[Relation]:
 
 
 def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits, tracer: Tracer,
-               explain: bool = True, refine_signature: bool = False) -> Optimized:
-    """All stages from a graph to the optimized, verified graph.
+               explain: bool = True, refine_signature: bool = False, watch: Watch | None = None,
+               variant: Variant = PLAIN) -> Optimized:
+    """All stages from a graph to the optimized, verified graph. ``watch`` is shown each block's e-graph.
 
-    Raises EgshapeError for contradictory facts and wrong rule files; a fault of the engine or of ours gives the
-    graph as it came, with a note."""
+    ``variant`` is for looking at rules. Raises EgshapeError for contradictory facts and wrong rule files; a fault of
+    the engine or of ours gives the graph as it came, with a note."""
     names = [each.name for each in graph.body.symbols]
     likely = likely_sizes(facts, names)
     places = order_of_symbols(graph.body.symbols, graph.inputs)
@@ -105,9 +106,9 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
     context = Context(symbol_order=order)
     context.assume_all(believed)
     budget = Budget(limits.seconds, limits.nodes, limits.memory_mb)
-    loaded = program(tuple(rules), explain)
+    loaded = program(tuple(rules), explain, variant)
     given = assumed_checks(facts)
-    optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer, order)
+    optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer, order, watch)
     try:
         body = optimizer.run(graph.body, Surroundings(context, believed), given, refine_signature)
         result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
@@ -117,7 +118,7 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
     except (EngineFault, InternalError) as fault:
         return _fallback(graph, context, optimizer.outcome, likely, fault, tracer)
     except EgshapeError as error:
-        if isinstance(error, Contradiction) or error.code == "violated":
+        if isinstance(error, Contradiction) or error.code in ("violated", "rules"):
             raise
         return _fallback(graph, context, optimizer.outcome, likely, error, tracer)
     except Exception as fault:

@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from egshape.ir import display
+
 Range = tuple[int, int | None]
 """An inclusive interval; no upper end is None."""
 
@@ -141,6 +143,9 @@ class Explanation(_Json):
     checked: tuple[str, ...] = ()
     """How each step was checked when the chain was replayed: "given", "ring" or "sampled"."""
 
+    def _repr_html_(self) -> str:
+        return display.html(self)
+
 
 class ValueExplanation(_Json):
     """What became of a value, by which rules, and what stands for it in the result."""
@@ -154,6 +159,9 @@ class ValueExplanation(_Json):
     """The op of the result that computes it; None if nothing needs it any more."""
     why: tuple[Step, ...] = ()
 
+    def _repr_html_(self) -> str:
+        return display.html(self)
+
 
 class AdviceRow(_Json):
     """A fact that would help: what it removes, and the bytes that need not be moved at the likely sizes."""
@@ -163,6 +171,8 @@ class AdviceRow(_Json):
     ops_removed: int
     checks_removed: int
     bytes_saved: int
+    checks: tuple[str, ...] = ()
+    """The conditions on sizes that need no longer be checked."""
 
 
 class AdviceTable(_Json):

@@ -46,6 +46,16 @@ def parents_of(block: Block) -> dict[Block, tuple[Block, Op]]:
     return out
 
 
+def shape_sources(block: Block) -> dict[str, str]:
+    """Where each symbol of a block and those inside comes from: ``arg0.1``, or an element of a value."""
+    out: dict[str, str] = {}
+    for inner in blocks_of(block):
+        for each in inner.symbols:
+            name = each.value.name if each.value in inner.args else f"%{each.value.name}"
+            out[each.name] = f"{name}.{each.axis}" if each.axis is not None else f"{name}[{each.element}]"
+    return out
+
+
 def size_of(graph: Graph, text: str) -> Dim:
     """The size that a text means: an input's or value's axis, or an expression over symbols and these.
 

@@ -28,12 +28,13 @@ LAYERS = [
     ("lower", ["lower"]),
     ("runtime", ["runtime"]),
     ("top", ["api", "cli", "__main__", "pipeline", "adapters", "report", "validate", "viz", "rulesets",
-             "sizes", "replay", "explain", "explain_value", "advise", "show", "commands"]),
+             "sizes", "replay", "explain", "explain_value", "advise", "show", "notebook", "commands",
+             "rulebook", "diff"]),
 ]
 RANK = {name: rank for rank, (_, names) in enumerate(LAYERS) for name in names}
 TOP = len(LAYERS) - 1
 # Found by name when a compiled graph that calls them is loaded, never at import.
-RUNTIME_ON_DEMAND = {"cuda", "scipy_openblas32"}
+RUNTIME_ON_DEMAND = {"cuda"}
 LONGEST = 550
 
 

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from egshape.ir import display
+
 Status = Literal["proved", "refuted", "unknown", "inconsistent"]
 
 
@@ -50,6 +52,9 @@ class Proof(_Dumped):
     missing: str | None = None
     clash: list[str] | None = None
     seconds: float = 0.0
+
+    def _repr_html_(self) -> str:
+        return display.html(self)
 
 
 @dataclass(kw_only=True)

@@ -208,7 +208,7 @@ def test_viz(small: str, stage: str, tmp_path: Path, capsys: Captured) -> None:
     assert ("transpose" in text) == (stage == "input")
     assert main(["viz", small, "--stage", stage, "-o", str(tmp_path / "g.dot")]) == 0
     assert (tmp_path / "g.dot").read_text().strip() == text.strip()
-    assert ".dot or .svg" in fails(capsys, 2, "viz", small, "-o", str(tmp_path / "g.png"))
+    assert ".dot or .svg" in fails(capsys, 2, "viz", small, "-o", str(tmp_path / "g.pdf"))
 
 
 def test_wrong_files(tmp_path: Path, capsys: Captured) -> None:

@@ -1,0 +1,251 @@
+"""Pictures: what must be in them, that Graphviz accepts them, and the hint where it is not installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import egshape
+from egshape.cli import main
+from egshape.dims import symbol
+from egshape.errors import EgshapeError, InvalidInput, MissingDependency
+from egshape.frontends.builder import Network
+from egshape.ir.types import TensorType
+from egshape.viz import dot, egraph, why
+from egshape.viz.dot import Cluster, Edge, Picture
+from egshape.viz.graph import Look, picture, shape_code, to_dot
+from egshape.viz.look import QUIET, Sizes
+from egshape.viz.plan import kernel_of, kernels, memory_picture, plan_picture, program_of, runs
+from egshape.viz.result import before_and_after, fates, normal_form
+from tests.viz.models import HOSTILE, TEN, loop, renamed, ten
+
+needs_dot = pytest.mark.skipif(not dot.has_dot(), reason="needs Graphviz's program dot")
+
+PICTURES: dict[str, Callable[[], Picture]] = {
+    "input": lambda: picture(ten().source),
+    "output": lambda: picture(ten().graph, None, normal_form(ten())),
+    "both": lambda: before_and_after(ten()),
+    "regions": lambda: picture(loop()),
+    "kernels": lambda: kernels(ten().graph, normal_form(ten())),
+    "egraph": lambda: egraph.picture(ten()),
+    "plan": lambda: plan_picture(program_of(ten().graph)),
+    "memory": lambda: memory_picture(program_of(ten().graph)),
+    "why": lambda: why.picture(ten().explain("x.0", "y.0")),
+    "value": lambda: why.picture(ten().explain_value("%7")),
+    "proof": lambda: why.picture(egshape.prove("a == b")),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_deterministic_and_whole(name: str) -> None:
+    shown = PICTURES[name]()
+    assert str(shown) == str(PICTURES[name]()), f"{name} differs from one call to the next"
+    ids = [node.id for node in shown.nodes()]
+    assert len(ids) == len(set(ids)), f"{name} has two nodes of one id"
+    for item in dot.flat(shown.items):
+        if isinstance(item, Edge):
+            assert {item.tail, item.head} <= set(ids), f"{name}: {item.tail} -> {item.head} leads to no node"
+
+
+@needs_dot
+@pytest.mark.parametrize("name", PICTURES)
+def test_graphviz_accepts(name: str) -> None:
+    assert dot.render(str(PICTURES[name]()), "svg").startswith(b"<?xml")
+
+
+@needs_dot
+def test_png() -> None:
+    assert dot.render(str(PICTURES["both"]()), "png").startswith(b"\x89PNG")
+
+
+def test_shapes_stand_on_edges_and_equal_sizes_have_one_colour() -> None:
+    sizes = Sizes(normal_form(ten()))
+    n, y, other = sizes.colour(symbol("n")), sizes.colour(symbol("y.0")), sizes.colour(symbol("n") * 2)
+    assert n == y != other
+    assert sizes.colour(symbol("n") - symbol("n") + 4) == QUIET
+    label = sizes.markup(TensorType("f32", (symbol("n"), symbol("y.0"))))
+    assert label.count(n) == 2
+    text = to_dot(ten().source)
+    assert re.search(r'"op4" -> "op5" \[label=<.*f32&#91;.*>n<.*>8<', text), text
+
+
+def test_many_sizes_have_different_colours() -> None:
+    sizes = Sizes()
+    colours = [sizes.colour(symbol(f"s{k}")) for k in range(60)]
+    assert len(set(colours)) == 60
+    assert all(re.fullmatch("#[0-9a-f]{6}", each) for each in colours)
+
+
+def test_removed_ops_are_struck_out_and_equal_inputs_linked() -> None:
+    text = str(before_and_after(ten()))
+    for line in text.splitlines():
+        if '"b_op6"' in line and "label" in line and "->" not in line:
+            assert "<s>transpose</s>" in line and "dashed" in line
+    assert "<b>exponential</b>" in text
+    assert re.search(r'"b_in0" -> "b_in1" \[style="dotted".*x\.0 = y\.0', text)
+    gone = {op.name for op in fates(ten())}
+    assert {"transpose", "reshape", "concatenate"} <= gone
+    assert "multiply" not in gone
+
+
+def test_shape_code_is_left_out_of_large_graphs_with_a_note() -> None:
+    source = ten().source
+    assert {op.name for op in shape_code(source)} == {"get_dimension_size", "constant", "reshape", "concatenate"}
+    small = picture(source, Look(shape_code=False))
+    assert "4 ops that only compute sizes are not drawn" in small.attrs["label"]
+    assert len(list(small.nodes())) < len(list(picture(source, Look(shape_code=True)).nodes()))
+
+
+def test_around_a_value() -> None:
+    near = picture(ten().source, Look(around="%8", hops=1))
+    assert "arrows around it" in near.attrs["label"]
+    assert {node.id for node in near.nodes()} == {"legend", "op7", "op8", "op9", "out0"}
+    with pytest.raises(InvalidInput, match="nowhere"):
+        picture(ten().source, Look(around="%nowhere"))
+
+
+def test_regions_are_clusters() -> None:
+    clusters = [item for item in dot.flat(picture(loop()).items) if isinstance(item, Cluster)]
+    assert len(clusters) == 2
+    assert all(cluster.items for cluster in clusters)
+
+
+def test_kernels_are_clusters() -> None:
+    found = kernel_of(ten().graph)
+    assert {op.name for op in found} == {"add", "exponential", "multiply"}
+    assert len(set(found.values())) == 1
+    assert any(isinstance(item, Cluster) and "0_multiply" in item.attrs["label"] for item in kernels(ten().graph).items)
+
+
+def test_kernels_have_the_names_of_profiles() -> None:
+    pytest.importorskip("llvmlite", reason="compiling needs the extra llvm")
+    net = Network(seed=0)
+    x = net.input("x", ["b", "s", 16])
+    for _ in range(2):
+        x = net.encoder_layer(x, heads=2)
+    graph = egshape.optimize(net.graph(out=x), validate=False).graph
+    compiled = egshape.compile(graph, target="llvm")
+    names = [row["name"] for row in compiled.manifest["kernels"]]  # type: ignore[attr-defined]
+    found = list(runs(program_of(graph)).values())
+    assert list(dict.fromkeys(run.name for run in found)) == names
+    assert len(found) > len(names), "no kernel is shared by the layers, so nothing was tested"
+
+
+def test_memory_has_a_bar_for_every_buffer() -> None:
+    text = """
+    graph long(%x: f32[n, 8], %w: f32[8, 8]) {
+      symbols n = size(%x, 0)
+      %0: f32[n, 8] = dot_general(%x, %w) {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0], \
+precision=[], dtype=f32}
+      %1: f32[n, 8] = dot_general(%0, %w) {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0], \
+precision=[], dtype=f32}
+      %2: f32[n, 8] = dot_general(%1, %w) {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0], \
+precision=[], dtype=f32}
+      return %2 as out0
+    }
+    """
+    from egshape.ir.text import parse_graph
+    from egshape.plan.memory import layout
+
+    program = program_of(parse_graph(text))
+    shown = str(memory_picture(program))
+    for buffer, slot in layout(program).slot.items():
+        assert f"slot {slot}" in shown
+        assert buffer.name in shown, f"no bar for {buffer.name}"
+    assert "out0" in shown
+
+
+def test_egraph_shows_choices_and_says_what_it_left_out() -> None:
+    near = egraph.picture(ten(), "%7", hops=1)
+    text = str(near)
+    assert "at most 1 arrows from %7" in near.attrs["label"]
+    bold = [line for line in text.splitlines() if 'penwidth="2.2"' in line]
+    assert bold, "nothing is chosen"
+    assert not any("transpose" in line for line in bold), "a transpose that the result does not have is bold"
+    clusters = [item for item in near.items if isinstance(item, Cluster)]
+    assert any("%7" in str(item.attrs["label"]) for item in clusters)
+    capped = egraph.picture(ten(), most=2)
+    assert len([item for item in capped.items if isinstance(item, Cluster)]) == 2
+    assert "more are in reach" in capped.attrs["label"]
+    with pytest.raises(InvalidInput, match="nowhere"):
+        egraph.picture(ten(), "%nowhere")
+
+
+def test_why_names_rules_and_what_is_missing() -> None:
+    text = str(why.picture(ten().explain("x.0", "y.0")))
+    assert "proved" in text and "<i>" in text
+    assert "false at" in str(why.picture(egshape.prove("a == b")))
+    assert "tensor.transpose/" in str(why.picture(ten().explain_value("%7")))
+
+
+@needs_dot
+def test_names_that_end_texts_are_harmless() -> None:
+    graph = renamed(ten().source, HOSTILE)
+    assert dot.render(to_dot(graph), "svg")
+    assert dot.render(str(Picture("p", (dot.Node(HOSTILE, {"label": HOSTILE, "tooltip": HOSTILE}),
+                                        dot.Node("b", {"label": dot.Html(dot.escaped(HOSTILE))})))), "svg")
+
+
+def test_without_dot_there_is_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("graphviz", reason="without the package the hint is another one")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingDependency, match="install Graphviz"):
+        dot.render("digraph {}", "svg")
+    assert not dot.has_dot()
+
+
+@needs_dot
+def test_what_dot_refuses_is_said() -> None:
+    with pytest.raises(EgshapeError, match="dot failed"):
+        dot.render("digraph {", "svg")
+    with pytest.raises(EgshapeError, match="--around"):
+        dot.render(to_dot(ten().source), "png", seconds=0.0)
+
+
+STAGES = ["input", "output", "both", "kernels", "egraph", "plan", "memory"]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """The ten ops as a file."""
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    egshape.save(ten().source, tmp_path / "ten.mlir")
+    return str(tmp_path / "ten.mlir")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_from_the_command_line(stage: str, model: str, tmp_path: Path,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["viz", model, "--stage", stage]) == 0
+    assert capsys.readouterr().out.startswith("digraph")
+    if dot.has_dot():
+        assert main(["viz", model, "--stage", stage, "-o", str(tmp_path / "g.svg")]) == 0
+        assert (tmp_path / "g.svg").read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("asked", ["x.0 == y.0", "x.0 >= 0", "%5"])
+def test_why_from_the_command_line(asked: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["viz", model, "--why", asked]) == 0
+    assert asked.split(" ", maxsplit=1)[0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (["--stage", "why"], "--why"),
+    (["--around", "%nowhere"], "nowhere"),
+    (["--stage", "egraph", "--around", "nowhere"], "nowhere"),
+    (["-o", "g.gif"], ".dot"),
+    (["--why", "nowhere.0 == x.0"], "nowhere"),
+    (["-o", "g.html", "--profile", "none.json"], "none.json"),
+])
+def test_wrong_requests_get_one_message(options: list[str], said: str, model: str,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["viz", model, *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and said in err and "Traceback" not in err
+
+
+def test_the_text_form_of_the_programs_is_what_it_says() -> None:
+    assert len(list(ten().source.body.walk())) == 10, TEN

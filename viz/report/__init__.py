@@ -1,0 +1,1 @@
+"""One HTML file about a result, which needs nothing else: see ``page.write``."""
