@@ -496,6 +496,11 @@ PEERS: dict[str, Callable[[Built, int], Run]] = {
 """How each peer is made, by name."""
 
 
+NEEDS = {"onnxruntime.fused": ("onnxruntime", "sympy"), "torch.compile": ("torch",)}
+"""Packages of a peer that is not a package of its own; ONNX Runtime's transformer optimizer infers shapes by sympy."""
+
+
 def installed() -> list[str]:
     """The peers that can be made here."""
-    return [name for name in PEERS if importlib.util.find_spec(name.split(".")[0]) is not None]
+    return [name for name in PEERS
+            if all(importlib.util.find_spec(each) is not None for each in NEEDS.get(name, (name,)))]
