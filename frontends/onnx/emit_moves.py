@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from onnx import helper, numpy_helper
 
 from egshape.dims import Dim, const, product
 from egshape.errors import Unsupported
+from egshape.facts import Relation
 from egshape.frontends.onnx.emit_scope import Scope
 from egshape.frontends.onnx.emit_sizes import AXES_AS_INPUT, Sizes
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Op, Value
+from egshape.ir.types import numpy_dtype
 
 LAST = 2**63 - 1
 """The end of a slice that goes to the end of its axis."""
@@ -76,8 +79,6 @@ class Moves:
         return out
 
     def _positive(self, size: Dim) -> bool:
-        from egshape.facts import Relation
-
         return self.scope.bounds.decide(Relation("<=", const(1), size)) is True
 
     # -- broadcasts ----------------------------------------------------------------------------------------------
@@ -113,8 +114,6 @@ class Moves:
         return self.scope.node("Expand", [moved, self.sizes.vector(target)], hint)
 
     def _filled(self, scalar: np.ndarray, shape: Sequence[Dim], hint: str) -> str:
-        from onnx import numpy_helper
-
         if all(size.const is not None for size in shape):
             return self.scope.constant(np.full([size.const or 0 for size in shape], scalar), hint)
         held = numpy_helper.from_array(scalar.reshape(1))
@@ -164,8 +163,6 @@ class Moves:
 
     def split(self, parts: Sequence[Op], name: str, axis: int, outputs: Sequence[str]) -> None:
         """One Split for slices that tile an axis."""
-        from onnx import helper
-
         s = self.scope
         sizes = [op.result.type.dims[axis] for op in parts]
         inputs, held = [name], {}
@@ -191,8 +188,6 @@ class Moves:
         """0, 1, ... size - 1."""
         s = self.scope
         if size.const is not None and size.const <= 64:
-            from egshape.ir.types import numpy_dtype
-
             return s.constant(np.arange(size.const).astype(numpy_dtype(dtype)), "line")
         limits = [s.constant(np.array(0, np.int64), "zero"), self.sizes.scalar(size),
                   s.constant(np.array(1, np.int64), "one")]

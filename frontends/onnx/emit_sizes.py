@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from egshape.dims import Dim, const, is_nonnegative, symbol
 from egshape.errors import EgshapeError
 from egshape.frontends.onnx.emit_scope import Frame, Key, Scope
@@ -49,13 +51,17 @@ class Sizes:
 
     def _read_run(self, dims: tuple[Dim, ...]) -> str | None:
         """A run of sizes that the shape of one tensor has."""
-        s = self.scope
-        for frame in s.frames:
+        found = self._holder(dims)
+        return None if found is None else self._shape(*found, found[2] + len(dims))
+
+    def _holder(self, dims: tuple[Dim, ...]) -> tuple[Frame, Value, int] | None:
+        """The graph, the value and the axis where a run of sizes stands in a shape that one node can read."""
+        for frame in self.scope.frames:
             if dims in frame.shapes:
                 value, start = frame.shapes[dims]
                 whole = start == 0 and len(dims) == value.type.rank
-                if whole or s.opset >= SHAPE_RANGES:
-                    return self._shape(frame, value, start, start + len(dims))
+                if whole or self.scope.opset >= SHAPE_RANGES:
+                    return frame, value, start
         return None
 
     def _joined(self, frame: Frame, dims: tuple[Dim, ...]) -> str:
@@ -76,18 +82,9 @@ class Sizes:
         for end in range(len(dims), start + 1, -1):
             piece = dims[start:end]
             partial = (start, end) != (0, len(dims)) and any(size.const is None for size in piece[1:])
-            if partial and (self.scope.find(("vector", piece)) is not None or self._has_run(piece)):
+            if partial and (self.scope.find(("vector", piece)) is not None or self._holder(piece) is not None):
                 return end
         return start + 1
-
-    def _has_run(self, dims: tuple[Dim, ...]) -> bool:
-        s = self.scope
-        for frame in s.frames:
-            if dims in frame.shapes:
-                value, start = frame.shapes[dims]
-                if s.opset >= SHAPE_RANGES or (start == 0 and len(dims) == value.type.rank):
-                    return True
-        return False
 
     def _shape(self, frame: Frame, value: Value, start: int, end: int) -> str:
         s, name = self.scope, self.scope.name_of[value]
@@ -119,8 +116,6 @@ class Sizes:
         """The name of an int64 scalar."""
         s = self.scope
         if dim.const is not None:
-            import numpy as np
-
             return s.constant(np.array(dim.const, np.int64), "size")
         key: Key = ("scalar", dim)
         found = s.find(key)

@@ -43,9 +43,6 @@ template <class T> EG bool eg_is_pos_inf(T x) { return eg_is_inf(x) && x > (T)0;
 template <class T> EG bool eg_is_neg_inf(T x) { return eg_is_inf(x) && x < (T)0; }
 template <class T> EG T eg_logistic(T x) { return (T)1 / ((T)1 + exp(-x)); }
 template <class T> EG T eg_rsqrt(T x) { return (T)1 / sqrt(x); }
-template <class T> EG T eg_add(T a, T b) { return a + b; }
-template <class T> EG T eg_subtract(T a, T b) { return a - b; }
-template <class T> EG T eg_multiply(T a, T b) { return a * b; }
 
 // -- integers: they wrap; x / 0 = -1, x % 0 = x, the smallest / -1 is itself ------------------------------------------
 template <class T> struct eg_unsigned { typedef T type; };
