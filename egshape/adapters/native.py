@@ -27,8 +27,8 @@ def compile_function(graph: Graph, threads: int = 1, facts: str = "all") -> Comp
     says: ``none``, ``shape`` or ``all``, for measurements of what facts are worth.
 
     Raises Unsupported, naming op and location, for what is not compiled."""
-    if not 1 <= threads <= MOST_THREADS:
-        raise InvalidInput(f"threads must be 1 to {MOST_THREADS}, not {threads}")
+    if not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        raise InvalidInput(f"threads must be a whole number, 1 to {MOST_THREADS}, not {threads!r}")
     made = compile_native(graph, facts)
     rows = made.manifest["host_calls"]
 

@@ -17,6 +17,7 @@ from egshape.commands.options import (
     MemoryOpt,
     ModelArg,
     NodesOpt,
+    OpsOpt,
     RulesOpt,
     SecondsOpt,
 )
@@ -50,6 +51,7 @@ def compile(
     nodes: NodesOpt = None,
     memory: MemoryOpt = None,
     no_optimize: Annotated[bool, typer.Option("--no-optimize", help="Compile the graph as it is.")] = False,
+    ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
     """Compile MODEL once for every size, to a file that `egshape run` and `egshape.runtime.load` take.
@@ -61,7 +63,7 @@ def compile(
 
     if emit is None and output.is_dir():
         raise EgshapeError("is a folder", where=str(output), hint="give a file name such as model.egx", code="usage")
-    graph = load_model(model, format)
+    graph = load_model(model, format, ops)
     if not no_optimize:
         graph = optimized(graph, assume, facts=read_facts(facts), rules=rules,
                           limits=limits_of(seconds, nodes, memory)).graph

@@ -6,7 +6,7 @@ import io
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,32 @@ if TYPE_CHECKING:
     from egshape.ir.graph import Graph
 
 
-def load_model(model: str, format: str | None) -> Graph:
+def load_model(model: str, format: str | None, ops: Sequence[Path] | None = None) -> Graph:
+    """The graph of a model; ``ops`` are files with the custom ops that it has."""
     from egshape import api
 
+    declare_ops(ops)
     if model != "-":
         return api.load(Path(model), format=format)
     if format is None:
         raise EgshapeError("a model from standard input needs --format", where="-", code="usage")
     return api.load(sys.stdin.buffer.read(), format=format)
+
+
+def declare_ops(files: Sequence[Path] | None) -> None:
+    """Run the Python files that declare custom ops."""
+    import runpy
+
+    for file in files or ():
+        if not file.is_file():
+            raise EgshapeError("cannot be read: there is no such file", where=str(file), code="read")
+        try:
+            runpy.run_path(str(file))
+        except EgshapeError:
+            raise
+        except Exception as error:
+            raise EgshapeError(f"does not run: {type(error).__name__}: {error}", where=str(file), code="ops",
+                               hint="it must declare ops with @egshape.custom_op") from error  # fmt: skip
 
 
 def read_facts(path: Path | None) -> Facts | None:

@@ -22,6 +22,7 @@ from egshape.commands.options import (
     MemoryOpt,
     ModelArg,
     NodesOpt,
+    OpsOpt,
     RulesOpt,
     SecondsOpt,
     Target,
@@ -57,12 +58,13 @@ def optimize(
     verify: Annotated[
         bool, typer.Option(help="Run an ONNX model that is written beside the original, and keep it only if equal.")
     ] = True,
+    ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
     """Make MODEL smaller without changing what it computes."""
 
     started = time.perf_counter()
-    graph = load_model(model, format)
+    graph = load_model(model, format, ops)
     result = optimized(
         graph,
         assume,
@@ -83,12 +85,12 @@ def optimize(
 
 
 def shapes(
-    model: ModelArg, assume: AssumeOpt = None, as_json: JsonOpt = False, format: FormatOpt = None
+    model: ModelArg, assume: AssumeOpt = None, as_json: JsonOpt = False, ops: OpsOpt = None, format: FormatOpt = None
 ) -> None:
     """Print the shape of every value of MODEL, and where its sizes come from."""
     from egshape import api
 
-    table: ShapeTable = api.shapes_table(load_model(model, format), assume=tuple(assume or ()))
+    table: ShapeTable = api.shapes_table(load_model(model, format, ops), assume=tuple(assume or ()))
     if as_json:
         put(table.model_dump_json())
         return
@@ -114,6 +116,7 @@ def run(
     target: Annotated[Target, typer.Option("--target", help="What runs the graph.")] = Target.interpret,
     threads: Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="For native code.")] = None,
     no_optimize: Annotated[bool, typer.Option("--no-optimize", help="Run the graph as it is.")] = False,
+    ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
     """Run MODEL, or a file that `egshape compile` wrote, on the arrays of an .npz file."""
@@ -122,7 +125,7 @@ def run(
     if model.endswith(".egx"):
         named: dict[str, Any] = run_artifact(model, inputs, threads)
     else:
-        graph = load_model(model, format)
+        graph = load_model(model, format, ops)
         arrays = read_arrays(inputs, {value.name: value.type.dtype for value in graph.inputs})
         if not no_optimize:
             graph = optimized(graph, None).graph

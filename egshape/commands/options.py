@@ -43,6 +43,10 @@ RulesOpt = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="F.egg", help="A ruleset of your own; may be repeated."),
 ]
+OpsOpt = Annotated[
+    list[Path] | None,
+    typer.Option("--ops", metavar="F.py", help="A Python file that declares custom ops; it is run. May be repeated."),
+]
 SecondsOpt = Annotated[float | None, typer.Option("--seconds", min=0, help="Time budget.")]
 NodesOpt = Annotated[int | None, typer.Option("--nodes", min=1, help="Budget of e-nodes.")]
 MemoryOpt = Annotated[int | None, typer.Option("--memory", min=1, metavar="MB", help="Memory budget.")]

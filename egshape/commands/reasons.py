@@ -11,7 +11,7 @@ import typer
 
 from egshape.commands.files import load_model, placed, read_bytes, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg
+from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt
 from egshape.commands.terminal import put, say, trials
 from egshape.errors import EgshapeError, ParseError
 from egshape.show import history, print_table, verdict
@@ -54,12 +54,13 @@ def explain(
     assume: AssumeOpt = None,
     check: Annotated[bool, typer.Option("--check", help="Replay the chain; say how each step was checked.")] = False,
     as_json: JsonOpt = False,
+    ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
     """Say why two sizes A and B of MODEL are equal, or the statement A holds; or what became of a value A."""
     from egshape.explain import replayed
 
-    result = optimized(load_model(model, format), assume, validate=False)
+    result = optimized(load_model(model, format, ops), assume, validate=False)
     if b is None and not _is_statement(a):
         found = result.explain_value(a)
         put(found.model_dump_json() if as_json else "\n".join(history(found.model_dump(by_alias=True))))
@@ -85,13 +86,14 @@ def advise(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts to name.")] = 10,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="Time for all trials together.")] = 30.0,
     as_json: JsonOpt = False,
+    ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
     """Name the facts that would make MODEL smaller or faster if they hold, each tried, the best first."""
     from egshape.advise import advise_within, table
     from egshape.facts import Facts
 
-    graph = load_model(model, format)
+    graph = load_model(model, format, ops)
     known = read_facts(facts) or Facts()
     with trials() as on_trial:
         found = advise_within(graph, known.with_text(*(assume or ()), assumed=True), limit, seconds, on_trial=on_trial)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from egshape.commands.files import load_model
-from egshape.commands.options import AssumeOpt, FormatOpt, JsonOpt, ModelArg, RulesOpt
+from egshape.commands.files import declare_ops, load_model
+from egshape.commands.options import AssumeOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt, RulesOpt
 from egshape.commands.terminal import progress, put, say
-from egshape.errors import EgshapeError
 from egshape.show import print_table
 
 app = typer.Typer(help="Write, check, test and trace rules.", no_args_is_help=True)
@@ -20,20 +18,16 @@ ItemsArg = Annotated[
     typer.Argument(metavar="[FILE|NAME]...", help="Rule files, or names of rulesets. Default: all that are shipped."),
 ]
 RuleOpt = Annotated[str, typer.Option("--rule", metavar="NAME", help="Only this rule.")]
-PluginOpt = Annotated[
-    list[Path] | None,
-    typer.Option("--ops", metavar="F.py", help="A Python file that declares custom ops; it is run. May be repeated."),
-]
 _SHOWN_STEPS = 40
 
 
 @app.command("list")
-def list_(items: ItemsArg = None, as_json: JsonOpt = False, ops: PluginOpt = None) -> None:
+def list_(items: ItemsArg = None, as_json: JsonOpt = False, ops: OpsOpt = None) -> None:
     """List rules with what each states."""
     from egshape import rulebook
     from egshape.rulebook.models import RuleList
 
-    _declare(ops)
+    declare_ops(ops)
     found = rulebook.list_rules(_items(items))
     if as_json:
         put(RuleList(rules=tuple(found)).model_dump_json())
@@ -46,23 +40,23 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A rule, such as tensor.slice/slice-full.")],
     rules: RulesOpt = None,
     as_json: JsonOpt = False,
-    ops: PluginOpt = None,
+    ops: OpsOpt = None,
 ) -> None:
     """Show one rule: its statement, guard, reason, examples and text."""
     from egshape import rulebook
 
-    _declare(ops)
+    declare_ops(ops)
     entry = rulebook.find_rule(name, [str(each) for each in rules or ()])
     put(entry.model_dump_json() if as_json else rulebook.show_rule(entry))
 
 
 @app.command()
-def check(items: ItemsArg = None, as_json: JsonOpt = False, ops: PluginOpt = None) -> None:
+def check(items: ItemsArg = None, as_json: JsonOpt = False, ops: OpsOpt = None) -> None:
     """Check rule files: form, words, growth, overlap, examples; with line, caret and way out."""
     from egshape import rulebook
     from egshape.rulebook.trying import check_report
 
-    _declare(ops)
+    declare_ops(ops)
     with progress():
         checked = rulebook.check(*_items(items))
     if as_json:
@@ -82,14 +76,14 @@ def test(
     no_proofs: Annotated[bool, typer.Option("--no-proofs", help="Sample also what z3 could prove.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Of the random programs.")] = 0,
     as_json: JsonOpt = False,
-    ops: PluginOpt = None,
+    ops: OpsOpt = None,
 ) -> None:
     """Try rules out: examples, counter-examples, and whether what they state is true."""
     from egshape import rulebook
     from egshape.egraph.trial import proofs
     from egshape.rulebook.trying import test_report
 
-    _declare(ops)
+    declare_ops(ops)
     with progress() as tracer:
         verdicts = rulebook.test(*_items(items), rule=rule, prove=not no_proofs, seed=seed,
                                  progress=tracer.on_stage or _ignore)  # fmt: skip
@@ -118,13 +112,12 @@ def profile(
     ] = 20.0,
     as_json: JsonOpt = False,
     format: FormatOpt = None,
-    ops: PluginOpt = None,
+    ops: OpsOpt = None,
 ) -> None:
     """Say what each rule did on MODEL: matches, unions, growth, time, and whether the result hangs on it."""
     from egshape import rulebook
 
-    _declare(ops)
-    graph = load_model(model, format)
+    graph = load_model(model, format, ops)
     with progress() as tracer:
         found = rulebook.profile(graph, tuple(assume or ()), [str(each) for each in rules or ()],
                                  decisive_seconds=seconds, progress=tracer.on_stage or _ignore)  # fmt: skip
@@ -161,13 +154,12 @@ def trace(
     assume: AssumeOpt = None,
     as_json: JsonOpt = False,
     format: FormatOpt = None,
-    ops: PluginOpt = None,
+    ops: OpsOpt = None,
 ) -> None:
     """List every application of a rule on MODEL: before, after, and where in the model."""
     from egshape import rulebook
 
-    _declare(ops)
-    graph = load_model(model, format)
+    graph = load_model(model, format, ops)
     with progress():
         found = rulebook.trace(graph, tuple(assume or ()), [str(each) for each in rules or ()], rule=rule, value=value)
     if as_json:
@@ -184,13 +176,13 @@ def trace(
 def prelude(
     word: Annotated[str, typer.Argument(metavar="[WORD]", help="Only names that contain this.")] = "",
     as_json: JsonOpt = False,
-    ops: PluginOpt = None,
+    ops: OpsOpt = None,
 ) -> None:
     """Print the ops, functions and relations that rules may use, with types and docs."""
     from egshape import rulebook
     from egshape.rulebook.models import Prelude
 
-    _declare(ops)
+    declare_ops(ops)
     words = rulebook.prelude(word)
     if as_json:
         put(Prelude(words=tuple(words)).model_dump_json())
@@ -214,21 +206,3 @@ def _ignore(name: str) -> None:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _declare(files: list[Path] | None) -> None:
-    """Run the Python files that declare custom ops."""
-    import runpy
-
-    for file in files or ():
-        if not file.is_file():
-            raise EgshapeError("cannot be read: there is no such file", where=str(file), code="read")
-        try:
-            runpy.run_path(str(file))
-        except EgshapeError:
-            raise
-        except Exception as error:
-            raise EgshapeError(f"does not run: {type(error).__name__}: {error}", where=str(file), code="ops",
-                               hint="it must declare ops with @egshape.custom_op") from error  # fmt: skip
-
-

@@ -13,7 +13,7 @@ import typer
 from egshape.atomic import write_atomic
 from egshape.commands.files import load_model, placed, read_arrays, read_bytes
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AssumeOpt, FormatOpt, ModelArg, RulesOpt, Stage
+from egshape.commands.options import AssumeOpt, FormatOpt, ModelArg, OpsOpt, RulesOpt, Stage
 from egshape.commands.terminal import put, say, trials
 from egshape.errors import EgshapeError, ParseError
 
@@ -67,13 +67,14 @@ def viz(
     ] = None,
     assume: AssumeOpt = None,
     rules: RulesOpt = None,
+    ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
     """Draw MODEL with its shapes (Graphviz text on stdout without -o), or write a report about it."""
     if output is not None and output.suffix not in _KINDS:
         raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
     rows = _profile(profile) if profile is not None else None
-    graph = load_model(model, format)
+    graph = load_model(model, format, ops)
     if output is not None and output.suffix == ".html":
         result = optimized(graph, assume, rules=rules)
         found = _measured(result, inputs) if inputs is not None else rows

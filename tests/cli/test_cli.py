@@ -254,3 +254,41 @@ def test_usage_errors(capsys: Captured) -> None:
         out, err = capsys.readouterr()
         assert out == ""
         assert "Traceback" not in err
+
+
+DECLARED = """
+import egshape
+
+@egshape.custom_op("twice_of_it", operands=("x",), elementwise=True)
+class Twice:
+    "2 * x"
+    def shape(x): return x
+    def reference(x): return 2 * x
+    def body(b, x): return b.add(x, x)
+"""
+CALLS_IT = """module {
+  func.func @main(%arg0: tensor<?xf32>) -> tensor<?xf32> {
+    %0 = stablehlo.custom_call @twice_of_it(%arg0) : (tensor<?xf32>) -> tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+}
+"""
+
+
+def test_custom_ops_of_a_file(tmp_path: Path, capsys: Captured) -> None:
+    model, declared, given, found = (tmp_path / name for name in ("m.mlir", "ops.py", "in.npz", "out.npz"))
+    model.write_text(CALLS_IT)
+    declared.write_text(DECLARED)
+    np.savez(given, arg0=np.float32([1, 2, 3]))
+    ops = ["--ops", str(declared)]
+    assert main(["shapes", str(model), *ops]) == 0
+    assert "twice_of_it" in capsys.readouterr().out
+    assert main(["optimize", str(model), "-o", str(tmp_path / "o.mlir"), *ops]) == 0
+    for target in ("interpret", "llvm"):
+        if target == "llvm":
+            pytest.importorskip("llvmlite")
+        assert main(["run", str(model), "--inputs", str(given), "-o", str(found), "--target", target, *ops]) == 0
+        with np.load(found) as file:
+            assert [file[name].tolist() for name in file.files] == [[2, 4, 6]]
+    assert main(["shapes", str(model), "--ops", str(tmp_path / "none.py")]) == 2
+    assert "none.py" in capsys.readouterr().err
