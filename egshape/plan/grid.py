@@ -6,19 +6,17 @@ the mapping; what the CUDA printer adds is only that they run at the same time."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, ceildiv, const, floordiv, product, relu, symbol
-from egshape.ir.types import integer_range, is_float
+from egshape.plan.folds import LONG, Likely, along, columns, identity, joined, stages, totals
 from egshape.plan.loops import (
     Assign,
-    Bind,
     Buffer,
     Call,
-    Choose,
-    Const,
-    Expr,
+    Contract,
+    Free,
     If,
     Index,
     Kernel,
@@ -32,18 +30,18 @@ from egshape.plan.loops import (
     Test,
     Var,
     While,
-    expressions,
+    statements,
 )
-from egshape.plan.parallel import independent
+from egshape.plan.parallel import independent, writes_only
+from egshape.plan.turned import turned
+from egshape.plan.visit import Moved
+from egshape.plan.wide import divides, left, likely_divides, line, lines
 
 THREADS = 256
 """Threads of a block."""
-
-LONG = 32
-"""A row of at least so many elements (at the likely sizes) is shared by the threads of a block."""
-
-_ASSOCIATIVE = frozenset(("maximum", "minimum", "and", "or"))
-"""Ops that give the same bits in any order; sums and products do where the plan allows it (``Call.fast``)."""
+WARP = 32
+EACH = 4
+"""Elements of a row for each of its threads, before there are more threads."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,9 +52,11 @@ class Grid(Loop):
 @dataclass(frozen=True, eq=False, slots=True)
 class Threads(Loop):
     """A loop over the threads of a block: its rounds may run in any order, or at the same time; where ``wait`` is
-    set, none goes on to what follows before all are done."""
+    set, none goes on to what follows before all are done, or with ``warp`` before those of the first warp are done,
+    which then are the only ones that have something to do until all wait."""
 
     wait: bool = True
+    warp: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,26 +68,73 @@ class Launch:
     blocks: Dim
     threads: int
     shared: tuple[Buffer, ...] = ()
-
-
-Likely = Callable[[Dim], float]
-"""A size at the likely sizes."""
+    registers: tuple[Buffer, ...] = ()
+    """Those of ``shared`` that are registers: element thread * count + r is the thread's own."""
+    narrow: bool = False
+    """Whether indices are computed in 32 bits."""
+    fits: tuple[Dim, ...] = ()
+    """What must be >= 0 for this launch; ``otherwise`` is the one for where it is not."""
+    otherwise: Launch | None = None
 
 
 def launch(kernel: Kernel, likely: Likely, threads: int = THREADS) -> Launch:
     """How a kernel runs on a grid: a block a row where rows are long, else a thread an iteration; what cannot be
     shown to be independent runs on one thread."""
     loops, body = _leading(kernel.body)
-    while loops and not independent(loops, kernel.private):
+    likely = _first(likely)
+    if len(body) == 1 and isinstance(body[0], Contract):
+        from egshape.plan import blocks
+
+        return blocks.contracted(kernel, loops, body[0], likely, threads)
+    while loops and not (all(_is_closed(loop.extent) for loop in loops) and
+                         (all(isinstance(loop, Free) for loop in loops) or writes_only(kernel)
+                          or independent(loops, kernel.private))):
         loops, body = loops[:-1], (loops[-1],)
-    rows = _Rows(kernel, loops, threads)
-    if _has_rows(body, likely):
-        found = rows.mapped(body)
+    folded = None if kernel.private else columns(loops, body, likely, threads)
+    if folded is not None:
+        return _sections(kernel, folded.nest, folded.body, folded.shared)
+    longest = max((likely(stmt.extent) for stmt in body if isinstance(stmt, Loop)), default=0.0)
+    together = any(isinstance(stmt, Free) for stmt in statements(body))
+    if together or (longest >= LONG and not along(loops, body)):
+        row = threads if together else _for_row(longest, threads)
+        found = _Rows(kernel, loops, row, likely).mapped(body)
         if found is not None:
-            return found
-    if kernel.private:
-        loops, body = (), kernel.body  # the rows share their scratch
-    return _flat(kernel, loops, body, threads)
+            return replace(found, otherwise=_Rows(kernel, loops, row, None).mapped(body)) if found.fits else found
+    across = None if kernel.private else turned(loops, body, threads)
+    if across is not None:
+        return _sections(kernel, across.nest, [(across.threads, part) for part in across.sections], across.shared)
+    wide = _wide(kernel, loops, body, likely, threads)
+    if wide is None or wide.fits:
+        plain = _flat(kernel, loops, body, threads)
+        return plain if wide is None else replace(wide, otherwise=plain)
+    return wide
+
+
+def launches(kernel: Kernel, likely: Likely, threads: int = THREADS) -> tuple[Launch, ...]:
+    """How a kernel runs, in one or more launches one behind the other."""
+    from egshape.plan.narrow import narrowed
+
+    parts = stages(kernel, *_leading(kernel.body), _first(likely))
+    return tuple(narrowed(launch(each, likely, threads)) for each in parts)
+
+
+def _first(likely: Likely) -> Likely:
+    """Likely sizes, in the first round of the loops that they depend on."""
+    return lambda dim: likely(dim.substitute({name: 0 for name in dim.symbols() if name.startswith("$")}))
+
+
+def _sections(kernel: Kernel, nest: Sequence[Loop], sections: Sequence[tuple[int, tuple[Stmt, ...]]],
+              shared: tuple[Buffer, ...]) -> Launch:
+    """Blocks in which so many threads do one thing after the other, with barriers between."""
+    blocks = product(loop.extent for loop in nest)
+    env = at_round(nest, symbol("$block"))
+    place = tuple(LetIndex(var, Index("i64", at)) for var, at in env.items())
+    body = []
+    for number, (count, inner) in enumerate(sections):
+        thread = f"$t{number}"
+        body.append(Threads(thread, const(count), Moved({"$t": symbol(thread)}).body(inner)))
+    grid = Grid("$block", blocks, (*place, *body))
+    return Launch(replace(kernel, body=(grid,)), blocks, max(count for count, _ in sections), shared)
 
 
 def _leading(body: tuple[Stmt, ...]) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
@@ -99,11 +146,15 @@ def _leading(body: tuple[Stmt, ...]) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]
     return tuple(loops), body
 
 
-def _has_rows(body: Sequence[Stmt], likely: Likely) -> bool:
-    return any(isinstance(stmt, Loop) and likely(stmt.extent) >= LONG for stmt in body)
+def _for_row(length: float, most: int) -> int:
+    """Threads for a row: a warp at least, and some elements for each."""
+    threads = WARP
+    while threads < most and threads * EACH < length:
+        threads *= 2
+    return min(threads, most)
 
 
-def _place(loops: Sequence[Loop], flat: Dim) -> dict[str, Dim]:
+def at_round(loops: Sequence[Loop], flat: Dim) -> dict[str, Dim]:
     """The loop variables of the flat number of an iteration."""
     env, size = {}, const(1)
     for number, loop in reversed(list(enumerate(loops))):
@@ -120,22 +171,84 @@ def _flat(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], threads
         threads = 1
     blocks, block, thread = ceildiv(total, threads), symbol("$block"), symbol("$thread")
     flat = block * threads + thread
-    inner = Moved(_place(loops, flat)).body(body)
+    own = _pieces(kernel, total, flat)
+    inner = Moved(at_round(loops, flat), own).body(body)
     if total.const != 1:
         inner = (If(Test((total - 1 - flat,)), inner),)
     mapped = Grid("$block", blocks, (Threads("$thread", const(threads), inner, wait=False),))
-    return Launch(replace(kernel, body=(mapped,), private=()), blocks, threads)
+    return Launch(_with_pieces(kernel, mapped, own), blocks, threads)
+
+
+def _wide(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely, threads: int
+          ) -> Launch | None:
+    """A thread for some iterations side by side; None where that is no gain or the likely sizes are no multiples."""
+    if not loops or kernel.private:
+        return None
+    if len(loops) == 1:
+        return _wide_line(kernel, replace(loops[0], body=body), threads)
+    found = lines(replace(loops[-1], body=body), kernel.bounds)
+    if found is None:
+        return None
+    extent, lanes = loops[-1].extent, found.lanes
+    shown = divides(extent, lanes, kernel.bounds)
+    if not shown and not likely_divides(extent, lanes, likely):
+        return None
+    nest = (*loops[:-1], replace(loops[-1], extent=floordiv(extent, lanes)))
+    total = product(loop.extent for loop in nest)
+    blocks, thread = ceildiv(total, threads), symbol("$thread")
+    flat = symbol("$block") * threads + thread
+    env = at_round(nest, flat)
+    registers: list[Buffer] = []
+    inner = found.body(env.pop(loops[-1].var) * lanes, thread, threads, registers, "$")
+    inside = If(Test((total - 1 - flat,)), Moved(env).body(inner))
+    mapped = Grid("$block", blocks, (Threads("$thread", const(threads), (inside,), wait=False),))
+    return Launch(replace(kernel, body=(mapped,)), blocks, threads, tuple(registers), tuple(registers),
+                  fits=() if shown else (left(extent, lanes),))
+
+
+def _wide_line(kernel: Kernel, loop: Loop, threads: int) -> Launch | None:
+    """A thread for some iterations of the only loop; the last one may have fewer, and takes them one by one."""
+    found = lines(loop, kernel.bounds, whole=const(0))
+    if found is None:
+        return None
+    lanes, thread, rest = found.lanes, symbol("$thread"), symbol("$rest")
+    total = ceildiv(loop.extent, lanes)
+    blocks = ceildiv(total, threads)
+    first = (symbol("$block") * threads + thread) * lanes
+    registers: list[Buffer] = []
+    inner = found.body(first, thread, threads, registers, "$")
+    alone = Loop("$rest", relu(loop.extent - first), Moved({loop.var: first + rest}).body(loop.body))
+    both = If(Test((loop.extent - first - lanes,)), inner, (alone,))
+    mapped = Grid("$block", blocks, (Threads("$thread", const(threads), (both,), wait=False),))
+    return Launch(replace(kernel, body=(mapped,)), blocks, threads, tuple(registers), tuple(registers))
+
+
+Pieces = Mapping[Buffer, tuple[Buffer, Dim]]
+
+
+def _pieces(kernel: Kernel, count: Dim, number: Dim) -> Pieces:
+    """A piece of each private buffer for each of ``count`` rounds."""
+    return {buffer: (Buffer(buffer.name, buffer.dtype, buffer.size * count, buffer.kind), number * buffer.size)
+            for buffer in kernel.private}
+
+
+def _with_pieces(kernel: Kernel, grid: Grid, own: Pieces) -> Kernel:
+    outputs = tuple(own[buffer][0] if buffer in own else buffer for buffer in kernel.outputs)
+    return replace(kernel, body=(grid,), outputs=outputs, private=())
 
 
 class _Rows:
-    """A block a row: loops over the row are shared by the threads."""
+    """A block a row: loops over the row are shared by the threads. ``likely``: None for one element at a time."""
 
-    def __init__(self, kernel: Kernel, loops: Sequence[Loop], threads: int) -> None:
+    def __init__(self, kernel: Kernel, loops: Sequence[Loop], threads: int, likely: Likely | None) -> None:
         self.kernel = kernel
         self.loops = loops
         self.threads = threads
         self.rows = product(loop.extent for loop in loops)
+        self.likely = likely
         self.shared: list[Buffer] = []
+        self.registers: list[Buffer] = []
+        self.fits: dict[Dim, None] = {}
         self.fresh = 0
         self.fixed = Moved({loop.var: symbol(f"row{loop.var}") for loop in loops})
 
@@ -148,12 +261,10 @@ class _Rows:
                 return None
             inner += found
         block = symbol("$block")
-        own = {buffer: (Buffer(buffer.name, buffer.dtype, buffer.size * self.rows, buffer.kind), block * buffer.size)
-               for buffer in self.kernel.private}
-        grid = Grid("$block", self.rows, Moved(_place(self.loops, block), own).body(tuple(inner)))
-        outputs = tuple(own[buffer][0] if buffer in own else buffer for buffer in self.kernel.outputs)
-        whole = replace(self.kernel, body=(grid,), outputs=outputs, private=())
-        return Launch(whole, self.rows, self.threads, tuple(self.shared))
+        own = _pieces(self.kernel, self.rows, block)
+        grid = Grid("$block", self.rows, Moved(at_round(self.loops, block), own).body(tuple(inner)))
+        return Launch(_with_pieces(self.kernel, grid, own), self.rows, self.threads,
+                      (*self.shared, *self.registers), tuple(self.registers), fits=tuple(self.fits))
 
     def name(self) -> str:
         """A new name."""
@@ -167,46 +278,77 @@ class _Rows:
                 return [stmt]
             case Store():
                 return [Threads(self.name(), const(1), (stmt,))]
+            case Free():
+                return self._free(stmt)
+            case While():
+                inner = [self.stmt(each) for each in stmt.body]
+                return None if None in inner else [replace(stmt, body=tuple(s for each in inner for s in each or ()))]
             case Loop():
-                totals, fixed = _totals(stmt), self.fixed.stmt(stmt)
+                folds, fixed = totals(stmt), self.fixed.stmt(stmt)
                 assert isinstance(fixed, Loop)
-                if totals is None or not independent((fixed,)):
+                if folds is None or not independent((fixed,)):
                     return None
-                return self._shared_loop(stmt, totals)
+                return self._shared_loop(stmt, folds)
         return None
 
-    def _shared_loop(self, loop: Loop, totals: Mapping[str, Call]) -> list[Stmt]:
+    def _free(self, loop: Free) -> list[Stmt]:
+        """A loop whose rounds the threads share, whatever is in them."""
+        thread, step = symbol(self.name()), symbol(self.name())
+        inner = Moved({loop.var: thread + step * self.threads}).body(loop.body)
+        rounds = Loop(_name(step), ceildiv(relu(loop.extent - thread), self.threads), inner)
+        return [self._threads(thread, self.threads, (rounds,))]
+
+    def _shared_loop(self, loop: Loop, folds: Mapping[str, Call]) -> list[Stmt]:
         """The loop with a thread for every ``threads``th round; totals are folded by thread, then over threads."""
         thread, step = symbol(self.name()), symbol(self.name())
-        parts = {name: f"{self.name()}{name}" for name in totals}
+        parts = {name: f"{self.name()}{name}" for name in folds}
         body: list[Stmt] = []
         for stmt in loop.body:
             if isinstance(stmt, Assign):
-                call, part = totals[stmt.name], parts[stmt.name]
+                call, part = folds[stmt.name], parts[stmt.name]
                 body.append(Assign(part, replace(call, args=(Var(call.dtype, part), call.args[1]))))
             else:
                 body.append(stmt)
-        rounds = ceildiv(relu(loop.extent - thread), self.threads)
-        inner = Moved({loop.var: thread + step * self.threads}).body(tuple(body))
-        first = [Local(parts[name], Const(call.dtype, _identity(call))) for name, call in totals.items()]
+        rounds, inner = self._rounds(replace(loop, body=tuple(body)), thread, step)
+        first = [Local(parts[name], identity(call)) for name, call in folds.items()]
         boards = {name: Buffer(f"shared{self.name()}", call.dtype, const(self.threads), "temp")
-                  for name, call in totals.items()}
+                  for name, call in folds.items()}
         self.shared += boards.values()
-        last = [Store(boards[name], thread, Var(call.dtype, parts[name])) for name, call in totals.items()]
+        last = [Store(boards[name], thread, Var(call.dtype, parts[name])) for name, call in folds.items()]
         out: list[Stmt] = [self._threads(thread, self.threads, (*first, Loop(_name(step), rounds, inner), *last))]
         width = self.threads // 2
-        while width and totals:
-            halves = tuple(Store(boards[name], thread, _joined(call, boards[name], thread, width))
-                           for name, call in totals.items())
-            out.append(self._threads(thread, width, halves))
+        while width and folds:
+            halves = tuple(Store(boards[name], thread, _halved(call, boards[name], thread, width))
+                           for name, call in folds.items())
+            out.append(replace(self._threads(thread, width, halves), warp=1 < width <= WARP // 2))
             width //= 2
-        for name, call in totals.items():
+        for name, call in folds.items():
             total = Load(call.dtype, boards[name], const(0))
             out.append(Assign(name, replace(call, args=(Var(call.dtype, name), total))))
         return out
 
+    def _rounds(self, loop: Loop, thread: Dim, step: Dim) -> tuple[Dim, tuple[Stmt, ...]]:
+        """How many rounds of a loop a thread has, and what it does in each; several elements where they divide."""
+        found = lines(loop, self.kernel.bounds, self.kernel.private) if self.likely is not None else None
+        if found is not None and self.likely is not None:
+            whole, lanes = line(loop), found.lanes
+            shown = divides(whole, lanes, self.kernel.bounds)
+            if shown or (_is_closed(whole) and likely_divides(whole, lanes, self.likely)):
+                if not shown:
+                    self.fits[left(whole, lanes)] = None
+                first = (thread + step * self.threads) * lanes
+                inner = found.body(first, thread, self.threads, self.registers, self.name())
+                return ceildiv(relu(floordiv(loop.extent, lanes) - thread), self.threads), inner
+        inner = Moved({loop.var: thread + step * self.threads}).body(loop.body)
+        return ceildiv(relu(loop.extent - thread), self.threads), inner
+
     def _threads(self, thread: Dim, count: int, body: tuple[Stmt, ...]) -> Threads:
         return Threads(_name(thread), const(count), body)
+
+
+def _is_closed(dim: Dim) -> bool:
+    """Whether a size is known before the launch."""
+    return not any(name.startswith("$") for name in dim.symbols())
 
 
 def _name(one: Dim) -> str:
@@ -214,118 +356,5 @@ def _name(one: Dim) -> str:
     return name
 
 
-def _joined(call: Call, board: Buffer, thread: Dim, width: int) -> Call:
-    return replace(call, args=(Load(call.dtype, board, thread), Load(call.dtype, board, thread + width)))
-
-
-def _totals(loop: Loop) -> dict[str, Call] | None:
-    """What a loop folds: for each local the fold as op(total, item), where any order gives the same; None if a local
-    is changed in another way, or control flow is inside."""
-    found: dict[str, Call] = {}
-    for stmt in loop.body:
-        if isinstance(stmt, Assign):
-            call = _fold(stmt)
-            if call is None or stmt.name in found:
-                return None
-            found[stmt.name] = call
-        elif not isinstance(stmt, Let | LetIndex | Store):
-            return None
-    items = [call.args[1] for call in found.values()]
-    values = [stmt.value for stmt in loop.body if isinstance(stmt, Let | LetIndex | Store)]
-    reads = {expr.name for expr in expressions(tuple(Let("", each) for each in (*items, *values)))
-             if isinstance(expr, Var)}
-    return None if reads & found.keys() else found
-
-
-def _fold(stmt: Assign) -> Call | None:
-    call = stmt.value
-    if not isinstance(call, Call) or len(call.args) != 2:
-        return None
-    exact = call.op in _ASSOCIATIVE or (not is_float(call.dtype) and call.op in ("add", "multiply", "xor"))
-    if not exact and not (call.fast and call.op in ("add", "multiply")):
-        return None
-    one, two = call.args
-    if isinstance(one, Var) and one.name == stmt.name:
-        return call
-    if isinstance(two, Var) and two.name == stmt.name:
-        return replace(call, args=(two, one))
-    return None
-
-
-def _identity(call: Call) -> int | float | bool:
-    """What a fold may start from without changing it."""
-    dtype = call.dtype
-    if dtype == "i1":
-        return call.op in ("multiply", "and", "minimum")
-    if call.op in ("add", "xor", "or"):
-        return -0.0 if is_float(dtype) else 0
-    if call.op == "multiply":
-        return 1
-    if is_float(dtype):
-        return float("-inf") if call.op == "maximum" else float("inf")
-    low, high = integer_range(dtype)
-    return {"maximum": low, "minimum": high, "and": -1 if low < 0 else high}[call.op]
-
-
-class Moved:
-    """Statements with other indices, and buffers that lie elsewhere."""
-
-    def __init__(self, env: Mapping[str, Dim], moved: Mapping[Buffer, tuple[Buffer, Dim]] | None = None) -> None:
-        self.env = env
-        self.moved = moved or {}
-        self._exprs: dict[Expr, Expr] = {}
-
-    def body(self, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The statements, changed."""
-        return tuple(map(self.stmt, stmts))
-
-    def stmt(self, stmt: Stmt) -> Stmt:
-        """One statement, changed."""
-        match stmt:
-            case Loop():
-                return replace(stmt, extent=self.dim(stmt.extent), body=self.body(stmt.body))
-            case Store():
-                buffer, index = self.element(stmt.buffer, stmt.index)
-                return Store(buffer, index, self.expr(stmt.value))
-            case Let() | Local() | Assign() | LetIndex():
-                return replace(stmt, value=self.expr(stmt.value))
-            case If():
-                return If(self.expr(stmt.condition), self.body(stmt.then), self.body(stmt.other))
-            case While():
-                return While(self.expr(stmt.condition), self.body(stmt.body))
-        return stmt
-
-    def dim(self, dim: Dim) -> Dim:
-        """A size or index, changed."""
-        return dim.substitute(self.env) if not self.env.keys().isdisjoint(dim.symbols()) else dim
-
-    def element(self, buffer: Buffer, index: Dim) -> tuple[Buffer, Dim]:
-        """Where an element lies."""
-        place = self.dim(index)
-        if buffer not in self.moved:
-            return buffer, place
-        other, offset = self.moved[buffer]
-        return other, place + self.dim(offset)
-
-    def expr(self, expr: Expr) -> Expr:
-        """An expression, changed; shared parts stay shared."""
-        found = self._exprs.get(expr)
-        if found is None:
-            found = self._exprs[expr] = self._expr(expr)
-        return found
-
-    def _expr(self, expr: Expr) -> Expr:
-        match expr:
-            case Load():
-                return Load(expr.dtype, *self.element(expr.buffer, expr.index))
-            case Index():
-                return Index(expr.dtype, self.dim(expr.dim))
-            case Test():
-                return Test(tuple(map(self.dim, expr.dims)))
-            case Call():
-                return replace(expr, args=tuple(map(self.expr, expr.args)))
-            case Choose():
-                return Choose(expr.dtype, self.expr(expr.condition), self.expr(expr.then), self.expr(expr.other))
-            case Bind():
-                return Bind(expr.dtype, expr.name, self.expr(expr.value), self.dim(expr.upper), self.expr(expr.body))
-        return expr
+def _halved(call: Call, board: Buffer, thread: Dim, width: int) -> Call:
+    return joined(call, Load(call.dtype, board, thread), Load(call.dtype, board, thread + width))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from egshape.runtime.cpu import missing_features
-from egshape.runtime.function import DTYPES, ENTRIES, CompiledFunction, RunError, array_dtype
+from egshape.runtime.function import DTYPES, ENTRIES, EXTENDED, CompiledFunction, RunError, array_dtype
 from egshape.runtime.weights import mapped
 
 VERSION = 2
@@ -25,11 +25,16 @@ _KEYS = {"version": int, "name": str, "inputs": list, "outputs": list, "checks":
 _ROWS: dict[str, dict[str, type]] = {
     "inputs": _PORT, "outputs": {**_PORT, "late": bool}, "checks": {"message": str, "where": str, "args": list},
     "sizes": {"name": str, "where": str}, "kernels": {"name": str}}
+_DEVICE_KEYS = {"architectures": list, "functions": list, "requests": list, "graph_words": int, "toolkit": list}
+_DEVICE_ROWS: dict[str, dict[str, type]] = {
+    "kernels": {"name": str, "where": str}, "functions": {"name": str, "shared": int},
+    "requests": {"what": str, "expression": str}}
 _MOST_THREADS = 1024
 
 
-def load(path: Any, threads: int | None = None) -> CompiledFunction:
-    """The function of an artifact, with as many threads as it was made for unless others are asked for.
+def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunction:
+    """The function of an artifact, with as many threads as it was made for unless others are asked for. One that was
+    made for CUDA runs on a ``device`` of the driver, which the first call opens.
 
     Raises RunError (code "artifact") if the file is damaged, of another version, or made for another machine."""
     try:
@@ -40,13 +45,21 @@ def load(path: Any, threads: int | None = None) -> CompiledFunction:
             start, size = _place(file, archive.getinfo("weights.safetensors"))
             arrays = mapped(file, start, size)
             constants = [arrays[str(k)] for k in range(manifest["constants"])]
+            images = {name: archive.read(f"{name}.cubin") for name in manifest.get("architectures", ())}
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
         raise _refusal(f"is no artifact, or a damaged one: {error}", path) from None
     count = manifest["threads"] if threads is None else threads
     if not 1 <= count <= _MOST_THREADS:
         raise _refusal(f"threads must be 1 to {_MOST_THREADS}, not {count}", path)
     handle = _library(library, path)
-    entries = {name: ctypes.cast(getattr(handle, name), ctypes.c_void_p).value or 0 for name in ENTRIES}
+    on_device = manifest.get("target") == "cuda"
+    names = [name for name in ENTRIES if not (on_device and name == "egshape_pool")]
+    entries = {name: ctypes.cast(getattr(handle, name), ctypes.c_void_p).value or 0 for name in names}
+    if on_device:
+        from egshape.runtime.cuda import opened
+        from egshape.runtime.cuda_function import CudaFunction
+
+        return CudaFunction(manifest, entries, images, constants, handle, open=lambda: opened(device))
     return CompiledFunction(manifest, entries, constants, handle, threads=count)
 
 
@@ -84,7 +97,13 @@ def _check(found: Any, path: Any) -> None:
             raise _refusal(f"its manifest has no valid {key!r}", path)
     if not isinstance(found.setdefault("zones", None), list | None):
         raise _refusal("its manifest has no valid 'zones'", path)
-    for key, row in _ROWS.items():
+    if found.get("target", "llvm") not in ("llvm", "cuda"):
+        raise _refusal(f"was made for {found['target']!r}, which this runtime does not know", path)
+    on_device = _DEVICE_KEYS if found.get("target") == "cuda" else {}
+    for key, kind in on_device.items():
+        if not isinstance(found.get(key), kind):
+            raise _refusal(f"its manifest has no valid {key!r}", path)
+    for key, row in (_ROWS | (_DEVICE_ROWS if on_device else {})).items():
         if not all(_is_row(each, row) for each in found[key]):
             raise _refusal(f"its manifest has no valid {key!r}", path)
     if found["host_calls"]:
@@ -107,8 +126,8 @@ def _check_machine(found: Mapping[str, Any], path: Any) -> None:
     missing = missing_features(found["features"])
     if missing:
         raise _refusal(f"was made for the CPU {found['cpu']}; this one lacks {', '.join(missing[:6])}", path)
-    if any(port["dtype"] == "bf16" for port in (*found["inputs"], *found["outputs"])):
+    for name in sorted({port["dtype"] for port in (*found["inputs"], *found["outputs"])} & set(EXTENDED)):
         try:
-            array_dtype("bf16")
-        except ImportError:
-            raise _refusal("has elements of bf16, for which ml_dtypes must be installed", path) from None
+            array_dtype(name)
+        except (ImportError, AttributeError):
+            raise _refusal(f"has elements of {name}, for which ml_dtypes must be installed", path) from None

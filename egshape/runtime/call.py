@@ -12,7 +12,7 @@ from egshape.runtime.memory import SMALL, Blocks, free
 from egshape.runtime.redzones import Watch
 
 WORDS = ("arena", "room", "inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error", "pool", "threads",
-         "profile", "host", "strict")
+         "profile", "host", "strict", "device")
 """64-bit words of the structure that the native entry takes (lower/host.py has the same)."""
 ERROR_WORDS = 24
 UNBOUNDED = 2**62

@@ -29,19 +29,25 @@ _PLAIN = {
 }
 ENTRIES = ("egshape_entry", "egshape_python", "egshape_pool")
 """Functions of a program's library."""
-DTYPES = frozenset((*_PLAIN, "bf16"))
-DTYPES = frozenset((*_PLAIN, "bf16"))
+EXTENDED = {
+    "bf16": "bfloat16", "i4": "int4", "ui4": "uint4", "i2": "int2", "ui2": "uint2", "f8E4M3FN": "float8_e4m3fn",
+    "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2": "float8_e5m2", "f8E5M2FNUZ": "float8_e5m2fnuz",
+    "f8E8M0FNU": "float8_e8m0fnu", "f4E2M1FN": "float4_e2m1fn", "f6E2M3FN": "float6_e2m3fn",
+    "f6E3M2FN": "float6_e3m2fn",
+}
+"""Dtypes that numpy lacks, by their names in ml_dtypes."""
+DTYPES = frozenset((*_PLAIN, *EXTENDED))
 FORMS = ("egx", "c")
 _RESULT = ctypes.c_int32
 _ADDRESS = ctypes.c_void_p
 
 
 def array_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of one of our dtype names; bf16 needs ml_dtypes."""
-    if name == "bf16":
+    """The numpy dtype of one of our dtype names; those of ``EXTENDED`` need ml_dtypes."""
+    if name in EXTENDED:
         import importlib
 
-        found: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        found: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), EXTENDED[name]))
         return found
     return _PLAIN[name]
 
@@ -182,10 +188,14 @@ class CompiledFunction:
                 call.give(k, 0, 0)
         if code:
             raised = self._host.raised(threading.get_ident()) if code == HOST else None
-            error = self._failure(*described(code, call.error(), self.manifest)) if raised is None else raised
+            error = self._failure(*self._described(code, call.error())) if raised is None else raised
             self._calls.append(call)
             raise error
         return tuple(found)
+
+    def _described(self, code: int, words: list[int]) -> tuple[str, str, str]:
+        """Message, code and place of what the entry reported."""
+        return described(code, words, self.manifest)
 
     def _arrays(self, inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """The inputs as plain contiguous arrays. Raises what is wrong with one."""

@@ -80,7 +80,7 @@ class _Owner:
 
 def owned(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """An array on memory from the C library, which it owns from now on."""
-    plain = dtype if dtype.kind != "V" else np.dtype(f"u{dtype.itemsize}")
+    plain = dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
     interface = {"data": (address, False), "shape": shape, "typestr": plain.str, "version": 3}
     array = np.asarray(_Owner(address, interface))
     return array if plain is dtype else array.view(dtype)

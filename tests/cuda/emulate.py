@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -11,10 +11,12 @@ from egshape.dims import Dim, symbol
 from egshape.errors import UndefinedSize
 from egshape.ir.graph import Graph
 from egshape.lower import driver
-from egshape.plan.grid import Grid, Launch, Moved, Threads, launch
-from egshape.plan.loops import Gather, If, Kernel, Loop, Pack, Product, Stmt, statements
+from egshape.plan.grid import Grid, Launch, Threads
+from egshape.plan.grid import launches as grid_launches
+from egshape.plan.loops import If, Kernel, Loop, Stmt, Test
 from egshape.plan.planner import plan
 from egshape.plan.program import Branch, Program, Repeat, Run, Step
+from egshape.plan.visit import Moved
 from egshape.runtime import CompiledFunction
 
 
@@ -26,36 +28,30 @@ def likely(dim: Dim) -> float:
         return 64.0
 
 
-def is_library(stmt: Stmt) -> bool:
-    """A statement that a library runs on a GPU."""
-    return isinstance(stmt, Pack | Gather | Product)
-
-
 def launches(program: Program, threads: int = 256) -> Iterator[Launch]:
-    """The launches of a program, the products of libraries left out."""
-    for kernel in _kernels(program.steps):
-        if not any(map(is_library, statements(kernel.body))):
-            yield launch(kernel, likely, threads)
+    """The launches of a program, for products of libraries what runs without one."""
+    for kernel in kernels(program.steps):
+        yield from grid_launches(kernel, likely, threads)
 
 
-def _kernels(steps: Sequence[Step]) -> Iterator[Kernel]:
+def kernels(steps: Sequence[Step]) -> Iterator[Kernel]:
     for step in steps:
         match step:
             case Run():
                 yield step.kernel
             case Branch():
                 for branch in step.branches:
-                    yield from _kernels(branch)
+                    yield from kernels(branch)
             case Repeat():
-                yield from _kernels((*step.test, *step.body))
+                yield from kernels((*step.test, *step.body))
 
 
-def _mapped(steps: Sequence[Step], change: Callable[[Kernel], Kernel]) -> tuple[Step, ...]:
+def _mapped(steps: Sequence[Step], change: Callable[[Kernel], Sequence[Kernel]]) -> tuple[Step, ...]:
     out: list[Step] = []
     for step in steps:
         match step:
             case Run():
-                out.append(Run(change(step.kernel)))
+                out += [replace(step, kernel=kernel) for kernel in change(step.kernel)]
             case Branch():
                 out.append(Branch(step.index, tuple(_mapped(branch, change) for branch in step.branches)))
             case Repeat():
@@ -77,17 +73,38 @@ def backwards(stmt: Stmt) -> Stmt:
     return replace(stmt, body=body)
 
 
+def versions(launch: Launch) -> Kernel:
+    """The kernel of a launch, or of the one for where it does not fit the sizes."""
+    if launch.otherwise is None:
+        return launch.kernel
+    other = versions(launch.otherwise)
+    body = (If(Test(launch.fits), launch.kernel.body, other.body),)
+    return replace(launch.kernel, body=body, outputs=tuple(dict.fromkeys((*launch.kernel.outputs, *other.outputs))))
+
+
+def chosen(launch: Launch, sizes: Mapping[str, int]) -> Launch:
+    """The launch that runs at these sizes."""
+    while launch.otherwise is not None and any(_below(dim, sizes) for dim in launch.fits):
+        launch = launch.otherwise
+    return launch
+
+
+def _below(dim: Dim, sizes: Mapping[str, int]) -> bool:
+    try:
+        return dim.evaluate(sizes) < 0
+    except UndefinedSize:
+        return False  # a divisor of 0 is the size of an empty axis: nothing is launched
+
+
 def emulated(graph: Graph, threads: int, reverse: bool = False) -> CompiledFunction:
     """A graph compiled with every kernel mapped to blocks of ``threads``."""
 
-    def change(kernel: Kernel) -> Kernel:
-        if any(map(is_library, statements(kernel.body))):
-            return kernel
-        found = launch(kernel, likely, threads).kernel
-        return replace(found, body=tuple(map(backwards, found.body))) if reverse else found
+    def change(kernel: Kernel) -> list[Kernel]:
+        found = [versions(each) for each in grid_launches(kernel, likely, threads)]
+        return [replace(each, body=tuple(map(backwards, each.body))) for each in found] if reverse else found
 
     def mapped(given: Graph, facts: str = "all") -> Program:
-        program = plan(given, facts)
+        program = plan(given, facts, "cuda")
         return replace(program, steps=_mapped(program.steps, change))
 
     with patch.object(driver, "plan", mapped):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from egshape.errors import EgshapeError
+from egshape.errors import EgshapeError, InvalidInput
+from egshape.lower import cache
 from egshape.lower.cuda.kernel import CudaKernel
 from egshape.lower.cuda.prelude import PRELUDE
 
@@ -16,6 +17,28 @@ def source(kernels: Sequence[CudaKernel]) -> str:
     return PRELUDE + "\n".join(kernel.source for kernel in kernels)
 
 
+def cached_cubin(text: str, architecture: str) -> bytes:
+    """The same as ``cubin``, from the cache if it is there. The key: the text, the architecture, NVRTC's version."""
+    key = (text, architecture, "nvrtc", ".".join(map(str, toolkit())))
+    return cache.cached(key, lambda: cubin(text, architecture))
+
+
+def toolkit() -> tuple[int, int]:
+    """The version of CUDA that NVRTC is of. Raises EgshapeError ``dependency`` where it is missing."""
+    try:
+        from cuda.bindings import nvrtc
+
+        _, major, minor = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        raise _missing(error) from error
+    return int(major), int(minor)
+
+
+def _missing(error: Exception) -> EgshapeError:
+    return EgshapeError(f"compiling for CUDA needs NVRTC: {error}", hint='pip install "egshape[cuda]"',
+                        code="dependency")
+
+
 def cubin(text: str, architecture: str = "sm_90") -> bytes:
     """The cubin of CUDA C++ ``text`` for one architecture. Products and sums are not contracted, so that exact ops
     keep their bits.
@@ -24,11 +47,13 @@ def cubin(text: str, architecture: str = "sm_90") -> bytes:
     try:
         from cuda.core import Program, ProgramOptions
     except ImportError as error:
-        raise EgshapeError("compiling for CUDA needs NVRTC", hint='pip install "egshape[cuda]"',
-                           code="dependency") from error
+        raise _missing(error) from error
     try:
         options = ProgramOptions(arch=architecture, fma=False)
         return bytes(Program(text, "c++", options).compile("cubin").code)
     except Exception as error:
+        if "--gpu-architecture" in str(error):
+            raise InvalidInput(f"the installed NVRTC does not compile for {architecture}",
+                               hint="name architectures such as sm_80 or sm_90") from error
         raise EgshapeError(f"NVRTC refuses a kernel for {architecture}: {error}", code="cuda-compile",
                            hint="a fault of egshape; please report it") from error

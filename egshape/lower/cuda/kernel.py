@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
 from egshape.dims.core import Atom, is_nonnegative, is_positive
 from egshape.errors import Unsupported
+from egshape.ir.types import itemsize
 from egshape.lower.cuda import scalar
-from egshape.plan.grid import Grid, Launch, Threads
+from egshape.plan.grid import WARP, Grid, Launch, Threads
 from egshape.plan.loops import (
     Assign,
     Bind,
@@ -34,6 +35,12 @@ from egshape.plan.loops import (
     buffers,
     dims,
 )
+from egshape.plan.wide import Wide
+
+_ACCESSES = {1: "ui8", 2: "ui16", 4: "ui32", 8: "uint2", 16: "uint4"}
+"""Types by their bytes."""
+MOST_UNROLLED = 16
+"""Rounds up to which a loop is written out, so that its registers have fixed numbers."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,8 @@ class CudaKernel:
     blocks: Dim
     """Blocks of the grid's x axis; 0 is not launched."""
     threads: int
+    shared_bytes: int = 0
+    """Shared memory that the launch asks for, besides what the source declares."""
 
 
 def kernel(launch: Launch, name: str) -> CudaKernel:
@@ -59,13 +68,16 @@ def kernel(launch: Launch, name: str) -> CudaKernel:
     sizes = tuple(sorted({each for dim in dims(body) for each in dim.symbols() if not each.startswith("$")}))
     printer = _Printer({**{b: f"b{k}" for k, b in enumerate(touched)},
                         **{b: f"s{k}" for k, b in enumerate(launch.shared)}},
-                       {size: f"d{k}" for k, size in enumerate(sizes)}, launch.threads)
+                       {size: f"d{k}" for k, size in enumerate(sizes)}, launch)
     for number, buffer in enumerate(launch.shared):
-        printer.line(f"__shared__ {scalar.memory(buffer.dtype)} s{number}[{buffer.size.const}];")
+        count = buffer.size.const or 0
+        kind, room = ("__align__(16) ", count // launch.threads) if buffer in launch.registers else \
+            ("__shared__ ", count)
+        printer.line(f"{kind}{scalar.memory(buffer.dtype)} s{number}[{room}];")
     printer.body(body)
     written = set(launch.kernel.outputs)
     params = [f"{'' if b in written or b.kind == 'temp' else 'const '}{scalar.memory(b.dtype)}* __restrict__ b{k}"
-              for k, b in enumerate(touched)] + [f"i64 d{k}" for k in range(len(sizes))]
+              for k, b in enumerate(touched)] + [f"{printer.index} d{k}" for k in range(len(sizes))]
     text = "\n".join(printer.lines)
     source = (f'extern "C" __global__ void __launch_bounds__({launch.threads}) {name}({", ".join(params)}) {{\n'
               f"{text}\n}}\n")
@@ -73,11 +85,17 @@ def kernel(launch: Launch, name: str) -> CudaKernel:
 
 
 class _Printer:
-    def __init__(self, pointers: dict[Buffer, str], symbols: dict[str, str], threads: int) -> None:
+    def __init__(self, pointers: dict[Buffer, str], symbols: dict[str, str], launch: Launch) -> None:
         self.lines: list[str] = []
         self.pointers = pointers
         self.symbols = symbols
-        self.threads = threads
+        self.threads = launch.threads
+        self.registers = frozenset(launch.registers)
+        self.narrow = launch.narrow
+        self.index = "ui32" if launch.narrow else "i64"
+        """The type of sizes and indices."""
+        self.thread = ""
+        """The variable of the loop over threads around what is printed."""
         self.names: dict[str, str] = {}
         self.count = 0
         self.depth = 1
@@ -134,19 +152,23 @@ class _Printer:
         """Print one statement."""
         match stmt:
             case Grid():
-                self.symbols[stmt.var] = self.keep(stmt, "const i64", "blockIdx.x")
+                self.symbols[stmt.var] = self.keep(stmt, f"const {self.index}", "blockIdx.x")
                 self.body(stmt.body)
             case Threads():
                 self._threads(stmt)
+            case Wide():
+                self._wide(stmt)
             case Loop():
                 index = self.fresh("at")
                 extent = self.dim(stmt.extent)
-                with self.block(f"for (i64 {index} = 0; {index} < {extent}; ++{index})"):
+                if (stmt.extent.const or MOST_UNROLLED + 1) <= MOST_UNROLLED:
+                    self.line("#pragma unroll")
+                with self.block(f"for ({self.index} {index} = 0; {index} < {extent}; ++{index})"):
                     self.symbols[stmt.var] = index
                     self.body(stmt.body)
             case Store():
-                value, place = self.expr(stmt.value), self.dim(stmt.index)
-                self.line(f"{self.pointers[stmt.buffer]}[{place}] = {scalar.store(stmt.buffer.dtype, value)};")
+                value, place = self.expr(stmt.value), self.element(stmt.buffer, stmt.index)
+                self.line(f"{place} = {scalar.store(stmt.buffer.dtype, value)};")
             case Let():
                 self.names[stmt.name] = self.keep(stmt, _constant_type(stmt.value), self.expr(stmt.value))
             case Local():
@@ -156,7 +178,7 @@ class _Printer:
             case Assign():
                 self.line(f"{self.names[stmt.name]} = {self.expr(stmt.value)};")
             case LetIndex():
-                self.symbols[stmt.name] = self.keep(stmt, "const i64", f"eg_index({self.expr(stmt.value)})")
+                self.symbols[stmt.name] = self._let_index(stmt)
             case If():
                 self._if(stmt)
             case While():
@@ -171,10 +193,22 @@ class _Printer:
         """What each thread of the block does; nobody goes on before all have done it."""
         whole = stmt.extent.const == self.threads
         with self.block("" if whole else f"if (threadIdx.x < {stmt.extent.const})"):
-            self.symbols[stmt.var] = self.keep(stmt, "const i64", "threadIdx.x")
+            self.symbols[stmt.var] = self.keep(stmt, f"const {self.index}", "threadIdx.x")
+            self.thread = stmt.var
             self.body(stmt.body)
         if stmt.wait:
-            self.line("__syncthreads();")
+            # A warp has done what it stores before any of its threads goes on.
+            self.line("__syncwarp();" if stmt.warp or self.threads <= WARP else "__syncthreads();")
+
+    def _wide(self, stmt: Wide) -> None:
+        """Elements side by side, copied at once."""
+        (store,) = stmt.body
+        assert isinstance(store, Store) and isinstance(store.value, Load)
+        first, lanes = {stmt.var: 0}, stmt.extent.const or 0
+        kind = _ACCESSES[lanes * itemsize(store.buffer.dtype)]
+        target = self.element(store.buffer, store.index.substitute(first))
+        source = self.element(store.value.buffer, store.value.index.substitute(first))
+        self.line(f"*({kind}*)&{target} = *(const {kind}*)&{source};")
 
     def _if(self, stmt: If) -> None:
         with self.block(f"if ({self.expr(stmt.condition)})"):
@@ -184,6 +218,11 @@ class _Printer:
                 self.body(stmt.other)
 
     # -- expressions ----------------------------------------------------------------------------------------------
+
+    def element(self, buffer: Buffer, index: Dim) -> str:
+        """An element of a buffer; of a register, that of this thread."""
+        place = index.substitute({self.thread: 0}) if buffer in self.registers else index
+        return f"{self.pointers[buffer]}[{self.dim(place)}]"
 
     def expr(self, expr: Expr) -> str:
         """The value of an expression: a constant or a name."""
@@ -197,12 +236,14 @@ class _Printer:
         type = _constant_type(expr)
         match expr:
             case Load():
-                place = f"{self.pointers[expr.buffer]}[{self.dim(expr.index)}]"
-                return self.keep(expr, type, scalar.load(expr.dtype, place))
+                return self.keep(expr, type, scalar.load(expr.dtype, self.element(expr.buffer, expr.index)))
             case Index():
-                return self.keep(expr, type, scalar.convert("i64", expr.dtype, self.dim(expr.dim)))
+                return self.keep(expr, type, scalar.convert("i64", expr.dtype, self._signed(expr.dim)))
             case Test():
-                return self.keep(expr, type, " && ".join(f"{self.dim(dim)} >= 0" for dim in expr.dims) or "true")
+                return self.keep(expr, type, " && ".join(f"{self._signed(dim)} >= 0" for dim in expr.dims) or "true")
+            case Call(op="add", fast=True, args=(total, Call(op="multiply") as item)) if _fuses(expr, item):
+                parts = ", ".join(map(self.expr, (*item.args, total)))
+                return self.keep(expr, type, f"fma({parts})")
             case Call():
                 args = tuple(self.expr(arg) for arg in expr.args)
                 source = expr.args[1 if expr.op == "select" else 0].dtype
@@ -211,8 +252,8 @@ class _Printer:
                 return self._choose(expr)
             case Bind():
                 value = self.expr(expr.value)
-                bound = f"eg_bound(eg_index({value}), {self.dim(expr.upper)})"
-                self.symbols[expr.name] = self.keep((expr, "bound"), "const i64", bound)
+                bound = f"eg_bound(eg_index({value}), {self._signed(expr.upper)})"
+                self.symbols[expr.name] = self.keep((expr, "bound"), f"const {self.index}", bound)
                 return self.expr(expr.body)
         raise AssertionError(expr)
 
@@ -228,9 +269,9 @@ class _Printer:
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     def dim(self, dim: Dim) -> str:
-        """A size or index as i64."""
+        """A size or index: i64, or 32 bits that wrap."""
         if dim.const is not None:
-            return f"{dim.const}ll"
+            return self._number(dim.const)
         found = self.find(dim)
         if found is not None:
             return found
@@ -238,10 +279,23 @@ class _Printer:
         for mono, factor in dim.terms:
             parts = [self._atom(atom) for atom, power in mono for _ in range(power)]
             if factor != 1 or not parts:
-                parts.append(f"{factor}ll")
+                parts.append(self._number(factor))
             terms.append(" * ".join(parts))
         plain = len(terms) == 1 and terms[0].isidentifier()
-        return terms[0] if plain else self.keep(dim, "const i64", " + ".join(terms))
+        return terms[0] if plain else self.keep(dim, f"const {self.index}", " + ".join(terms))
+
+    def _number(self, value: int) -> str:
+        return f"{value % 2**32}u" if self.narrow else f"{value}ll"
+
+    def _signed(self, dim: Dim) -> str:
+        """A size as i64 or i32, which may be below 0."""
+        return f"(i32){self.dim(dim)}" if self.narrow else self.dim(dim)
+
+    def _let_index(self, stmt: LetIndex) -> str:
+        """A variable of a size or index, or of a number from data."""
+        if isinstance(stmt.value, Index) and stmt.value.dtype == "i64":
+            return self.dim(stmt.value.dim)
+        return self.keep(stmt, f"const {self.index}", f"eg_index({self.expr(stmt.value)})")
 
     def _atom(self, atom: Atom) -> str:
         if isinstance(atom, Symbol):
@@ -249,12 +303,20 @@ class _Printer:
         found = self.find(atom)
         if found is not None:
             return found
+        kind = f"const {self.index}"
         if isinstance(atom, Relu):
-            return self.keep(atom, "const i64", f"eg_relu({self.dim(atom.arg)})")
+            return self.keep(atom, kind, f"eg_relu({self._signed(atom.arg)})")
         assert isinstance(atom, FloorDiv)
-        num, den = self.dim(atom.num), self.dim(atom.den)
-        plain = is_nonnegative(atom.num) and is_positive(atom.den)
-        return self.keep(atom, "const i64", f"{num} / {den}" if plain else f"eg_floordiv({num}, {den})")
+        if is_nonnegative(atom.num) and is_positive(atom.den):
+            return self.keep(atom, kind, f"{self.dim(atom.num)} / {self.dim(atom.den)}")
+        if is_nonnegative(atom.num) and is_nonnegative(atom.den):
+            return self.keep(atom, kind, f"eg_div({self.dim(atom.num)}, {self.dim(atom.den)})")
+        return self.keep(atom, kind, f"eg_floordiv({self._signed(atom.num)}, {self._signed(atom.den)})")
+
+
+def _fuses(total: Call, item: Call) -> bool:
+    """Whether a sum that may be rounded in any way takes a product without rounding it."""
+    return total.dtype == item.dtype and total.dtype in ("f32", "f64")
 
 
 def _constant_type(expr: Expr) -> str:

@@ -23,7 +23,10 @@ EG f32 eg_round_bf16(f32 x) { return eg_load_bf16(eg_store_bf16(x)); }
 
 // -- sizes: i64, division rounds down, a divisor of 0 stands for 1 in code that does not run ------------------------
 EG i64 eg_floordiv(i64 a, i64 b) { b = b == 0 ? 1 : b; i64 q = a / b; return q - ((a % b != 0) && ((a ^ b) < 0)); }
+template <class T> EG T eg_div(T a, T b) { return a / (b == 0 ? (T)1 : b); }
 EG i64 eg_relu(i64 a) { return a > 0 ? a : 0; }
+EG i32 eg_floordiv(i32 a, i32 b) { b = b == 0 ? 1 : b; i32 q = a / b; return q - ((a % b != 0) && ((a ^ b) < 0)); }
+EG i32 eg_relu(i32 a) { return a > 0 ? a : 0; }
 EG i64 eg_bound(i64 a, i64 top) { a = a < top ? a : top; return a > 0 ? a : 0; }
 template <class T> EG i64 eg_index(T x) { return (i64)x; }
 EG i64 eg_index(ui64 x) { return x > 0x7fffffffffffffffull ? 0x7fffffffffffffffll : (i64)x; }

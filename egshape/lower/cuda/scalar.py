@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 from egshape.errors import Unsupported
-from egshape.ir.types import integer_range, is_float, is_integer, itemsize
+from egshape.ir.types import integer_range, is_float, is_integer, is_narrow, itemsize
 
 _MATH = {
     "exponential": "exp", "exponential_minus_one": "expm1", "log": "log", "log_plus_one": "log1p", "tanh": "tanh",
@@ -29,12 +29,16 @@ _HALF = ("f16", "bf16")
 
 
 def register(dtype: str) -> str:
-    """The C++ type of a value of a dtype."""
+    """The C++ type of a value of a dtype. Raises Unsupported for those that are only moved and converted."""
+    if is_narrow(dtype):
+        raise Unsupported(f"elements of {dtype} are not compiled for the device")
     return "bool" if dtype == "i1" else "f32" if dtype in _HALF else dtype
 
 
 def memory(dtype: str) -> str:
-    """The C++ type of an element in memory."""
+    """The C++ type of an element in memory. Raises Unsupported as ``register``."""
+    if is_narrow(dtype):
+        raise Unsupported(f"elements of {dtype} are not compiled for the device")
     return "ui8" if dtype == "i1" else "ui16" if dtype in _HALF else dtype
 
 

@@ -1,0 +1,144 @@
+"""Lines that a block of a GPU works on together: running folds, and sorting.
+
+A running fold goes in chunks: each thread folds one, one thread runs over the totals, and each thread goes over its
+chunk again with what stands before it. Sorting merges runs as on a processor, but each element finds its place by a
+search in the other run, all at once. All is loop IR, in loops whose rounds may run at the same time (``Free``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from egshape.dims import Dim, ceildiv, const, minimum, relu, symbol
+from egshape.ir.graph import Op
+from egshape.plan.loops import (
+    Assign,
+    Buffer,
+    Call,
+    Choose,
+    Const,
+    Expr,
+    Free,
+    If,
+    Index,
+    Let,
+    LetIndex,
+    Load,
+    Local,
+    Loop,
+    Stmt,
+    Store,
+    Var,
+    While,
+    linear,
+)
+from egshape.plan.order import add, compare, least
+from egshape.plan.reader import Indices
+
+if TYPE_CHECKING:
+    from egshape.plan.planner import Planner
+
+CHUNKS = 256
+"""Pieces of a line, one for each thread of a block."""
+
+
+def scan(p: Planner, op: Op, n: Dim, item: Callable[[Dim], Expr], place: Callable[[Dim], Dim], init: Expr, out: Buffer
+         ) -> tuple[tuple[Stmt, ...], Buffer]:
+    """The running fold of a line: ``item`` reads an element, ``place`` is where its result goes. Gives the statements
+    and the scratch that a line needs."""
+    dtype = out.dtype
+    sums = p.scratch("sums", dtype, const(CHUNKS))
+    part, run, held, kept = (Var(dtype, p.name("v")) for _ in range(4))
+    one, two, single, chunk, step, again = (symbol(p.name("i")) for _ in range(6))
+    length = ceildiv(n, CHUNKS)
+
+    def folded(old: Expr, new: Expr) -> Expr:
+        (found,) = p.scalars(op, op.regions[0], [old, new], fast=True)
+        return found
+
+    def rounds(of: Dim, index: Dim, state: Var, *behind: Stmt) -> Loop:
+        more = Assign(state.name, folded(state, item(of * length + index)))
+        return Loop(_var(index), minimum(length, relu(n - of * length)), (more, *behind))
+
+    shift = (Let(kept.name, Load(dtype, sums, chunk)), Store(sums, chunk, run), Assign(run.name, folded(run, kept)))
+    last = Store(out, place(two * length + again), held)
+    return (
+        Free(_var(one), const(CHUNKS), (Local(part.name, init), rounds(one, step, part), Store(sums, one, part))),
+        Free(_var(single), const(1), (Local(run.name, init), Loop(_var(chunk), const(CHUNKS), shift))),
+        Free(_var(two), const(CHUNKS), (Local(held.name, Load(dtype, sums, two)), rounds(two, again, held, last))),
+    ), sums
+
+
+def sort(p: Planner, op: Op) -> None:
+    """Each line along ``dim``. Equal elements keep their order; a comparator that contradicts itself gives some order
+    of elements that are there."""
+    for value in op.operands:
+        p.buffer(value)
+    p.start()
+    dim, shape = op.attrs["dim"], op.operands[0].type.dims
+    out = tuple(p.new_buffer(value) for value in op.results)
+    length = shape[dim]
+    now, then = (p.scratch(f"order{k}", "i64", length) for k in range(2))
+    outer, wrap = p.nest([size for axis, size in enumerate(shape) if axis != dim])
+
+    def line(index: Dim) -> Indices:
+        return (*outer[:dim], index, *outer[dim:])
+
+    def less(one: Dim, two: Dim) -> Expr:
+        pairs = [p.read(x, line(index)) for x in op.operands for index in (one, two)]
+        return p.scalars(op, op.regions[0], pairs)[0]
+
+    width = Var("i64", p.name("v"))
+    first, back, j = (symbol(p.name("i")) for _ in range(3))
+    slot = symbol(p.name("g"))
+    names = [p.name("v") for _ in out]
+    reads = [Let(name, p.read(x, line(slot))) for name, x in zip(names, op.operands, strict=True)]
+    writes = [Store(buffer, linear(line(j), shape), Var(buffer.dtype, name))
+              for buffer, name in zip(out, names, strict=True)]
+    start = tuple(Store(buffer, first, Index("i64", first)) for buffer in (now, then))
+    body: list[Stmt] = [
+        Free(_var(first), length, start),
+        Local(width.name, Const("i64", 1)),
+        While(compare(width, "LT", Index("i64", length)), (
+            _merged(p, width, length, now, then, less),
+            Free(_var(back), length, (Store(now, back, Load("i64", then, back)),)),
+            Assign(width.name, add(width, width)))),
+        Free(_var(j), length, (LetIndex(_var(slot), Load("i64", now, j)), *reads, *writes)),
+    ]
+    p.run("sort", wrap(body), out, (now, then), once=True)
+    p.places.update(zip(op.results, out, strict=True))
+
+
+def _merged(p: Planner, width: Var, length: Dim, now: Buffer, then: Buffer, less: Callable[[Dim, Dim], Expr]) -> Stmt:
+    """Each element of two runs of ``width`` goes to its own place plus those of the other run that come before it."""
+    i = symbol(p.name("i"))
+    pair, middle, high, begin, end, own, low, up, half = (Var("i64", p.name("v")) for _ in range(9))
+    right = Var("i1", p.name("v"))
+    me, at, other, target = (symbol(p.name("g")) for _ in range(4))
+    n, place, twice = Index("i64", length), Index("i64", i), add(width, width)
+
+    def either(one: Expr, two: Expr) -> Expr:
+        return Call("i64", "select", (right, one, two))
+
+    def let(var: Var, value: Expr) -> Let:
+        return Let(var.name, value)
+
+    whole = Call("i64", "multiply", (Call("i64", "divide", (place, twice)), twice))
+    # Of equal elements those of the left run come first.
+    before = Choose("i1", right, Call("i1", "not", (less(me, other),)), less(other, me))
+    search = While(compare(low, "LT", up), (
+        let(half, Call("i64", "divide", (add(low, up), Const("i64", 2)))), LetIndex(_var(at), half),
+        LetIndex(_var(other), Load("i64", now, at)),
+        If(before, (Assign(low.name, add(half, 1)),), (Assign(up.name, half),))))
+    goal = Call("i64", "subtract", (add(add(pair, place), low), add(own, begin)))
+    return Free(_var(i), length, (
+        let(pair, whole), let(middle, least(add(pair, width), n)), let(high, least(add(pair, twice), n)),
+        let(right, compare(place, "GE", middle)), let(begin, either(pair, middle)), let(end, either(middle, high)),
+        let(own, either(middle, pair)), LetIndex(_var(me), Load("i64", now, i)),
+        Local(low.name, begin), Local(up.name, end), search,
+        LetIndex(_var(target), goal), Store(then, target, Load("i64", now, i))))
+
+
+def _var(one: Dim) -> str:
+    (name,) = one.symbols()
+    return name

@@ -1,0 +1,314 @@
+"""Products and convolutions for a GPU: steps that a library runs, and kernels over tiles with any epilogue.
+
+A product of floats is a ``Gemm``: matrices where they lie if a library can read them so, else copies, and a bias behind
+it; what else follows is a kernel of its own. Products of integers and convolutions are tiles of our own, which read
+their sides as expressions (a patch of the input, padded) and compute what follows before they store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from egshape.dims import Dim, const, symbol
+from egshape.dims import product as total
+from egshape.dims.core import is_nonnegative
+from egshape.ir.graph import Block, Op, Value
+from egshape.plan import epilogue
+from egshape.plan.contraction import converted, undilated, zero
+from egshape.plan.loops import (
+    Assign,
+    Buffer,
+    Call,
+    Choose,
+    Contract,
+    Expr,
+    Load,
+    Local,
+    Matrix,
+    Stmt,
+    Store,
+    Test,
+    Var,
+    linear,
+)
+from egshape.plan.panels import ONE, Axes, Dot, axes_of, coefficient, copied, loops, operand, parts, stride
+from egshape.plan.program import Gemm, Run, Side
+from egshape.plan.reader import ZERO, Indices
+
+if TYPE_CHECKING:
+    from egshape.plan.planner import Planner
+
+LIBRARY = frozenset((("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32")))
+"""Dtypes of sides and result that the library multiplies."""
+FEW_FEATURES = 4
+"""Input times output features of a group up to which a thread sums an element of a convolution by itself."""
+_HALF = ("f16", "bf16")
+
+
+def is_product(op: Op) -> bool:
+    """Whether an op is a product, or computed as one."""
+    return op.name in ("dot_general", "convolution")
+
+
+def is_library(op: Op) -> bool:
+    """Whether a library runs a product."""
+    one, two = (value.type.dtype for value in op.operands[:2])
+    return op.name == "dot_general" and one == two and (one, op.attrs["dtype"]) in LIBRARY
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster(epilogue.Cluster):
+    """A product on a GPU; ``bias``: the vector along the columns that the library adds."""
+
+    bias: Value | None = None
+
+    def emit(self, p: Planner) -> None:
+        """Add the kernels."""
+        op = self.ops[0]
+        if op.name == "convolution":
+            _convolution(p, self)
+        elif is_library(op):
+            _library(p, self)
+        else:
+            d = axes_of(p, op)
+            for value in op.operands:
+                _settled(p, value)
+            p.start()
+            (one, left), (two, right) = d.sides
+            _tiles(p, self, d, p.read(one, left), p.read(two, right))
+
+
+def find(p: Planner, block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op],
+         waiting: Collection[Value]) -> Cluster:
+    """The cluster of a product."""
+    first = block.ops[number]
+    if not is_library(first):
+        found = epilogue.find(block, number, uses, taken, waiting)
+        return Cluster(found.ops, found.elementwise)
+    following = uses.get(first.result, ())
+    if len(following) == 1 and following[0] != epilogue.ENDLESS:
+        then = block.ops[following[0]]
+        others = [x for x in then.operands if x is not first.result]
+        if then.name == "add" and then not in taken and len(others) == 1 and others[0] not in waiting:
+            bias = _along_columns(p, block, first, others[0])
+            if bias is not None and then.result.type == first.result.type:
+                return Cluster((first, then), 2, bias)
+    return Cluster((first,), 1)
+
+
+def _along_columns(p: Planner, block: Block, first: Op, value: Value) -> Value | None:
+    """The vector that a value repeats along everything but the one axis of columns; None if it does not."""
+    value = p.root(value)
+    op = p.producers.get(value) or next((op for op in block.ops if value in op.results), None)
+    rank, a = first.result.type.rank, first.attrs
+    columns = first.operands[1].type.rank - len(a["rhs_batch"]) - len(a["rhs_contract"])
+    if columns != 1 or op is None or op.name != "broadcast_in_dim" or op.operands[0].type.rank != 1:
+        return None
+    vector = op.operands[0]
+    same = vector.type.dims[0] is first.result.type.dims[-1] and value.type.shape == first.result.type.shape
+    return vector if same and tuple(op.attrs["dims"]) == (rank - 1,) else None
+
+
+def _settled(p: Planner, value: Value) -> None:
+    """Compute an operand now if reading its elements again and again costs more than a load."""
+    if p.cost(value)[0] > 0:
+        p.places.setdefault(p.root(value), p.buffer(value))
+
+
+# -- dot_general ------------------------------------------------------------------------------------------------------
+
+
+def _library(p: Planner, cluster: Cluster) -> None:
+    op = cluster.ops[0]
+    d = axes_of(p, op)
+    m, n, k = (total(size for _, size in axes) for axes in (d.rows, d.columns, d.deep))
+    count = total(size for _, size in d.batch)
+    found = [_laid(p, op, d, number, free, k) for number, free in ((0, m), (1, n))]
+    bias = p.buffer(cluster.bias) if cluster.bias is not None else None
+    p.start()
+    sides = []
+    for (place, _), (value, indices) in zip(found, d.sides, strict=True):
+        free = d.rows if value is d.sides[0][0] and indices == d.sides[0][1] else d.columns
+        index, deep = _flat(free), _flat(d.deep)
+        sides.append(Load(place.buffer.dtype, place.buffer, place.offset + index * place.row + deep * place.column))
+    out = _tiles(p, cluster, d, sides[0], sides[1])
+    step = p.steps.pop()
+    assert isinstance(step, Run)
+    p.steps.append(Gemm(step.kernel, count=count, m=m, n=n, k=k, left=found[0][1], right=found[1][1], out=out,
+                        bias=bias))
+
+
+def _flat(axes: Axes) -> Dim:
+    """The flat index of a group of axes."""
+    flat = ZERO
+    for index, size in axes:
+        flat = flat * size + index
+    return flat
+
+
+def _laid(p: Planner, op: Op, d: Dot, number: int, free: Dim, deep: Dim) -> tuple[Matrix, Side]:
+    """An operand where a library can read it: where it lies, else copied."""
+    place = operand(p, op, d, number)
+    side = _side(place, d.batch, free, deep)
+    if side is None:
+        place = _copied(p, d, number)
+        side = _side(place, d.batch, free, deep)
+    assert side is not None, place
+    return place, side
+
+
+def _copied(p: Planner, d: Dot, number: int) -> Matrix:
+    """A copy of an operand, along memory what lies along memory."""
+    value, indices = d.sides[number]
+    free = (d.rows, d.columns)[number]
+    p.start()
+    found = p.read(value, indices)
+    moving = [index for index, _ in free if index is not ZERO]
+    if not isinstance(found, Load) or not moving or \
+            coefficient(found.index, moving[-1]) != (ONE, found.index - moving[-1]):
+        return copied(p, d, number)
+    axes = [*d.batch, *d.deep, *free]
+    at, sizes = tuple(index for index, _ in axes), tuple(size for _, size in axes)
+    target = p.scratch(value.name, value.type.dtype, total(sizes))
+    p.run("copy", loops(axes, [Store(target, linear(at, sizes), found)]), (target,))
+    width = total(size for _, size in free)
+    batch = linear(at[:len(d.batch)], sizes[:len(d.batch)]) * width * total(size for _, size in d.deep)
+    return Matrix(target, batch, ONE, width)
+
+
+def _side(place: Matrix, batch: Axes, free: Dim, deep: Dim) -> Side | None:
+    """A matrix as a library wants it: one axis along memory, the lines of the other at least as far apart as they are
+    long, one stride for all batches."""
+    found = stride(place.offset, batch)
+    if found is None or found[1].symbols() & {name for index, _ in batch for name in index.symbols()}:
+        return None
+    step = ZERO if all(size.const == 1 for _, size in batch) else found[0]
+    if place.column is ONE:
+        pitch = deep if free.const == 1 else place.row
+        return Side(place.buffer, found[1], pitch, step, False) if is_nonnegative(pitch - deep) else None
+    pitch = free if deep.const == 1 else place.column
+    if place.row is not ONE or not is_nonnegative(pitch - free):
+        return None
+    return Side(place.buffer, found[1], pitch, step, True)
+
+
+def _tiles(p: Planner, cluster: Cluster, d: Dot, left: Expr, right: Expr) -> Buffer:
+    """The kernel of a product of two sides, whose indices are those of ``d``."""
+    i, j, deep = (symbol(p.name("i")) for _ in range(3))
+    env = {}
+    for whole, axes in ((i, d.rows), (j, d.columns), (deep, d.deep)):
+        for (index, _), part in zip(axes, parts(whole, axes), strict=True):
+            env.update(dict.fromkeys(index.symbols(), part))
+    at = d.at(*(tuple(index.substitute(env) for index, _ in axes) for axes in (d.rows, d.columns)))
+    m, n, k = (total(size for _, size in axes) for axes in (d.rows, d.columns, d.deep))
+    return contracted(p, cluster, d.batch, (m, n, k), (i, j, deep), (left, right), env, at)
+
+
+def contracted(p: Planner, cluster: epilogue.Cluster, batch: Axes, sizes: tuple[Dim, Dim, Dim],
+               indices: tuple[Dim, Dim, Dim], sides: tuple[Expr, Expr], env: dict[str, Dim], at: Indices) -> Buffer:
+    """The kernel of a product over rows, columns and depth. ``env``: what the indices in the sides stand for; ``at``:
+    the place of an element of the product."""
+    from egshape.plan.visit import Moved
+
+    op = cluster.ops[0]
+    dtype = op.attrs["dtype"]
+    inner = "f32" if dtype in _HALF else dtype
+    out = p.new_buffer(cluster.result)
+    value = Var(inner, p.name("v"))
+    p.locals[op.result, at] = converted(dtype, value)
+    store = Store(out, cluster.place(at), p.read(cluster.value, at))
+    moved = Moved(env)
+    left, right = (converted(inner, moved.expr(side)) for side in sides)
+    (row,), (column,), (deep,) = (index.symbols() for index in indices)
+    whole = Contract(inner, *sizes, row, column, deep, left, right, value.name, (store,))
+    p.run(cluster.label, loops(batch, [whole]), (out,), once=True)
+    p.places[cluster.result] = out
+    return out
+
+
+# -- convolution ------------------------------------------------------------------------------------------------------
+
+
+class _Taps:
+    """A convolution as sums: the indices of a place of the result, of a feature of a group, of a tap and channel."""
+
+    def __init__(self, p: Planner, op: Op) -> None:
+        self.p, self.op, self.a = p, op, op.attrs
+        batch, feature, space, k_in, k_out, k_space, o_batch, o_feature, o_space = op.attrs["numbers"]
+        x, kernel = op.operands[:2]
+        shape = op.result.type.dims
+        self.groups: int = op.attrs["feature_groups"] * op.attrs["batch_groups"]
+        self.group = _index(p, const(self.groups))
+        self.outputs = shape[o_feature] // self.groups
+        self.inputs = kernel.type.dims[k_in]
+        image = (_index(p, shape[o_batch]), shape[o_batch])
+        self.spots: Axes = [image, *((_index(p, shape[axis]), shape[axis]) for axis in o_space)]
+        self.feature = _index(p, self.outputs)
+        channel = _index(p, self.inputs)
+        self.taps: Axes = [(_index(p, kernel.type.dims[axis]), kernel.type.dims[axis]) for axis in k_space]
+        self.deep: Axes = [*self.taps, (channel, self.inputs)]
+        self.at = [ZERO] * len(shape)
+        self.at[o_batch], self.at[o_feature] = image[0], self.group * self.outputs + self.feature
+        place, tap, tests = [ZERO] * len(shape), [ZERO] * len(shape), []
+        for number, axis in enumerate(space):
+            spot, (step, size) = self.spots[number + 1][0], self.taps[number]
+            self.at[o_space[number]] = spot
+            a = op.attrs
+            where = spot * a["strides"][number] + step * a["rhs_dilation"][number] - a["padding"][2 * number]
+            place[axis], needed = undilated(where, const(a["lhs_dilation"][number]), x.type.dims[axis])
+            tests += [test for test in needed if test.const is None or test.const < 0]
+            tap[k_space[number]] = size - 1 - step if a["reversal"][number] else step
+        place[feature] = channel + (self.group * self.inputs if op.attrs["feature_groups"] > 1 else ZERO)
+        place[batch] = image[0] + (self.group * shape[o_batch] if op.attrs["batch_groups"] > 1 else ZERO)
+        tap[k_in], tap[k_out] = channel, self.at[o_feature]
+        p.start()
+        seen = p.read(x, tuple(place))
+        # Padding is 0 and not nothing: 0 times an infinite weight counts.
+        self.patch = Choose(seen.dtype, Test(tuple(tests)), seen, zero(seen.dtype)) if tests else seen
+        self.weight = p.read(kernel, tuple(tap))
+
+
+def _index(p: Planner, size: Dim) -> Dim:
+    return ZERO if size.const == 1 else symbol(p.name("i"))
+
+
+def _convolution(p: Planner, cluster: Cluster) -> None:
+    op = cluster.ops[0]
+    for value in op.operands[:2]:
+        _settled(p, value)
+    c = _Taps(p, op)
+    most = (c.inputs * c.outputs).const
+    if c.groups > 1 and most is not None and most <= FEW_FEATURES:
+        _sums(p, cluster, c)
+        return
+    i, j, deep = (symbol(p.name("i")) for _ in range(3))
+    env = {}
+    columns: Axes = [(c.feature, c.outputs)]
+    for whole, axes in ((i, c.spots), (j, columns), (deep, c.deep)):
+        for (index, _), part in zip(axes, parts(whole, axes), strict=True):
+            env.update(dict.fromkeys(index.symbols(), part))
+    sizes = total(size for _, size in c.spots), c.outputs, total(size for _, size in c.deep)
+    at = tuple(index.substitute(env) for index in c.at)
+    contracted(p, cluster, [(c.group, const(c.groups))], sizes, (i, j, deep), (c.patch, c.weight), env, at)
+
+
+def _sums(p: Planner, cluster: Cluster, c: _Taps) -> None:
+    """A thread an element: few features of a group."""
+    op = cluster.ops[0]
+    dtype = op.attrs["dtype"]
+    inner = "f32" if dtype in _HALF else dtype
+    out = p.new_buffer(cluster.result)
+    value = Var(inner, p.name("v"))
+    at = tuple(c.at)
+    p.locals[op.result, at] = converted(dtype, value)
+    store = Store(out, cluster.place(at), p.read(cluster.value, at))
+    item = Call(inner, "multiply", (converted(inner, c.patch), converted(inner, c.weight)))
+    more = Assign(value.name, Call(inner, "add", (value, item), fast=True))
+    body: tuple[Stmt, ...] = (Local(value.name, zero(inner)), *loops(c.deep, [more]), store)
+    o_batch, o_feature, o_space = op.attrs["numbers"][6:]
+    by_axis: dict[int, Axes] = {o_batch: [c.spots[0]], o_feature: [(c.group, const(c.groups)), (c.feature, c.outputs)]}
+    by_axis |= {axis: [spot] for axis, spot in zip(o_space, c.spots[1:], strict=True)}
+    nest: Axes = [each for axis in range(len(c.at)) for each in by_axis[axis]]
+    p.run(cluster.label, loops(nest, body), (out,), once=True)
+    p.places[cluster.result] = out

@@ -1,0 +1,175 @@
+"""cuBLASLt, where it is installed: what a program's native code looks products up in, and how a row of it is made.
+
+Memory is row-major and the library's matrices are column-major: the transposed product is computed, with left and
+right changed over. f32 is computed in f32, never in TF32; f16 and bf16 are summed in f32."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
+KINDS = (("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32"))
+KEY = ("kind", "count", "m", "n", "k", "left_pitch", "left_step", "left_turned", "right_pitch", "right_step",
+       "right_turned", "bias", "alignment")
+MADE = ("descriptor", "left", "right", "out", "algorithm")
+ROW = len(KEY) + len(MADE) - 1 + 8
+STATE = ("handle", "matmul", "set", "make", "workspace", "workspace_bytes", "mask", "rows")
+"""The same as in lower/cuda/gemm.py."""
+ROWS = 1024
+WORKSPACE = 32 << 20
+FUNCTIONS = ("cublasLtCreate", "cublasLtMatmul", "cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy",
+             "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutDestroy",
+             "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy",
+             "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic")
+
+# Numbers of the library's interface (cublasLt.h, library_types.h).
+_TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}
+_COMPUTE_F32, _COMPUTE_F64 = 68, 70
+_TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE = 3, 4, 7
+_EPILOGUE_BIAS = 4
+_BIAS_POINTER = 8
+_COUNT, _STEP = 5, 6
+_WORKSPACE_BYTES, _ALIGNMENT_A = 1, 5
+_RESULT_BYTES, _ALGORITHM_BYTES, _STATE_AT = 96, 64, 72
+_LARGEST_ALIGNMENT = 256
+
+
+def addresses() -> Mapping[str, int] | None:
+    """The library's functions; None where it is not installed."""
+    for place in (*_wheels(), *NAMES):
+        try:
+            library = ctypes.CDLL(str(place))
+            return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in FUNCTIONS}
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+def _wheels() -> Iterator[Path]:
+    """Where wheels of the toolkit put it, the newest first."""
+    found = importlib.util.find_spec("nvidia")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        yield from sorted(Path(folder).glob("*/lib/libcublasLt.so.*"), reverse=True)
+
+
+class Products:
+    """The state of a stream's products. ``functions``: addresses of the library's functions; ``workspace``: memory of
+    the device that only this stream uses."""
+
+    def __init__(self, functions: Mapping[str, int], workspace: int, workspace_bytes: int = WORKSPACE) -> None:
+        self._functions = functions
+        self._calls: dict[str, Callable[..., int]] = {}
+        self.rows = np.zeros((ROWS, ROW), np.int64)
+        self._make = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._filled)
+        self.workspace, self._workspace_bytes = workspace, workspace_bytes
+        self.state = np.zeros(len(STATE), np.int64)
+        self._handle = self._made("cublasLtCreate")
+        values = {"handle": self._handle, "matmul": functions["cublasLtMatmul"],
+                  "set": functions["cublasLtMatmulDescSetAttribute"],
+                  "make": ctypes.cast(self._make, ctypes.c_void_p).value or 0, "workspace": workspace,
+                  "workspace_bytes": workspace_bytes, "mask": ROWS - 1, "rows": self.rows.ctypes.data}
+        for name, value in values.items():
+            self.state[STATE.index(name)] = value
+
+    @property
+    def address(self) -> int:
+        """What the table's word ``gemm`` is."""
+        return int(self.state.ctypes.data)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if name not in self._calls:
+            self._calls[name] = ctypes.CFUNCTYPE(ctypes.c_int32, *(type(each) for each in arguments))(
+                self._functions[name])
+        code = self._calls[name](*arguments)
+        if code:
+            raise OSError(f"{name} fails with status {code}")
+
+    def _made(self, name: str, *arguments: Any) -> int:
+        place = ctypes.c_uint64(0)
+        self._call(name, ctypes.c_void_p(ctypes.addressof(place)), *arguments)
+        return place.value
+
+    def _set(self, name: str, handle: int, attribute: int, value: Any) -> None:
+        self._call(name, ctypes.c_void_p(handle), ctypes.c_int32(attribute),
+                   ctypes.c_void_p(ctypes.addressof(value)), ctypes.c_size_t(ctypes.sizeof(value)))
+
+    def _filled(self, address: int) -> int:
+        """Make what stands in a row behind its key: what was there before goes, what the library cannot is null."""
+        row = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), (ROW,))
+        made = row[len(KEY):]
+        self._dropped(made)
+        made[:] = 0
+        try:
+            self._fill(dict(zip(KEY, map(int, row), strict=False)), made)
+        except OSError:
+            self._dropped(made)
+            made[:] = 0
+        return 0
+
+    def _dropped(self, made: np.ndarray) -> None:
+        for handle, kind in zip(made, ("MatmulDesc", "MatrixLayout", "MatrixLayout", "MatrixLayout"), strict=False):
+            if handle:
+                self._call(f"cublasLt{kind}Destroy", ctypes.c_void_p(int(handle)))
+
+    def _fill(self, key: Mapping[str, int], made: np.ndarray) -> None:
+        inner, outer = KINDS[key["kind"]]
+        double = inner == "f64"
+        made[0] = self._made("cublasLtMatmulDescCreate", ctypes.c_int32(_COMPUTE_F64 if double else _COMPUTE_F32),
+                             ctypes.c_int32(_TYPES["f64" if double else "f32"]))
+        # In columns, a row-major (k, n) is its transpose as it lies: only a turned side is transposed.
+        for attribute, side in ((_TRANSPOSE_A, "right"), (_TRANSPOSE_B, "left")):
+            turned = key[f"{side}_turned"] if side == "left" else 1 - key[f"{side}_turned"]
+            self._set("cublasLtMatmulDescSetAttribute", int(made[0]), attribute, ctypes.c_int32(turned))
+        if key["bias"]:
+            self._set("cublasLtMatmulDescSetAttribute", int(made[0]), _EPILOGUE, ctypes.c_uint32(_EPILOGUE_BIAS))
+            # Algorithms are chosen by how the bias is aligned; each call sets where it really is.
+            place = ctypes.c_uint64(_LARGEST_ALIGNMENT + (key["alignment"] >> 24 & 255))
+            self._set("cublasLtMatmulDescSetAttribute", int(made[0]), _BIAS_POINTER, place)
+        m, n, k = key["m"], key["n"], key["k"]
+        left = (m, k) if key["left_turned"] else (k, m)
+        right = (n, k) if key["right_turned"] else (k, n)
+        made[1] = self._layout(inner, *left, key["left_pitch"], key["count"], key["left_step"])
+        made[2] = self._layout(inner, *right, key["right_pitch"], key["count"], key["right_step"])
+        made[3] = self._layout(outer, n, m, n, key["count"], m * n)
+        self._choose(key, made)
+
+    def _layout(self, dtype: str, rows: int, columns: int, pitch: int, count: int, step: int) -> int:
+        made = self._made("cublasLtMatrixLayoutCreate", ctypes.c_int32(_TYPES[dtype]), ctypes.c_uint64(rows),
+                          ctypes.c_uint64(columns), ctypes.c_int64(max(pitch, rows)))
+        if count > 1:
+            self._set("cublasLtMatrixLayoutSetAttribute", made, _COUNT, ctypes.c_int32(count))
+            self._set("cublasLtMatrixLayoutSetAttribute", made, _STEP, ctypes.c_int64(step))
+        return made
+
+    def _choose(self, key: Mapping[str, int], made: np.ndarray) -> None:
+        """The library's first choice of an algorithm. Raises OSError where it has none."""
+        wish = self._made("cublasLtMatmulPreferenceCreate")
+        try:
+            name = "cublasLtMatmulPreferenceSetAttribute"
+            self._set(name, wish, _WORKSPACE_BYTES, ctypes.c_uint64(self._workspace_bytes))
+            places = [(key["alignment"] >> 8 * number) & 255 for number in range(3)]
+            left, right, out = (place & -place or _LARGEST_ALIGNMENT for place in places)
+            for number, alignment in enumerate((right, left, out, out)):
+                self._set(name, wish, _ALIGNMENT_A + number, ctypes.c_uint32(alignment))
+            results, count = ctypes.create_string_buffer(_RESULT_BYTES), ctypes.c_int32(0)
+            a, b, d = (ctypes.c_void_p(int(made[number])) for number in (2, 1, 3))
+            self._call("cublasLtMatmulAlgoGetHeuristic", ctypes.c_void_p(self._handle), ctypes.c_void_p(int(made[0])),
+                       a, b, d, d, ctypes.c_void_p(wish), ctypes.c_int32(1),
+                       ctypes.c_void_p(ctypes.addressof(results)), ctypes.c_void_p(ctypes.addressof(count)))
+            if not count.value or int.from_bytes(results.raw[_STATE_AT:_STATE_AT + 4], "little"):
+                raise OSError("no algorithm")
+            made[4:] = np.frombuffer(results.raw[:_ALGORITHM_BYTES], np.int64)
+        finally:
+            self._call("cublasLtMatmulPreferenceDestroy", ctypes.c_void_p(wish))
+
+    def close(self) -> None:
+        """Give back what was made."""
+        for row in self.rows:
+            self._dropped(row[len(KEY):])
+        self.rows[:] = 0

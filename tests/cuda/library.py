@@ -1,0 +1,144 @@
+"""A cuBLASLt that is not there: what runtime/cublaslt.py calls, with numpy on the memory of the emulated device.
+
+It knows matrices as the library does, in columns, and refuses what the library would: a line shorter than its rows,
+sides that do not fit, an address that is not aligned as the heuristic was told."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from egshape.runtime.cublaslt import FUNCTIONS
+from tests.cuda.device import APART, Emulated
+
+_P, _I, _L = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint64
+_TYPES = {0: np.dtype(np.float32), 1: np.dtype(np.float64), 2: np.dtype(np.float16), 14: np.dtype(ml_dtypes.bfloat16)}
+_SIGNATURES = {
+    "cublasLtCreate": [_P], "cublasLtMatmul": [*[_P] * 14, _L, _P], "cublasLtMatmulDescCreate": [_P, _I, _I],
+    "cublasLtMatmulDescDestroy": [_P], "cublasLtMatmulDescSetAttribute": [_P, _I, _P, _L],
+    "cublasLtMatrixLayoutCreate": [_P, _I, _L, _L, ctypes.c_int64], "cublasLtMatrixLayoutDestroy": [_P],
+    "cublasLtMatrixLayoutSetAttribute": [_P, _I, _P, _L], "cublasLtMatmulPreferenceCreate": [_P],
+    "cublasLtMatmulPreferenceDestroy": [_P], "cublasLtMatmulPreferenceSetAttribute": [_P, _I, _P, _L],
+    "cublasLtMatmulAlgoGetHeuristic": [*[_P] * 7, _I, _P, _P],
+}
+_SIZES = {1: 8, 3: 4, 4: 4, 5: 4, 6: 8, 7: 4, 8: 8}
+REFUSED = 15
+"""The status of what is not supported."""
+
+
+class Library:
+    """``refuses``: the heuristic finds nothing. ``calls`` counts."""
+
+    def __init__(self, device: Emulated, refuses: bool = False) -> None:
+        self.device, self.refuses = device, refuses
+        self.calls: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self.objects: dict[int, dict[Any, int]] = {}
+        self._keep: list[object] = []
+        self._next = 64
+        self.functions = {name: self._address(name) for name in FUNCTIONS}
+
+    def _address(self, name: str) -> int:
+        does: Callable[..., int | None] = getattr(self, f"_{name}")
+
+        def called(*arguments: Any) -> int:
+            self.calls[name] += 1
+            try:
+                return does(*[each or 0 for each in arguments]) or 0
+            except Exception as error:
+                self.faults.append(f"{name}: {error!r}")
+                return 14
+
+        made = ctypes.CFUNCTYPE(_I, *_SIGNATURES[name])(called)
+        self._keep.append(made)
+        return ctypes.cast(made, _P).value or 0
+
+    def _new(self, place: int, values: dict[Any, int]) -> None:
+        self._next += 8
+        self.objects[self._next] = values
+        ctypes.c_uint64.from_address(place).value = self._next
+
+    def _cublasLtCreate(self, place: int) -> None:
+        self._new(place, {})
+
+    def _cublasLtMatmulDescCreate(self, place: int, compute: int, scale: int) -> None:
+        assert (compute, scale) in ((68, 0), (70, 1))
+        self._new(place, {"scale": scale})
+
+    def _cublasLtMatrixLayoutCreate(self, place: int, dtype: int, rows: int, columns: int, pitch: int) -> int:
+        self._new(place, {"dtype": dtype, "rows": rows, "columns": columns, "pitch": pitch})
+        return 0 if pitch >= rows else 7
+
+    def _cublasLtMatmulPreferenceCreate(self, place: int) -> None:
+        self._new(place, {})
+
+    def _destroy(self, handle: int) -> None:
+        del self.objects[handle]
+
+    _cublasLtMatmulDescDestroy = _cublasLtMatrixLayoutDestroy = _cublasLtMatmulPreferenceDestroy = _destroy
+
+    def _set(self, handle: int, attribute: int, place: int, size: int) -> None:
+        self.objects[handle][attribute] = int.from_bytes(ctypes.string_at(place, size), "little")
+
+    _cublasLtMatmulDescSetAttribute = _cublasLtMatrixLayoutSetAttribute = _set
+    _cublasLtMatmulPreferenceSetAttribute = _set
+
+    def _cublasLtMatmulAlgoGetHeuristic(self, handle: int, desc: int, a: int, b: int, c: int, d: int, wish: int,
+                                        most: int, results: int, count: int) -> int:
+        if self.refuses:
+            return REFUSED
+        alignments = [self.objects[wish][number] for number in (5, 6, 8)]
+        data = b"".join(each.to_bytes(8, "little") for each in alignments)
+        ctypes.memmove(results, data + bytes(96 - len(data)), 96)
+        ctypes.c_int32.from_address(count).value = 1
+        return 0
+
+    def _cublasLtMatmul(self, *words: int) -> int:
+        handle, desc, alpha, a, a_of, b, b_of, beta, c, c_of, d, d_of, algorithm, *_ = words
+        assert handle in self.objects and (c, c_of) == (d, d_of)
+        kind = ctypes.c_double if self.objects[desc]["scale"] else ctypes.c_float
+        assert (kind.from_address(alpha).value, kind.from_address(beta).value) == (1, 0)
+        for address, number in ((a, 0), (b, 1), (d, 2)):
+            wanted = int.from_bytes(ctypes.string_at(algorithm + 8 * number, 8), "little")
+            assert address % wanted == 0, "an address is not aligned as it was said to be"
+        about = dict(self.objects[desc])
+        layouts = [dict(self.objects[each]) for each in (a_of, b_of, d_of)]
+
+        def run() -> None:
+            self._multiply(about, layouts, (a, b, d))
+
+        if words[-1] in self.device.capturing:
+            self.device.record(words[-1], run)
+        else:
+            run()
+        return 0
+
+    def _multiply(self, desc: dict[Any, int], layouts: list[dict[Any, int]], places: tuple[int, int, int]) -> None:
+        one, two, out = (self._matrices(layout, place) for layout, place in zip(layouts, places, strict=True))
+        inner = np.float64 if desc["scale"] else np.float32
+        left = one.transpose(0, 2, 1) if desc.get(3) else one
+        right = two.transpose(0, 2, 1) if desc.get(4) else two
+        assert left.shape[2] == right.shape[1] and left.shape[1] == out.shape[1] and right.shape[2] == out.shape[2]
+        found = np.matmul(left.astype(inner), right.astype(inner))
+        if desc.get(7) == 4:
+            bias = self._memory(desc[8], left.shape[1] * out.itemsize).view(out.dtype)
+            found = found + bias.astype(inner)[None, :, None]
+        out[...] = found.astype(out.dtype)
+
+    def _matrices(self, layout: dict[Any, int], place: int) -> np.ndarray:
+        """All matrices of a batch: (count, rows, columns), in columns."""
+        dtype, count, step = _TYPES[layout["dtype"]], layout.get(5, 1), layout.get(6, 0)
+        rows, columns, pitch = layout["rows"], layout["columns"], layout["pitch"]
+        size = (count - 1) * step + (columns - 1) * pitch + rows
+        flat = self._memory(place, size * dtype.itemsize).view(dtype)
+        strides = tuple(each * dtype.itemsize for each in (step, 1, pitch))
+        return np.lib.stride_tricks.as_strided(flat, (count, rows, columns), strides)
+
+    def _memory(self, place: int, size: int) -> np.ndarray:
+        assert self.device.holds(place, size), "a matrix lies outside of the device's memory"
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(place - APART))

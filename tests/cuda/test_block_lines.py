@@ -1,0 +1,90 @@
+"""Sorting, running folds and scatter by many threads: no two of them meet, and the order is the interpreter's."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("llvmlite", reason="the emulation runs through LLVM (extra llvm)")
+
+import numpy as np
+
+from egshape.dims import const, symbol
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Graph
+from egshape.ir.interpret import interpret
+from egshape.plan.grid import launches
+from egshape.plan.planner import plan
+from tests.cuda.emulate import emulated, kernels, likely
+from tests.cuda.test_races import same
+from tests.fuzz.differential import argument, graph_of, region
+
+N = symbol("n")
+
+
+def _running(name: str, dtype: str) -> Graph:
+    """The running fold of each of 3 lines."""
+    b = BlockBuilder()
+    x = argument(b, "x", dtype, [3, N])
+    kind = {"f32": np.float32, "i32": np.int32}[dtype]
+    init = b.one("constant", (), {"value": np.zeros((), kind)})
+    ones = (const(1), const(1))
+    attrs = {"window": (const(1), N), "strides": ones, "base_dilation": ones, "window_dilation": ones,
+             "padding": (const(0), const(0), N - 1, const(0))}
+    return graph_of(b, b.one("reduce_window", [x, init], attrs, regions=(region(b, name, dtype),)))
+
+
+def _sorted(direction: str) -> Graph:
+    """Lines of i32, by their last digit only, so that many are equal."""
+    b = BlockBuilder()
+    x = argument(b, "x", "i32", [3, N])
+    inner = b.child()
+    one, two = (inner.arg(None, "i32", []) for _ in range(2))
+    ten = inner.one("constant", (), {"value": np.array(10, np.int32)})
+    digits = [inner.one("remainder", [each, ten]) for each in (one, two)]
+    less = inner.one("compare", digits, {"direction": direction, "kind": "SIGNED"})
+    return graph_of(b, b.one("sort", [x], {"dim": 1, "stable": True}, regions=(inner.finish([less]),)))
+
+
+def _check(graph: Graph, dtype: str) -> None:
+    (kernel,) = kernels(plan(graph, target="cuda").steps)
+    for n in (0, 1, 2, 5, 20):
+        same(kernel, {"n": n}, 16)
+    function = emulated(graph, 16)
+    assert all(each.threads == 256 for each in launches(kernel, likely))
+    rng = np.random.default_rng(2)
+    for n in (0, 1, 7, 64, 300):
+        array = rng.integers(0, 100, (3, n)).astype({"f32": np.float32, "i32": np.int32}[dtype])
+        (wanted,) = interpret(graph, [array])
+        np.testing.assert_array_equal(function(array), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i32"])
+def test_running_sums(dtype: str) -> None:
+    _check(_running("add", dtype), dtype)
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+def test_sorting_keeps_the_order_of_equals(direction: str) -> None:
+    _check(_sorted(direction), "i32")
+
+
+@pytest.mark.parametrize("unique", [False, True])
+def test_scatter_goes_apart_where_no_two_updates_meet(unique: bool) -> None:
+    b = BlockBuilder()
+    x, index = argument(b, "x", "f32", [40, 6]), argument(b, "index", "i32", [N, 1])
+    update = argument(b, "update", "f32", [N, 6])
+    attrs = {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
+             "index_vector_dim": 1, "unique": unique}
+    graph = graph_of(b, b.one("scatter", [x, index, update], attrs, regions=(region(b, "add", "f32"),)))
+    kernel = next(each for each in kernels(plan(graph, target="cuda").steps) if each.label == "scatter")
+    (found,) = launches(kernel, likely)
+    assert found.blocks.evaluate({"n": 1000}) == (24 if unique else 1) and found.threads == 256
+    for reverse in (False, True):
+        function = emulated(graph, 16, reverse)
+        rng = np.random.default_rng(2)
+        for n in (0, 1, 5, 30):
+            places = rng.permutation(45)[:n] - 2 if unique else rng.integers(-2, 43, n)  # some lie outside
+            arrays = [rng.normal(size=(40, 6)).astype("f4"), places.astype("i4")[:, None],
+                      rng.normal(size=(n, 6)).astype("f4")]
+            (wanted,) = interpret(graph, arrays)
+            np.testing.assert_array_equal(function(*arrays), wanted)

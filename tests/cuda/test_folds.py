@@ -1,0 +1,108 @@
+"""Reductions on a grid: rows, columns and all, in one launch or two, thread after thread against the loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from egshape.dims import Dim, const, symbol
+from egshape.ir.types import is_float, numpy_dtype
+from egshape.plan import folds
+from egshape.plan.grid import Launch, Threads, launches
+from egshape.plan.loops import (
+    Assign,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    Kernel,
+    Load,
+    Local,
+    Loop,
+    Stmt,
+    Store,
+    Var,
+    buffers,
+    statements,
+)
+from tests.cuda.emulate import chosen
+from tests.cuda.threads import Machine, check_launch, contents
+
+M, N, ROW, COLUMN = (symbol(name) for name in ("m", "n", "$i", "$j"))
+
+
+def fold(over: str, op: str, dtype: str) -> Kernel:
+    """m x n elements folded over rows ("n"), columns ("m") or all of them ("mn")."""
+    x, out = Buffer("x", dtype, M * N, "input"), Buffer("out", dtype, {"n": M, "m": N, "mn": const(1)}[over], "output")
+    index = COLUMN if over == "mn" else ROW * N + COLUMN
+    value = Var(dtype, "v")
+    item: Expr = Call(dtype, op, (value, Load(dtype, x, index)), fast=is_float(dtype) and op == "add")
+    first = Const(dtype, 1 if dtype == "i32" else 1.0)
+    rounds = {"n": Loop("$j", N, (Assign("v", item),)), "m": Loop("$i", M, (Assign("v", item),)),
+              "mn": Loop("$j", M * N, (Assign("v", item),))}[over]
+    store = Store(out, {"n": ROW, "m": COLUMN, "mn": const(0)}[over], value)
+    body: tuple[Stmt, ...] = (Local("v", first), rounds, store)
+    if over != "mn":
+        body = (Loop("$i", M, body),) if over == "n" else (Loop("$j", N, body),)
+    return Kernel("fold", body, (out,))
+
+
+def _guess(m: int, n: int) -> Callable[[Dim], float]:
+    return lambda dim: dim.evaluate({"m": m, "n": n})
+
+
+def _run(kernel: Kernel, likely: Callable[[Dim], float], sizes: dict[str, int], threads: int = 16
+         ) -> tuple[Launch, ...]:
+    found = tuple(chosen(each, sizes) for each in launches(kernel, likely, threads))
+    wanted = contents(buffers(kernel.body), sizes)
+    got = {buffer: array.copy() for buffer, array in wanted.items()}
+    for each in found:
+        for buffer in set(buffers(each.kernel.body)) - got.keys() - set(each.shared):
+            got[buffer] = np.zeros(buffer.size.evaluate(sizes), numpy_dtype(buffer.dtype))
+    Machine(wanted).run(kernel.body, sizes)
+    for each in found:
+        check_launch(each, got, sizes)
+    (out,) = kernel.outputs
+    np.testing.assert_allclose(got[out], wanted[out], rtol=1e-4)
+    return found
+
+
+SIZES = [(3, 5), (0, 4), (4, 0), (1, 1), (13, 2), (9, 17)]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("over", ["n", "m", "mn"])
+@pytest.mark.parametrize(("op", "dtype"), [("add", "f32"), ("maximum", "f32"), ("add", "i32"), ("minimum", "i32")])
+def test_folds(over: str, op: str, dtype: str, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    env = dict(zip("mn", sizes, strict=True))
+    kernel = fold(over, op, dtype)
+    for guess in ((64, 64), (1 << 20, 64), (64, 1 << 20), (4, 4), (1 << 20, 1 << 20)):
+        _run(kernel, _guess(*guess), env)
+    monkeypatch.setattr(folds, "CHUNK", 4)
+    assert len(_run(kernel, _guess(1 << 20 if over != "n" else 8, 1 << 20 if over != "m" else 8), env)) == 2
+
+
+def test_columns_are_read_side_by_side() -> None:
+    (found,) = launches(fold("m", "add", "f32"), _guess(2000, 512), 256)
+    assert found.threads == 256 and len(found.shared) == 1
+    assert found.blocks.evaluate({"m": 2000, "n": 512}) == 512 // folds.WIDTH
+
+
+def test_many_columns_take_a_thread_each() -> None:
+    (found,) = launches(fold("m", "add", "f32"), _guess(2000, 1 << 20), 256)
+    assert not found.shared and found.blocks.evaluate({"m": 2000, "n": 1 << 20}) == (1 << 20) // 256
+
+
+def test_few_long_folds_take_two_stages() -> None:
+    one, two = launches(fold("mn", "add", "f32"), _guess(1 << 12, 1 << 12), 256)
+    assert one.blocks.evaluate({"m": 1 << 12, "n": 1 << 12}) == (1 << 24) // folds.CHUNK
+    assert two.blocks.const == 1
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 300])
+def test_the_last_steps_of_a_row_wait_for_a_warp(length: int) -> None:
+    (found,) = _run(fold("n", "add", "f32"), _guess(64, 512), {"m": 3, "n": length}, 128)
+    waits = [stmt.warp for stmt in statements(found.kernel.body) if isinstance(stmt, Threads)]
+    assert found.threads == 128 and waits == [False, False, False, True, True, True, True, False, False]

@@ -1,0 +1,56 @@
+"""Transposed copies in tiles of shared memory: they give what the loops do, and both sides go along memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from egshape.dims import symbol
+from egshape.lower.cuda.kernel import kernel
+from egshape.plan.grid import Launch, launch
+from egshape.plan.loops import Buffer, Call, Kernel, Load, Loop, Store, buffers
+from tests.cuda.emulate import likely
+from tests.cuda.threads import Machine, check_launch, contents
+
+B, M, N = (symbol(name) for name in "bmn")
+AT, ROW, COLUMN = (symbol(name) for name in ("$a", "$i", "$j"))
+
+
+def transposed(dtype: str = "f32") -> Kernel:
+    """b times (n, m) from (m, n), with a row that is added."""
+    x, row = Buffer("x", dtype, B * M * N, "input"), Buffer("row", dtype, M, "input")
+    out = Buffer("out", dtype, B * M * N, "output")
+    value = Call(dtype, "add", (Load(dtype, x, AT * M * N + ROW * N + COLUMN), Load(dtype, row, ROW)))
+    store = Store(out, AT * M * N + COLUMN * M + ROW, value)
+    return Kernel("transpose", (Loop("$a", B, (Loop("$j", N, (Loop("$i", M, (store,)),)),)),), (out,))
+
+
+def _run(found: Launch, whole: Kernel, env: Mapping[str, int]) -> None:
+    wanted = contents(buffers(whole.body), env)
+    got = {buffer: array.copy() for buffer, array in wanted.items()}
+    Machine(wanted).run(whole.body, env)
+    check_launch(found, got, env)
+    (out,) = whole.outputs
+    np.testing.assert_array_equal(got[out], wanted[out])
+
+
+SIZES = [(1, 8, 8), (2, 5, 9), (0, 3, 3), (1, 0, 4), (1, 4, 0), (1, 1, 1), (3, 1, 10), (1, 13, 2)]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_results(sizes: tuple[int, int, int], dtype: str) -> None:
+    whole = transposed(dtype)
+    found = launch(whole, likely, 16)
+    assert len(found.shared) == 1 and not found.registers
+    _run(found, whole, dict(zip("bmn", sizes, strict=True)))
+
+
+def test_the_text_of_a_transposed_copy() -> None:
+    found = launch(transposed(), likely)
+    assert found.threads == 256 and found.blocks.evaluate({"b": 2, "m": 64, "n": 33}) == 2 * 2 * 2
+    text = kernel(found, "k").source
+    assert "__shared__ f32 s0[1056];" in text and text.count("__syncthreads();") == 2
+    assert text.count("for (i64") == 2 and text.count("#pragma unroll") == 2
