@@ -38,13 +38,17 @@ class _Stream:
         """Nothing waits."""
 
 
-def write(path: str | Path, manifest: Mapping[str, Any], library: bytes, constants: Sequence[np.ndarray]) -> None:
-    """Write an artifact, atomically; the same function gives the same bytes. Raises EgshapeError if it cannot be."""
+def write(path: str | Path, manifest: Mapping[str, Any], library: bytes, constants: Sequence[np.ndarray],
+          images: Mapping[str, bytes] | None = None) -> None:
+    """Write an artifact, atomically; the same function gives the same bytes. ``images``: cubins by architecture. Raises
+    EgshapeError if it cannot be."""
     stream = _Stream()
     with zipfile.ZipFile(cast(IO[bytes], stream), "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps({**manifest, "constants": len(constants)}, indent=1)
         archive.writestr(zipfile.ZipInfo("manifest.json", _DATE), text)
         archive.writestr(zipfile.ZipInfo("library.so", _DATE), library)
+        for name, image in (images or {}).items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.cubin", _DATE), image)
         entry = zipfile.ZipInfo("weights.safetensors", _DATE)
         # A field of zeros moves the elements to an aligned place, so that they can be used where they lie.
         room = -(stream.size + _HEADER + len(entry.filename) + 4 + _ZIP64) % ALIGN

@@ -24,7 +24,8 @@ def host_call(host: Host, step: HostCall) -> None:
         "inputs": [described(port) for port in step.inputs], "outputs": [described(port) for port in step.outputs]})
     for port in step.inputs:
         host.ready(port.buffer)
-    words = [*(("ptr", host.pointers[port.buffer]) for port in step.inputs),
+    lent = host.backend.lent([port.buffer for port in step.inputs], read=True)
+    words = [*(("ptr", pointer) for pointer in lent),
              *(("i64", w.dim(size)) for port in step.inputs for size in port.shape)]
     places: list[str] = []
     host.table_words = max(host.table_words, len(words) + sum(len(port.shape) + 1 for port in step.outputs))
@@ -41,16 +42,19 @@ def host_call(host: Host, step: HostCall) -> None:
         wanted = w.dim(step.outputs[k].shape[axis])
         differs = w.value(f"icmp ne i64 {size}, {wanted}")
         host.fail(differs, 8, [str(number), str(k), str(axis), wanted, size])
-    for k, port in enumerate(step.outputs):
-        host.ready(port.buffer)
+    results = [port.buffer for port in step.outputs]
+    for buffer in results:
+        host.ready(buffer)
+    for k, pointer in enumerate(host.backend.lent(results, read=False)):
         at = w.value(f"getelementptr i64, ptr %table, i64 {len(words) + len(axes) + k}")
-        w.line(f"store ptr {host.pointers[port.buffer]}, ptr {at}")
+        w.line(f"store ptr {pointer}, ptr {at}")
     _call_python(host, number, 1, step.target)
+    host.backend.taken(results)
 
 
 def _call_python(host: Host, number: int, phase: int, target: str) -> None:
     w = host.w
     callback = w.value(f"load ptr, ptr {host.word('host')}")
-    with host.timed(target, const(0), const(0)):
+    with host.backend.timed(target, const(0), const(0)):
         code = w.value(f"call i32 {callback}(i64 {number}, i64 {phase}, ptr %table)")
     host.fail(w.value(f"icmp ne i32 {code}, 0"), 9, [str(number)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from egshape.egraph.cost import likely_sizes
 from egshape.errors import UndefinedSize
 from egshape.ir.graph import Graph
 from egshape.lower import gemm, native
+from egshape.lower.cpu import Cpu
 from egshape.lower.dump import dump
 from egshape.lower.host import Module, module
+from egshape.plan.inplace import in_place
 from egshape.plan.memory import THREADS
 from egshape.plan.planner import plan
 
@@ -46,9 +49,10 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
     Unsupported for an op that is not compiled, naming it and its location.
 
     EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
-    program = plan(graph, facts)
-    made = module(program, zones=bool(os.environ.get("EGSHAPE_REDZONES")))
-    made.manifest["peak"] |= _likely(graph, made)
+    program = in_place(plan(graph, facts))
+    zones = bool(os.environ.get("EGSHAPE_REDZONES"))
+    made = module(program, partial(Cpu, zones=zones), reuse=not zones)
+    made.manifest["peak"] |= likely_peak(graph, made)
     machine = native.host_machine()
     dump(graph, program, made, machine)
     codes = (native.cached_object(native.whole(made.text, machine.features), machine),
@@ -58,7 +62,7 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
     return Native(made, codes, machine, {**entries, "egshape_pool": shared["egshape_pool"]}, keep)
 
 
-def _likely(graph: Graph, made: Module) -> dict[str, Any]:
+def likely_peak(graph: Graph, made: Module) -> dict[str, Any]:
     """The memory at likely sizes, on one thread."""
     peak = made.layout.peak
     sizes = likely_sizes(graph.facts, sorted(peak.symbols() - {THREADS}))

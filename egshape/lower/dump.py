@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from egshape.atomic import write_atomic
@@ -17,8 +18,9 @@ from egshape.plan.text import kernel_text, program_text
 _DEFINITION = r"^define internal void @{name}\(.*?^\}}\n"
 
 
-def dump(graph: Graph, program: Program, made: Module, machine: native.Machine) -> None:
-    """Write everything to the folder that EGSHAPE_DUMP names, if it does."""
+def dump(graph: Graph, program: Program, made: Module, machine: native.Machine,
+         sources: Mapping[str, str] | None = None) -> None:
+    """Write everything to the folder that EGSHAPE_DUMP names, if it does; ``sources``: CUDA C++ of kernels."""
     chosen = os.environ.get("EGSHAPE_DUMP")
     if not chosen:
         return
@@ -26,6 +28,8 @@ def dump(graph: Graph, program: Program, made: Module, machine: native.Machine) 
     write_atomic(folder / "graph.txt", str(graph))
     write_atomic(folder / "plan.txt", program_text(program, made.layout))
     write_atomic(folder / "module.ll", native.whole(made.text, machine.features))
+    for name, source in (sources or {}).items():
+        write_atomic(folder / "kernels" / f"{name}.cu", source)
     for name, kernel in made.kernels.items():
         write_atomic(folder / "kernels" / f"{name}.loops", kernel_text(kernel))
         found = re.search(_DEFINITION.format(name=re.escape(name)), made.text, re.MULTILINE | re.DOTALL)

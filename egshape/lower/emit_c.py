@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from egshape.atomic import write_atomic
+from egshape.ir.types import NARROW
 from egshape.lower import native
 from egshape.lower.host import ERROR_WORDS, WORDS
 from egshape.lower.weights import ALIGN
 
 _C_TYPES = {"i1": "uint8_t", "f32": "float", "f64": "double", "f16": "uint16_t", "bf16": "uint16_t",
+            **dict.fromkeys(NARROW, "uint8_t"),
             **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)}, **{f"ui{n}": f"uint{n}_t" for n in (8, 16, 32, 64)}}
 _TABLES = {"inputs": "const void *const *", "sizes": "const int64_t *", "constants": "const void *const *",
            "outputs": "void **", "rooms": "int64_t *", "shapes": "int64_t *", "error": "int64_t *", "pool": "void *",

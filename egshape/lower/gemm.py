@@ -4,6 +4,8 @@
 to the block t, whose rows stand a panel apart: t(i, j) = sum over l < k of a(i*ar + l*ac) * b(l*br + j). Where n is
 no multiple of the vector, the last columns are read under a mask.
 ``egs_pack_T(k, n, s, sr, sc, t, w)``: t(l*w + j) = s(l*sr + j*sc), 0 from column n to w.
+T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
+with sign or without.
 
 The kernels are explicit vector code. What fits in registers depends on the CPU: 8 rows by 3 vectors of 64 bytes with
 AVX-512, 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes elsewhere."""
@@ -13,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from egshape.lower.quads import Quads
 from egshape.plan.loops import PANEL_BYTES
 
 TILE_ROWS = 8
 """Rows of a block."""
-TYPES = {"f32": ("float", 4), "f64": ("double", 8)}
+TYPES = {"f32": ("float", 4), "f64": ("double", 8), "u8s8": ("i32", 4), "s8u8": ("i32", 4), "i32": ("i32", 4)}
+"""Element and size; i32 has no products, but is copied."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,12 @@ class _Type:
     name: str
     size: int
     lanes: int
+    features: frozenset[str] = frozenset()
+
+    @property
+    def quads(self) -> Quads | None:
+        """How bytes are multiplied; None for floats."""
+        return Quads(self.lanes, self.dtype == "s8u8", self.features) if self.name == "i32" else None
 
     @property
     def vector(self) -> str:
@@ -54,11 +64,22 @@ class _Type:
 
     @property
     def suffix(self) -> str:
-        return f"v{self.lanes}{self.dtype}"
+        return f"v{self.lanes}{'i32' if self.quads else self.dtype}"
 
     @property
     def panel(self) -> int:
         return PANEL_BYTES // self.size
+
+    def operand(self, name: str, right: bool = False) -> Iterator[str]:
+        """What is made of the vector %name before it is multiplied."""
+        return self.quads.parts(name, right) if self.quads else iter(())
+
+    def step(self, name: str, left: str, right: str, total: str) -> Iterator[str]:
+        """%name = %left * %right + %total."""
+        if self.quads:
+            return self.quads.step(name, left, right, total)
+        v = self.vector
+        return iter([f"  %{name} = call {v} @llvm.fma.{self.suffix}({v} %{left}, {v} %{right}, {v} %{total})"])
 
     def splat(self, name: str, value: str) -> list[str]:
         """All lanes of %name are the value."""
@@ -89,12 +110,11 @@ def _block(t: _Type, rows: int, vectors: int) -> str:
     lines += [f"  %s{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells]
     for v in range(count):
         lines += [f"  %bp{v} = getelementptr {t.name}, ptr %bp, i64 {t.lanes * v}",
-                  f"  %b{v} = {_load(t, f'%bp{v}', masked)}"]
+                  f"  %b{v} = {_load(t, f'%bp{v}', masked)}", *t.operand(f"b{v}", right=True)]
     for r in range(rows):
         lines += [f"  %ap{r} = getelementptr i8, ptr %a{r}, i64 %ao", f"  %av{r} = load {t.name}, ptr %ap{r}",
-                  *t.splat(f"x{r}", f"%av{r}")]
-        lines += [f"  %f{r}_{v} = call {t.vector} @llvm.fma.{t.suffix}({t.vector} %x{r}, {t.vector} %b{v}, "
-                  f"{t.vector} %s{r}_{v})" for v in range(count)]
+                  *t.splat(f"x{r}", f"%av{r}"), *t.operand(f"x{r}")]
+        lines += [line for v in range(count) for line in t.step(f"f{r}_{v}", f"x{r}", f"b{v}", f"s{r}_{v}")]
     lines += ["  %bn = getelementptr i8, ptr %bp, i64 %bs", "  %an = add nsw i64 %ao, %as",
               "  %next = add nuw nsw i64 %l, 1", "  %more = icmp slt i64 %next, %k",
               "  br i1 %more, label %loop, label %store", "store:"]
@@ -338,11 +358,13 @@ declare hidden void @egs_gather_{dtype}(i64, ptr, ptr, ptr, ptr, ptr)
 def text(dtype: str, features: str) -> str:
     """The kernels of a dtype for a CPU of these features, as a module of LLVM IR."""
     shape, (name, size) = shape_for(features), TYPES[dtype]
-    t = _Type(dtype, name, size, shape.bytes // size)
+    t = _Type(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
+    if dtype == name:
+        return _gather(t)
     v, widths = t.vector, (*_widths(shape), 0)
     parts = ["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
-             f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
+             t.quads.declaration if t.quads else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
              f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n"]
     parts += [_block(t, rows, vectors) for vectors in widths for rows in range(1, shape.rows + 1)]
     parts += [_by_rows(t, shape, vectors) for vectors in widths]
-    return "".join([*parts, _tile(t, shape), _pack(t), _gather(t)])
+    return "".join([*parts, _tile(t, shape), *(() if t.quads else (_pack(t), _gather(t)))])

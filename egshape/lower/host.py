@@ -6,28 +6,27 @@ and outputs, the axes of all inputs and outputs, memory that the caller lends. I
 large, 5 a negative data-dependent size (error = [number, value]), 6 shapes (where ``strict``: the outputs known at the
 entry have not the shapes that the table of shapes holds; nothing has run, the table has the right ones now),
 8 a result of a host call (error = [number, output, axis, wanted, found]), 9 a failed host call (error =
-[number]), 10 a red zone (error = [kernel, buffer])."""
+[number]), 10 a red zone (error = [kernel, buffer]), 11 and 12 a device (lower/cuda/device.py). What runs the steps, and
+where their memory lies, is a ``Backend``: this processor or a device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from egshape.dims import Dim, const, symbol
+from egshape.dims import Dim
 from egshape.ir.types import is_float, itemsize
-from egshape.lower import callbacks, pool, redzones, scalar, tasks
-from egshape.lower.callbacks import described
+from egshape.lower import scalar
+from egshape.lower.backend import Backend, Maker, Request
+from egshape.lower.callbacks import described, host_call
+from egshape.lower.cpu import Cpu
 from egshape.lower.functions import text as functions_text
-from egshape.lower.kernel import function
 from egshape.lower.objects import python_entry
 from egshape.lower.sizes import LARGEST, cannot_wrap, wraps
-from egshape.lower.timing import FUNCTIONS, timed
 from egshape.lower.writer import Writer
-from egshape.plan.inplace import in_place
 from egshape.plan.loops import Buffer, Kernel
-from egshape.plan.memory import THREADS, Layout, layout, privates, touched
+from egshape.plan.memory import Layout, layout, privates, touched
 from egshape.plan.memory import room as room_of
 from egshape.plan.program import (
     BindSize,
@@ -42,10 +41,9 @@ from egshape.plan.program import (
     Run,
     Step,
 )
-from egshape.plan.work import flops, traffic
 
 WORDS = ("arena", "room", "inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error", "pool", "threads",
-         "profile", "host", "strict")
+         "profile", "host", "strict", "device")
 """The call structure (runtime/call.py has the same)."""
 ERROR_WORDS = 24
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }\n'
@@ -69,92 +67,75 @@ class _Tables:
     checks: list[dict[str, Any]] = field(default_factory=list)
     sizes: list[dict[str, Any]] = field(default_factory=list)
     host_calls: list[dict[str, Any]] = field(default_factory=list)
-    watched: dict[str, int] = field(default_factory=dict)
-    """Buffers that have red zones."""
 
 
-def module(program: Program, zones: bool = False) -> Module:
-    """The module of a program; ``zones``: with red zones around the buffers of its arena."""
-    program = in_place(program)
-    host = Host(program, zones)
+def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
+    """The module of a program for what runs it. ``reuse=False``: no two buffers in the same memory, as tests want."""
+    host = Host(program, make, reuse)
     host.build()
-    declares = "".join(sorted(host.declares))
     entry = "\n".join([*host.w.head, *host.first, *host.w.lines])
     late = [port.buffer in host.layout.late for port in program.outputs]
-    kernels = "".join(host.kernels.values())
-    text = (functions_text(kernels) + pool.DECLARATIONS + FUNCTIONS
-            + (redzones.FUNCTIONS if zones else "") + declares + kernels
+    backend = host.backend
+    kernels = "".join(backend.kernels.values())
+    text = (functions_text(kernels) + backend.declarations() + kernels
             + f"define i32 @egshape_entry(ptr %call) {{\nentry:\n{entry}\n}}\n"
             + python_entry([len(port.shape) for port in program.inputs], [not each for each in late], WORDS)
             + ATTRIBUTES)
     manifest = {
-        "version": 2, "pool": pool.VERSION, "name": program.name,
+        "version": 2, "name": program.name,
         "inputs": [described(port) for port in program.inputs],
         "outputs": [{**described(port), "late": each} for port, each in zip(program.outputs, late, strict=True)],
         "checks": host.tables.checks, "sizes": host.tables.sizes,
         "host_calls": host.tables.host_calls,
-        "kernels": [{"name": name} for name in host.rows], "zones": list(host.tables.watched) if zones else None,
-        "peak": {"arena": str(host.layout.peak)},
+        "peak": {"arena": str(host.layout.peak)}, **backend.manifest(),
     }
-    return Module(text, manifest, program.constants, host.layout, host.bodies)
+    return Module(text, manifest, program.constants, host.layout, backend.bodies)
 
 
 class Host:
     """Writes the entry."""
 
-    def __init__(self, program: Program, zones: bool) -> None:
+    def __init__(self, program: Program, make: Maker, reuse: bool = True) -> None:
         self.program = program
-        self.zones: dict[Buffer, tuple[str, str]] | None = {} if zones else None
-        """Exact bytes and room of each buffer in the arena, where there are red zones."""
         self.w = Writer()
-        self.layout = layout(program, reuse=not zones)
+        self.layout = layout(program, reuse)
         self.private = privates(program.steps)
-        self.kernels: dict[str, str] = {}
-        self.names: dict[tuple[str, tuple[bool, ...]], str] = {}
-        self.bodies: dict[str, Kernel] = {}
-        self.rows: dict[str, int] = {}
-        """Rows of the table of times."""
-        self.declares: set[str] = set()
         self.tables = _Tables()
         self.pointers: dict[Buffer, str] = {}
         self.late: dict[Buffer, str] = {}
         self.rooms: dict[Buffer, str] = {}
         self.ports = {port.buffer: k for k, port in enumerate(program.outputs)}
+        self.axes: dict[tuple[int, int], str] = {}
+        """The size of each axis of each input."""
         self.table_words = 1
         self.first: list[str] = []
         """Stores that stand before anything can fail."""
+        self.backend: Backend = make(self)
 
     def build(self) -> None:
         """Write the entry and all kernels."""
         w, self.code = self.w, self.w.slot("i32")
-        self.declares |= {"declare ptr @aligned_alloc(i64, i64)\n", "declare void @free(ptr)\n",
-                          "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"}
         w.line(f"store i32 0, ptr {self.code}")
         for name in ("inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error"):
             w.line(f"%{name} = load ptr, ptr {self.word(name)}")
-        w.line(f"%pool = load ptr, ptr {self.word('pool')}")
         w.line(f"%profile = load ptr, ptr {self.word('profile')}")
         w.line("%profiling = icmp ne ptr %profile, null")
-        self.clock = w.slot("i64")
-        w.line("%wide = icmp ne ptr %pool, null")
-        most = w.value(f"load i64, ptr {self.word('threads')}")
-        w.line(f"%threads = call i64 @llvm.smax.i64(i64 {most}, i64 1)")
-        w.symbols[THREADS] = "%threads"
-        w.line("call void @egs_session(ptr %pool, i32 1)")
+        self.backend.begin()
         self._inputs()
         self._expected()
         self._memory()
         for k, buffer in enumerate(self.program.constants):
-            self.pointers[buffer] = self._entry_of("%constants", k)
+            self.pointers[buffer] = self.entry_of(self.backend.constants, k)
         w.frames.append({})
-        self._steps(self.program.steps)
+        self.backend.all_steps()
         self._store(self._axes(late=True))
+        self.backend.done()
         w.line("br label %finish")
         w.block("finish")
         for buffer, slot in self.late.items():
             if buffer not in self.ports:
-                w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
-        w.line("call void @egs_session(ptr %pool, i32 -1)")
+                self.backend.free(w.value(f"load ptr, ptr {slot}"))
+        self.backend.end()
         w.line(f"ret i32 {w.value(f'load i32, ptr {self.code}')}")
         w.head.append(f"  %table = alloca [{self.table_words} x i64]")
 
@@ -164,7 +145,8 @@ class Host:
         """The address of a word of the call structure."""
         return self.w.value(f"getelementptr i64, ptr %call, i64 {WORDS.index(name)}")
 
-    def _entry_of(self, table: str, k: int) -> str:
+    def entry_of(self, table: str, k: int) -> str:
+        """A pointer of a table."""
         return self.w.value(f"load ptr, ptr {self.w.value(f'getelementptr ptr, ptr {table}, i64 {k}')}")
 
     def fail(self, condition: str, code: int, words: Sequence[str]) -> None:
@@ -180,9 +162,9 @@ class Host:
         w.block(good)
 
     def _inputs(self) -> None:
-        w, axes, flat = self.w, {}, 0
+        w, axes, flat = self.w, self.axes, 0
         for number, port in enumerate(self.program.inputs):
-            self.pointers[port.buffer] = self._entry_of("%inputs", number)
+            self.pointers[port.buffer] = self.entry_of("%inputs", number)
             for axis in range(len(port.shape)):
                 axes[number, axis] = w.value(f"load i64, ptr {w.value(f'getelementptr i64, ptr %sizes, i64 {flat}')}")
                 self.fail(w.value(f"icmp ugt i64 {axes[number, axis]}, {int(LARGEST)}"), 4, [])
@@ -200,7 +182,7 @@ class Host:
                 if wanted != found:
                     self.fail(w.value(f"icmp ne i64 {wanted}, {found}"), 2, [str(number), str(axis), wanted, found])
 
-    def _bytes(self, size: Dim, width: int) -> str:
+    def bytes(self, size: Dim, width: int) -> str:
         """Bytes of a buffer, at least 1, rounded up for alignment; leaves if there are too many."""
         w = self.w
         self._exact(size * width)
@@ -216,65 +198,55 @@ class Host:
                 self.w.keep(("exact", size), "shown")
                 self.fail(wraps(self.w, size), 4, [])
 
-    def _allocate(self, size: str) -> str:
-        w = self.w
-        found = w.value(f"call ptr @aligned_alloc(i64 64, i64 {size})")
-        self.fail(w.value(f"icmp eq ptr {found}, null"), 3, [])
-        return found
-
     def _memory(self) -> None:
-        w = self.w
+        w, backend = self.w, self.backend
         offsets, total = [], "0"
-        gap = redzones.ZONE if self.zones is not None else 0
         rooms = []
-        for size in self.layout.slots:
-            rooms.append(w.value(f"add i64 {self._bytes(size, 1)}, {gap}"))
-            offsets.append(w.value(f"add i64 {total}, {gap}"))
+        for size in [*(self.bytes(size, 1) for size in self.layout.slots), *backend.pieces()]:
+            rooms.append(w.value(f"add i64 {size}, {backend.gap}") if backend.gap else size)
+            offsets.append(w.value(f"add i64 {total}, {backend.gap}") if backend.gap else total)
             total = w.value(f"add i64 {offsets[-1]}, {rooms[-1]}")
         self._arena(total)
-        arena = self.word("arena")
-        arena = w.value(f"load ptr, ptr {arena}")
+        arena = w.value(f"load ptr, ptr {self.word('arena')}")
         at = [w.value(f"getelementptr i8, ptr {arena}, i64 {offset}") for offset in offsets]
         for buffer, number in self.layout.slot.items():
             self.pointers[buffer] = at[number]
-            if self.zones is not None:
-                exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(self.layout.slots[number])}, i64 0)")
-                self.zones[buffer] = exact, rooms[number]
-        if self.zones is not None:
-            redzones.fill(w, arena, total)
         late = dict.fromkeys(self.layout.late)
         for buffer in late:
             self.late[buffer], self.rooms[buffer] = w.slot("ptr"), w.slot("i64")
             for slot, type, zero in ((self.late[buffer], "ptr", "null"), (self.rooms[buffer], "i64", "0")):
                 self.first.append(f"  store {type} {zero}, ptr {slot}")
+        backend.placed(arena, total, rooms, at[len(self.layout.slots):])
         for buffer in self.ports:
             if buffer not in late:
-                self.pointers[buffer] = self._given(buffer)
+                self.pointers[buffer] = backend.given(buffer)
 
     def _arena(self, total: str) -> None:
         """Grow the context's arena where it is too small."""
         w = self.w
         arena, room = self.word("arena"), self.word("room")
         with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {total}")):
-            w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {arena}')})")
+            self.backend.free(w.value(f"load ptr, ptr {arena}"))
             w.line(f"store ptr null, ptr {arena}")
             w.line(f"store i64 0, ptr {room}")
-            w.line(f"store ptr {self._allocate(total)}, ptr {arena}")
+            new = self.backend.allocate(total, Request("the arena", str(self.layout.peak)))
+            w.line(f"store ptr {new}, ptr {arena}")
             w.line(f"store i64 {total}, ptr {room}")
 
-    def _given(self, buffer: Buffer) -> str:
+    def given(self, buffer: Buffer) -> str:
         """An output's memory: the caller's where it is large enough, else new."""
         w, k = self.w, self.ports[buffer]
-        need = self._bytes(buffer.size, itemsize(buffer.dtype))
+        need = self.bytes(buffer.size, itemsize(buffer.dtype))
         exact = w.dim(buffer.size * itemsize(buffer.dtype))
         place = w.value(f"getelementptr ptr, ptr %outputs, i64 {k}")
         room = w.value(f"getelementptr i64, ptr %rooms, i64 {k}")
+        what = Request.of(buffer)
         with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {exact}")):
-            w.line(f"store ptr {self._allocate(need)}, ptr {place}")
+            w.line(f"store ptr {self.backend.allocate(need, what)}, ptr {place}")
             w.line(f"store i64 {need}, ptr {room}")
         found = w.value(f"load ptr, ptr {place}")
         with w.when(w.value(f"icmp eq ptr {found}, null")):
-            w.line(f"store ptr {self._allocate(need)}, ptr {place}")
+            w.line(f"store ptr {self.backend.allocate(need, what)}, ptr {place}")
             w.line(f"store i64 {need}, ptr {room}")
         return w.value(f"load ptr, ptr {place}")
 
@@ -298,7 +270,7 @@ class Host:
         w = self.w
         for port in self.program.outputs:
             if port.buffer not in self.layout.late:
-                self._bytes(port.buffer.size, itemsize(port.buffer.dtype))
+                self.bytes(port.buffer.size, itemsize(port.buffer.dtype))
         axes = self._axes(late=False)
         if not axes:
             return
@@ -313,10 +285,11 @@ class Host:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    def _steps(self, steps: Sequence[Step]) -> None:
+    def steps(self, steps: Sequence[Step]) -> None:
+        """Write steps in order."""
         for step in steps:
             if isinstance(step, HostCall):
-                callbacks.host_call(self, step)
+                host_call(self, step)
                 continue
             for buffer in touched(step):
                 self.ready(buffer)
@@ -328,23 +301,23 @@ class Host:
             return
         w, slot = self.w, self.late[buffer]
         if buffer in self.ports:
-            self.pointers[buffer] = self._given(buffer)
+            self.pointers[buffer] = self.backend.given(buffer)
             w.line(f"store ptr {self.pointers[buffer]}, ptr {slot}")
             return
         size = room_of(buffer, buffer in self.private)
-        need, room = self._bytes(size, 1), self.rooms[buffer]
-        if self.zones is not None:
-            need = w.value(f"add i64 {need}, {redzones.ZONE}")
+        need = self.bytes(size, 1)
+        self.pointers[buffer] = self.grow(buffer, w.value(f"add i64 {need}, {self.backend.gap}"))
+        self.backend.grown(buffer, size)
+
+    def grow(self, buffer: Buffer, need: str) -> str:
+        """Memory of so many bytes for a buffer whose size only data tells: what it has, if that is enough."""
+        w, slot, room = self.w, self.late[buffer], self.rooms[buffer]
         with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {need}")):
-            w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
+            self.backend.free(w.value(f"load ptr, ptr {slot}"))
             w.line(f"store ptr null, ptr {slot}")
-            w.line(f"store ptr {self._allocate(need)}, ptr {slot}")
+            w.line(f"store ptr {self.backend.allocate(need, Request.of(buffer))}, ptr {slot}")
             w.line(f"store i64 {need}, ptr {room}")
-        self.pointers[buffer] = w.value(f"load ptr, ptr {slot}")
-        if self.zones is not None:
-            exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(size)}, i64 0)")
-            self.zones[buffer] = exact, w.value(f"load i64, ptr {room}")
-            redzones.fill_behind(w, self.pointers[buffer], *self.zones[buffer])
+        return w.value(f"load ptr, ptr {slot}")
 
     def _step(self, step: Step) -> None:
         w = self.w
@@ -363,13 +336,9 @@ class Host:
                 self._exact(step.value)
                 self.define(step.name, w.dim(step.value))
             case Run():
-                self._run(step)
+                self.backend.run(step)
             case Copy():
-                whole = step.source.size * itemsize(step.source.dtype)
-                size = w.dim(whole)
-                with self.timed("copy", 2 * whole, const(0)), w.when(w.value(f"icmp sgt i64 {size}, 0")):
-                    w.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {self.pointers[step.target]}, "
-                           f"ptr {self.pointers[step.source]}, i64 {size}, i1 false)")
+                self.backend.copy(step)
             case Branch():
                 self._branch(step)
             case Repeat():
@@ -381,10 +350,16 @@ class Host:
         self.fail(self.w.value(f"xor i1 {holds}, true"), 1, [str(number), *words])
 
     def _check_value(self, step: CheckValue) -> None:
+        """What the message shows is read only where the check fails."""
         w = self.w
-        words, kinds = [], []
+        with w.when(w.value(f"xor i1 {self.backend.scalar(step.value)}, true")):
+            words, kinds = self._shown(step)
+            self._failed_check("false", step.message, step.where, words, kinds)
+
+    def _shown(self, step: CheckValue) -> tuple[list[str], list[str]]:
+        w, words, kinds = self.w, list[str](), list[str]()
         for buffer in step.args:
-            value = scalar.load(w, buffer.dtype, self.pointers[buffer])
+            value = self.backend.scalar(buffer)
             kinds.append("f64" if is_float(buffer.dtype) else buffer.dtype if buffer.dtype in ("i1", "ui64") else "i64")
             if is_float(buffer.dtype):
                 value = w.value(f"bitcast double {scalar.convert(w, buffer.dtype, 'f64', value)} to i64")
@@ -393,12 +368,11 @@ class Host:
             words.append(value)
         if not words:
             words, kinds = [w.dim(size) for size in step.sizes], ["i64"] * len(step.sizes)
-        self._failed_check(scalar.load(w, "i1", self.pointers[step.value]), step.message, step.where, words, kinds)
+        return words, kinds
 
     def _bind(self, step: BindSize) -> None:
         w, dtype = self.w, step.buffer.dtype
-        address = w.value(f"getelementptr {scalar.memory(dtype)}, ptr {self.pointers[step.buffer]}, i64 {step.element}")
-        raw = scalar.convert(w, dtype, "i64", scalar.load(w, dtype, address))
+        raw = scalar.convert(w, dtype, "i64", self.backend.scalar(step.buffer, step.element))
         size = w.value(f"add i64 {raw}, {step.offset}")
         number = len(self.tables.sizes)
         self.tables.sizes.append({"name": step.name, "where": step.where})
@@ -419,42 +393,10 @@ class Host:
             for key in [key for key in frame if _reads(key, name)]:
                 del frame[key]
 
-    def _run(self, step: Run) -> None:
-        w = self.w
-        found = function(step.kernel)
-        private = tuple(buffer in step.kernel.private for buffer in found.buffers)
-        name = self.names.get((found.text, private))
-        if name is None:
-            name = self.names[found.text, private] = f"egs_{len(self.names)}_{step.kernel.label}"
-            self.kernels[name] = f"define internal void @{name}{found.text}"
-            self.bodies[name] = step.kernel
-        args = []
-        for buffer in found.buffers:
-            own = self._bytes(buffer.size, itemsize(buffer.dtype)) if buffer in step.kernel.private else ""
-            args.append(tasks.Argument("ptr", self.pointers[buffer], own))
-        args += [tasks.Argument("i64", w.dim(symbol(size))) for size in found.sizes]
-        with self.timed(name.removeprefix("egs_"), traffic(step.kernel), flops(step.kernel)):
-            if found.split is None:
-                w.line(f"call void @{name}({', '.join(f'{each.type} {each.value}' for each in args)})")
-            else:
-                self.kernels[f"{name}_task"] = tasks.task(name, args)
-                self.table_words = max(self.table_words, tasks.table_words(args))
-                tasks.call(w, name, args, found.split, "%table")
-        for buffer in found.buffers:
-            if self.zones is not None and buffer in self.zones:
-                number = self.tables.watched.setdefault(buffer.name, len(self.tables.watched))
-                bad = redzones.broken(w, self.pointers[buffer], *self.zones[buffer], before=buffer not in self.late)
-                self.fail(bad, redzones.CODE, [str(self.rows[name.removeprefix("egs_")]), str(number)])
-
-    def timed(self, name: str, traffic: Dim, flops: Dim) -> AbstractContextManager[None]:
-        """Times what is written inside under a name, where the caller wants times."""
-        row = self.rows.setdefault(name, len(self.rows))
-        return timed(self.w, self.clock, row, traffic, flops)
-
     def _branch(self, step: Branch) -> None:
         w = self.w
         dtype = step.index.dtype
-        index = scalar.load(w, dtype, self.pointers[step.index])
+        index = self.backend.scalar(step.index)
         labels = [w.label("arm") for _ in step.branches]
         end = w.label("end")
         if dtype == "i1":
@@ -466,7 +408,7 @@ class Host:
         for label, steps in zip(labels, step.branches, strict=True):
             w.block(label)
             with w.frame():
-                self._steps(steps)
+                self.steps(steps)
             w.line(f"br label %{end}")
             self.pointers = dict(pointers)
         w.block(end)
@@ -479,12 +421,12 @@ class Host:
         w.line(f"br label %{head}")
         w.block(head)
         with w.frame():
-            self._steps(step.test)
-            go_on = scalar.load(w, "i1", self.pointers[step.condition])
+            self.steps(step.test)
+            go_on = self.backend.scalar(step.condition)
         w.line(f"br i1 {go_on}, label %{body}, label %{end}")
         w.block(body)
         with w.frame():
-            self._steps(step.body)
+            self.steps(step.body)
         w.line(f"br label %{head}")
         w.block(end)
 

@@ -52,6 +52,18 @@ def host_machine() -> Machine:
     return Machine(binding.get_process_triple(), binding.get_host_cpu_name(), features, version)
 
 
+_BASELINE = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt")
+"""Features of x86-64-v3 beyond the first x86-64, as LLVM names them."""
+
+
+def baseline_machine() -> Machine:
+    """A processor that most of this kind are at least, where this one is: code for it moves between machines."""
+    here = host_machine()
+    if not here.triple.startswith("x86_64") or not {f"+{each}" for each in _BASELINE} <= set(here.features.split(",")):
+        return here
+    return Machine(here.triple, "x86-64-v3", ",".join(f"+{each}" for each in _BASELINE), here.version)
+
+
 def completed(text: str) -> str:
     """The module with declarations of the intrinsics and C functions that it calls."""
     declared = set(_DECLARED.findall(text))
@@ -92,9 +104,9 @@ def _optimized(text: str, machine: Machine, level: int = 3) -> tuple[Any, Any]:
     return module, target
 
 
-def object_code(text: str, machine: Machine) -> bytes:
-    """Object code of a whole module."""
-    module, target = _optimized(text, machine)
+def object_code(text: str, machine: Machine, level: int = 3) -> bytes:
+    """Object code of a whole module, optimized as far as ``level`` says."""
+    module, target = _optimized(text, machine, level)
     return bytes(target.emit_object(module))
 
 

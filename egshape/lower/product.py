@@ -35,6 +35,7 @@ def product(kernel: KernelWriter, g: Product) -> None:
     """Blocks of rows, each computed to a block on the stack and taken from there by the epilogue."""
     w = kernel.w
     name, size = TYPES[g.dtype]
+    kind = {"": g.dtype, "left": "s8u8", "right": "u8s8"}[g.signed]
     panel = panel_columns(g.dtype)
     tile = w.slot(f"[{TILE_ROWS * panel} x {name}], align 64")
     m, n, k = (w.dim(each) for each in (g.m, g.n, g.k))
@@ -53,7 +54,7 @@ def product(kernel: KernelWriter, g: Product) -> None:
         more = w.value(f"zext i1 {w.value(f'icmp slt i64 {number}, {longer}')} to i64")
         rows = w.value(f"add nuw nsw i64 {share}, {more}")
         at = w.value(f"getelementptr {name}, ptr {left}, i64 {w.value(f'mul nsw i64 {first}, {ar}')}")
-        w.line(f"call void @egs_tile_{g.dtype}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, i64 {ar}, i64 {ac}, "
+        w.line(f"call void @egs_tile_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, i64 {ar}, i64 {ac}, "
                f"ptr {right}, i64 {step}, ptr {tile})")
         with w.loop(rows) as row:
             w.symbols[g.row] = w.value(f"add nuw nsw i64 {first}, {row}")

@@ -6,8 +6,9 @@ import struct
 from typing import Any
 
 from egshape.errors import Unsupported
-from egshape.ir.types import integer_range, is_float, is_integer
+from egshape.ir.types import integer_range, is_float, is_integer, is_narrow
 from egshape.lower.functions import INLINE
+from egshape.lower.narrow import bits_of, convert_narrow
 from egshape.lower.writer import Writer
 
 LIBM = {
@@ -27,6 +28,8 @@ def register(dtype: str) -> str:
     """The LLVM type of a value of a dtype."""
     if dtype == "i1":
         return "i1"
+    if is_narrow(dtype):
+        return "i8"
     if dtype in ("f32", "f16", "bf16"):
         return "float"
     return "double" if dtype == "f64" else dtype.lstrip("u")
@@ -41,6 +44,8 @@ def constant(dtype: str, value: Any) -> str:
     """A number as LLVM writes it."""
     if dtype == "i1":
         return "true" if value else "false"
+    if is_narrow(dtype):
+        return bits_of(dtype, value)
     if not is_float(dtype):
         low, high = integer_range(dtype)
         return str(int(value) if int(value) <= (high >> 1) or low < 0 else int(value) - (high + 1))
@@ -318,6 +323,8 @@ def convert(w: Writer, source: str, target: str, x: str) -> str:
     """Floats to integers truncate and saturate, NaN gives 0; integers wrap; to i1: x != 0."""
     if source == target:
         return x
+    if is_narrow(source) or is_narrow(target):
+        return convert_narrow(w, source, target, x, convert)
     one, two = register(source), register(target)
     if target == "i1":
         return w.value(f"fcmp une {one} {x}, 0.0" if is_float(source) else f"icmp ne {one} {x}, 0")
@@ -326,6 +333,8 @@ def convert(w: Writer, source: str, target: str, x: str) -> str:
         if one != two:
             x = w.value(f"{'fpext' if two == 'double' else 'fptrunc'} {one} {x} to {two}")
         return rounded(w, target, x)
+    if is_float(source) and two in ("i8", "i16"):
+        return _saturated(w, one, target, x)
     if is_float(source):
         kind = "u" if target.startswith("u") else "s"
         suffix = "f32" if one == "float" else "f64"
@@ -337,6 +346,16 @@ def convert(w: Writer, source: str, target: str, x: str) -> str:
         return x
     name = "trunc" if wide > narrow else "zext" if unsigned else "sext"
     return w.value(f"{name} {one} {x} to {two}")
+
+
+def _saturated(w: Writer, type: str, target: str, x: str) -> str:
+    """A float as an integer of 8 or 16 bits, by way of 32: saturating conversions to fewer bits do not vectorize."""
+    low, high = (constant("f64", bound) for bound in integer_range(target))
+    number = w.value(f"select i1 {w.value(f'fcmp ord {type} {x}, {x}')}, {type} {x}, {type} 0.0")
+    for name, bound in (("olt", low), ("ogt", high)):
+        beyond = w.value(f"fcmp {name} {type} {number}, {bound}")
+        number = w.value(f"select i1 {beyond}, {type} {bound}, {type} {number}")
+    return w.value(f"trunc i32 {w.value(f'fptosi {type} {number} to i32')} to {register(target)}")
 
 
 def _bitcast(w: Writer, source: str, target: str, x: str) -> str:

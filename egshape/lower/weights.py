@@ -15,8 +15,8 @@ _TYPES = {"i1": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u
 
 
 def pieces(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
-    """The file in pieces, arrays uncopied. Each begins at a multiple of 64 bytes of a file that does: the format allows
-    no holes, so bytes named ``pad`` fill them."""
+    """The file in pieces, arrays uncopied; dtypes that the format lacks are bytes. Each begins at a multiple of 64
+    bytes of a file that does: the format allows no holes, so bytes named ``pad`` fill them."""
     table: dict[str, dict[str, object]] = {}
     data: list[bytes | memoryview] = []
     at = 0
@@ -33,7 +33,7 @@ def pieces(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
             put(f"pad{at}", "U8", [gap], bytes(gap), gap)
         whole = np.ascontiguousarray(array)
         content = whole.reshape(-1).view(np.uint8).data if whole.size else b""
-        put(name, _TYPES[dtype_name(array.dtype)], list(array.shape), content, whole.nbytes)
+        put(name, _TYPES.get(dtype_name(array.dtype), "U8"), list(array.shape), content, whole.nbytes)
     header = json.dumps(table, separators=(",", ":")).encode()
     header += b" " * (-(len(header) + 8) % ALIGN)
     yield len(header).to_bytes(8, "little") + header

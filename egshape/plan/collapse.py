@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, symbol
-from egshape.plan.grid import Moved
 from egshape.plan.loops import Assign, If, Let, LetIndex, Local, Loop, Stmt, Store, While, dims, statements
+from egshape.plan.visit import Moved
 
 
 def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -17,7 +17,7 @@ def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def plain(body: Sequence[Stmt]) -> bool:
-    """Whether statements are of the kinds whose indices ``grid.Moved`` changes."""
+    """Whether statements are of the kinds whose indices may be changed."""
     return all(isinstance(stmt, Loop | Store | Let | Local | Assign | LetIndex | If | While)
                for stmt in statements(tuple(body)))
 

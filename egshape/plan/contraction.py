@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, ceildiv, const, minimum, symbol
@@ -10,6 +12,7 @@ from egshape.ir.graph import Op
 from egshape.ir.types import numpy_dtype
 from egshape.plan.epilogue import Cluster
 from egshape.plan.loops import (
+    QUAD,
     ROW_GROUP,
     Assign,
     Call,
@@ -24,8 +27,8 @@ from egshape.plan.loops import (
     linear,
     panel_columns,
 )
-from egshape.plan.panels import ONE, Axes, axes_of, loops, operand, packed, parts
-from egshape.plan.reader import ZERO
+from egshape.plan.panels import ONE, Axes, Dot, Right, axes_of, loops, operand, packed, parts
+from egshape.plan.reader import ZERO, Indices
 
 if TYPE_CHECKING:
     from egshape.plan.planner import Planner
@@ -89,25 +92,59 @@ def product(p: Planner, cluster: Cluster) -> None:
     sums = m is ONE and right.column is ONE and right.buffer.kind != "const"
     wide = Matrix(right.buffer, right.offset, right.column, right.row)
     side = None if sums else packed(p, dtype, wide, d.batch, m, n, k)
+    sides = Sides(rows, columns, m, n, k, left, turned)
+    if side is not None:
+        panelled(p, cluster, d, sides, side)
+        return
     p.start()
     out = p.new_buffer(cluster.result)
-    i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var(dtype, p.name("v"))
-    panel = ZERO if side is None else side.columns(p)
-    group = symbol(p.name("i")) if side is not None and _grouped(m, n, dtype) else ZERO
-    first = group * ROW_GROUP
-    at_rows, at_columns = parts(first + i, rows), parts(panel * panel_columns(dtype) + j, columns)
-    at = d.at(at_columns, at_rows) if turned else d.at(at_rows, at_columns)
+    i, j, value = ZERO, symbol(p.name("i")), Var(dtype, p.name("v"))
+    at = sides.at(d, i, j)
     p.locals[op.result, at] = value
     store = Store(out, cluster.place(at), p.read(cluster.value, at))
-    nest: Axes = list(d.batch)
-    if side is None:
-        body = sums_of(p, value, left, right, j, n, k, store)
-    else:
-        many = m if group is ZERO else minimum(const(ROW_GROUP), m - first)
-        place = Matrix(left.buffer, left.offset + first * left.row, left.row, left.column)
-        body = (side.product(panel, many, place, i, j, value.name, store),)
-        nest += [(group, ceildiv(m, const(ROW_GROUP))), (panel, side.count)]
-    p.run(cluster.label, loops(nest, body), (out,), once=True)
+    p.run(cluster.label, loops(d.batch, sums_of(p, value, left, right, j, n, k, store)), (out,), once=True)
+    p.places[cluster.result] = out
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Rows, columns and depth of a product as it is computed: ``turned`` if its columns are the op's rows."""
+
+    rows: Axes
+    columns: Axes
+    m: Dim
+    n: Dim
+    k: Dim
+    left: Matrix
+    turned: bool
+
+    def at(self, d: Dot, row: Dim, column: Dim) -> Indices:
+        """The indices of an element of the op's result."""
+        one, two = parts(row, self.rows), parts(column, self.columns)
+        return d.at(two, one) if self.turned else d.at(one, two)
+
+
+def panelled(p: Planner, cluster: Cluster, d: Dot, sides: Sides, side: Right,
+             held: Callable[[Var, Indices], Expr] | None = None) -> None:
+    """The kernel of a product and its epilogue: panels of columns, all rows of one, or a group of them, together.
+    ``held``: the element of the product, of the sum and the element's indices."""
+    p.start()
+    out = p.new_buffer(cluster.result)
+    m, n, dtype = sides.m, sides.n, side.dtype
+    i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var(dtype, p.name("v"))
+    panel = side.columns(p)
+    group = symbol(p.name("i")) if _grouped(m, n, dtype) else ZERO
+    first = group * ROW_GROUP
+    at = sides.at(d, first + i, panel * panel_columns(dtype) + j)
+    p.locals[cluster.ops[0].result, at] = value if held is None else held(value, at)
+    store = Store(out, cluster.place(at), p.read(cluster.value, at))
+    many = m if group is ZERO else minimum(const(ROW_GROUP), m - first)
+    left = sides.left
+    elements = QUAD if side.signed else 1
+    place = Matrix(left.buffer, left.offset + first * left.row * elements, left.row, left.column)
+    body = side.product(panel, many, place, i, j, value.name, store)
+    nest: Axes = [*d.batch, (group, ceildiv(m, const(ROW_GROUP))), (panel, side.count)]
+    p.run(cluster.label, loops(nest, (body,)), (out,), once=True)
     p.places[cluster.result] = out
 
 

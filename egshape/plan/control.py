@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from egshape.dims import product, symbol
+from egshape.dims import Dim, product, symbol
+from egshape.facts import Relation
 from egshape.ir.graph import Block, Op
 from egshape.plan.loops import Buffer
 from egshape.plan.program import Branch, CheckSizes, Copy, DefineSize, Repeat, Step
@@ -70,7 +71,7 @@ def _carry(p: Planner, body: Block, carried: list[Buffer], growing: list[bool],
 
 
 def branch(p: Planner, op: Op) -> None:
-    """if and case: each branch writes its results to the op's buffers."""
+    """if and case: each branch writes its results to the op's buffers, and defines the sizes that only they tell."""
     _captures(p, op)
     index = p.buffer(op.operands[0])
     out = tuple(p.new_buffer(value) for value in op.results)
@@ -78,6 +79,7 @@ def branch(p: Planner, op: Op) -> None:
     for region in op.regions:
         with p.branch() as steps:
             p.block(region)
+            p.steps += [DefineSize(name, size) for name, size in _told(p, op, region)]
             for value, result, target in zip(region.results, op.results, out, strict=True):
                 for one, two in zip(value.type.dims, result.type.dims, strict=True):
                     p.check(CheckSizes("==", one, two, "the branch gives a size {0}, not {1}", (one, two), place(op)))
@@ -85,6 +87,14 @@ def branch(p: Planner, op: Op) -> None:
         arms.append(tuple(steps))
     p.steps.append(Branch(index, tuple(arms)))
     p.places.update(zip(op.results, out, strict=True))
+
+
+def _told(p: Planner, op: Op, region: Block) -> Iterator[tuple[str, Dim]]:
+    """The sizes of an op's results that are symbols of their own, as a region of the op says them."""
+    for inside, result in zip(region.results, op.results, strict=True):
+        for each in p.definitions.get(result, ()):
+            if each.axis is not None:
+                yield each.name, inside.type.dims[each.axis]
 
 
 def composite(p: Planner, op: Op) -> None:
@@ -97,6 +107,9 @@ def composite(p: Planner, op: Op) -> None:
     inner = Block(region.args, region.ops, region.results,
                   tuple(each for each in region.symbols if each.axis is None or each.value not in region.args))
     p.block(inner)
+    for name, size in _told(p, op, region):
+        p.steps.append(DefineSize(name, size))
+        p.known.checked(Relation("==", symbol(name), size))
     for value, result in zip(region.results, op.results, strict=True):
         if result in p.outputs:
             p.store(value, p.outputs[result])

@@ -59,9 +59,14 @@ class Cluster:
 
     def emit(self, p: Planner) -> None:
         """Add the kernels."""
-        from egshape.plan import contraction, convolution
+        from egshape.plan import contraction, convolution, integers
 
-        (convolution.emit if self.ops[0].name == "convolution" else contraction.product)(p, self)
+        if self.ops[0].name == "convolution":
+            convolution.emit(p, self)
+        elif self.ops[0].attrs["dtype"] == "i32":
+            integers.emit(p, self)
+        else:
+            contraction.product(p, self)
 
 
 def readers(block: Block) -> Readers:

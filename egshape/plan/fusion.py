@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from egshape.dims import Dim, symbol
 from egshape.plan.collapse import plain
-from egshape.plan.grid import Moved
 from egshape.plan.loops import (
     Buffer,
     Expr,
@@ -31,6 +30,7 @@ from egshape.plan.loops import (
 from egshape.plan.memory import touched
 from egshape.plan.parallel import independent
 from egshape.plan.program import BindSize, Branch, CheckSizes, CheckValue, Copy, DefineSize, Repeat, Run, Step
+from egshape.plan.visit import Moved
 
 NEAR = 12
 """Steps that are looked back."""
@@ -40,9 +40,10 @@ SMALL = 1024
 """Elements of a buffer that is not worth sharing."""
 
 
-def fused(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps with kernels joined, inner steps too."""
-    joined = _joined(steps)
+def fused(steps: Sequence[Step], deep: bool = False) -> tuple[Step, ...]:
+    """The steps with kernels joined, inner steps too. ``deep``: only where all loops around both become one nest, as a
+    GPU needs the rounds of all of them."""
+    joined = _joined(steps, deep)
     uses = Counter(buffer for step in _every(joined) for buffer in touched(step))
     return _with_locals(joined, uses)
 
@@ -66,12 +67,12 @@ def _mapped(step: Step, parts: Sequence[tuple[Step, ...]]) -> Step:
     return replace(step, branches=tuple(parts)) if isinstance(step, Branch) else step
 
 
-def _joined(steps: Sequence[Step]) -> tuple[Step, ...]:
+def _joined(steps: Sequence[Step], deep: bool) -> tuple[Step, ...]:
     found: list[Step] = []
     for each in steps:
-        step = _mapped(each, [_joined(part) for part in _inside(each)])
+        step = _mapped(each, [_joined(part, deep) for part in _inside(each)])
         while isinstance(step, Run):
-            partner = _partner(found, step.kernel)
+            partner = _partner(found, step.kernel, deep)
             if partner is None:
                 break
             number, kernel = partner
@@ -81,19 +82,29 @@ def _joined(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _partner(before: Sequence[Step], kernel: Kernel) -> tuple[int, Kernel] | None:
+def _partner(before: Sequence[Step], kernel: Kernel, deep: bool) -> tuple[int, Kernel] | None:
     """The latest step that joins a kernel, and the joint kernel."""
     between: list[Step] = []
     for number in range(len(before) - 1, max(len(before) - 1 - NEAR, -1), -1):
         step = before[number]
         if isinstance(step, Run):
-            kernels = _joint(step.kernel, kernel)
-            if kernels is not None and _may_move(step.kernel, between):
-                return number, kernels
+            joint = _joint(step.kernel, kernel)
+            if joint is not None and deep and _depth(joint) < max(_depth(step.kernel), _depth(kernel)):
+                joint = None
+            if joint is not None and _may_move(step.kernel, between):
+                return number, joint
         elif not isinstance(step, CheckSizes | CheckValue | DefineSize | BindSize | Copy):
             return None
         between.append(step)
     return None
+
+
+def _depth(kernel: Kernel) -> int:
+    """The number of loops around all of a kernel."""
+    body, found = kernel.body, 0
+    while len(body) == 1 and isinstance(body[0], Loop):
+        body, found = body[0].body, found + 1
+    return found
 
 
 def _may_move(kernel: Kernel, between: Sequence[Step]) -> bool:
@@ -137,8 +148,9 @@ def _joint(one: Kernel, two: Kernel) -> Kernel | None:
         return None
     label = one.label if one.label == two.label else f"{one.label}_{two.label}"[:40]
     bounds = tuple(dict.fromkeys((*one.bounds, *two.bounds)))
+    where = "; ".join(dict.fromkeys((*one.where.split("; "), *two.where.split("; "))))
     return Kernel(label, (loop,), tuple(dict.fromkeys((*one.outputs, *two.outputs))), private, one.once and two.once,
-                  bounds)
+                  bounds, where)
 
 
 def _loop(left: Loop, right: Loop, private: Sequence[Buffer]) -> Loop | None:
@@ -163,7 +175,7 @@ def _with_locals(steps: Sequence[Step], uses: Counter[Buffer]) -> tuple[Step, ..
     found: list[Step] = []
     for each in steps:
         step = _mapped(each, [_with_locals(part, uses) for part in _inside(each)])
-        found.append(Run(_localized(step.kernel, uses)) if isinstance(step, Run) else step)
+        found.append(replace(step, kernel=_localized(step.kernel, uses)) if isinstance(step, Run) else step)
     return tuple(found)
 
 

@@ -1,4 +1,6 @@
-"""Division by numbers that a loop does not change, as multiplication by their inverses (at most 1.5 ulp)."""
+"""Division by numbers that a loop does not change, as multiplication by their inverses (at most 1.5 ulp).
+
+A loop that rounds to whole numbers divides: there the last bit of a quotient may decide about a whole step."""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from egshape.plan.grid import Moved
+from egshape.ir.types import is_float
 from egshape.plan.loops import (
     Assign,
     Call,
@@ -24,9 +26,11 @@ from egshape.plan.loops import (
     expressions,
     statements,
 )
+from egshape.plan.visit import Moved
 
 _LARGEST = {"f32": 2.0**126, "f64": 2.0**1022}
 """Numbers up to here, and their inverses, are normal numbers."""
+_STEPS = frozenset(("floor", "ceil", "round_nearest_even", "round_nearest_afz"))
 
 
 def with_inverses(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -47,6 +51,8 @@ def with_inverses(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def _versions(loop: Loop) -> list[Stmt]:
+    if _rounds(loop.body):
+        return [loop]
     plain = replace(loop, body=_Products({}).body(loop.body))
     found = _divisors(loop.body)
     if not found:
@@ -56,6 +62,13 @@ def _versions(loop: Loop) -> list[Stmt]:
     quick = replace(loop, body=_Products(inverses).body(loop.body))
     fits = reduce(lambda one, two: Call("i1", "and", (one, two)), [_invertible(var) for var in found])
     return [*first, If(fits, (quick,), (plain,))]
+
+
+def _rounds(body: Sequence[Stmt]) -> bool:
+    """Whether statements round to whole numbers: by an op, or by a convert to integers."""
+    calls = [expr for expr in expressions(tuple(body)) if isinstance(expr, Call)]
+    return any(call.op in _STEPS or (call.op == "convert" and is_float(call.args[0].dtype)
+                                     and not is_float(call.dtype)) for call in calls)
 
 
 def _divisors(body: Sequence[Stmt]) -> tuple[Var, ...]:

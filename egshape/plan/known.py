@@ -17,6 +17,9 @@ from egshape.prove.context import Context
 
 Level = Literal["none", "shape", "all"]
 
+LARGEST = 2**63 - 1
+"""The largest size that native code holds."""
+
 
 class Known:
     """The relations that the steps so far have checked: they hold for all later steps of the same scope."""
@@ -77,5 +80,8 @@ class Known:
 def _bounds(facts: SymbolFacts) -> Bounds | None:
     divisor, rest = facts.divisor
     low, high = facts.ranges[0][0] or 0, facts.ranges[-1][1]
-    divisor = divisor if rest == 0 else 1
+    # A fact may speak of numbers that no 64-bit size can be; native code must not be told them.
+    divisor = divisor if rest == 0 and divisor <= LARGEST else 1
+    low = low if low <= LARGEST else 0
+    high = None if high is not None and high >= LARGEST else high
     return Bounds(facts.name, divisor, low, high) if divisor > 1 or low > 0 or high is not None else None

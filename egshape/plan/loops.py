@@ -6,8 +6,10 @@ as one byte. The two printers (LLVM, CUDA) read this and nothing else."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -115,6 +117,11 @@ class Loop:
     var: str
     extent: Dim
     body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Free(Loop):
+    """A loop whose rounds may run in any order, or at the same time, because who made it says so."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -241,7 +248,9 @@ class Gather:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Product:
-    """A panel of left @ right, (m, k) by (k, n), n at most a panel: f32 or f64.
+    """A panel of left @ right, (m, k) by (k, n), n at most a panel: f32 or f64; or, where there is ``signed``, i32 sums
+    of products of bytes, whose elements are quads: four bytes side by side along the depth. ``k`` and the strides
+    count quads, offsets elements of their buffers; the bytes of the side ``signed`` are i8, those of the other ui8.
 
     ``right`` is a packed panel at ``panel`` of its buffer. Where there is ``direct``, the same columns where they lie
     (column stride 1), that is read instead if ``few`` <= FEW_ROWS. ``body`` runs for each element, in no stated order,
@@ -260,6 +269,7 @@ class Product:
     column: str
     value: str
     body: tuple[Stmt, ...]
+    signed: str = ""
 
     @property
     def work(self) -> Dim:
@@ -267,6 +277,32 @@ class Product:
         return 2 * _at_most(self.m, ROW_GROUP) * _at_most(self.n, panel_columns(self.dtype)) * self.k
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Contract:
+    """For each ``row`` < m and ``column`` < n the sum over ``deep`` < k of left * right, in any order, in the local
+    ``value``; ``body`` runs with it. The rounds may run in any order, or at the same time; a grid maps them to tiles
+    (plan/blocks.py), no printer knows them."""
+
+    dtype: str
+    m: Dim
+    n: Dim
+    k: Dim
+    row: str
+    column: str
+    deep: str
+    left: Expr
+    right: Expr
+    value: str
+    body: tuple[Stmt, ...]
+
+    @property
+    def work(self) -> Dim:
+        """Arithmetic operations."""
+        return 2 * self.m * self.n * self.k
+
+
+QUAD = 4
+"""Bytes of an element of a product of bytes."""
 FEW_ROWS = 16
 """Up to here a right operand is read where it lies: packing would cost more than it saves."""
 ROW_GROUP = 64
@@ -278,7 +314,7 @@ def _at_most(size: Dim, limit: int) -> Dim:
     return const(limit) if any(name.startswith("$") for name in size.symbols()) else size
 
 
-Stmt: TypeAlias = Loop | Store | Let | Local | Assign | LetIndex | If | While | Pack | Gather | Product
+Stmt: TypeAlias = Loop | Store | Let | Local | Assign | LetIndex | If | While | Pack | Gather | Product | Contract
 
 
 @dataclass(frozen=True)
@@ -305,18 +341,40 @@ class Kernel:
     the nest from the elements of the results."""
     bounds: tuple[Bounds, ...] = ()
     """What holds of its sizes wherever it runs."""
+    where: str = ""
+    """The op of the model that it computes, and its location."""
+
+
+@cache
+def fields(kind: Any) -> tuple[tuple[str, str], ...]:
+    """The fields of a class of nodes and what they are declared as. All walks over nodes go by that, so that a new
+    statement or expression is declared once; a Buffer and the Dim behind it are where an element lies."""
+    return tuple((field.name, str(field.type)) for field in dataclasses.fields(kind))
+
+
+@cache
+def _holders(kind: Any, sought: str) -> tuple[tuple[str, str], ...]:
+    """The fields of a class that hold what is sought, and how: alone, as a tuple, or inside of a matrix."""
+    ways = {sought: "one", f"tuple[{sought}, ...]": "many", "Matrix": "inside", "Matrix | None": "inside"}
+    return tuple((name, ways[declared]) for name, declared in fields(kind) if declared in ways)
+
+
+def _parts(node: Any, sought: str) -> Iterator[Any]:
+    """What a node holds that is declared as ``sought``, in the order of its fields."""
+    kind: Any = type(node)
+    for name, way in _holders(kind, sought):
+        value = getattr(node, name)
+        if way == "one":
+            yield value
+        elif way == "many":
+            yield from value
+        elif value is not None:
+            yield from _parts(value, sought)
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The operands of an expression."""
-    match expr:
-        case Call():
-            return expr.args
-        case Choose():
-            return expr.condition, expr.then, expr.other
-        case Bind():
-            return expr.value, expr.body
-    return ()
+    return tuple(_parts(expr, "Expr"))
 
 
 def expressions(body: tuple[Stmt, ...]) -> Iterator[Expr]:
@@ -332,72 +390,29 @@ def expressions(body: tuple[Stmt, ...]) -> Iterator[Expr]:
             yield from visit(child)
 
     for stmt in statements(body):
-        match stmt:
-            case Store() | Let() | Local() | Assign() | LetIndex():
-                yield from visit(stmt.value)
-            case If() | While():
-                yield from visit(stmt.condition)
+        for expr in _parts(stmt, "Expr"):
+            yield from visit(expr)
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement, outer ones first."""
     for stmt in body:
         yield stmt
-        if isinstance(stmt, Loop | While | Product):
-            yield from statements(stmt.body)
-        elif isinstance(stmt, If):
-            yield from statements(stmt.then)
-            yield from statements(stmt.other)
+        yield from statements(tuple(_parts(stmt, "Stmt")))
 
 
 def buffers(body: tuple[Stmt, ...]) -> tuple[Buffer, ...]:
     """The buffers that statements touch, in order of first use."""
     found: dict[Buffer, None] = {}
-    for stmt in statements(body):
-        if isinstance(stmt, Store):
-            found[stmt.buffer] = None
-        elif isinstance(stmt, Pack):
-            found.update(dict.fromkeys((stmt.source.buffer, stmt.target)))
-        elif isinstance(stmt, Gather):
-            found.update(dict.fromkeys((stmt.to, stmt.begin, stmt.vectors, stmt.source, stmt.target)))
-        elif isinstance(stmt, Product):
-            found.update(dict.fromkeys((stmt.left.buffer, stmt.right)))
-            if stmt.direct is not None:
-                found[stmt.direct.buffer] = None
-    for expr in expressions(body):
-        if isinstance(expr, Load):
-            found[expr.buffer] = None
+    for node in (*statements(body), *expressions(body)):
+        found.update(dict.fromkeys(_parts(node, "Buffer")))
     return tuple(found)
 
 
 def dims(body: tuple[Stmt, ...]) -> Iterator[Dim]:
     """Every size and index in the statements."""
-    for stmt in statements(body):
-        match stmt:
-            case Loop():
-                yield stmt.extent
-            case Store():
-                yield stmt.index
-            case Pack():
-                yield from (stmt.rows, stmt.columns, stmt.offset, *_strides(stmt.source))
-            case Gather():
-                yield from (stmt.count, stmt.base, stmt.place)
-            case Product():
-                yield from (stmt.m, stmt.n, stmt.k, stmt.panel, stmt.few, *_strides(stmt.left), *_strides(stmt.direct))
-    for expr in expressions(body):
-        match expr:
-            case Load():
-                yield expr.index
-            case Index():
-                yield expr.dim
-            case Test():
-                yield from expr.dims
-            case Bind():
-                yield expr.upper
-
-
-def _strides(matrix: Matrix | None) -> tuple[Dim, ...]:
-    return () if matrix is None else (matrix.offset, matrix.row, matrix.column)
+    for node in (*statements(body), *expressions(body)):
+        yield from _parts(node, "Dim")
 
 
 def linear(indices: tuple[Dim, ...], shape: tuple[Dim, ...]) -> Dim:

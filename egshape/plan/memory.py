@@ -27,7 +27,8 @@ THREADS = "$threads"
 @dataclass(frozen=True)
 class Layout:
     """``slots``: sizes in bytes (each rounded up to 64 when it is laid out); ``slot`` of each arena buffer;
-    ``late``: buffers whose size is known only while the program runs; ``peak`` in bytes."""
+    ``late``: buffers whose size, or for an output whose shape, is known only while the program runs; ``peak`` in
+    bytes."""
 
     slots: tuple[Dim, ...]
     slot: dict[Buffer, int]
@@ -42,8 +43,14 @@ class Layout:
 def touched(step: Step) -> Iterator[Buffer]:
     """The buffers that a step itself reads or writes."""
     match step:
-        case Run():
-            yield from buffers(step.kernel.body)
+        case Run(kernel=kernel, launch=None):
+            yield from buffers(kernel.body)
+        case Run(launch=launch):
+            found: dict[Buffer, None] = {}
+            while launch is not None:
+                found.update(dict.fromkeys(each for each in buffers(launch.kernel.body) if each not in launch.shared))
+                launch = launch.otherwise
+            yield from found
         case Copy():
             yield from (step.source, step.target)
         case CheckValue():
@@ -81,13 +88,13 @@ def layout(program: Program, reuse: bool = True) -> Layout:
     private = privates(program.steps)
     slots: list[_Slot] = []
     slot: dict[Buffer, int] = {}
-    late = []
+    late = [port.buffer for port in program.outputs if any(not size.symbols() <= known for size in port.shape)]
     for buffer, (first, last) in sorted(times.items(), key=lambda item: item[1][0]):
-        if buffer.kind not in ("temp", "output"):
+        if buffer.kind != "temp":
             continue
         if not buffer.size.symbols() <= known:
             late.append(buffer)
-        elif buffer.kind == "temp":
+        else:
             size = room(buffer, buffer in private)
             order.reach(first)
             found = _fitting(size, first, slots, order) if reuse else None

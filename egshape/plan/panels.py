@@ -12,6 +12,7 @@ import numpy as np
 from egshape.dims import Dim, ceildiv, const, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op, Value
+from egshape.ir.types import dtype_name, numpy_dtype
 from egshape.plan.loops import (
     FEW_ROWS,
     Buffer,
@@ -104,8 +105,14 @@ def operand(p: Planner, op: Op, d: Dot, side: int) -> Matrix:
         p.places.setdefault(p.root(value), p.buffer(value))
         p.start()
         found = matrix(p.read(value, indices), d.batch, free, d.deep)
-    if found is not None:
-        return found
+    return copied(p, d, side) if found is None else found
+
+
+def copied(p: Planner, d: Dot, side: int) -> Matrix:
+    """A copy of an operand: batch after batch, the depth along memory."""
+    value, indices = d.sides[side]
+    free = (d.rows, d.columns)[side]
+    p.start()
     axes = [*d.batch, *free, *d.deep]
     at, sizes = tuple(index for index, _ in axes), tuple(size for _, size in axes)
     target = p.scratch(value.name, value.type.dtype, total(sizes))
@@ -127,7 +134,7 @@ def coefficient(flat: Dim, index: Dim) -> tuple[Dim, Dim] | None:
     return factor, rest
 
 
-def _stride(flat: Dim, axes: Axes) -> tuple[Dim, Dim] | None:
+def stride(flat: Dim, axes: Axes) -> tuple[Dim, Dim] | None:
     """The stride of a group of axes taken as one, and the rest of the index."""
     strides = []
     for index, size in axes:
@@ -149,8 +156,8 @@ def matrix(expr: Expr, batch: Axes, free: Axes, deep: Axes) -> Matrix | None:
     """An operand as a matrix (free, deep) at an offset that depends on the batch only."""
     if not isinstance(expr, Load):
         return None
-    found = _stride(expr.index, free)
-    inner = _stride(found[1], deep) if found else None
+    found = stride(expr.index, free)
+    inner = stride(found[1], deep) if found else None
     if found is None or inner is None:
         return None
     allowed = {name for index, _ in batch for name in index.symbols()}
@@ -161,7 +168,8 @@ def matrix(expr: Expr, batch: Axes, free: Axes, deep: Axes) -> Matrix | None:
 @dataclass(frozen=True, eq=False)
 class Right:
     """The right side (k, n) of products, in panels at ``offset`` of ``buffer``; or where it lies (``wide``) if ``few``,
-    the number of all rows, is small."""
+    the number of all rows, is small. Quads (``Product.signed``): ``unit`` elements of the buffer make one of the
+    panels, and they lie nowhere else."""
 
     dtype: str
     k: Dim
@@ -170,6 +178,8 @@ class Right:
     wide: Matrix
     buffer: Buffer
     offset: Dim
+    signed: str = ""
+    unit: int = 1
 
     def columns(self, p: Planner) -> Dim:
         """Index of the panel: a new loop variable, or 0 where there is one only."""
@@ -185,12 +195,19 @@ class Right:
         """The product of ``m`` rows with a panel, which lies at ``at`` if not in its place among the others."""
         start = panel * panel_columns(self.dtype)
         direct = None
-        if self.buffer.data is None and self.wide.column is ONE:
+        if self.buffer.data is None and self.wide.column is ONE and not self.signed:
             direct = Matrix(self.wide.buffer, self.wide.offset + start, self.wide.row, self.wide.column)
         (i,), (j,) = row.symbols(), column.symbols()
-        place = self.offset + start * self.k if at is None else at
+        place = self.offset + start * self.k * self.unit if at is None else at
         return Product(self.dtype, m, self.some(panel), self.k, left, self.buffer, place, direct, self.few, i, j, value,
-                       (body,))
+                       (body,), self.signed)
+
+    def turned(self, panel: Dim) -> Matrix:
+        """A panel as a left side: (columns, k)."""
+        start, step = panel * panel_columns(self.dtype), const(panel_step(self.dtype))
+        if self.buffer.data is None and self.wide.column is ONE:
+            return Matrix(self.wide.buffer, self.wide.offset + start, ONE, self.wide.row)
+        return Matrix(self.buffer, self.offset + start * self.k, ONE, ceildiv(self.some(panel), step) * step)
 
     def some(self, panel: Dim) -> Dim:
         """The columns of a panel."""
@@ -224,8 +241,8 @@ def packed(p: Planner, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, 
     return right
 
 
-def _constant_panels(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> np.ndarray | None:
-    """The panels of a constant, of one batch after the other; None if it is no constant."""
+def constant_matrices(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> list[np.ndarray] | None:
+    """A constant as (k, n) arrays, one for each place of the batch; None if it is none."""
     row, column, deep, columns = wide.row.const, wide.column.const, k.const, n.const
     if wide.buffer.data is None or row is None or column is None or deep is None or columns is None:
         return None
@@ -236,19 +253,26 @@ def _constant_panels(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> np.ndarray | 
         offset = wide.offset.substitute(env).const
         if offset is None or None in counts:
             return None
-        found.append(panels(flat, offset, row, column, deep, columns))
-    if None in counts:
+        strides = row * flat.itemsize, column * flat.itemsize
+        found.append(np.lib.stride_tricks.as_strided(flat[offset:], (deep, columns), strides) if deep and columns else
+                     np.zeros((deep, columns), flat.dtype))
+    return None if None in counts else found
+
+
+def _constant_panels(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> np.ndarray | None:
+    """The panels of a constant, of one batch after the other; None if it is no constant."""
+    found = constant_matrices(wide, batch, n, k)
+    if found is None:
         return None
-    return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, flat.dtype), *found])
+    flat = [panels(each) for each in found]
+    return flat[0] if len(flat) == 1 else np.concatenate([np.zeros(0, numpy_dtype(wide.buffer.dtype)), *flat])
 
 
-def panels(data: np.ndarray, offset: int, row: int, column: int, k: int, n: int) -> np.ndarray:
-    """A (k, n) matrix of these strides in a flat array, as panels one after the other."""
-    size, dtype = data.itemsize, "f32" if data.dtype == np.float32 else "f64"
-    width, step = panel_columns(dtype), panel_step(dtype)
-    whole = np.lib.stride_tricks.as_strided(data[offset:], (k, n), (row * size, column * size)) if k and n else \
-        np.zeros((k, n), data.dtype)
-    out, at = np.zeros(k * (-(-n // step) * step), data.dtype), 0
+def panels(whole: np.ndarray) -> np.ndarray:
+    """A (k, n) matrix as panels one after the other."""
+    k, n = whole.shape
+    width, step = (each(dtype_name(whole.dtype)) for each in (panel_columns, panel_step))
+    out, at = np.zeros(k * (-(-n // step) * step), whole.dtype), 0
     for begin in range(0, n, width):
         part = whole[:, begin:begin + width]
         room = -(-part.shape[1] // step) * step

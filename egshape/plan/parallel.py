@@ -59,7 +59,7 @@ def split(kernel: Kernel) -> Split | None:
     own = getattr(stmt, "units", None)
     if isinstance(own, Dim) and not loops:
         return Split((), own, operations((stmt,)), 1)
-    if isinstance(own, Dim) or not loops or not (_writes_only(kernel) or independent(loops, kernel.private)):
+    if isinstance(own, Dim) or not loops or not (writes_only(kernel) or independent(loops, kernel.private)):
         return None
     last = loops[-1].body
     flat = not any(isinstance(each, Loop | While) or hasattr(each, "work") for each in last)
@@ -81,7 +81,7 @@ def _grain(body: tuple[Stmt, ...]) -> int:
     return 1 if whole or any(extent is None or extent > _UNROLLED for extent in inner) else 256
 
 
-def _writes_only(kernel: Kernel) -> bool:
+def writes_only(kernel: Kernel) -> bool:
     """Whether the planner says that each element has one writer, and nothing written is read."""
     stored = {stmt.buffer for stmt in statements(kernel.body) if isinstance(stmt, Store)} - set(kernel.private)
     read = {expr.buffer for expr in expressions(kernel.body) if isinstance(expr, Load)}
@@ -196,7 +196,7 @@ def _joined(mine: Mapping[str, Dim], inner: Counter[tuple[Dim, Dim]], outer: Map
         extent, blocks = size, size.symbols() & outer.keys()
         if blocks:
             (var,) = blocks if len(blocks) == 1 else ("",)
-            whole = _blocked(extent, var) if var in mine else None
+            whole = blocked(extent, var) if var in mine else None
             if whole is None or var in taken or mine[var] is not factor * whole[1]:
                 return None
             taken.add(var)
@@ -207,7 +207,7 @@ def _joined(mine: Mapping[str, Dim], inner: Counter[tuple[Dim, Dim]], outer: Map
     return [*found, *((step, outer[var]) for var, step in mine.items() if var not in taken)]
 
 
-def _blocked(extent: Dim, var: str) -> tuple[Dim, Dim] | None:
+def blocked(extent: Dim, var: str) -> tuple[Dim, Dim] | None:
     """(whole, most) where the extent is min(most, whole - most * var)."""
     for mono, factor in extent.terms:
         for atom, power in mono:

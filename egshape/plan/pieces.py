@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, maximum, minimum, symbol
-from egshape.plan.grid import Moved
 from egshape.plan.loops import Choose, Expr, Let, LetIndex, Loop, Stmt, Store, Test, expressions, statements
+from egshape.plan.visit import Moved
 
 MOST = 16
 """Loops that one nest may become."""

@@ -15,10 +15,21 @@ from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation, parse_facts
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
-from egshape.plan import attention, contraction, convolution, epilogue, rows, updates
+from egshape.plan import (
+    attention,
+    contraction,
+    convolution,
+    convolution_bytes,
+    epilogue,
+    integers,
+    products,
+    rows,
+    updates,
+)
 from egshape.plan.collapse import collapsed
 from egshape.plan.conditions import conditions
 from egshape.plan.fusion import fused
+from egshape.plan.inlined import inlined
 from egshape.plan.loops import Buffer, Kernel, Loop, Stmt, Store, dims, linear
 from egshape.plan.memory import constants
 from egshape.plan.pieces import in_pieces
@@ -60,9 +71,10 @@ _FREE = frozenset(("constant", "iota", "dims", "get_dimension_size"))
 class Planner(Reader):
     """Walks a graph in program order and collects steps."""
 
-    def __init__(self, graph: Graph, facts: str = "all") -> None:
+    def __init__(self, graph: Graph, facts: str = "all", target: str = "llvm") -> None:
         super().__init__(facts)
         self.graph = graph
+        self.target = target
         self.steps: list[Step] = []
         self.uses: Counter[Value] = Counter()
         self.definitions: dict[Value, list[SymbolDef]] = {}
@@ -72,6 +84,8 @@ class Planner(Reader):
         self.readers: dict[Block, epilogue.Readers] = {}
         self.packed: dict[tuple[object, ...], Buffer] = {}
         """Constant right operands of products in panels."""
+        self.widening: set[Op] = set()
+        """Ops that make i32 of the bytes that products read."""
         self.waiting: set[Value] = set()
         """Results of row kernels that are not written yet."""
         self.buffer_names: Counter[str] = Counter()
@@ -92,7 +106,7 @@ class Planner(Reader):
         self.block(body)
         outputs = tuple(self._output(name, value) for name, value in
                         zip(self.graph.output_names, body.results, strict=True))
-        steps = fused(self.steps) if self.known.forms else tuple(self.steps)
+        steps = fused(self.steps, self.target != "llvm") if self.known.forms else tuple(self.steps)
         return Program(self.graph.name, inputs, outputs, symbols, steps, constants(steps))
 
     def _input(self, value: Value) -> Port:
@@ -154,6 +168,8 @@ class Planner(Reader):
             self.definitions.setdefault(each.value, []).append(each)
             if each.value not in defined and each.element is not None:
                 self.define(each, self.producers.get(each.value))
+        if self.target == "llvm":
+            self.widening.update(integers.widening(block))
         for number, op in enumerate(block.ops):
             self.op(op, block, number)
 
@@ -174,7 +190,7 @@ class Planner(Reader):
             shape_of(value, op)
         for condition in conditions(op):
             self.check(condition)
-        if op not in self.clusters and (contraction.is_product(op) or convolution.is_product(op)):
+        if op not in self.clusters and self._panels(op):
             self._product(block, number)
         if op in self.clusters or (rows.is_row_reduce(op) and self._cluster(block, number)):
             self._member(op)
@@ -184,7 +200,9 @@ class Planner(Reader):
             self.same.update(zip(op.results, op.operands, strict=True))
         elif op.name in READERS or is_elementwise(op):
             self.producers[op.result] = op
-            if is_elementwise(op) and self._costly(op) and self._cluster(block, number):
+            if op in self.widening and op.result not in self.outputs:
+                pass  # products read the bytes
+            elif is_elementwise(op) and self._costly(op) and self._cluster(block, number):
                 self._member(op)
             else:
                 self._settle(op)
@@ -202,12 +220,20 @@ class Planner(Reader):
         """Open the row kernel that begins at an op, if there is one."""
         if not self.known.forms:
             return False
-        found = rows.find(block, number, self.clusters, self.waiting)
+        found = rows.find(block, number, self.clusters, self.waiting, self.widening)
         if found is None:
             return False
         self.clusters.update(dict.fromkeys(found.ops, found))
         self.waiting.update(op.result for op in found.ops)
         return True
+
+    def _panels(self, op: Op) -> bool:
+        """Whether an op is computed by panels of products, or by what a GPU has for them."""
+        if self.target != "llvm":
+            return products.is_product(op)
+        return (
+            contraction.is_product(op) or convolution.is_product(op) or integers.is_product(self, op)
+            or convolution_bytes.is_product(self, op))
 
     def _product(self, block: Block, number: int) -> None:
         """Open the cluster of a product, or of the attention that begins with it."""
@@ -215,8 +241,10 @@ class Planner(Reader):
             self.readers[block] = epilogue.readers(block)
         uses = self.readers[block]
         place = block, number, uses, self.clusters, self.waiting
-        whole = attention.find(*place) if self.known.forms else None
-        found = whole or epilogue.find(*place)
+        if self.target != "llvm":
+            found: epilogue.Cluster | attention.Cluster = products.find(self, *place)
+        else:
+            found = (attention.find(*place) if self.known.forms else None) or epilogue.find(*place)
         self.clusters.update(dict.fromkeys(found.ops, found))
         self.waiting.update(op.result for op in found.ops)
 
@@ -257,8 +285,8 @@ class Planner(Reader):
             return
         axis = definition.axis
         assert axis is not None
-        if op is not None and op.name == "host_call":
-            return  # its step defines it
+        if op is not None and op.name in ("host_call", "composite", "if", "case"):
+            return  # its steps define it
         if op is not None and op.name == "while":
             inside = op.regions[1].args[op.results.index(definition.value)]
             self.steps.append(DefineSize(definition.name, inside.type.dims[axis]))
@@ -290,8 +318,11 @@ class Planner(Reader):
             op = self.producers[value]
             if op.name == "constant":
                 return self.constant(op)
-            if op.name == "reshape" and (self.root(op.operands[0]) in self.places and value not in self.outputs):
-                self.places[value] = self.places[self.root(op.operands[0])]
+            inner = self.root(op.operands[0]) if op.name == "reshape" and value not in self.outputs else None
+            if inner is not None and (inner in self.places or self.arrays.of(inner) is not None):
+                self.places[value] = self.buffer(inner)
+            elif value not in self.outputs and self.arrays.of(value) is not None:
+                self.places[value] = self.folded(value)
             else:
                 target = self.new_buffer(value)
                 self.store(value, target)
@@ -312,8 +343,9 @@ class Planner(Reader):
         self.start()
         at, wrap = self.nest(sizes)
         nest = wrap([Store(target, linear(at, sizes), self.read(value, at))])
-        for part in collapsed(in_pieces(nest)) if self.known.forms else nest:
-            self.run(op.name, (tiled(part) if self.known.forms else part,), (target,), once=True)
+        pieces = self.known.forms and self.target == "llvm"  # a thread of a GPU has its own test, a block its tile
+        for part in collapsed(in_pieces(nest)) if pieces else nest:
+            self.run(op.name, (tiled(part) if pieces else part,), (target,), once=True, where=place(op))
 
     def nest(self, sizes: Sequence[Dim]) -> tuple[Indices, _Wrap]:
         """Loop indices over the sizes, and what puts statements into these loops."""
@@ -322,12 +354,15 @@ class Planner(Reader):
         return at, _Wrap(tuple((name, size) for name, size in zip(names, sizes, strict=True) if name is not None))
 
     def run(self, label: str, body: Sequence[Stmt], outputs: tuple[Buffer, ...],
-            private: tuple[Buffer, ...] = (), once: bool = False) -> None:
+            private: tuple[Buffer, ...] = (), once: bool = False, where: str = "") -> None:
         """Add a kernel; ``private``: scratch that each iteration of its outer loops writes before it reads; ``once``:
-        each element of the outputs is stored by one of these iterations."""
+        each element of the outputs is stored by one of these iterations; ``where``: the op that it computes, if that
+        is not the one that is planned now."""
         merged = collapsed(body) if self.known.forms else tuple(body)
         names = {name for dim in dims(merged) for name in dim.symbols()}
-        self.steps.append(Run(Kernel(label, merged, outputs, private, once, self.known.bounds(sorted(names)))))
+        block, number = self.position
+        where = where or (place(block.ops[number]) if block.ops else "")
+        self.steps.append(Run(Kernel(label, merged, outputs, private, once, self.known.bounds(sorted(names)), where)))
 
     # -- decisions ------------------------------------------------------------------------------------------------
 
@@ -417,8 +452,9 @@ def _sizes(value: Value) -> tuple[Dim, ...]:
     return value.type.shape
 
 
-def plan(graph: Graph, facts: str = "all") -> Program:
-    """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``). Raises
-    Unsupported, naming op and location, for what is not compiled."""
-    return Planner(graph, facts).plan()
+def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
+    """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
+    ``target``: ``llvm``, where products are panels, or ``cuda``. Raises Unsupported, naming op and location, for what
+    is not compiled."""
+    return Planner(inlined(graph), facts, target).plan()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from egshape.dims import Dim
+from egshape.plan.grid import Launch
 from egshape.plan.loops import Buffer, Kernel
 
 
@@ -54,9 +55,37 @@ class DefineSize:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Run:
-    """Run a kernel."""
+    """Run a kernel; on a device as ``launch`` says, whose kernel it is."""
 
     kernel: Kernel
+    launch: Launch | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Side:
+    """An operand of a library's product: element (free, deep) of a batch at ``offset`` + batch*step + free*pitch +
+    deep; ``turned``: + free + deep*pitch."""
+
+    buffer: Buffer
+    offset: Dim
+    pitch: Dim
+    step: Dim
+    turned: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Gemm(Run):
+    """``count`` products of (m, k) by (k, n), one after the other in ``out``, with ``bias`` added to each row. What a
+    library may run; where there is none, or none for these sizes (k = 0), the kernel computes the same."""
+
+    count: Dim
+    m: Dim
+    n: Dim
+    k: Dim
+    left: Side
+    right: Side
+    out: Buffer
+    bias: Buffer | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -15,6 +15,7 @@ from egshape.errors import Unsupported
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import dtype_name, is_complex, itemsize
 from egshape.ops import REGISTRY
+from egshape.plan.folding import Arrays
 from egshape.plan.known import Known
 from egshape.plan.loops import Bind, Buffer, Call, Choose, Const, Expr, Index, Load, Test, linear
 
@@ -96,6 +97,7 @@ class Reader:
         self.producers: dict[Value, Op] = {}
         self.same: dict[Value, Value] = {}
         self.constants: dict[Value, Buffer] = {}
+        self.arrays = Arrays(self.producers, self.same)
         self.locals: dict[tuple[Value, Indices], Expr] = {}
         """Elements that the kernel in the making holds in locals."""
         self.memo: dict[tuple[Value, Indices], Expr] = {}
@@ -146,12 +148,16 @@ class Reader:
 
     def constant(self, op: Op) -> Buffer:
         """The buffer of an array constant."""
-        if op.result not in self.constants:
-            data = np.ascontiguousarray(op.attrs["value"])
-            if is_complex(op.result.type.dtype):
-                raise unsupported(op, "complex constants are not compiled")
-            self.constants[op.result] = Buffer(op.result.name, op.result.type.dtype, const(data.size), "const", data)
-        return self.constants[op.result]
+        if is_complex(op.result.type.dtype):
+            raise unsupported(op, "complex constants are not compiled")
+        return self.folded(op.result)
+
+    def folded(self, value: Value) -> Buffer:
+        """The buffer of a value that hangs on constants only."""
+        if value not in self.constants:
+            data = np.ascontiguousarray(self.arrays.of(value))
+            self.constants[value] = Buffer(value.name, value.type.dtype, const(data.size), "const", data)
+        return self.constants[value]
 
     def scalars(self, op: Op, block: Block, args: Sequence[Expr], fast: bool = False) -> list[Expr]:
         """The results of a region of scalars for the arguments. ``fast``: let a lone float op be reassociated."""

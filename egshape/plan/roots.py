@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from egshape.dims import Dim, const, symbol
 from egshape.ir.graph import Op
 from egshape.ir.types import numpy_dtype
-from egshape.plan import contraction, convolution, order, scan
+from egshape.plan import block_lines, contraction, convolution_loops, order, pooling, scan
 from egshape.plan.host_calls import host_call
 from egshape.plan.loops import (
     Assign,
@@ -17,6 +17,7 @@ from egshape.plan.loops import (
     Choose,
     Const,
     Expr,
+    Free,
     If,
     Let,
     LetIndex,
@@ -76,7 +77,8 @@ def reduce(p: Planner, op: Op) -> None:
     flat = linear(tuple(at[axis] for axis in kept), tuple(shape[axis] for axis in kept))
     outer = [named[axis] for axis in kept if axis in named]
     inner = [named[axis] for axis in sorted(folded) if axis in named]
-    if kept and inner and kept[-1] in named and max(kept) > max(folded) and half == 1:
+    across = kept and inner and kept[-1] in named and max(kept) > max(folded) and half == 1
+    if across and p.target == "llvm":
         body = _columns(p, op, out[0], flat, inits[0], items[0], outer, inner)
     else:
         body = loops(outer, _rows(p, op, out, flat, inits, items, inner))
@@ -120,7 +122,7 @@ def _columns(p: Planner, op: Op, out: Buffer, flat: Dim, init: Expr, item: Expr,
 
 def reduce_window(p: Planner, op: Op) -> None:
     """Each window is folded into locals; what lies outside counts as the init value."""
-    if scan.cumulative(p, op):
+    if scan.cumulative(p, op) or pooling.pooled(p, op):
         return
     p.start()
     a, half = op.attrs, len(op.operands) // 2
@@ -213,7 +215,26 @@ def scatter(p: Planner, op: Op) -> None:
     inner = If(Test(tuple(tests)), (
         *(Let(name, value) for name, value in zip(names, new, strict=True)),
         *(Store(buffer, flat, Var(buffer.dtype, name)) for buffer, name in zip(out, names, strict=True))))
-    finish(p, op, wrap([*binds, inner]), out)
+    if p.target == "llvm":
+        finish(p, op, wrap([*binds, inner]), out)
+    else:
+        finish(p, op, _apart(op, at, updates[0].type.dims, [*binds, inner]), out)
+
+
+def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The nest of a scatter, outermost the axes whose elements never go to one place: those of windows that always
+    begin at 0, and all of them where the op says that no two updates meet."""
+    a, rank = op.attrs, op.operands[0].type.rank
+    dropped = (*a["inserted_window_dims"], *a["operand_batch"])
+    kept = [axis for axis in range(rank) if axis not in dropped]
+    whole = {source for axis, source in zip(kept, a["update_window_dims"], strict=True)
+             if axis not in a["scatter_dims_to_operand_dims"]}
+    moving = [axis for axis, index in enumerate(at) if index is not ZERO]
+    for axis in (*(k for k in reversed(moving) if not (a["unique"] or k in whole)),
+                 *(k for k in reversed(moving) if a["unique"] or k in whole)):
+        kind = Free if a["unique"] or axis in whole else Loop
+        body = (kind(_name(at[axis]), sizes[axis], tuple(body)),)
+    return tuple(body)
 
 
 def _scatter_place(p: Planner, op: Op, at: Indices, batch: Indices) -> tuple[list[Dim], list[Stmt]]:
@@ -234,9 +255,14 @@ def _scatter_place(p: Planner, op: Op, at: Indices, batch: Indices) -> tuple[lis
     return place, binds
 
 
+def _sort(p: Planner, op: Op) -> None:
+    """Lines one after the other, or each by a block of a GPU."""
+    (order.sort if p.target == "llvm" else block_lines.sort)(p, op)
+
+
 ROOTS: dict[str, Callable[[Planner, Op], None]] = {
     "reduce": reduce, "reduce_window": reduce_window, "select_and_scatter": select_and_scatter, "scatter": scatter,
-    "sort": order.sort, "dot_general": contraction.dot, "convolution": convolution.direct,
+    "sort": _sort, "dot_general": contraction.dot, "convolution": convolution_loops.direct,
     "host_call": host_call,
 }
 """How ops with loops of their own are planned."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from egshape.dims import Dim, product, symbol
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan.collapse import collapsed
-from egshape.plan.grid import Moved
 from egshape.plan.loops import (
     Assign,
     Buffer,
@@ -30,6 +29,7 @@ from egshape.plan.loops import (
     statements,
 )
 from egshape.plan.reader import ZERO, Indices, is_elementwise
+from egshape.plan.visit import Moved
 
 if TYPE_CHECKING:
     from egshape.plan.planner import Planner
@@ -68,10 +68,12 @@ def is_row_reduce(op: Op) -> bool:
     return bool(dims) and sorted(dims) == list(range(rank - len(dims), rank)) and not op.regions[0].captures()
 
 
-def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Value]) -> Cluster | None:
+def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Value],
+         widening: Collection[Op] = ()) -> Cluster | None:
     """The row kernel that begins with op ``start`` of the block; None if nothing is gained by one.
 
-    taken: ops of other row kernels. waiting: results of those that are not written yet."""
+    taken: ops of other row kernels. waiting: results of those that are not written yet. widening: ops that belong to
+    the products which read them."""
     first = block.ops[start]
     value = first.operands[0] if is_row_reduce(first) else first.results[0]
     shape = value.type.dims
@@ -82,9 +84,9 @@ def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Va
     members, known = [first], set(first.results)
     for op in block.ops[start + 1:]:
         reads = any(x in known for x in op.operands) or any(x in known for r in op.regions for x in r.captures())
-        if not reads:
+        if not reads and not (is_row_reduce(first) and is_row_reduce(op) and op.operands[0] is value):
             continue
-        if len(members) == LONGEST or op in taken or not joins(op, rows, tail):
+        if len(members) == LONGEST or op in taken or op in widening or not joins(op, rows, tail):
             break
         if any(x in waiting for x in op.operands):
             break

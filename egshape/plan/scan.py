@@ -9,6 +9,7 @@ import numpy as np
 from egshape.dims import Dim, minimum, relu, symbol
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import integer_range, is_float, numpy_dtype
+from egshape.plan import block_lines
 from egshape.plan.loops import Assign, Const, Expr, Load, Local, Loop, Stmt, Store, Var, linear
 from egshape.plan.reader import ZERO, Indices
 
@@ -22,7 +23,7 @@ def cumulative(p: Planner, op: Op) -> bool:
     if found is None or len(op.operands) != 2 or len(op.regions[0].ops) != 1:
         return False
     x, init = op.operands
-    if op.result.type.dtype != x.type.dtype or not _is_neutral(p, op.regions[0].ops[0].name, x.type.dtype, init):
+    if op.result.type.dtype != x.type.dtype or not is_neutral(p, op.regions[0].ops[0].name, x.type.dtype, init):
         return False
     axis, backwards = found
     p.start()
@@ -40,8 +41,15 @@ def cumulative(p: Planner, op: Op) -> bool:
         (new,) = p.scalars(op, op.regions[0], [old, p.read(x, place(index))])
         return new
 
+    if p.target != "llvm" and all(size.const == 1 for size in shape[axis + 1:]):
+        lines, sums = block_lines.scan(p, op, n, lambda index: p.read(x, place(index)),
+                                       lambda index: linear(place(index), shape), p.read(init, ()), out)
+        p.run("scan", _loops(list(zip(before, shape[:axis], strict=True)), lines), (out,), (sums,), once=True)
+        p.places[op.result] = out
+        return True
     step = symbol(p.name("i"))
-    if all(size.const == 1 for size in shape[axis + 1:]):
+    alone = p.target != "llvm"  # a thread runs along the axis, its neighbours beside it
+    if alone or all(size.const == 1 for size in shape[axis + 1:]):
         total = Var(x.type.dtype, p.name("v"))
         round_: list[Stmt] = [Assign(total.name, folded(total, step)), Store(out, linear(place(step), shape), total)]
         body: tuple[Stmt, ...] = (Local(total.name, p.read(init, ())), Loop(_name(step), n, tuple(round_)))
@@ -53,7 +61,9 @@ def cumulative(p: Planner, op: Op) -> bool:
         rows = list(zip(behind, shape[axis + 1:], strict=True))
         body = (Loop(_name(first), minimum(n, 1), _loops(rows, (begin,))),
                 Loop(_name(step), relu(n - 1), _loops(rows, (then,))))
-    p.run("scan", _loops(list(zip(before, shape[:axis], strict=True)), body), (out,))
+    nest = list(zip(before, shape[:axis], strict=True)) + (list(zip(behind, shape[axis + 1:], strict=True)) if alone
+                                                           else [])
+    p.run("scan", _loops(nest, body), (out,))
     p.places[op.result] = out
     return True
 
@@ -76,7 +86,7 @@ def _axis(p: Planner, op: Op) -> tuple[int, bool] | None:
     return found
 
 
-def _is_neutral(p: Planner, name: str, dtype: str, init: Value) -> bool:
+def is_neutral(p: Planner, name: str, dtype: str, init: Value) -> bool:
     """Whether folding the init value, which stands for what lies outside, changes nothing."""
     expr = p.read(init, ())
     if not isinstance(expr, Const):

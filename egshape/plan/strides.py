@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, Relu, minimum, symbol
-from egshape.plan.grid import Moved
 from egshape.plan.loops import If, Loop, Stmt, Test, While, dims, statements
 from egshape.plan.parallel import coefficient
+from egshape.plan.visit import Moved
 
 MOST = 2
 """Strides of a loop that are told apart: each doubles the versions."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from egshape.dims import ceildiv, const, minimum, symbol
-from egshape.plan.grid import Moved
 from egshape.plan.loops import Load, Loop, Stmt, Store, expressions
 from egshape.plan.parallel import coefficient
+from egshape.plan.visit import Moved
 
 ALONG_LOAD, ALONG_STORE = 32, 8
 """Sizes of a block: whole lines of the cache along what is loaded, and so few lines that they stay even where their

@@ -96,4 +96,4 @@ def write(p: Planner, op: Op, target: Buffer) -> None:
         body.append(LetIndex(name, clamped))
         place.append(symbol(name) + index)
     body.append(Store(target, linear(tuple(place), x.type.dims), p.read(update, at)))
-    p.run(op.name, wrap(body), (target,))
+    p.run(op.name, wrap(body), (target,), once=True)

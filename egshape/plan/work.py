@@ -36,16 +36,18 @@ _SOME = 16
 
 @dataclass(frozen=True)
 class Weights:
-    """What things count: an op, a costly function, an access to memory, a multiply-add of a product."""
+    """What things count: an op, a costly function, an access to memory, a multiply-add of a product, and those of a
+    quad of bytes."""
 
     plain: int
     heavy: int
     access: int
     product: int
+    quad: int
 
 
-FLOPS = Weights(1, 1, 0, 2)
-TIME = Weights(8, 64, 8, 2)
+FLOPS = Weights(1, 1, 0, 2, 8)
+TIME = Weights(8, 64, 8, 2, 2)
 """About 1/60 of a nanosecond."""
 
 
@@ -66,7 +68,8 @@ def operations(body: tuple[Stmt, ...], weights: Weights = TIME, extents: Mapping
                 total += _count(stmt, weights)
             case Product():
                 each = operations(stmt.body, weights, known)
-                total += _outside(stmt.m * stmt.n, known) * (weights.product * _outside(stmt.k, known) + each)
+                step = weights.quad if stmt.signed else weights.product
+                total += _outside(stmt.m * stmt.n, known) * (step * _outside(stmt.k, known) + each)
             case Gather():
                 total += weights.access * _outside(stmt.work, known)
             case Pack():

@@ -12,14 +12,14 @@ from egshape.dims import Dim, const, symbol
 from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Block, Graph, Value
-from egshape.ir.types import DTYPES, is_complex, is_float, itemsize, numpy_dtype
+from egshape.ir.types import DTYPES, is_complex, is_float, is_narrow, itemsize, numpy_dtype
 from egshape.ops import REGISTRY
 from tests.fuzz.differential import argument, constant, data, graph_of, region
 
 Array = np.ndarray
 N, M = symbol("n"), symbol("m")
 SIZES = (0, 1, 2, 7, 33, 127, 1024)
-REAL = tuple(dtype for dtype in DTYPES if not is_complex(dtype))
+REAL = tuple(dtype for dtype in DTYPES if not is_complex(dtype) and not is_narrow(dtype))
 ELEMENTWISE = ("unary", "binary")
 INDEX = ("i32", "i64", "ui8")
 

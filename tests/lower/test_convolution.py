@@ -85,6 +85,7 @@ CASES = {
                         base=(1, 1, 1), dilation=(1, 1, 1), reversal=(0, 0, 0)),
     "doubles": Case(dtype="f64", outputs=30), "doubles last": Case(layout="last", dtype="f64", outputs=30),
 }
+UNITS = {"first unit": (1, "w"), "last unit": ("h", 1), "units": (1, 1)}
 PLACES = ((1, 5, 6, 7), (3, 4, 17, 2), (2, 1, 1, 1), (0, 3, 3, 3), (1, 33, 49, 1), (1, 8, 8, 8))
 
 
@@ -124,6 +125,24 @@ def test_convolution(name, given):
 
 
 @pytest.mark.parametrize("layout", ["first", "last"])
+@pytest.mark.parametrize("name", sorted(UNITS))
+def test_axes_of_one_place(name, layout):
+    case = Case(layout=layout, taps=tuple(1 if size == 1 else 3 for size in UNITS[name]), outputs=50,
+                padding=tuple(0 if size == 1 else 1 for size in UNITS[name] for _ in range(2)))
+    b = BlockBuilder()
+    space = [const(1) if size == 1 else symbol(size) for size in UNITS[name]]
+    shape = case.shaped([symbol("n"), const(4), *space])
+    x = b.arg("x", "f32", [size.const for size in shape], [None if size.const else str(size) for size in shape])
+    weights = numbers(case, (50, 4, *case.taps), kernel=True)
+    y = b.one("convolution", [x, b.one("constant", (), {"value": weights})],
+              case.attrs(tuple(const(size) for size in case.padding)))
+    function = compiled(graph_of(b, y))
+    for count, long in ((1, 60), (3, 5), (0, 4), (70, 1)):
+        array = numbers(case, (count, 4, *[1 if size == 1 else long for size in UNITS[name]]))
+        np.testing.assert_allclose(call(function, [array])[0], reference(case, array, weights), 1e-5, 3e-4)
+
+
+@pytest.mark.parametrize("layout", ["first", "last"])
 def test_bias_residual_and_relu_are_one_kernel(layout):
     case = Case(layout=layout, outputs=50)
     b = BlockBuilder()
@@ -139,9 +158,10 @@ def test_bias_residual_and_relu_are_one_kernel(layout):
                  {"dims": (), "shape": y.type.dims})
     y = b.one("maximum", [b.one("add", [y, wide]), zero])
     graph = graph_of(b, y)
-    assert [step.kernel.label for step in plan(graph).steps if isinstance(step, Run)] == ["pad", "convolution_maximum"]
+    kernels = {step.kernel.label for step in plan(graph).steps if isinstance(step, Run)}
+    assert kernels == {"pad", "convolution_maximum"}
     function = compiled(graph)
-    for count, height, width in ((1, 6, 7), (2, 16, 16), (1, 1, 60)):
+    for count, height, width in ((1, 6, 7), (2, 16, 16), (1, 1, 60), (1, 1, 1), (5, 4, 3), (2, 70, 1)):
         array = numbers(case, (count, 4, height, width))
         spread = bias.reshape([-1 if k == axis else 1 for k in range(4)])
         np.testing.assert_allclose(call(function, [array])[0], np.maximum(reference(case, array, weights) + spread, 0),

@@ -137,6 +137,26 @@ def test_division_by_a_number_of_the_row(by):
     check(graph_of(b, b.one("divide", [b.one("negate", [x]), wide])), [row, np.full_like(row, by)])
 
 
+@pytest.mark.parametrize("name", ["floor", "ceil", "round_nearest_even", "round_nearest_afz", "convert"])
+def test_a_quotient_that_is_rounded_is_exact(name):
+    """The inverse would move quotients that are whole numbers, or halves, to the wrong side of a step."""
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N, M])
+    wide = b.one("broadcast_in_dim", [reduced(b, x, "maximum", (1,), -np.inf)], {"dims": (0,), "shape": (N, M)})
+    quotient = b.one("divide", [x, b.one("divide", [wide, b.one("broadcast_in_dim", [constant(b, 255, "f32")], {
+        "dims": (), "shape": (N, M)})])])
+    attrs = {"dtype": "i32"} if name == "convert" else {}
+    function = compiled(graph_of(b, b.one(name, [quotient], attrs)))
+    for seed in range(20):
+        top = np.float32(np.random.default_rng(seed).uniform(0.1, 9))
+        scale = top / np.float32(255)
+        row = np.append((np.arange(0, 255, 0.5, np.float32) * scale)[:-1], top)[None]
+        exact = row / scale
+        wanted = {"floor": np.floor, "ceil": np.ceil, "round_nearest_even": np.rint, "convert": np.trunc,
+                  "round_nearest_afz": lambda z: np.floor(z + np.float32(0.5))}[name](exact)
+        np.testing.assert_array_equal(function(row), wanted)
+
+
 def test_a_normalization_over_several_axes_is_one_kernel():
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N, 3, M, 5])
