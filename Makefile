@@ -55,8 +55,10 @@ fuzz: $(READY) ## the long differential fuzz
 fuzz-llvm: $(READY) ## compiled ops, models and random programs against the interpreter, between red zones
 	$(PY) -m tests.fuzz.compiled --seconds 600
 
-fuzz-onnx: $(READY) ## mutated ONNX models: a clear error or an equal result, never a crash
+fuzz-onnx: $(READY) ## mutated ONNX models: a clear error or an equal result, never a crash; random ones against ONNX Runtime
 	$(PY) -m tests.fuzz.onnx --count 20000
+	$(PY) -m tests.fuzz.onnx --models nodes --count 5000 --optimize 3
+	$(PY) -m tests.fuzz.onnx_equal --count 2000
 
 models: $(READY) ## the sample models through XLA at every size
 	EGSHAPE_MODELS=all $(PY) -m pytest -n 2 tests/models

@@ -63,6 +63,7 @@ def run_case(case: Any, target: str, symbolic: bool = False) -> Result:
         for inputs, outputs in sets:
             for found, wanted in zip(prepared.run(inputs), outputs, strict=True):
                 _compare(found, wanted, case.rtol, case.atol)
+            hosted = prepared.host_calls
     except Exception as error:  # every kind of failure counts
         return Result(case.name, hosted, f"{type(error).__name__}: {error}".splitlines()[0][:300])
     return Result(case.name, hosted)
@@ -72,18 +73,32 @@ def _loaded(case: Any) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
     import onnx
 
     if case.model is not None:
-        return case.model, [(list(one), list(two)) for one, two in case.data_sets]
+        return case.model, [([_plain(each) for each in one], [_plain(each) for each in two])
+                            for one, two in case.data_sets]
     folder = Path(case.model_dir)
     model = onnx.load(folder / "model.onnx")
-    return model, [(list(_tensors(each, "input")), list(_tensors(each, "output")))
+    return model, [(list(_held(each, "input", model.graph.input)), list(_held(each, "output", model.graph.output)))
                    for each in sorted(folder.glob("test_data_set_*"))]
 
 
-def _tensors(folder: Path, kind: str) -> Iterator[Any]:
+def _held(folder: Path, kind: str, infos: Sequence[Any]) -> Iterator[Any]:
+    """Tensors, lists of them for sequences, None for an optional value that is left out."""
     import onnx
 
+    protos = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}
     for number in range(len(list(folder.glob(f"{kind}_*.pb")))):
-        yield onnx.numpy_helper.to_array(onnx.load_tensor(folder / f"{kind}_{number}.pb"))
+        proto = protos.get(infos[number].type.WhichOneof("value"), onnx.TensorProto)()
+        proto.ParseFromString((folder / f"{kind}_{number}.pb").read_bytes())
+        yield _plain(proto)
+
+
+def _plain(held: Any) -> Any:
+    import onnx
+
+    readers = {onnx.TensorProto: onnx.numpy_helper.to_array, onnx.SequenceProto: onnx.numpy_helper.to_list,
+               onnx.OptionalProto: onnx.numpy_helper.to_optional}
+    reader = readers.get(type(held))
+    return held if reader is None else reader(held)
 
 
 def _make_symbolic(model: Any) -> None:
@@ -100,11 +115,20 @@ def _make_symbolic(model: Any) -> None:
 
 
 def _compare(found: Any, wanted: Any, rtol: float, atol: float) -> None:
+    if wanted is None or isinstance(wanted, list):
+        assert type(found) is type(wanted), f"{type(found)} instead of {type(wanted)}"
+        for one, two in zip(found or (), wanted or (), strict=True):
+            _compare(one, two, rtol, atol)
+        return
     wanted = np.asarray(wanted)
+    if wanted.dtype.kind in "OU":  # texts
+        assert found.tolist() == wanted.tolist(), f"{found.tolist()} instead of {wanted.tolist()}"
+        return
     assert found.dtype == wanted.dtype, f"{found.dtype} instead of {wanted.dtype}"
     assert found.shape == wanted.shape, f"shape {found.shape} instead of {wanted.shape}"
-    if wanted.dtype.kind in "fc" or wanted.dtype.name == "bfloat16":
-        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol, atol)
+    if wanted.dtype.kind in "fc" or wanted.dtype.isbuiltin != 1:
+        wide = complex if wanted.dtype.kind == "c" else np.float64
+        np.testing.assert_allclose(found.astype(wide), wanted.astype(wide), rtol, atol)
     else:
         np.testing.assert_array_equal(found, wanted)
 

@@ -24,6 +24,7 @@ from egshape.ir.graph import Graph, Value
 from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
+from egshape.ops.host import unresolved
 from egshape.pipeline import Limits, Optimized, run_stages
 from egshape.report import (
     CheckRow,
@@ -48,16 +49,20 @@ _FORMATS = {"mlir": "stablehlo", "mlirbc": "stablehlo", "stablehlo": "stablehlo"
 """What reads and writes each format; a file's suffix is the name of its format."""
 
 
-def load(model: str | Path | bytes | Any, format: str | None = None) -> Graph:
-    """Load a model: a path (``.mlir``, ``.mlirbc``), bytes with ``format``, or a ``jax.export.Exported``.
+def load(model: str | Path | bytes | Any, format: str | None = None,
+         forms: Mapping[str, int | str | None] | None = None) -> Graph:
+    """Load a model: a path (``.mlir``, ``.mlirbc``, ``.onnx``), bytes with ``format``, or a ``jax.export.Exported``.
+
+    ``forms``: of inputs of an ONNX model that are no tensors, by name: the length of a sequence; for an optional value
+    ``"tensor"``, a length, or None for one that is left out.
 
     The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
     if isinstance(model, str | Path):
         path = Path(model)
-        kind = _format(path, format)
-        return _load_onnx(path, path.name) if kind == "onnx" else _load_bytes(_read(path), kind, path.name)
+        kind = format_of(path, format)
+        return _load_onnx(path, path.name, forms) if kind == "onnx" else _load_bytes(_read(path), kind, path.name)
     if isinstance(model, bytes):
-        return _load_bytes(model, format or "mlir", "model")
+        return _load_bytes(model, format or "mlir", "model", forms)
     from egshape.frontends import stablehlo
 
     if hasattr(model, "mlir_module_serialized"):
@@ -72,40 +77,46 @@ def _read(path: Path) -> bytes:
         raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
-def _format(path: Path, format: str | None) -> str:
-    """The format given, else the file's suffix. Raises InvalidInput for one that nothing reads or writes."""
+def format_of(path: Path, format: str | None = None) -> str:
+    """The format given, else the file's suffix. Raises InvalidInput for one that nothing reads or writes, and for a
+    folder."""
     kind = format or path.suffix.removeprefix(".")
+    if format is None and path.is_dir():
+        raise InvalidInput("is a folder", where=str(path), hint="give a file name such as model.onnx")
     if kind not in _FORMATS:
-        raise InvalidInput(f"the format {kind!r} is not known", where=str(path),
-                           hint=f"known are {', '.join(sorted(_FORMATS))}; pass the format if the name does not say it")
+        message = f"the format {kind!r} is not known" if kind else "its name does not say which format it has"
+        raise InvalidInput(message, where=str(path), hint=f"known are {', '.join(sorted(_FORMATS))}; "
+                           "a file name ends in one of these, or pass the format of what is read")
     return kind
 
 
-def _load_bytes(data: bytes, kind: str, name: str) -> Graph:
-    if _FORMATS[_format(Path(name), kind)] == "onnx":
-        return _load_onnx(data, name)
+def _load_bytes(data: bytes, kind: str, name: str, forms: Mapping[str, int | str | None] | None = None) -> Graph:
+    if _FORMATS[format_of(Path(name), kind)] == "onnx":
+        return _load_onnx(data, name, forms)
     from egshape.frontends import stablehlo
 
     return stablehlo.read(data, name)
 
 
-def _load_onnx(source: Path | bytes, name: str) -> Graph:
+def _load_onnx(source: Path | bytes, name: str, forms: Mapping[str, int | str | None] | None) -> Graph:
     from egshape.frontends import onnx
 
-    return onnx.read(source, name)
+    return onnx.read(source, name, forms)
 
 
-def save(graph: Graph, path: str | Path, format: str | None = None, opset: int | None = None) -> None:
+def save(graph: Graph, path: str | Path, format: str | None = None, opset: int | None = None,
+         external_data: bool | None = None) -> None:
     """Write a graph as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), or as an ONNX model (``.onnx``).
 
     The file is there in full or not at all. ``opset`` is that of an ONNX model: by default that of the model that the
-    graph came from, else 17. Raises EgshapeError if the format cannot hold the graph, or the file cannot be written."""
+    graph came from, else 17. ``external_data``: its weights go to a file beside it, by default those of models that are
+    beyond 2 GB. Raises EgshapeError if the format cannot hold the graph, or the file cannot be written."""
     target = Path(path)
-    kind = _format(target, format)
+    kind = format_of(target, format)
     if kind == "onnx":
         from egshape.frontends import onnx
 
-        write_atomic(target, onnx.write(expand(graph, keep=True), opset))
+        onnx.save(expand(graph, keep=True), target, opset, external_data)
         return
     from egshape.frontends.stablehlo import emit
 
@@ -134,19 +145,30 @@ class Compiled:
         return results[0] if len(results) == 1 else tuple(results)
 
 
-def compile(graph: Graph, target: str = "interpret", threads: int = 1, facts: str = "all"
-            ) -> Callable[..., np.ndarray | tuple[np.ndarray, ...]]:
-    """A callable for a graph: one array, or a tuple in output order. Targets: ``interpret``, and ``llvm``, which gives
-    a ``runtime.CompiledFunction`` that uses up to ``threads`` threads. ``facts``: how much of what is known about sizes
-    it uses, ``none``, ``shape`` (which sizes are equal) or ``all``, for measurements of what facts are worth. Raises
+def compile(graph: Graph, target: str = "interpret", threads: int = 1, facts: str = "all",
+            architectures: Sequence[str] | None = None) -> Callable[..., Any]:
+    """A callable for a graph: one array, or a tuple in output order. Targets: ``interpret``; ``llvm``, which gives a
+    ``runtime.CompiledFunction`` that uses up to ``threads`` threads; ``cuda``, which gives a ``CudaFunction`` for
+    devices of ``architectures``, such as ``("sm_80", "sm_90")``. ``facts``: how much of what is known about sizes
+    is used, ``none``, ``shape`` (which sizes are equal) or ``all``, for measurements of what facts are worth. Raises
     Unsupported for another target, or an op that the target cannot compile."""
+    if target == "cuda":
+        from egshape.adapters import cuda
+        from egshape.adapters.onnx_host import compile_with_host_calls
+
+        return compile_with_host_calls(expand(graph),
+                                       lambda each: cuda.compile_function(each, architectures, facts))
     if target == "llvm":
         from egshape.adapters.native import compile_function
         from egshape.adapters.onnx_host import compile_with_host_calls
+        from egshape.adapters.text import TextFunction, has_text
 
-        return compile_with_host_calls(expand(graph), lambda each: compile_function(each, threads, facts))
+        def made(each: Graph) -> Any:
+            return compile_with_host_calls(expand(each), lambda moved: compile_function(moved, threads, facts))
+
+        return TextFunction(graph, made) if has_text(graph) else made(graph)
     if target != "interpret":
-        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret' or 'llvm'")
+        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret', 'llvm' or 'cuda'")
     return Compiled(graph, target)
 
 
@@ -194,8 +216,11 @@ def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = ()
     user = Facts.parse(*assume, assumed=True)
     if facts is not None:
         user = facts.merge(user)
-    for target in sorted({op.attrs["target"] for op in graph.body.walk() if op.name == "host_call"}):
-        tracer.note(f"{target} has no lowering: it is called in Python")
+    hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name == "host_call"}
+    for target, call in sorted(hosted.items()):
+        kept = unresolved(call)
+        tracer.note(f"{target} is kept as it is: {kept}" if kept else
+                    f"{target} has no lowering: it is called in Python")
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
     done = run_stages(graph, known, tuple(map(str, rules)), limits or Limits(), tracer, explain, refine_signature)
     if validate and done.outcome.status != "fallback":

@@ -6,6 +6,7 @@ Results go to stdout, notes and progress to stderr. Exit 0: done; 1: the answer 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -35,6 +36,8 @@ app.add_typer(rules, name="rules")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. ``argv`` defaults to the process's own arguments."""
+    if argv is None:  # the process is ours: what is half written goes when it is told to end
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         app(args=list(argv) if argv is not None else None, prog_name="egshape")
     except SystemExit as stop:
@@ -44,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except OSError as error:  # of files we write and read ourselves it is an EgshapeError
+        say(f"egshape: {error.filename or 'output'}: {error.strerror or error}")
+        return 2
     except BaseException as error:  # a panic of the engine is no Exception
         if os.environ.get("EGSHAPE_TRACEBACK"):
             raise

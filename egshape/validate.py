@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -21,10 +21,14 @@ from egshape.facts import Facts, Relation
 from egshape.ir.graph import Graph, Op
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Data, Point, points_of
-from egshape.ir.types import numpy_dtype
+from egshape.ir.types import TEXT, numpy_dtype
+from egshape.ops.host import unresolved
 
 MAX_COST = 3_000_000
 """Elements computed by one run of one graph, estimated; sizes that cost more are left out."""
+
+MAX_SPENT = 10 * MAX_COST
+"""Elements computed by one run of one graph, counted while it runs, in loops and at sizes that data gives too."""
 
 MAX_LOOP = 200
 """Rounds of a loop; a run that needs more says nothing."""
@@ -37,6 +41,9 @@ _FAULTS = frozenset(("invalid-graph", "unbound-symbol", "unknown-op", "internal"
 
 _ENDS = "|".join(str(end) for bits in (8, 16, 32, 64) for end in (2 ** (bits - 1) - 1, 2**bits - 1))
 _FIT = re.compile(rf"<= ({_ENDS})\b|-(128|32768|2147483648|9223372036854775808) <=")
+
+_INTEGERS = (1, 3)
+"""The largest integers that inputs hold, in turn: places in a table of two rows, and in larger ones."""
 
 _SPECIAL = (np.nan, -0.0, 0.0, np.inf, -np.inf)
 _SPECIAL_SHARE = 0.25
@@ -121,6 +128,10 @@ def unfit(graph: Graph) -> str:
     for op in graph.body.walk():
         if op.name == "custom_call":
             return f"not validated: it calls {op.attrs['target']!r}, which only its own back end can run"
+        if op.name == "host_call" and unresolved(op.attrs["call"]):
+            return f"not validated: {op.attrs['target']} cannot be run here"
+    if any(value.type.dtype == TEXT for value in graph.inputs):
+        return "not validated: an input is text"
     if any(value.type.shape is None for value in graph.inputs):
         return "not validated: an input has no known rank"
     if _Cost(graph).fixed > MAX_COST:
@@ -164,6 +175,23 @@ class _Cost:
         return total
 
 
+def _spent(op: Op, sizes: Mapping[str, int]) -> int:
+    """The elements that an op computes at these sizes; a long sum of nothing takes its time too. Sizes that only the op
+    itself tells are left out."""
+    made = (op.results[0].type.shape or ()) if op.results else ()
+    return _number(_inner(op), sizes) * max(_number(made, sizes), 1)
+
+
+def _number(dims: Sequence[Dim], sizes: Mapping[str, int]) -> int:
+    total = 1
+    for dim in dims:
+        try:
+            total *= max(dim.evaluate(sizes), 0)
+        except EgshapeError:
+            continue
+    return total
+
+
 def _inner(op: Op) -> tuple[Dim, ...]:
     """Sizes that multiply an op's work beyond the elements of its first result."""
     shape = (op.operands[0].type.shape or ()) if op.operands else ()
@@ -201,18 +229,20 @@ def inputs_at(graph: Graph, point: Point, number: int) -> list[np.ndarray] | Non
             return None
         if min(shape, default=0) < 0:
             return None
-        out.append(_elements(value.type.dtype, shape, np.random.default_rng([number, place]), point.data))
+        most = _INTEGERS[number % len(_INTEGERS)]
+        out.append(_elements(value.type.dtype, shape, np.random.default_rng([number, place]), point.data, most))
     return out
 
 
-def _elements(dtype: str, shape: Sequence[int], random: np.random.Generator, data: Data) -> np.ndarray:
-    """Floats as ``data`` says; small integers, so that indices mean something."""
+def _elements(dtype: str, shape: Sequence[int], random: np.random.Generator, data: Data, most: int
+              ) -> np.ndarray:
+    """Floats as ``data`` says; integers up to ``most``, so that indices mean something."""
     target = numpy_dtype(dtype)
     if dtype == "i1":
         return np.asarray(random.integers(0, 2, shape).astype(target))
     if dtype[0] in "iu":
         low = -1 if data == "special" and dtype[0] == "i" else 0
-        return np.asarray(random.integers(low, 4, shape).astype(target))
+        return np.asarray(random.integers(low, most + 1, shape).astype(target))
     values = _floats(shape, random, data)
     if dtype[0] == "c":
         values = values + 1j * _floats(shape, random, data)
@@ -235,14 +265,20 @@ def _floats(shape: Sequence[int], random: np.random.Generator, data: Data) -> np
 def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: bool = True) -> Outcome:
     """Interpret a graph. Without ``fits`` integers of shape code may wrap, as they do in the program itself."""
 
-    def watch(op: Op, results: Sequence[np.ndarray]) -> None:
+    spent = 0
+
+    def meter(op: Op, sizes: Mapping[str, int]) -> None:
+        nonlocal spent
+        spent += _spent(op, sizes)
         if time.monotonic() > deadline:
             raise _Inconclusive("stopped at the time limit")
+        if spent > MAX_SPENT:
+            raise _Inconclusive("sizes that cost too much were left out")
 
     copies = [array.copy() for array in arrays]
     try:
         with np.errstate(all="ignore"):
-            found = interpret(graph, copies, trace=watch, max_while=MAX_LOOP, check_requires=fits)
+            found = interpret(graph, copies, meter=meter, max_while=MAX_LOOP, check_requires=fits)
         return Outcome(tuple(found))
     except MemoryError:
         raise _Inconclusive("not run to its end: it needs more memory than there is") from None

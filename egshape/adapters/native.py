@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from egshape.errors import CheckFailed, EgshapeError, InvalidInput
+from egshape.adapters.text import has_text, resolved
+from egshape.errors import CheckFailed, EgshapeError, InvalidInput, Unsupported
 from egshape.ir.graph import Graph
 from egshape.lower import artifact, emit_c, native
 from egshape.lower.driver import Native, compile_native
-from egshape.ops.host import resolve
 from egshape.runtime.function import CompiledFunction
 
 MOST_THREADS = 1024
@@ -29,6 +30,9 @@ def compile_function(graph: Graph, threads: int = 1, facts: str = "all") -> Comp
     Raises Unsupported, naming op and location, for what is not compiled."""
     if not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
         raise InvalidInput(f"threads must be a whole number, 1 to {MOST_THREADS}, not {threads!r}")
+    if has_text(graph):
+        raise Unsupported("has values that are text, which go through Python and no file holds", where=graph.name,
+                          hint="egshape.compile runs the model in this process")
     made = compile_native(graph, facts)
     rows = made.manifest["host_calls"]
 
@@ -36,15 +40,20 @@ def compile_function(graph: Graph, threads: int = 1, facts: str = "all") -> Comp
         return _save(made, Path(path), form, threads)
 
     return CompiledFunction(made.manifest, made.entries, made.constants, made.keep, failure, save, threads,
-                            [resolve((kind, payload)) for kind, payload in (row["call"] for row in rows)])
+                            [resolved((kind, payload)) for kind, payload in (row["call"] for row in rows)])
+
+
+def refuse_host_calls(manifest: Mapping[str, Any], path: Path) -> None:
+    """Raises EgshapeError for a program that calls Python, which no file can hold."""
+    called = sorted({row["target"] for row in manifest["host_calls"]})
+    if called:
+        raise EgshapeError(f"calls Python for {', '.join(called)}: it runs in this process only", where=str(path),
+                           hint="an artifact runs without Python code of a frontend", code="host-call")
 
 
 def _save(made: Native, path: Path, form: str, threads: int) -> list[Path]:
     """Write an artifact (``form`` egx), or a header and a library to a folder (c)."""
-    called = sorted({row["target"] for row in made.manifest["host_calls"]})
-    if called:
-        raise EgshapeError(f"calls Python for {', '.join(called)}: it runs in this process only", where=str(path),
-                           hint="an artifact runs without Python code of a frontend", code="host-call")
+    refuse_host_calls(made.manifest, path)
     if form == "c":
         return emit_c.write(path, made.manifest, made.codes, made.constants, made.machine, threads)
     library = native.shared_library([*made.codes, native.pool_object(made.machine)])

@@ -11,8 +11,9 @@ from egshape.errors import EgshapeError, MissingDependency
 
 
 def reference_function(payload: bytes) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
-    """The function of a model of one node: arrays in input order give arrays in output order. Raises
-    MissingDependency where onnx is not installed, EgshapeError where the evaluator does not know the node."""
+    """The function of a model of one node: arrays in input order give arrays in output order. What the evaluator does
+    not know runs in ONNX Runtime where that is installed. Raises MissingDependency where onnx is not installed,
+    EgshapeError where neither knows the node."""
     try:
         import onnx
         from onnx.reference import ReferenceEvaluator
@@ -23,8 +24,8 @@ def reference_function(payload: bytes) -> Callable[[Sequence[np.ndarray]], list[
     name = f"{model.graph.node[0].domain or 'onnx'}.{model.graph.node[0].op_type}"
     try:
         evaluator: Any = ReferenceEvaluator(model)
-    except Exception as error:  # the evaluator has no error class of its own
-        raise EgshapeError(f"the reference evaluator cannot run {name}: {error}", code="host-call") from error
+    except Exception:  # the evaluator has no error class of its own
+        return _runtime_function(payload, name)
     names = [each.name for each in model.graph.input]
 
     def run(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -33,5 +34,30 @@ def reference_function(payload: bytes) -> Callable[[Sequence[np.ndarray]], list[
         except Exception as error:
             raise EgshapeError(f"the reference evaluator fails in {name}: {error}", code="host-call") from error
         return [np.asarray(each) for each in found]
+
+    return run
+
+
+def _runtime_function(payload: bytes, name: str) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+    """The same by ONNX Runtime. Raises EgshapeError where that is not installed, or does not know the node."""
+    unknown = EgshapeError(f"there is no implementation of {name}", code="host-call",
+                           hint="give it as a function of the model; without one the model can be optimized and saved")
+    try:
+        import onnxruntime
+    except ImportError:
+        raise unknown from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(payload, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the runtime's errors have no common class
+        raise unknown from error
+    names = [each.name for each in session.get_inputs()]
+
+    def run(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        try:
+            return list(session.run(None, dict(zip(names, arrays, strict=True))))
+        except Exception as error:
+            raise EgshapeError(f"ONNX Runtime fails in {name}: {error}", code="host-call") from error
 
     return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,11 +25,15 @@ from egshape.commands.terminal import put
 from egshape.errors import EgshapeError
 from egshape.show import print_table
 
+if TYPE_CHECKING:
+    from egshape.runtime import CompiledFunction
+
 
 class Native(StrEnum):
     """What native code runs on."""
 
     llvm = "llvm"
+    cuda = "cuda"
 
 
 class Emit(StrEnum):
@@ -43,6 +47,10 @@ def compile(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.egx", help="With --emit c a folder.")],
     target: Annotated[Native, typer.Option("--target", help="What the code runs on.")] = Native.llvm,
     threads: Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads that it uses at most.")] = 1,
+    architecture: Annotated[
+        list[str] | None,
+        typer.Option("--architecture", metavar="SM", help="Of devices, such as sm_90; may be repeated."),
+    ] = None,
     emit: Annotated[Emit | None, typer.Option("--emit", help="c: a header and a shared library.")] = None,
     assume: AssumeOpt = None,
     facts: FactsOpt = None,
@@ -56,8 +64,8 @@ def compile(
 ) -> None:
     """Compile MODEL once for every size, to a file that `egshape run` and `egshape.runtime.load` take.
 
-    The file holds native code for this computer's processor: give it only to those who would run your programs, and
-    run only files from those whose programs you would run."""
+    The file holds native code for this computer's processor, and kernels of a device for --target cuda: give it only to
+    those who would run your programs, and run only files from those whose programs you would run."""
     from egshape.adapters import native
     from egshape.ir.expand import expand
 
@@ -70,7 +78,14 @@ def compile(
     elif assume or facts or rules:
         raise EgshapeError("--assume, --facts and --rules go with optimizing", hint="leave out --no-optimize",
                            code="usage")
-    made = native.compile_function(expand(graph), threads)
+    if architecture and target is not Native.cuda:
+        raise EgshapeError("--architecture goes with --target cuda", hint="leave it out", code="usage")
+    if target is Native.cuda:
+        from egshape.adapters import cuda
+
+        made: CompiledFunction = cuda.compile_function(expand(graph), architecture)
+    else:
+        made = native.compile_function(expand(graph), threads)
     written = made.save(output, "egx" if emit is None else "c")
     print_table(("file", "bytes"), [(str(path), str(path.stat().st_size)) for path in written])
     put(f"memory: {made.memory}")

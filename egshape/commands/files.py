@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import tempfile
 import zipfile
@@ -94,8 +95,12 @@ def run_artifact(path: str, inputs: Path, threads: int | None) -> dict[str, np.n
 def read_arrays(path: Path, dtypes: Mapping[str, str]) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays of ``path``, one for each input, checked by name; ``dtypes``: those of the inputs."""
     wanted = list(dtypes)
+    content = io.BytesIO(read_bytes(path))
+    if not zipfile.is_zipfile(content):
+        raise ParseError("is no .npz file", where=str(path), hint="numpy.savez writes one, keyed by input names")
+    content.seek(0)
     try:
-        with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as file:
+        with np.load(content, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, OSError, AttributeError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ParseError(f"is no .npz file: {error}", where=str(path)) from error
@@ -108,26 +113,54 @@ def read_arrays(path: Path, dtypes: Mapping[str, str]) -> dict[str, np.ndarray[A
 
 def _with_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
     """bf16 and the 8-bit floats come out of an .npz as raw bytes; give them their type back."""
-    from egshape.ir.types import numpy_dtype
+    from egshape.ir.types import TEXT, numpy_dtype
 
+    if dtype == TEXT and array.dtype.kind == "U":
+        return array.astype(object)
     if array.dtype.kind != "V" or array.dtype.itemsize != numpy_dtype(dtype).itemsize:
         return array
     return array.view(numpy_dtype(dtype))
 
 
-def save_model(graph: Graph, target: Path, opset: int | None, original: Path | None) -> None:
-    """Write a graph. An ONNX model that came from ``original`` is run beside it first, and not kept if it differs."""
+def check_target(output: str | Path | None, *, model: bool = True) -> None:
+    """Raises EgshapeError, before any work is done, where a file cannot be written; ``model``: its name says a
+    format."""
+    from egshape import api
+
+    if output is None or output == "-":
+        return
+    path = Path(output)
+    if model:
+        api.format_of(path)
+    elif path.is_dir():
+        raise EgshapeError("is a folder", where=str(path), hint="give a file name", code="usage")
+    folder = next(each for each in path.absolute().parents if each.exists())
+    if not folder.is_dir():
+        raise EgshapeError(f"cannot be written: {folder} is no folder", where=str(path), code="write")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EgshapeError(f"cannot be written: no permission to write to {folder}", where=str(path), code="write")
+
+
+def save_model(graph: Graph, target: Path, opset: int | None, original: Path | None,
+               external_data: bool | None = None) -> None:
+    """Write a graph, with its weights in a file of their own if ``external_data``. An ONNX model that came from
+    ``original`` is run beside it first, and not kept if it differs."""
     from egshape import api
 
     if target.suffix != ".onnx" or original is None or original.suffix != ".onnx":
-        api.save(graph, target, opset=opset)
+        api.save(graph, target, opset=opset, external_data=external_data)
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-        written = Path(folder) / target.name
-        api.save(graph, written, opset=opset)
-        _verify(original, written, target)
-        written.replace(target)
+    from egshape.frontends.onnx import saving
+
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".egshape.") as folder:
+            written = Path(folder) / target.name
+            api.save(graph, written, opset=opset, external_data=external_data)
+            _verify(original, written, target)
+            saving.move(written, target)
+    except OSError as error:
+        raise EgshapeError(f"cannot be written: {error.strerror or error}", where=str(target), code="write") from error
 
 
 def _verify(original: Path, written: Path, target: Path) -> None:
@@ -156,5 +189,5 @@ def saved_bytes(graph: Graph, format: str) -> bytes:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        api.save(graph, path, format=format)
+        api.save(graph, path, format=format, external_data=False)
         return path.read_bytes()

@@ -12,7 +12,15 @@ import numpy as np
 import typer
 
 from egshape.atomic import write_atomic
-from egshape.commands.files import load_model, read_arrays, read_facts, run_artifact, save_model, saved_bytes
+from egshape.commands.files import (
+    check_target,
+    load_model,
+    read_arrays,
+    read_facts,
+    run_artifact,
+    save_model,
+    saved_bytes,
+)
 from egshape.commands.optimizing import limits_of, optimized
 from egshape.commands.options import (
     AssumeOpt,
@@ -58,11 +66,17 @@ def optimize(
     verify: Annotated[
         bool, typer.Option(help="Run an ONNX model that is written beside the original, and keep it only if equal.")
     ] = True,
+    external_data: Annotated[
+        bool, typer.Option("--external-data", help="Write the weights of an ONNX model to a file beside it; "
+                           "models beyond 2 GB always do.")
+    ] = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
     """Make MODEL smaller without changing what it computes."""
 
+    check_target(output)
+    check_target(report, model=False)
     started = time.perf_counter()
     graph = load_model(model, format, ops)
     result = optimized(
@@ -78,7 +92,8 @@ def optimize(
     if output == "-":
         sys.stdout.buffer.write(saved_bytes(result.graph, format or Path(model).suffix.removeprefix(".")))
     elif output is not None:
-        save_model(result.graph, Path(output), opset, Path(model) if verify and model != "-" else None)
+        save_model(result.graph, Path(output), opset, Path(model) if verify and model != "-" else None,
+                   external_data or None)
     if report is not None:
         write_atomic(report, result.report.model_dump_json(indent=2) + "\n")
     (say if output == "-" else put)("\n".join(summary(result.report, seconds_taken)))
@@ -122,6 +137,7 @@ def run(
     """Run MODEL, or a file that `egshape compile` wrote, on the arrays of an .npz file."""
     from egshape import api
 
+    check_target(output, model=False)
     if model.endswith(".egx"):
         named: dict[str, Any] = run_artifact(model, inputs, threads)
     else:
@@ -130,7 +146,8 @@ def run(
         if not no_optimize:
             graph = optimized(graph, None).graph
         results = api.run(graph, arrays, target=target.value, threads=threads or 1)
-        named = dict(zip(graph.output_names, results, strict=True))
+        shown = [array.astype(str) if array.dtype == object else array for array in results]  # texts
+        named = dict(zip(graph.output_names, shown, strict=True))
     if output is not None:
         buffer = io.BytesIO()
         np.savez(buffer, **named)

@@ -14,6 +14,7 @@ class Target(StrEnum):
 
     interpret = "interpret"
     llvm = "llvm"
+    cuda = "cuda"
 
 
 class Stage(StrEnum):

@@ -144,6 +144,8 @@ class Encoder:
         """Seed dtype and shape of a node; unranked and very long shapes stay without."""
         if shape is not None and len(shape) <= MAX_RANK:
             self.out.tables["in_type"].append((number, dtype, self.shape(shape)))
+        else:
+            self.out.tables["in_untyped"].append((number,))
 
     def block(self, block: Block) -> Encoding:
         """Encode all ops of a block."""

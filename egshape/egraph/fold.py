@@ -19,8 +19,8 @@ SMALL = 64
 LARGE = 1 << 16
 """Results of up to so many elements are folded where they are no larger than what they are made of."""
 
-_OPAQUE = frozenset(("check", "custom_call", "optimization_barrier", "dims", "get_dimension_size"))
-"""Effects, barriers, and ops whose values are sizes (those are folded as sizes)."""
+_OPAQUE = frozenset(("check", "custom_call", "host_call", "optimization_barrier", "dims", "get_dimension_size"))
+"""Effects, calls (which may draw numbers), barriers, and ops whose values are sizes (those are folded as sizes)."""
 
 
 class Folder:

@@ -10,7 +10,7 @@ import numpy as np
 from egshape.dims import Dim, symbol
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Graph, Value
-from egshape.ir.types import numpy_dtype
+from egshape.ir.types import TEXT, numpy_dtype
 
 
 def checked_inputs(graph: Graph, inputs: Sequence[Any] | Mapping[str, Any]) -> list[np.ndarray]:
@@ -32,6 +32,8 @@ def checked_inputs(graph: Graph, inputs: Sequence[Any] | Mapping[str, Any]) -> l
 
 def _checked(value: Value, item: Any) -> np.ndarray:
     array = np.asarray(item)
+    if value.type.dtype == TEXT and array.dtype.kind == "U":
+        array = array.astype(object)
     if array.dtype != numpy_dtype(value.type.dtype):
         raise _fault(f"input {value.name!r} is {value.type}, got elements of {array.dtype}")
     if value.type.shape is not None and array.ndim != len(value.type.shape):

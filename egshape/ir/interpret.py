@@ -25,6 +25,9 @@ from egshape.ops.base import OpDecl, Registry
 Trace = Callable[[Op, Sequence[np.ndarray]], None]
 """Called after each op with its results."""
 
+Meter = Callable[[Op, Mapping[str, int]], None]
+"""Called before each op with the sizes that are known then; what it raises ends the run."""
+
 _ELEMENTWISE = frozenset(("unary", "binary", "ternary"))
 """Families of ops that work element by element."""
 
@@ -37,6 +40,7 @@ def interpret(
     inputs: Sequence[Any] | Mapping[str, Any],
     *,
     trace: Trace | None = None,
+    meter: Meter | None = None,
     max_while: int = 1_000_000,
     check_requires: bool = True,
     registry: Registry = REGISTRY,
@@ -48,7 +52,7 @@ def interpret(
     EgshapeError: ``input`` for a wrong number, dtype, rank or size of inputs; ``inference`` if a size
     that was inferred is not the real one; ``invalid-size`` for a negative size; ``loop-limit``. Raises
     CheckFailed if sizes do not fit together or a check of the program or an assumed fact is false."""
-    run = _Run(registry, trace, max_while, check_requires)
+    run = _Run(registry, trace, max_while, check_requires, meter)
     arrays = checked_inputs(graph, inputs)
     with run.block_symbols(graph.body):
         run.bind_inputs(graph, arrays)
@@ -80,9 +84,11 @@ class _Sizes(dict[str, int]):
 
 
 class _Run:
-    def __init__(self, registry: Registry, trace: Trace | None, max_while: int, check_requires: bool) -> None:
+    def __init__(self, registry: Registry, trace: Trace | None, max_while: int, check_requires: bool,
+                 meter: Meter | None = None) -> None:
         self.registry = registry
         self.trace = trace
+        self.meter = meter
         self.max_while = max_while
         self.check_requires = check_requires
         self.values: dict[Value, np.ndarray] = {}
@@ -188,6 +194,8 @@ class _Run:
 
     def op(self, op: Op) -> None:
         """Run one op; errors name it and its location."""
+        if self.meter is not None:
+            self.meter(op, self.sizes)
         try:
             operands = [self.read(operand) for operand in op.operands]
             if self.check_requires:

@@ -25,7 +25,7 @@ from egshape.errors import EgshapeError, ParseError
 from egshape.facts import EVERYTHING, Facts, Relation
 from egshape.facts.relation import read_ranges
 from egshape.ir.graph import NOWHERE, Block, Graph, Location, Op, SymbolDef, Value
-from egshape.ir.types import DTYPES, TensorType, dtype_name, is_complex, is_float, numpy_dtype
+from egshape.ir.types import DTYPES, TEXT, TensorType, dtype_name, is_complex, is_float, is_narrow, numpy_dtype
 
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _RESERVED = {"true", "false", "none", "inf", "nan", "size"}
@@ -177,7 +177,8 @@ def _array(array: np.ndarray) -> str:
     flat = np.ascontiguousarray(array).reshape(-1)
     same = array.size > 1 and flat[:1].tobytes() * array.size == flat.tobytes()
     shown = flat[:1] if same else flat
-    if shown.size > _SHOWN or is_complex(dtype) or (is_float(dtype) and bool(np.isnan(shown).any())):
+    raw = is_complex(dtype) or is_narrow(dtype) or (is_float(dtype) and bool(np.isnan(shown).any()))
+    if shown.size > _SHOWN or raw:
         return f"{head}{{0x{shown.tobytes().hex()}{' ...' if same else ''}}}"
     items = [_number(float(item)) if is_float(dtype) else str(int(item)) for item in shown]
     return f"{head}{{{', '.join(items)}{' ...' if same else ''}}}"
@@ -310,7 +311,7 @@ class _Parser:
     def type(self) -> TensorType:
         at = self.pos
         dtype = self.match(_WORD, "a dtype")[0]
-        if dtype not in DTYPES:
+        if dtype not in DTYPES and dtype != TEXT:
             self.fail(f"unknown dtype {dtype!r}", at)
         self.expect("[")
         if self.accept("*"):

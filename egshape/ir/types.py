@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +19,30 @@ _NUMPY: dict[str, np.dtype[Any]] = {
     "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16),
     "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
     "c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128),
+    "i4": np.dtype(ml_dtypes.int4), "ui4": np.dtype(ml_dtypes.uint4),
+    "i2": np.dtype(ml_dtypes.int2), "ui2": np.dtype(ml_dtypes.uint2),
+    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn), "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2), "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu), "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
+    "f6E2M3FN": np.dtype(ml_dtypes.float6_e2m3fn), "f6E3M2FN": np.dtype(ml_dtypes.float6_e3m2fn),
 }
+DTYPES = tuple(_NUMPY)
+"""The dtypes of numbers."""
+
+TEXT = "text"
+"""Elements that are texts, Python's ``str`` in arrays of objects. They are moved and handed to host calls only."""
+
+_NUMPY[TEXT] = np.dtype(object)
 _NAMES = {dtype: name for name, dtype in _NUMPY.items()}
 
-DTYPES = tuple(_NUMPY)
+NARROW = tuple(name for name, dtype in _NUMPY.items() if name != TEXT and dtype.itemsize == 1 and dtype.isbuiltin != 1)
+"""Floats of at most 8 bits and integers of less: no arithmetic is done with them, they are moved and converted. An
+element takes a byte in memory; those of fewer bits lie in its low ones, the others being 0."""
+
+_NARROW = frozenset(NARROW)
+
+SUBBYTE = {name: int(re.findall(r"\d+", name)[0]) for name in NARROW if not name.startswith("f8")}
+"""Bits of an element of the dtypes that files pack."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -50,15 +71,25 @@ def is_complex(name: str) -> bool:
 
 
 def is_integer(name: str) -> bool:
-    """True for signed and unsigned integers; i1 (bool) is none."""
-    return name != "i1" and name.lstrip("u").startswith("i")
+    """True for signed and unsigned integers of 8 bits or more; i1 (bool) is none."""
+    return name != "i1" and name not in _NARROW and name.lstrip("u").startswith("i")
+
+
+def is_narrow(name: str) -> bool:
+    """True for the dtypes that are only moved and converted (``NARROW``)."""
+    return name in _NARROW
+
+
+def is_narrow_integer(name: str) -> bool:
+    """True for the integers of less than 8 bits."""
+    return name in _NARROW and not name.startswith("f")
 
 
 def integer_range(name: str) -> tuple[int, int]:
-    """Smallest and largest value of an integer dtype (i1: 0 and 1)."""
+    """Smallest and largest value of an integer dtype, a narrow one too (i1: 0 and 1)."""
     if name == "i1":
         return 0, 1
-    info = np.iinfo(_NUMPY[name])
+    info = ml_dtypes.iinfo(_NUMPY[name])
     return int(info.min), int(info.max)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from egshape.dims import Dim
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Block, Graph, Op, Value, dims_of
-from egshape.ir.types import DTYPES, TensorType
+from egshape.ir.types import DTYPES, TEXT, TensorType
 from egshape.ops import REGISTRY
 from egshape.ops.base import AttrDecl, OpDecl, Registry
 
@@ -94,7 +94,7 @@ class _Verifier:
                     raise _fault(f"the symbol {define.name!r} is axis {define.axis} of {value!r}", where)
                 self.symbols[define.name] = (value, define.axis)
         for value in values:
-            if value.type.dtype not in DTYPES:
+            if value.type.dtype not in DTYPES and value.type.dtype != TEXT:
                 raise _fault(f"%{value.name} has the unknown dtype {value.type.dtype!r}", where)
             for dim in value.type.shape or ():
                 self.defined(dim, f"the type of %{value.name}", where)

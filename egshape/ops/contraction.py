@@ -118,7 +118,7 @@ def sum_of_products(left: np.ndarray, right: np.ndarray, shape: tuple[int, ...])
     On i1 the sum is or and the product is and (numpy's own meaning on bool)."""
     total = np.zeros(shape, dtype=left.dtype)
     with np.errstate(all="ignore"):
-        for one, two in zip(left, right, strict=True):
+        for one, two in zip(left, right, strict=True) if total.size else ():
             total = total + one * two
     return total
 

@@ -12,11 +12,13 @@ from egshape.dims import Dim
 from egshape.errors import EgshapeError
 from egshape.ir.types import (
     DTYPES,
+    TEXT,
     TensorType,
     dtype_name,
     is_complex,
     is_float,
     is_integer,
+    is_narrow,
     itemsize,
     numpy_dtype,
 )
@@ -30,6 +32,8 @@ Sizes = tuple["Dim | None", ...]
 def _kind(dtype: str) -> str:
     if dtype == "i1":
         return "b"
+    if is_narrow(dtype) or dtype == TEXT:
+        return "n" if dtype != TEXT else "t"
     if is_integer(dtype):
         return "u" if dtype.startswith("u") else "s"
     return "f" if is_float(dtype) else "c"
@@ -187,7 +191,8 @@ for _row in _BINARY:
 
 
 @op("convert", family="unary", operands=("x",), attrs={"dtype": "dtype"}, names={"stablehlo": "convert"},
-    doc="To another dtype: floats to integers truncate and saturate, integers wrap, to i1: x != 0.")
+    doc="To another dtype: floats to integers truncate and saturate, integers wrap, to i1: x != 0; "
+        "to narrow floats through f32.")
 class Convert:
     """StableHLO spec: convert."""
 
@@ -240,6 +245,8 @@ def _known_dtype(dtype: str) -> None:
 
 
 def _bit_ratio(source: str, target: str) -> int:
+    if source != target and (is_narrow(source) or is_narrow(target)):
+        raise fault(f"takes no bits of {source} as {target}")
     if (source != target and "i1" in (source, target)) or is_complex(source) != is_complex(target):
         raise fault(f"cannot take the bits of {source} as {target}")
     sizes = itemsize(source), itemsize(target)
@@ -281,7 +288,7 @@ class Select:
     def shape(pred: TensorType, on_true: TensorType, on_false: TensorType) -> Loose:
         if pred.dtype != "i1":
             raise fault(f"needs an i1 predicate, got {pred}")
-        dtype = _same_dtype((on_true, on_false), "subfc")
+        dtype = _same_dtype((on_true, on_false), "subfcn")
         return dtype, common_sizes(_full((on_true, on_false), pred))
 
     @staticmethod

@@ -12,7 +12,7 @@ import numpy as np
 
 from egshape.dims import Dim
 from egshape.errors import EgshapeError
-from egshape.ir.types import DTYPES, TensorType
+from egshape.ir.types import DTYPES, TEXT, TensorType
 from egshape.ops.base import Loose, fault, op
 
 HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -41,6 +41,15 @@ def resolve(call: tuple[str, str]) -> HostFunction:
     return maker(base64.b64decode(payload))  # type: ignore[no-any-return]
 
 
+def unresolved(call: tuple[str, str]) -> str:
+    """Why nothing here can run a ``call``, "" if something can."""
+    try:
+        resolve(call)
+    except EgshapeError as error:
+        return error.message
+    return ""
+
+
 @op(
     "host_call",
     family="host",
@@ -63,7 +72,7 @@ class HostCall:
               sizes: tuple[Dim, ...]) -> list[Loose]:
         if len(dtypes) != len(ranks) or sum(rank for rank in ranks if rank > 0) != len(sizes):
             raise fault(f"of {target}: dtypes, ranks and sizes do not fit together")
-        if any(dtype not in DTYPES for dtype in dtypes):
+        if any(dtype not in (*DTYPES, TEXT) for dtype in dtypes):
             raise fault(f"of {target}: {dtypes} are no dtypes")
         axes = iter(sizes)
         out: list[Loose] = []
@@ -76,4 +85,6 @@ class HostCall:
     @staticmethod
     def reference(*operands: np.ndarray, target: str, call: Any, dtypes: tuple[str, ...], ranks: tuple[int, ...],
                   sizes: tuple[int, ...]) -> list[np.ndarray]:
-        return [np.asarray(result) for result in resolve((str(call[0]), str(call[1])))(operands)]
+        found = resolve((str(call[0]), str(call[1])))(operands)
+        return [np.asarray(result).astype(object, copy=False) if dtype == TEXT else np.asarray(result)
+                for result, dtype in zip(found, dtypes, strict=True)]

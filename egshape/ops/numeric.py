@@ -8,9 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 
-from egshape.ir.types import dtype_name, is_complex, is_float, is_integer
+from egshape.ir.types import (
+    dtype_name,
+    integer_range,
+    is_complex,
+    is_float,
+    is_integer,
+    is_narrow,
+    is_narrow_integer,
+)
 
 Array = np.ndarray
 Function = Callable[..., Array]
@@ -294,18 +303,34 @@ def compare(x: Array, y: Array, direction: str, kind: str) -> Array:
 def convert(x: Array, dtype: np.dtype) -> Array:
     """Floats to integers truncate and saturate, NaN gives 0; to i1: whether it is not 0; integers wrap."""
     source, target = dtype_name(x.dtype), dtype_name(dtype)
+    if is_narrow(source) and source != target:
+        x = x.astype(np.int32 if is_narrow_integer(source) else np.float32)
+        source = dtype_name(x.dtype)
     if target == "i1":
         return np.asarray(x != 0)
     if is_complex(source) and not is_complex(target):
         x = x.real
         source = dtype_name(x.dtype)
-    if is_float(source) and is_integer(target):
+    if is_float(source) and (is_integer(target) or is_narrow_integer(target)):
         return _saturate(x.astype(np.float64), dtype)
+    if is_narrow(target) and source != target:
+        return _narrowed(x, dtype)
     return x.astype(dtype)
 
 
+def _narrowed(x: Array, dtype: np.dtype) -> Array:
+    """Integers wrap; floats go through f32, and NaN becomes 0 where the dtype has none."""
+    if is_narrow_integer(dtype_name(dtype)):
+        low, high = integer_range(dtype_name(dtype))
+        return np.asarray(((x.astype(np.int64) - low) % (high - low + 1) + low).astype(dtype))
+    single = x.astype(np.float32)
+    if not np.isnan(np.array(np.nan, np.float32).astype(dtype).astype(np.float32)):
+        single = np.where(np.isnan(single), np.float32(0), single)
+    return np.asarray(single.astype(dtype))
+
+
 def _saturate(x: Array, dtype: np.dtype) -> Array:
-    info = np.iinfo(dtype)
+    info = ml_dtypes.iinfo(dtype)
     high = float(info.max) + 1 if float(info.max) == info.max else float(info.max)
     inside = (x > float(info.min) - 1) & (x < high) if info.bits < 64 else (x >= float(info.min)) & (x < high)
     out = np.where(inside, x, 0.0).astype(dtype)

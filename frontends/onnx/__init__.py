@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ from egshape.errors import MissingDependency
 from egshape.ir.graph import Graph
 
 
-def read(source: Path | bytes, name: str) -> Graph:
-    """The graph of an ONNX model: a path, or bytes. Errors as of ``convert.read``, and MissingDependency where onnx is
+def read(source: Path | bytes, name: str, forms: Mapping[str, int | str | None] | None = None) -> Graph:
+    """The graph of an ONNX model: a path, or bytes. ``forms``: the lengths of input sequences, by name; for optional
+    inputs None, ``"tensor"`` or a length. Errors as of ``convert.read``, and MissingDependency where onnx is
     not installed."""
     _needed("reading")
     from egshape.frontends.onnx import convert
 
-    return convert.read(source, name)
+    return convert.read(source, name, forms)
 
 
 def write(graph: Graph, opset: int | None = None) -> Iterator[bytes | memoryview]:
@@ -26,6 +27,15 @@ def write(graph: Graph, opset: int | None = None) -> Iterator[bytes | memoryview
     from egshape.frontends.onnx import emit
 
     return emit.write(graph, opset)
+
+
+def save(graph: Graph, path: Path, opset: int | None = None, external: bool | None = None) -> None:
+    """Write a graph as an ONNX model; ``external``: with its weights in a file beside it, by default where it must be.
+    Errors as of ``saving.save``, and MissingDependency."""
+    _needed("writing")
+    from egshape.frontends.onnx import saving
+
+    saving.save(graph, path, opset, external)
 
 
 def __getattr__(name: str) -> Any:

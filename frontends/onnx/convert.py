@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,18 @@ from egshape.dims import Dim, const, parse, symbol
 from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
 from egshape.facts import Facts, Relation
 from egshape.frontends.onnx import ops  # noqa: F401  (declares the ops)
+from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.files import Model, initializers, open_model
-from egshape.frontends.onnx.host import free_names
 from egshape.frontends.onnx.node import STANDARD, graphs_of
-from egshape.frontends.onnx.scope import Program, Scope
+from egshape.frontends.onnx.scope import Items, Operand, Program, Scope
+from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, operand
+from egshape.frontends.onnx.subgraphs import free_names
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 
 FACTS = "egshape.facts"
 """The metadata key that holds the facts as JSON."""
-
-STRICT = "EGSHAPE_STRICT"
 
 OLDEST = 7
 """The first opset that is read as it is."""
@@ -40,12 +40,13 @@ _NAMELESS = ("", "?", "*", "-1", "None", "unk")
 """Axis names that exporters give to every axis they do not know."""
 
 
-def read(source: Path | bytes, name: str) -> Graph:
+def read(source: Path | bytes, name: str, forms: Mapping[str, Form] | None = None) -> Graph:
     """The graph of an ONNX model.
 
     Args:
         source: the file, whose folder may hold external data, or the model's bytes.
         name: what messages call it, a file name as a rule.
+        forms: what the inputs are that are no tensors, by name (``structure.Form``).
 
     Raises:
         ParseError: the file is no ONNX model, is damaged, or holds a graph that cannot be right.
@@ -54,22 +55,25 @@ def read(source: Path | bytes, name: str) -> Graph:
     """
     model = open_model(source, name)
     try:
-        return _graph(model)
+        return _graph(model, forms or {})
     except EgshapeError:
         raise
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError
-            ) as fault:
+    except BUGS as fault:
         if os.environ.get(STRICT):
             raise
         raise InternalError(f"cannot be read, {type(fault).__name__}: {fault}", where=name,
                             hint=f"{STRICT}=1 shows where; please report it if the model is valid") from fault
 
 
-def _graph(model: Model) -> Graph:
+def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     proto = model.proto
-    opsets = {("" if each.domain in STANDARD else each.domain): int(each.version) for each in proto.opset_import}
+    opsets: dict[str, int] = {}
+    for each in proto.opset_import:
+        domain, version = "" if each.domain in STANDARD else each.domain, int(each.version)
+        if opsets.setdefault(domain, version) != version:
+            raise ParseError(f"imports the opsets {opsets[domain]} and {version} of one domain", where=model.name)
     if opsets.get("", OLDEST) < OLDEST:
-        return _graph(_upgraded(model, opsets[""]))
+        return _graph(_upgraded(model, opsets[""]), forms)
     if opsets.get("", OLDEST) > onnx_opset_version():
         raise Unsupported(f"is of opset {opsets['']}, the installed onnx knows up to {onnx_opset_version()}",
                           where=model.name, hint="install a newer onnx")
@@ -80,20 +84,23 @@ def _graph(model: Model) -> Graph:
     program.ranks.update(_declared_ranks(proto.graph))
     scope = Scope(program, builder, opsets)
     scope.initializers.update(initializers(model))
+    scope.state((*proto.graph.value_info, *proto.graph.output))
     held = _held_facts(model)
     inputs = [info for info in proto.graph.input if info.name not in scope.initializers]
-    values = _inputs(inputs, builder, model.name)
-    scope.names.update(zip((info.name for info in inputs), values, strict=True))
+    given = _inputs(inputs, builder, model.name, forms)
+    values = flat(given)
+    scope.names.update(zip((info.name for info in inputs), given, strict=True))
     program.named.update(values)
     for value in values:
         for size in value.type.shape or ():
             if size.const is None:
                 program.bounds.learn(Relation("<=", size, const(2**31 - 1)))
     scope.run(needed(proto.graph, set(scope.initializers) | set(scope.names), model.name))
-    results = [_output(scope, info) for info in proto.graph.output]
+    results = [scope.lookup(info.name) for info in proto.graph.output]
+    names = tuple(info.name for info in proto.graph.output)
     facts = _facts(held, values, program)
-    return Graph(proto.graph.name or Path(model.name).stem, builder.finish(results),
-                 tuple(info.name for info in proto.graph.output), facts, _metadata(model, program))
+    return Graph(proto.graph.name or Path(model.name).stem, builder.finish(flat(results)),
+                 names_of(names, results), facts, _metadata(model, program, given, results))
 
 
 def _upgraded(model: Model, opset: int) -> Model:
@@ -118,41 +125,33 @@ def _declared_ranks(graph: GraphProto) -> dict[str, int]:
     return {name: len(info.shape.dim) for name, info in zip(names, infos, strict=True) if info.HasField("shape")}
 
 
-def _output(scope: Scope, info: ValueInfoProto) -> Value:
-    found = scope.lookup(info.name)
-    if not isinstance(found, Value):
-        raise Unsupported("is no tensor", where=f"output {info.name}")
-    return found
-
-
 # -- inputs ------------------------------------------------------------------------------------------------------
 
 
-def _inputs(infos: Sequence[ValueInfoProto], builder: BlockBuilder, name: str) -> list[Value]:
+def _inputs(infos: Sequence[ValueInfoProto], builder: BlockBuilder, name: str, forms: Mapping[str, Form]
+            ) -> list[Operand]:
     seen: set[str] = set()
     plain = {each.dim_param for info in infos for each in info.type.tensor_type.shape.dim
              if each.HasField("dim_param") and _expression(each.dim_param) in (None, symbol(each.dim_param))}
-    out = []
+    out: list[Operand] = []
     for info in infos:
-        where = f"input {info.name}"
         if info.name in seen:
             raise ParseError(f"two inputs are named {info.name!r}", where=name)
         seen.add(info.name)
-        if not info.type.HasField("tensor_type"):
-            raise Unsupported(f"is a {info.type.WhichOneof('value') or 'value of no type'}, not a tensor", where=where)
-        tensor = info.type.tensor_type
-        dtype = dtype_of(tensor.elem_type, where)
-        if not tensor.HasField("shape"):
-            out.append(builder.arg(info.name, dtype, None))
-            continue
-        sizes: list[Dim | int | None] = []
-        names: list[str | None] = []
-        for each in tensor.shape.dim:
-            size, label = _axis(each, plain, where)
-            sizes.append(size)
-            names.append(label)
-        out.append(builder.arg(info.name, dtype, sizes, names))
+        out.append(operand(info.type, info.name, forms, lambda tensor, label: _argument(builder, tensor, label, plain)))
     return out
+
+
+def _argument(builder: BlockBuilder, tensor: Any, name: str, plain: set[str]) -> Value:
+    """An input tensor, or one of an input sequence, whose axes are as long as they like."""
+    where = f"input {name}"
+    dtype = dtype_of(tensor.elem_type, where)
+    if not tensor.HasField("shape"):
+        return builder.arg(name, dtype, None)
+    axes = [_axis(each, plain, where) for each in tensor.shape.dim]
+    if name.endswith("]"):
+        axes = [(size if isinstance(size, int) else None, None) for size, _ in axes]
+    return builder.arg(name, dtype, [size for size, _ in axes], [label for _, label in axes])
 
 
 def _axis(dim: Any, plain: set[str], where: str) -> tuple[Dim | int | None, str | None]:
@@ -249,7 +248,7 @@ def _facts(held: Facts, inputs: Sequence[Value], program: Program) -> Facts:
     return held.merge(facts).with_relations(program.relations)
 
 
-def _metadata(model: Model, program: Program) -> dict[str, Any]:
+def _metadata(model: Model, program: Program, given: Sequence[Operand], results: Sequence[Operand]) -> dict[str, Any]:
     """What a writer needs to give the model the same head, and the ops that run on the host."""
     proto = model.proto
     return {
@@ -260,9 +259,18 @@ def _metadata(model: Model, program: Program) -> dict[str, Any]:
         "doc": proto.doc_string,
         "properties": tuple((each.key, each.value) for each in proto.metadata_props if each.key != FACTS),
         "outputs": tuple((info.name, _declared(info)) for info in proto.graph.output),
+        **_structure(given, results),
         "host_calls": tuple(program.hosted),
         "meanings": tuple((name, str(size)) for name, size in program.meanings.items()),
     }
+
+
+def _structure(given: Sequence[Operand], results: Sequence[Operand]) -> dict[str, Any]:
+    """What the inputs and outputs are, where some are no tensors; for empty sequences their dtype."""
+    if all(isinstance(each, Value) for each in (*given, *results)):
+        return {}
+    return {"structure": (forms_of(given), forms_of(results)),
+            "sequence_dtypes": tuple(each.dtype if isinstance(each, Items) else "" for each in results)}
 
 
 def _declared(info: ValueInfoProto) -> tuple[str, ...]:

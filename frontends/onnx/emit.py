@@ -27,6 +27,8 @@ from egshape.frontends.onnx.emit_ops import ELEMENTWISE
 from egshape.frontends.onnx.emit_scope import Frame, Scope
 from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.node import node_of
+from egshape.frontends.onnx.structure import TENSOR, sequence_node
+from egshape.frontends.onnx.subgraphs import rebind
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Block, Graph, Op, Value
 
@@ -50,6 +52,11 @@ def write(graph: Graph, opset: int | None = None) -> Iterator[bytes | memoryview
 
     ``opset``: of the standard ops; that of the model that the graph came from by default. Raises Unsupported for an op
     without ONNX form."""
+    return weights.pieces(*whole(graph, opset))
+
+
+def whole(graph: Graph, opset: int | None) -> tuple[ModelProto, Mapping[str, np.ndarray]]:
+    """A model without its initializers, and these."""
     held = graph.metadata if graph.metadata.get("format") == "onnx" else {}
     opsets = dict(held.get("opsets", ()))
     own = int(opsets.get("") or opsets.get("ai.onnx") or DEFAULT_OPSET)
@@ -57,8 +64,8 @@ def write(graph: Graph, opset: int | None = None) -> Iterator[bytes | memoryview
     proto = emitter.graph_proto(graph)
     model = _model(graph, held, opsets or {"": own}, proto, emitter.unchecked)
     if opset is not None and opset != own:
-        return weights.pieces(_converted(model, emitter.scope.initializers, opset), {})
-    return weights.pieces(model, emitter.scope.initializers)
+        return _converted(model, emitter.scope.initializers, opset), {}
+    return model, emitter.scope.initializers
 
 
 def _model(graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], proto: GraphProto,
@@ -125,6 +132,7 @@ class Emitter:
             if self.name(value) != name:
                 frame.nodes.append(_identity(self.name(value), name))
             outputs.append(self.info(name, value))
+        outputs = _structured(graph, outputs, frame)
         self.scope.close()
         shown = {*inputs, *graph.output_names}
         infos = [self.info(name, value) for name, value in frame.typed if name not in shown]
@@ -269,6 +277,26 @@ class Emitter:
         return Unsupported(f"{what} has no ONNX form", where=where, hint="save it as .mlir")
 
 
+def _structured(graph: Graph, outputs: list[ValueInfoProto], frame: Frame) -> list[ValueInfoProto]:
+    """The outputs, those that were sequences put together again. Raises Unsupported for an optional one with none."""
+    held = graph.metadata if graph.metadata.get("format") == "onnx" else {}
+    if "structure" not in held:
+        return outputs
+    rest, out = iter(outputs), []
+    rows = zip(held["outputs"], held["structure"][1], held["sequence_dtypes"], strict=True)
+    for (name, _), form, dtype in rows:
+        if form is None:
+            raise Unsupported("is an optional value that is not there, which is not written", where=f"output {name}",
+                              hint="leave the output out of the model")
+        if form == TENSOR:
+            out.append(next(rest))
+            continue
+        node, info = sequence_node(name, [next(rest).name for _ in range(form)], dtype)
+        frame.nodes.append(node)
+        out.append(info)
+    return out
+
+
 def _waits(op: Op) -> bool:
     """Whether an op is written only where something reads it: one that costs less than a tensor, or computes with
     sizes."""
@@ -394,14 +422,15 @@ def _host_call(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     kind, payload = op.attrs["call"]
     if kind != "onnx":
         raise e.unsupported(op, f"a host call of {op.attrs['target']}")
-    (inside,) = ModelProto.FromString(base64.b64decode(payload)).graph.node
+    held = ModelProto.FromString(base64.b64decode(payload)).graph
+    (inside,) = held.node
     names = e.fresh_names(op, wanted)
-    inputs, outputs = (iter(each) for each in ([e.name(value) for value in op.operands], names))
-    inside.input[:] = [next(inputs) if name else "" for name in inside.input]
+    outputs = iter(names)
+    given = {info.name: e.name(value) for info, value in zip(held.input, op.operands, strict=True)}
+    inside.input[:] = [given[name] if name else "" for name in inside.input]
     inside.output[:] = [next(outputs) if name else "" for name in inside.output]
     inside.name = e.scope.titles.fresh(str(op.location))
-    if next(inputs, None) is not None:
-        raise e.unsupported(op, f"{op.attrs['target']} with captured values")
+    rebind(inside, given, e.scope.names.fresh)
     e.scope.frame.nodes.append(inside)
     _bound(e, op, names)
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from onnx import helper, numpy_helper
 
-from egshape.dims import Dim, const, product
+from egshape.dims import Dim, const, product, relu
+from egshape.dims.core import Relu
 from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.frontends.onnx.emit_scope import Scope
@@ -47,7 +48,10 @@ class Moves:
         numbers = self._static_target(source, target)
         if numbers is not None:
             return self.scope.node("Reshape", [name, self.scope.ints(numbers, "shape")], hint)
-        zero = self.scope.opset >= ZERO_SIZES and not all(map(self._positive, target))
+        empty = not all(map(self._positive, target))
+        if empty and self.scope.opset < ZERO_SIZES and (dropped := left_out(target, source)):
+            return self.axes_changed("Squeeze", name, dropped, hint)  # as these must be 1
+        zero = empty and self.scope.opset >= ZERO_SIZES
         held: dict[str, Any] = {"allowzero": 1} if zero else {}  # else a size of 0 would copy another
         return self.scope.node("Reshape", [name, self.sizes.vector(target)], hint, **held)
 
@@ -135,12 +139,25 @@ class Moves:
             if step.const is None:
                 raise Unsupported("a stride that is no number has no ONNX form", where=f"%{op.result.name}")
             axes.append(axis)
-            starts.append(_counted(start, size))
-            ends.append(const(LAST) if limit is size else _counted(limit, size))
+            starts.append(_counted(self._unclamped(start, size), size))
+            ends.append(const(LAST) if limit is size else _counted(self._unclamped(limit, size), size))
             steps.append(step.const)
         if not axes:
             return self.scope.node("Identity", [name], op.result.name)
         return self._sliced(name, starts, ends, axes, steps, op.result.name)
+
+    def _unclamped(self, place: Dim, size: Dim) -> Dim:
+        """x for min(x, size): Slice itself takes the end of the axis for places beyond it. Only for x that is not
+        negative, which would count from the end."""
+        for mono, coefficient in place.terms:
+            if coefficient != -1 or len(mono) != 1 or not isinstance(mono[0][0], Relu) or mono[0][1] != 1:
+                continue
+            one = place + relu(mono[0][0].arg)
+            two = one - mono[0][0].arg
+            for held, other in ((one, two), (two, one)):
+                if held is size and self.scope.bounds.decide(Relation("<=", const(0), other)) is True:
+                    return other
+        return place
 
     def _sliced(self, name: str, starts: Sequence[Dim], ends: Sequence[Dim], axes: Sequence[int],
                 steps: Sequence[int], hint: str) -> str:
@@ -211,6 +228,18 @@ def inserted(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
         else:
             return None
     return added if at == len(source) and len(added) == missing else None
+
+
+def left_out(target: Sequence[Dim], source: Sequence[Dim]) -> list[int] | None:
+    """The axes of ``source`` that ``target`` does not have; None if it has others, or they stand in another order."""
+    out: list[int] = []
+    at = 0
+    for axis, size in enumerate(source):
+        if at < len(target) and size is target[at]:
+            at += 1
+        else:
+            out.append(axis)
+    return out if at == len(target) else None
 
 
 def _counted(place: Dim, size: Dim) -> Dim:

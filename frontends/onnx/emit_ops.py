@@ -78,7 +78,11 @@ def remainder(e: Emitter, op: Op) -> str:
 
 def convert(e: Emitter, op: Op) -> str:
     """Cast."""
-    return e.node(op, "Cast", [e.name(op.operands[0])], to=elem_type_of(op.result.type.dtype))
+    dtype = op.result.type.dtype
+    if dtype == "f8E8M0FNU":
+        raise e.unsupported(op, f"a conversion to {dtype}")
+    plain = {"saturate": 0} if dtype.startswith("f8") else {}
+    return e.node(op, "Cast", [e.name(op.operands[0])], to=elem_type_of(dtype), **plain)
 
 
 def compare(e: Emitter, op: Op) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from onnx import GraphProto, ModelProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from egshape.errors import InvalidInput, ParseError, Unsupported
 from egshape.frontends.onnx import wire
@@ -105,14 +105,34 @@ def _check(proto: ModelProto, name: str) -> None:
     count = len(proto.graph.node) + sum(len(function.node) for function in proto.functions)
     if count > NODE_LIMIT:
         raise Unsupported(f"has {count} nodes, at most {NODE_LIMIT} are read", where=name)
-    for text in _texts(proto.graph):
+    if not proto.graph.output:
+        raise ParseError("has no outputs: it computes nothing", where=name)
+    for text in _all_texts(proto):
         if not isinstance(text, str):  # protobuf gives the bytes where they are no UTF-8
-            raise ParseError(f"the name {text!r} is no UTF-8", where=name, hint="the file is damaged")
+            raise ParseError(f"the text {text[:100]!r} is no UTF-8", where=name, hint="the file is damaged")
+    _once(name, "outputs", (each.name for each in proto.graph.output))
+    _once(name, "initializers", (each.name for each in proto.graph.initializer))
+
+
+def _once(where: str, what: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
-    for tensor in proto.graph.initializer:
-        if tensor.name in seen:
-            raise ParseError(f"two initializers are named {tensor.name!r}", where=name)
-        seen.add(tensor.name)
+    for name in names:
+        if name in seen:
+            raise ParseError(f"two {what} are named {name!r}", where=where)
+        seen.add(name)
+
+
+def _all_texts(proto: ModelProto) -> Iterator[str]:
+    """Every name of a model, and what is said of it."""
+    yield from (proto.producer_name, proto.producer_version, proto.domain, proto.doc_string, proto.graph.name)
+    for entry in proto.metadata_props:
+        yield from (entry.key, entry.value)
+    for opset in (*proto.opset_import, *(each for function in proto.functions for each in function.opset_import)):
+        yield opset.domain
+    yield from _texts(proto.graph)
+    for function in proto.functions:
+        yield from (function.name, function.domain, *function.input, *function.output, *function.attribute)
+        yield from _node_texts(function.node)
 
 
 def _texts(graph: GraphProto) -> Iterator[str]:
@@ -123,10 +143,14 @@ def _texts(graph: GraphProto) -> Iterator[str]:
             yield size.dim_param
     for tensor in graph.initializer:
         yield tensor.name
-    for node in graph.node:
+    yield from _node_texts(graph.node)
+
+
+def _node_texts(nodes: Iterable[NodeProto]) -> Iterator[str]:
+    for node in nodes:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         for attribute in node.attribute:
-            yield attribute.name
+            yield from (attribute.name, attribute.ref_attr_name)
             for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
                 yield from _texts(inner)
 

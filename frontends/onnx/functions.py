@@ -55,6 +55,7 @@ def inline(scope: Scope, node: Node, function: FunctionProto, operands: Sequence
         raise EgshapeError(f"the function {key} calls itself", code="invalid-model")
     opsets = {("" if each.domain in STANDARD else each.domain): each.version for each in function.opset_import}
     inner = Scope(scope.program, scope.builder, {**scope.opsets, **opsets}, stack=(*scope.stack, key))
+    inner.state(function.value_info)
     if len(operands) > len(function.input):
         raise node.error(f"has {len(operands)} inputs, the function takes {len(function.input)}")
     filled = [*operands, *[None] * (len(function.input) - len(operands))]

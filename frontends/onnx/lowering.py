@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egshape.frontends.onnx import functions, host
+from egshape.frontends.onnx.blame import BUGS, blamed, check_counts
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.registry import NoLowering
+from egshape.frontends.onnx.registry import DECLARATIONS, NoLowering
 from egshape.frontends.onnx.scope import Operand, Scope, declared
 from egshape.ir.graph import Value
+from egshape.ir.types import TEXT
+
+
+def _handed_on(value: Value) -> bool:
+    """Whether a value can only be handed on: one without a rank, or text."""
+    return value.type.shape is None or value.type.dtype == TEXT
 
 
 def lower(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand]:
@@ -17,8 +24,18 @@ def lower(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand
     local = scope.program.functions.get((node.domain, node.op))
     if local is not None:
         return functions.inline(scope, node, local, operands)
-    if any(isinstance(value, Value) and value.type.shape is None for value in operands):
-        return host.call(scope, node, operands)  # what has no rank can only be handed on
+    check_counts(node)
+    try:
+        return _lowered(scope, node, operands)
+    except BUGS as fault:
+        raise blamed(fault, node, operands) from fault
+
+
+def _lowered(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand]:
+    declared_op = DECLARATIONS.find(node.domain, node.op, node.opset)
+    plain = declared_op is None or not declared_op.sequences
+    if plain and any(isinstance(value, Value) and _handed_on(value) for value in operands):
+        return host.call(scope, node, operands)
     for way in declared(node, operands, scope):
         try:
             return way()

@@ -44,6 +44,8 @@ class Declaration:
     domain: str = ""
     since: int = 1
     composite: bool = False
+    sequences: bool = False
+    """Whether operands may be sequences."""
 
 
 class Declarations:
@@ -73,12 +75,13 @@ class Declarations:
 DECLARATIONS = Declarations()
 
 
-def onnx_op(*names: str, domain: str = "", since: int = 1, composite: bool = False) -> Callable[[Handler], Handler]:
+def onnx_op(*names: str, domain: str = "", since: int = 1, composite: bool = False, sequences: bool = False
+            ) -> Callable[[Handler], Handler]:
     """Declare the ops of these names; see the module's docstring."""
 
     def declare(handler: Handler) -> Handler:
         for name in names:
-            DECLARATIONS.add(Declaration(name, handler, domain, since, composite))
+            DECLARATIONS.add(Declaration(name, handler, domain, since, composite, sequences))
         return handler
 
     return declare

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, NodeProto, TensorProto
+from onnx import FunctionProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
@@ -42,7 +42,8 @@ LOOKUPS = 4
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """A sequence of tensors whose length is known while the model is read."""
+    """A sequence of tensors whose length is known while the model is read. An optional value that is not there is
+    None, as an operand that is left out."""
 
     dtype: str
     parts: tuple[Value, ...]
@@ -93,6 +94,8 @@ class Scope:
         self.stack = stack
         self.names: dict[str, Operand] = {}
         self.initializers: dict[str, TensorProto | np.ndarray] = {}
+        self.stated: dict[str, TypeProto] = {}
+        """Types that the model states of tensors."""
         self.location: Location = NOWHERE
         self.needs: list[Relation] = []
         """Relations on which the next op relies."""
@@ -115,10 +118,30 @@ class Scope:
             return self.parent.lookup(name)
         raise EgshapeError(f"nothing defines {name!r}", where=str(self.location), code="invalid-model")
 
+    def state(self, infos: Iterable[ValueInfoProto]) -> None:
+        """Note what the model states of tensors."""
+        self.stated.update({info.name: info.type for info in infos if info.type.tensor_type.elem_type})
+
+    def stated_type(self, name: str) -> TypeProto | None:
+        """The type that the model states of a tensor of this block or those around, None if none."""
+        found = self.stated.get(name)
+        return self.parent.stated_type(name) if found is None and self.parent is not None else found
+
     def _initializer(self, name: str) -> Value:
         held = self.initializers[name]
+        if isinstance(held, TensorProto) and held.data_type == TensorProto.STRING:
+            return self._text(held, name)
         array = held if isinstance(held, np.ndarray) else self.program.model.array(held, f"initializer {name}")
         return self._bound(self.constant(array, Location(name=name)), name)
+
+    def _text(self, held: TensorProto, name: str) -> Value:
+        """An initializer of text, as what a node gives: our constants are numbers."""
+        from egshape.frontends.onnx import host
+
+        proto = helper.make_node("Constant", [], [name], value=held)
+        (found,) = host.call(self, Node(proto, self.opsets[""], {each.name: each for each in proto.attribute}), [])
+        assert isinstance(found, Value)
+        return found
 
     def array(self, value: Value | None) -> np.ndarray | None:
         """The array of a value that is a constant, else None."""
@@ -198,6 +221,15 @@ class Scope:
             return False
         bounds = self.program.bounds.with_fact(Relation("==", given, const(1)))
         return bounds.decide(Relation("==", other, const(1))) is True
+
+    def known_symbols(self) -> set[str]:
+        """The symbols that this block and those around it define."""
+        known: set[str] = set()
+        builder: BlockBuilder | None = self.builder
+        while builder is not None:
+            known |= {each.name for each in builder.symbols}
+            builder = builder.parent
+        return known
 
     def look_up(self, places: Value, size: Dim) -> None:
         """Note that elements of a tensor are places on an axis of this size."""
@@ -356,6 +388,8 @@ class Scope:
             inner.builder.set_elements(arg, known)
         if value in self.program.arrays:
             self.program.arrays[arg] = self.program.arrays[value]
+        if value in self.program.spans:
+            self.program.spans[arg] = self.program.spans[value]
         return arg
 
     # -- nodes -------------------------------------------------------------------------------------------------
@@ -469,6 +503,8 @@ def declared(node: Node, operands: Sequence[Operand], scope: Scope) -> Iterator[
             name in given and given[name] is None)
         if left_out and parameter.annotation == "Value":  # the text: annotations are not evaluated
             raise node.error(f"leaves out its input {name!r}")
+    if not found.sequences and any(isinstance(value, Items) for value in operands):
+        raise node.error("takes a sequence where it wants a tensor")
     if found.composite:
         yield lambda: scope.composite(node, operands, found.handler)
     else:

@@ -48,6 +48,16 @@ def of_length(s: Scope, vector: Value, length: int) -> Value:
     return s.one("reshape", (vector,), shape=(const(length),))
 
 
+def equal(s: Scope, node: Node, one: Dim, two: Dim, message: str) -> None:
+    """Two sizes must be equal: that is known, or checked when it runs. ``message`` shows them as {0} and {1}."""
+    if s.decide("==", one, two) is True:
+        return
+    if one.const is not None and two.const is not None:
+        raise node.error(message.format(one, two))
+    s.add("check", (), {"relation": "==", "sides": (one, two), "args": (one, two), "message": message})
+    s.learn(one, two)
+
+
 def exact_quotient(factors: Sequence[Dim], divisors: Sequence[Dim]) -> Dim:
     """``product(factors) / product(divisors)`` where the division is known to leave nothing and its divisor not to be
     0: factors that both have go out first."""

@@ -10,13 +10,19 @@ import numpy as np
 from onnx import TensorProto, TypeProto, helper, numpy_helper
 
 from egshape.errors import EgshapeError, ParseError, Unsupported
-from egshape.ir.types import numpy_dtype
+from egshape.ir.types import SUBBYTE, TEXT, dtype_name, numpy_dtype
 
 _OURS = {
     TensorProto.FLOAT: "f32", TensorProto.DOUBLE: "f64", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16",
     TensorProto.INT8: "i8", TensorProto.INT16: "i16", TensorProto.INT32: "i32", TensorProto.INT64: "i64",
     TensorProto.UINT8: "ui8", TensorProto.UINT16: "ui16", TensorProto.UINT32: "ui32", TensorProto.UINT64: "ui64",
     TensorProto.BOOL: "i1", TensorProto.COMPLEX64: "c64", TensorProto.COMPLEX128: "c128",
+    TensorProto.STRING: TEXT, TensorProto.INT4: "i4", TensorProto.UINT4: "ui4", TensorProto.FLOAT8E4M3FN: "f8E4M3FN",
+    TensorProto.FLOAT8E4M3FNUZ: "f8E4M3FNUZ", TensorProto.FLOAT8E5M2: "f8E5M2",
+    TensorProto.FLOAT8E5M2FNUZ: "f8E5M2FNUZ",
+    **{getattr(TensorProto, theirs): ours for theirs, ours in (
+        ("FLOAT4E2M1", "f4E2M1FN"), ("FLOAT8E8M0", "f8E8M0FNU"), ("INT2", "i2"), ("UINT2", "ui2"),
+        ("FLOAT6E2M3", "f6E2M3FN"), ("FLOAT6E3M2", "f6E3M2FN")) if hasattr(TensorProto, theirs)},  # newer onnx only
 }
 _THEIRS = {ours: theirs for theirs, ours in _OURS.items()}
 
@@ -27,7 +33,7 @@ DENSE_LIMIT = 1 << 28
 
 
 def dtype_of(elem_type: int, where: str) -> str:
-    """Our dtype of an ONNX element type. Raises Unsupported for strings and the types of less than a byte."""
+    """Our dtype of an ONNX element type. Raises Unsupported for one that is not known."""
     found = _OURS.get(elem_type)
     if found is None:
         name = TensorProto.DataType.Name(elem_type) if elem_type in TensorProto.DataType.values() else str(elem_type)
@@ -62,6 +68,9 @@ def array_of(tensor: TensorProto, where: str, raw: Any = None) -> np.ndarray:
     if raw is None and tensor.HasField("raw_data"):
         raw = tensor.raw_data
     count = prod(shape)
+    packed = SUBBYTE.get(dtype_name(dtype))
+    if packed is not None:
+        return _unpacked(tensor, where, raw, shape, packed)
     if raw is not None:
         if len(raw) != count * dtype.itemsize:
             raise ParseError(
@@ -74,6 +83,20 @@ def array_of(tensor: TensorProto, where: str, raw: Any = None) -> np.ndarray:
                          hint="the file is damaged")
     try:
         return np.asarray(numpy_helper.to_array(tensor)).astype(dtype, copy=False)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ParseError(f"the tensor {tensor.name!r} cannot be read: {error}", where=where) from None
+
+
+def _unpacked(tensor: TensorProto, where: str, raw: Any, shape: tuple[int, ...], bits: int) -> np.ndarray:
+    """The array of elements of less than a byte, several of which lie in one."""
+    count, held = prod(shape), tensor
+    if raw is not None:
+        if len(raw) != -(-count * bits // 8):
+            raise ParseError(f"the tensor {tensor.name!r} of shape {list(shape)} needs {-(-count * bits // 8)} bytes, "
+                             f"has {len(raw)}", where=where, hint="the file is damaged")
+        held = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=bytes(raw))
+    try:
+        return np.asarray(numpy_helper.to_array(held)).reshape(shape)
     except (ValueError, TypeError, OverflowError) as error:
         raise ParseError(f"the tensor {tensor.name!r} cannot be read: {error}", where=where) from None
 

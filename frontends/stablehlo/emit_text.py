@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from egshape.ir.graph import NOWHERE, Location
-from egshape.ir.types import TensorType, dtype_name, is_complex, is_float, numpy_dtype
+from egshape.ir.types import (
+    TensorType,
+    dtype_name,
+    is_complex,
+    is_float,
+    is_narrow,
+    is_narrow_integer,
+    numpy_dtype,
+)
 
 _ELEMENTS = {"c64": "complex<f32>", "c128": "complex<f64>"}
 _PLAIN = frozenset(range(32, 127)) - {ord('"'), ord("\\")}
@@ -99,7 +107,7 @@ def _float(value: Any, dtype: np.dtype) -> str:
 def _element(value: Any, dtype: np.dtype, name: str) -> str:
     if name == "i1":
         return boolean(value)
-    if is_float(name):
+    if is_float(name) or (is_narrow(name) and not is_narrow_integer(name)):
         return _float(value, dtype)
     if is_complex(name):
         part = numpy_dtype("f32" if name == "c64" else "f64")

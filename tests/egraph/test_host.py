@@ -20,10 +20,19 @@ from egshape.egraph.host import (
     neutral_elements,
 )
 from egshape.errors import EgshapeError
-from egshape.ir.types import DTYPES, TensorType, integer_range, is_complex, is_float, is_integer, numpy_dtype
+from egshape.ir.types import (
+    DTYPES,
+    TensorType,
+    integer_range,
+    is_complex,
+    is_float,
+    is_integer,
+    is_narrow,
+    numpy_dtype,
+)
 from egshape.ops import REGISTRY
 
-REAL = [dtype for dtype in DTYPES if not is_complex(dtype)]
+REAL = [dtype for dtype in DTYPES if not is_complex(dtype) and not is_narrow(dtype)]
 A, B, ONE = symbol("a"), symbol("b"), const(1)
 
 

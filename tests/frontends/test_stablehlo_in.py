@@ -408,7 +408,7 @@ IDENTITY = "module { func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { retur
         ),
         (IDENTITY.replace("-> tensor<3xf32>", "-> tensor<4xf32>"), ParseError, r"t\.mlir:1:\d+"),
         ("module { }", ParseError, "no function @main"),
-        (IDENTITY.replace("3xf32", "3xi4"), Unsupported, r"t\.mlir:1:\d+: argument arg0 .*tensor<3xi4>"),
+        (IDENTITY.replace("3xf32", "3xi7"), Unsupported, r"t\.mlir:1:\d+: argument arg0 .*tensor<3xi7>"),
         (
             "module { func.func @main(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {\n"
             "  %0 = stablehlo.cholesky %x : tensor<3x3xf32>\n  return %0 : tensor<3x3xf32> } }",

@@ -1,9 +1,11 @@
 """Mutated ONNX models: each loads, or ends with one error that is the file's fault, in bounded time and memory.
 
-    python -m tests.fuzz.onnx [--count 20000] [--seed 0] [--optimize 10] [FILE.onnx ...]
+    python -m tests.fuzz.onnx [--count 20000] [--seed 0] [--optimize 10] [--models zoo|nodes|own] [FILE.onnx ...]
 
-Without files the models of the zoo's cache are taken that are small, and without these the ones below. A mutant is its
-seed: ``--seed N --count 1`` runs one again. Mutants run in child processes, so that a crash is found and not suffered.
+Models: the small ones of the zoo's cache (without a cache our own below), or the models of one node that ONNX tests
+its ops with. A mutant is its seed: ``--seed N --count 1`` runs one again. Some are optimized and written too, and run
+beside the mutant where ONNX's checker takes that and ONNX Runtime runs it. All in child processes, so that a crash is
+found and not suffered.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -24,21 +28,20 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import egshape
+from egshape.api import shapes_table
 from egshape.errors import EgshapeError, InternalError
+from egshape.ir.graph import Graph
+from tests.fuzz.onnx_changes import mutate
 
 SMALL = 1_500_000
 """Bytes of a model that is mutated."""
 
 SECONDS = 20
+"""Of processor time for a mutant, comparing it left out."""
+
 MEMORY = 4 << 30
 BATCH = 500
 """Mutants for each child process."""
-
-_NUMBERS = (-(2**63), -(2**31), -7, -1, 0, 1, 2, 3, 4, 7, 100, 2**31 - 1, 2**31, 2**62, 2**63 - 1)
-_OPS = ("Add", "MatMul", "Concat", "Reshape", "Slice", "Gather", "Shape", "Expand", "Transpose", "If", "Conv", "Pad",
-        "Unsqueeze", "Squeeze", "ConstantOfShape", "Split", "LSTM", "Resize", "Range", "Cast", "Where", "Loop", "TopK",
-        "NonZero", "ReduceSum", "Softmax", "Gemm", "QuantizeLinear", "Identity", "Nonsense")
-_NAMES = ("", "?", "n", "a + b", "n // 0", "(", "n*n*n", "%", "x.0", "-1", "n" * 300)
 
 
 @dataclass(frozen=True)
@@ -90,157 +93,13 @@ def zoo_models() -> dict[str, bytes]:
     return {model.name: path.read_bytes() for model, path in fetch.models() if model.bytes <= SMALL}
 
 
-# -- mutations -----------------------------------------------------------------------------------------------------
+def node_models() -> dict[str, bytes]:
+    """The models of ONNX's own tests of its ops."""
+    from onnx.backend.test.case.node import collect_testcases
 
-
-def mutate(content: bytes, rng: random.Random) -> bytes:
-    """A model with one to four changes: to its bytes, or to what they mean."""
-    if rng.random() < 0.25:
-        return _damage(bytearray(content), rng)
-    model = onnx.ModelProto()
-    model.ParseFromString(content)
-    for _ in range(rng.randint(1, 4)):
-        rng.choice(_CHANGES)(model, rng)
-    return bytes(model.SerializeToString())
-
-
-def _damage(content: bytearray, rng: random.Random) -> bytes:
-    kind = rng.randrange(4)
-    at = rng.randrange(len(content))
-    if kind == 0:
-        return bytes(content[:at])
-    if kind == 1:
-        del content[at : at + rng.randint(1, 64)]
-    elif kind == 2:
-        content[at:at] = content[: rng.randint(1, 64)]
-    else:
-        # The structure is near the ends and between weights: most bytes in the middle are numbers.
-        for _ in range(rng.randint(1, 8)):
-            content[rng.randrange(min(len(content), 4000))] = rng.randrange(256)
-    return bytes(content)
-
-
-def _nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """Every node, those of subgraphs included."""
-    found, graphs = [], [model.graph]
-    while graphs:
-        graph = graphs.pop()
-        found += graph.node
-        graphs += [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
-    return found
-
-
-def _any_node(model: onnx.ModelProto, rng: random.Random) -> onnx.NodeProto:
-    return rng.choice(_nodes(model) or [onnx.NodeProto()])
-
-
-def _attribute(model: onnx.ModelProto, rng: random.Random) -> None:
-    having = [node for node in _nodes(model) if node.attribute]
-    if not having:
-        return
-    held = rng.choice(rng.choice(having).attribute)
-    kind = rng.randrange(4)
-    if kind == 0:
-        held.name += "x"
-    elif kind == 1:
-        held.i, held.type = rng.choice(_NUMBERS), onnx.AttributeProto.INT
-    elif held.ints:
-        held.ints[rng.randrange(len(held.ints))] = rng.choice(_NUMBERS)
-    elif held.type == onnx.AttributeProto.INT:
-        held.i = rng.choice(_NUMBERS)
-    else:
-        held.s, held.type = rng.choice(_NAMES).encode(), onnx.AttributeProto.STRING
-
-
-def _operand(model: onnx.ModelProto, rng: random.Random) -> None:
-    node, others = _any_node(model, rng), [name for other in _nodes(model) for name in (*other.input, *other.output)]
-    if not node.input:
-        return
-    at, kind = rng.randrange(len(node.input)), rng.randrange(4)
-    if kind == 0:
-        del node.input[at]
-    elif kind == 1:
-        node.input.append(rng.choice(others))
-    else:
-        node.input[at] = rng.choice([*others, "", "nowhere"]) if kind == 2 else rng.choice(list(node.input))
-
-
-def _result(model: onnx.ModelProto, rng: random.Random) -> None:
-    node = _any_node(model, rng)
-    if node.output:
-        node.output[rng.randrange(len(node.output))] = rng.choice(
-            ["", "fresh", *(name for other in _nodes(model) for name in other.output)])
-
-
-def _op(model: onnx.ModelProto, rng: random.Random) -> None:
-    _any_node(model, rng).op_type = rng.choice(_OPS)
-
-
-def _domain(model: onnx.ModelProto, rng: random.Random) -> None:
-    _any_node(model, rng).domain = rng.choice(("", "ai.onnx", "com.microsoft", "nowhere"))
-
-
-def _order(model: onnx.ModelProto, rng: random.Random) -> None:
-    nodes = list(model.graph.node)
-    kind = rng.randrange(3)
-    if kind == 0:
-        rng.shuffle(nodes)
-    elif nodes and kind == 1:
-        del nodes[rng.randrange(len(nodes))]
-    elif nodes:
-        nodes.append(rng.choice(nodes))
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del model.graph.node[:]
-    model.graph.node.extend(copies)
-
-
-def _weight(model: onnx.ModelProto, rng: random.Random) -> None:
-    tensors = [*model.graph.initializer, *(a.t for node in _nodes(model) for a in node.attribute if a.HasField("t"))]
-    if not tensors:
-        return
-    small = [tensor for tensor in tensors if tensor.ByteSize() < 200]
-    tensor = rng.choice(small or tensors)
-    kind = rng.randrange(5)
-    if kind == 0 and tensor.dims:
-        tensor.dims[rng.randrange(len(tensor.dims))] = rng.choice(_NUMBERS)
-    elif kind == 1:
-        tensor.data_type = rng.randrange(25)
-    elif kind == 2:
-        tensor.name = rng.choice([other.name for other in tensors])
-    elif tensor.data_type == TensorProto.INT64 and tensor.raw_data:
-        held = bytearray(tensor.raw_data)
-        at = 8 * rng.randrange(max(len(held) // 8, 1))
-        held[at : at + 8] = rng.choice(_NUMBERS).to_bytes(8, "little", signed=True)
-        tensor.raw_data = bytes(held)
-    elif tensor.int64_data:
-        tensor.int64_data[rng.randrange(len(tensor.int64_data))] = rng.choice(_NUMBERS)
-
-
-def _input(model: onnx.ModelProto, rng: random.Random) -> None:
-    values = [*model.graph.input, *model.graph.output, *model.graph.value_info]
-    if not values:
-        return
-    value = rng.choice(values)
-    kind, tensor = rng.randrange(5), value.type.tensor_type
-    if kind == 0:
-        value.name = rng.choice(["", "fresh", *(other.name for other in values)])
-    elif kind == 1:
-        tensor.elem_type = rng.randrange(25)
-    elif kind == 2:
-        tensor.ClearField("shape")
-    elif kind == 3 and tensor.shape.dim:
-        rng.choice(tensor.shape.dim).dim_value = rng.choice(_NUMBERS)
-    elif tensor.shape.dim:
-        rng.choice(tensor.shape.dim).dim_param = rng.choice(_NAMES)
-
-
-def _opset(model: onnx.ModelProto, rng: random.Random) -> None:
-    for entry in model.opset_import:
-        entry.version = rng.choice((1, 6, 7, 9, 10, 11, 12, 13, 15, 18, 20, 23, 99))
-
-
-_CHANGES: tuple[Callable[[onnx.ModelProto, random.Random], None], ...] = (
-    *((_attribute, _operand, _weight) * 3), *((_op, _result, _input) * 2), _domain, _order, _opset)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {case.name: case.model.SerializeToString() for case in collect_testcases(None)}
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------
@@ -259,12 +118,13 @@ def try_mutant(seed: int, models: dict[str, bytes], optimize: int) -> Fault | No
     rng = random.Random(seed)
     name = rng.choice(sorted(models))
     mutant = mutate(models[name], rng)
-    before = signal.signal(signal.SIGALRM, _late)
-    signal.alarm(SECONDS)
+    before = signal.signal(signal.SIGPROF, _late)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         graph = egshape.load(mutant, format="onnx")
         if optimize and seed % optimize == 0:
-            egshape.optimize(graph, limits=egshape.Limits(seconds=5))
+            wrong = _use(graph, mutant)
+            return Fault(seed, name, wrong) if wrong else None
     except InternalError as error:
         return Fault(seed, name, str(error)[:300])
     except EgshapeError as error:
@@ -274,14 +134,45 @@ def try_mutant(seed: int, models: dict[str, bytes], optimize: int) -> Fault | No
     except BaseException as error:
         return Fault(seed, name, f"{type(error).__name__}: {str(error)[:300]}")
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
     return None
 
 
-def _child(first: int, count: int, optimize: int, files: Sequence[str]) -> None:
+def _use(graph: Graph, mutant: bytes) -> str:
+    """Optimize a mutant, tabulate its shapes, write it, and compare what was written: what is wrong, if anything."""
+    found = egshape.optimize(graph, limits=egshape.Limits(seconds=5))
+    if found.report.status == "fallback":
+        return "; ".join(found.report.notes)[:500]
+    shapes_table(graph)
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "m.onnx"
+        egshape.save(found.graph, written)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        try:
+            onnx.checker.check_model(mutant, full_check=True)
+        except Exception:  # the checker's errors have no common class
+            return ""
+        onnx.checker.check_model(written)
+        return _differs(graph, mutant, written)
+
+
+def _differs(graph: Graph, mutant: bytes, written: Path) -> str:
+    from egshape.adapters import onnx_verify
+
+    if not onnx_verify.available():
+        return ""
+    try:
+        return onnx_verify.compare_models(mutant, written, graph, graph.facts, wanted=3, seconds=4).difference[:500]
+    except Exception as error:  # ONNX Runtime does not take the mutant
+        if type(error).__module__.startswith("onnxruntime"):
+            return ""
+        raise
+
+
+def _child(first: int, count: int, optimize: int, kind: str, files: Sequence[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    models = _models(files)
+    models = _models(kind, files)
     for seed in range(first, first + count):
         print(f"@{seed}", flush=True)
         fault = try_mutant(seed, models, optimize)
@@ -289,28 +180,32 @@ def _child(first: int, count: int, optimize: int, files: Sequence[str]) -> None:
             print(f"!{fault}", flush=True)
 
 
-def _models(files: Sequence[str]) -> dict[str, bytes]:
+def _models(kind: str, files: Sequence[str]) -> dict[str, bytes]:
     if files:
         return {Path(file).name: Path(file).read_bytes() for file in files}
-    return zoo_models() or own_models()
+    if kind == "nodes":
+        return node_models()
+    return (zoo_models() if kind == "zoo" else {}) or own_models()
 
 
-def run(first: int, count: int, optimize: int, files: Sequence[str]) -> list[str]:
+def run(first: int, count: int, optimize: int, kind: str, files: Sequence[str]) -> list[str]:
     """Try mutants in child processes: the faults, a crash of a child among them."""
     found, seed, end = [], first, first + count
     while seed < end:
         size = min(BATCH, end - seed)
         command = [sys.executable, "-m", "tests.fuzz.onnx", "--child", f"--seed={seed}", f"--count={size}",
-                   f"--optimize={optimize}", *files]
+                   f"--optimize={optimize}", f"--models={kind}", *files]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = done.stdout.splitlines()
-        found += [line[1:] for line in lines if line.startswith("!")]
+        faults = [line[1:] for line in lines if line.startswith("!")]
         reached = max((int(line[1:]) for line in lines if line.startswith("@")), default=seed)
         if done.returncode != 0:
-            found.append(f"seed {reached}: the process ended with {done.returncode}: {done.stderr.strip()[-200:]}")
+            faults.append(f"seed {reached}: the process ended with {done.returncode}: {done.stderr.strip()[-200:]}")
             size = reached + 1 - seed
+        found += faults
         seed += size
-        print(f"{seed - first} of {count} mutants, {len(found)} faults", file=sys.stderr, flush=True)
+        said = f"{seed - first} of {count} mutants, {len(found)} faults"
+        print("\n".join([*faults, said]), file=sys.stderr, flush=True)
     return found
 
 
@@ -321,12 +216,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--optimize", type=int, default=10, help="optimize every so-manieth mutant, 0 for none")
+    parser.add_argument("--models", choices=("zoo", "nodes", "own"), default="zoo")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        _child(options.seed, options.count, options.optimize, options.files)
+        _child(options.seed, options.count, options.optimize, options.models, options.files)
         return 0
-    found = run(options.seed, options.count, options.optimize, options.files)
+    found = run(options.seed, options.count, options.optimize, options.models, options.files)
     print("\n".join(found) or f"no fault in {options.count} mutants")
     return 1 if found else 0
 

@@ -8,7 +8,16 @@ import pytest
 
 from egshape.dims import const, symbol
 from egshape.errors import EgshapeError
-from egshape.ir.types import DTYPES, TensorType, dtype_name, is_complex, is_float, is_integer, numpy_dtype
+from egshape.ir.types import (
+    DTYPES,
+    TensorType,
+    dtype_name,
+    is_complex,
+    is_float,
+    is_integer,
+    is_narrow,
+    numpy_dtype,
+)
 from egshape.ops import REGISTRY
 
 INTS = [name for name in DTYPES if is_integer(name)]
@@ -38,6 +47,8 @@ def samples(dtype):
     if is_integer(dtype):
         info = np.iinfo(numpy_dtype(dtype))
         return np.array([0, 1, 2, 5, info.max, info.min, info.min + 1, info.max - 1], numpy_dtype(dtype))
+    if is_narrow(dtype):
+        return arr(dtype, 1, 2)
     plain = [0.25, -0.5, 1.0, 0.0, -0.0, 0.75, INF, -INF, NAN, 2.5]
     return (
         arr(dtype, *plain) if is_float(dtype) else arr(dtype, *[complex(x, 0.5) for x in (0.25, -0.5, 1, 0)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from egshape.dims import Dim, const
 from egshape.frontends.onnx.broadcast import expand, joined
+from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
 from egshape.frontends.onnx.ops.movement import reshape, transposed
@@ -104,8 +105,6 @@ def _letters(node: Node, ranks: list[int]) -> tuple[list[str], str]:
 
 def _diagonal(s: Scope, node: Node, value: Value, letters: str) -> tuple[Value, str]:
     """A letter that stands twice takes the diagonal: all else is masked to 0 and summed away."""
-    from egshape.frontends.onnx.ops.reduce import fold
-
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
             first = letters.index(letter)
@@ -136,8 +135,6 @@ def _pair(s: Scope, x: Value, xs: str, y: Value, ys: str, later: set[str]) -> tu
 
 
 def _summed(s: Scope, value: Value, letters: str, result: str) -> Value:
-    from egshape.frontends.onnx.ops.reduce import fold
-
     gone = tuple(axis for axis, letter in enumerate(letters) if letter not in result)
     if gone:
         value = fold(s, "add", value, gone)

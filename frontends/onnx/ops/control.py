@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onnx import GraphProto
 
-from egshape.errors import EgshapeError
+from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.onnx.files import DEPTH_LIMIT
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.movement import reshape
-from egshape.frontends.onnx.registry import Fork, NoLowering, onnx_op
+from egshape.frontends.onnx.registry import Fork, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, rebuilt
 from egshape.ir.graph import Block, Value
 from egshape.ops.conditions import negated
 
@@ -21,6 +22,7 @@ def subgraph(s: Scope, graph: GraphProto, operands: list[Operand]) -> list[Opera
     """The results of a subgraph, converted in the scope given, which sees the names of its parents."""
     if len(s.stack) > DEPTH_LIMIT:
         raise EgshapeError(f"subgraphs nest deeper than {DEPTH_LIMIT}", code="limit")
+    s.state((*graph.value_info, *graph.output))
     s.initializers.update({each.name: each for each in graph.initializer})
     s.names.update({each.name: value for each, value in zip(graph.input, operands, strict=True)})
     s.run(graph.node)
@@ -42,21 +44,28 @@ def if_(s: Scope, node: Node, condition: Value) -> list[Operand]:
     if known and isinstance(known[0], bool):
         return subgraph(nested(s), branches[0 if known[0] else 1], [])
     blocks: list[Block] = []
+    forms: list[tuple[Form, ...]] = []
     for graph in branches:
         inner = s.child()
         inner.stack = (*s.stack, "subgraph")
         found = subgraph(inner, graph, [])
-        values = [value for value in found if isinstance(value, Value)]
-        if len(values) != len(found):
-            raise NoLowering("a branch gives a sequence")
-        blocks.append(inner.builder.finish(values))
+        forms.append(forms_of(found))
+        blocks.append(inner.builder.finish(flat(found)))
+    if forms[0] != forms[1]:
+        raise Unsupported("If has branches that give sequences of different lengths, or an optional value in one only",
+                          where=str(node.location), hint="make both give the same kind, or the condition constant")
     pairs = list(zip(blocks[0].results, blocks[1].results, strict=True))
     if any(one.type.dtype != two.type.dtype for one, two in pairs):
         raise node.error("has branches of different element types")
     if any(_rank(one) != _rank(two) for one, two in pairs):
         raise Fork([_branch(graph) for graph in branches], lambda scope, way: _require(scope, condition, way == 0))
     pred = condition if condition.type.rank == 0 else reshape(s, condition, ())
-    return list(s.add("if", (pred,), {}, regions=blocks, result_names=list(node.outputs)))
+    results = s.add("if", (pred,), {}, regions=blocks, result_names=names_of(_padded(node.outputs, len(found)), found))
+    return rebuilt(results, found)
+
+
+def _padded(names: Sequence[str], count: int) -> list[str]:
+    return [*names, *[""] * (count - len(names))][:count]
 
 
 def _branch(graph: GraphProto) -> Callable[[Scope], list[Operand]]:

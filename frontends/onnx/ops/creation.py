@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from egshape.dims import ceildiv, const, product, relu
-from egshape.errors import Unsupported
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
 from egshape.frontends.onnx.ops.movement import reshape
-from egshape.frontends.onnx.registry import onnx_op
+from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import of_length
 from egshape.frontends.onnx.spans import Span
@@ -25,7 +25,7 @@ def constant(s: Scope, node: Node) -> Value:
     """A tensor, or a number or a list of them."""
     where = str(node.location)
     held = node.tensor("value")
-    if held is not None:
+    if held is not None and held.data_type != TensorProto.STRING:
         return s.constant(s.program.model.array(held, where))
     for key, read, dtype in (("value_float", node.float, np.float32), ("value_int", node.int, np.int64),
                              ("value_floats", node.floats, np.float32), ("value_ints", node.ints, np.int64)):
@@ -34,7 +34,7 @@ def constant(s: Scope, node: Node) -> Value:
             return s.constant(np.array(found, dtype))
     if node.has("sparse_value"):
         return s.constant(dense(node.attributes["sparse_value"].sparse_tensor, where))
-    raise Unsupported("a constant of text is not supported", where=where)
+    raise NoLowering("text")
 
 
 @onnx_op("ConstantOfShape")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import ml_dtypes
 import numpy as np
 
 from egshape.dims import Dim, const, floordiv, maximum
 from egshape.frontends.onnx.broadcast import broadcast, expand, joined
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.registry import Handler, NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Value
-from egshape.ir.types import is_float, is_integer
+from egshape.ir.types import TEXT, is_float, is_integer, is_narrow_integer, numpy_dtype
 from egshape.ops.base import object_array
 
 _UNARY = {
@@ -114,12 +117,15 @@ def _just_below(s: Scope, size: Dim, divisor: Dim) -> bool:
     return s.decide("<=", const(1), size + divisor) is True
 
 
-@onnx_op("Identity", "Dropout")
-def identity(s: Scope, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None
-             ) -> list[Value]:
-    """The operand itself; Dropout's mask is all true where nothing is trained."""
-    if node.op == "Identity":
-        return [x]
+@onnx_op("Identity", sequences=True)
+def identity(s: Scope, node: Node, x: Operand) -> list[Operand]:
+    """The operand itself."""
+    return [x]
+
+
+@onnx_op("Dropout")
+def dropout(s: Scope, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None) -> list[Value]:
+    """The operand itself, where nothing is trained; the mask is all true."""
     if training is not None and s.numbers(training) != (0,):
         raise NoLowering("training")
     if not node.wants(1):
@@ -141,13 +147,44 @@ def summing_dtype(dtype: str) -> str:
 @onnx_op("Cast")
 def cast(s: Scope, node: Node, x: Value) -> Value:
     """Another element type."""
-    return convert(s, x, dtype_of(node.int("to"), str(node.location)))
+    return _cast(s, node, dtype_of(node.int("to"), str(node.location)), x)
 
 
 @onnx_op("CastLike")
 def cast_like(s: Scope, node: Node, x: Value, like: Value) -> Value:
     """The element type of another tensor."""
-    return convert(s, x, like.type.dtype)
+    return _cast(s, node, like.type.dtype, x, like)
+
+
+def _cast(s: Scope, node: Node, dtype: str, x: Value, *others: Value) -> Value:
+    """A conversion; one to floats of 8 bits is a composite where it saturates, which our own does not, and so is one
+    of floats to integers of less, which wraps."""
+    if x.type.dtype == dtype:
+        return x
+    if dtype == TEXT:
+        raise NoLowering("numbers as text")
+    if dtype == "f8E8M0FNU":
+        raise NoLowering("rounding to powers of two")
+    if is_narrow_integer(dtype) and is_float(x.type.dtype):
+        return _composite(s, node, lambda inner, x: convert(inner, convert(inner, x, "i32"), dtype), x, *others)
+    if not dtype.startswith("f8") or not node.int("saturate", 1):
+        return convert(s, x, dtype)
+    return _composite(s, node, lambda inner, x: saturating(inner, x, dtype), x, *others)
+
+
+def _composite(s: Scope, node: Node, body: Callable[[Scope, Value], Value], *operands: Value) -> Value:
+    """The node as one op whose body needs the first operand alone."""
+    found = s.composite(node, operands, lambda inner, _, x, *_rest: body(inner, x))[0]
+    assert isinstance(found, Value)
+    return found
+
+
+def saturating(s: Scope, x: Value, dtype: str) -> Value:
+    """A conversion to floats of 8 bits, in which the largest one stands for what is beyond it; NaN stays."""
+    wide = x if is_float(x.type.dtype) else convert(s, x, "f32")
+    largest = float(ml_dtypes.finfo(numpy_dtype(dtype)).max)
+    return convert(s, s.one("clamp", (s.scalar(-largest, wide.type.dtype), wide, s.scalar(largest, wide.type.dtype))),
+                   dtype)
 
 
 @onnx_op("Where")
@@ -252,7 +289,13 @@ def leaky_relu(s: Scope, node: Node, x: Value) -> Value:
 
 @onnx_op("PRelu", composite=True)
 def p_relu(s: Scope, node: Node, x: Value, slope: Value) -> Value:
-    """x where x >= 0, else slope x; the slope broadcasts to x only."""
+    """x where x >= 0, else slope x; the slope broadcasts to x only. A vector that does not is one of the only axis of
+    this size, as models from before opset 7 and ONNX's reference have it."""
+    if slope.type.rank == 1 and x.type.rank and slope.type.dims[0].const != 1 \
+            and s.decide("==", slope.type.dims[0], x.type.dims[-1]) is False:
+        axes = [axis for axis, size in enumerate(x.type.dims) if size is slope.type.dims[0]]
+        if len(axes) == 1:
+            slope = s.one("broadcast_in_dim", (slope,), dims=(axes[0],), shape=x.type.dims)
     slope = expand(s, slope, joined(s, [x.type.dims, slope.type.dims]))
     return s.one("select", (compare(s, "GE", x, s.full(0, x)), x, s.one("multiply", (x, slope))))
 
@@ -262,6 +305,17 @@ def hard_sigmoid(s: Scope, node: Node, x: Value) -> Value:
     """max(0, min(1, alpha x + beta))."""
     line = _number(s, _number(s, x, "multiply", node.float("alpha", 0.2)), "add", node.float("beta", 0.5))
     return s.one("clamp", (s.scalar(0, x.type.dtype), line, s.scalar(1, x.type.dtype)))
+
+
+@onnx_op("Shrink", composite=True)
+def shrink(s: Scope, node: Node, x: Value) -> Value:
+    """x + bias below -lambd, x - bias above lambd, 0 between."""
+    limit, bias = node.float("lambd", 0.5), node.float("bias", 0.0)
+    wide = convert(s, x, "f32") if is_integer(x.type.dtype) else x
+    above = s.one("select", (compare(s, "GT", wide, s.full(limit, wide)), _number(s, wide, "subtract", bias),
+                             s.full(0, wide)))
+    below = compare(s, "LT", wide, s.full(-limit, wide))
+    return convert(s, s.one("select", (below, _number(s, wide, "add", bias), above)), x.type.dtype)
 
 
 @onnx_op("HardSwish", composite=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from egshape.dims import Dim, const
+from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare
 from egshape.frontends.onnx.ops.movement import reshape, taken, window
@@ -40,7 +41,43 @@ def gather(s: Scope, node: Node, x: Value, indices: Value) -> Operand:
 
 def _gather(s: Scope, node: Node, x: Value, indices: Value) -> Value:
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
-    return taken(s, x, axis, counted_from_front(s, indices, x.type.dims[axis]))
+    return taken(s, x, axis, placed(s, node, indices, x.type.dims[axis]))
+
+
+def placed(s: Scope, node: Node, indices: Value, size: Dim) -> Value:
+    """Indices counted from the front, with a check that they lie on an axis of this size, unless that is known."""
+    counted = counted_from_front(s, indices, size)
+    if not _surely_inside(s, node, indices, size):
+        _check_inside(s, node, counted, s.spread(s.vector([size], counted.type.dtype, ()), counted.type.dims), (size,))
+    return counted
+
+
+def _surely_inside(s: Scope, node: Node, indices: Value, size: Dim) -> bool:
+    """Whether every index is known to lie within -size .. size - 1. Raises EgshapeError for one that never does."""
+    numbers = s.numbers(indices)
+    if numbers is not None:
+        if not numbers:
+            return True
+        low, high = const(min(numbers)), const(max(numbers))
+        if size.const is not None and not -size.const <= min(numbers) <= max(numbers) < size.const:
+            raise node.error(f"reads place {min(numbers) if max(numbers) < size.const else max(numbers)} of an axis of "
+                             f"size {size}")
+    else:
+        span = s.program.spans.get(indices)
+        if span is None:
+            return False
+        low, high = span.low, span.high
+    return s.decide("<=", -size, low) is True and s.decide("<", high, size) is True
+
+
+def _check_inside(s: Scope, node: Node, counted: Value, whole: Value, sizes: tuple[Dim, ...]) -> None:
+    """A check of all places; our own ops would take the nearest one, or leave it out."""
+    below = compare(s, "LT", counted, s.full(0, counted))
+    outside = s.one("or", (below, compare(s, "GE", counted, whole)))
+    found = fold(s, "or", outside, tuple(range(counted.type.rank))) if counted.type.rank else outside
+    shown = " x ".join(f"{{{place}}}" for place in range(len(sizes)))
+    s.add("check", (s.one("not", (found,)),), {
+        "message": f"an index of {node.op} lies outside of the axis of size {shown}", "args": sizes})
 
 
 def counted_from_front(s: Scope, indices: Value, size: Dim) -> Value:
@@ -56,18 +93,18 @@ def counted_from_front(s: Scope, indices: Value, size: Dim) -> Value:
 def gather_elements(s: Scope, node: Node, x: Value, indices: Value) -> Value:
     """out[i, j, k] = x[i, indices[i, j, k], k] for axis 1: a gather of single elements."""
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
-    vectors = _element_places(s, x, indices, axis)
+    vectors = _element_places(s, node, x, indices, axis)
     return s.one("gather", (x, vectors), offset_dims=(), collapsed=tuple(range(x.type.rank)),
                  start_index_map=tuple(range(x.type.rank)), index_vector_dim=indices.type.rank,
                  sizes=(const(1),) * x.type.rank)
 
 
-def _element_places(s: Scope, x: Value, indices: Value, axis: int) -> Value:
+def _element_places(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> Value:
     """Index vectors of elements: their own place, but along one axis the index."""
     shape, columns = indices.type.dims, []
     for place in range(x.type.rank):
         if place == axis:
-            columns.append(counted_from_front(s, indices, x.type.dims[axis]))
+            columns.append(placed(s, node, indices, x.type.dims[axis]))
         else:
             columns.append(s.one("iota", dtype=indices.type.dtype, dim=place, shape=shape))
     parts = [reshape(s, column, (*shape, const(1))) for column in columns]
@@ -81,7 +118,7 @@ def gather_nd(s: Scope, node: Node, x: Value, indices: Value) -> Value:
     if depth is None:
         raise NoLowering("the length of the index vectors is data")
     fixed, last = batch + depth, indices.type.rank - 1
-    counted = _vectors_from_front(s, indices, x.type.dims[batch:fixed])
+    counted = _vectors_from_front(s, node, indices, x.type.dims[batch:fixed])
     sizes = tuple(const(1) if axis < fixed else size for axis, size in enumerate(x.type.dims))
     return s.one("gather", (x, counted), offset_dims=tuple(range(last, last + x.type.rank - fixed)),
                  collapsed=tuple(range(batch, fixed)), operand_batch=tuple(range(batch)),
@@ -89,12 +126,25 @@ def gather_nd(s: Scope, node: Node, x: Value, indices: Value) -> Value:
                  index_vector_dim=last, sizes=sizes)
 
 
-def _vectors_from_front(s: Scope, indices: Value, sizes: Sequence[Dim]) -> Value:
+def _vectors_from_front(s: Scope, node: Node, indices: Value, sizes: Sequence[Dim]) -> Value:
+    """Index vectors counted from the front, checked unless they are constants that fit."""
     dtype, shape = indices.type.dtype, indices.type.dims
     line = s.vector(tuple(sizes), dtype)
     whole = s.one("broadcast_in_dim", (line,), dims=(len(shape) - 1,), shape=shape)
     negative = compare(s, "LT", indices, s.full(0, indices))
-    return s.one("select", (negative, s.one("add", (indices, whole)), indices))
+    counted = s.one("select", (negative, s.one("add", (indices, whole)), indices))
+    if not _vectors_fit(s, indices, sizes):
+        _check_inside(s, node, counted, whole, tuple(sizes))
+    return counted
+
+
+def _vectors_fit(s: Scope, indices: Value, sizes: Sequence[Dim]) -> bool:
+    array = s.array(indices)
+    if array is None or not sizes:
+        return not sizes
+    return all(s.decide("<=", -size, const(int(column.min(initial=0)))) is True
+               and s.decide("<", const(int(column.max(initial=0))), size) is True
+               for size, column in zip(sizes, array.reshape(-1, len(sizes)).T, strict=True))
 
 
 _REDUCERS = {"none": None, "add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
@@ -117,7 +167,7 @@ def scatter_elements(s: Scope, node: Node, x: Value, indices: Value, updates: Va
     rank = x.type.rank
     attrs = {"update_window_dims": (), "inserted_window_dims": tuple(range(rank)), "operand_batch": (),
              "indices_batch": (), "scatter_dims_to_operand_dims": tuple(range(rank)), "index_vector_dim": rank}
-    places = _element_places(s, x, indices, axis)
+    places = _element_places(s, node, x, indices, axis)
     return s.add("scatter", (x, places, updates), attrs, regions=(_update(s, node, x.type.dtype),))[0]
 
 
@@ -131,7 +181,7 @@ def scatter_nd(s: Scope, node: Node, x: Value, indices: Value, updates: Value) -
     attrs = {"update_window_dims": tuple(range(last, last + x.type.rank - depth)),
              "inserted_window_dims": tuple(range(depth)), "operand_batch": (), "indices_batch": (),
              "scatter_dims_to_operand_dims": tuple(range(depth)), "index_vector_dim": last}
-    places = _vectors_from_front(s, indices, x.type.dims[:depth])
+    places = _vectors_from_front(s, node, indices, x.type.dims[:depth])
     return s.add("scatter", (x, places, updates), attrs, regions=(_update(s, node, x.type.dtype),))[0]
 
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from onnx import GraphProto
 
 from egshape.dims import Dim, const
+from egshape.errors import Unsupported
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.control import subgraph
-from egshape.frontends.onnx.ops.movement import reshape, taken, transposed
+from egshape.frontends.onnx.ops.control import nested, subgraph
+from egshape.frontends.onnx.ops.movement import concat_along, reshape, taken, transposed
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axis_of
 from egshape.ir.graph import Block, Value
 
 _ONE = const(1)
+WRITTEN = 256
+"""Rounds of a loop that carries a sequence."""
+
 _ROUNDS = 8
 """Carried sizes settle within so many conversions of a body, or the loop is left to the host."""
 
@@ -88,13 +93,7 @@ def _rows(s: Scope, count: Dim, row: Value) -> Value:
 
 
 def _outside(s: Scope, row: Value) -> bool:
-    known: set[str] = set()
-    builder = s.builder
-    while builder is not None:
-        known |= {symbol.name for symbol in builder.symbols}
-        if builder.parent is None:
-            break
-        builder = builder.parent
+    known = s.known_symbols()
     return row.type.shape is not None and all(size.symbols() <= known for size in row.type.dims)
 
 
@@ -107,9 +106,12 @@ def _put(s: Scope, rows: Value, row: Value, at: Value) -> Value:
 # -- Loop --------------------------------------------------------------------------------------------------------
 
 
-@onnx_op("Loop")
-def loop_(s: Scope, node: Node, most: Value | None, first: Value | None, *given: Operand) -> list[Value]:
-    """At most ``most`` rounds while the condition holds. Rows of scan outputs are joined as the rounds give them."""
+@onnx_op("Loop", sequences=True)
+def loop_(s: Scope, node: Node, most: Value | None, first: Value | None, *given: Operand) -> list[Operand]:
+    """At most ``most`` rounds while the condition holds. Rows of scan outputs are joined as the rounds give them. A
+    loop that carries a sequence is written out."""
+    if any(not isinstance(each, Value) for each in given):
+        return _written_out(s, node, most, first, given)
     graph, starts = node.graph("body"), _values(given)
     if most is None and first is None:
         raise NoLowering("a loop without an end")
@@ -134,7 +136,46 @@ def loop_(s: Scope, node: Node, most: Value | None, first: Value | None, *given:
                  for rows_, row in zip(joined, found[count:], strict=True)]
         return [inner.one("add", (step, inner.scalar(1, "i64"))), _scalar(inner, condition), *found[:count], *grown]
 
-    return loop(s, carried, going, body)[2:]
+    return [*loop(s, carried, going, body)[2:]]
+
+
+def _written_out(s: Scope, node: Node, most: Value | None, first: Value | None, given: Sequence[Operand]
+                 ) -> list[Operand]:
+    """The rounds of a loop one after the other. Raises Unsupported where only running tells how many there are."""
+    graph, carried = node.graph("body"), list(given)
+    limit, going = s.numbers(most), True if first is None else _known(s, first)
+    rows: list[list[Value]] = []
+    if most is not None and limit is None:
+        going = None
+    while going and (limit is None or len(rows) < limit[0]):
+        if len(rows) == WRITTEN:
+            going = None
+            break
+        step = s.constant(np.array(len(rows), np.int64))
+        condition, *found = subgraph(nested(s), graph, [step, s.constant(np.array(True)), *carried])
+        carried = found[:len(carried)]
+        rows.append(_values(found[len(carried):]))
+        going = _known(s, condition)
+    if going is None:
+        raise Unsupported("Loop carries a sequence, and only running tells how many rounds it has",
+                          where=str(node.location),
+                          hint="make the number of rounds a constant, or collect the tensors as scan outputs")
+    if not rows:
+        outs = len(graph.output) - 1 - len(carried)
+        if outs:
+            raise NoLowering("no rounds give rows")
+    wide = [[reshape(s, row, (_ONE, *row.type.dims)) for row in column] for column in zip(*rows, strict=True)]
+    return [*carried, *(concat_along(s, node, column, 0) for column in wide)]
+
+
+def _known(s: Scope, condition: Operand) -> bool | None:
+    """A condition where it is known now."""
+    if not isinstance(condition, Value):
+        return None
+    array, items = s.array(condition), s.items(condition)
+    if array is not None and array.size == 1:
+        return bool(array.reshape(-1)[0])
+    return items[0] if items and isinstance(items[0], bool) else None
 
 
 def _probe(s: Scope, graph: GraphProto, starts: Sequence[Value]) -> list[Value]:

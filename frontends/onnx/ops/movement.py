@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from egshape.dims import Dim, const, floordiv, maximum, product
+import numpy as np
+
+from egshape.dims import Dim, const, floordiv, maximum, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Scope
-from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, exact_quotient, of_length
+from egshape.frontends.onnx.scope import MOST_SIZES, Scope
+from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, equal, exact_quotient, of_length
 from egshape.ir.graph import Value
+from egshape.ir.types import numpy_dtype
 
 _ONE = const(1)
 
@@ -42,7 +45,7 @@ def reshape_to(s: Scope, node: Node, x: Value, target: Value | None = None) -> V
 def _shape_operand(s: Scope, node: Node, target: Value, least: int) -> Value:
     """A target shape as a vector of a known length: its own, else the rank that the model states of the result, where
     sizes of 1 stand in front of a target that broadcasts with ``least`` axes."""
-    if target.type.rank != 1:
+    if target.type.rank != 1 or (target.type.dims[0].const or 0) > MOST_SIZES:
         raise node.error(f"has the target {target.type}")
     if target.type.dims[0].const is not None:
         return target
@@ -126,11 +129,14 @@ def flatten(s: Scope, node: Node, x: Value) -> Value:
 @onnx_op("Squeeze")
 def squeeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value:
     """Without axes of size 1; all that are known to be 1 where none are named."""
+    from egshape.frontends.onnx.ops import computed
+
+    if given is not None and s.numbers(given) is None:
+        found: Value = s.composite(node, (x, given), computed.squeeze)[0]  # type: ignore[assignment]
+        return found
     axes = axes_of(s, node, given, x.type.rank)
     if axes is None:
-        if any(size.const is None and s.decide("!=", size, 1) is None for size in x.type.dims):
-            raise NoLowering("which axes have size 1 is data")
-        axes = tuple(axis for axis, size in enumerate(x.type.dims) if size.const == 1)
+        return computed.squeeze_ones(s, node, x)
     for axis in axes:
         if x.type.dims[axis].const not in (None, 1):
             raise node.error(f"takes axis {axis} of size {x.type.dims[axis]} away")
@@ -142,34 +148,17 @@ def unsqueeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Val
     """With new axes of size 1, counted in the result."""
     numbers = node.ints("axes", ()) if given is None else s.numbers(given)
     if numbers is None:
+        from egshape.frontends.onnx.ops import computed
+
         assert given is not None
-        return _unsqueeze_data(s, node, x, given)
+        found: Value = s.composite(node, (x, given), computed.unsqueeze)[0]  # type: ignore[assignment]
+        return found
     rank = x.type.rank + len(numbers)
     axes = {axis_of(node, axis, rank) for axis in numbers}
     if len(axes) != len(numbers):
         raise node.error(f"names an axis twice: {list(numbers)}")
     sizes = iter(x.type.dims)
     return reshape(s, x, [_ONE if axis in axes else next(sizes) for axis in range(rank)])
-
-
-def _unsqueeze_data(s: Scope, node: Node, x: Value, axes: Value) -> Value:
-    """The same for axes that only running tells: each axis of the result is new, or the next one of x."""
-    length = axes.type.dims[0].const if axes.type.rank == 1 else None
-    if length is None:
-        raise NoLowering("the rank of the result is data")
-    sizes, next_ = [], s.scalar(0, "i64")
-    held = s.vector((*x.type.dims, _ONE))
-    one = s.scalar(1, "i64")
-    for axis in range(x.type.rank + length):
-        hits = [_compared(s, "EQ", axes, number) for number in (axis, axis - x.type.rank - length)]
-        either = s.one("or", tuple(hits))
-        new = s.one("compare", (s.one("dot_general", (s.one("convert", (either,), dtype="i64"), s.full(1, axes)),
-                                      lhs_batch=(), rhs_batch=(), lhs_contract=(0,), rhs_contract=(0,), dtype="i64"),
-                                s.scalar(0, "i64")), direction="NE", kind="SIGNED")
-        size = s.one("select", (new, one, reshape(s, taken(s, held, 0, next_), ())))
-        sizes.append(reshape(s, size, (_ONE,)))
-        next_ = s.one("select", (new, next_, s.one("add", (next_, one))))
-    return reshape(s, x, s.sizes(s.one("concatenate", sizes, dim=0), node.outputs[0]))
 
 
 @onnx_op("Transpose")
@@ -189,7 +178,11 @@ def concat(s: Scope, node: Node, *values: Value) -> Value:
     """Joined along an axis; the other sizes are then equal."""
     if not values:
         raise node.error("has no inputs")
-    axis = axis_of(node, node.int("axis", 1), values[0].type.rank)
+    return concat_along(s, node, values, axis_of(node, node.int("axis", 1), values[0].type.rank))
+
+
+def concat_along(s: Scope, node: Node, values: Sequence[Value], axis: int) -> Value:
+    """Values joined along an axis, counted from the front."""
     if any(other.type.rank != values[0].type.rank for other in values):
         raise node.error("joins tensors of different ranks")
     out = values[0] if len(values) == 1 else s.one("concatenate", values, dim=axis)
@@ -235,6 +228,11 @@ def window(s: Scope, x: Value, axis: int, start: Dim, limit: Dim, stride: int = 
 def slice_of(s: Scope, node: Node, x: Value, starts: Value | None = None, ends: Value | None = None,
              axes: Value | None = None, steps: Value | None = None) -> Value:
     """Parts of axes, counted from either end, clamped to the axis; a negative step goes backwards."""
+    if any(each is not None and s.numbers(each) is None for each in (axes, steps)):
+        from egshape.frontends.onnx.ops import computed
+
+        found: Value = s.composite(node, (x, starts, ends, axes, steps), computed.slices)[0]  # type: ignore[assignment]
+        return found
     given: list[Sequence[object]]
     if starts is None or ends is None:
         given = [[const(item) for item in node.ints(key)] for key in ("starts", "ends")]
@@ -246,11 +244,9 @@ def slice_of(s: Scope, node: Node, x: Value, starts: Value | None = None, ends: 
         count = length
         given = [s.items(each) or [None] * count for each in (starts, ends)]
     named = node.ints("axes", None) if axes is None else s.numbers(axes)
-    if axes is not None and named is None:
-        raise NoLowering("axes are data")
-    stride = (1,) * count if steps is None else s.numbers(steps)
-    if stride is None or 0 in stride:
-        raise NoLowering("steps are data")
+    stride = (1,) * count if steps is None else s.numbers(steps) or ()
+    if 0 in stride:
+        raise node.error("has a step of 0")
     places = range(count) if named is None else named
     if len(given[0]) != len(given[1]) or len(places) != count or len(stride) != count:
         raise node.error("has starts, ends, axes and steps of different lengths")
@@ -320,27 +316,27 @@ def split(s: Scope, node: Node, x: Value, given: Value | None = None) -> list[Va
         parts = [const(part) for part in node.ints("split")]
     else:
         parts = _equal_parts(s, size, node.int("num_outputs", len(node.outputs)), node.opset)
-    out, start = [], const(0)
-    for place, part in enumerate(parts):
-        limit = size if place == len(parts) - 1 else start + part
-        out.append(window(s, x, axis, start, limit))
-        start = limit
+    out = cut(s, x, axis, parts)
     if len(out) != len(node.outputs):
         raise node.error(f"has {len(node.outputs)} outputs and {len(out)} parts")
     if given is not None or node.has("split"):
-        _must_fill(s, node, sum(parts, const(0)), size)
+        must_fill(s, node, sum(parts, const(0)), size)
     return out
 
 
-def _must_fill(s: Scope, node: Node, total: Dim, size: Dim) -> None:
-    if s.decide("==", total, size) is True:
-        return
-    if total.const is not None and size.const is not None:
-        raise node.error(f"splits an axis of size {size} into parts of {total}")
-    attrs = {"relation": "==", "sides": (total, size), "args": (total, size),
-             "message": "the parts {0} do not fill the axis of size {1}"}
-    s.add("check", (), attrs)
-    s.learn(total, size)
+def cut(s: Scope, x: Value, axis: int, parts: Sequence[Dim]) -> list[Value]:
+    """Parts of an axis one after the other; the last one goes to its end."""
+    out, start = [], const(0)
+    for place, part in enumerate(parts):
+        limit = x.type.dims[axis] if place == len(parts) - 1 else start + part
+        out.append(window(s, x, axis, start, limit))
+        start = limit
+    return out
+
+
+def must_fill(s: Scope, node: Node, total: Dim, size: Dim) -> None:
+    """A check that parts fill an axis, where that is not known. Raises EgshapeError where they do not."""
+    equal(s, node, total, size, "has parts of {0} for an axis of size {1}")
 
 
 def _equal_parts(s: Scope, size: Dim, count: int, opset: int) -> list[Dim]:
@@ -360,7 +356,10 @@ def pad(s: Scope, node: Node, x: Value, pads: Value | None = None, value: Value 
     rank = x.type.rank
     named = tuple(range(rank)) if axes is None else s.numbers(axes)
     if named is None:
-        raise NoLowering("axes are data")
+        from egshape.frontends.onnx.ops import computed
+
+        assert pads is not None and axes is not None
+        named, pads = tuple(range(rank)), computed.pads_by_axis(s, node, rank, pads, axes)
     if pads is None:
         amounts: Sequence[Dim] = [const(item) for item in node.ints("pads")]
     else:
@@ -387,6 +386,10 @@ def _mirrored(s: Scope, x: Value, axis: int, low: Dim, high: Dim, mode: str) -> 
         return x
     if mode not in ("edge", "reflect", "wrap"):
         raise NoLowering(f"mode {mode}")
+    if s.decide("<=", const(1), size) is not True:
+        s.add("check", (), {"relation": "==", "sides": ((low + high) * relu(1 - size), const(0)), "args": (low, high),
+                            "message": f"Pad has no element to put {{0}} and {{1}} times around axis {axis}"})
+        x = not_empty(s, x, [axis], np.zeros((), numpy_dtype(x.type.dtype)))
     total = size + low + high
     place = s.one("iota", dtype="i64", dim=0, shape=(total,))
     place = s.one("subtract", (place, s.spread(s.vector([low], "i64", ()), (total,))))
@@ -409,13 +412,28 @@ def _floor_mod(s: Scope, x: Value, y: Value) -> Value:
     return s.one("select", (negative, s.one("add", (rest, y)), rest))
 
 
-def taken(s: Scope, x: Value, axis: int, places: Value) -> Value:
-    """Elements of one axis at places within it, which may have any rank: their axes stand for that axis."""
+def taken(s: Scope, x: Value, axis: int, places: Value, empty: bool = False) -> Value:
+    """Elements of one axis at places within it, which may have any rank: their axes stand for that axis. ``empty``:
+    the axis may have no elements, if there are no places then."""
+    if empty:
+        x = not_empty(s, x, [axis], np.zeros((), numpy_dtype(x.type.dtype)))
     rank, inner = x.type.rank, places.type.rank
     offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
     sizes = tuple(_ONE if place == axis else size for place, size in enumerate(x.type.dims))
     return s.one("gather", (x, places), offset_dims=offset, collapsed=(axis,), start_index_map=(axis,),
                  index_vector_dim=inner, sizes=sizes)
+
+
+def not_empty(s: Scope, x: Value, axes: Sequence[int], element: np.ndarray) -> Value:
+    """x with one element along each of these axes that is empty."""
+    high = [const(0)] * x.type.rank
+    for axis in axes:
+        if s.decide("<=", const(1), x.type.dims[axis]) is not True:
+            high[axis] = relu(1 - x.type.dims[axis])
+    if all(size.const == 0 for size in high):
+        return x
+    none = (const(0),) * x.type.rank
+    return s.one("pad", (x, s.constant(element)), low=none, high=tuple(high), interior=none)
 
 
 @onnx_op("DepthToSpace", composite=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from egshape.dims import const, product
 from egshape.frontends.onnx.broadcast import expand
+from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
 from egshape.frontends.onnx.ops.movement import reshape
-from egshape.frontends.onnx.ops.reduce import fold
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
@@ -78,10 +78,18 @@ def layer_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Valu
 
 @onnx_op("BatchNormalization", composite=True)
 def batch_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
-                        ) -> Value:
-    """(x - mean) / deviation per channel, with the given mean and variance."""
-    if node.int("training_mode", 0) or sum(map(bool, node.outputs)) > 1:
-        raise NoLowering("training")
+                        ) -> Value | list[Value]:
+    """(x - mean) / deviation per channel, with the given mean and variance, or in training mode with those of x, and
+    then also the given ones moved towards them."""
+    running: list[Value] = []
+    if node.int("training_mode", 0):
+        axes = tuple(axis for axis in range(x.type.rank) if axis != 1)
+        wide = convert(s, x, "f32") if x.type.dtype in ("f16", "bf16") else x
+        _, center, spread = centered(s, wide, axes)
+        running = [_moved(s, node, old, new) for old, new in ((mean, center), (variance, spread))]
+        mean, variance = (convert(s, new, old.type.dtype) for old, new in ((mean, center), (variance, spread)))
+    elif sum(map(bool, node.outputs)) > 1:
+        raise NoLowering("training before opset 14")
 
     def channels(value: Value) -> Value:
         return s.one("broadcast_in_dim", (value,), dims=(min(1, x.type.rank - 1),), shape=x.type.dims)
@@ -89,7 +97,16 @@ def batch_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Valu
     factor = s.one("multiply", (scale, inverse_deviation(s, variance, node.float("epsilon", 1e-5))))
     rest = s.one("subtract", (x, channels(convert(s, mean, x.type.dtype))))
     scaled = s.one("multiply", (rest, channels(convert(s, factor, x.type.dtype))))
-    return s.one("add", (scaled, channels(convert(s, bias, x.type.dtype))))
+    out = s.one("add", (scaled, channels(convert(s, bias, x.type.dtype))))
+    return [out, *running] if running else out
+
+
+def _moved(s: Scope, node: Node, old: Value, new: Value) -> Value:
+    """The old value moved towards the new one."""
+    share = node.float("momentum", 0.9)
+    kept = s.one("multiply", (old, s.full(share, old)))
+    added = s.one("multiply", (new, s.full(1 - share, new)))
+    return s.one("add", (kept, convert(s, added, old.type.dtype)))
 
 
 @onnx_op("InstanceNormalization", composite=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from egshape.dims import Dim, const, product
 from egshape.facts import Relation
+from egshape.frontends.onnx.folds import fold, running
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare, convert
-from egshape.frontends.onnx.ops.movement import reshape, taken, window
-from egshape.frontends.onnx.ops.reduce import fold, start_of
+from egshape.frontends.onnx.ops.movement import reshape, taken, transposed, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axis_of
@@ -105,7 +105,103 @@ def _compress(s: Scope, node: Node, x: Value, condition: Value) -> Value:
         axis = axis_of(node, node.int("axis"), x.type.rank)
     else:
         x, axis = reshape(s, x, (product(x.type.dims),)), 0
-    return taken(s, x, axis, true_places(s, condition, node.outputs[0]))
+    return taken(s, x, axis, true_places(s, condition, node.outputs[0]), empty=True)
+
+
+# -- different elements --------------------------------------------------------------------------------------------
+
+
+@onnx_op("Unique")
+def unique(s: Scope, node: Node, x: Value) -> list[Operand]:
+    """The different elements, or slices of an axis, in ascending order or that of their first places; these places,
+    which of them each element is, and how often each is there."""
+    found = s.composite(node, (x,), _unique)
+    axis = axis_of(node, node.int("axis"), x.type.rank) if node.has("axis") else None
+    most = product(x.type.dims) if axis is None else x.type.dims[axis]
+    for place, value in enumerate(found):
+        if place != 2:
+            bounded(s, value, axis or 0 if place == 0 else 0, most)
+    return found
+
+
+def _unique(s: Scope, node: Node, x: Value) -> list[Value]:
+    axis = axis_of(node, node.int("axis"), x.type.rank) if node.has("axis") else 0
+    if not node.has("axis"):
+        x = reshape(s, x, (product(x.type.dims),))
+    front = (axis, *(place for place in range(x.type.rank) if place != axis))
+    rows = transposed(s, x, front)
+    count, width = rows.type.dims[0], product(rows.type.dims[1:])
+    rows = reshape(s, rows, (count, width))
+    order = _sorted_rows(s, rows)
+    fresh = _differs(s, taken(s, rows, 0, order, empty=True))
+    number = s.one("subtract", (running(s, "add", convert(s, fresh, "i64"), 0), s.full(1, order)))
+    starts = true_places(s, fresh, node.outputs[0])
+    first, total = taken(s, order, 0, starts, empty=True), starts.type.dims[0]
+    many = _put(s, s.spread(s.scalar(0, "i64"), (total,)), number, s.full(1, number), "add")
+    if not node.int("sorted", 1):
+        places = s.one("iota", dtype="i64", dim=0, shape=first.type.dims)
+        first, moved = s.add("sort", (first, places), {"dim": 0, "stable": True},
+                             regions=(_before(s, ["i64", "i64"], "LT"),))
+        many = taken(s, many, 0, moved, empty=True)
+        number = taken(s, _put(s, s.full(0, moved), moved, places), 0, number, empty=True)
+    inverse = _put(s, s.full(0, order), order, number)
+    return [taken(s, x, axis, first, empty=True), first, inverse, many]
+
+
+def _put(s: Scope, x: Value, places: Value, values: Value, ours: str = "") -> Value:
+    """A vector with values put at, or by one of our ops combined with those at, places."""
+    body = s.region([(x.type.dtype, ())] * 2, lambda inner, old, new: inner.one(ours, (old, new)) if ours else new)
+    attrs = {"update_window_dims": (), "inserted_window_dims": (0,), "operand_batch": (), "indices_batch": (),
+             "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
+    return s.add("scatter", (x, places, values), attrs, regions=(body,))[0]
+
+
+def _sorted_rows(s: Scope, rows: Value) -> Value:
+    """The places of rows in lexicographic order: stable sorts by one column after the other, the last one first."""
+    count, width = rows.type.dims
+    order = s.one("iota", dtype="i64", dim=0, shape=(count,))
+    if width.const == 1:
+        return _sorted_by(s, reshape(s, rows, (count,)), order)
+    types = [("i64", ()), ("i64", (count,))]
+    zero = s.scalar(0, "i64")
+
+    def going(inner: Scope, left: Value, order: Value) -> Value:
+        return inner.one("compare", (zero, left), direction="LT", kind="SIGNED")
+
+    def body(inner: Scope, left: Value, order: Value) -> Sequence[Value]:
+        left = inner.one("subtract", (left, inner.scalar(1, "i64")))
+        return left, _sorted_by(inner, taken(inner, rows, 1, left), order)
+
+    carried = (s.vector([width], "i64", ()), order)
+    return s.add("while", carried, {}, regions=(s.region(types, going), s.region(types, body)))[1]
+
+
+def _sorted_by(s: Scope, keys: Value, order: Value) -> Value:
+    """An order sorted by the keys of its elements, NaN behind all."""
+    keys = taken(s, keys, 0, order, empty=True)
+
+    def before(inner: Scope, one: Value, two: Value, *rest: Value) -> Value:
+        less = compare(inner, "LT", one, two)
+        if not is_float(one.type.dtype):
+            return less
+        last = inner.one("and", (compare(inner, "EQ", one, one), compare(inner, "NE", two, two)))
+        return inner.one("or", (less, last))
+
+    region = s.region([(each, ()) for each in (keys.type.dtype, "i64") for _ in range(2)], before)
+    return s.add("sort", (keys, order), {"dim": 0, "stable": True}, regions=(region,))[1]
+
+
+def _differs(s: Scope, rows: Value) -> Value:
+    """Whether each row is another than the one before; of numbers, NaN is only one."""
+    count, width = rows.type.dims
+    places = s.one("iota", dtype="i64", dim=0, shape=(count,))
+    zero = s.full(0, places)
+    before = taken(s, rows, 0, s.one("maximum", (s.one("subtract", (places, s.full(1, places))), zero)), empty=True)
+    other = compare(s, "NE", rows, before)
+    if is_float(rows.type.dtype) and width.const == 1:
+        both = s.one("and", (compare(s, "NE", rows, rows), compare(s, "NE", before, before)))
+        other = s.one("and", (other, s.one("not", (both,))))
+    return s.one("or", (fold(s, "or", other, (1,)), compare(s, "EQ", places, zero)))
 
 
 # -- running sums and products -----------------------------------------------------------------------------------
@@ -127,17 +223,8 @@ def cumulative(s: Scope, node: Node, x: Value, axis: Value) -> Value:
 
 
 def _running(s: Scope, node: Node, x: Value, axis: int) -> Value:
-    ours, rank, size = "add" if node.op == "CumSum" else "multiply", x.type.rank, x.type.dims[axis]
-    body = s.region([(x.type.dtype, ())] * 2, lambda inner, one, two: inner.one(ours, (one, two)))
-    reach = [size, _ZERO - 1] if node.int("exclusive", 0) else [size - 1, _ZERO]
-    if node.int("reverse", 0):
-        reach.reverse()
-    ones = (_ONE,) * rank
-    padding = [_ZERO] * (2 * rank)
-    padding[2 * axis:2 * axis + 2] = reach
-    attrs = {"window": (*ones[:axis], size, *ones[axis + 1:]), "strides": ones, "base_dilation": ones,
-             "window_dilation": ones, "padding": tuple(padding)}
-    return s.add("reduce_window", (x, s.constant(start_of(ours, x.type.dtype))), attrs, regions=(body,))[0]
+    return running(s, "add" if node.op == "CumSum" else "multiply", x, axis, exclusive=bool(node.int("exclusive", 0)),
+                   backwards=bool(node.int("reverse", 0)))
 
 
 # -- masks -------------------------------------------------------------------------------------------------------
@@ -175,10 +262,12 @@ def hardmax(s: Scope, node: Node, x: Value) -> Value:
     return reshape(s, convert(s, first, x.type.dtype), dims)
 
 
-@onnx_op("BitCast")
+@onnx_op("BitCast", composite=True)
 def bit_cast(s: Scope, node: Node, x: Value) -> Value:
     """The same bits as another element type of the same width."""
     dtype = dtype_of(node.int("to"), str(node.location))
-    if "i1" in (dtype, x.type.dtype) or itemsize(dtype) != itemsize(x.type.dtype):
+    if x.type.dtype == "i1":
+        x = s.one("convert", (x,), dtype="ui8")
+    if dtype == "i1" or itemsize(dtype) != itemsize(x.type.dtype):
         raise NoLowering(dtype)
     return x if dtype == x.type.dtype else s.one("bitcast_convert", (x,), dtype=dtype)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from egshape.dims import const
+from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.contraction import product_of
-from egshape.frontends.onnx.ops.elementwise import convert
+from egshape.frontends.onnx.ops.elementwise import convert, saturating
 from egshape.frontends.onnx.ops.movement import reshape
-from egshape.frontends.onnx.ops.reduce import fold
 from egshape.frontends.onnx.ops.windows import convolve, windows_of
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Value
-from egshape.ir.types import integer_range, is_integer
+from egshape.ir.types import integer_range, is_integer, is_narrow, is_narrow_integer
 
 _ONE = const(1)
 
@@ -67,10 +70,15 @@ def _axis(node: Node, x: Value, scale: Value) -> int:
 @onnx_op("DequantizeLinear", composite=True)
 @onnx_op("DequantizeLinear", domain="com.microsoft", composite=True)
 def dequantize_linear(s: Scope, node: Node, x: Value, scale: Value, zero: Value | None = None) -> Value:
-    """Integers to floats."""
-    if not is_integer(x.type.dtype):
+    """Integers, or floats of at most 8 bits, to floats; those have no zero point but 0."""
+    if not is_integer(x.type.dtype) and not is_narrow(x.type.dtype):
         raise NoLowering(x.type.dtype)
-    out = dequantized(s, x, scale, zero, _axis(node, x, scale), node.int("block_size", 0))
+    axis, block = _axis(node, x, scale), node.int("block_size", 0)
+    if is_narrow(x.type.dtype) and not is_narrow_integer(x.type.dtype):
+        out = convert(s, x, scale.type.dtype)
+        out = s.one("multiply", (out, spread_along(s, scale, out, axis, block)))
+    else:
+        out = dequantized(s, x, scale, zero, axis, block)
     return convert(s, out, dtype_of(node.int("output_dtype"), str(node.location)) if node.int("output_dtype", 0)
                    else out.type.dtype)
 
@@ -78,49 +86,47 @@ def dequantize_linear(s: Scope, node: Node, x: Value, scale: Value, zero: Value 
 @onnx_op("QuantizeLinear", composite=True)
 @onnx_op("QuantizeLinear", domain="com.microsoft", composite=True)
 def quantize_linear(s: Scope, node: Node, x: Value, scale: Value, zero: Value | None = None) -> Value:
-    """Floats to integers."""
+    """Floats to integers, or to floats of at most 8 bits."""
     dtype = zero.type.dtype if zero is not None else "ui8"
     if zero is None and node.int("output_dtype", 0):
         dtype = dtype_of(node.int("output_dtype"), str(node.location))
-    if not is_integer(dtype) or is_integer(x.type.dtype):
+    if not (is_integer(dtype) or is_narrow(dtype)) or is_integer(x.type.dtype) or node.int("precision", 0):
         raise NoLowering(dtype)
     if x.type.dtype != scale.type.dtype:
         x, scale = convert(s, x, "f32"), convert(s, scale, "f32")
-    return quantized(s, x, scale, zero, dtype, _axis(node, x, scale), node.int("block_size", 0))
+    axis, block = _axis(node, x, scale), node.int("block_size", 0)
+    if is_narrow(dtype) and not is_narrow_integer(dtype):
+        part = s.one("divide", (x, spread_along(s, scale, x, axis, block)))
+        return saturating(s, part, dtype) if node.int("saturate", 1) else convert(s, part, dtype)
+    return quantized(s, x, scale, zero, dtype, axis, block)
 
 
 def dynamic_parameters(s: Scope, x: Value) -> tuple[Value, Value]:
-    """Scale and zero point (a float) by which ui8 covers all elements of x and 0."""
+    """Scale and zero point (a float) by which ui8 covers all elements of x and 0; the scale is 1 if all are 0."""
     axes = tuple(range(x.type.rank))
     zero = s.scalar(0, x.type.dtype)
     low = s.one("minimum", (fold(s, "minimum", x, axes), zero))
     high = s.one("maximum", (fold(s, "maximum", x, axes), zero))
-    scale = s.one("divide", (s.one("subtract", (high, low)), s.scalar(255, x.type.dtype)))
-    flat = s.one("compare", (scale, zero), direction="EQ", kind="FLOAT")
-    divisor = s.one("select", (flat, s.scalar(1, x.type.dtype), scale))
-    point = s.one("negate", (s.one("divide", (low, divisor)),))
+    step = s.one("divide", (s.one("subtract", (high, low)), s.scalar(255, x.type.dtype)))
+    flat = s.one("compare", (high, low), direction="EQ", kind="FLOAT")
+    scale = s.one("select", (flat, s.scalar(1, x.type.dtype), step))
+    point = s.one("subtract", (zero, s.one("divide", (low, scale))))
     clamped = s.one("clamp", (zero, point, s.scalar(255, x.type.dtype)))
     return scale, s.one("round_nearest_even", (clamped,))
+
+
+def dynamically(s: Scope, x: Value) -> tuple[Value, Value, Value]:
+    """ui8 elements, scale and zero point, which the elements themselves give."""
+    scale, point = dynamic_parameters(s, x)
+    whole = s.one("round_nearest_even", (s.one("divide", (x, s.spread(scale, x.type.dims))),))
+    shifted = s.one("add", (whole, s.spread(point, x.type.dims)))
+    return saturated(s, shifted, "ui8"), scale, saturated(s, point, "ui8")
 
 
 @onnx_op("DynamicQuantizeLinear", composite=True)
 def dynamic_quantize_linear(s: Scope, node: Node, x: Value) -> list[Value]:
     """ui8 elements, scale and zero point, which the elements themselves give."""
-    scale, point = dynamic_parameters(s, x)
-    whole = s.one("round_nearest_even", (s.one("divide", (x, s.spread(scale, x.type.dims))),))
-    shifted = s.one("add", (whole, s.spread(point, x.type.dims)))
-    return [saturated(s, shifted, "ui8"), scale, saturated(s, point, "ui8")]
-
-
-def rounded(s: Scope, x: Value) -> Value:
-    """x as dynamic quantization keeps it: to ui8 and back."""
-    scale, point = dynamic_parameters(s, x)
-    wide, shift = s.spread(scale, x.type.dims), s.spread(point, x.type.dims)
-    whole = s.one("add", (s.one("round_nearest_even", (s.one("divide", (x, wide)),)), shift))
-    inside = s.one("clamp", (s.scalar(0, x.type.dtype), whole, s.scalar(255, x.type.dtype)))
-    out = s.one("multiply", (s.one("subtract", (inside, shift)), wide))
-    empty = s.one("compare", (wide, s.full(0, wide)), direction="EQ", kind="FLOAT")
-    return s.one("select", (empty, s.full(0, x), out))
+    return list(dynamically(s, x))
 
 
 # -- products ----------------------------------------------------------------------------------------------------
@@ -148,6 +154,23 @@ def _column(x: Value) -> int:
     return x.type.rank - 1
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Integers (depth, columns) with their scale and zero point, one or one a column."""
+
+    values: Value
+    scale: Value
+    zero: Value
+
+    def times(self, s: Scope, x: Value) -> Value:
+        """x (..., depth) times the weights; x is quantized to ui8 on the way, all of it with one scale."""
+        small, scale, point = dynamically(s, x)
+        total = product_of(s, _without(s, small, point, 0), _without(s, self.values, self.zero, 1), "i32")
+        out = convert(s, total, x.type.dtype)
+        factor = s.one("multiply", (s.spread(scale, self.scale.type.dims), self.scale))
+        return s.one("multiply", (out, spread_along(s, factor, out, _column(out))))
+
+
 @onnx_op("MatMulInteger", composite=True)
 def matmul_integer(s: Scope, node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
                    ) -> Value:
@@ -167,10 +190,22 @@ def conv_integer(s: Scope, node: Node, x: Value, w: Value, x_zero: Value | None 
 def qlinear_matmul(s: Scope, node: Node, *values: Value) -> Value:
     """a, its scale and zero point; b and its; scale and zero point of the result."""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = values
-    total = convert(s, product_of(s, _without(s, a, a_zero, _row(a)), _without(s, b, b_zero, _column(b)), "i32"), "f32")
-    for factor, axis in ((a_scale, _row(total)), (b_scale, _column(total))):
-        total = s.one("multiply", (total, spread_along(s, convert(s, factor, "f32"), total, axis)))
-    return quantized(s, total, convert(s, scale, "f32"), zero, zero.type.dtype, _column(total))
+    total = product_of(s, _without(s, a, a_zero, _row(a)), _without(s, b, b_zero, _column(b)), "i32")
+    return _requantized(s, total, ((a_scale, _row(total)), (b_scale, _column(total))), scale, zero, _column(total))
+
+
+def _requantized(s: Scope, total: Value, factors: Sequence[tuple[Value, int]], scale: Value, zero: Value, axis: int
+                 ) -> Value:
+    """Sums in i32 as integers of the scale of the result: scales make one factor first. ``factors`` with the axis that
+    each goes along if it is no single one."""
+    wide = convert(s, total, "f32")
+    one, two, three = (spread_along(s, convert(s, each, "f32"), wide, along) for each, along in
+                       (*factors, (scale, axis)))
+    factor = s.one("divide", (s.one("multiply", (one, two)), three))
+    wide = s.one("multiply", (wide, factor))
+    whole = s.one("round_nearest_even", (wide,))
+    shift = convert(s, convert(s, zero, "i32"), "f32")
+    return saturated(s, s.one("add", (whole, spread_along(s, shift, whole, axis))), zero.type.dtype)
 
 
 @onnx_op("QLinearConv", composite=True)
@@ -181,8 +216,5 @@ def qlinear_conv(s: Scope, node: Node, *values: Value) -> Value:
     total = convolve(s, node, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1))
     if rest:
         total = s.one("add", (total, s.one("broadcast_in_dim", (rest[0],), dims=(1,), shape=total.type.dims)))
-    out = convert(s, total, "f32")
-    for factor in (x_scale, w_scale):
-        out = s.one("multiply", (out, spread_along(s, factor, out, 1)))
-    return quantized(s, out, scale, zero, zero.type.dtype, 1)
+    return _requantized(s, total, ((x_scale, 1), (w_scale, 1)), scale, zero, 1)
 

@@ -11,7 +11,7 @@ from egshape.dims import Dim, const
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare, convert
 from egshape.frontends.onnx.ops.movement import reshape, transposed, window
-from egshape.frontends.onnx.ops.quantize import dequantized, rounded
+from egshape.frontends.onnx.ops.quantize import Weights
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value
@@ -26,18 +26,17 @@ _DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "R
 class Cell:
     """One direction: its weights as the loop reads them, and how gates are squashed.
 
-    weights: (gates*hidden, hidden). before, after: biases of the input and of the state, (gates*hidden,) or None."""
+    weights: (gates*hidden, hidden), or integers. before, after: biases of the input and of the state,
+    (gates*hidden,) or None."""
 
     op: str
     hidden: Dim
-    weights: Value
+    weights: Value | Weights
     before: Value | None
     after: Value | None
     peepholes: Value | None
     squash: tuple[Activation, ...]
     clip: float | None
-    rounding: bool
-    """The input and the state are quantized on the way into products."""
     coupled: bool
     """LSTM: the forget gate is 1 - the input gate. GRU: the state is multiplied before it is reset."""
 
@@ -54,13 +53,10 @@ def dynamic_quantize_lstm(s: Scope, node: Node, x: Value, w: Value, r: Value, bi
                           h: Value | None, c: Value | None, peepholes: Value | None, w_scale: Value, w_zero: Value,
                           r_scale: Value, r_zero: Value) -> list[Value]:
     """ONNX Runtime's LSTM whose weights are integers (direction, input, gates), and whose input and state are quantized
-    to ui8 before each product (docs/ContribOperators.md there)."""
-    weights: list[Value] = []
-    for value, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero)):
-        parts = [dequantized(s, _part(s, value, place), _part(s, scale, place), _part(s, zero, place), 1)
-                 for place in range(value.type.dims[0].const or 0)]
-        weights.append(transposed(s, _stacked(s, parts, 0), (0, 2, 1)))
-    return _recurrent(s, node, rounded(s, x), weights[0], weights[1], bias, lengths, h, c, peepholes, rounding=True)
+    to ui8 before each product (docs/ContribOperators.md there): products are added up and then the sum of both biases,
+    in that order."""
+    return _recurrent(s, node, x, Weights(w, w_scale, w_zero), Weights(r, r_scale, r_zero), bias, lengths, h, c,
+                      peepholes)
 
 
 @onnx_op("GRU", "RNN", composite=True)
@@ -70,10 +66,11 @@ def gru(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None =
     return _recurrent(s, node, x, w, r, bias, lengths, h, None, None)
 
 
-def _recurrent(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None, lengths: Value | None,
-               h: Value | None, c: Value | None, peepholes: Value | None, rounding: bool = False) -> list[Value]:
-    if x.type.rank != 3 or w.type.rank != 3 or r.type.rank != 3:
-        raise node.error(f"of {x.type} with the weights {w.type} and {r.type}")
+def _recurrent(s: Scope, node: Node, x: Value, w: Value | Weights, r: Value | Weights, bias: Value | None,
+               lengths: Value | None, h: Value | None, c: Value | None, peepholes: Value | None) -> list[Value]:
+    for value, rank in ((x, 3), (_held(w), 3), (_held(r), 3), (bias, 2), (lengths, 1), (h, 3), (c, 3), (peepholes, 2)):
+        if value is not None and value.type.rank != rank:
+            raise node.error(f"takes {value.type} where a tensor of rank {rank} belongs")
     way, batch_first = node.text("direction", "forward"), bool(node.int("layout", 0))
     if way not in ("forward", "reverse", "bidirectional"):
         raise node.error(f"has the direction {way}")
@@ -83,16 +80,27 @@ def _recurrent(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value |
     turned = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[way]
     columns: list[list[Value]] = []
     for place, backwards in enumerate(turned):
-        cell = _cell(s, node, place, r, bias, peepholes, len(turned), rounding)
+        cell = _cell(s, node, place, r, bias, peepholes, len(turned))
         start = [_part(s, each, place) if each is not None else
                  s.spread(s.scalar(0, x.type.dtype), (x.type.dims[1], cell.hidden)) for each in (h, c)]
         states = start if cell.op == "LSTM" else start[:1]
-        columns.append(_direction(s, cell, x, _part(s, w, place), states, lengths, backwards))
+        columns.append(_direction(s, cell, x, _weights(s, w, place), states, lengths, backwards))
     parts = [_stacked(s, [column[0] for column in columns], 1)]
     parts += [_stacked(s, [column[at] for column in columns], 0) for at in range(1, len(columns[0]))]
     if batch_first:
         parts = [transposed(s, parts[0], (2, 0, 1, 3)), *(transposed(s, each, (1, 0, 2)) for each in parts[1:])]
     return parts
+
+
+def _held(weights: Value | Weights) -> Value:
+    return weights.values if isinstance(weights, Weights) else weights
+
+
+def _weights(s: Scope, weights: Value | Weights, place: int) -> Value | Weights:
+    """The weights of a direction."""
+    if isinstance(weights, Weights):
+        return Weights(*(_part(s, each, place) for each in (weights.values, weights.scale, weights.zero)))
+    return _part(s, weights, place)
 
 
 def _part(s: Scope, value: Value, place: int) -> Value:
@@ -105,10 +113,10 @@ def _stacked(s: Scope, values: Sequence[Value], axis: int) -> Value:
     return wide[0] if len(wide) == 1 else s.one("concatenate", wide, dim=axis)
 
 
-def _cell(s: Scope, node: Node, place: int, r: Value, bias: Value | None, peepholes: Value | None,
-          directions: int, rounding: bool) -> Cell:
+def _cell(s: Scope, node: Node, place: int, r: Value | Weights, bias: Value | None, peepholes: Value | None,
+          directions: int) -> Cell:
     kind = "LSTM" if node.op.endswith("LSTM") else node.op
-    hidden, gates = r.type.dims[2], _GATES[kind]
+    hidden, gates = _held(r).type.dims[1 if isinstance(r, Weights) else 2], _GATES[kind]
     before = after = None
     if bias is not None:
         both = _part(s, bias, place)
@@ -117,9 +125,9 @@ def _cell(s: Scope, node: Node, place: int, r: Value, bias: Value | None, peepho
     each = len(_DEFAULTS[kind])
     alphas, betas = list(node.floats("activation_alpha", ())), list(node.floats("activation_beta", ()))
     squash = [_activation(name, alphas, betas) for name in names]
-    return Cell(kind, hidden, _part(s, r, place), before, after,
+    return Cell(kind, hidden, _weights(s, r, place), before, after,
                 None if peepholes is None else _part(s, peepholes, place),
-                tuple(squash[place * each:(place + 1) * each]), node.float("clip", None), rounding,
+                tuple(squash[place * each:(place + 1) * each]), node.float("clip", None),
                 bool(node.int("input_forget" if kind == "LSTM" else "linear_before_reset", 0)))
 
 
@@ -175,12 +183,16 @@ def _bent(s: Scope, key: str, x: Value, a: float) -> Value:
 # -- the loop ----------------------------------------------------------------------------------------------------
 
 
-def _direction(s: Scope, cell: Cell, x: Value, w: Value, states: Sequence[Value], lengths: Value | None,
+def _direction(s: Scope, cell: Cell, x: Value, w: Value | Weights, states: Sequence[Value], lengths: Value | None,
                backwards: bool) -> list[Value]:
     """All outputs of one direction, (time, batch, hidden), and the last states."""
     dtype, (steps, batch, _) = x.type.dtype, x.type.dims
-    ahead = s.one("dot_general", (x, w), lhs_batch=(), rhs_batch=(), lhs_contract=(2,), rhs_contract=(1,), dtype=dtype)
-    if cell.before is not None:
+    if isinstance(w, Weights):
+        ahead = w.times(s, x)
+    else:
+        ahead = s.one("dot_general", (x, w), lhs_batch=(), rhs_batch=(), lhs_contract=(2,), rhs_contract=(1,),
+                      dtype=dtype)
+    if cell.before is not None and not isinstance(w, Weights):
         ahead = s.one("add", (ahead, s.one("broadcast_in_dim", (cell.before,), dims=(2,), shape=ahead.type.dims)))
     count = s.vector([steps], "i64", ())
     empty = s.spread(s.scalar(0, dtype), (steps, batch, cell.hidden))
@@ -224,8 +236,9 @@ def _gate(s: Scope, cell: Cell, wide: Value, place: int) -> Value:
 
 def _state(s: Scope, cell: Cell, h: Value, first: int, last: int, biased: bool = True) -> Value:
     """The state times the rows of gates ``first .. last - 1``, with their bias."""
+    if isinstance(cell.weights, Weights):
+        return cell.weights.times(s, h)
     weights = window(s, cell.weights, 0, cell.hidden * first, cell.hidden * last)
-    h = rounded(s, h) if cell.rounding else h
     out = s.one("dot_general", (h, weights), lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(1,),
                 dtype=h.type.dtype)
     if cell.after is None or not biased:
@@ -250,6 +263,9 @@ def _peeped(s: Scope, cell: Cell, x: Value, c: Value, place: int) -> Value:
 def _lstm_step(s: Scope, cell: Cell, ahead: Value, h: Value, c: Value) -> Sequence[Value]:
     """Gates stand in the order input, output, forget, cell; peepholes in the order input, output, forget."""
     wide = s.one("add", (ahead, _state(s, cell, h, 0, 4)))
+    if isinstance(cell.weights, Weights) and cell.before is not None and cell.after is not None:
+        both = s.one("add", (cell.before, cell.after))
+        wide = s.one("add", (wide, s.one("broadcast_in_dim", (both,), dims=(1,), shape=wide.type.dims)))
     enter = _squashed(s, cell, 0, _peeped(s, cell, _gate(s, cell, wide, 0), c, 0))
     if cell.coupled:
         keep = s.one("subtract", (s.full(1, enter), enter))

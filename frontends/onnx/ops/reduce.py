@@ -4,40 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from egshape.dims import Dim, const, product, relu
+from egshape.dims import Dim, const, product
 from egshape.frontends.onnx.broadcast import expand
+from egshape.frontends.onnx.folds import fold, start_of
 from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops.computed import count_of, joined_up, named, sizes_where, squeezed
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
-from egshape.frontends.onnx.ops.movement import reshape, window
+from egshape.frontends.onnx.ops.movement import not_empty, reshape
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axes_of
 from egshape.ir.graph import Value
-from egshape.ir.types import integer_range, is_integer, numpy_dtype
+from egshape.ir.types import is_integer
 
 Finish = Callable[[Scope, Value, Dim], Value]
-
-
-def start_of(ours: str, dtype: str) -> np.ndarray:
-    """The number from which a reduction starts: its neutral element."""
-    if ours in ("add", "multiply"):
-        number: float = 1 if ours == "multiply" else 0
-    elif ours == "or":
-        number = 0
-    elif dtype == "i1" or is_integer(dtype):
-        number = integer_range(dtype)[0 if ours == "maximum" else 1]
-    else:
-        number = -np.inf if ours == "maximum" else np.inf
-    return np.array(number).astype(numpy_dtype(dtype))
-
-
-def fold(s: Scope, ours: str, x: Value, axes: Sequence[int], start: np.ndarray | None = None) -> Value:
-    """x folded over axes by one of our binary ops; the axes go."""
-    init = s.constant(start_of(ours, x.type.dtype) if start is None else start)
-    body = s.region([(x.type.dtype, ())] * 2, lambda inner, one, two: inner.one(ours, (one, two)))
-    return s.add("reduce", (x, init), {"dims": tuple(axes)}, regions=(body,))[0]
 
 
 def kept(s: Scope, folded: Value, shape: Sequence[Dim], axes: Sequence[int]) -> Value:
@@ -136,51 +116,19 @@ def _reduce_data(s: Scope, node: Node, x: Value, axes: Value) -> Value:
     if node.op == "ReduceLogSumExp" or (rank is None and not keep):
         raise NoLowering("axes are data")
     before, ours, after = _REDUCTIONS[node.op]
-    flags = [_folded_axis(s, node, axes, axis, x.type.rank) for axis in range(x.type.rank)]
-    out, count = _not_empty(s, before(s, x), ours), s.scalar(1, "i64")
-    sizes: list[Value] = []
+    flags = named(s, node, axes, x.type.rank, not node.int("noop_with_empty_axes", 0))
+    out = before(s, x)
+    out = not_empty(s, out, range(x.type.rank), start_of(ours, out.type.dtype))
     for axis, flag in enumerate(flags):
-        whole, one = s.vector([x.type.dims[axis]], "i64", ()), s.scalar(1, "i64")
-        count = s.one("multiply", (count, s.one("select", (flag, whole, one))))
-        sizes.append(reshape(s, s.one("select", (flag, one, whole)), (const(1),)))
         folded = kept(s, fold(s, ours, out, (axis,)), out.type.dims, (axis,))
         out = s.one("select", (s.spread(flag, out.type.dims), expand(s, folded, out.type.dims), out))
+    count = count_of(s, sizes_where(s, flags, x.type.dims, True))
     (total,) = s.sizes(reshape(s, count, (const(1),)), f"{node.outputs[0]}.count")
-    limits = s.sizes(sizes[0] if len(sizes) == 1 else s.one("concatenate", sizes, dim=0), f"{node.outputs[0]}.kept")
+    kept_sizes = joined_up(s, sizes_where(s, flags, x.type.dims, False))
+    limits = s.sizes(kept_sizes, f"{node.outputs[0]}.kept")
     out = s.one("slice", (out,), starts=(const(0),) * len(limits), limits=limits, strides=(const(1),) * len(limits))
     out = after(s, out, total)
-    return out if keep else _squeezed(s, node, out, flags, rank or 0)
-
-
-def _not_empty(s: Scope, x: Value, ours: str) -> Value:
-    """x with one neutral element along each axis that is empty, so that every fold has a place for its result."""
-    missing = tuple(const(0) if size.const else relu(1 - size) for size in x.type.dims)
-    if all(size.const == 0 for size in missing):
-        return x
-    none = (const(0),) * x.type.rank
-    return s.one("pad", (x, s.constant(start_of(ours, x.type.dtype))), low=none, high=missing, interior=none)
-
-
-def _folded_axis(s: Scope, node: Node, axes: Value, axis: int, rank: int) -> Value:
-    """Whether an axis is among the named ones, counted from either end; with no names, whether all are folded."""
-    hits = [s.one("compare", (axes, s.full(number, axes)), direction="EQ", kind="SIGNED")
-            for number in (axis, axis - rank)]
-    among = fold(s, "or", s.one("or", tuple(hits)), (0,))
-    if node.int("noop_with_empty_axes", 0) or axes.type.dims[0].const:
-        return among
-    none = s.one("compare", (s.vector(axes.type.dims, "i64", ()), s.scalar(0, "i64")), direction="EQ", kind="SIGNED")
-    return s.one("or", (among, none))
-
-
-def _squeezed(s: Scope, node: Node, x: Value, flags: Sequence[Value], rank: int) -> Value:
-    """Without the folded axes: the other sizes stand first in a stable sort by whether they were folded."""
-    wide = [reshape(s, convert(s, flag, "i64"), (const(1),)) for flag in flags]
-    keys = wide[0] if len(wide) == 1 else s.one("concatenate", wide, dim=0)
-    sizes = s.vector(x.type.dims)
-    region = s.region([("i64", ())] * 4, lambda inner, a, b, c, d: inner.one(
-        "compare", (a, b), direction="LT", kind="SIGNED"))
-    ordered = s.add("sort", (keys, sizes), {"dim": 0, "stable": True}, regions=(region,))[1]
-    return reshape(s, x, s.sizes(window(s, ordered, 0, const(0), const(rank)), node.outputs[0]))
+    return out if keep else squeezed(s, node, out, flags, rank or 0)
 
 
 def _log_sum_exp(s: Scope, x: Value, axes: Sequence[int]) -> Value:

@@ -9,13 +9,15 @@ import numpy as np
 
 from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, product, relu
 from egshape.facts import Relation
+from egshape.frontends.onnx.folds import fold, start_of
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
 from egshape.frontends.onnx.ops.movement import reshape
 from egshape.frontends.onnx.ops.normalization import mean_of
-from egshape.frontends.onnx.ops.reduce import fold, kept, start_of
-from egshape.frontends.onnx.registry import NoLowering, onnx_op
+from egshape.frontends.onnx.ops.reduce import kept
+from egshape.frontends.onnx.registry import onnx_op
 from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.onnx.sizes import of_length
 from egshape.ir.graph import Value
 
 _ZERO, _ONE = const(0), const(1)
@@ -295,23 +297,31 @@ def lrn(s: Scope, node: Node, x: Value) -> Value:
 
 @onnx_op("MaxUnpool", composite=True)
 def max_unpool(s: Scope, node: Node, x: Value, places: Value, shape: Value | None = None) -> Value:
-    """Elements put back to the flat places that MaxPool gave; zeros elsewhere."""
+    """Elements put back to the flat places that MaxPool gave; zeros elsewhere, and behind that in a larger shape."""
     count = x.type.rank - 2
     kernel = node.ints("kernel_shape")
     strides = node.ints("strides", None) or (1,) * count
     pads = node.ints("pads", None) or (0,) * (2 * count)
     inferred = (*x.type.dims[:2], *((size - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + count]
                                     for axis, size in enumerate(x.type.dims[2:])))
-    target = inferred if shape is None else s.sizes(shape, f"{node.outputs[0]}.shape")
-    if shape is not None and target != inferred:
-        raise NoLowering("places count in another shape than the result's")
-    flat, total = product(x.type.dims), product(target)
+    flat, total = product(x.type.dims), product(inferred)
     zeros = s.spread(s.scalar(0, x.type.dtype), (total,))
     body = s.region([(x.type.dtype, ())] * 2, lambda inner, old, new: new)
     attrs = {"update_window_dims": (), "inserted_window_dims": (0,), "operand_batch": (), "indices_batch": (),
              "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
     vectors = reshape(s, places, (flat, _ONE))
     out = s.add("scatter", (zeros, vectors, reshape(s, x, (flat,))), attrs, regions=(body,))[0]
-    return reshape(s, out, target)
+    out = reshape(s, out, inferred)
+    if shape is None:
+        return out
+    target = s.sizes(of_length(s, shape, x.type.rank), f"{node.outputs[0]}.shape")
+    high = tuple(size - least for size, least in zip(target, inferred, strict=True))
+    for size in high:
+        if (size.const or 0) < 0:
+            raise node.error(f"has an output_shape that is {-size} too small")
+        if size.const is None and s.decide("<=", const(0), size) is not True:
+            s.needs.append(Relation("<=", const(0), size, "MaxUnpool's output_shape"))
+    none = (const(0),) * x.type.rank
+    return s.one("pad", (out, s.scalar(0, x.type.dtype)), low=none, high=high, interior=none)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ from onnx import parser
 from onnx.reference import ReferenceEvaluator
 
 import egshape
+from egshape.adapters.native import compile_function
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
@@ -50,29 +52,41 @@ def inputs(case: Case, graph: Graph, sizes: Mapping[str, int]) -> dict[str, np.n
     rng = np.random.default_rng(len(case.name))
     out = {}
     for value in graph.inputs:
-        shape = [dim.evaluate(sizes) for dim in value.type.dims]
         dtype = numpy_dtype(value.type.dtype)
         made = case.data.get(value.name)
-        if callable(made):
-            out[value.name] = np.asarray(made(sizes), dtype)
-        elif made is not None:
-            out[value.name] = np.asarray(made, dtype)
-        elif dtype.kind in "iub":
+        if made is not None:
+            out[value.name] = np.asarray(made(sizes) if callable(made) else made, dtype)
+            continue
+        shape = [dim.evaluate(sizes) for dim in value.type.dims]
+        if dtype.kind in "iub":
             out[value.name] = rng.integers(0, 2, shape).astype(dtype)
         else:
             out[value.name] = rng.standard_normal(shape).astype(dtype)
     return out
 
 
-def compare(case: Case) -> int:
-    """Run a case at each of its sizes, raw and optimized; how many points both could run. A point that the reference
-    rejects may be rejected by us too."""
+def _native(graph: Graph) -> Callable[[Mapping[str, np.ndarray]], Sequence[np.ndarray]]:
+    function = compile_function(graph)
+
+    def run(feeds: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        found = function(*(feeds[value.name] for value in graph.inputs))
+        return found if isinstance(found, tuple) else (found,)
+
+    return run
+
+
+def compare(case: Case, compiled: bool = False) -> int:
+    """Run a case at each of its sizes, raw, optimized and (if asked) compiled; how many points both could run. A point
+    that the reference rejects may be rejected by us too."""
     model = parsed(case)
     graph = load(model)
     hosted = [op.attrs["target"] for op in graph.body.walk() if op.name == "host_call"]
     assert not (case.native and hosted), f"{case.name}: {hosted} are called on the host"
     result = egshape.optimize(graph, validate=False)
     assert result.report.status != "fallback", f"{case.name}: {result.report.notes}"
+    ways = {"raw": partial(interpret, graph), "optimized": partial(interpret, result.graph)}
+    if compiled:
+        ways["compiled"] = _native(result.graph)
     evaluator, ran = ReferenceEvaluator(model), 0
     for sizes in case.sizes:
         feeds = inputs(case, graph, sizes)
@@ -81,10 +95,10 @@ def compare(case: Case) -> int:
         except Exception:
             continue
         ran += 1
-        for kind, each in (("raw", graph), ("optimized", result.graph)):
+        for kind, run in ways.items():
             where = f"{case.name}, {kind}, at {dict(sizes)}"
             try:
-                found = interpret(each, feeds)
+                found = run(feeds)
             except (CheckFailed, EgshapeError) as error:
                 raise AssertionError(f"{where}: {error}") from error
             for one, two in zip(found, wanted, strict=True):

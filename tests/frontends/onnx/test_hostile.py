@@ -119,7 +119,6 @@ WRONG: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
                                            inputs=[helper.make_tensor_value_info("x", F, [2])] * 2), "'x'"),
     "two initializers, one name": (lambda: model([node("Add", ["x", "w"], ["y"])],
                                                  initializers=[ints("w", 1), ints("w", 2)]), "'w'"),
-    "unknown op": (lambda: model([node("Levitate", ["x"], ["y"])]), "Levitate"),
     "unknown domain": (lambda: model([node("Neg", ["x"], ["y"], domain="no.such")]), "no.such"),
     "too few operands": (lambda: model([node("Add", ["x"], ["y"])]), "Add|operand|input"),
     "too many operands": (lambda: model([node("Neg", ["x", "x", "x"], ["y"])]), "Neg|operand|input"),

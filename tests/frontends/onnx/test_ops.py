@@ -29,6 +29,7 @@ CASES = [
     _one("clip-bounds", "lo = Constant<value_float = -0.5>() hi = Constant<value_float = 0.5>() y = Clip(x, lo, hi)"),
     _one("activations", "p = Elu<alpha=0.5>(x) q = Selu(p) r = HardSigmoid(q) s = Softplus(r) t = LeakyRelu(s) "
          "u = Gelu<approximate=\"tanh\">(t) v = HardSwish(u) w = Mish(v) y = ThresholdedRelu<alpha=0.1>(w)"),
+    _one("prelu-of-one-axis", "y = PRelu(x, z)", "float[a,3,5] x, float[3] z"),
     _one("mod-signs", "y = Mod(x, z)", "int64[a,b] x, int64[b] z", "int64[o] y",
          data={"x": lambda n: np.arange(n["a"] * n["b"]).reshape(n["a"], n["b"]) - 3,
                "z": lambda n: np.array([-2, 3, 4, -5][:n["b"]])}),

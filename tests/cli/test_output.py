@@ -1,0 +1,53 @@
+"""Where commands write: what cannot be written is said before the work is done, in one message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egshape.cli import main
+from tests.cli.test_cli import SMALL, Captured, fails
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    path = tmp_path / "small.mlir"
+    path.write_text(SMALL)
+    return str(path)
+
+
+@pytest.mark.parametrize(("output", "said"), [
+    ("", "is a folder"), ("out", "does not say which format"), ("out.txt", "'txt' is not known"),
+    ("small.mlir/out.mlir", "is no folder"),
+])
+def test_output_that_cannot_be(output: str, said: str, small: str, tmp_path: Path, capsys: Captured,
+                               monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("egshape.commands.models.optimized", lambda *_, **__: pytest.fail("the work was done"))
+    assert said in fails(capsys, 2, "optimize", small, "-o", str(tmp_path / output))
+
+
+def test_report_in_a_folder_that_is_one(small: str, tmp_path: Path, capsys: Captured) -> None:
+    assert "is a folder" in fails(capsys, 2, "optimize", small, "--report", str(tmp_path))
+
+
+def test_model_that_is_a_folder(tmp_path: Path, capsys: Captured) -> None:
+    assert "is a folder" in fails(capsys, 2, "shapes", str(tmp_path))
+
+
+def test_arrays_that_are_no_archive(small: str, tmp_path: Path, capsys: Captured) -> None:
+    text = tmp_path / "in.npz"
+    text.write_text("hello")
+    said = fails(capsys, 2, "run", small, "--inputs", str(text))
+    assert "is no .npz file" in said and "pickle" not in said
+
+
+def test_an_error_of_the_system_is_no_fault_of_ours(capsys: Captured, monkeypatch: pytest.MonkeyPatch, small: str
+                                                    ) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("egshape.commands.models.print_table", full)
+    assert main(["shapes", small]) == 2
+    err = capsys.readouterr().err
+    assert "No space left" in err and "internal" not in err
