@@ -34,6 +34,8 @@ def named(s: Scope, node: Node, axes: Value, rank: int, all_of_none: bool = Fals
     stand for all axes."""
     axes = convert(s, axes, "i64")
     flags = [fold(s, "or", hits(s, axes, axis, rank), (0,)) for axis in range(rank)]
+    if axes.type.rank != 1:
+        raise node.error(f"has axes of the type {axes.type}")
     count, zero = s.vector(axes.type.dims, "i64", ()), s.scalar(0, "i64")
     found = zero
     for flag in flags:
