@@ -193,13 +193,13 @@ class Convolution(Operands):
         spots = tuple(index_of(p, size) for size in self.spots)
         p.buffer(self.x)
         p.start()
-        outer: Axes = [(image, self.count * rounds), (self.group, const(self.groups))]
+        outer: Axes = [(image, self.count), (self.group, const(self.groups))]
         free: Axes = list(zip(spots, self.spots, strict=True))
         found = matrix(p.read(self.x, self.input_at(image, channel, spots)), outer, free, [(channel, self.inputs)])
         if found is None:
             return None
         wide = Matrix(found.buffer, found.offset, found.column, found.row)
-        return packed(p, self.dtype, wide, outer, self.outputs, total(self.spots), self.inputs)
+        return packed(p, self.dtype, wide, outer, self.outputs, total(self.spots), self.inputs, rounds)
 
     def patch_panel(self) -> Right:
         """A panel of patches, which each thread has to itself."""

@@ -215,8 +215,9 @@ class Right:
         return self.n if panel is ZERO else minimum(const(width), self.n - panel * width)
 
 
-def packed(p: Planner, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, k: Dim) -> Right:
-    """A right operand in panels: made now if it is constant, else by a kernel unless rows are known to be few."""
+def packed(p: Planner, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, k: Dim, rounds: Dim = ONE) -> Right:
+    """A right operand in panels: made now if it is constant, else by a kernel unless rows are known to be few.
+    ``rounds`` is 0 where sizes make it needless."""
     step = const(panel_step(dtype))
     area = k * (ceildiv(n, step) * step)
     at = linear(tuple(index for index, _ in batch), tuple(size for _, size in batch)) * area
@@ -229,7 +230,7 @@ def packed(p: Planner, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, 
         return Right(dtype, k, n, few, wide, p.packed[key], at)
     if wide.column is ONE and wide.buffer.data is None and few.const is not None and few.const <= FEW_ROWS:
         return Right(dtype, k, n, few, wide, wide.buffer, ZERO)
-    target = p.scratch("panels", dtype, total([*(size for _, size in batch), area]))
+    target = p.scratch("panels", dtype, total([*(size for _, size in batch), area, rounds]))
     right = Right(dtype, k, n, few, wide, target, at)
     panel = right.columns(p)
     start = panel * panel_columns(dtype)
@@ -237,7 +238,7 @@ def packed(p: Planner, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, 
     body: Stmt = Pack(dtype, k, right.some(panel), source, target, at + start * k)
     if wide.column is ONE:
         body = If(Test((few - FEW_ROWS - 1,)), (body,))
-    p.run("pack", loops([*batch, (panel, right.count)], [body]), (target,), once=True)
+    p.run("pack", loops([*batch, (panel, right.count * rounds)], [body]), (target,), once=True)
     return right
 
 

@@ -70,6 +70,7 @@ CASES = {
     "cropped": Case(padding=(-1, 0, 1, -2)), "cropped last": Case(layout="last", padding=(-1, 0, 1, -2)),
     "one by one": Case(taps=(1, 1), padding=(0,) * 4), "one by one, stride": Case(taps=(1, 1), padding=(0,) * 4,
                                                                                 strides=(2, 2)),
+    "one by one, many": Case(taps=(1, 1), padding=(0,) * 4, channels=20, outputs=50),
     "one by one last": Case(layout="last", taps=(1, 1), padding=(0,) * 4),
     "groups": Case(groups=2, channels=6, outputs=8),
     "groups last": Case(layout="last", groups=2, channels=6, outputs=8),
@@ -99,13 +100,17 @@ def reference(case, x, w):
     return REGISTRY["convolution"].reference(x.astype(np.float64), w.astype(np.float64), **attrs)
 
 
+@pytest.mark.parametrize("images", ["any number", "one"])
 @pytest.mark.parametrize("given", ["constant", "input"])
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_convolution(name, given):
+def test_convolution(name, given, images, monkeypatch):
+    """Red zones go with one image: memory is shared without them only."""
+    if images == "one":
+        monkeypatch.setenv("EGSHAPE_REDZONES", "1")
     case = CASES[name]
     b = BlockBuilder()
     space = [symbol(each) for each in ("h", "w", "d")[:case.rank]]
-    shape = case.shaped([symbol("n"), const(case.channels), *space])
+    shape = case.shaped([const(1) if images == "one" else symbol("n"), const(case.channels), *space])
     x = b.arg("x", case.dtype, [size.const for size in shape], [None if size.const else str(size) for size in shape])
     weights = numbers(case, (case.outputs, case.channels // case.groups, *case.taps), kernel=True)
     w = b.one("constant", (), {"value": weights}) if given == "constant" else b.arg(
@@ -113,6 +118,8 @@ def test_convolution(name, given):
     y = b.one("convolution", [x, w], case.attrs(tuple(const(size) for size in case.padding)))
     function = compiled(graph_of(b, y))
     for count, *places in PLACES:
+        if images == "one" and count != 1:
+            continue
         array = numbers(case, (count, case.channels, *places[:case.rank]))
         try:
             exact = reference(case, array, weights)
