@@ -35,4 +35,5 @@ def test_op(op: str) -> None:
 @pytest.mark.parametrize("name", sorted(test_convolution.CASES))
 def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_convolution, "compiled", lambda graph: emulated(graph, 16))
-    test_convolution.test_convolution(name, "input")
+    for images in ("any number", "one"):
+        test_convolution.test_convolution(name, "input", images, monkeypatch)
