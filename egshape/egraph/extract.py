@@ -17,7 +17,7 @@ from egshape.egraph.engine import ENode
 from egshape.egraph.saturate import Saturated
 from egshape.egraph.schema import ELEMENTWISE, constructor, has_constructor
 from egshape.errors import InternalError
-from egshape.ir.graph import SymbolDef
+from egshape.ir.graph import Op, SymbolDef, dims_of
 from egshape.ops.base import Registry
 
 HORIZON = 64
@@ -108,6 +108,21 @@ class Extraction:
             out.update(dict.fromkeys(known))
         return tuple(out)
 
+    def held_reads(self, op: Op, apart: Sequence[str] = ()) -> tuple[int, ...]:
+        """The classes of the values that define the data-dependent symbols of an op that is kept as it is: in its
+        attributes but those of the names ``apart``, in its results, and anywhere in its regions."""
+        if not self._symbols:
+            return ()
+        dims = [dim for name, attr in op.attrs.items() if name not in apart for dim in dims_of(attr)]
+        types = [dim for value in op.results for dim in value.type.shape or ()]
+        dims += [*types, *map(self.normal, types)]
+        for inner in (each for region in op.regions for each in region.walk()):
+            dims += [dim for attr in inner.attrs.values() for dim in dims_of(attr)]
+            dims += [dim for value in inner.results for dim in value.type.shape or ()]
+        own = {self.class_of_node[self.encoding.node_of[value]] for value in op.results
+               if value in self.encoding.node_of}
+        return tuple(cls for cls in self.size_reads(dims) if cls not in own)
+
     # -- candidates ----------------------------------------------------------------------------------------------
 
     def _candidates(self) -> dict[int, list[Candidate]]:
@@ -130,12 +145,17 @@ class Extraction:
     def _candidate(self, name: str, sorts: tuple[str, ...], args: list[int], written: float,
                    bytes_of: dict[int, float]) -> Candidate | None:
         reads: list[int] = []
+        sizes: tuple[int, ...] = ()
         if name == "Node":
             found = self._leaves(args[0])
             if found is None:
                 return None
             reads = [self.class_of_node[node] for node in found]
-        sizes: tuple[int, ...] = ()
+            if args[0] in self.encoding.op_of_node:
+                sizes = self.held_reads(self.encoding.op_of_node[args[0]][1])
+        elif name == "Call":
+            call = self.encoding.calls[args[0]]
+            sizes = self.held_reads(call.op, call.sizes)
         for sort, arg in zip(sorts, args, strict=True):
             if sort == "T":
                 reads.append(arg)

@@ -121,6 +121,8 @@ class Rebuilder:
         for op in effects:
             read = op.operands if self._opaque_effect(op) else op.results[:1]
             out += [self.class_of(value) for value in read]
+            if self._opaque_effect(op):
+                out += self.extraction.held_reads(op)
         return out
 
     def _opaque_effect(self, op: Op) -> bool:
@@ -200,6 +202,8 @@ class Rebuilder:
         self._ops.append(Op("check", (), attrs, (), (), location))
 
     def _effect(self, op: Op) -> None:
+        for cls in self.extraction.held_reads(op):
+            self.value(cls)
         operands = tuple(self.value(self.class_of(value)) for value in op.operands)
         results = []
         for value in op.results:

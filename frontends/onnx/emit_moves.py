@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from onnx import helper, numpy_helper
 
-from egshape.dims import Dim, const, product, relu
+from egshape.dims import Dim, const, minimum, product, relu
 from egshape.dims.core import Relu
 from egshape.errors import Unsupported
 from egshape.facts import Relation
@@ -25,6 +24,9 @@ FIRST = -(2**63)
 
 ZERO_SIZES = 14
 """The opset since which Reshape has ``allowzero``."""
+
+WHERE = 9
+"""The opset since which there is Where, and Flatten takes every dtype."""
 
 
 class Moves:
@@ -48,12 +50,30 @@ class Moves:
         numbers = self._static_target(source, target)
         if numbers is not None:
             return self.scope.node("Reshape", [name, self.scope.ints(numbers, "shape")], hint)
-        empty = not all(map(self._positive, target))
-        if empty and self.scope.opset < ZERO_SIZES and (dropped := left_out(target, source)):
+        if all(map(self._positive, target)):
+            return self.scope.node("Reshape", [name, self.sizes.vector(target)], hint)
+        if self.scope.opset < ZERO_SIZES:
+            return self._reshape_without_zeros(name, source, target, hint)
+        return self.scope.node("Reshape", [name, self.sizes.vector(target)], hint, allowzero=1)
+
+    def _reshape_without_zeros(self, name: str, source: Sequence[Dim], target: Sequence[Dim], hint: str) -> str:
+        """A reshape to sizes that may be 0, in an opset where a 0 copies a size of the operand: another op, or an
+        operand that is 0 where the target is."""
+        if dropped := left_out(target, source):
             return self.axes_changed("Squeeze", name, dropped, hint)  # as these must be 1
-        zero = empty and self.scope.opset >= ZERO_SIZES
-        held: dict[str, Any] = {"allowzero": 1} if zero else {}  # else a size of 0 would copy another
-        return self.scope.node("Reshape", [name, self.sizes.vector(target)], hint, **held)
+        if len(target) == 2 and self.scope.opset >= WHERE:
+            for axis in range(len(source) + 1):
+                if (product(source[:axis]), product(source[axis:])) == tuple(target):
+                    return self.scope.node("Flatten", [name], hint, axis=axis)
+        copies = all(self._positive(size) or (axis < len(source) and self._at_most(source[axis], size))
+                     for axis, size in enumerate(target))
+        if not copies and self.scope.opset >= WHERE and product(source) is product(target):
+            line = self.scope.ints([-1, *[1] * (len(target) - 1)], "line")
+            name = self.scope.node("Reshape", [name, line], f"{hint}_line")
+            units = [const(1) if self._positive(size) else minimum(size, const(1)) for size in target[1:]]
+            if any(size.const != 1 for size in units):  # 0 elements in, 0 elements out: nothing else changes
+                name = self.scope.node("Expand", [name, self.sizes.vector([const(1), *units])], f"{hint}_empty")
+        return self.scope.node("Reshape", [name, self.sizes.vector(target)], hint)
 
     def axes_changed(self, op: str, name: str, axes: Sequence[int], hint: str) -> str:
         """Squeeze or Unsqueeze."""
@@ -82,8 +102,11 @@ class Moves:
                 return None
         return out
 
+    def _at_most(self, one: Dim, two: Dim) -> bool:
+        return self.scope.bounds.decide(Relation("<=", one, two)) is True
+
     def _positive(self, size: Dim) -> bool:
-        return self.scope.bounds.decide(Relation("<=", const(1), size)) is True
+        return self._at_most(const(1), size)
 
     # -- broadcasts ----------------------------------------------------------------------------------------------
 

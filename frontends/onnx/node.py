@@ -77,6 +77,14 @@ class Node:
         """An integer attribute. Raises EgshapeError where it is missing and has no default."""
         return self._read(name, AttributeProto.INT, "i", default)
 
+    def flag(self, name: str, default: bool) -> bool:
+        """An integer attribute that says yes or no. Raises EgshapeError for one that is neither 0 nor 1: some runtimes
+        take that for a yes, others (with ONNX's own shape inference) for a no."""
+        found = self.int(name, int(default))
+        if found not in (0, 1):
+            raise self.error(f"has the attribute {name!r} = {found}, which must be 0 or 1")
+        return bool(found)
+
     def float(self, name: str, default: Any = ...) -> Any:
         """A float attribute."""
         return self._read(name, AttributeProto.FLOAT, "f", default)

@@ -8,6 +8,7 @@ from typing import Any
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
+from egshape.frontends.stablehlo.emit_text import DATA_CHECK
 from egshape.frontends.stablehlo.handlers import compare_kind, ints_or
 from egshape.frontends.stablehlo.scope import Handler, Scope, dims
 from egshape.frontends.stablehlo.tree import Body, Node
@@ -28,6 +29,11 @@ def _call(scope: Scope, node: Node) -> Results:
 
 
 def _composite(scope: Scope, node: Node) -> Results:
+    if node.attributes["name"] == DATA_CHECK:
+        given = node.attributes.get("composite_attributes", {})
+        pred, *shown = scope.operands(node)
+        check(scope, node, pred, shown, given.get("error_message", "check"))
+        return ()
     name = node.attributes["decomposition"]
     operands = scope.operands(node)
     types = [value.type for value in operands]

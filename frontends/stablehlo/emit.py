@@ -13,6 +13,7 @@ from egshape.errors import EgshapeError
 from egshape.facts import Facts
 from egshape.frontends.stablehlo.emit_forms import prepared
 from egshape.frontends.stablehlo.emit_ops import (
+    check_operands,
     constants,
     emitter,
     full_name,
@@ -23,7 +24,15 @@ from egshape.frontends.stablehlo.emit_ops import (
     types,
 )
 from egshape.frontends.stablehlo.emit_scope import Frame, Key, Scope, UnknownSource
-from egshape.frontends.stablehlo.emit_text import boolean, i64_array, location, pairs, string, type_text
+from egshape.frontends.stablehlo.emit_text import (
+    DATA_CHECK,
+    boolean,
+    i64_array,
+    location,
+    pairs,
+    string,
+    type_text,
+)
 from egshape.frontends.stablehlo.parse import libraries
 from egshape.ir.graph import Block, Graph, Op
 
@@ -337,6 +346,24 @@ def _composite(scope: _Function, op: Op) -> str | None:
     )
 
 
+def _check(scope: _Function, op: Op) -> str | None:
+    """A check. What an ONNX model checks of its data is a composite of no effect, which says so to us only: XLA
+    resolves assertions while it compiles, and refuses a module with one on data."""
+    if op.attrs["relation"] != "value" or scope.module.graph.metadata.get("format") != "onnx":
+        return emitter(op)(scope, op)
+    operands, kinds = check_operands(scope, op)
+    arguments = ", ".join(f"%arg{place}: {kind}" for place, kind in enumerate(kinds))
+
+    def nothing(name: str) -> str:
+        return f"  func.func private @{name}({arguments}) {{\n    return\n  }}\n"
+
+    called = scope.module.helper(f"{DATA_CHECK}.impl", nothing)
+    return (
+        f"stablehlo.composite {string(DATA_CHECK)} {', '.join(operands)} {{composite_attributes = {{error_message = "
+        f"{string(op.attrs['message'])}}}, decomposition = @{called}}} : ({', '.join(kinds)}) -> ()"
+    )
+
+
 def _top_k(scope: _Function, op: Op) -> str | None:
     """CHLO's own op for its composite, which needs no decomposition."""
     held = dict(op.attrs["attrs"])
@@ -362,6 +389,7 @@ _REGIONS: dict[str, Callable[[_Function, Op], str | None]] = {
     "select_and_scatter": _select_and_scatter,
     "reduce_window": _reduce_window,
     "composite": _composite,
+    "check": _check,
     "while": _with_regions,
     "if": _with_regions,
     "case": _with_regions,

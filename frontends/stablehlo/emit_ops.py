@@ -411,6 +411,15 @@ def _gather(scope: Scope, op: Op) -> str:
 
 @_emits("check")
 def _check(scope: Scope, op: Op) -> str:
+    names, kinds = check_operands(scope, op)
+    return (
+        f"stablehlo.custom_call @shape_assertion({', '.join(names)}) {{api_version = 2 : i32, "
+        f"error_message = {string(op.attrs['message'])}, has_side_effect = true}} : ({', '.join(kinds)}) -> ()"
+    )
+
+
+def check_operands(scope: Scope, op: Op) -> tuple[list[str], list[str]]:
+    """Names and types of what a check reads: its condition, and what fills its message."""
     attrs = op.attrs
     if attrs["relation"] == "value":
         names = [scope.names[value] for value in op.operands]
@@ -428,10 +437,7 @@ def _check(scope: Scope, op: Op) -> str:
         width = scope.width(dim)
         names.append(scope.size(dim, width, SCALAR))
         kinds.append(static_type(width, ()))
-    return (
-        f"stablehlo.custom_call @shape_assertion({', '.join(names)}) {{api_version = 2 : i32, "
-        f"error_message = {string(attrs['message'])}, has_side_effect = true}} : ({', '.join(kinds)}) -> ()"
-    )
+    return names, kinds
 
 
 @_emits("custom_call")

@@ -23,6 +23,9 @@ _PLAIN = frozenset(range(32, 127)) - {ord('"'), ord("\\")}
 _LISTED = 32
 """Constants of up to so many elements are listed; longer ones are bytes."""
 
+DATA_CHECK = "egshape.check"
+"""The composite that stands for a check on data, which XLA has no word for."""
+
 
 def element_type(dtype: str) -> str:
     """MLIR's name of a dtype."""

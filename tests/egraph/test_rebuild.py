@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import egshape
 from egshape.dims import const, symbol
 from egshape.egraph.rebuild import SPLAT_LIMIT, substitute
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Value
+from egshape.ir.interpret import interpret
+from egshape.ir.text import parse_graph
 from tests.egraph.programs import constant, named, optimized
 
 
@@ -97,3 +101,43 @@ def test_a_copied_region_reads_other_values_and_makes_its_own() -> None:
     assert copy.captures() == (y,)
     assert copy.args[0] is not arg and copy.results[0] is copy.ops[0].results[0]
     assert copy.results[0] is not region.results[0]
+
+
+LEAF = """graph g(%x: f32[a, 1], %n: i64[1], %m: i64[1]) {
+  symbols a = size(%x, 0), k = element(%p, 0), l = element(%q, 0)
+  %p: i64[1] = add(%n, %n)
+  %q: i64[1] = add(%m, %m)
+  %y: f32[k, l] = broadcast_in_dim(%x) {dims=[0, 1], shape=<k, l>}
+  return %y as "y"
+}
+"""
+REGION = """graph g(%x: f32[], %m: i64[1], %c: i1[]) {
+  symbols l = element(%q, 0)
+  %q: i64[1] = add(%m, %m)
+  %y: f32[] = if(%c) () {
+    %b: f32[l] = broadcast_in_dim(%x) {dims=[], shape=<l>}
+    %e: f32[l] = exponential(%b)
+    %z: f32[] = constant() {value=f32[]{0.0}}
+    %s: f32[] = reduce(%e, %z) {dims=[0]} (%u: f32[], %v: f32[]) {
+      %w: f32[] = add(%u, %v)
+      return %w
+    }
+    return %s
+  } () {
+    return %x
+  }
+  return %y as "y"
+}
+"""
+
+
+@pytest.mark.parametrize(("text", "feed"), [
+    (LEAF, [np.ones((4, 1), np.float32), np.array([2]), np.array([3])]),
+    (REGION, [np.float32(0), np.array([3]), np.array(True)])], ids=["attribute", "region"])
+def test_sizes_that_only_an_op_kept_as_it_is_names_are_computed_before_it(text: str, feed: list[np.ndarray]) -> None:
+    """A check on data guards the op, or the sizes stand in its region: nothing else reads what defines them."""
+    graph = parse_graph(text)
+    found = egshape.optimize(graph)
+    assert found.report.status == "saturated", found.report.notes
+    (wanted,), (got,) = interpret(graph, feed), interpret(found.graph, feed)
+    np.testing.assert_array_equal(got, wanted)

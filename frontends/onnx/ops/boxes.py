@@ -44,7 +44,7 @@ def _suppressed(s: Scope, node: Node, boxes: Value, scores: Value, most: Value |
     if least is not None:
         alive = compared(s, scores, "GT", s.spread(convert(s, reshape(s, least, ()), scores.type.dtype),
                                                    scores.type.dims))
-    sides = _sides(s, boxes, bool(node.int("center_point_box", 0)))
+    sides = _sides(s, boxes, node.flag("center_point_box", False))
     shape = scores.type.dims
     when = s.spread(s.scalar(-1, "i64"), shape)
     types = [("i64", ()), ("i1", shape), ("i64", shape)]

@@ -167,7 +167,7 @@ def _cast(s: Scope, node: Node, dtype: str, x: Value, *others: Value) -> Value:
         raise NoLowering("rounding to powers of two")
     if is_narrow_integer(dtype) and is_float(x.type.dtype):
         return _composite(s, node, lambda inner, x: convert(inner, convert(inner, x, "i32"), dtype), x, *others)
-    if not dtype.startswith("f8") or not node.int("saturate", 1):
+    if not dtype.startswith("f8") or not node.flag("saturate", True):
         return convert(s, x, dtype)
     return _composite(s, node, lambda inner, x: saturating(inner, x, dtype), x, *others)
 
@@ -233,7 +233,7 @@ def modulo(s: Scope, node: Node, x: Value, y: Value) -> Value:
     """The remainder with the sign of y, or with ``fmod`` that of x."""
     x, y = broadcast(s, x, y)
     rest = s.one("remainder", (x, y))
-    if node.int("fmod", 0) or x.type.dtype.startswith("ui"):
+    if node.flag("fmod", False) or x.type.dtype.startswith("ui"):
         return rest
     zero = s.full(0, x)
     negative = [compare(s, "LT", each, zero) for each in (rest, y)]

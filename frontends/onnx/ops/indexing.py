@@ -10,7 +10,7 @@ from egshape.dims import Dim, const
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare
-from egshape.frontends.onnx.ops.movement import reshape, taken, window
+from egshape.frontends.onnx.ops.movement import reshape, single, taken, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axis_of
@@ -33,7 +33,7 @@ def gather(s: Scope, node: Node, x: Value, indices: Value) -> Operand:
     if places is not None and size.const is not None and all(-size.const <= at < size.const for at in places):
         counted = np.array([at % size.const for at in places], np.int64)
         counted = counted.reshape([each.const or 0 for each in indices.type.dims])
-        return taken(s, x, axis, s.constant(counted))
+        return taken(s, x, axis, s.constant(counted), empty=True)
     found = s.composite(node, (x, indices), _gather)[0]
     s.look_up(indices, size)
     return found
@@ -41,7 +41,7 @@ def gather(s: Scope, node: Node, x: Value, indices: Value) -> Operand:
 
 def _gather(s: Scope, node: Node, x: Value, indices: Value) -> Value:
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
-    return taken(s, x, axis, placed(s, node, indices, x.type.dims[axis]))
+    return taken(s, x, axis, placed(s, node, indices, x.type.dims[axis]), empty=True)
 
 
 def placed(s: Scope, node: Node, indices: Value, size: Dim) -> Value:
@@ -96,7 +96,7 @@ def gather_elements(s: Scope, node: Node, x: Value, indices: Value) -> Value:
     vectors = _element_places(s, node, x, indices, axis)
     return s.one("gather", (x, vectors), offset_dims=(), collapsed=tuple(range(x.type.rank)),
                  start_index_map=tuple(range(x.type.rank)), index_vector_dim=indices.type.rank,
-                 sizes=(const(1),) * x.type.rank)
+                 sizes=tuple(single(s, size) for size in x.type.dims))
 
 
 def _element_places(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> Value:
@@ -119,7 +119,7 @@ def gather_nd(s: Scope, node: Node, x: Value, indices: Value) -> Value:
         raise NoLowering("the length of the index vectors is data")
     fixed, last = batch + depth, indices.type.rank - 1
     counted = _vectors_from_front(s, node, indices, x.type.dims[batch:fixed])
-    sizes = tuple(const(1) if axis < fixed else size for axis, size in enumerate(x.type.dims))
+    sizes = tuple(single(s, size) if axis < fixed else size for axis, size in enumerate(x.type.dims))
     return s.one("gather", (x, counted), offset_dims=tuple(range(last, last + x.type.rank - fixed)),
                  collapsed=tuple(range(batch, fixed)), operand_batch=tuple(range(batch)),
                  indices_batch=tuple(range(batch)), start_index_map=tuple(range(batch, fixed)),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from egshape.dims import Dim, const, floordiv, maximum, product, relu
+from egshape.dims import Dim, const, floordiv, maximum, minimum, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
@@ -15,7 +15,6 @@ from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import MOST_SIZES, Scope
 from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, equal, exact_quotient, of_length
 from egshape.ir.graph import Value
-from egshape.ir.types import numpy_dtype
 
 _ONE = const(1)
 
@@ -35,7 +34,7 @@ def reshape_to(s: Scope, node: Node, x: Value, target: Value | None = None) -> V
         target = _shape_operand(s, node, target, 0)
         found = s.items(target) or [None] * (target.type.dims[0].const or 0)
         entries = [item if isinstance(item, Dim) else None for item in found]
-    shape = _target(s, node, x.type.dims, entries, bool(node.int("allowzero", 0)))
+    shape = _target(s, node, x.type.dims, entries, node.flag("allowzero", False))
     if None in shape:
         assert target is not None
         return reshape(s, x, s.sizes(_resolved(s, node, x, target), node.outputs[0]))
@@ -96,7 +95,7 @@ def _resolved(s: Scope, node: Node, x: Value, target: Value) -> Value:
     rank = int(target.type.dims[0].const or 0)
     dtype = target.type.dtype
     out = target
-    if not node.int("allowzero", 0):
+    if not node.flag("allowzero", False):
         copied = s.vector([*x.type.dims, *[const(0)] * rank][:rank], dtype)
         out = s.one("select", (_compared(s, "EQ", out, 0), copied, out))
     free = _compared(s, "EQ", out, -1)
@@ -410,14 +409,18 @@ def _floor_mod(s: Scope, x: Value, y: Value) -> Value:
 
 def taken(s: Scope, x: Value, axis: int, places: Value, empty: bool = False) -> Value:
     """Elements of one axis at places within it, which may have any rank: their axes stand for that axis. ``empty``:
-    the axis may have no elements, if there are no places then."""
-    if empty:
-        x = not_empty(s, x, [axis], np.zeros((), numpy_dtype(x.type.dtype)))
+    the axis may have no elements, as there are surely no places then, or a check rejects them; else it is checked."""
     rank, inner = x.type.rank, places.type.rank
     offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
-    sizes = tuple(_ONE if place == axis else size for place, size in enumerate(x.type.dims))
+    sizes = list(x.type.dims)
+    sizes[axis] = single(s, sizes[axis]) if empty else _ONE
     return s.one("gather", (x, places), offset_dims=offset, collapsed=(axis,), start_index_map=(axis,),
-                 index_vector_dim=inner, sizes=sizes)
+                 index_vector_dim=inner, sizes=tuple(sizes))
+
+
+def single(s: Scope, size: Dim) -> Dim:
+    """How much of an axis of this size one place takes: an element, or nothing where it has none."""
+    return _ONE if s.decide("<=", _ONE, size) is True else minimum(size, _ONE)
 
 
 def not_empty(s: Scope, x: Value, axes: Sequence[int], element: np.ndarray) -> Value:

@@ -51,7 +51,7 @@ def _top_k(s: Scope, node: Node, x: Value, k: Value | None = None) -> list[Value
     axis = axis_of(node, node.int("axis", -1), x.type.rank)
     (count,) = (const(node.int("k")),) if k is None else s.sizes(reshape(s, k, (_ONE,)), f"{node.outputs[0]}.k")
     places = s.one("iota", dtype="i64", dim=axis, shape=x.type.dims)
-    order = _before(s, [x.type.dtype, "i64"], "GT" if node.int("largest", 1) else "LT")
+    order = _before(s, [x.type.dtype, "i64"], "GT" if node.flag("largest", True) else "LT")
     both = s.add("sort", (x, places), {"dim": axis, "stable": True}, regions=(order,))
     return [window(s, each, axis, _ZERO, count) for each in both]
 
@@ -138,7 +138,7 @@ def _unique(s: Scope, node: Node, x: Value) -> list[Value]:
     starts = true_places(s, fresh, node.outputs[0])
     first, total = taken(s, order, 0, starts, empty=True), starts.type.dims[0]
     many = _put(s, s.spread(s.scalar(0, "i64"), (total,)), number, s.full(1, number), "add")
-    if not node.int("sorted", 1):
+    if not node.flag("sorted", True):
         places = s.one("iota", dtype="i64", dim=0, shape=first.type.dims)
         first, moved = s.add("sort", (first, places), {"dim": 0, "stable": True},
                              regions=(_before(s, ["i64", "i64"], "LT"),))
@@ -223,8 +223,8 @@ def cumulative(s: Scope, node: Node, x: Value, axis: Value) -> Value:
 
 
 def _running(s: Scope, node: Node, x: Value, axis: int) -> Value:
-    return running(s, "add" if node.op == "CumSum" else "multiply", x, axis, exclusive=bool(node.int("exclusive", 0)),
-                   backwards=bool(node.int("reverse", 0)))
+    return running(s, "add" if node.op == "CumSum" else "multiply", x, axis, exclusive=node.flag("exclusive", False),
+                   backwards=node.flag("reverse", False))
 
 
 # -- masks -------------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def trilu(s: Scope, node: Node, x: Value, k: Value | None = None) -> Value:
     rows, columns = (s.one("iota", dtype="i64", dim=x.type.rank - back, shape=x.type.dims) for back in (2, 1))
     shift = s.scalar(0, "i64") if k is None else convert(s, reshape(s, k, ()), "i64")
     moved = s.one("add", (rows, s.spread(shift, x.type.dims)))
-    here = compare(s, "GE" if node.int("upper", 1) else "LE", columns, moved)
+    here = compare(s, "GE" if node.flag("upper", True) else "LE", columns, moved)
     return s.one("select", (here, x, s.full(0, x)))
 
 

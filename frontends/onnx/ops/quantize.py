@@ -97,7 +97,7 @@ def quantize_linear(s: Scope, node: Node, x: Value, scale: Value, zero: Value | 
     axis, block = _axis(node, x, scale), node.int("block_size", 0)
     if is_narrow(dtype) and not is_narrow_integer(dtype):
         part = s.one("divide", (x, spread_along(s, scale, x, axis, block)))
-        return saturating(s, part, dtype) if node.int("saturate", 1) else convert(s, part, dtype)
+        return saturating(s, part, dtype) if node.flag("saturate", True) else convert(s, part, dtype)
     return quantized(s, x, scale, zero, dtype, axis, block)
 
 

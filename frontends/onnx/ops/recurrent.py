@@ -71,7 +71,7 @@ def _recurrent(s: Scope, node: Node, x: Value, w: Value | Weights, r: Value | We
     for value, rank in ((x, 3), (_held(w), 3), (_held(r), 3), (bias, 2), (lengths, 1), (h, 3), (c, 3), (peepholes, 2)):
         if value is not None and value.type.rank != rank:
             raise node.error(f"takes {value.type} where a tensor of rank {rank} belongs")
-    way, batch_first = node.text("direction", "forward"), bool(node.int("layout", 0))
+    way, batch_first = node.text("direction", "forward"), node.flag("layout", False)
     if way not in ("forward", "reverse", "bidirectional"):
         raise node.error(f"has the direction {way}")
     if batch_first:
@@ -128,7 +128,7 @@ def _cell(s: Scope, node: Node, place: int, r: Value | Weights, bias: Value | No
     return Cell(kind, hidden, _weights(s, r, place), before, after,
                 None if peepholes is None else _part(s, peepholes, place),
                 tuple(squash[place * each:(place + 1) * each]), node.float("clip", None),
-                bool(node.int("input_forget" if kind == "LSTM" else "linear_before_reset", 0)))
+                node.flag("input_forget" if kind == "LSTM" else "linear_before_reset", False))
 
 
 _PLAIN = {"Sigmoid": "logistic", "Tanh": "tanh"}

@@ -87,13 +87,13 @@ def _of_sizes(s: Scope, node: Node, x: Value) -> Value | None:
     if not sizes or all(size.const is not None for size in sizes):
         return None
     total = product(sizes) if node.op == "ReduceProd" else sum(sizes, const(0))
-    return s.vector([total], x.type.dtype, (1,) if node.int("keepdims", 1) else ())
+    return s.vector([total], x.type.dtype, (1,) if node.flag("keepdims", True) else ())
 
 
 def _reduce(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value:
     axes = axes_of(s, node, given, x.type.rank)
     if not axes:
-        if node.int("noop_with_empty_axes", 0):
+        if node.flag("noop_with_empty_axes", False):
             axes = ()
         else:
             axes = tuple(range(x.type.rank))
@@ -104,19 +104,19 @@ def _reduce(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value
         before, ours, after = _REDUCTIONS[node.op]
         inner = before(s, convert(s, x, summing_dtype(x.type.dtype)) if ours == "add" else x)
         out = convert(s, after(s, fold(s, ours, inner, axes) if axes else inner, count), x.type.dtype)
-    return kept(s, out, x.type.dims, axes) if node.int("keepdims", 1) else out
+    return kept(s, out, x.type.dims, axes) if node.flag("keepdims", True) else out
 
 
 def _reduce_data(s: Scope, node: Node, x: Value, axes: Value) -> Value:
     """The same for axes that only running tells: axis by axis, all elements of a folded one are its fold, and one of
     them is kept. Means divide by the product of the folded sizes."""
     length = axes.type.dims[0].const if axes.type.rank == 1 else None
-    keep = bool(node.int("keepdims", 1))
+    keep = node.flag("keepdims", True)
     rank = s.program.ranks.get(node.outputs[0]) if length is None else x.type.rank - length
     if node.op == "ReduceLogSumExp" or (rank is None and not keep):
         raise NoLowering("axes are data")
     before, ours, after = _REDUCTIONS[node.op]
-    flags = named(s, node, axes, x.type.rank, not node.int("noop_with_empty_axes", 0))
+    flags = named(s, node, axes, x.type.rank, not node.flag("noop_with_empty_axes", False))
     out = before(s, x)
     out = not_empty(s, out, range(x.type.rank), start_of(ours, out.type.dtype))
     for axis, flag in enumerate(flags):
@@ -150,7 +150,7 @@ def arg_extreme(s: Scope, node: Node, x: Value) -> Value:
     axis = node.int("axis", 0)
     axis = axis + x.type.rank if axis < 0 else axis
     places = s.one("iota", dtype="i64", dim=axis, shape=x.type.dims)
-    largest, last = node.op == "ArgMax", bool(node.int("select_last_index", 0))
+    largest, last = node.op == "ArgMax", node.flag("select_last_index", False)
     kind = "SIGNED" if is_integer(x.type.dtype) else "FLOAT"
 
     def body(inner: Scope, best: Value, at: Value, new: Value, place: Value) -> Sequence[Value]:
@@ -164,4 +164,4 @@ def arg_extreme(s: Scope, node: Node, x: Value) -> Value:
     start = s.constant(start_of("maximum" if largest else "minimum", x.type.dtype))
     first = s.scalar(-1 if last else 2**62, "i64")
     found = s.add("reduce", (x, places, start, first), {"dims": (axis,)}, regions=(region,))[1]
-    return kept(s, found, x.type.dims, (axis,)) if node.int("keepdims", 1) else found
+    return kept(s, found, x.type.dims, (axis,)) if node.flag("keepdims", True) else found

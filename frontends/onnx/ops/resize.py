@@ -9,7 +9,8 @@ from math import floor
 
 import numpy as np
 
-from egshape.dims import Dim, const, floordiv
+from egshape.dims import Dim, const, floordiv, minimum
+from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
@@ -57,7 +58,7 @@ def resize(s: Scope, node: Node, x: Value, roi: Value | None = None, scales: Val
     """Nearest, linear or cubic, by sizes or scales."""
     way = Way(node.text("mode", "nearest"), node.text("coordinate_transformation_mode", "half_pixel"),
               node.text("nearest_mode", "round_prefer_floor"), node.float("cubic_coeff_a", -0.75),
-              bool(node.int("exclude_outside", 0)), bool(node.int("antialias", 0)),
+              node.flag("exclude_outside", False), node.flag("antialias", False),
               node.float("extrapolation_value", 0.0))
     named = node.ints("axes", None) or tuple(range(x.type.rank))
     axes = [axis_of(node, axis, x.type.rank) for axis in named]
@@ -185,9 +186,10 @@ def _resized(s: Scope, x: Value, way: Way, axes: Sequence[Axis]) -> Value:
 
 
 def _axis(s: Scope, x: Value, way: Way, axis: Axis) -> Value:
+    _must_read(s, axis)
     place = _places(s, way.places, axis)
     if way.mode == "nearest":
-        out = taken(s, x, axis.axis, _clamped(s, _rounded(s, way.rounding, place), axis))
+        out = taken(s, x, axis.axis, _clamped(s, _rounded(s, way.rounding, place), axis), empty=True)
     elif way.mode not in ("linear", "cubic") or not is_float(x.type.dtype):
         raise NoLowering(f"mode {way.mode} of {x.type.dtype}")
     elif way.smooth:
@@ -203,6 +205,13 @@ def _axis(s: Scope, x: Value, way: Way, axis: Axis) -> Value:
     return s.one("select", (wide, out, s.full(way.outside, out)))
 
 
+def _must_read(s: Scope, axis: Axis) -> None:
+    """Of an axis without elements nothing can be made but nothing."""
+    least = minimum(axis.after, 1)
+    if not any(s.decide("<=", one, axis.before) is True for one in (const(1), axis.after, least)):
+        s.needs.append(Relation("<=", least, axis.before, f"{s.label}: an axis of no elements cannot grow"))
+
+
 def _weighted(s: Scope, x: Value, way: Way, axis: Axis, place: Value) -> Value:
     """Two or four neighbours, weighted."""
     low = s.one("floor", (place,))
@@ -213,7 +222,7 @@ def _weighted(s: Scope, x: Value, way: Way, axis: Axis, place: Value) -> Value:
     total: Value | None = None
     for step, weight in taps:
         at = _clamped(s, s.one("add", (low, s.full(step, low))), axis)
-        piece = taken(s, x, axis.axis, at)
+        piece = taken(s, x, axis.axis, at, empty=True)
         wide = s.one("broadcast_in_dim", (convert(s, weight, x.type.dtype),), dims=(axis.axis,), shape=piece.type.dims)
         piece = s.one("multiply", (piece, wide))
         total = piece if total is None else s.one("add", (total, piece))
@@ -245,7 +254,7 @@ def _smoothed(s: Scope, x: Value, way: Way, axis: Axis, place: Value) -> Value:
         weight = s.one("select", (inside, weight, zero))
     total = s.one("broadcast_in_dim", (fold(s, "add", weight, (1,)),), dims=(0,), shape=shape)
     weight = s.one("divide", (weight, total))
-    pieces = convert(s, taken(s, x, axis.axis, _clamped(s, at, axis)), "f64")
+    pieces = convert(s, taken(s, x, axis.axis, _clamped(s, at, axis), empty=True), "f64")
     wide = s.one("broadcast_in_dim", (weight,), dims=(axis.axis, axis.axis + 1), shape=pieces.type.dims)
     return convert(s, fold(s, "add", s.one("multiply", (pieces, wide)), (axis.axis + 1,)), x.type.dtype)
 

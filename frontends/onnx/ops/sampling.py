@@ -82,7 +82,7 @@ def grid_sample(s: Scope, node: Node, x: Value, grid: Value) -> Value:
     taps = []
     for axis in range(rank):
         at = reshape(s, window(s, grid, rank + 1, const(rank - 1 - axis), const(rank - axis)), shape)
-        taps.append(_taps(s, at, x.type.dims[axis + 2], mode, around, bool(node.int("align_corners", 0))))
+        taps.append(_taps(s, at, x.type.dims[axis + 2], mode, around, node.flag("align_corners", False)))
     images = s.one("iota", dtype="i64", dim=0, shape=shape)
     if mode == "nearest" and around != "zeros":
         return pixels(s, x, images, [places[0][0] for places in taps])
@@ -194,7 +194,7 @@ def affine_grid(s: Scope, node: Node, theta: Value, size: Value) -> Value:
     sizes = s.sizes(given, f"{node.outputs[0]}.size")[2:]
     equal(s, node, s.sizes(given, f"{node.outputs[0]}.size")[0], theta.type.dims[0], "has {0} images and {1} matrices")
     dtype, columns = theta.type.dtype, []
-    corners = bool(node.int("align_corners", 0))
+    corners = node.flag("align_corners", False)
     for axis in reversed(range(rank)):
         place = s.one("iota", dtype=summing_dtype(dtype), dim=axis, shape=sizes)
         whole, one = number(s, sizes[axis], place), s.full(1, place)

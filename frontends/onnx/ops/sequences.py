@@ -140,7 +140,7 @@ def split_to_sequence(s: Scope, node: Node, x: Value, given: Value | None = None
                           where=str(node.location), hint="split into larger parts")
     if given is None:
         found = [window(s, x, axis, const(at), const(at + 1)) for at in range(len(parts))]
-        if not node.int("keepdims", 1):
+        if not node.flag("keepdims", True):
             shape = [*x.type.dims[:axis], *x.type.dims[axis + 1:]]
             found = [reshape(s, each, shape) for each in found]
         return [Items(x.type.dtype, tuple(found))]

@@ -47,7 +47,7 @@ def _transform(s: Scope, node: Node, x: Value, length: Value | None, named: int)
     axis, rank = axis_of(node, named, x.type.rank), x.type.rank
     if axis == rank - 1:
         raise node.error("transforms the axis of real and imaginary parts")
-    inverse, onesided = bool(node.int("inverse", 0)), bool(node.int("onesided", 0))
+    inverse, onesided = node.flag("inverse", False), node.flag("onesided", False)
     size = x.type.dims[axis]
     if length is not None:
         size = size_of(s, length, f"{node.outputs[0]}.length")
@@ -160,7 +160,7 @@ def stft(s: Scope, node: Node, x: Value, step: Value, weights: Value | None = No
     out = taken(s, x, 1, places)
     if weights is not None:
         out = s.one("multiply", (out, s.one("broadcast_in_dim", (weights,), dims=(2,), shape=out.type.dims)))
-    return fourier(s, out, 2, size, False, bool(node.int("onesided", 1)))
+    return fourier(s, out, 2, size, False, node.flag("onesided", True))
 
 
 @onnx_op("MelWeightMatrix", composite=True)

@@ -165,7 +165,7 @@ def _pool(s: Scope, node: Node, x: Value) -> Windows:
     kernel = [const(size) for size in node.ints("kernel_shape")]
     sizes = x.type.dims[2:]
     out = windows_of(s, node, sizes, kernel)
-    if node.int("ceil_mode", 0) and node.text("auto_pad", "NOTSET") == "NOTSET":
+    if node.flag("ceil_mode", False) and node.text("auto_pad", "NOTSET") == "NOTSET":
         return Windows(out.kernel, out.strides, out.dilations, _ceiled(s, sizes, out))
     return out
 
@@ -201,7 +201,7 @@ def max_pool(s: Scope, node: Node, x: Value) -> list[Value]:
         return [_window_fold(s, "maximum", x, windows)]
     count = x.type.rank - 2
     places = reshape(s, s.one("iota", dtype="i64", dim=0, shape=(product(x.type.dims),)), x.type.dims)
-    if node.int("storage_order", 0):
+    if node.flag("storage_order", False):
         places = _column_major(s, x.type.dims)
 
     def body(inner: Scope, best: Value, at: Value, new: Value, place: Value) -> Sequence[Value]:
@@ -235,7 +235,7 @@ def average_pool(s: Scope, node: Node, x: Value) -> Value:
     windows = _pool(s, node, x)
     total = _window_fold(s, "add", x, windows)
     ones = s.spread(s.scalar(1, x.type.dtype), (_ONE, _ONE, *x.type.dims[2:]))
-    if node.int("count_include_pad", 0):
+    if node.flag("count_include_pad", False):
         given = windows_of(s, node, x.type.dims[2:], windows.kernel).padding
         ones = s.one("pad", (ones, s.scalar(1, x.type.dtype)), low=(_ZERO, _ZERO, *given[0::2]),
                      high=(_ZERO, _ZERO, *given[1::2]), interior=(_ZERO,) * x.type.rank)

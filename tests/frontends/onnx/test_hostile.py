@@ -139,6 +139,7 @@ WRONG: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
                                                  initializers=[ints("s", -7, 2)]), "-7"),
     "reshape of two unknowns": (lambda: model([node("Reshape", ["x", "s"], ["y"])],
                                               initializers=[ints("s", -1, -1)]), "-1"),
+    "flag that is neither yes nor no": (lambda: model([node("ReduceSum", ["x"], ["y"], keepdims=7)]), "'keepdims' = 7"),
     "fill of a negative size": (lambda: model([node("ConstantOfShape", ["s"], ["y"])],
                                               initializers=[ints("s", -7)]), "-7"),
     "expand to a negative size": (lambda: model([node("Expand", ["x", "s"], ["y"])],

@@ -45,6 +45,38 @@ def test_places_on_the_axis(op: str, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("op", OPS)
+def test_no_places_on_an_axis_without_elements(op: str, tmp_path) -> None:
+    """No index is out of range then; one is."""
+    made_ = model(op)
+    held = feeds(op, OPS[op][2][:0])
+    held["x"] = X[:0]
+    check(made_, held, tmp_path, host=False)
+    one = {**feeds(op, OPS[op][2][:1] * 0), "x": X[:0]}
+    graph = egshape.optimize(egshape.load(made_.SerializeToString(), "onnx")).graph
+    for target in ("interpret", "llvm"):
+        with pytest.raises(CheckFailed, match=f"an index of {op} lies outside"):
+            egshape.compile(graph, target)(*one.values())
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_as_stablehlo(op: str, tmp_path) -> None:
+    """XLA knows no assertion on data and runs the program without; egshape reads it back with its check."""
+    from egshape.adapters.xla import run_stablehlo
+
+    path = tmp_path / "m.mlir"
+    egshape.save(egshape.optimize(egshape.load(model(op).SerializeToString(), "onnx")).graph, path)
+    places = np.concatenate([OPS[op][2]] * 40)  # more than the few integers that XLA's compiler is given as constants
+    if op.startswith("Scatter"):
+        places = places[:1]
+    held = feeds(op, places)
+    again = egshape.load(path)
+    wanted = egshape.compile(again, "interpret")(*held.values())
+    np.testing.assert_array_equal(run_stablehlo(path.read_text(), list(held.values()))[0], wanted)
+    with pytest.raises(CheckFailed, match=f"an index of {op} lies outside"):
+        egshape.compile(again, "interpret")(*feeds(op, places + 7).values())
+
+
+@pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("place", [5, -5, 2**40])
 def test_places_beyond_it(op: str, place: int) -> None:
     wrong = OPS[op][2].copy()
@@ -88,3 +120,19 @@ def test_a_slice_up_to_the_smaller_of_two_ends_needs_no_minimum(tmp_path) -> Non
     for n, k in ((5, 3), (3, 5), (0, 2), (2, 0), (1, 1)):
         check(made_, {"x": np.arange(n, dtype=np.float32), "m": np.zeros(k, np.float32)}, tmp_path, host=False)
     assert "Min" not in [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resize_of_an_axis_without_elements(mode: str) -> None:
+    """Twice nothing is nothing; three elements cannot be made of it."""
+    inputs = [("x", FLOAT, [1, 1, 2, "w"]), ("z", INT64, [4])]
+    twice = made([helper.make_node("Resize", ["x", "", "s"], ["y"], mode=mode)], inputs[:1], [("y", FLOAT, None)], 18,
+                 {"s": np.array([1, 1, 1, 2], np.float32)})
+    given = made([helper.make_node("Resize", ["x", "", "", "z"], ["y"], mode=mode)], inputs, [("y", FLOAT, None)], 18)
+    x = np.zeros((1, 1, 2, 0), np.float32)
+    for target in ("interpret", "llvm"):
+        graphs = [egshape.optimize(egshape.load(each.SerializeToString(), "onnx")).graph for each in (twice, given)]
+        doubled, sized = (egshape.compile(graph, target) for graph in graphs)
+        assert doubled(x).shape == sized(x, np.array([1, 1, 2, 0])).shape == x.shape
+        with pytest.raises(CheckFailed, match="does not fit"):
+            sized(x, np.array([1, 1, 2, 3]))

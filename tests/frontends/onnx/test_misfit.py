@@ -115,6 +115,30 @@ def test_squeeze_of_an_unknown_axis_before_allowzero(tmp_path: Path) -> None:
         assert written.run(None, {"x": np.ones(shape, np.float32)})[0].shape == (shape[0], shape[2])
 
 
+@pytest.mark.parametrize(("opset", "written"), [(9, None), (11, None), (13, None), (13, 14), (11, 17), (14, None)])
+def test_reshape_to_computed_sizes_of_0(opset: int, written: int | None, tmp_path: Path) -> None:
+    """Before opset 14 a size of 0 copies one of the operand: the operand is 0 there too, or Flatten needs no sizes."""
+    ort = pytest.importorskip("onnxruntime")
+    nodes = [node("Relu", ["x"], ["r"]), node("Shape", ["x"], ["s"]),
+             *(node("Gather", ["s", f"at{at}"], [name]) for at, name in enumerate("abc")),
+             node("Mul", ["a", "b"], ["ab"]), node("Concat", ["c", "ab"], ["s1"], axis=0),
+             node("Reshape", ["r", "s1"], ["q"]), node("Neg", ["q"], ["y"]),
+             node("Concat", ["ab", "c"], ["s2"], axis=0), node("Reshape", ["r", "s2"], ["z"]),
+             node("Concat", ["b", "c", "a"], ["s3"], axis=0), node("Reshape", ["r", "s3"], ["w"])]
+    made = model(nodes, outputs=("y", "z", "w"), opset=opset, initializers=[ints(f"at{at}", at) for at in range(3)],
+                 inputs=[helper.make_tensor_value_info("x", F, ["A", "B", "C"])])
+    made.ir_version = 8
+    path = tmp_path / "m.onnx"
+    egshape.save(egshape.optimize(load(made)).graph, path, **({"opset": written} if written else {}))
+    onnx.checker.check_model(onnx.load(path))
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for a, b, c in ((0, 0, 0), (0, 2, 3), (2, 0, 3), (2, 3, 0), (0, 0, 3), (2, 0, 0), (1, 2, 3), (2, 3, 4)):
+        x = np.arange(a * b * c, dtype=np.float32).reshape(a, b, c)
+        for found, shape, sign in zip(session.run(None, {"x": x}), ((c, a * b), (a * b, c), (b, c, a)), (-1, 1, 1),
+                                      strict=True):
+            np.testing.assert_array_equal(found, sign * x.reshape(shape))
+
+
 def test_two_opsets_of_one_domain(tmp_path: Path) -> None:
     made = model([node("Neg", ["x"], ["y"])])
     made.opset_import.append(helper.make_opsetid("ai.onnx", 13))
