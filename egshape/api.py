@@ -82,7 +82,7 @@ def format_of(path: Path, format: str | None = None) -> str:
     folder."""
     kind = format or path.suffix.removeprefix(".")
     if format is None and path.is_dir():
-        raise InvalidInput("is a folder", where=str(path), hint="give a file name such as model.onnx")
+        raise InvalidInput("is a folder", where=str(path), hint="give the file of a model")
     if kind not in _FORMATS:
         message = f"the format {kind!r} is not known" if kind else "its name does not say which format it has"
         raise InvalidInput(message, where=str(path), hint=f"known are {', '.join(sorted(_FORMATS))}; "

@@ -5,6 +5,9 @@ Every error that a user can cause is an ``EgshapeError``; anything else that esc
 
 from __future__ import annotations
 
+LONGEST = 1200
+"""Letters of a message that are shown: types of high rank are long, and what is wrong stands at the ends."""
+
 
 class EgshapeError(Exception):
     """A wrong input or request.
@@ -27,7 +30,10 @@ class EgshapeError(Exception):
         self.code = code if code is not None else self.default_code
 
     def __str__(self) -> str:
-        head = f"{self.where}: {self.message}" if self.where else self.message
+        shown = self.message
+        if len(shown) > LONGEST:
+            shown = f"{shown[:LONGEST * 2 // 3]} ... {shown[-LONGEST // 3:]}"
+        head = f"{self.where}: {shown}" if self.where else shown
         return f"{head} ({self.hint})" if self.hint else head
 
     def __reduce__(self) -> tuple[object, ...]:

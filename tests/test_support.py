@@ -26,6 +26,12 @@ def test_error_text_is_place_cause_way_out() -> None:
     assert CheckFailed("no").exit_code == 1
 
 
+def test_a_long_message_is_shown_by_its_ends() -> None:
+    error = EgshapeError("first " + "x" * 5000 + " last", where="here")
+    assert len(str(error)) < 1500 and str(error).startswith("here: first x") and str(error).endswith("x last")
+    assert len(error.message) == 5011
+
+
 def test_errors_cross_processes() -> None:
     error = pickle.loads(pickle.dumps(CheckFailed("no", where="op", hint="h", code="sizes")))
     assert isinstance(error, CheckFailed)

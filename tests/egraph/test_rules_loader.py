@@ -228,20 +228,19 @@ def test_logging_stays_cheap_even_where_every_match_is_a_union(tmp_path: Path) -
     }
     path = tmp_path / "my.egg"
     path.write_text(HEADER + rule)
-    best = {}
-    for instrument in (False, True):
-        engine = Engine(load_rulesets([path], instrument, extra).pieces)
-        times = []
-        for _ in range(5):
+    engines = {instrument: Engine(load_rulesets([path], instrument, extra).pieces) for instrument in (False, True)}
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(7):
+        for instrument, engine in engines.items():
             with engine.scope():
                 leaves = range(100_000, 103_000)
                 engine.load_table("in_f", [(i - 90_000, i) for i in leaves])
                 engine.load_table("in_g", [(i - 100_000, i - 90_000, 10_000 + i * 7 % 3000) for i in leaves])
-                began = time.perf_counter()
+                began = time.process_time()  # of this process alone: others share the cores
                 done = engine.saturate(["prelude.tiny", "my.rules"])
-                times.append(time.perf_counter() - began)
-        best[instrument] = min(times)
-        assert done.matches["my.rules/out"] > 0
+                times[instrument].append(time.process_time() - began)
+            assert done.matches["my.rules/out"] > 0
+    best = {instrument: min(each) for instrument, each in times.items()}
     assert best[True] < 3 * best[False], best
 
 

@@ -144,7 +144,7 @@ def test_an_op_is_named_where_the_file_says_it_comes_from(tmp_path: Path, capsys
 def test_files_that_are_none(command: str, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "folder.mlir").mkdir()
     assert "No such file" in refused(capsys, command, str(tmp_path / "missing.mlir"))
-    assert "Is a directory" in refused(capsys, command, str(tmp_path / "folder.mlir"))
+    assert "is a folder" in refused(capsys, command, str(tmp_path / "folder.mlir"))
     (tmp_path / "model.xyz").write_text(GOOD)
     message = refused(capsys, command, str(tmp_path / "model.xyz"))
     assert "xyz" in message
