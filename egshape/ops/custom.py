@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from egshape.errors import EgshapeError, Unsupported
 from egshape.ir.types import TensorType
@@ -132,14 +132,7 @@ def _wrong(name: str, message: str, hint: str = "") -> EgshapeError:
     return EgshapeError(message, where=f"custom op {name!r}", hint=hint, code="op-declaration")
 
 
-def custom_ops(registry: Registry = REGISTRY) -> tuple[OpDecl, ...]:
-    """The ops that users declared, in order."""
-    return tuple(decl for decl in cast("list[OpDecl]", list(registry)) if decl.custom)
-
-
 def refusal(name: str, where: str) -> Unsupported:
     """The error of a back end for an op that it does not know and that has no body."""
     return Unsupported(f"the custom op {name} has no body, and only the interpreter runs its reference", where=where,
                        hint=f"give {name} a body(b, ...) of other ops, or use the target 'interpret'")
-
-

@@ -159,10 +159,6 @@ def sums_of(p: Planner, value: Var, left: Matrix, right: Matrix, j: Dim, n: Dim,
                              store))
 
 
-def _one_panel(n: Dim, dtype: str) -> bool:
-    return n.const is not None and n.const <= panel_columns(dtype)
-
-
 def _grouped(m: Dim, n: Dim, dtype: str) -> bool:
     """Whether rows are shared out too: where panels are few."""
     few = n.const is not None and n.const <= FEW_PANELS * panel_columns(dtype)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egshape.dims import Dim
 from egshape.egraph.trial.mutate import random_array
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
@@ -180,8 +179,3 @@ def _short(array: np.ndarray) -> str:
 def show(type: TensorType, rename: Callable[[str], str]) -> str:
     """A type with symbols called as the author called them."""
     return f"{type.dtype}[{', '.join(rename(str(dim)) for dim in type.dims)}]"
-
-
-def dim_text(dim: Dim, rename: Callable[[str], str]) -> str:
-    """A size with symbols called as the author called them."""
-    return rename(str(dim))

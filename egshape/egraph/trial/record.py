@@ -13,7 +13,7 @@ from egshape.egraph.engine import Piece
 from egshape.egraph.exchange import SHAPE_RULESETS
 from egshape.egraph.instrument import EquationLog, PlainRule
 from egshape.egraph.program import OBLIGATIONS, Program, preludes, shipped, states
-from egshape.egraph.rules import Loader, Rule, find_rulesets
+from egshape.egraph.rules import Loader, find_rulesets
 from egshape.egraph.schema import load_rules
 from egshape.egraph.sexpr import Atom, List, SExpr
 from egshape.ops import REGISTRY
@@ -87,8 +87,3 @@ class _Recorder(Loader):
 def _row(table: str, plain: PlainRule, *args: SExpr) -> List:
     at = plain.at
     return List((Atom(table, at), Atom(f'"{plain.name}"', at), *args), at)
-
-
-def rules_of(program: Program, names: frozenset[str] | None = None) -> tuple[Rule, ...]:
-    """The rules of a program, or those of some rulesets."""
-    return tuple(rule for rule in program.rules.rules if names is None or rule.ruleset in names)
