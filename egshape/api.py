@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from egshape.errors import InvalidInput, Unsupported
 from egshape.explain import Known, chain, explain_fact
 from egshape.explain import explain as explain_sizes
 from egshape.explain_value import explain_removed, explain_value
-from egshape.facts import Facts, Relation
+from egshape.facts import Facts, Relation, several
 from egshape.ir import display
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph, Value
@@ -44,6 +44,10 @@ from egshape.report import (
 from egshape.sizes import axes_of, listed, shape_sources
 from egshape.trace import Tracer
 from egshape.validate import compare as compare_graphs
+
+if TYPE_CHECKING:
+    from egshape.runtime.cuda_function import CudaFunction
+    from egshape.runtime.function import CompiledFunction
 
 _FORMATS = {"mlir": "stablehlo", "mlirbc": "stablehlo", "stablehlo": "stablehlo", "onnx": "onnx"}
 """What reads and writes each format; a file's suffix is the name of its format."""
@@ -83,6 +87,9 @@ def format_of(path: Path, format: str | None = None) -> str:
     kind = format or path.suffix.removeprefix(".")
     if format is None and path.is_dir():
         raise InvalidInput("is a folder", where=str(path), hint="give the file of a model")
+    if kind == "egx":
+        raise InvalidInput("is a compiled program, not a model", where=str(path),
+                           hint="`egshape run` and egshape.runtime.load take it, `egshape compile` writes it")
     if kind not in _FORMATS:
         message = f"the format {kind!r} is not known" if kind else "its name does not say which format it has"
         raise InvalidInput(message, where=str(path), hint=f"known are {', '.join(sorted(_FORMATS))}; "
@@ -104,6 +111,14 @@ def _load_onnx(source: Path | bytes, name: str, forms: Mapping[str, int | str | 
     return onnx.read(source, name, forms)
 
 
+def _graph(graph: Graph | object, what: str) -> Graph:
+    """The graph itself. Raises InvalidInput for anything else, such as the path of a model."""
+    if isinstance(graph, Graph):
+        return graph
+    hint = "give its .graph" if isinstance(graph, Result) else "egshape.load reads a model"
+    raise InvalidInput(f"{what} takes a Graph, got a {type(graph).__name__}", hint=hint)
+
+
 def save(graph: Graph, path: str | Path, format: str | None = None, opset: int | None = None,
          external_data: bool | None = None) -> None:
     """Write a graph as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), or as an ONNX model (``.onnx``).
@@ -111,7 +126,7 @@ def save(graph: Graph, path: str | Path, format: str | None = None, opset: int |
     The file is there in full or not at all. ``opset`` is that of an ONNX model: by default that of the model that the
     graph came from, else 17. ``external_data``: its weights go to a file beside it, by default those of models that are
     beyond 2 GB. Raises EgshapeError if the format cannot hold the graph, or the file cannot be written."""
-    target = Path(path)
+    graph, target = _graph(graph, "save"), Path(path)
     kind = format_of(target, format)
     if kind == "onnx":
         from egshape.frontends import onnx
@@ -128,7 +143,7 @@ def run(graph: Graph, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], t
         threads: int = 1) -> list[np.ndarray]:
     """Run a graph; inputs by name or in order. Raises CheckFailed where a check of the graph fails."""
     if target == "interpret":
-        return interpret(graph, inputs)
+        return interpret(_graph(graph, "run"), inputs)
     found = compile(graph, target, threads)(*checked_inputs(graph, inputs))
     return list(found) if isinstance(found, tuple) else [found]
 
@@ -140,11 +155,28 @@ class Compiled:
         self.graph = graph
         self.target = target
 
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{value.name}: {value.type}" for value in self.graph.inputs)
+        outputs = ", ".join(str(value.type) for value in self.graph.outputs)
+        return f"<{type(self).__name__} for {self.target}: ({inputs}) -> ({outputs})>"
+
     def __call__(self, *arrays: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
         results = run(self.graph, arrays, self.target)
         return results[0] if len(results) == 1 else tuple(results)
 
 
+@overload
+def compile(graph: Graph, target: Literal["interpret"] = ..., threads: int = ..., facts: str = ...,
+            architectures: Sequence[str] | None = ...) -> Compiled: ...
+@overload
+def compile(graph: Graph, target: Literal["llvm"], threads: int = ..., facts: str = ...,
+            architectures: Sequence[str] | None = ...) -> CompiledFunction: ...
+@overload
+def compile(graph: Graph, target: Literal["cuda"], threads: int = ..., facts: str = ...,
+            architectures: Sequence[str] | None = ...) -> CudaFunction: ...
+@overload
+def compile(graph: Graph, target: str, threads: int = ..., facts: str = ...,
+            architectures: Sequence[str] | None = ...) -> Callable[..., Any]: ...
 def compile(graph: Graph, target: str = "interpret", threads: int = 1, facts: str = "all",
             architectures: Sequence[str] | None = None) -> Callable[..., Any]:
     """A callable for a graph: one array, or a tuple in output order. Targets: ``interpret``; ``llvm``, which gives a
@@ -152,6 +184,7 @@ def compile(graph: Graph, target: str = "interpret", threads: int = 1, facts: st
     devices of ``architectures``, such as ``("sm_80", "sm_90")``. ``facts``: how much of what is known about sizes
     is used, ``none``, ``shape`` (which sizes are equal) or ``all``, for measurements of what facts are worth. Raises
     Unsupported for another target, or an op that the target cannot compile."""
+    graph = _graph(graph, "compile")
     if target == "cuda":
         from egshape.adapters import cuda
         from egshape.adapters.onnx_host import compile_with_host_calls
@@ -202,18 +235,18 @@ class Result:
         return display.html(self)
 
 
-def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = (), limits: Limits | None = None, *,
-             facts: Facts | None = None, validate: bool = True, refine_signature: bool = False,
-             explain: bool = True, tracer: Tracer | None = None) -> Result:
+def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequence[str] = (),
+             limits: Limits | None = None, *, facts: Facts | None = None, validate: bool = True,
+             refine_signature: bool = False, explain: bool = True, tracer: Tracer | None = None) -> Result:
     """Optimize a graph.
 
-    assume: facts in text, trusted for rewriting and checked at entry. rules: further rulesets, paths or names
-    (of an installed package, `acme.fuse`); they are checked first.
+    assume: facts in text, one or several, trusted for rewriting and checked at entry. rules: further rulesets, paths
+    or names (of an installed package, `acme.fuse`); they are checked first.
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
     refine_signature: let input types become static where the facts say so. explain: keep reasons.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
-    tracer = tracer or Tracer()
-    user = Facts.parse(*assume, assumed=True)
+    graph, rules, tracer = _graph(graph, "optimize"), tuple(map(str, several(rules))), tracer or Tracer()
+    user = Facts.parse(*several(assume), assumed=True)
     if facts is not None:
         user = facts.merge(user)
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name == "host_call"}
@@ -222,7 +255,7 @@ def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = ()
         tracer.note(f"{target} is kept as it is: {kept}" if kept else
                     f"{target} has no lowering: it is called in Python")
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
-    done = run_stages(graph, known, tuple(map(str, rules)), limits or Limits(), tracer, explain, refine_signature)
+    done = run_stages(graph, known, rules, limits or Limits(), tracer, explain, refine_signature)
     if validate and done.outcome.status != "fallback":
         with tracer.stage("validate"):
             verdict = compare_graphs(graph, done.graph, known, tolerance=_tolerance(done, rules))
@@ -233,7 +266,16 @@ def optimize(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = ()
                         f"{verdict.differences[0]}")
             done.outcome.status = "fallback"
             done = Optimized(graph, done.context, done.outcome, done.likely)
-    return Result(done.graph, known, _report(graph, done, known, tracer), graph, done)
+    return Result(_expecting(done.graph, known), known, _report(graph, done, known, tracer), graph, done)
+
+
+def _expecting(graph: Graph, known: Facts) -> Graph:
+    """The graph with the sizes to expect, by which compiled kernels choose tiles and versions."""
+    facts, names = graph.facts, {each.name for each in graph.body.symbols}
+    for each in known.symbols:
+        if each.likely and each.name in names:
+            facts = facts.with_symbol(each.name, likely=each.likely)
+    return graph if facts == graph.facts else replace(graph, facts=facts)
 
 
 def _fired(done: Optimized, rules: Sequence[str]) -> list[tuple[str, float | None]]:
@@ -287,9 +329,9 @@ def resolve(graph: Graph, facts: Facts) -> Facts:
 # -- asking --------------------------------------------------------------------------------------------------------
 
 
-def shapes_table(graph: Graph, assume: Sequence[str] = ()) -> ShapeTable:
+def shapes_table(graph: Graph, assume: str | Sequence[str] = (), facts: Facts | None = None) -> ShapeTable:
     """Every value with its shape in the inputs' symbols, and where each size comes from."""
-    result = optimize(graph, assume, validate=False)
+    result = optimize(graph, assume, facts=facts, validate=False)
     normal = result.optimized.outcome.sizes[0].normal_form if result.optimized.outcome.sizes else _same
     sources = shape_sources(graph.body)
     meant = {name: parse(text) for name, text in graph.metadata.get("meanings", ())}

@@ -15,6 +15,9 @@ from egshape.report import Step
 if TYPE_CHECKING:
     from egshape.api import Result
 
+REASONS = 4
+"""Reasons of a change that its text shows: those of shape code go on through all that reads it."""
+
 Change = Literal["same", "rewritten", "merged", "removed", "added"]
 
 
@@ -34,7 +37,9 @@ class DiffRow:
         lines = [f"{self.change}" + (f"   ({self.location})" if self.location else "")]
         lines += [f"  - {line}" for line in self.before.splitlines()]
         lines += [f"  + {line}" for line in self.after.splitlines()]
-        lines += [f"    by {step.rule}: {step.to}" for step in self.why]
+        lines += [f"    by {step.rule}: {step.to}" for step in self.why[:REASONS]]
+        if len(self.why) > REASONS:
+            lines.append(f"    ... {len(self.why) - REASONS} more in its `why`")
         return "\n".join(lines)
 
 
@@ -80,10 +85,13 @@ class _Diff:
         self.source = source
         self.target = target
         self.made = {value.name: op for op in target.body.walk() for value in op.results}
-        self.named = {value.name: value for value in (*target.inputs, *(v for op in target.body.walk()
-                                                                        for v in op.results))}
+        self.named = {value.name: value for value in target.inputs}
+        for op in target.body.walk():
+            self.named.update((value.name, value) for values in (op.results, *(each.args for each in op.regions))
+                              for value in values)
         same = str(result.graph) == str(target)
         self.standing: Mapping[Value, Value] = result.optimized.outcome.standing if same else {}
+        self.outer = {*source.inputs, *(value for op in source.body.ops for value in op.results)}
 
     def counterpart(self, value: Value) -> Value | None:
         """The value of the second graph that stands for one of the first."""
@@ -91,8 +99,9 @@ class _Diff:
             place = self.source.inputs.index(value)
             return self.target.inputs[place] if place < len(self.target.inputs) else None
         found = self.standing.get(value)
-        return self.named.get(found.name) if found is not None else (
-            None if self.standing else self.named.get(value.name))
+        if found is not None:
+            return self.named.get(found.name)
+        return None if self.standing and value in self.outer else self.named.get(value.name)
 
     def run(self) -> Diff:
         source = list(self.source.body.walk())
@@ -116,15 +125,15 @@ class _Diff:
             kept = any(self.effect_key(other) == self.effect_key(op) for other in self.target.body.walk())
             return DiffRow("same" if kept else "removed", "", print_op(op), print_op(op) if kept else "", (),
                            str(op.location))
-        value = op.results[0]
+        value = next((each for each in op.results if self.counterpart(each) is not None), op.results[0])
         now = self.counterpart(value)
         made = self.made.get(now.name) if now is not None else None
         if now is None:
             return self.changed("removed", op, "")
         if made is None:
             return self.changed("merged", op, f"{now!r}")
-        fresh = now.name not in met
-        met.add(now.name)
+        fresh = made.results[0].name not in met
+        met.add(made.results[0].name)
         if self.same(op, made):
             return DiffRow("same" if fresh else "merged", f"%{value.name}", print_op(op), print_op(made), (),
                            str(op.location))

@@ -100,12 +100,18 @@ def optimize(
 
 
 def shapes(
-    model: ModelArg, assume: AssumeOpt = None, as_json: JsonOpt = False, ops: OpsOpt = None, format: FormatOpt = None
+    model: ModelArg,
+    assume: AssumeOpt = None,
+    facts: FactsOpt = None,
+    as_json: JsonOpt = False,
+    ops: OpsOpt = None,
+    format: FormatOpt = None,
 ) -> None:
     """Print the shape of every value of MODEL, and where its sizes come from."""
     from egshape import api
 
-    table: ShapeTable = api.shapes_table(load_model(model, format, ops), assume=tuple(assume or ()))
+    graph = load_model(model, format, ops)
+    table: ShapeTable = api.shapes_table(graph, tuple(assume or ()), read_facts(facts))
     if as_json:
         put(table.model_dump_json())
         return

@@ -11,7 +11,7 @@ import typer
 
 from egshape.commands.files import load_model, placed, read_bytes, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt
+from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt, RulesOpt
 from egshape.commands.terminal import put, say, trials
 from egshape.errors import EgshapeError, ParseError
 from egshape.show import history, print_table, verdict
@@ -52,6 +52,8 @@ def explain(
     a: Annotated[str, typer.Argument(metavar="A", help='A size, "arg0.0"; a value, "%7"; a statement, "b >= 1".')],
     b: Annotated[str | None, typer.Argument(metavar="B", help="The size that should be equal.")] = None,
     assume: AssumeOpt = None,
+    facts: FactsOpt = None,
+    rules: RulesOpt = None,
     check: Annotated[bool, typer.Option("--check", help="Replay the chain; say how each step was checked.")] = False,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
@@ -60,7 +62,8 @@ def explain(
     """Say why two sizes A and B of MODEL are equal, or the statement A holds; or what became of a value A."""
     from egshape.explain import replayed
 
-    result = optimized(load_model(model, format, ops), assume, validate=False)
+    graph = load_model(model, format, ops)
+    result = optimized(graph, assume, facts=read_facts(facts), rules=rules, validate=False)
     if b is None and not _is_statement(a):
         found = result.explain_value(a)
         put(found.model_dump_json() if as_json else "\n".join(history(found.model_dump(by_alias=True))))
@@ -103,8 +106,10 @@ def advise(
     rows = [
         (str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag) for each in found.advice
     ]
-    print_table(("bytes saved", "ops removed", "checks removed", "option"), rows)
-    say(f"egshape: note: {found.tried} of {found.candidates} facts were tried")
+    if rows:
+        print_table(("bytes saved", "ops removed", "checks removed", "option"), rows)
+    helped = "" if rows else ", and none helps"
+    say(f"egshape: note: {found.tried} of {found.candidates} facts were tried{helped}")
 
 
 def _prove_file(path: Path, as_json: bool) -> tuple[int, int]:

@@ -187,12 +187,13 @@ def prelude(
     if as_json:
         put(Prelude(words=tuple(words)).model_dump_json())
         return
-    kind = ""
+    kind = shared = ""
     for each in words:
         if each.kind != kind:
             put(("\n" if kind else "") + f"; {each.kind}s")
-            kind = each.kind
-        doc = f"   ; {each.doc}" if each.doc else ""
+            kind, shared = each.kind, ""
+        doc = f"   ; {each.doc}" if each.doc and each.doc != shared else ""  # one comment may stand above several
+        shared = each.doc
         put(f"{each.form}   : {' '.join(each.args)} -> {each.result or 'fact'}{doc}")
 
 

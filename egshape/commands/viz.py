@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from egshape.atomic import write_atomic
-from egshape.commands.files import load_model, placed, read_arrays, read_bytes
+from egshape.commands.files import load_model, placed, read_arrays, read_bytes, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AssumeOpt, FormatOpt, ModelArg, OpsOpt, RulesOpt, Stage
+from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, ModelArg, OpsOpt, RulesOpt, Stage
 from egshape.commands.terminal import put, say, trials
 from egshape.errors import EgshapeError, ParseError
 
@@ -66,6 +66,7 @@ def viz(
         typer.Option("--inputs", metavar="IN.npz", help="Report: arrays to run and profile the compiled result on."),
     ] = None,
     assume: AssumeOpt = None,
+    facts: FactsOpt = None,
     rules: RulesOpt = None,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -76,12 +77,12 @@ def viz(
     rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format, ops)
     if output is not None and output.suffix == ".html":
-        result = optimized(graph, assume, rules=rules)
+        result = optimized(graph, assume, facts=read_facts(facts), rules=rules)
         found = _measured(result, inputs) if inputs is not None else rows
         _report(result, output, advise_seconds, found)
         return
     stage = Stage.why if why is not None else stage
-    text = _DRAWN[stage](_Request(graph, around, hops, most, shape_code, why, assume, rules))
+    text = _DRAWN[stage](_Request(graph, around, hops, most, shape_code, why, assume, read_facts(facts), rules))
     _write(text, output)
 
 
@@ -89,12 +90,12 @@ class _Request:
     """What is to be drawn. The model is optimized when a picture needs it."""
 
     def __init__(self, graph: Graph, around: str | None, hops: int, most: int, shape_code: bool | None,
-                 why: str | None, assume: list[str] | None, rules: list[Path] | None) -> None:
+                 why: str | None, assume: list[str] | None, facts: Facts | None, rules: list[Path] | None) -> None:
         self.graph, self.around, self.hops, self.most = graph, around, hops, most
-        self.shape_code, self.why, self.assume, self.rules = shape_code, why, assume, rules
+        self.shape_code, self.why, self.assume, self.facts, self.rules = shape_code, why, assume, facts, rules
 
     def result(self) -> Result:
-        return optimized(self.graph, self.assume, rules=self.rules)
+        return optimized(self.graph, self.assume, facts=self.facts, rules=self.rules)
 
 
 def _input(asked: _Request) -> str:
@@ -201,8 +202,7 @@ def _measured(result: Result, inputs: Path) -> Profile:
     from egshape import api
 
     arrays = read_arrays(inputs, {value.name: value.type.dtype for value in result.graph.inputs})
-    found: Profile = api.compile(result.graph, target="llvm").profile(*arrays.values())  # type: ignore[attr-defined]
-    return found
+    return api.compile(result.graph, target="llvm").profile(*arrays.values())
 
 
 def _advice(graph: Graph, facts: Facts, seconds: float) -> AdviceTable:

@@ -25,23 +25,32 @@ _SORT = {"axes": "Axes", "sizes": "Shape", "text": "String", "dtype": "String", 
 """Sort of an attribute; records, floats and arrays are keys that the host interprets."""
 
 CORE = """
+; A tensor; a function from axis numbers to axis numbers, and to sizes.
 (sort T)
 (sort AxisOfAxis (UnstableFn (i64) i64))
 (sort SizeOfAxis (UnstableFn (i64) Dim))
+; Operands of an op that takes any number of them.
 (datatype Ts (Nil) (Cons T Ts))
+; Leaves that the host names: value i of the graph, list i of operands, shape i.
 (constructor Node (i64) T)
 (constructor List (i64) Ts)
 (constructor Shp (i64) Shape)
+; An elementwise op of 1, 2 or 3 operands, by name.
 (constructor Unary (String T) T)
 (constructor Binary (String T T) T)
 (constructor Ternary (String T T T) T)
+; An op that only the host understands, by its key, with its operands and shape; result k of such an op.
 (constructor Call (i64 Ts Shape) T)
 (constructor Proj (T i64) T)
+; The shape of a tensor, and its dtype, such as "f32".
 (constructor ShapeOf (T) Shape)
 (function dtype_of (T) String :no-merge)
+; Axis list i, and the smallest number of a value in a class: the host fills and reads both.
 (function axes_of (i64) Axes :no-merge)
 (function nm (T) i64 :merge (min old new))
+; Rule, made and matched: what the host logs of each union.
 (relation why (i64 i64 String))
+; Tables that the host fills.
 (relation in_list (i64 i64 i64))
 (relation in_nil (i64))
 (relation in_type (i64 String i64))
@@ -53,37 +62,50 @@ CORE = """
 (relation in_call (i64 i64 i64 i64))
 (relation in_proj (i64 i64 i64))
 (relation in_equal (i64 i64))
+; Value i is in use.
 (relation live (i64))
+; What only the host can read off an op i: (same_shapes i x y) of operands x and y, and the attributes of others.
 (relation same_shapes (i64 i64 i64))
 (relation scatter_of (i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64))
 (relation convolution_of (i64 i64 i64 i64 i64 i64 i64 i64 i64))
 (relation windows_of (i64 i64 i64))
 (relation steps_of (i64 i64))
 (relation widened_of (i64 i64 i64))
+; (neutral f c): f(c, x) = x to the bit, for a scalar c; (neutral_right f c): f(x, c) = x.
 (relation neutral (String T))
 (relation neutral_right (String T))
+; Axis lists: 0, 1, 2, ...; rising ones; permutations that undo each other.
 (relation identity (Axes))
 (relation increasing (Axes))
 (relation inverse (Axes Axes))
+; (expands u s d): s is u with axes of size 1 put in; axis k of u is axis d[k] of s.
 (relation expands (Shape Shape Axes))
+; (must_eq i why p q): op i fails unless p = q. must_le: p <= q. must_divide: k divides p.
 (relation must_eq (i64 String Dim Dim))
 (relation must_le (i64 String Dim Dim))
 (relation must_divide (i64 String i64 Dim))
+; must_multiple: p = k*q. must_expand: p is q or 1. must_product: as many elements.
 (relation must_multiple (i64 String Dim i64 Dim))
 (relation must_expand (i64 String Dim Dim))
 (relation must_product (i64 String Shape Shape))
+; Shapes axis by axis: the sum, the difference, and starts clamped so that a window fits.
 (constructor AddShapes (Shape Shape) Shape)
 (constructor SubShapes (Shape Shape) Shape)
 (constructor ClampStarts (Axes Shape Shape Shape) Shape)
+; How many more times a growing rule may fire on this tensor.
 (function fuel (T) i64 :merge (max old new))
+; Of an op f: the dtype of its result; (is_convert f d); f(f(x)) = x; f(f(x)) = f(x); f(x, x) = x.
 (relation result_dtype (String String String))
 (relation is_convert (String String))
 (relation involution (String))
 (relation idempotent (String))
 (relation selects (String))
+; A constant of i1 that is true, or false, everywhere.
 (relation is_true (T))
 (relation is_false (T))
+; The number of elements of a shape.
 (constructor Count (Shape) Dim)
+; Tables that the host fills.
 (relation in_neutral (String i64))
 (relation in_neutral_right (String i64))
 (relation in_truth (i64 i64))
@@ -100,7 +122,9 @@ CORE = """
 (relation in_expands (i64 i64 i64))
 (relation in_count (i64 i64))
 (relation in_at_most (i64 i64))
+; p <= q is known.
 (relation at_most (Dim Dim))
+; The shape of r zeros, and of r ones.
 (constructor Zeros (i64) Shape)
 (constructor Ones (i64) Shape)
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from egshape.dims import Definedness, Dim, const, quote_name
@@ -118,6 +118,11 @@ def parse_facts(text: str) -> tuple[Relation | Likely, ...]:
         if not scanner.at_end and scanner.peek() != ";":
             scanner.fail(f"expected ';' or the end, found {scanner.rest()}")
     return tuple(found)
+
+
+def several(texts: str | Iterable[str]) -> tuple[str, ...]:
+    """The texts given; a text alone is one, not its letters."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def parse_relation(text: str) -> Relation:

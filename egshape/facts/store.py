@@ -186,7 +186,7 @@ class Facts:
             plain = SymbolFacts(entry.name, (), normalized(entry.ranges), (divisor, remainder))
             relations.extend(plain.relations())
         relations.extend(r for text in model.relations for r in parse_facts(text) if isinstance(r, Relation))
-        facts = facts.with_relations(relations)
+        facts = facts.with_relations(relations).with_text(*model.assumed)
         return replace(facts, assumed=tuple(dict.fromkeys(model.assumed)))
 
     @staticmethod

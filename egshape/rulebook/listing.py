@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from egshape.egraph import plugins
 from egshape.egraph.diagnostic import meant
@@ -75,7 +75,8 @@ def show_rule(entry: RuleEntry) -> str:
 
 def prelude(word: str = "") -> list[OpEntry]:
     """All ops, functions and relations that rules may use, or those whose name contains a word."""
-    words = [*_ops(), *_declared()]
+    kinds = get_args(Kind)
+    words = sorted([*_ops(), *_declared()], key=lambda each: kinds.index(each.kind))
     return [each for each in words if word.lower() in each.name.lower()]
 
 
@@ -94,29 +95,30 @@ def _ops() -> Iterator[OpEntry]:
 
 
 def _declared() -> Iterator[OpEntry]:
-    """The words of both preludes, the input tables last; the comment above a declaration is its doc."""
+    """The words of both preludes; the comment above a group of declarations is the doc of each."""
     shape = load_rulesets(["prelude.shape"], instrument=False).sources
-    tables: list[OpEntry] = []
     for text in (*shape.values(), CORE):
-        comment = ""
+        comment: list[Comment] = []
         for item in read(text):
-            if isinstance(item, Comment):
-                comment = (comment + " " + item.text.lstrip("; ")).strip()
-                continue
-            if isinstance(item, List) and item.head in ("constructor", "function", "relation"):
-                entry = _word(item, "" if comment.startswith("ruleset:") else comment)
-                if entry.kind == "input table":
-                    tables.append(entry)
-                else:
-                    yield entry
-            comment = comment if item.head in ("constructor", "function", "relation") else ""  # type: ignore[union-attr]
-    yield from tables
+            if isinstance(item, Comment):  # one that does not go on from the line above starts over
+                comment = [*(comment if comment and comment[-1].at.line == item.at.line - 1 else []), item]
+            elif isinstance(item, List):
+                yield from _words(item, " ".join(each.text.lstrip("; ") for each in comment))
 
 
-def _word(item: List, doc: str) -> OpEntry:
-    name, sorts = str(item.items[1]), item.items[2]
-    args = tuple(str(each) for each in sorts.items) if isinstance(sorts, List) else ()
+def _words(item: List, doc: str) -> Iterator[OpEntry]:
+    """What one command declares: a word, or each form of a datatype."""
+    if item.head in ("constructor", "function", "relation"):
+        args, result = item.items[2], "" if item.head == "relation" else str(item.items[3])
+        yield _word(item.head, str(item.items[1]), args.items if isinstance(args, List) else (), result, doc)
+    elif item.head == "datatype":
+        for form in item.items[2:]:
+            if isinstance(form, List):
+                yield _word("constructor", form.head, form.items[1:], str(item.items[1]), doc)
+
+
+def _word(head: str, name: str, sorts: Sequence[object], result: str, doc: str) -> OpEntry:
+    args = tuple(map(str, sorts))
     table = re.match(r"(in_|fold_|name_)", name) is not None
-    kind = "input table" if table else cast(Kind, item.head)
-    result = "" if item.head == "relation" else str(item.items[3])
-    return OpEntry(name=name, kind=kind, form=f"({' '.join([name, *args])})", args=args, result=result, doc=doc)
+    return OpEntry(name=name, kind="input table" if table else cast(Kind, head), form=f"({' '.join([name, *args])})",
+                   args=args, result=result, doc=doc)

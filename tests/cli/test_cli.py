@@ -182,6 +182,39 @@ def test_explain(small: str, capsys: Captured) -> None:
     assert main(["explain", small, "arg0.0", "arg0.1"]) == 1
 
 
+RULES = """
+; ruleset: mine
+; about:   sums
+; needs:   prelude.shape, prelude.tensor
+; law:     keeps dtype, shape and every bit of the value
+; ends:    each rewrite drops an op
+
+; x + y = x, which is wrong and thus easily seen
+(rewrite (Binary "add" x y) x :ruleset mine :name "mine/left")
+;; example   add(x: f32[n], y: f32[n])  =>  x
+"""
+
+
+def test_facts_and_rules_of_files(small: str, tmp_path: Path, capsys: Captured) -> None:
+    """What optimize was given, explain, shapes and viz can be given too."""
+    facts, rules = str(tmp_path / "facts.json"), str(tmp_path / "mine.egg")
+    Path(facts).write_text('{"version": 1, "symbols": [], "relations": [], "assumed": ["arg0.0 == 8"]}')
+    Path(rules).write_text(RULES)
+    assert main(["explain", small, "arg0.0 % 4 == 0"]) == 1
+    assert main(["explain", small, "arg0.0 % 4 == 0", "--facts", facts]) == 0
+    assert main(["shapes", small, "--facts", facts]) == 0
+    assert "f32[8, 4]" in capsys.readouterr().out
+    assert main(["viz", small, "--why", "arg0.0 == 8", "--facts", facts]) == 0
+    assert "mine/left" in _out(capsys, "explain", small, "%5", "--rules", rules)
+    assert "mine/left" not in _out(capsys, "explain", small, "%5")
+
+
+def _out(capsys: Captured, *argv: str) -> str:
+    capsys.readouterr()
+    assert main(argv) == 0
+    return capsys.readouterr().out
+
+
 @pytest.mark.parametrize("options", [[], ["--no-optimize"]])
 def test_run(small: str, arrays: str, tmp_path: Path, options: list[str], capsys: Captured) -> None:
     output = tmp_path / "out.npz"
@@ -228,6 +261,7 @@ def test_wrong_files(tmp_path: Path, capsys: Captured) -> None:
         assert not output.exists()
     assert "missing.mlir" in fails(capsys, 2, "shapes", str(tmp_path / "missing.mlir"))
     assert "--format" in fails(capsys, 2, "optimize", "-")
+    assert "egshape run" in fails(capsys, 2, "optimize", "model.egx")
 
 
 def test_wrong_requests(small: str, arrays: str, tmp_path: Path, capsys: Captured) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from egshape.dims import const, symbol
 from egshape.errors import CheckFailed, EgshapeError
-from egshape.ir.types import TensorType
+from egshape.ir.types import TensorType, numpy_dtype
 from egshape.ops import REGISTRY
 
 DOT = REGISTRY["dot_general"]
@@ -84,9 +84,15 @@ def test_dot_is_einsum(b, m, k, n):
     np.testing.assert_array_equal(got, np.einsum("mbk,knb->bmn", lhs, rhs))
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_dot_of_16_bits_adds_in_f32(dtype):
+    ones = np.ones(4096, numpy_dtype(dtype))
+    assert dot(ones, ones, lc=(0,), rc=(0,), dtype=dtype) == 4096
+
+
 def test_dot_adds_in_order_in_the_result_dtype():
     values = np.array([2048, 1, 1, -2048], np.float16)
-    assert dot(values, np.ones(4, np.float16), lc=(0,), rc=(0,), dtype="f16") == np.float16(0)
+    assert dot(values, np.ones(4, np.float16), lc=(0,), rc=(0,), dtype="f16") == np.float16(2)
     assert dot(values, np.ones(4, np.float16), lc=(0,), rc=(0,), dtype="f32") == np.float32(2)
     small = np.full(3, 0.1, ml_dtypes.bfloat16)
     assert dot(small, small, lc=(0,), rc=(0,), dtype="bf16").dtype == ml_dtypes.bfloat16

@@ -192,7 +192,18 @@ def test_prelude_lists_custom_ops(ops: None) -> None:
     assert words["my_silu"].form == '(Unary "my_silu" x)'
     assert words["transpose"].args == ("T", "Axes")
     assert words["Dvd"].kind == "relation"
-    assert words["Dvd"].doc
+    assert words["Cons"].form == "(Cons T Ts)"
+
+
+def test_prelude_documents_each_word_by_the_comment_above_it() -> None:
+    words = rulebook.prelude()
+    docs = {word.name: word.doc for word in words}
+    assert docs["Dvd"] == "(Dvd k d): k divides d."
+    assert docs["axis"] == "Axis numbers in use."
+    assert docs["lo"] == docs["hi"]  # one comment above both
+    assert not [name for name, doc in docs.items() if not doc], "words without a doc"
+    kinds = [word.kind for word in words]
+    assert [kind for k, kind in enumerate(kinds) if k == 0 or kinds[k - 1] != kind] == list(dict.fromkeys(kinds))
 
 
 Captured = pytest.CaptureFixture[str]

@@ -16,7 +16,8 @@ from egshape.egraph.instrument import PlainRule, is_variable
 from egshape.egraph.sexpr import Atom, List, SExpr
 from egshape.egraph.soundness import CannotSample
 
-MILLISECONDS = 1500
+EFFORT = 4_000_000
+"""What z3 may spend on a question, in its own unit: the answer is the same on a busy machine. About 1.5 s."""
 _BOUNDS = (4, 12, None)
 """A counterexample is looked for among small numbers first."""
 
@@ -35,7 +36,7 @@ def available() -> bool:
     return importlib.util.find_spec("z3") is not None
 
 
-def prove_rule(rule: PlainRule, milliseconds: int = MILLISECONDS) -> Proof:
+def prove_rule(rule: PlainRule, effort: int = EFFORT) -> Proof:
     """Decide whether a rule over sizes is true. Raises CannotSample for one that speaks of something else."""
     work = _Translation(importlib.import_module("z3"))
     for fact in sorted(rule.body, key=_order):
@@ -46,7 +47,7 @@ def prove_rule(rule: PlainRule, milliseconds: int = MILLISECONDS) -> Proof:
         if goal is None:
             continue
         for bound in _BOUNDS:
-            found = work.refute(goal, bound, milliseconds)
+            found = work.refute(goal, bound, effort)
             if found is not None and found.status == "refuted":
                 return Proof("refuted", found.values, str(action))
         unknown |= found is None
@@ -187,10 +188,10 @@ class _Translation:
         found, certain = self.determined(head, list(items[1:]))
         return self.z3.Implies(self.z3.And(sure, certain), values[0][0] == found)
 
-    def refute(self, goal: Any, bound: int | None, milliseconds: int) -> Proof | None:
+    def refute(self, goal: Any, bound: int | None, effort: int) -> Proof | None:
         """Numbers for which the body holds and the goal does not; "proved" if none are; None if z3 cannot say."""
         solver = self.z3.Solver()
-        solver.set("timeout", milliseconds)
+        solver.set("rlimit", effort)
         solver.add(*self.facts, self.z3.Not(goal))
         if bound is not None:
             solver.add(*[self.z3.And(value >= -bound, value <= bound) for value in self.free.values()])
