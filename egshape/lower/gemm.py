@@ -3,6 +3,9 @@
 ``egs_tile_T(rows, n, k, a, ar, ac, b, br, t)``: a block of at most 8 rows and a panel's columns of a product, written
 to the block t, whose rows stand a panel apart: t(i, j) = sum over l < k of a(i*ar + l*ac) * b(l*br + j). Where n is
 no multiple of the vector, the last columns are read under a mask.
+``egs_reach_T(rows, n, k, a, ar, ac, b, br, t, al, bl, taps, table)``: the same where the depth is k times the taps of a
+table of pairs: t(i, j) = sum over c < k, s < taps of a(i*ar + c*ac + table(s, 0)*al) * b(c*br + table(s, 1)*bl + j).
+Whole vectors of the last columns are read and written.
 ``egs_pack_T(k, n, s, sr, sc, t, w)``: t(l*w + j) = s(l*sr + j*sc), 0 from column n to w.
 T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
 with sign or without.
@@ -12,7 +15,7 @@ AVX-512, 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from egshape.lower.quads import Quads
@@ -21,7 +24,7 @@ from egshape.plan.loops import PANEL_BYTES
 TILE_ROWS = 8
 """Rows of a block."""
 TYPES = {"f32": ("float", 4), "f64": ("double", 8), "u8s8": ("i32", 4), "s8u8": ("i32", 4), "i32": ("i32", 4)}
-"""Element and size; i32 has no products, but is copied."""
+"""Element and size; products of i32 are of bytes."""
 
 
 @dataclass(frozen=True)
@@ -89,40 +92,79 @@ class _Type:
 
 
 _ARGS = "i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %b, i64 %br, ptr %t"
+_REACH = ", i64 %al, i64 %bl, i64 %taps, ptr %table"
+_WHOLE = """!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.unroll.disable"}
+"""
+"""Loops over taps are left as they are: written out, their sums would not fit in registers."""
+MASKED = 0
+"""Instead of a number of vectors: one under a mask."""
 
 
-def _name(t: _Type, rows: int, vectors: int) -> str:
-    return f"egs_block_{t.dtype}_{rows}_{vectors or 'masked'}"
+def _name(t: _Type, rows: int, vectors: int, reach: bool) -> str:
+    return f"egs_{'reach' if reach else 'block'}_{t.dtype}_{rows}_{vectors or 'masked'}"
 
 
-def _block(t: _Type, rows: int, vectors: int) -> str:
-    """A product of ``rows`` rows and ``vectors`` vectors of columns; 0 vectors: one under a mask."""
-    masked, count, width = not vectors, vectors or 1, t.panel
+def _more(t: _Type, vectors: int, reach: bool) -> str:
+    """What blocks take beside the arguments of all."""
+    return _REACH if reach else f", {t.mask} %mask" if vectors == MASKED else ""
+
+
+def _block(t: _Type, rows: int, vectors: int, reach: bool) -> str:
+    """A product of ``rows`` rows and ``vectors`` vectors of columns; ``reach``: over channels and taps."""
+    masked, count, width = vectors == MASKED, vectors or 1, t.panel
     cells = [(r, v) for r in range(rows) for v in range(count)]
-    mask = f", {t.mask} %mask" if masked else ""
-    lines = [f"define internal void @{_name(t, rows, vectors)}({_ARGS}{mask}) noinline nounwind {{", "entry:",
+    name = f"{_name(t, rows, vectors, reach)}({_ARGS}{_more(t, vectors, reach)})"
+    lines = [f"define internal void @{name} noinline nounwind {{", "entry:",
              f"  %bs = mul nsw i64 %br, {t.size}", f"  %as = mul nsw i64 %ac, {t.size}"]
-    for r in range(rows):
+    for r in range(0 if reach else rows):
         lines += [f"  %ai{r} = mul nsw i64 %ar, {r}", f"  %a{r} = getelementptr {t.name}, ptr %a, i64 %ai{r}"]
-    lines += ["  %some = icmp sgt i64 %k, 0", "  br i1 %some, label %loop, label %store", "loop:",
-              "  %l = phi i64 [ 0, %entry ], [ %next, %loop ]", "  %ao = phi i64 [ 0, %entry ], [ %an, %loop ]",
-              "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]"]
-    lines += [f"  %s{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells]
+    lines += _taps(t, cells) if reach else [
+        "  %some = icmp sgt i64 %k, 0", "  br i1 %some, label %loop, label %store", "loop:",
+        "  %l = phi i64 [ 0, %entry ], [ %next, %loop ]", "  %at = phi i64 [ 0, %entry ], [ %an, %loop ]",
+        "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]",
+        *(f"  %s{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells)]
     for v in range(count):
         lines += [f"  %bp{v} = getelementptr {t.name}, ptr %bp, i64 {t.lanes * v}",
                   f"  %b{v} = {_load(t, f'%bp{v}', masked)}", *t.operand(f"b{v}", right=True)]
     for r in range(rows):
-        lines += [f"  %ap{r} = getelementptr i8, ptr %a{r}, i64 %ao", f"  %av{r} = load {t.name}, ptr %ap{r}",
+        address = f"ptr %ap{r - 1}, i64 %ars" if reach and r else f"ptr %a{'' if reach else r}, i64 %at"
+        lines += [f"  %ap{r} = getelementptr i8, {address}", f"  %av{r} = load {t.name}, ptr %ap{r}",
                   *t.splat(f"x{r}", f"%av{r}"), *t.operand(f"x{r}")]
         lines += [line for v in range(count) for line in t.step(f"f{r}_{v}", f"x{r}", f"b{v}", f"s{r}_{v}")]
-    lines += ["  %bn = getelementptr i8, ptr %bp, i64 %bs", "  %an = add nsw i64 %ao, %as",
-              "  %next = add nuw nsw i64 %l, 1", "  %more = icmp slt i64 %next, %k",
-              "  br i1 %more, label %loop, label %store", "store:"]
-    lines += [f"  %g{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells]
+    lines += ["  %next = add nuw nsw i64 %l, 1"]
+    last = "channelled" if reach else "loop"
+    lines += ["  %again = icmp slt i64 %next, %taps",
+              "  br i1 %again, label %loop, label %channelled, !llvm.loop !0", "channelled:",
+              "  %bn = getelementptr i8, ptr %bc, i64 %bs", "  %an = add nsw i64 %ac.0, %as",
+              "  %cn = add nuw nsw i64 %c, 1", "  %more = icmp slt i64 %cn, %k",
+              "  br i1 %more, label %channel, label %store, !llvm.loop !0", "store:"] if reach else [
+        "  %bn = getelementptr i8, ptr %bp, i64 %bs", "  %an = add nsw i64 %at, %as",
+        "  %more = icmp slt i64 %next, %k", "  br i1 %more, label %loop, label %store", "store:"]
+    lines += [f"  %g{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %{last} ]" for r, v in cells]
     for r, v in cells:
         lines += [f"  %tp{r}_{v} = getelementptr {t.name}, ptr %t, i64 {width * r + t.lanes * v}",
                   f"  store {t.vector} %g{r}_{v}, ptr %tp{r}_{v}, align {t.size}"]
     return "\n".join([*lines, "  ret void", "}", ""])
+
+
+def _taps(t: _Type, cells: Iterable[tuple[int, int]]) -> Iterator[str]:
+    """The beginning of the loops over channels and taps: where both sides lie."""
+    v = t.vector
+    yield from (f"  %ars = mul nsw i64 %ar, {t.size}", f"  %als = mul nsw i64 %al, {t.size}",
+                f"  %bls = mul nsw i64 %bl, {t.size}",
+                "  %some.c = icmp sgt i64 %k, 0", "  %some.s = icmp sgt i64 %taps, 0",
+                "  %some = and i1 %some.c, %some.s", "  br i1 %some, label %channel, label %store", "channel:",
+                "  %c = phi i64 [ 0, %entry ], [ %cn, %channelled ]",
+                "  %ac.0 = phi i64 [ 0, %entry ], [ %an, %channelled ]",
+                "  %bc = phi ptr [ %b, %entry ], [ %bn, %channelled ]")
+    yield from (f"  %c{r}_{k} = phi {v} [ zeroinitializer, %entry ], [ %f{r}_{k}, %channelled ]" for r, k in cells)
+    yield from ("  br label %loop", "loop:", "  %l = phi i64 [ 0, %channel ], [ %next, %loop ]")
+    yield from (f"  %s{r}_{k} = phi {v} [ %c{r}_{k}, %channel ], [ %f{r}_{k}, %loop ]" for r, k in cells)
+    yield from ("  %pair = getelementptr [2 x i64], ptr %table, i64 %l", "  %ta = load i64, ptr %pair",
+                "  %other = getelementptr i64, ptr %pair, i64 1", "  %tb = load i64, ptr %other",
+                "  %ax = mul nsw i64 %ta, %als", "  %at = add nsw i64 %ac.0, %ax",
+                "  %bx = mul nsw i64 %tb, %bls", "  %bp = getelementptr i8, ptr %bc, i64 %bx")
 
 
 def _load(t: _Type, pointer: str, masked: bool) -> str:
@@ -132,11 +174,11 @@ def _load(t: _Type, pointer: str, masked: bool) -> str:
     return f"load {t.vector}, ptr {pointer}, align {t.size}"
 
 
-def _by_rows(t: _Type, shape: Shape, vectors: int) -> str:
+def _by_rows(t: _Type, shape: Shape, vectors: int, reach: bool) -> str:
     """The blocks of one width for any number of rows up to TILE_ROWS."""
-    masked = not vectors
-    mask, given = (f", {t.mask} %mask", f", {t.mask} %mask") if masked else ("", "")
-    lines = [f"define internal void @{_name(t, 0, vectors)}(i64 %rows, {_ARGS}{mask}) noinline nounwind {{", "entry:"]
+    more = _more(t, vectors, reach)
+    lines = [f"define internal void @{_name(t, 0, vectors, reach)}(i64 %rows, {_ARGS}{more}) noinline nounwind {{",
+             "entry:"]
     cases = " ".join(f"i64 {rows}, label %r{rows}" for rows in range(1, TILE_ROWS + 1))
     lines.append(f"  switch i64 %rows, label %done [ {cases} ]")
     for rows in range(1, TILE_ROWS + 1):
@@ -146,8 +188,8 @@ def _by_rows(t: _Type, shape: Shape, vectors: int) -> str:
             lines += [f"  %ai{name} = mul nsw i64 %ar, {begin}",
                       f"  %a{name} = getelementptr {t.name}, ptr %a, i64 %ai{name}",
                       f"  %t{name} = getelementptr {t.name}, ptr %t, i64 {begin * t.panel}",
-                      f"  call void @{_name(t, count, vectors)}(i64 %k, ptr %a{name}, i64 %ar, i64 %ac, ptr %b, "
-                      f"i64 %br, ptr %t{name}{given})"]
+                      f"  call void @{_name(t, count, vectors, reach)}(i64 %k, ptr %a{name}, i64 %ar, i64 %ac, ptr %b, "
+                      f"i64 %br, ptr %t{name}{more})"]
         lines.append("  br label %done")
     return "\n".join([*lines, "done:", "  ret void", "}", ""])
 
@@ -165,34 +207,38 @@ def _widths(shape: Shape) -> list[int]:
     return list(range(shape.vectors, 0, -1))
 
 
-def _tile(t: _Type, shape: Shape) -> str:
-    """All columns: the widest blocks first, then narrower ones, then the masked one."""
-    lines = [f"define hidden void @egs_tile_{t.dtype}(i64 %rows, i64 %n, {_ARGS}) noinline nounwind {{", "entry:",
-             "  br label %head0"]
+def _tile(t: _Type, shape: Shape, reach: bool) -> str:
+    """All columns: the widest blocks first, then narrower ones, then the masked one, or whole vectors if ``reach``."""
+    name, more, last = "reach" if reach else "tile", _more(t, shape.vectors, reach), len(_widths(shape))
+    lines = [f"define hidden void @egs_{name}_{t.dtype}(i64 %rows, i64 %n, {_ARGS}{more}) noinline nounwind {{",
+             "entry:", f"  %up = add nsw i64 %n, {t.lanes - 1 if reach else 0}",
+             f"  %all = and i64 %up, {-t.lanes if reach else -1}", "  br label %head0"]
     before, source = "0", "entry"
     for at, vectors in enumerate(_widths(shape)):
         columns = vectors * t.lanes
         lines += [f"head{at}:", f"  %j{at} = phi i64 [ {before}, %{source} ], [ %n{at}, %body{at} ]",
-                  f"  %n{at} = add nuw nsw i64 %j{at}, {columns}", f"  %fit{at} = icmp sle i64 %n{at}, %n",
+                  f"  %n{at} = add nuw nsw i64 %j{at}, {columns}", f"  %fit{at} = icmp sle i64 %n{at}, %all",
                   f"  br i1 %fit{at}, label %body{at}, label %head{at + 1}", f"body{at}:",
-                  *_call(t, f"{at}", f"%j{at}", vectors, ""), f"  br label %head{at}"]
+                  *_call(t, f"{at}", f"%j{at}", vectors, more, reach), f"  br label %head{at}"]
         before, source = f"%j{at}", f"head{at}"
-    last = len(_widths(shape))
+    if reach:
+        return "\n".join([*lines, f"head{last}:", "  ret void", "}", ""])
     lines += [f"head{last}:", f"  %left = sub nsw i64 %n, {before}", "  %some = icmp sgt i64 %left, 0",
               "  br i1 %some, label %rest, label %done", "rest:", "  %count = trunc i64 %left to i32",
               f"  %ce = insertelement <{t.lanes} x i32> poison, i32 %count, i32 0",
               f"  %cs = shufflevector <{t.lanes} x i32> %ce, <{t.lanes} x i32> poison, "
               f"<{t.lanes} x i32> zeroinitializer",
               f"  %mask = icmp slt <{t.lanes} x i32> <{', '.join(f'i32 {k}' for k in range(t.lanes))}>, %cs",
-              *_call(t, "rest", before, 0, f", {t.mask} %mask"), "  br label %done", "done:", "  ret void", "}", ""]
+              *_call(t, "rest", before, MASKED, _more(t, MASKED, False), False), "  br label %done", "done:",
+              "  ret void", "}", ""]
     return "\n".join(lines)
 
 
-def _call(t: _Type, name: str, j: str, vectors: int, mask: str) -> list[str]:
+def _call(t: _Type, name: str, j: str, vectors: int, more: str, reach: bool) -> list[str]:
     return [f"  %bp{name} = getelementptr {t.name}, ptr %b, i64 {j}",
             f"  %tp{name} = getelementptr {t.name}, ptr %t, i64 {j}",
-            f"  call void @{_name(t, 0, vectors)}(i64 %rows, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %bp{name}, i64 %br, "
-            f"ptr %tp{name}{mask})"]
+            f"  call void @{_name(t, 0, vectors, reach)}(i64 %rows, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %bp{name}, "
+            f"i64 %br, ptr %tp{name}{more})"]
 
 
 # -- packing ----------------------------------------------------------------------------------------------------------
@@ -301,57 +347,17 @@ done:
 """
 
 
-def _gather(t: _Type) -> str:
-    """Runs of whole panel steps, however many vectors of this CPU these are."""
-    step = t.panel // 3
-    v = f"<{step} x {t.name}>"
-    head = (f"define hidden void @egs_gather_{t.dtype}(i64 %count, ptr noalias %to, ptr noalias %begin, "
-            "ptr noalias %vectors, ptr noalias %s, ptr noalias %t) nounwind {\n")
-    return head + f"""entry:
-  %some = icmp sgt i64 %count, 0
-  br i1 %some, label %run, label %done
-run:
-  %r = phi i64 [ 0, %entry ], [ %rn, %next ]
-  %tp = getelementptr i64, ptr %to, i64 %r
-  %to.r = load i64, ptr %tp
-  %bp = getelementptr i64, ptr %begin, i64 %r
-  %begin.r = load i64, ptr %bp
-  %vp = getelementptr i64, ptr %vectors, i64 %r
-  %vectors.r = load i64, ptr %vp
-  %from = getelementptr {t.name}, ptr %s, i64 %begin.r
-  %target = getelementptr {t.name}, ptr %t, i64 %to.r
-  br label %copy
-copy:
-  %k = phi i64 [ 0, %run ], [ %kn, %copy ]
-  %o = mul nuw nsw i64 %k, {step}
-  %sp = getelementptr {t.name}, ptr %from, i64 %o
-  %x = load {v}, ptr %sp, align {t.size}
-  %dp = getelementptr {t.name}, ptr %target, i64 %o
-  store {v} %x, ptr %dp, align {t.size}
-  %kn = add nuw nsw i64 %k, 1
-  %more = icmp slt i64 %kn, %vectors.r
-  br i1 %more, label %copy, label %next
-next:
-  %rn = add nuw nsw i64 %r, 1
-  %again = icmp slt i64 %rn, %count
-  br i1 %again, label %run, label %done
-done:
-  ret void
-}}
-"""
-
-
 def called(module: str) -> list[str]:
     """The dtypes of the products in a module's text."""
     return [dtype for dtype in TYPES if any(
-        f"@egs_{name}_{dtype}(" in module for name in ("tile", "pack", "gather"))]
+        f"@egs_{name}_{dtype}(" in module for name in ("tile", "reach", "pack"))]
 
 
 def declarations(module: str) -> str:
     """Declarations of the kernels that a module calls."""
     return "".join(f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr)
+declare hidden void @egs_reach_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr, i64, i64, i64, ptr)
 declare hidden void @egs_pack_{dtype}(i64, i64, ptr, i64, i64, ptr, i64)
-declare hidden void @egs_gather_{dtype}(i64, ptr, ptr, ptr, ptr, ptr)
 """ for dtype in called(module))
 
 
@@ -359,12 +365,11 @@ def text(dtype: str, features: str) -> str:
     """The kernels of a dtype for a CPU of these features, as a module of LLVM IR."""
     shape, (name, size) = shape_for(features), TYPES[dtype]
     t = _Type(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
-    if dtype == name:
-        return _gather(t)
     v, widths = t.vector, (*_widths(shape), 0)
     parts = ["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
              t.quads.declaration if t.quads else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
              f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n"]
-    parts += [_block(t, rows, vectors) for vectors in widths for rows in range(1, shape.rows + 1)]
-    parts += [_by_rows(t, shape, vectors) for vectors in widths]
-    return "".join([*parts, _tile(t, shape), *(() if t.quads else (_pack(t), _gather(t)))])
+    for reach, some in ((False, widths), (True, _widths(shape))):
+        parts += [_block(t, rows, vectors, reach) for vectors in some for rows in range(1, shape.rows + 1)]
+        parts += [*(_by_rows(t, shape, vectors, reach) for vectors in some), _tile(t, shape, reach)]
+    return "".join([*parts, *(() if t.quads else (_pack(t),)), _WHOLE])

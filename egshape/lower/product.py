@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from egshape.dims import const
 from egshape.lower.gemm import TILE_ROWS, TYPES
-from egshape.plan.loops import FEW_ROWS, Gather, Matrix, Pack, Product, panel_columns, panel_step
+from egshape.plan.loops import (
+    FEW_ROWS,
+    Matrix,
+    Pack,
+    Product,
+    Reach,
+    Store,
+    panel_columns,
+    panel_step,
+    statements,
+)
+from egshape.plan.parallel import coefficient
 
 if TYPE_CHECKING:
     from egshape.lower.kernel import KernelWriter
@@ -23,27 +35,24 @@ def pack(kernel: KernelWriter, stmt: Pack) -> None:
            f"ptr {target}, i64 {_rounded(w, columns, panel_step(stmt.dtype))})")
 
 
-def gather(kernel: KernelWriter, stmt: Gather) -> None:
-    """Copy runs."""
-    w = kernel.w
-    tables = ", ".join(f"ptr {kernel.address(each, '0')}" for each in (stmt.to, stmt.begin, stmt.vectors))
-    source, target = kernel.address(stmt.source, w.dim(stmt.base)), kernel.address(stmt.target, w.dim(stmt.place))
-    w.line(f"call void @egs_gather_{stmt.dtype}(i64 {w.dim(stmt.count)}, {tables}, ptr {source}, ptr {target})")
-
-
 def product(kernel: KernelWriter, g: Product) -> None:
     """Blocks of rows, each computed to a block on the stack and taken from there by the epilogue."""
     w = kernel.w
-    name, size = TYPES[g.dtype]
+    name, _ = TYPES[g.dtype]
     kind = {"": g.dtype, "left": "s8u8", "right": "u8s8"}[g.signed]
     panel = panel_columns(g.dtype)
     tile = w.slot(f"[{TILE_ROWS * panel} x {name}], align 64")
     m, n, k = (w.dim(each) for each in (g.m, g.n, g.k))
     left, ar, ac = _matrix(kernel, g.left)
     width = _rounded(w, n, panel_step(g.dtype))
-    right, step, columns = kernel.address(g.right, w.dim(g.panel)), width, width
-    if g.direct is not None:
+    right, step, columns, taps = kernel.address(g.right, w.dim(g.panel)), width, width, ""
+    if g.reach is not None:
+        step = w.dim(g.reach.channel)
+        taps = f", i64 {w.dim(g.reach.left)}, i64 {w.dim(g.reach.right)}, i64 {w.dim(g.reach.taps)}, " \
+            f"ptr {kernel.address(g.reach.table, '0')}"
+    elif g.direct is not None:
         right, step, columns = _choice(kernel, g.direct, w.dim(g.few), n, right, width)
+    lines = _Lines(w, g.reach, n) if g.reach is not None and g.reach.line else None
     blocks = w.value(f"udiv i64 {w.value(f'add nuw i64 {m}, {TILE_ROWS - 1}')}, {TILE_ROWS}")
     share = w.value(f"udiv i64 {m}, {w.value(f'call i64 @llvm.umax.i64(i64 {blocks}, i64 1)')}")
     longer = w.value(f"sub nsw i64 {m}, {w.value(f'mul nsw i64 {share}, {blocks}')}")
@@ -54,18 +63,82 @@ def product(kernel: KernelWriter, g: Product) -> None:
         more = w.value(f"zext i1 {w.value(f'icmp slt i64 {number}, {longer}')} to i64")
         rows = w.value(f"add nuw nsw i64 {share}, {more}")
         at = w.value(f"getelementptr {name}, ptr {left}, i64 {w.value(f'mul nsw i64 {first}, {ar}')}")
-        w.line(f"call void @egs_tile_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, i64 {ar}, i64 {ac}, "
-               f"ptr {right}, i64 {step}, ptr {tile})")
+        w.line(f"call void @egs_{'reach' if taps else 'tile'}_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, "
+               f"i64 {ar}, i64 {ac}, ptr {right}, i64 {step}, ptr {tile}{taps})")
+        if _down(g):
+            _rows(kernel, g, n, tile, first, rows)
+            return
         with w.loop(rows) as row:
             w.symbols[g.row] = w.value(f"add nuw nsw i64 {first}, {row}")
             line = w.value(f"getelementptr {name}, ptr {tile}, i64 {w.value(f'mul nuw nsw i64 {row}, {panel}')}")
-            for begin, count in _spans(w, g, n):
-                with w.loop(count) as step_of:
-                    column = w.value(f"add nuw nsw i64 {begin}, {step_of}") if begin != "0" else step_of
-                    w.symbols[g.column] = column
-                    place = w.value(f"getelementptr {name}, ptr {line}, i64 {column}")
-                    kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
-                    kernel.body(g.body)
+            if lines is not None:
+                lines.epilogue(kernel, g, line)
+            else:
+                _columns(kernel, g, n, line)
+
+
+def _down(g: Product) -> bool:
+    """Whether the rows of a column are stored side by side, and the columns of a row are not."""
+    stores = [stmt for stmt in statements(g.body) if isinstance(stmt, Store)]
+    return len(stores) == 1 and coefficient(stores[0].index, g.row) is const(1) \
+        and coefficient(stores[0].index, g.column) is not const(1)
+
+
+def _rows(kernel: KernelWriter, g: Product, n: str, tile: str, first: str, rows: str) -> None:
+    """The epilogue of a block, column by column."""
+    w = kernel.w
+    name, size = TYPES[g.dtype]
+    with w.loop(n) as column:
+        w.symbols[g.column] = column
+        top = w.value(f"getelementptr {name}, ptr {tile}, i64 {column}")
+        with w.loop(rows) as row:
+            w.symbols[g.row] = w.value(f"add nuw nsw i64 {first}, {row}")
+            down = w.value(f"mul nuw nsw i64 {row}, {panel_columns(g.dtype)}")
+            place = w.value(f"getelementptr {name}, ptr {top}, i64 {down}")
+            kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+            kernel.body(g.body)
+
+
+def _columns(kernel: KernelWriter, g: Product, n: str, row: str) -> None:
+    """The epilogue of a row of a block."""
+    w = kernel.w
+    name, size = TYPES[g.dtype]
+    for begin, count in _spans(w, g, n):
+        with w.loop(count) as step_of:
+            column = w.value(f"add nuw nsw i64 {begin}, {step_of}") if begin != "0" else step_of
+            w.symbols[g.column] = column
+            place = w.value(f"getelementptr {name}, ptr {row}, i64 {column}")
+            kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+            kernel.body(g.body)
+
+
+class _Lines:
+    """The lines that the columns of a panel are places of."""
+
+    def __init__(self, w: Writer, reach: Reach, n: str) -> None:
+        self.reach, self.n = reach, n
+        start, self.pitch, self.long = (w.dim(each) for each in (reach.start, reach.pitch, reach.long))
+        some = w.value(f"call i64 @llvm.smax.i64(i64 {self.pitch}, i64 1)")
+        self.first = w.value(f"sdiv i64 {start}, {some}")
+        self.before = w.value(f"sub nsw i64 {start}, {w.value(f'mul nsw i64 {self.first}, {self.pitch}')}")
+        end = w.value(f"add nsw i64 {w.value(f'add nsw i64 {self.before}, {n}')}, {w.value(f'add nsw i64 {some}, -1')}")
+        self.count = w.value(f"sdiv i64 {end}, {some}")
+
+    def epilogue(self, kernel: KernelWriter, g: Product, row: str) -> None:
+        """The epilogue of a row of a block, one line after the other."""
+        w = kernel.w
+        name, size = TYPES[g.dtype]
+        with w.loop(self.count) as number:
+            w.symbols[self.reach.line] = w.value(f"add nuw nsw i64 {self.first}, {number}")
+            ahead = w.value(f"sub nsw i64 {w.value(f'mul nsw i64 {number}, {self.pitch}')}, {self.before}")
+            begin = w.value(f"call i64 @llvm.smax.i64(i64 0, i64 {ahead})")
+            end = w.value(f"call i64 @llvm.smin.i64(i64 {w.value(f'add nsw i64 {ahead}, {self.long}')}, i64 {self.n})")
+            with w.loop(w.value(f"sub nsw i64 {end}, {begin}")) as step_of:
+                column = w.value(f"add nuw nsw i64 {begin}, {step_of}")
+                w.symbols[g.column] = w.value(f"sub nsw i64 {column}, {ahead}")
+                place = w.value(f"getelementptr {name}, ptr {row}, i64 {column}")
+                kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+                kernel.body(g.body)
 
 
 def _matrix(kernel: KernelWriter, matrix: Matrix) -> tuple[str, str, str]:

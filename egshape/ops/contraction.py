@@ -1,4 +1,5 @@
-"""Contractions: dot_general and convolution. Sums run in logical index order in the result dtype."""
+"""Contractions: dot_general and convolution. Sums run in logical index order in the result dtype, of 16-bit floats in
+f32 (``summed_in``)."""
 
 from __future__ import annotations
 
@@ -103,12 +104,19 @@ class DotGeneral:
         rows = tuple(lhs.shape[i] for i in lhs_free)
         columns = tuple(rhs.shape[i] for i in rhs_free)
         deep = prod(lhs.shape[i] for i in lhs_contract)
-        kind = numpy_dtype(dtype)
+        kind = numpy_dtype(summed_in(dtype))
         counts = (prod(batch), prod(rows), prod(columns))
         one = lhs.transpose(*lhs_contract, *lhs_batch, *lhs_free).reshape(deep, *counts[:2], 1)
         two = rhs.transpose(*rhs_contract, *rhs_batch, *rhs_free).reshape(deep, counts[0], 1, counts[2])
         total = sum_of_products(one.astype(kind), two.astype(kind), counts)
-        return total.reshape(batch + rows + columns)
+        with np.errstate(over="ignore"):
+            return total.reshape(batch + rows + columns).astype(numpy_dtype(dtype), copy=False)
+
+
+def summed_in(dtype: str) -> str:
+    """The dtype of the sums of a product or convolution with results of ``dtype``: f32 for 16-bit floats, rounded once
+    at the end, as XLA, ONNX Runtime and libraries for GPUs do it. In bf16, 256 + 1 is 256."""
+    return "f32" if dtype in ("f16", "bf16") else dtype
 
 
 def sum_of_products(left: np.ndarray, right: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -247,7 +255,7 @@ class Convolution:
             out_feature,
             out_spatial,
         ) = numbers
-        kind = numpy_dtype(dtype)
+        kind = numpy_dtype(summed_in(dtype))
         x = lhs.transpose(batch, feature, *spatial).astype(kind)
         kernel = rhs.transpose(kernel_out, kernel_in, *kernel_spatial).astype(kind)
         kernel = kernel[
@@ -284,7 +292,8 @@ class Convolution:
             )
         out = np.concatenate(groups, axis=1)
         order = np.argsort((out_batch, out_feature, *out_spatial))
-        return out.transpose(order)
+        with np.errstate(over="ignore"):
+            return out.transpose(order).astype(numpy_dtype(dtype), copy=False)
 
 
 def _convolve(

@@ -16,8 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
-from egshape.ir.types import TensorType
+from egshape.ir.types import DTYPES, TEXT, TensorType
 from egshape.ops.base import REGISTRY, OpDecl, Registry, op
 from egshape.ops.elementwise import common_sizes, same_arrays
 
@@ -89,8 +92,30 @@ def _guarded(decl: OpDecl) -> OpDecl:
 
         return call
 
-    return replace(decl, shape=guard("shape function", decl.shape, ()),
+    def shape(*args: Any, **attrs: Any) -> Any:
+        found = decl.shape(*args, **attrs)
+        types = [_typed(each) for each in (found if isinstance(found, list) else [found])]
+        return types if isinstance(found, list) else types[0]
+
+    return replace(decl, shape=guard("shape function", shape, ()),
                    reference=guard("reference", decl.reference, (ValueError, IndexError)))
+
+
+def _typed(found: Any) -> tuple[str, tuple[Dim | None, ...] | None]:
+    """A type that a user's function gives: a type, or a dtype with sizes, which may be numbers."""
+    wanted = f"{found!r} is no type (wanted: one, or a dtype such as 'f32' with sizes)"
+    pair = (found.dtype, found.shape) if isinstance(found, TensorType) else found
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise TypeError(wanted)
+    dtype, sizes = pair
+    if dtype not in (*DTYPES, TEXT):
+        raise TypeError(wanted)
+    if sizes is None:
+        return dtype, None
+    dims = tuple(const(int(each)) if isinstance(each, int | np.integer) else each for each in sizes)
+    if not all(each is None or isinstance(each, Dim) for each in dims):
+        raise TypeError(wanted)
+    return dtype, dims
 
 
 def _shown(arg: Any) -> str:

@@ -157,7 +157,10 @@ def lgamma(x: float) -> float:
     """log |gamma(x)|; infinite at 0, -1, -2, ..."""
     if math.isinf(x) or (x <= 0 and x == math.floor(x)):
         return math.inf
-    return math.lgamma(x)
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
 
 
 def digamma(x: float) -> float:

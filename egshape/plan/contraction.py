@@ -10,6 +10,7 @@ from egshape.dims import Dim, ceildiv, const, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.ir.types import numpy_dtype
+from egshape.ops.contraction import summed_in
 from egshape.plan.epilogue import Cluster
 from egshape.plan.loops import (
     QUAD,
@@ -64,16 +65,20 @@ def is_product(op: Op) -> bool:
 
 
 def dot(p: Planner, op: Op) -> None:
-    """A dot_general of other dtypes: sums in the result's memory, the innermost loop along it."""
+    """A dot_general of other dtypes: sums in the result's memory, the innermost loop along it. Where they have another
+    dtype they lie in memory of their own, and are converted at the end."""
     p.start()
     d, out = axes_of(p, op), p.new_buffer(op.result)
     flat = linear(d.at(tuple(i for i, _ in d.rows), tuple(i for i, _ in d.columns)), op.result.type.dims)
-    one, two = (converted(out.dtype, p.read(value, indices)) for value, indices in d.sides)
-    item = Call(out.dtype, "multiply", (one, two))
-    sums = Call(out.dtype, "add", (Load(out.dtype, out, flat), item), fast=True)
-    first = loops(d.columns, [Store(out, flat, zero(out.dtype))])
+    kind = summed_in(out.dtype)
+    held = out if kind == out.dtype else p.scratch("sums", kind, out.size)
+    one, two = (converted(kind, p.read(value, indices)) for value, indices in d.sides)
+    item = Call(kind, "multiply", (one, two))
+    sums = Call(kind, "add", (Load(kind, held, flat), item), fast=True)
+    first = loops(d.columns, [Store(held, flat, zero(kind))])
+    last = loops(d.columns, [Store(out, flat, converted(out.dtype, Load(kind, held, flat)))]) if held is not out else ()
     p.run("dot_general", loops([*d.batch, *d.rows], [
-        *first, *loops(d.deep, loops(d.columns, [Store(out, flat, sums)]))]), (out,))
+        *first, *loops(d.deep, loops(d.columns, [Store(held, flat, sums)])), *last]), (*dict.fromkeys((held, out)),))
     p.places[op.result] = out
 
 

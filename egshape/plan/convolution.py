@@ -1,14 +1,16 @@
-"""Convolution: products with patches of the input that are gathered a panel at a time, or direct sums.
+"""Convolution: products whose one side is read from the padded input by taps, or direct sums.
 
-The input is copied once, padded, so that no tap needs a test. Where the features of the result lie together, rows of a
-product are places of the result and its columns features; else rows are features and columns places. For the latter
-the padded input is split by the stride (element s*i + r goes to part r, place i), so that places of a row whose
-tap is the same lie side by side at every stride and dilation. Where rows or images turn out too short for that, rows
-are the places of all images after all. Few features of a group are summed directly."""
+The input is copied once, padded, so that no tap needs a test, and split by the stride (element s*i + r goes to part r,
+place i), so that places of a line whose tap is the same lie side by side at every stride and dilation. Nothing is
+gathered: a product reads each tap where it lies. Rows of a product are features and columns places, as they lie, the
+padding between lines included; or rows are the places of a line and columns features, which wastes nothing where
+features fill vectors. Sizes decide. Taps that only meet padding are left out, and an input that is dilated is taken
+apart. Few features of a group are summed directly."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,16 +26,17 @@ from egshape.plan.loops import (
     Buffer,
     Call,
     Expr,
-    Gather,
     Index,
-    LetIndex,
     Load,
     Local,
     Matrix,
+    Product,
+    Reach,
     Stmt,
     Store,
     Var,
     linear,
+    name_of,
     panel_columns,
     panel_step,
 )
@@ -48,14 +51,14 @@ FEW_FEATURES = 4
 """Input times output features of a group up to which sums are direct."""
 FEW_TAPS = 64
 """Taps up to which a direct sum is written out."""
-LEAST_ROW = 4
-"""Places of a row from which copying by vectors pays."""
-LEAST_SPOTS = 32
-"""Places of an image from which they fill panels well enough."""
+TURNED = 32
+"""Storing a block whose rows are places, which lie side by side, takes about as long as so much depth."""
+TILE = 8
+"""Places of a line that fill a block's rows."""
 TWICE = 1 << 22
 """Bytes up to which a constant kernel lies in panels and in rows where both are needed."""
-Patch = Callable[[Dim, Indices, Dim, Indices], tuple[Expr, Dim]]
-"""The input for (image, places, channel, taps), and where it stands in a patch."""
+Products = Callable[[Dim, Matrix, Stmt], Product]
+"""A panel's product with some rows of a left side and its epilogue."""
 
 
 def is_product(op: Op) -> bool:
@@ -80,46 +83,46 @@ def emit(p: Planner, cluster: Cluster) -> None:
     c = convolution_bytes.Bytes(p, cluster) if whole else Convolution(p, cluster)
     if c.groups > 1 and (c.inputs * c.outputs).const is not None and (c.inputs * c.outputs).const <= FEW_FEATURES:
         c.sums()
-    elif c.last:
-        c.places_by_features()
     else:
-        c.features_by_places()
+        c.products()
 
 
 class Convolution(Operands):
     """The kernels of a convolution."""
 
-    # -- features by places ---------------------------------------------------------------------------------------
-
-    def features_by_places(self) -> None:
-        """Products of features and the places of an image; of the places of all images and features where runs of
-        places that lie together are too short to be copied as vectors. Sizes decide when the function runs."""
+    def products(self) -> None:
+        """Products of features and the places of an image, or of places and features, whichever wastes less; sizes
+        decide when the function runs."""
         p = self.p
-        long = self.long()
-        image = index_of(p, self.count)
-        plain = self.plain(image, long) if self.pointwise and long is not ZERO else None
+        if self.pointwise and self.plain():
+            return
+        phases = self.phases()
+        if not phases:
+            self.trim()
         features = self.features()
-        source, sizes = (None, ()) if self.pointwise and (plain or long is ZERO) else self.padded()
-        if source is None:
-            p.buffer(self.x)
+        source, sizes = self.flat() if self.last else self.padded()
         p.start()
         out = p.new_buffer(self.cluster.result)
-        if long is not ZERO:
-            self.by_features(out, features, image, plain, source, sizes, long)
-        if long is not ONE:
-            def patch(image: Dim, spots: Indices, channel: Dim, taps: Indices) -> tuple[Expr, Dim]:
-                place = linear((channel, *taps), (self.inputs, *self.taps))
-                if source is None:
-                    return p.read(self.x, self.input_at(image, channel, spots)), place
-                return Load(self.dtype, source, self.split(sizes, image, spots, taps, channel)), place
-
-            self.by_places(out, features, patch, ONE - long)
+        for each in phases or [self]:
+            wide = ZERO if self.last else each.wide(each.slab(sizes))
+            if wide is not ZERO:
+                each.by_features(out, features, source, sizes, wide)
+            if wide is not ONE:
+                each.by_places(out, features, source, sizes, ONE - wide)
         p.places[self.cluster.result] = out
 
-    def long(self) -> Dim:
-        """1 where the places of an image fill panels and its rows vectors, else 0."""
-        row, every = self.spots[-1], total(self.spots)
-        return minimum(ONE, maximum(row - (LEAST_ROW - 1), 0)) * minimum(ONE, maximum(every - (LEAST_SPOTS - 1), 0))
+    def wide(self, columns: Dim) -> Dim:
+        """1 where so many columns, of which the places along the last two axes are some, fill panels about as well as
+        the features would, else 0."""
+        step = const(panel_step(self.dtype))
+        deep = self.inputs * total(self.full if None in [size.const for size in self.taps] else self.taps)
+        features = total(self.spots[-2:]) * ceildiv(self.outputs, step) * (deep + TURNED)
+        return minimum(ONE, maximum(features - ceildiv(columns, step) * self.outputs * deep + 1, 0))
+
+    def slab(self, sizes: tuple[Dim, ...]) -> Dim:
+        """Places along the last two axes, with the padding between lines."""
+        lines = self.spots[-2] if len(self.spots) > 1 else ONE
+        return maximum((lines - 1) * sizes[-1] + self.spots[-1], 0)
 
     def features(self) -> Right:
         """The kernel as (channel and tap, feature): in panels if it is constant, else as it is copied."""
@@ -132,29 +135,61 @@ class Convolution(Operands):
         wide = Matrix(weights, self.group * self.depth * self.outputs, self.outputs, ONE)
         return Right(dtype, self.depth, self.outputs, ZERO, wide, weights, ZERO)
 
-    def by_features(self, out: Buffer, features: Right, image: Dim, plain: Right | None, source: Buffer | None,
-                    sizes: tuple[Dim, ...], rounds: Dim) -> None:
-        """Rows are features, columns the places of one image; ``rounds`` is 0 where nothing is to be done."""
+    def by_features(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
+        """Rows are features, columns the places of one image as they lie in the padded input, padding between lines
+        included; ``rounds`` is 0 where nothing is to be done."""
         p, dtype = self.p, self.dtype
+        table = self.table(lambda number, place: (number, place), sizes)
         p.start()
-        i, j = symbol(p.name("i")), symbol(p.name("i"))
-        right = plain or self.patch_panel()
-        number, panel = right.columns(p), features.columns(p)
-        start, some = number * panel_columns(dtype), right.some(number)
-        spots = parts(start + j, [(ONE, size) for size in self.spots])
+        i, column, line = symbol(p.name("i")), symbol(p.name("i")), symbol(p.name("i"))
+        image, outer = index_of(p, self.count), tuple(index_of(p, size) for size in self.spots[:-2])
+        count, width = self.slab(sizes), panel_columns(dtype)
+        number = ZERO if count.const is not None and count.const <= width else symbol(p.name("i"))
+        start, panel = number * width, features.columns(p)
+        spots = (*outer, line, column) if len(self.spots) > 1 else (column,)
+        begin = (*outer, *[ZERO] * len(self.spots[-2:]))
+        at = self.index(sizes, image, begin, self.start, ZERO) + start
+        reach = Reach(total(self.taps), ONE, total(sizes[2:]), ONE, start, sizes[-1], self.spots[-1], name_of(line),
+                      table)
         value = Var(dtype, p.name("v"))
-        before, more = self.column_sums(right, number, j)
-        store = self.stored(out, value, image, panel * panel_columns(dtype) + i, spots)
-        product = right.product(number, features.some(panel), self.left(features, panel, rounds), i, j, value.name,
-                                store, None if plain else ZERO)
-        body: list[Stmt] = [*before, *loops([(panel, features.count)], [product])]
-        private = more
-        if source is not None:
-            runs = tuple(p.scratch(name, "i64", const(panel_columns(dtype))) for name in ("to", "from", "vectors"))
-            body = [*self.gathered(source, sizes, right.buffer, runs, image, start, some), *body]
-            private = right.buffer, *runs, *more
-        nest: Axes = [(image, self.count), (self.group, const(self.groups)), (number, right.count * rounds)]
-        p.run(self.cluster.label, loops(nest, body), (out,), private, once=True)
+
+        def product(many: Dim, left: Matrix, body: Stmt) -> Product:
+            deep = Matrix(left.buffer, left.offset, left.row, left.column * total(self.full))
+            return Product(dtype, many, minimum(const(width), count - start), self.inputs, deep, source, at, None, ZERO,
+                           name_of(i), name_of(column), value.name, (body,), "left" * self.quads,
+                           replace(reach, left=left.column))
+
+        before, private = self.column_sums(product, value, line * sizes[-1] + column - start)
+        store = self.stored(out, value, image, panel * width + i, spots)
+        body = loops([(panel, features.count)],
+                     [product(features.some(panel), self.left(features, panel, rounds), store)])
+        nest: Axes = [(image, self.count), (self.group, const(self.groups)),
+                      *zip(outer, self.spots[:-2], strict=True), (number, ceildiv(count, const(width)) * rounds)]
+        p.run(self.cluster.label, loops(nest, [*before, *body]), (out,), private, once=True)
+
+    @property
+    def start(self) -> Indices:
+        """The first place, or tap."""
+        return (ZERO,) * len(self.taps)
+
+    def origin(self, sizes: tuple[Dim, ...]) -> Dim:
+        """Where the input of the first place at the first tap lies."""
+        return self.index(sizes, ZERO, self.start, self.start, ZERO)
+
+    def table(self, pair: Callable[[Dim, Dim], tuple[Dim, Dim]], sizes: tuple[Dim, ...]) -> Buffer:
+        """What a product knows of the taps: two numbers of each, made of its number in the kernel and of how far what
+        it reads lies from what the first tap reads."""
+        p = self.p
+        taps = tuple(index_of(p, size) for size in self.taps)
+        number = linear(tuple(tap * spread + first for tap, spread, first in
+                              zip(taps, self.spread, self.first, strict=True)), self.full)
+        ahead = self.index(sizes, ZERO, self.start, taps, ZERO) - self.origin(sizes)
+        p.start()
+        target = p.scratch("taps", "i64", total(self.full) * 2)
+        stores = [Store(target, linear(taps, self.taps) * 2 + side, Index("i64", dim))
+                  for side, dim in enumerate(pair(number, ahead))]
+        p.run("taps", loops(zip(taps, self.taps, strict=True), stores), (target,))
+        return target
 
     def left(self, features: Right, panel: Dim, rounds: Dim) -> Matrix:
         """Some features as the left side. Rows that lie together are read faster than those of panels, so that small
@@ -164,11 +199,12 @@ class Convolution(Operands):
         first = self.group * self.outputs + panel * panel_columns(self.dtype)
         return Matrix(self.weights("goit"), first * self.depth, self.depth, ONE)
 
-    def column_sums(self, right: Right, number: Dim, column: Dim) -> tuple[list[Stmt], tuple[Buffer, ...]]:
+    def column_sums(self, product: Products, value: Var, column: Dim) -> tuple[list[Stmt], tuple[Buffer, ...]]:
         """What is computed of a panel of places before its products, and where: for kernels with a zero point."""
         return [], ()
 
-    def row_sums(self, rows: Buffer, row: Dim, many: Dim) -> tuple[list[Stmt], tuple[Buffer, ...]]:
+    def row_sums(self, product: Callable[[Right, Dim, Stmt], Product], value: Var, row: Dim
+                 ) -> tuple[list[Stmt], tuple[Buffer, ...]]:
         """The same of rows that are places."""
         return [], ()
 
@@ -185,110 +221,102 @@ class Convolution(Operands):
         return (all(size is ONE for size in self.taps) and all(each is ZERO for each in a["padding"])
                 and all(each == 1 for each in (*a["strides"], *a["lhs_dilation"])))
 
-    def plain(self, image: Dim, rounds: Dim) -> Right | None:
-        """The input itself as the right side; None if it lies in no order that makes it a matrix. ``rounds`` is 0
-        where it is not needed."""
-        p = self.p
-        channel = index_of(p, self.inputs)
+    def plain(self) -> bool:
+        """Plan it where the input itself is a matrix of each image; False if it lies in no such order."""
+        p, dtype = self.p, self.dtype
+        image, channel = index_of(p, self.count), index_of(p, self.inputs)
         spots = tuple(index_of(p, size) for size in self.spots)
         p.buffer(self.x)
         p.start()
         outer: Axes = [(image, self.count), (self.group, const(self.groups))]
         free: Axes = list(zip(spots, self.spots, strict=True))
-        found = matrix(p.read(self.x, self.input_at(image, channel, spots)), outer, free, [(channel, self.inputs)])
+        deep: Axes = [(channel, self.inputs)]
+        found = matrix(p.read(self.x, self.input_at(image, channel, spots)), outer, free, deep)
         if found is None:
-            return None
-        wide = Matrix(found.buffer, found.offset, found.column, found.row)
-        return packed(p, self.dtype, wide, outer, self.outputs, total(self.spots), self.inputs, rounds)
-
-    def patch_panel(self) -> Right:
-        """A panel of patches, which each thread has to itself."""
-        width, count = panel_columns(self.dtype), total(self.spots)
-        room = self.depth * minimum(const(width), count + panel_step(self.dtype))
-        panel = self.p.scratch("panel", self.dtype, room + width)
-        return Right(self.dtype, self.depth, count, self.outputs, Matrix(panel, ZERO, ZERO, ZERO), panel, ZERO)
-
-    def gathered(self, source: Buffer, sizes: tuple[Dim, ...], panel: Buffer, runs: tuple[Buffer, ...], image: Dim,
-                 start: Dim, some: Dim) -> list[Stmt]:
-        """A panel of patches: for each tap, runs of places that lie side by side, copied by whole vectors. What one
-        run writes too much the next one, or the next tap's first one, writes over."""
-        p, step = self.p, panel_step(self.dtype)
-        long = self.spots[-1]
-        rank = len(self.spots)
-        first = start // long
-        count = (start + some - 1) // long - first + 1
-        run = symbol(p.name("i"))
-        row = first + run
-        skip = maximum(start - row * long, 0)
-        to = maximum(row * long - start, 0)
-        begin = linear((*parts(row, [(ONE, size) for size in self.spots[:-1]]), skip), sizes[2 + rank:])
-        vectors = ceildiv(minimum(long - skip, some - to), const(step))
-        table = loops([(run, count)], [Store(buffer, run, Index("i64", dim))
-                                       for buffer, dim in zip(runs, (to, begin, vectors), strict=True)])
-        channel = index_of(p, self.inputs)
-        taps = tuple(index_of(p, size) for size in self.taps)
-        reach = tuple(tap * step_of for tap, step_of in zip(taps, self.a["rhs_dilation"], strict=True))
-        strides = self.a["strides"]
-        split = tuple(each % stride if stride > 1 else ZERO for each, stride in zip(reach, strides, strict=True))
-        shift = tuple(each // stride for each, stride in zip(reach, strides, strict=True))
-        base = linear((image, self.group * self.inputs + channel, *split, *shift), sizes)
-        width = ceildiv(some, const(step)) * step
-        place = linear((channel, *taps), (self.inputs, *self.taps)) * width
-        copy = Gather(self.dtype, count, runs[0], runs[1], runs[2], source, base, panel, place)
-        return [*table, *loops([(channel, self.inputs), *zip(taps, self.taps, strict=True)], [copy])]
+            return False
+        every = total(self.spots)
+        wide = ZERO if self.last else self.wide(every)
+        features = self.features()
+        right = None if wide is ZERO else packed(
+            p, dtype, Matrix(found.buffer, found.offset, found.column, found.row), outer, self.outputs, every,
+            self.inputs, wide)
+        p.start()
+        out = p.new_buffer(self.cluster.result)
+        value, i, j = Var(dtype, p.name("v")), symbol(p.name("i")), symbol(p.name("i"))
+        panel = features.columns(p)
+        if right is not None:
+            number = right.columns(p)
+            places = parts(number * panel_columns(dtype) + j, [(ONE, size) for size in self.spots])
+            store = self.stored(out, value, image, panel * panel_columns(dtype) + i, places)
+            left = self.left(features, panel, wide)
+            product = right.product(number, features.some(panel), left, i, j, value.name, store)
+            nest: Axes = [*outer, (number, right.count * wide)]
+            p.run(self.cluster.label, loops([*nest, (panel, features.count)], [product]), (out,), once=True)
+        if wide is not ONE:
+            p.start()
+            block = symbol(p.name("i"))
+            first = block * ROW_GROUP
+            store = self.stored(out, value, image, panel * panel_columns(dtype) + j,
+                                parts(first + i, [(ONE, size) for size in self.spots]))
+            left = Matrix(found.buffer, found.offset + first * found.row, found.row, found.column)
+            product = features.product(panel, minimum(const(ROW_GROUP), every - first), left, i, j, value.name, store)
+            nest = [(self.group, const(self.groups)), (panel, features.count), (image, self.count),
+                    (block, ceildiv(every, const(ROW_GROUP)) * (ONE - wide))]
+            p.run(self.cluster.label, loops(nest, [product]), (out,), once=True)
+        p.places[self.cluster.result] = out
+        return True
 
     # -- places by features ---------------------------------------------------------------------------------------
 
-    def places_by_features(self) -> None:
-        """Rows are the places of all images, columns features, which lie together in the input and the result."""
-        p = self.p
-        weights = self.weights("gtio")
-        source, sizes = self.flat()
-        wide = Matrix(weights, self.group * self.depth * self.outputs, self.outputs, ONE)
-        count = self.count * total(self.spots)
-        right = packed(p, self.dtype, wide, [(self.group, const(self.groups))], count, self.outputs, self.depth)
+    def by_places(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
+        """Rows are the places of a line, or of all images where these are more and lines short (not of phases, whose
+        kernels are many); columns are features. ``rounds`` is 0 where nothing is to be done."""
+        table = self.table(lambda number, place: (place, number), sizes)
+        long, images = self.spots[-1], self.count
+        phased = any(spread > 1 for spread in self.spread)
+        lines = ONE
+        if images is not ONE and not phased:
+            lines = minimum(ONE, maximum(long - TILE + 1, 0) + maximum(long - images + 1, 0))
+        if lines is not ZERO:
+            self.along(len(self.spots), out, features, source, sizes, table, rounds * lines)
+        if lines is not ONE:
+            self.along(0, out, features, source, sizes, table, rounds * (ONE - lines))
 
-        def patch(image: Dim, spots: Indices, channel: Dim, taps: Indices) -> tuple[Expr, Dim]:
-            place = linear((*taps, channel), (*self.taps, self.inputs))
-            return Load(self.dtype, source, self.tapped(sizes, image, spots, taps, channel)), place
-
-        p.start()
-        out = p.new_buffer(self.cluster.result)
-        self.by_places(out, right, patch, ONE)
-        p.places[self.cluster.result] = out
-
-    def by_places(self, out: Buffer, features: Right, patch: Patch, rounds: Dim) -> None:
-        """Rows are places, columns features; ``rounds`` is 0 where nothing is to be done."""
+    def along(self, axis: int, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], table: Buffer,
+              rounds: Dim) -> None:
+        """Rows are places along an axis of (image, places)."""
         p, dtype = self.p, self.dtype
         p.start()
-        count = self.count * total(self.spots)
-        rows = p.scratch("patches", dtype, self.depth * minimum(const(ROW_GROUP), count))
+        shape = self.count, *self.spots
         block, i, j = symbol(p.name("i")), symbol(p.name("i")), symbol(p.name("i"))
-        first = block * ROW_GROUP
-        many = minimum(const(ROW_GROUP), count - first)
-        panel = features.columns(p)
-        image, *spots = parts(first + i, [(ONE, size) for size in (self.count, *self.spots)])
-        value = Var(dtype, p.name("v"))
-        before, more = self.row_sums(rows, i, many)
-        store = self.stored(out, value, image, panel * panel_columns(dtype) + j, tuple(spots))
-        product = features.product(panel, many, Matrix(rows, ZERO, self.depth, ONE), i, j, value.name, store)
-        body = [*self.patches(patch, rows, (image, *spots), i, many), *before,
-                *loops([(panel, features.count)], [product])]
-        nest: Axes = [(self.group, const(self.groups)), (block, ceildiv(count, const(ROW_GROUP)) * rounds)]
-        p.run(self.cluster.label, loops(nest, body), (out,), (rows, *more), once=True)
+        at = [index_of(p, size) for size in shape]
+        others = [(index, size) for k, (index, size) in enumerate(zip(at, shape, strict=True)) if k != axis]
 
-    def patches(self, patch: Patch, rows: Buffer, place: Indices, row: Dim, many: Dim) -> tuple[Stmt, ...]:
-        """The patches of some places, one after the other."""
-        p = self.p
-        names = [p.name("g") for _ in place]
-        bound = [LetIndex(name, Index("i64", dim)) for name, dim in zip(names, place, strict=True)]
-        image, *spots = (symbol(name) for name in names)
-        taps = tuple(index_of(p, size) for size in self.taps)
-        channel = index_of(p, self.inputs)
-        value, at = patch(image, tuple(spots), channel, taps)
-        axes: Axes = [*zip(taps, self.taps, strict=True)]
-        axes.insert(len(axes) if self.last else 0, (channel, self.inputs))
-        return loops([(row, many)], [*bound, *loops(axes, [Store(rows, row * self.depth + at, value)])])
+        def place(row: Dim) -> Dim:
+            first = [row if k == axis else index for k, index in enumerate(at)]
+            return self.index(sizes, first[0], tuple(first[1:]), self.start, ZERO)
+
+        first, panel = block * ROW_GROUP, features.columns(p)
+        many = minimum(const(ROW_GROUP), shape[axis] - first)
+        channel = self.index(sizes, ZERO, self.start, self.start, ONE) - self.origin(sizes)
+        left = Matrix(source, place(first), place(first + 1) - place(first), channel)
+        at[axis] = first + i
+        value = Var(dtype, p.name("v"))
+
+        def product(right: Right, number: Dim, body: Stmt) -> Product:
+            made = right.product(number, many, left, i, j, value.name, body)
+            row = ceildiv(made.n, const(panel_step(dtype))) * panel_step(dtype)
+            buffer, offset = made.right, made.panel
+            if made.direct is not None:
+                row, buffer, offset = made.direct.row, made.direct.buffer, made.direct.offset
+            reach = Reach(total(self.taps), ONE, total(self.full) * row, row, ZERO, ZERO, ZERO, "", table)
+            return replace(made, k=self.inputs, right=buffer, panel=offset, direct=None, reach=reach)
+
+        before, private = self.row_sums(product, value, i)
+        store = self.stored(out, value, at[0], panel * panel_columns(dtype) + j, tuple(at[1:]))
+        nest: Axes = [(self.group, const(self.groups)), (panel, features.count), *others,
+                      (block, ceildiv(shape[axis], const(ROW_GROUP)) * rounds)]
+        p.run(self.cluster.label, loops(nest, [*before, product(features, panel, store)]), (out,), private, once=True)
 
     # -- direct ---------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ elements is S - z * W + c * (X - K * z), where S is the sum of x * w, W that of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,11 @@ import numpy as np
 from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
-from egshape.plan.convolution import FEW_FEATURES, Convolution
+from egshape.plan.convolution import FEW_FEATURES, Convolution, Products
 from egshape.plan.integers import BYTES, Element, element
 from egshape.plan.loops import (
     QUAD,
     ROW_GROUP,
-    Assign,
     Buffer,
     Call,
     Choose,
@@ -29,15 +28,15 @@ from egshape.plan.loops import (
     Expr,
     Index,
     Load,
-    Local,
     Matrix,
+    Product,
     Stmt,
     Store,
     Test,
     Var,
     panel_columns,
 )
-from egshape.plan.panels import ONE, Right, loops
+from egshape.plan.panels import ONE, Right, packed
 from egshape.plan.reader import ZERO, Indices
 
 if TYPE_CHECKING:
@@ -115,6 +114,7 @@ class Bytes(Convolution):
     def __init__(self, p: Planner, cluster: Cluster) -> None:
         super().__init__(p, cluster)
         self.features_in = self.inputs
+        self.quads = self.groups == 1
         if self.groups > 1:
             return
         kernel = _kernel(p, self.op)
@@ -172,38 +172,28 @@ class Bytes(Convolution):
         """The kernel as the right side of places."""
         return replace(super().features(), signed="right")
 
-    def patch_panel(self) -> Right:
-        """A panel of patches, for the kernel as the left side."""
-        return replace(super().patch_panel(), signed="left")
+    def trim(self) -> None:
+        """Nothing: the padding is the zero point, which counts."""
 
-    def column_sums(self, right: Right, number: Dim, column: Dim) -> tuple[list[Stmt], tuple[Buffer, ...]]:
+    def column_sums(self, product: Products, value: Var, column: Dim) -> tuple[list[Stmt], tuple[Buffer, ...]]:
         """The sums of a panel of places: its product with ones."""
         if self.groups > 1 or self.added is None:
             return [], ()
-        p = self.p
-        sums = p.scratch("sums", "i32", const(panel_columns("i32")))
-        i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var("i32", p.name("v"))
+        sums = self.p.scratch("sums", "i32", const(panel_columns("i32")))
         ones = Matrix(self.constant("ones", self.ones), ZERO, ZERO, ONE)
         self.place_sum = Load("i32", sums, column)
-        return [right.product(number, ONE, ones, i, j, value.name, Store(sums, j, value), ZERO)], (sums,)
+        return [product(ONE, ones, Store(sums, column, value))], (sums,)
 
-    def row_sums(self, rows: Buffer, row: Dim, many: Dim) -> tuple[list[Stmt], tuple[Buffer, ...]]:
-        """The sums of rows of places."""
+    def row_sums(self, product: Callable[[Right, Dim, Stmt], Product], value: Var, row: Dim
+                 ) -> tuple[list[Stmt], tuple[Buffer, ...]]:
+        """The sums of rows of places: their product with ones."""
         if self.groups > 1 or self.added is None:
             return [], ()
-        p = self.p
-        sums = p.scratch("sums", "i32", const(ROW_GROUP))
-        deep, i = symbol(p.name("i")), symbol(p.name("i"))
-        so_far = Var("i32", p.name("v"))
-        quad = Load("i32", rows, i * self.depth + deep)
-        item: Expr = so_far
-        for number in range(QUAD):
-            moved = _call("shift_right_logical", quad, Const("i32", 8 * number)) if number else quad
-            item = _call("add", item, _call("and", moved, Const("i32", 255)))
+        sums = self.p.scratch("sums", "i32", const(ROW_GROUP))
+        ones = Matrix(self.constant("ones", self.ones), ZERO, ONE, ONE)
+        right = replace(packed(self.p, "i32", ones, [], ZERO, ONE, self.depth), signed="right")
         self.place_sum = Load("i32", sums, row)
-        each = [Local(so_far.name, Const("i32", 0)), *loops([(deep, self.depth)], [Assign(so_far.name, item)]),
-                Store(sums, i, so_far)]
-        return [*loops([(i, many)], each)], (sums,)
+        return [product(right, ZERO, Store(sums, row, value))], (sums,)
 
     def stored(self, out: Buffer, value: Var, image: Dim, feature: Dim, spots: Indices) -> Store:
         """The epilogue of an element, whose sum is ``value`` and what the zero point adds to it."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, const, symbol
 from egshape.ir.graph import Op
+from egshape.ops.contraction import summed_in
 from egshape.plan.contraction import converted, undilated, zero
 from egshape.plan.loops import Call, Choose, Load, Store, Test, linear
 from egshape.plan.panels import ONE, Axes, loops
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def direct(p: Planner, op: Op) -> None:
-    """Convolution of any dtype: sums in the result's memory, over the taps and then the features, the innermost loop
-    along the result's last axis."""
+    """Convolution of any dtype: sums in the result's memory, or their own where they have another dtype, over the taps
+    and then the features, the innermost loop along the result's last axis."""
     for value in op.operands[:2]:
         p.buffer(value)
     p.start()
@@ -46,7 +47,8 @@ def direct(p: Planner, op: Op) -> None:
     place[batch] = at[o_batch] + (group * shape[o_batch] if a["batch_groups"] > 1 else ZERO)
     tap[k_in], tap[k_out] = channel, at[o_feature]
     out = p.new_buffer(op.result)
-    dtype = out.dtype
+    dtype = summed_in(out.dtype)
+    held = out if dtype == out.dtype else p.scratch("sums", dtype, out.size)
     flat = linear(tuple(at), shape)
     seen = converted(dtype, p.read(x, tuple(place)))
     if tests:
@@ -58,10 +60,11 @@ def direct(p: Planner, op: Op) -> None:
         axes += [(group, const(groups)), (inner, each)] if axis == o_feature else [(names[axis], size)]
     axes = [(index, size) for index, size in axes if index is not ZERO]
     *outer, last = axes or [(ZERO, ONE)]
-    store = Store(out, flat, Call(dtype, "add", (Load(dtype, out, flat), item), fast=True))
+    store = Store(held, flat, Call(dtype, "add", (Load(dtype, held, flat), item), fast=True))
     sums = loops([(channel, kernel.type.dims[k_in])], loops([last], [store]))
-    body = loops(outer, [*loops([last], [Store(out, flat, zero(dtype))]), *loops(taps, sums)])
-    p.run("convolution", body, (out,))
+    done = loops([last], [Store(out, flat, converted(out.dtype, Load(dtype, held, flat)))]) if held is not out else ()
+    body = loops(outer, [*loops([last], [Store(held, flat, zero(dtype))]), *loops(taps, sums), *done])
+    p.run("convolution", body, (*dict.fromkeys((held, out)),))
     p.places[op.result] = out
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from egshape.dims import Dim, const, maximum, symbol
+from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.contraction import undilated, zero
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from egshape.plan.epilogue import Cluster
     from egshape.plan.planner import Planner
 
+MOST_PHASES = 16
+"""Kinds of places up to which each has products of its own."""
 FEW_PARTS = 4
 """Parts of the padded input up to which each is copied by loops of its own."""
 
@@ -50,6 +55,22 @@ def _without_units(op: Op) -> dict[str, Any]:
     return {**a, **by_axis, "numbers": numbers, "padding": padding}
 
 
+@dataclass(frozen=True)
+class _Phase:
+    """Places of the result that are ``number`` modulo the dilation of the input: the first of their taps, how many of
+    them there are, and the place of the input that the first one reads."""
+
+    number: int
+    first: int
+    taps: Dim
+    start: int
+
+
+def _phase(number: int, dilation: int, low: int, size: int) -> _Phase:
+    first = (low - number) % dilation
+    return _Phase(number, first, const(max(-(-(size - first) // dilation), 0)), (number + first - low) // dilation)
+
+
 class Operands:
     """The sizes of a convolution, all by group: ``inputs`` and ``outputs`` features, ``taps``, places ``spots``."""
 
@@ -67,17 +88,25 @@ class Operands:
         self.kept = p.arrays.of(self.kernel)
         """The kernel, if it is constant."""
         self.taps = tuple(self.kernel.type.dims[axis] for axis in self.k_space)
+        self.full = self.taps
+        """All taps: ``taps`` are those that count (``trim``, ``phases``), from ``first`` on, ``spread`` apart."""
+        self.first, self.spread = (ZERO,) * len(self.taps), (1,) * len(self.taps)
+        self.shift = self.phase = (ZERO,) * len(self.taps)
+        """How far into the padded input the first place reads, and where it lies in the result, whose places of this
+        kind are ``spread`` apart."""
         self.spots = tuple(shape[axis] for axis in self.o_space)
         self.depth = self.inputs * total(self.taps)
         self.last = self.o_feature == len(shape) - 1
+        self.quads = False
+        """Whether elements are four bytes each."""
         self.group = index_of(p, const(self.groups))
 
     def at(self, image: Dim, feature: Dim, spots: Indices) -> Indices:
         """The indices of an element of the result."""
         found = [ZERO] * self.op.result.type.rank
         found[self.o_batch], found[self.o_feature] = image, feature
-        for axis, spot in zip(self.o_space, spots, strict=True):
-            found[axis] = spot
+        for axis, spot, spread, phase in zip(self.o_space, spots, self.spread, self.phase, strict=True):
+            found[axis] = spot * spread + phase
         return tuple(found)
 
     def parts(self) -> tuple[int, ...]:
@@ -154,7 +183,7 @@ class Operands:
         indices = tuple(index for name in order for index in at[name])
         whole = tuple(size for name in order for size in sizes[name])
         p.start()
-        target = p.scratch("weights", self.dtype, total(whole))
+        target = p.scratch("weights", self.dtype, total(whole) + panel_step(self.dtype))
         store = Store(target, linear(indices, whole), p.read(self.kernel, tuple(place)))
         p.run("weights", loops(list(zip(indices, whole, strict=True)), [store]), (target,), once=True)
         return target
@@ -198,8 +227,76 @@ class Operands:
 
     def split(self, sizes: tuple[Dim, ...], image: Dim, spots: Indices, taps: Indices, channel: Dim) -> Dim:
         """Where the input of a place at a tap lies in the padded input that is split by the stride."""
+        reach = self.reach(taps)
+        part, place = reach[:len(taps)], (spot + each for spot, each in zip(spots, reach[len(taps):], strict=True))
+        return linear((image, self.group * self.inputs + channel, *part, *place), sizes)
+
+    def index(self, sizes: tuple[Dim, ...], image: Dim, spots: Indices, taps: Indices, channel: Dim) -> Dim:
+        """Where the input of a place at a tap lies in the padded input."""
+        ahead = tuple(spot + shift for spot, shift in zip(spots, self.shift, strict=True))
+        return (self.tapped if self.last else self.split)(sizes, image, ahead, taps, channel)
+
+    def phases(self) -> list[Self]:
+        """A convolution whose input is dilated as one of the input itself for each place within the dilation: only some
+        taps meet an element there, and a zero times a finite number is nothing to the sum. Empty where it is none,
+        or dilation, padding and kernel are not known. From now on this one has the sizes that cover all."""
+        a, axes = self.a, range(len(self.taps))
+        if self.quads or self.kept is None or not np.isfinite(self.kept).all() or np.prod(a["lhs_dilation"]) == 1:
+            return []
+        every: list[list[_Phase]] = []
+        for d in axes:
+            dilation, low, size = a["lhs_dilation"][d], a["padding"][2 * d].const, self.taps[d].const
+            if dilation == 1:
+                every.append([_Phase(0, 0, self.taps[d], 0)])
+                continue
+            if low is None or size is None or a["strides"][d] != 1 or a["rhs_dilation"][d] != 1:
+                return []
+            every.append([_phase(number, dilation, low, size) for number in range(dilation)])
+        if np.prod([len(each) for each in every]) > MOST_PHASES:
+            return []
+        before = [min(each.start for each in some) if len(some) > 1 else 0 for some in every]
+        spots, spread = self.spots, tuple(a["lhs_dilation"])
+        found = []
+        for some in product(*every):
+            one = copy(self)
+            one.first, one.spread = tuple(const(each.first) for each in some), spread
+            one.taps, one.phase = tuple(each.taps for each in some), tuple(const(each.number) for each in some)
+            one.shift = tuple(const(each.start - begin) for each, begin in zip(some, before, strict=True))
+            one.spots = tuple(ceildiv(spot - each.number, const(step))
+                              for spot, each, step in zip(spots, some, spread, strict=True))
+            found.append(one)
+        padding = list(a["padding"])
+        taps = list(self.taps)
+        for d in axes:
+            if spread[d] > 1:
+                padding[2 * d] = const(-before[d])
+                taps[d] = const(max(each.start - before[d] + (each.taps.const or 0) for each in every[d]))
+        self.spots = tuple(ceildiv(spot, const(step)) for spot, step in zip(spots, spread, strict=True))
+        self.taps, self.a = tuple(taps), {**a, "padding": tuple(padding), "lhs_dilation": (1,) * len(taps)}
+        for one in found:
+            one.a = self.a
+        return found
+
+    def reach(self, taps: Indices) -> Indices:
+        """The part that a tap falls in, and how far from a place's own."""
         reach = [tap * step for tap, step in zip(taps, self.a["rhs_dilation"], strict=True)]
         strides = self.a["strides"]
         part = (each % stride if stride > 1 else ZERO for each, stride in zip(reach, strides, strict=True))
-        place = (spot + each // stride for spot, each, stride in zip(spots, reach, strides, strict=True))
-        return linear((image, self.group * self.inputs + channel, *part, *place), sizes)
+        return *part, *(each // stride for each, stride in zip(reach, strides, strict=True))
+
+    def trim(self) -> None:
+        """Leave taps out that fall into the padding at every place, which images of one line have: a zero times a
+        finite number is nothing to the sum."""
+        if self.kept is None or not np.isfinite(self.kept).all():
+            return
+        a = self.a
+        taps, first, padding = list(self.taps), list(self.first), list(a["padding"])
+        for d, size in enumerate(self.taps):
+            low, step, spread = padding[2 * d], a["rhs_dilation"][d], a["lhs_dilation"][d]
+            if size is ONE or (low is ZERO and padding[2 * d + 1] is ZERO):
+                continue
+            last = (self.x.type.dims[self.space[d]] - 1) * spread + low
+            first[d] = minimum(maximum(ceildiv(low - (self.spots[d] - 1) * a["strides"][d], const(step)), 0), size)
+            taps[d] = maximum(minimum(last // step + 1, size) - first[d], 0)
+            padding[2 * d] = low - first[d] * step
+        self.taps, self.first, self.a = tuple(taps), tuple(first), {**a, "padding": tuple(padding)}

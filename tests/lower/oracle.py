@@ -14,6 +14,8 @@ from unittest import mock
 
 import numpy as np
 
+from benchmarks import equal
+from benchmarks.equal import double
 from egshape.adapters.native import compile_function
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
@@ -24,9 +26,6 @@ from tests.fuzz.differential import is_fit, wanted
 from tests.lower.checking import call
 
 Array = np.ndarray
-RELATIVE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-12}
-SMALLEST = {"float16": 6e-8, "bfloat16": 1e-40, "float32": 1.5e-45, "float64": 5e-324}
-EPSILON = {"float16": 9.8e-4, "bfloat16": 7.9e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 BITS = frozenset(("bitcast_convert", "next_after", "custom_call"))
 """Ops whose meaning is in the bits of a precision."""
 
@@ -63,10 +62,6 @@ def widened(graph: Graph) -> Graph | None:
     return Graph(graph.name, block(graph.body), graph.output_names, graph.facts, graph.metadata)
 
 
-def _double(array: Array) -> Array:
-    return array.astype(np.float64) if array.dtype.kind == "f" or array.dtype.name == "bfloat16" else array
-
-
 @dataclass(frozen=True)
 class Expected:
     """What a graph gives at some inputs: in its own precision, and in f64 where that could be had."""
@@ -81,50 +76,14 @@ def expected(graph: Graph, wide: Graph | None, arrays: Sequence[Array]) -> Expec
     found = wanted(graph, [array.copy() for array in arrays])
     if found.error is not None or wide is None:
         return Expected(found.results, None, found.error)
-    other = wanted(wide, [_double(array) for array in arrays])
+    other = wanted(wide, [double(array) for array in arrays])
     same = other.error is None and [a.shape for a in other.results] == [a.shape for a in found.results]
     return Expected(found.results, other.results if same else None)
 
 
 def fault(found: Sequence[Array], wanted: Expected, relative: float | None = None) -> str:
-    """What is wrong with the results, "" if nothing is.
-
-    An element is right if it is within the tolerance of the interpreter's, or of the f64 result, or is no further
-    from that than three times the worst error of the interpreter in the tensor."""
-    if len(found) != len(wanted.narrow):
-        return f"{len(found)} results instead of {len(wanted.narrow)}"
-    for number, (mine, narrow) in enumerate(zip(found, wanted.narrow, strict=True)):
-        if mine.dtype != narrow.dtype or mine.shape != narrow.shape:
-            return f"out{number} is {mine.dtype}{list(mine.shape)}, not {narrow.dtype}{list(narrow.shape)}"
-        exact = None if wanted.wide is None else wanted.wide[number]
-        wrong = ~_right(mine, narrow, exact, relative)
-        if wrong.any():
-            place = tuple(map(int, np.argwhere(wrong)[0]))
-            seen = "" if exact is None else f", in f64 {exact[place]!r}"
-            return (f"out{number}{list(mine.shape)}: {int(wrong.sum())} of {wrong.size} elements are wrong, "
-                    f"the first at {list(place)} is {mine[place]!r}, not {narrow[place]!r}{seen}")
-    return ""
-
-
-def _right(mine: Array, narrow: Array, exact: Array | None, relative: float | None) -> Array:
-    name = mine.dtype.name
-    if name not in RELATIVE:
-        return np.asarray(mine == narrow)
-    limit = relative if relative is not None else RELATIVE[name]
-    with np.errstate(all="ignore"):
-        one, two = _double(mine), _double(narrow)
-        right = (np.isnan(one) & np.isnan(two)) | (one == two)
-        right |= np.abs(one - two) <= np.maximum(limit * np.abs(two), SMALLEST[name])
-        if exact is None:
-            return np.asarray(right)
-        three = _double(exact)
-        errors = np.abs(two - three)
-        worst = np.max(errors, where=np.isfinite(errors), initial=0.0)
-        # A few roundings of the largest element: what a small tensor of luck, or f64 itself, cannot show.
-        worst = max(worst, 3 * EPSILON[name] * np.max(np.abs(three), where=np.isfinite(three), initial=0.0))
-        right |= np.abs(one - three) <= np.maximum(np.maximum(limit * np.abs(three), 3 * worst), SMALLEST[name])
-        # What f64 holds and f32 does not is no error of either.
-        return np.asarray(right | (np.isnan(one) & np.isnan(three)))
+    """What is wrong with the results, "" if nothing is (``benchmarks.equal``)."""
+    return equal.fault(found, wanted.narrow, wanted.wide, relative)
 
 
 # -- memory --------------------------------------------------------------------------------------------------------

@@ -67,6 +67,13 @@ CASES = {
     "dilated": Case(dilation=(2, 3), padding=(2, 1, 0, 3)), "dilated stride": Case(dilation=(2, 3), strides=(2, 2)),
     "transposed": Case(base=(2, 3), padding=(1, 2, 0, 1), reversal=(1, 1)),
     "transposed last": Case(layout="last", base=(2, 1), reversal=(0, 1)),
+    "transposed by more than its taps": Case(base=(3, 2), taps=(2, 2), padding=(1, 1, 1, 1), reversal=(1, 1)),
+    "transposed, cropped": Case(base=(2, 2), taps=(3, 4), padding=(-1, 2, -2, 0), outputs=20),
+    "transposed groups": Case(base=(2, 2), taps=(4, 4), padding=(2, 2, 2, 2), groups=2, channels=6, outputs=8),
+    "transposed line": Case(rank=1, taps=(8,), strides=(1,), padding=(5, 6), base=(4,), dilation=(1,), reversal=(1,)),
+    "transposed volume last": Case(rank=3, layout="last", taps=(2, 1, 3), strides=(1, 1, 2), padding=(1, 1, 0, 0, 2, 2),
+                                   base=(2, 1, 1), dilation=(1, 1, 1), reversal=(1, 0, 0)),
+    "transposed, dilated": Case(base=(2, 2), dilation=(2, 1), padding=(2, 2, 1, 1)),
     "cropped": Case(padding=(-1, 0, 1, -2)), "cropped last": Case(layout="last", padding=(-1, 0, 1, -2)),
     "one by one": Case(taps=(1, 1), padding=(0,) * 4), "one by one, stride": Case(taps=(1, 1), padding=(0,) * 4,
                                                                                 strides=(2, 2)),
@@ -166,7 +173,7 @@ def test_bias_residual_and_relu_are_one_kernel(layout):
     y = b.one("maximum", [b.one("add", [y, wide]), zero])
     graph = graph_of(b, y)
     kernels = {step.kernel.label for step in plan(graph).steps if isinstance(step, Run)}
-    assert kernels == {"pad", "convolution_maximum"}
+    assert kernels == {"pad", "taps", "convolution_maximum"}
     function = compiled(graph)
     for count, height, width in ((1, 6, 7), (2, 16, 16), (1, 1, 60), (1, 1, 1), (5, 4, 3), (2, 70, 1)):
         array = numbers(case, (count, 4, height, width))

@@ -36,4 +36,4 @@ def test_a_joined_kernel_of_a_convolution_is_constant():
         "lhs_dilation": (1,), "rhs_dilation": (1,), "reversal": (0,), "feature_groups": 1, "batch_groups": 1,
         "precision": (), "dtype": "f32"})
     labels = {step.kernel.label for step in plan(graph_of(b, y)).steps if isinstance(step, Run)}
-    assert labels == {"pad", "convolution"}
+    assert labels == {"pad", "taps", "convolution"}
