@@ -1,229 +1,238 @@
-"""Programs on a GPU: results against the interpreter's, memory bandwidth, latency, what the host does for a call.
+"""Programs on a GPU: whether results are right, and how long they take, against copies, torch, Triton and cuBLASLt.
 
-``python -m benchmarks.cuda FOLDER`` on a machine with a GPU, on a folder that ``benchmarks.cuda_cases`` made elsewhere.
-It needs numpy and a CUDA driver; where torch is installed, its eager mode and ``torch.compile(dynamic=True)`` are
-measured beside. Times are medians of runs between two events; bandwidth counts inputs and outputs once."""
+``python -m benchmarks.cuda FOLDER [--seconds 540] [--only check,bandwidth,...] [--out OUT]`` on a machine with a GPU,
+on a folder that ``benchmarks.cuda_cases`` made elsewhere. Numpy and a CUDA driver are needed; what is compared with
+torch needs torch. What matters most comes first; each group runs in a process of its own, since some errors end a
+process's use of the device, and rows are written as they come: OUT/rows.jsonl, OUT/results.json, OUT/table.md,
+OUT/kept.txt (profiles, what the sanitizer says), OUT/log.txt. What is printed last says how far the goals are
+reached."""
 
 from __future__ import annotations
 
 import argparse
-import ctypes
+import faulthandler
 import json
-import statistics
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from benchmarks.cuda_bench import Bench, loaded
+from benchmarks.cuda_groups import WHOLE, sample
+from benchmarks.cuda_rows import Broken, Context, Row, functions
+from benchmarks.cuda_table import report
+from benchmarks.cuda_timed import EACH
+from egshape.runtime.cuda import opened
+from egshape.runtime.errors import RunError
 
-from egshape.runtime import load
-from egshape.runtime.cuda import Driver, opened
-from egshape.runtime.cuda_arrays import DeviceArray
-from egshape.runtime.cuda_function import CudaFunction
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Loader = Callable[[Path], CudaFunction]
-RUNS, WARM, MOST_SECONDS = 30, 5, 1.0
-PLAIN = {"f32": np.float32, "f16": np.float16, "f64": np.float64}
-
-
-def loaded(path: Path) -> CudaFunction:
-    """The function of an artifact."""
-    found = load(path)
-    assert isinstance(found, CudaFunction)
-    return found
+ORDER = {"check": 2.0, "bandwidth": 4.0, "models": 5.0, "attention": 2.0, "gemm": 1.5, "host": 0.5, "streams": 0.5,
+         "sanitizer": 3.0, "tune": 4.0}
+"""The groups by what matters most, and their shares of the time. ``tune``: of folders that ``cuda_tune`` made."""
+BROKEN, RESTARTS, GRACE, LONGEST_PRINTED = 3, 4, 15.0, 11_500
+CASE_SECONDS = 150.0
+Spawn = Callable[[str, float, Sequence[str]], int]
+"""Runs a group in a process for some seconds, without the cases that are done; its exit code."""
 
 
 def torch_here() -> Any:
     """torch with a GPU, else None."""
     try:
-        import torch  # type: ignore[import-not-found,unused-ignore]
+        import torch
     except ImportError:
         return None
     return torch if torch.cuda.is_available() else None
 
 
-class Bench:
-    """Measures on one device."""
+class Store:
+    """The files of results."""
 
-    def __init__(self, folder: Path, driver: Driver, load: Loader = loaded, torch: Any = None,
-                 runs: int = RUNS) -> None:
-        self.folder, self.driver, self.load, self.torch, self.runs = folder, driver, load, torch, runs
-        with driver.current():
-            self.events = [driver.made("cuEventCreate", 0) for _ in range(2)]
-            self.stream = driver.made("cuStreamCreate", 0)
-        self.copy_rates: dict[int, float] = {}
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        out.mkdir(parents=True, exist_ok=True)
 
-    # -- time ---------------------------------------------------------------------------------------------------------
+    def add(self, row: Row) -> None:
+        """Write a row."""
+        self._line({"row": asdict(row)})
 
-    def seconds(self, call: Callable[[], object], stream: int) -> float:
-        """Median time of a call on the device."""
-        driver, found, begin = self.driver, list[float](), time.perf_counter()
-        for number in range(WARM + self.runs):
-            with driver.current():
-                driver("cuEventRecord", self.events[0], stream)
-            kept = call()
-            with driver.current():
-                driver("cuEventRecord", self.events[1], stream)
-                driver("cuStreamSynchronize", stream)
-                place = ctypes.c_float(0)
-                driver("cuEventElapsedTime", ctypes.addressof(place), *self.events)
-            del kept
-            if number >= WARM:
-                found.append(place.value / 1e3)
-            if time.perf_counter() - begin > MOST_SECONDS and len(found) > 2:
-                break
-        return statistics.median(found)
+    def began(self, group: str, case: str) -> None:
+        """Note that a case is being run, so that it is known what ended a process."""
+        self._line({"group": group, "began": case})
 
-    def host_seconds(self, call: Callable[[], object], stream: int) -> float:
-        """Median time until a call returns, the device idle before it."""
-        found = []
-        for _ in range(self.runs):
-            with self.driver.current():
-                self.driver("cuStreamSynchronize", stream)
-            begin = time.perf_counter()
-            kept = call()
-            found.append(time.perf_counter() - begin)
-            del kept
-        return statistics.median(found)
+    def keep(self, text: str) -> None:
+        """Write a long text."""
+        with open(self.out / "kept.txt", "a", encoding="utf-8") as file:
+            file.write(text + "\n")
 
-    def copy_rate(self, size: int) -> float:
-        """Bytes a second that a copy on the device reads and writes, for arrays that take so many bytes together."""
-        half = max(256, size // 2)
-        if half not in self.copy_rates:
-            one, two = (self.memory(half) for _ in range(2))
+    def _line(self, item: Any) -> None:
+        with open(self.out / "rows.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(item) + "\n")
 
-            def copy() -> None:
-                with self.driver.current():
-                    self.driver("cuMemcpyDtoDAsync_v2", two.address, one.address, half, self.stream)
+    def _lines(self) -> list[Any]:
+        path = self.out / "rows.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
-            self.copy_rates[half] = 2 * half / self.seconds(copy, self.stream)
-        return self.copy_rates[half]
+    def rows(self) -> list[Row]:
+        """All rows so far."""
+        return [Row(**item["row"]) for item in self._lines() if "row" in item]
 
-    # -- arrays -------------------------------------------------------------------------------------------------------
+    def begun(self, group: str) -> list[str]:
+        """The cases of a group that were begun, in order."""
+        return [item["began"] for item in self._lines() if item.get("group") == group]
 
-    def memory(self, size: int) -> DeviceArray:
-        """New bytes on the device."""
-        with self.driver.current():
-            address = self.driver.made("cuMemAllocFromPoolAsync", max(size, 1), self.driver.pool, self.stream)
-        return DeviceArray(address, (size,), np.dtype(np.uint8), self.driver, self.stream, self)
-
-    def up(self, array: Array) -> Any:
-        """An array on the device: torch's where it is installed."""
-        if self.torch is not None:
-            return self.torch.from_numpy(array).cuda()
-        found = self.memory(array.nbytes)
-        with self.driver.current():
-            if array.nbytes:
-                self.driver("cuMemcpyHtoDAsync_v2", found.address, array.ctypes.data, array.nbytes, self.stream)
-            self.driver("cuStreamSynchronize", self.stream)
-        found.shape, found.dtype = array.shape, array.dtype
-        return found
-
-    def inputs(self, case: Mapping[str, Any], sizes: Mapping[str, int]) -> list[Array]:
-        """Inputs of a case at some sizes."""
-        rng, found = np.random.default_rng(0), []
-        for dtype, shape in case["inputs"]:
-            real = [sizes[each] if each in sizes else int(each) for each in shape]
-            found.append(rng.standard_normal(real, np.float32).astype(PLAIN[dtype]))
-        return found
-
-    # -- cases --------------------------------------------------------------------------------------------------------
-
-    def check(self, case: Mapping[str, Any], function: CudaFunction) -> str:
-        """What is wrong with the results at the sizes that are stored, on the host and on the device; "" if nothing."""
-        with np.load(self.folder / case["arrays"]) as stored:
-            for number in range(case["checks"]):
-                inputs = [stored[f"{number}_in{k}"] for k in range(len(case["inputs"]))]
-                for device in (False, True, True, True):  # the third time a graph is launched
-                    found = function(*inputs, device=device)
-                    results = found if isinstance(found, tuple) else (found,)
-                    for k, mine in enumerate(results):
-                        wanted = stored[f"{number}_out{k}"].astype(np.float64)
-                        bound = 1e-2 if stored[f"{number}_out{k}"].dtype == np.float16 else 1e-4
-                        array = np.asarray(mine).astype(np.float64)
-                        if array.shape != wanted.shape or not np.allclose(array, wanted, bound, bound):
-                            return f"WRONG: output {k} of {[each.shape for each in inputs]}, device={device}"
-        return ""
-
-    def rows(self, case: Mapping[str, Any]) -> list[tuple[str, ...]]:
-        """The rows of a case in the table."""
-        functions = {kind: self.load(self.folder / file) for kind, file in case["files"].items()}
-        wrong = self.check(case, functions[""])
-        if wrong:
-            return [(case["name"], wrong, *[""] * (len(HEAD) - 2))]
-        peers = self.peers(case)
-        found = []
-        for point in case["points"]:
-            arrays = self.inputs(case, point["own"])
-            items = [self.up(array) for array in arrays]
-            usable = {kind: each for kind, each in functions.items() if not kind or point["fits"]}
-            times = {kind: self.timed(each, items) for kind, each in usable.items()}
-            results = functions[""](*items)
-            results = results if isinstance(results, tuple) else (results,)
-            moved = sum(each.nbytes for each in (*arrays, *results))
-            del results
-            others = [self.seconds(partial(peer, *items), 0) for peer in peers]
-            host = self.host_seconds(partial(functions[""], *items), functions[""].stream)
-            best = min(times.values())
-            rate = f"{moved / best / 1e9:.0f}" if case["bandwidth"] else ""
-            share = f"{moved / best / self.copy_rate(moved):.0%}" if case["bandwidth"] else ""
-            ratios = [f"{other / best:.2f}" for other in others] or ["", ""]
-            sizes = " ".join(f"{name} {size}" for name, size in point["sizes"].items())
-            with_facts = f"{times['facts'] * 1e6:.1f}" if "facts" in times else ""
-            found.append((case["name"], sizes, f"{times[''] * 1e6:.1f}", with_facts, rate, share, *ratios,
-                          f"{host * 1e6:.1f}"))
-        return found
-
-    def timed(self, function: CudaFunction, items: Sequence[Any]) -> float:
-        """Time of a call on arrays of the device."""
-        return self.seconds(partial(function, *items, device=True), function.stream)
-
-    def peers(self, case: Mapping[str, Any]) -> list[Callable[..., Any]]:
-        """torch's eager mode and its compiler on the same function; nothing without torch."""
-        if self.torch is None:
-            return []
-        from benchmarks.cuda_torch import functions
-
-        eager = functions(self.torch, case["kind"], case["options"])
-        return [eager, self.torch.compile(eager, dynamic=True)]
+    def finish(self) -> str:
+        """Write the table and all rows; the table."""
+        rows = self.rows()
+        text = report(rows)
+        (self.out / "results.json").write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+        (self.out / "table.md").write_text(text, encoding="utf-8")
+        return text
 
 
-HEAD = ("case", "sizes", "us", "us, facts", "GB/s", "of a copy", "torch / ours", "compiled / ours", "host us")
+def rows_of(context: Context, group: str) -> Iterator[Row]:
+    """The rows of a group as they come. Raises Broken where the device takes no more work."""
+    if group in WHOLE:
+        yield from context.guarded(group, group, WHOLE[group](context))
+        return
+    for case in context.cases(group):
+        if case["dtype"] == "bf16" and context.bench.torch is None:
+            yield Row(group, case["name"], status="skipped", note="only torch has arrays of bf16 on the device")
+            continue
+        yield from context.guarded(group, case["name"], EACH[group](context, case))
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a table of Markdown."""
-    lines = [HEAD, tuple("---" for _ in HEAD), *rows]
-    return "\n".join("| " + " | ".join(row) + " |" for row in lines)
+def run_group(context: Context, group: str, store: Store) -> int:
+    """Run a group in this process; its exit code."""
+    try:
+        for row in rows_of(context, group):
+            store.add(row)
+    except Broken:
+        return BROKEN
+    return 0
 
 
-def run(bench: Bench) -> list[tuple[str, ...]]:
-    """All cases of a folder; each that fails is a row that says why."""
-    found: list[tuple[str, ...]] = []
-    for case in json.loads((bench.folder / "cases.json").read_text()):
-        try:
-            found += bench.rows(case)
-        except Exception as error:  # the other cases are measured all the same
-            found.append((case["name"], f"{type(error).__name__}: {str(error)[:200]}", *[""] * (len(HEAD) - 2)))
-        print(table([found[-1]]).split("\n")[-1], flush=True)
-    return found
+def run(store: Store, groups: Sequence[str], seconds: float, spawn: Spawn) -> None:
+    """Run groups one after the other, each for its share of the time that is left."""
+    end = time.monotonic() + seconds
+    for number, group in enumerate(groups):
+        share = ORDER[group] / sum(ORDER[each] for each in groups[number:])
+        left = end - time.monotonic()
+        if left < 5:
+            store.add(Row(group, group, status="skipped", note="no time is left"))
+            continue
+        _in_processes(store, group, time.monotonic() + share * left, spawn)
+        store.finish()
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def _in_processes(store: Store, group: str, end: float, spawn: Spawn) -> None:
+    """A group, in another process where one is ended by what it runs."""
+    for _ in range(RESTARTS):
+        begun, left = store.begun(group), end - time.monotonic()
+        if left < 1:
+            break
+        code = spawn(group, left, begun)
+        if code and code != BROKEN:
+            culprit = (store.begun(group) or [group])[-1]
+            store.add(Row(group, culprit, status="error", note=f"its process ended with code {code}"))
+        if not code or store.begun(group) == begun:
+            break
+
+
+def spawned(folder: Path, out: Path, more: Sequence[str] = ()) -> Spawn:
+    """Groups as processes of this program. One that does not end in time is ended."""
+    def spawn(group: str, seconds: float, done: Sequence[str]) -> int:
+        command = [sys.executable, "-m", "benchmarks.cuda", str(folder), "--group", group, "--seconds",
+                   f"{seconds:.0f}", "--out", str(out), *more]
+        with open(out / "log.txt", "a", encoding="utf-8") as log:
+            log.write(f"== {group}\n")
+            log.flush()
+            try:
+                return subprocess.run(command, stdout=log, stderr=log, timeout=seconds + GRACE, check=False,
+                                      env={**os.environ, "EGSHAPE_BENCH_DONE": json.dumps(list(done))}).returncode
+            except subprocess.TimeoutExpired:
+                return 124
+    return spawn
+
+
+def _child(chosen: argparse.Namespace) -> int:
+    """One group in this process."""
+    store, torch = Store(chosen.out), None if chosen.without_torch else torch_here()
+    bench = Bench(chosen.folder, opened(), loaded, torch)
+    done = frozenset(json.loads(os.environ.get("EGSHAPE_BENCH_DONE", "[]")))
+
+    def began(case: str) -> None:
+        store.began(chosen.group, case)
+        faulthandler.dump_traceback_later(CASE_SECONDS, exit=True)  # a kernel that never ends, too, ends one case
+
+    context = Context(bench, store.keep, began, done, time.monotonic() + chosen.seconds,
+                      None if chosen.without_compiled else {})
+    return run_group(context, chosen.group, store)
+
+
+def _alone(folder: Path, word: str | None) -> int:
+    """A sample of small sizes, or a case at its first sizes: for tools that watch a process. The library's products
+    are left out, which are not ours to check."""
+    driver = opened()
+    driver.library = lambda: None
+    bench = Bench(folder, driver)
+    if word is None:
+        faults = sample(bench)
+        print("sample:", "; ".join(faults) or "all is right")
+        return int(bool(faults))
+    for case in json.loads((folder / "cases.json").read_text()):
+        if word in case["name"] and case["points"]:
+            for function in functions(bench, case, case["points"][0]).values():
+                for seed in range(2):
+                    bench.call(function)(*bench.drawn(case["inputs"], case["points"][0], seed))
+                    bench.wait()
+    return 0
+
+
+def about(bench: Bench) -> str:
+    """The device, and what is installed."""
+    major, minor = bench.driver.capability
+    torch = getattr(bench.torch, "__version__", "none")
+    return (f"device sm_{major}{minor}, driver of CUDA {bench.driver.version}, a copy of 1 GiB at "
+            f"{bench.copy_rate(1 << 31) / 1e9:.0f} GB/s, torch {torch}")
+
+
+def main() -> int:
+    """Run the groups, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=540.0)
+    parser.add_argument("--only", default=",".join(each for each in ORDER if each != "tune"),
+                        help="groups, separated by commas")
+    parser.add_argument("--out", type=Path, default=Path("out/cuda"))
     parser.add_argument("--without-torch", action="store_true")
+    parser.add_argument("--without-compiled", action="store_true", help="leave torch.compile out, which takes long")
+    parser.add_argument("--group", choices=sorted(ORDER), help="run one group in this process")
+    parser.add_argument("--sample", action="store_true", help="small sizes only, for compute-sanitizer")
+    parser.add_argument("--once", metavar="WORD", help="run the cases with this word in their names, for ncu")
     chosen = parser.parse_args()
-    torch = None if chosen.without_torch else torch_here()
-    bench = Bench(chosen.folder, opened(), torch=torch)
-    print(f"device sm_{bench.driver.capability[0]}{bench.driver.capability[1]}, driver {bench.driver.version}, "
-          f"copy of 1 GiB {bench.copy_rate(1 << 30) / 1e9:.0f} GB/s, torch {getattr(torch, '__version__', 'none')}")
-    print(table(run(bench)))
+    try:
+        return _run(chosen)
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    if chosen.sample or chosen.once:
+        return _alone(chosen.folder, None if chosen.sample else chosen.once)
+    if chosen.group:
+        return _child(chosen)
+    groups = [each for each in ORDER if each in chosen.only.split(",")]
+    store = Store(chosen.out)
+    print(about(Bench(chosen.folder, opened())), flush=True)
+    more = [f"--{each}" for each in ("without-torch", "without-compiled") if vars(chosen)[each.replace("-", "_")]]
+    run(store, groups, chosen.seconds, spawned(chosen.folder, chosen.out, more))
+    print(store.finish()[-LONGEST_PRINTED:])
+    return int(any(row.status in ("WRONG", "error") for row in store.rows()))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

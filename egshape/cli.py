@@ -47,12 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except OSError as error:  # of files we write and read ourselves it is an EgshapeError
-        say(f"egshape: {error.filename or 'output'}: {error.strerror or error}")
+    except MemoryError as error:
+        say(f"egshape: out of memory{f': {error}' if str(error) else ''}")
         return 2
     except BaseException as error:  # a panic of the engine is no Exception
         if os.environ.get("EGSHAPE_TRACEBACK"):
             raise
+        if isinstance(error, OSError) and error.errno is not None:  # of our own files it is an EgshapeError
+            say(f"egshape: {error.filename or 'output'}: {error.strerror}")
+            return 2
         say(
             f"egshape: internal error: {type(error).__name__}: {error} "
             "(a fault of egshape; EGSHAPE_TRACEBACK=1 shows where)"

@@ -74,7 +74,9 @@ def size_of(graph: Graph, text: str) -> Dim:
     known = set(symbols_of(graph))
     unknown = sorted(name for name in dim.symbols() if name not in known and name not in sizes)
     if unknown:
-        raise InvalidInput(f"the model has no size {unknown[0]!r}", hint=listed(known, sizes))
+        inner = unknown[0].rpartition(".")[0] in values_of(graph)
+        hint = f"an axis of a value inside is written %{unknown[0]}" if inner else listed(known, sizes)
+        raise InvalidInput(f"the model has no size {unknown[0]!r}", hint=hint)
     return dim.substitute({name: size for name, size in sizes.items() if name in dim.symbols()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ from egshape.viz import graph as graphs
 from egshape.viz.dot import Cluster, Edge, Html, Item, Node, Picture, escaped
 from egshape.viz.look import CHECK, PAPER, RESULT, SHAPE_CODE, Sizes, clipped, small
 
+_MADE = re.compile(r"`\$([\w.]+)`")
 MOST = 120
 """Steps that are drawn; what comes after is counted in a note."""
 _COLOURS = ("#bcd6f2", "#f3cfb3", "#c4e3c8", "#e4c5e0", "#eadfa8", "#cfc9f0", "#b9e2e4", "#f0c0c0")
@@ -213,13 +215,18 @@ def _loops(body: Sequence[Stmt], depth: int = 0) -> Iterator[str]:
     """Each loop nest as one line of extents."""
     for stmt in body:
         if isinstance(stmt, Loop):
-            extents, inner = [str(stmt.extent)], stmt.body
+            extents, inner = [_size(stmt.extent)], stmt.body
             while len(inner) == 1 and isinstance(inner[0], Loop):
-                extents.append(str(inner[0].extent))
+                extents.append(_size(inner[0].extent))
                 inner = inner[0].body
             yield clipped(f"{'  ' * depth}for {' × '.join(extents)}", 60)
             if depth < 2:
                 yield from _loops(inner, depth + 1)
+
+
+def _size(size: Dim) -> str:
+    """A size as it is printed, names that the planner made (`$i2`) without their marks."""
+    return _MADE.sub(r"\1", str(size))
 
 
 # -- memory over time --------------------------------------------------------------------------------------------------
@@ -232,8 +239,9 @@ def memory_picture(program: Program) -> Picture:
     steps = _numbered(program.steps)
     shown = steps[:MOST]
     note = f", the first {MOST} of {len(steps)} steps" if len(steps) > MOST else ""
-    title = f"{program.name}: memory over {len(steps)} steps{note}\narena of {clipped(str(lay.peak), 90)} bytes in " \
-            f"{len(lay.slots)} slots" + (f"; {len(lay.late)} buffers are allocated while it runs" if lay.late else "")
+    title = f"{program.name}: memory over {len(steps)} steps{note}\n" \
+            f"arena of {clipped(_size(lay.peak), 90)} bytes in {len(lay.slots)} slots" \
+            + (f"; {len(lay.late)} buffers are allocated while it runs" if lay.late else "")
     lines = [_head(shown), *(_row(name, bars, len(shown)) for name, bars in rows)]
     label = Html(f'<table border="0" cellborder="1" cellspacing="0" cellpadding="3" color="#c5cbd3">{"".join(lines)}'
                  "</table>")
@@ -276,10 +284,10 @@ def _rows(program: Program, lay: Layout) -> Iterator[tuple[str, list[_Bar]]]:
     colours = {buffer: _COLOURS[place % len(_COLOURS)] for place, buffer in enumerate(lives)}
     for slot, buffers in sorted(by_slot.items()):
         bars = [(buffer.name, *lives[buffer], colours[buffer]) for buffer in buffers if buffer in lives]
-        yield f"slot {slot}: {clipped(str(lay.slots[slot]), 34)} bytes", sorted(bars, key=lambda bar: bar[1])
+        yield f"slot {slot}: {clipped(_size(lay.slots[slot]), 34)} bytes", sorted(bars, key=lambda bar: bar[1])
     for buffer, life in lives.items():
         if buffer not in lay.slot and buffer.kind in ("temp", "output"):
-            size = clipped(str(buffer.size * itemsize(buffer.dtype)), 30)
+            size = clipped(_size(buffer.size * itemsize(buffer.dtype)), 30)
             yield f"{buffer.name}, {buffer.kind}: {size} bytes", [(buffer.name, *life, colours[buffer])]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from egshape.dims import Dim
 from egshape.ir.types import itemsize
 from egshape.plan.loops import Buffer, Kernel
-from egshape.plan.program import Copy, Run
+from egshape.plan.program import CheckValue, Copy, Run, Step
 
 if TYPE_CHECKING:
     from egshape.lower.host import Host
@@ -70,6 +70,11 @@ class Backend(ABC):
         """Write all steps of the program."""
         self.host.steps(self.host.program.steps)
 
+    def write(self, steps: Sequence[Step]) -> None:
+        """Write steps in order."""
+        for step in steps:
+            self.host.step(step)
+
     # -- memory -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -114,6 +119,13 @@ class Backend(ABC):
     @abstractmethod
     def scalar(self, buffer: Buffer, element: int = 0) -> str:
         """An element of a buffer as a value that the program can decide by."""
+
+    def deferred(self, step: CheckValue) -> bool:
+        """Whether a check of data was written in a way of its own, which ``settle`` looks at."""
+        return False
+
+    def settle(self) -> None:  # noqa: B027
+        """Leave the program if a check that was deferred does not hold."""
 
     @abstractmethod
     def timed(self, name: str, traffic: Dim, flops: Dim) -> AbstractContextManager[None]:

@@ -11,7 +11,7 @@ where their memory lies, is a ``Backend``: this processor or a device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +82,7 @@ def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
             + python_entry([len(port.shape) for port in program.inputs], [not each for each in late], WORDS)
             + ATTRIBUTES)
     manifest = {
-        "version": 2, "name": program.name,
+        "version": 3, "name": program.name,
         "inputs": [described(port) for port in program.inputs],
         "outputs": [{**described(port), "late": each} for port, each in zip(program.outputs, late, strict=True)],
         "checks": host.tables.checks, "sizes": host.tables.sizes,
@@ -287,13 +287,18 @@ class Host:
 
     def steps(self, steps: Sequence[Step]) -> None:
         """Write steps in order."""
-        for step in steps:
-            if isinstance(step, HostCall):
-                host_call(self, step)
-                continue
-            for buffer in touched(step):
-                self.ready(buffer)
-            self._step(step)
+        self.backend.write(steps)
+
+    def step(self, step: Step) -> None:
+        """Write a step."""
+        if isinstance(step, HostCall | BindSize | Branch | Repeat):
+            self.backend.settle()
+        if isinstance(step, HostCall):
+            host_call(self, step)
+            return
+        for buffer in touched(step):
+            self.ready(buffer)
+        self._step(step)
 
     def ready(self, buffer: Buffer) -> None:
         """Memory for a buffer whose size was not known at the entry; a larger one if a loop made it grow."""
@@ -352,14 +357,15 @@ class Host:
     def _check_value(self, step: CheckValue) -> None:
         """What the message shows is read only where the check fails."""
         w = self.w
-        with w.when(w.value(f"xor i1 {self.backend.scalar(step.value)}, true")):
-            words, kinds = self._shown(step)
-            self._failed_check("false", step.message, step.where, words, kinds)
+        if not self.backend.deferred(step):
+            with w.when(w.value(f"xor i1 {self.backend.scalar(step.value)}, true")):
+                self.refuse(step, self.backend.scalar)
 
-    def _shown(self, step: CheckValue) -> tuple[list[str], list[str]]:
+    def refuse(self, step: CheckValue, read: Callable[[Buffer], str]) -> None:
+        """Leave with the message of a check that does not hold. ``read``: how its values are read."""
         w, words, kinds = self.w, list[str](), list[str]()
         for buffer in step.args:
-            value = self.backend.scalar(buffer)
+            value = read(buffer)
             kinds.append("f64" if is_float(buffer.dtype) else buffer.dtype if buffer.dtype in ("i1", "ui64") else "i64")
             if is_float(buffer.dtype):
                 value = w.value(f"bitcast double {scalar.convert(w, buffer.dtype, 'f64', value)} to i64")
@@ -368,7 +374,7 @@ class Host:
             words.append(value)
         if not words:
             words, kinds = [w.dim(size) for size in step.sizes], ["i64"] * len(step.sizes)
-        return words, kinds
+        self._failed_check("false", step.message, step.where, words, kinds)
 
     def _bind(self, step: BindSize) -> None:
         w, dtype = self.w, step.buffer.dtype
@@ -409,6 +415,7 @@ class Host:
             w.block(label)
             with w.frame():
                 self.steps(steps)
+                self.backend.settle()
             w.line(f"br label %{end}")
             self.pointers = dict(pointers)
         w.block(end)
@@ -422,11 +429,13 @@ class Host:
         w.block(head)
         with w.frame():
             self.steps(step.test)
+            self.backend.settle()
             go_on = self.backend.scalar(step.condition)
         w.line(f"br i1 {go_on}, label %{body}, label %{end}")
         w.block(body)
         with w.frame():
             self.steps(step.body)
+            self.backend.settle()
         w.line(f"br label %{head}")
         w.block(end)
 

@@ -18,7 +18,6 @@ from egshape.plan.loops import (
     Choose,
     Const,
     Expr,
-    Gather,
     If,
     Index,
     Kernel,
@@ -137,8 +136,6 @@ class KernelWriter:
                 self._while(stmt)
             case Pack():
                 product.pack(self, stmt)
-            case Gather():
-                product.gather(self, stmt)
             case Product():
                 product.product(self, stmt)
 

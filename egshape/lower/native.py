@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -134,7 +135,8 @@ def load(codes: Sequence[bytes], names: Sequence[str], symbols: Mapping[str, int
     """The addresses of functions of some objects, and what must stay alive as long as they are used."""
     binding = _binding()
     target = binding.Target.from_default_triple().create_target_machine(jit=True)
-    jit = binding.create_lljit_compiler(target)
+    # JITLink lays an object out as one piece: parts that lie far apart in a full address space cannot reach each other.
+    jit = binding.create_lljit_compiler(target, use_jit_link=True)
     builder = binding.JITLibraryBuilder().add_current_process()
     for code in codes:
         builder = builder.add_object_img(code)
@@ -169,13 +171,14 @@ def shared_library(codes: Sequence[bytes], assembler: str = "") -> bytes:
         if assembler:
             sources.append(Path(folder, "more.s"))
             sources[-1].write_text(assembler)
-        command = [os.environ.get("CC", "cc"), "-shared", "-Wl,-Bsymbolic", "-o", str(target), *map(str, sources),
-                   "-lm", "-lpthread"]
+        linker = shlex.split(os.environ.get("CC", "")) or ["cc"]
+        command = [*linker, "-shared", "-Wl,-Bsymbolic", "-o", str(target), *map(str, sources), "-lm", "-lpthread"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:
             raise MissingDependency(f"cannot run {command[0]!r}: {error.strerror}",
                                     hint="artifacts need a C linker; set CC") from None
         if done.returncode:
-            raise EgshapeError(f"linking failed: {done.stderr.strip()[:400]}", code="link")
+            said = done.stderr.strip()[:400] or f"it gives the code {done.returncode} and says nothing"
+            raise EgshapeError(f"linking with {command[0]!r} failed: {said}", hint="CC chooses another", code="link")
         return target.read_bytes()

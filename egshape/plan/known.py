@@ -5,11 +5,12 @@ sizes of different ops are equal; ``shape``, sizes equal by their form; ``all``,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Literal, get_args
 
-from egshape.dims import Dim, const
+from egshape.dims import Dim, const, symbol
 from egshape.errors import Contradiction, InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts
 from egshape.plan.loops import Bounds
@@ -31,6 +32,7 @@ class Known:
         self._relations: dict[Relation, None] = {}
         self._context: Context | None = None
         self._bounds: dict[str, Bounds] | None = None
+        self._same: dict[str, Dim] | None = None
 
     def copy(self) -> Known:
         """The same for a region: what is checked there holds only there."""
@@ -42,7 +44,7 @@ class Known:
         """A relation that holds from here on, because a step has checked it."""
         if relation not in self._relations:
             self._relations[relation] = None
-            self._context = self._bounds = None
+            self._context = self._bounds = self._same = None
 
     @property
     def forms(self) -> bool:
@@ -61,6 +63,29 @@ class Known:
                 self._context.assume_all([(relation, relation.text) for relation in self._relations])
         return self._context.decide(Relation("==", one, two)) == "proved"
 
+    def same(self) -> Mapping[str, Dim]:
+        """Symbols that are checked to be equal to another one or to a number, and what stands for all of them: one that
+        a model names, where there is one."""
+        if self.level != "all":
+            return {}
+        if self._same is None:
+            self._same = {}
+            for relation in self._relations:
+                one, two = (side.substitute(self._same) for side in (relation.lhs, relation.rhs))
+                if relation.kind == "==" and one is not two and all(_is_plain(each) for each in (one, two)):
+                    kept, left = sorted((one, two), key=_rank)
+                    for name in left.symbols():
+                        env = {name: kept}
+                        self._same = {each: dim.substitute(env) for each, dim in self._same.items()} | env
+        return self._same
+
+    def _shared(self) -> dict[Relation, None]:
+        """The relations, also of what stands for a size in its place."""
+        same = self.same()
+        moved = [replace(each, lhs=each.lhs.substitute(same), rhs=each.rhs.substitute(same))
+                 for each in self._relations if same.keys() & (each.lhs.symbols() | each.rhs.symbols())]
+        return self._relations | dict.fromkeys(each for each in moved if each.lhs is not each.rhs)
+
     def is_one(self, size: Dim) -> bool:
         """Whether a size is always 1."""
         return size.const == 1 or (size.const is None and self.equal(size, const(1)))
@@ -72,9 +97,20 @@ class Known:
         if self._bounds is None:
             self._bounds = {}
             with suppress(Contradiction):
-                found = map(_bounds, Facts().with_relations(self._relations).symbols)
+                found = map(_bounds, Facts().with_relations(self._shared()).symbols)
                 self._bounds = {each.name: each for each in found if each is not None}
         return tuple(self._bounds[name] for name in names if name in self._bounds)
+
+
+def _is_plain(dim: Dim) -> bool:
+    """Whether a size is a number or one symbol."""
+    return dim.const is not None or any(dim is symbol(name) for name in dim.symbols())
+
+
+def _rank(dim: Dim) -> tuple[int, str]:
+    """An order of sizes that stand for each other: numbers, names, axes of inputs."""
+    text = str(dim)
+    return 0 if dim.const is not None else 2 if "." in text else 1, text
 
 
 def _bounds(facts: SymbolFacts) -> Bounds | None:

@@ -218,32 +218,24 @@ class Pack:
     target: Buffer
     offset: Dim
 
-    @property
-    def work(self) -> Dim:
-        """Elements that are copied."""
-        return self.rows * _at_most(self.columns, panel_columns(self.dtype))
-
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Gather:
-    """Copy runs of elements: for r < count, run r goes from ``base`` + begin[r] of ``source`` to ``place`` + to[r] of
-    ``target``, in order, by whole vectors (panel steps) of which it has vectors[r]; the tables are of i64. What stands
-    behind a run in the source must be readable, and is overwritten in the target by the next run."""
+class Reach:
+    """How a product reads its sides where its depth is channels (k of them) times ``taps``, of which ``table`` holds
+    two numbers: tap s of channel c of the left side lies at c * left.column + table[2*s] * ``left``, of the right side
+    at c * ``channel`` + table[2*s + 1] * ``right``, whose columns are read by whole vectors. Where there is ``line``,
+    columns are places of lines that begin ``pitch`` apart, the first one the place ``start``: ``body`` runs for those
+    of the first ``long`` places of a line, with the symbol ``line`` and the place in the column's symbol."""
 
-    dtype: str
-    count: Dim
-    to: Buffer
-    begin: Buffer
-    vectors: Buffer
-    source: Buffer
-    base: Dim
-    target: Buffer
-    place: Dim
-
-    @property
-    def work(self) -> Dim:
-        """Elements that are copied."""
-        return const(panel_columns(self.dtype))
+    taps: Dim
+    left: Dim
+    channel: Dim
+    right: Dim
+    start: Dim
+    pitch: Dim
+    long: Dim
+    line: str
+    table: Buffer
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -270,18 +262,19 @@ class Product:
     value: str
     body: tuple[Stmt, ...]
     signed: str = ""
+    reach: Reach | None = None
 
     @property
-    def work(self) -> Dim:
-        """Arithmetic operations, those of a whole panel or group of rows where the last one is smaller."""
-        return 2 * _at_most(self.m, ROW_GROUP) * _at_most(self.n, panel_columns(self.dtype)) * self.k
+    def depth(self) -> Dim:
+        """Products of a sum."""
+        return self.k if self.reach is None else self.k * self.reach.taps
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Contract:
     """For each ``row`` < m and ``column`` < n the sum over ``deep`` < k of left * right, in any order, in the local
     ``value``; ``body`` runs with it. The rounds may run in any order, or at the same time; a grid maps them to tiles
-    (plan/blocks.py), no printer knows them."""
+    (plan/gpu/blocks.py), no printer knows them."""
 
     dtype: str
     m: Dim
@@ -296,9 +289,49 @@ class Contract:
     body: tuple[Stmt, ...]
 
     @property
-    def work(self) -> Dim:
-        """Arithmetic operations."""
-        return 2 * self.m * self.n * self.k
+    def products(self) -> Dim:
+        """Multiply-adds."""
+        return self.m * self.n * self.k
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Attend:
+    """Softmax between two products: for each ``row`` < m the scores are, over ``column`` < n, ``scores`` of the sum
+    over ``deep`` < k of left * right, which is the local ``score``. The local ``peak`` is the largest of a row (NaN if
+    one is), and ``total`` the sum of exp(score - base), where base is the peak, or 0 where that is -inf. For each
+    ``place`` < width ``body`` runs with the sum over the columns of exp(score - base) * values, times ``factor``, in
+    the local ``value``; where ``live`` does not hold, with the sum of 0 * values if the peak is -inf, else 0.
+    ``factor`` and ``live`` read the peak and the total.
+
+    All that is f32, but sides are of ``dtype``, and so are the exponentials that are multiplied. The rounds over rows
+    and places may run in any order, or at the same time; a grid maps them to tiles (plan/gpu/flash_tiles.py), no
+    printer knows them."""
+
+    dtype: str
+    m: Dim
+    n: Dim
+    k: Dim
+    width: Dim
+    row: str
+    column: str
+    deep: str
+    place: str
+    left: Expr
+    right: Expr
+    values: Expr
+    score: str
+    scores: Expr
+    peak: str
+    total: str
+    factor: Expr
+    live: Expr
+    value: str
+    body: tuple[Stmt, ...]
+
+    @property
+    def products(self) -> Dim:
+        """Multiply-adds of both products."""
+        return self.m * self.n * (self.k + self.width)
 
 
 QUAD = 4
@@ -309,12 +342,8 @@ ROW_GROUP = 64
 """Rows of a group, where there are too few panels to share out."""
 
 
-def _at_most(size: Dim, limit: int) -> Dim:
-    """A size that may depend on loops, or its limit."""
-    return const(limit) if any(name.startswith("$") for name in size.symbols()) else size
-
-
-Stmt: TypeAlias = Loop | Store | Let | Local | Assign | LetIndex | If | While | Pack | Gather | Product | Contract
+Stmt: TypeAlias = (Loop | Store | Let | Local | Assign | LetIndex | If | While | Pack | Product | Contract
+                   | Attend)
 
 
 @dataclass(frozen=True)
@@ -355,7 +384,8 @@ def fields(kind: Any) -> tuple[tuple[str, str], ...]:
 @cache
 def _holders(kind: Any, sought: str) -> tuple[tuple[str, str], ...]:
     """The fields of a class that hold what is sought, and how: alone, as a tuple, or inside of a matrix."""
-    ways = {sought: "one", f"tuple[{sought}, ...]": "many", "Matrix": "inside", "Matrix | None": "inside"}
+    ways = {sought: "one", f"tuple[{sought}, ...]": "many", "Matrix": "inside", "Matrix | None": "inside",
+            "Reach | None": "inside"}
     return tuple((name, ways[declared]) for name, declared in fields(kind) if declared in ways)
 
 
@@ -413,6 +443,12 @@ def dims(body: tuple[Stmt, ...]) -> Iterator[Dim]:
     """Every size and index in the statements."""
     for node in (*statements(body), *expressions(body)):
         yield from _parts(node, "Dim")
+
+
+def name_of(variable: Dim) -> str:
+    """The name of a size that is one symbol."""
+    (name,) = variable.symbols()
+    return name
 
 
 def linear(indices: tuple[Dim, ...], shape: tuple[Dim, ...]) -> Dim:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, symbol
 from egshape.ir.graph import Op
 from egshape.plan.loops import (
     Assign,
+    Buffer,
     Call,
     Const,
     Expr,
     If,
     Index,
+    Let,
     LetIndex,
     Load,
     Local,
@@ -22,6 +25,7 @@ from egshape.plan.loops import (
     Var,
     While,
     linear,
+    name_of,
 )
 from egshape.plan.reader import Indices
 
@@ -44,57 +48,63 @@ def least(one: Expr, two: Expr) -> Expr:
     return Call("i64", "minimum", (one, two))
 
 
+class Lines:
+    """The lines of a sort: where they lie, in which loops, and how two elements of one compare. ``now`` and ``then``
+    hold orders of the indices of a line."""
+
+    def __init__(self, p: Planner, op: Op) -> None:
+        for value in op.operands:
+            p.buffer(value)
+        p.start()
+        self.p, self.op, self.dim, self.shape = p, op, op.attrs["dim"], op.operands[0].type.dims
+        self.out = tuple(p.new_buffer(value) for value in op.results)
+        self.length = self.shape[self.dim]
+        self.now, self.then = (p.scratch(f"order{k}", "i64", self.length) for k in range(2))
+        self.outer, self.wrap = p.nest([size for axis, size in enumerate(self.shape) if axis != self.dim])
+
+    def at(self, index: Dim) -> Indices:
+        """The place of an element of the line."""
+        return (*self.outer[:self.dim], index, *self.outer[self.dim:])
+
+    def less(self, one: Dim, two: Dim) -> Expr:
+        """Whether one element comes before another one."""
+        pairs = [self.p.read(x, self.at(index)) for x in self.op.operands for index in (one, two)]
+        return self.p.scalars(self.op, self.op.regions[0], pairs)[0]
+
+    def ordered(self, j: Dim) -> tuple[Stmt, ...]:
+        """Write the elements that stand at ``j`` of the order ``now``."""
+        p = self.p
+        slot = symbol(p.name("g"))
+        names = [p.name("v") for _ in self.out]
+        reads = [Let(name, p.read(x, self.at(slot))) for name, x in zip(names, self.op.operands, strict=True)]
+        writes = [Store(buffer, linear(self.at(j), self.shape), Var(buffer.dtype, name))
+                  for buffer, name in zip(self.out, names, strict=True)]
+        return LetIndex(name_of(slot), Load("i64", self.now, j)), *reads, *writes
+
+
 def sort(p: Planner, op: Op) -> None:
     """Each line along ``dim``: an order of indices is merged, then the operands are read in this order."""
-    for value in op.operands:
-        p.buffer(value)
-    p.start()
-    dim, shape = op.attrs["dim"], op.operands[0].type.dims
-    out = tuple(p.new_buffer(value) for value in op.results)
-    length = shape[dim]
-    now, then = (p.scratch(f"order{k}", "i64", length) for k in range(2))
-    others = [size for axis, size in enumerate(shape) if axis != dim]
-    outer, wrap = p.nest(others)
-
-    def line(index: Dim) -> Indices:
-        return (*outer[:dim], index, *outer[dim:])
-
-    def less(one: Dim, two: Dim) -> Expr:
-        pairs = [p.read(x, line(index)) for x in op.operands for index in (one, two)]
-        return p.scalars(op, op.regions[0], pairs)[0]
-
-    n = Index("i64", length)
-    width = Var("i64", p.name("v"))
-    i, k, slot = p.name("i"), p.name("i"), p.name("g")
-    from egshape.plan.loops import Let
-
-    merge = _merge(p, width, n, now, then, less)
+    lines = Lines(p, op)
+    now, then, length = lines.now, lines.then, lines.length
+    n, width = Index("i64", length), Var("i64", p.name("v"))
+    i, j, k = (symbol(p.name("i")) for _ in range(3))
+    merge = _merge(p, width, n, now, then, lines.less)
     body: list[Stmt] = [
-        Loop(i, length, (Store(now, symbol(i), Index("i64", symbol(i))),)),
+        Loop(name_of(i), length, (Store(now, i, Index("i64", i)),)),
         Local(width.name, Const("i64", 1)),
-        While(compare(width, "LT", n), (*merge, Loop(k, length, (Store(now, symbol(k), Load("i64", then, symbol(k))),)),
+        While(compare(width, "LT", n), (*merge, Loop(name_of(k), length, (Store(now, k, Load("i64", then, k)),)),
                                         Assign(width.name, add(width, width)))),
+        Loop(name_of(j), length, lines.ordered(j)),
     ]
-    j = p.name("i")
-    names = [p.name("v") for _ in out]
-    reads = [Let(name, p.read(x, line(symbol(slot)))) for name, x in zip(names, op.operands, strict=True)]
-    writes = [Store(buffer, linear(line(symbol(j)), shape), Var(buffer.dtype, name))
-              for buffer, name in zip(out, names, strict=True)]
-    body.append(Loop(j, length, (LetIndex(slot, Load("i64", now, symbol(j))), *reads, *writes)))
-    p.run("sort", wrap(body), out)
-    p.places.update(zip(op.results, out, strict=True))
+    p.run("sort", lines.wrap(body), lines.out)
+    p.places.update(zip(op.results, lines.out, strict=True))
 
 
-def _merge(p: Planner, width: Var, n: Expr, now: object, then: object, less: object) -> list[Stmt]:
+def _merge(p: Planner, width: Var, n: Expr, now: Buffer, then: Buffer, less: Callable[[Dim, Dim], Expr]) -> list[Stmt]:
     """Merge all pairs of runs of ``width`` of ``now`` into ``then``; the left run wins ties."""
-    from egshape.plan.loops import Buffer
-
-    assert isinstance(now, Buffer) and isinstance(then, Buffer) and callable(less)
     lo, left, right, at = (Var("i64", p.name("v")) for _ in range(4))
     middle, high, pick = (Var("i64", p.name("v")) for _ in range(3))
     a, b, w, one, two = (p.name("g") for _ in range(5))
-    from egshape.plan.loops import Let
-
     takes_right = If(compare(right, "LT", high), (
         LetIndex(a, left), LetIndex(b, right),
         LetIndex(one, Load("i64", now, symbol(a))), LetIndex(two, Load("i64", now, symbol(b))),

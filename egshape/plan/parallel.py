@@ -212,10 +212,12 @@ def blocked(extent: Dim, var: str) -> tuple[Dim, Dim] | None:
     for mono, factor in extent.terms:
         for atom, power in mono:
             if isinstance(atom, Relu) and (factor, power) == (-1, 1):
-                most = extent + relu(atom.arg)
-                whole = most + most * symbol(var) - atom.arg
-                if var not in most.symbols() | whole.symbols() and extent is minimum(most, whole - most * symbol(var)):
-                    return whole, most
+                one = extent + relu(atom.arg)
+                for most in (one, one - atom.arg):  # whichever side the form of a minimum counts from
+                    whole = one + one - most - atom.arg + most * symbol(var)
+                    if var not in most.symbols() | whole.symbols() and \
+                            extent is minimum(most, whole - most * symbol(var)):
+                        return whole, most
     return None
 
 

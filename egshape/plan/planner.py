@@ -15,20 +15,11 @@ from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation, parse_facts
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
-from egshape.plan import (
-    attention,
-    contraction,
-    convolution,
-    convolution_bytes,
-    epilogue,
-    integers,
-    products,
-    rows,
-    updates,
-)
+from egshape.plan import attention, contraction, convolution, convolution_bytes, epilogue, integers, rows, updates
 from egshape.plan.collapse import collapsed
 from egshape.plan.conditions import conditions
 from egshape.plan.fusion import fused
+from egshape.plan.gpu import flash, products
 from egshape.plan.inlined import inlined
 from egshape.plan.loops import Buffer, Kernel, Loop, Stmt, Store, dims, linear
 from egshape.plan.memory import constants
@@ -56,9 +47,13 @@ from egshape.plan.reader import (
     unsupported,
 )
 from egshape.plan.tiles import tiled
+from egshape.plan.visit import Moved
 
 LARGEST_TREE = 60
 """Values whose expression has more ops than this get a buffer, which bounds the size of a kernel."""
+
+CHEAP_INDEX = 4
+"""Work up to which an index is computed anew for each element that is read by it."""
 
 _HEAVY = frozenset((
     "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "tan", "sine", "cosine",
@@ -80,7 +75,7 @@ class Planner(Reader):
         self.definitions: dict[Value, list[SymbolDef]] = {}
         self.costs: dict[Value, tuple[int, int]] = {}
         self.outputs: dict[Value, Buffer] = {}
-        self.clusters: dict[Op, rows.Cluster | epilogue.Cluster | attention.Cluster] = {}
+        self.clusters: dict[Op, rows.Cluster | epilogue.Cluster | attention.Cluster | flash.Cluster] = {}
         self.readers: dict[Block, epilogue.Readers] = {}
         self.packed: dict[tuple[object, ...], Buffer] = {}
         """Constant right operands of products in panels."""
@@ -242,7 +237,8 @@ class Planner(Reader):
         uses = self.readers[block]
         place = block, number, uses, self.clusters, self.waiting
         if self.target != "llvm":
-            found: epilogue.Cluster | attention.Cluster = products.find(self, *place)
+            found: epilogue.Cluster | attention.Cluster | flash.Cluster = \
+                flash.find(self, *place) or products.find(self, *place)
         else:
             found = (attention.find(*place) if self.known.forms else None) or epilogue.find(*place)
         self.clusters.update(dict.fromkeys(found.ops, found))
@@ -358,7 +354,8 @@ class Planner(Reader):
         """Add a kernel; ``private``: scratch that each iteration of its outer loops writes before it reads; ``once``:
         each element of the outputs is stored by one of these iterations; ``where``: the op that it computes, if that
         is not the one that is planned now."""
-        merged = collapsed(body) if self.known.forms else tuple(body)
+        same = Moved(self.known.same()).body(tuple(body))
+        merged = collapsed(same) if self.known.forms else same
         names = {name for dim in dims(merged) for name in dim.symbols()}
         block, number = self.position
         where = where or (place(block.ops[number]) if block.ops else "")
@@ -379,6 +376,9 @@ class Planner(Reader):
             if self.places[value] is not source:
                 self.steps.append(Copy(source, self.places[value]))
             return
+        if op.name == "gather" and self.target == "llvm" and op.attrs["offset_dims"] \
+                and self.cost(op.operands[1])[0] > CHEAP_INDEX:
+            self.buffer(op.operands[1])  # the indices are read for many elements each
         if value in self.outputs or self._costly(op) or (op.name == "gather" and self.uses[value] > 1):
             self.buffer(value)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from egshape.dims import Dim
-from egshape.plan.grid import Launch
+from egshape.plan.gpu.grid import Launch
 from egshape.plan.loops import Buffer, Kernel
 
 
@@ -75,8 +75,9 @@ class Side:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Gemm(Run):
-    """``count`` products of (m, k) by (k, n), one after the other in ``out``, with ``bias`` added to each row. What a
-    library may run; where there is none, or none for these sizes (k = 0), the kernel computes the same."""
+    """``count`` products of (m, k) by (k, n), one after the other in ``out``, with ``bias`` added to each row, and
+    ``residual``, which lies as ``out`` does; then ``gelu`` (in its tanh form) of that. What a library may run; where
+    there is none, or none for these sizes (k = 0), the kernel computes the same."""
 
     count: Dim
     m: Dim
@@ -86,6 +87,8 @@ class Gemm(Run):
     right: Side
     out: Buffer
     bias: Buffer | None = None
+    residual: Buffer | None = None
+    gelu: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

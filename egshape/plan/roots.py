@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from egshape.dims import Dim, const, symbol
-from egshape.ir.graph import Op
+from egshape.dims import Dim, const, floordiv, product, symbol
+from egshape.ir.graph import Op, Value
 from egshape.ir.types import numpy_dtype
-from egshape.plan import block_lines, contraction, convolution_loops, order, pooling, scan
+from egshape.plan import contraction, convolution_loops, order, pooling, scan
+from egshape.plan.gpu import block_lines
+from egshape.plan.gpu.grid import at_round
 from egshape.plan.host_calls import host_call
 from egshape.plan.loops import (
     Assign,
@@ -19,6 +21,7 @@ from egshape.plan.loops import (
     Expr,
     Free,
     If,
+    Index,
     Let,
     LetIndex,
     Load,
@@ -28,6 +31,7 @@ from egshape.plan.loops import (
     Store,
     Test,
     Var,
+    While,
     linear,
 )
 from egshape.plan.reader import ZERO, Indices, index_vector, unsupported
@@ -146,33 +150,67 @@ def reduce_window(p: Planner, op: Op) -> None:
 
 
 def select_and_scatter(p: Planner, op: Op) -> None:
-    """The chosen element of each window takes its share of the source."""
+    """The chosen element of each window takes its share of the source: one after the other, or on a GPU in two kernels,
+    of which the first one finds what each window chooses and the second one lets each element collect its shares."""
     x, source, init = op.operands
-    shape, a = x.type.dims, op.attrs
     p.buffer(x)
     p.start()
+    shape, dtype = x.type.dims, op.result.type.dtype
     (out,) = results(p, op)
-    dtype = op.result.type.dtype
-    at, wrap = p.nest(shape)
-    fill = wrap([Store(out, linear(at, shape), _converted(op, dtype, p.read(init, ())))])
-    at, wrap = p.nest(source.type.dims)
+    windows, wrap = p.nest(source.type.dims)
+    chosen = Var("i64", p.name("v"))
+    choice = _choice(p, op, windows, chosen)
+    first = _converted(op, dtype, p.read(init, ()))
+    if p.target != "llvm":
+        numbers = Buffer(f"{out.name}.chosen", "i64", product(source.type.dims), "temp")
+        keep = Store(numbers, linear(windows, source.type.dims), chosen)
+        p.run("select", wrap([*choice, keep]), (numbers,), once=True)
+        _collected(p, op, out, numbers, first)
+        return
+    at, over = p.nest(shape)
+    fill = over([Store(out, linear(at, shape), first)])
+    spot = p.name("g")
+    (new,) = p.scalars(op, op.regions[1], [Load(dtype, out, symbol(spot)),
+                                           _converted(op, dtype, p.read(source, windows))])
+    end = If(_less(chosen, 0), (), (LetIndex(spot, chosen), Store(out, symbol(spot), new)))
+    finish(p, op, [*fill, *wrap([*choice, end])], (out,))
+
+
+def _choice(p: Planner, op: Op, windows: Indices, chosen: Var) -> list[Stmt]:
+    """The flat number of the element that a window chooses, or -1, in ``chosen``."""
+    x, a = op.operands[0], op.attrs
+    shape = x.type.dims
     taps = [(p.name("i"), const(size)) for size in a["window"]]
-    place = tuple(at[k] * a["strides"][k] + symbol(name) - a["padding"][2 * k] for k, (name, _) in enumerate(taps))
+    place = tuple(windows[k] * a["strides"][k] + symbol(name) - a["padding"][2 * k] for k, (name, _) in enumerate(taps))
     tests = [test for index, size in zip(place, shape, strict=True) for test in (index, size - 1 - index)]
-    best, chosen = Var(x.type.dtype, p.name("v")), Var("i64", p.name("v"))
-    value = p.read(x, place)
+    best, value = Var(x.type.dtype, p.name("v")), p.read(x, place)
     (keep,) = p.scalars(op, op.regions[0], [best, value])
     take = Call("i1", "or", (_less(chosen, 0), Call("i1", "not", (keep,))))
-    from egshape.plan.loops import Index
-
     step = If(Test(tuple(tests)), (If(take, (
         Assign(best.name, value), Assign(chosen.name, Index("i64", linear(place, shape))))),))
-    spot = p.name("g")
-    share = _converted(op, dtype, p.read(source, at))
-    (new,) = p.scalars(op, op.regions[1], [Load(dtype, out, symbol(spot)), share])
-    end = If(_less(chosen, 0), (), (LetIndex(spot, chosen), Store(out, symbol(spot), new)))
-    start = [Local(best.name, zero(x.type.dtype)), Local(chosen.name, Const("i64", -1))]
-    finish(p, op, [*fill, *wrap([*start, *loops(taps, [step]), end])], (out,))
+    return [Local(best.name, zero(x.type.dtype)), Local(chosen.name, Const("i64", -1)), *loops(taps, [step])]
+
+
+def _collected(p: Planner, op: Op, out: Buffer, numbers: Buffer, first: Expr) -> None:
+    """Each element goes over the windows that reach it, in their order, for its shares."""
+    source, a, dtype = op.operands[1], op.attrs, op.result.type.dtype
+    shape, windows = op.operands[0].type.dims, source.type.dims
+    at, wrap = p.nest(shape)
+    taps = [(p.name("i"), const(-(-size // step))) for size, step in zip(a["window"], a["strides"], strict=True)]
+    place, tests = [], []
+    for k, (name, count) in enumerate(taps):
+        shifted = at[k] + a["padding"][2 * k]
+        index = floordiv(shifted, const(a["strides"][k])) - (count - 1) + symbol(name)
+        place.append(index)
+        tests += [index, windows[k] - 1 - index, a["window"][k] - 1 - shifted + index * a["strides"][k]]
+    total = Var(dtype, p.name("v"))
+    (new,) = p.scalars(op, op.regions[1], [total, _converted(op, dtype, p.read(source, tuple(place)))])
+    mine = Call("i1", "compare", (Load("i64", numbers, linear(tuple(place), windows)), Index("i64", linear(at, shape))),
+                (("direction", "EQ"), ("kind", "SIGNED")))
+    step = If(Test(tuple(tests)), (If(mine, (Assign(total.name, new),)),))
+    body = [Local(total.name, first), *loops(taps, [step]), Store(out, linear(at, shape), total)]
+    p.run(op.name, wrap(body), (out,), once=True)
+    p.places[op.result] = out
 
 
 def _less(var: Expr, number: int) -> Expr:
@@ -206,13 +244,20 @@ def scatter(p: Planner, op: Op) -> None:
     at, wrap = p.nest(updates[0].type.dims)
     batch = tuple(index for axis, index in enumerate(at) if axis not in a["update_window_dims"])
     place, binds = _scatter_place(p, op, at, batch)
-    tests = [test for index, size in zip(place, shape, strict=True) for test in (index, size - 1 - index)]
+    tests = Test(tuple(test for index, size in zip(place, shape, strict=True) for test in (index, size - 1 - index)))
     flat = linear(tuple(place), shape)
+    if p.target != "llvm" and not a["unique"] and all(updates[0].type.dims[k].const == 1 for k in _whole(op)):
+        numbers = Buffer(f"{out[0].name}.targets", "i64", product(updates[0].type.dims), "temp")
+        mine = linear(at, updates[0].type.dims)
+        keep = If(tests, (Store(numbers, mine, Index("i64", flat)),), (Store(numbers, mine, Const("i64", -1)),))
+        p.run("targets", wrap([*binds, keep]), (numbers,), once=True)
+        finish(p, op, _gathered(p, op, out, updates, numbers), out)
+        return
     old = [Load(buffer.dtype, buffer, flat) for buffer in out]
     changes = [_converted(op, buffer.dtype, p.read(x, at)) for buffer, x in zip(out, updates, strict=True)]
     new = p.scalars(op, op.regions[0], [*old, *changes])
     names = [p.name("v") for _ in out]
-    inner = If(Test(tuple(tests)), (
+    inner = If(tests, (
         *(Let(name, value) for name, value in zip(names, new, strict=True)),
         *(Store(buffer, flat, Var(buffer.dtype, name)) for buffer, name in zip(out, names, strict=True))))
     if p.target == "llvm":
@@ -221,14 +266,46 @@ def scatter(p: Planner, op: Op) -> None:
         finish(p, op, _apart(op, at, updates[0].type.dims, [*binds, inner]), out)
 
 
-def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """The nest of a scatter, outermost the axes whose elements never go to one place: those of windows that always
-    begin at 0, and all of them where the op says that no two updates meet."""
+def _gathered(p: Planner, op: Op, out: Sequence[Buffer], updates: Sequence[Value], numbers: Buffer) -> tuple[Stmt, ...]:
+    """The updates of elements that may meet: the first one of each target, which no earlier one has, collects all of
+    its updates in their order, so that no two threads meet and the result is the same as one after the other."""
+    me, later = (symbol(p.name("i")) for _ in range(2))
+    sizes, count = updates[0].type.dims, product(updates[0].type.dims)
+    key, at, first = Var("i64", p.name("v")), Var("i64", p.name("v")), Var("i1", p.name("v"))
+    spot, seen = symbol(p.name("g")), symbol(p.name("g"))
+    search = While(Call("i1", "and", (first, order.compare(at, "LT", Index("i64", me)))), (
+        LetIndex(_name(seen), at),
+        Assign(first.name, order.compare(Load("i64", numbers, seen), "NE", key)), Assign(at.name, order.add(at, 1))))
+    totals = [Var(buffer.dtype, p.name("v")) for buffer in out]
+    axes = [Loop(f"$axis{k}", size, ()) for k, size in enumerate(sizes) if size.const != 1]
+    found = at_round(axes, me + later)
+    place = tuple(found.get(f"$axis{k}", ZERO) for k in range(len(sizes)))
+    changes = [_converted(op, buffer.dtype, p.read(x, place)) for buffer, x in zip(out, updates, strict=True)]
+    new = p.scalars(op, op.regions[0], [*totals, *changes])
+    mine = order.compare(Load("i64", numbers, me + later), "EQ", key)
+    collect = Loop(_name(later), count - me, (If(mine, tuple(assign_all(p, totals, new))),))
+    apply: tuple[Stmt, ...] = (
+        LetIndex(_name(spot), key),
+        *(Local(var.name, Load(buffer.dtype, buffer, spot)) for var, buffer in zip(totals, out, strict=True)),
+        collect, *(Store(buffer, spot, var) for var, buffer in zip(totals, out, strict=True)))
+    begin = (Local(first.name, Const("i1", True)), Local(at.name, Const("i64", 0)))
+    inside = If(_less(key, 0), (), (*begin, search, If(first, apply)))
+    return (Free(_name(me), count, (Let(key.name, Load("i64", numbers, me)), inside)),)
+
+
+def _whole(op: Op) -> set[int]:
+    """The axes of updates whose elements never go to one place: those of windows that always begin at 0."""
     a, rank = op.attrs, op.operands[0].type.rank
     dropped = (*a["inserted_window_dims"], *a["operand_batch"])
     kept = [axis for axis in range(rank) if axis not in dropped]
-    whole = {source for axis, source in zip(kept, a["update_window_dims"], strict=True)
-             if axis not in a["scatter_dims_to_operand_dims"]}
+    return {source for axis, source in zip(kept, a["update_window_dims"], strict=True)
+            if axis not in a["scatter_dims_to_operand_dims"]}
+
+
+def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The nest of a scatter, outermost the axes whose elements never go to one place: those of windows that always
+    begin at 0, and all of them where the op says that no two updates meet."""
+    a, whole = op.attrs, _whole(op)
     moving = [axis for axis, index in enumerate(at) if index is not ZERO]
     for axis in (*(k for k in reversed(moving) if not (a["unique"] or k in whole)),
                  *(k for k in reversed(moving) if a["unique"] or k in whole)):

@@ -34,7 +34,7 @@ from egshape.plan.visit import Moved
 if TYPE_CHECKING:
     from egshape.plan.planner import Planner
 
-LONGEST = 64
+LONGEST = 256
 """Ops in one row kernel."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from egshape.dims import Dim, minimum, relu, symbol
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import integer_range, is_float, numpy_dtype
-from egshape.plan import block_lines
+from egshape.plan.gpu import block_lines
 from egshape.plan.loops import Assign, Const, Expr, Load, Local, Loop, Stmt, Store, Var, linear
 from egshape.plan.reader import ZERO, Indices
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from egshape.ir.types import itemsize
-from egshape.plan.grid import Launch
+from egshape.plan.gpu.grid import Launch
+from egshape.plan.gpu.wide import Wide
 from egshape.plan.loops import (
     Assign,
     Bind,
@@ -46,7 +46,6 @@ from egshape.plan.program import (
     Run,
     Step,
 )
-from egshape.plan.wide import Wide
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -63,10 +62,12 @@ def kernel_text(kernel: Kernel) -> str:
 def launch_text(launch: Launch) -> str:
     """How a kernel runs on a device, and what its sizes bought or have to pass for that."""
     wide = sum(isinstance(stmt, Wide) for stmt in statements(launch.kernel.body))
-    room = sum((each.size.const or 0) * itemsize(each.dtype) for each in launch.shared if each not in launch.registers)
+    _, room = launch.places()
     lines = [f"{launch.blocks} blocks of {launch.threads} threads, {room} bytes of shared memory",
              f"indices of {32 if launch.narrow else 64} bits",
              f"{wide} accesses of up to 16 bytes" if wide else "an access for each element"]
+    if launch.why:
+        lines.append(launch.why)
     if launch.otherwise is not None:
         tests = ", ".join(f"{dim} >= 0" for dim in launch.fits)
         lines.append(f"only where {tests}, which no fact shows: there is another version for where it does not hold")

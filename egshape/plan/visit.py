@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from egshape.dims import Dim
-from egshape.plan.loops import Buffer, Expr, Matrix, Stmt, fields
+from egshape.plan.loops import Buffer, Expr, Matrix, Reach, Stmt, fields
 
 
 class Moved:
@@ -89,4 +89,6 @@ class Moved:
                 return tuple(map(self.expr, value))
             case "tuple[Stmt, ...]":
                 return self.body(value)
-        return self._node(value) if isinstance(value, Matrix) else value
+            case "tuple[Buffer, ...]":
+                return tuple(map(self._whole, value))
+        return self._node(value) if isinstance(value, Matrix | Reach) else value

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from egshape.dims import Dim, const, maximum
 from egshape.ir.types import itemsize
 from egshape.plan.loops import (
     Assign,
+    Buffer,
     Call,
-    Gather,
     If,
     Kernel,
     Let,
@@ -36,18 +36,19 @@ _SOME = 16
 
 @dataclass(frozen=True)
 class Weights:
-    """What things count: an op, a costly function, an access to memory, a multiply-add of a product, and those of a
-    quad of bytes."""
+    """What things count: an op, a costly function, a conversion, an access to memory, a multiply-add of a product, and
+    those of a quad of bytes."""
 
     plain: int
     heavy: int
+    convert: int
     access: int
     product: int
     quad: int
 
 
-FLOPS = Weights(1, 1, 0, 2, 8)
-TIME = Weights(8, 64, 8, 2, 2)
+FLOPS = Weights(1, 1, 0, 0, 2, 8)
+TIME = Weights(8, 64, 8, 8, 2, 2)
 """About 1/60 of a nanosecond."""
 
 
@@ -69,19 +70,21 @@ def operations(body: tuple[Stmt, ...], weights: Weights = TIME, extents: Mapping
             case Product():
                 each = operations(stmt.body, weights, known)
                 step = weights.quad if stmt.signed else weights.product
-                total += _outside(stmt.m * stmt.n, known) * (step * _outside(stmt.k, known) + each)
-            case Gather():
-                total += weights.access * _outside(stmt.work, known)
+                total += _outside(stmt.m * stmt.n, known) * (step * _outside(stmt.depth, known) + each)
             case Pack():
                 total += weights.access * _outside(stmt.rows * stmt.columns, known)
             case _:
-                total += weights.product * _outside(stmt.work, known)
+                total += weights.product * _outside(stmt.products, known)
     return total
 
 
 def _count(stmt: Store | Let | Local | Assign | LetIndex, weights: Weights) -> int:
     calls = [expr for expr in expressions((stmt,)) if isinstance(expr, Call)]
-    return sum(weights.heavy if expr.op in HEAVY else weights.plain for expr in calls) + weights.access
+    return sum(_weight(expr.op, weights) for expr in calls) + weights.access
+
+
+def _weight(op: str, weights: Weights) -> int:
+    return weights.heavy if op in HEAVY else weights.convert if op == "convert" else weights.plain
 
 
 def _outside(extent: Dim, extents: Mapping[str, Dim]) -> Dim:
@@ -96,6 +99,6 @@ def flops(kernel: Kernel) -> Dim:
     return operations(kernel.body, FLOPS)
 
 
-def traffic(kernel: Kernel) -> Dim:
-    """Bytes of the buffers that a kernel touches, each counted once."""
-    return sum((buffer.size * itemsize(buffer.dtype) for buffer in buffers(kernel.body)), _ZERO)
+def traffic(kernel: Kernel, own: Collection[Buffer] = ()) -> Dim:
+    """Bytes of the buffers that a kernel touches, each counted once, but for ``own``, which lie in no memory."""
+    return sum((buffer.size * itemsize(buffer.dtype) for buffer in buffers(kernel.body) if buffer not in own), _ZERO)

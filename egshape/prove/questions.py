@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from egshape.dims import Definedness
 from egshape.dims.core import natural_key
 from egshape.errors import Contradiction, ParseError, UndefinedSize
-from egshape.facts import Relation, parse_facts, parse_relation
+from egshape.facts import Relation, parse_facts, parse_relation, several
 from egshape.prove.candidates import candidates, made_true
 from egshape.prove.context import Context, Step, Verdict, holds_all
 from egshape.prove.proof import CaseModel, CasesModel, Proof, Status, StepModel
@@ -27,12 +27,12 @@ _FEW_POINTS = 4
 _MAX_GIVENS_LEFT_OUT = 40
 
 
-def prove(goal: str, given: Sequence[str] = ()) -> Proof:
-    """Decide the goal from the givens, over all sizes (symbols are integers >= 0).
+def prove(goal: str, given: str | Sequence[str] = ()) -> Proof:
+    """Decide the goal from the givens, one text or several, over all sizes (symbols are integers >= 0).
 
     Raises ParseError where a text does not parse.
     """
-    start = time.perf_counter()
+    start, given = time.perf_counter(), several(given)
     relations = [r for text in given for r in parse_facts(text) if isinstance(r, Relation)]
     question = _Question(parse_relation(goal), relations)
     proof = question.answer()

@@ -17,7 +17,7 @@ from egshape.runtime.cpu import missing_features
 from egshape.runtime.function import DTYPES, ENTRIES, EXTENDED, CompiledFunction, RunError, array_dtype
 from egshape.runtime.weights import mapped
 
-VERSION = 2
+VERSION = 3
 _PORT: dict[str, type] = {"name": str, "dtype": str, "shape": list}
 _KEYS = {"version": int, "name": str, "inputs": list, "outputs": list, "checks": list, "sizes": list, "kernels": list,
          "host_calls": list, "triple": str, "cpu": str, "features": str, "constants": int, "threads": int, "pool": int,
@@ -25,7 +25,8 @@ _KEYS = {"version": int, "name": str, "inputs": list, "outputs": list, "checks":
 _ROWS: dict[str, dict[str, type]] = {
     "inputs": _PORT, "outputs": {**_PORT, "late": bool}, "checks": {"message": str, "where": str, "args": list},
     "sizes": {"name": str, "where": str}, "kernels": {"name": str}}
-_DEVICE_KEYS = {"architectures": list, "functions": list, "requests": list, "graph_words": int, "toolkit": list}
+_DEVICE_KEYS = {"architectures": list, "functions": list, "requests": list, "graph_words": int, "toolkit": list,
+                "products": bool, "pinned": int, "graphs": int}
 _DEVICE_ROWS: dict[str, dict[str, type]] = {
     "kernels": {"name": str, "where": str}, "functions": {"name": str, "shared": int},
     "requests": {"what": str, "expression": str}}
@@ -46,6 +47,8 @@ def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunc
             arrays = mapped(file, start, size)
             constants = [arrays[str(k)] for k in range(manifest["constants"])]
             images = {name: archive.read(f"{name}.cubin") for name in manifest.get("architectures", ())}
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        raise _refusal(f"cannot be read: {error.strerror}", path) from None
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
         raise _refusal(f"is no artifact, or a damaged one: {error}", path) from None
     count = manifest["threads"] if threads is None else threads
@@ -53,7 +56,7 @@ def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunc
         raise _refusal(f"threads must be 1 to {_MOST_THREADS}, not {count}", path)
     handle = _library(library, path)
     on_device = manifest.get("target") == "cuda"
-    names = [name for name in ENTRIES if not (on_device and name == "egshape_pool")]
+    names = [*ENTRIES[:2], "egshape_device"] if on_device else ENTRIES
     entries = {name: ctypes.cast(getattr(handle, name), ctypes.c_void_p).value or 0 for name in names}
     if on_device:
         from egshape.runtime.cuda import opened

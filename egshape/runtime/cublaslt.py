@@ -16,7 +16,8 @@ import numpy as np
 NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
 KINDS = (("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32"))
 KEY = ("kind", "count", "m", "n", "k", "left_pitch", "left_step", "left_turned", "right_pitch", "right_step",
-       "right_turned", "bias", "alignment")
+       "right_turned", "extras", "alignment")
+BIAS, GELU = 1, 2
 MADE = ("descriptor", "left", "right", "out", "algorithm")
 ROW = len(KEY) + len(MADE) - 1 + 8
 STATE = ("handle", "matmul", "set", "make", "workspace", "workspace_bytes", "mask", "rows")
@@ -32,7 +33,7 @@ FUNCTIONS = ("cublasLtCreate", "cublasLtMatmul", "cublasLtMatmulDescCreate", "cu
 _TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}
 _COMPUTE_F32, _COMPUTE_F64 = 68, 70
 _TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE = 3, 4, 7
-_EPILOGUE_BIAS = 4
+_EPILOGUES = {BIAS: 4, GELU: 32, BIAS + GELU: 36}
 _BIAS_POINTER = 8
 _COUNT, _STEP = 5, 6
 _WORKSPACE_BYTES, _ALIGNMENT_A = 1, 5
@@ -126,8 +127,10 @@ class Products:
         for attribute, side in ((_TRANSPOSE_A, "right"), (_TRANSPOSE_B, "left")):
             turned = key[f"{side}_turned"] if side == "left" else 1 - key[f"{side}_turned"]
             self._set("cublasLtMatmulDescSetAttribute", int(made[0]), attribute, ctypes.c_int32(turned))
-        if key["bias"]:
-            self._set("cublasLtMatmulDescSetAttribute", int(made[0]), _EPILOGUE, ctypes.c_uint32(_EPILOGUE_BIAS))
+        if key["extras"]:
+            epilogue = ctypes.c_uint32(_EPILOGUES[key["extras"]])
+            self._set("cublasLtMatmulDescSetAttribute", int(made[0]), _EPILOGUE, epilogue)
+        if key["extras"] & BIAS:
             # Algorithms are chosen by how the bias is aligned; each call sets where it really is.
             place = ctypes.c_uint64(_LARGEST_ALIGNMENT + (key["alignment"] >> 24 & 255))
             self._set("cublasLtMatmulDescSetAttribute", int(made[0]), _BIAS_POINTER, place)
@@ -153,9 +156,9 @@ class Products:
         try:
             name = "cublasLtMatmulPreferenceSetAttribute"
             self._set(name, wish, _WORKSPACE_BYTES, ctypes.c_uint64(self._workspace_bytes))
-            places = [(key["alignment"] >> 8 * number) & 255 for number in range(3)]
-            left, right, out = (place & -place or _LARGEST_ALIGNMENT for place in places)
-            for number, alignment in enumerate((right, left, out, out)):
+            places = [(key["alignment"] >> 8 * number) & 255 for number in (0, 1, 2, 4)]
+            left, right, out, more = (place & -place or _LARGEST_ALIGNMENT for place in places)
+            for number, alignment in enumerate((right, left, min(more, out), out)):
                 self._set(name, wish, _ALIGNMENT_A + number, ctypes.c_uint32(alignment))
             results, count = ctypes.create_string_buffer(_RESULT_BYTES), ctypes.c_int32(0)
             a, b, d = (ctypes.c_void_p(int(made[number])) for number in (2, 1, 3))

@@ -23,14 +23,15 @@ SIGNATURES = {
     "cuCtxPushCurrent_v2": "p", "cuCtxPopCurrent_v2": "p", "cuCtxSynchronize": "", "cuModuleLoadData": "pp",
     "cuModuleGetFunction": "ppp", "cuModuleUnload": "p",
     "cuFuncSetAttribute": "pii", "cuMemAlloc_v2": "ps", "cuMemFree_v2": "p",
+    "cuMemAllocHost_v2": "ps", "cuMemFreeHost": "p", "cuMemsetD8Async": "pusp",
     "cuMemGetInfo_v2": "pp", "cuMemcpyHtoD_v2": "pps", "cuMemPoolCreate": "pp", "cuMemPoolSetAttribute": "pip",
     "cuMemAllocFromPoolAsync": "pspp", "cuMemFreeAsync": "pp", "cuMemcpyHtoDAsync_v2": "ppsp",
     "cuMemcpyDtoHAsync_v2": "ppsp", "cuMemcpyDtoDAsync_v2": "ppsp", "cuStreamCreate": "pu", "cuStreamSynchronize": "p",
     "cuStreamDestroy_v2": "p",
     "cuStreamWaitEvent": "ppu", "cuEventCreate": "pu", "cuEventRecord": "pp", "cuEventElapsedTime": "ppp",
-    "cuEventDestroy_v2": "p", "cuPointerGetAttribute": "pip", "cuStreamBeginCapture_v2": "pi",
-    "cuStreamEndCapture": "pp", "cuGraphInstantiateWithFlags": "pps", "cuGraphLaunch": "pp", "cuGraphDestroy": "p",
-    "cuGraphExecDestroy": "p", "cuLaunchKernel": "puuuuuuuppp",
+    "cuEventDestroy_v2": "p", "cuEventQuery": "p", "cuEventSynchronize": "p", "cuPointerGetAttribute": "pip",
+    "cuStreamBeginCapture_v2": "pi", "cuStreamEndCapture": "pp", "cuGraphInstantiateWithFlags": "pps",
+    "cuGraphLaunch": "pp", "cuGraphDestroy": "p", "cuGraphExecDestroy": "p", "cuLaunchKernel": "puuuuuuuppp",
 }
 """What the runtime and programs call: arguments as p(ointer), u(nsigned 32 bits), i(nteger of 32 bits), s(ize)."""
 _MAJOR, _MINOR = 75, 76
@@ -40,7 +41,7 @@ _KEEP = 2**64 - 1
 OUT_OF_MEMORY = 2
 _NO_BINARY, _NO_DEVICE = 209, 100
 _ALIGN = 256
-_EVENT_WITHOUT_TIME = 2
+EVENT_WITHOUT_TIME = 2
 
 
 class Driver:
@@ -53,6 +54,8 @@ class Driver:
         self.functions, self._keep = functions, keep
         self.library = library
         """The functions of cuBLASLt, if it is installed."""
+        self.blocking: set[int] = set()
+        """Streams of functions, which the default stream waits for and which wait for it."""
         self._calls: dict[str, Callable[..., int]] = {}
         self.device = device
         found = self("cuInit", 0, fails=False)
@@ -166,12 +169,16 @@ class Driver:
                 self("cuMemcpyHtoD_v2", start.value + place, array.ctypes.data, array.nbytes)
         return start.value, [start.value + place for place in places]
 
+    def implied(self, one: int, two: int) -> bool:
+        """Whether two streams wait for each other by themselves: the default stream and one that was made for it."""
+        return (one == 0 and two in self.blocking) or (two == 0 and one in self.blocking)
+
     def follow(self, stream: int, other: int) -> None:
         """What ``stream`` gets from now on waits for what ``other`` has got."""
-        if stream == other:
+        if stream == other or self.implied(stream, other):
             return
         with self.current():
-            event = self.made("cuEventCreate", _EVENT_WITHOUT_TIME)
+            event = self.made("cuEventCreate", EVENT_WITHOUT_TIME)
             self("cuEventRecord", event, other)
             self("cuStreamWaitEvent", stream, event, 0)
             self("cuEventDestroy_v2", event)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+import weakref
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +14,8 @@ import numpy as np
 from egshape.runtime.call import WORDS as CALL_WORDS
 from egshape.runtime.call import Call, Output
 from egshape.runtime.cublaslt import WORKSPACE, Products
-from egshape.runtime.cuda import Driver
+from egshape.runtime.cuda import EVENT_WITHOUT_TIME, Driver
+from egshape.runtime.cuda_arrays import Block
 
 FUNCTIONS = {
     "push": "cuCtxPushCurrent_v2", "pop": "cuCtxPopCurrent_v2", "launch": "cuLaunchKernel",
@@ -19,18 +23,25 @@ FUNCTIONS = {
     "down": "cuMemcpyDtoHAsync_v2", "across": "cuMemcpyDtoDAsync_v2", "wait": "cuStreamSynchronize",
     "record": "cuEventRecord", "begin_capture": "cuStreamBeginCapture_v2", "end_capture": "cuStreamEndCapture",
     "instantiate": "cuGraphInstantiateWithFlags", "graph_launch": "cuGraphLaunch", "graph_free": "cuGraphDestroy",
-    "exec_free": "cuGraphExecDestroy",
+    "exec_free": "cuGraphExecDestroy", "follow": "cuStreamWaitEvent",
+    "fill": "cuMemsetD8Async",
 }
 WORDS = (*FUNCTIONS, "context", "stream", "pool", "functions", "constants", "hosted", "graphs", "capture",
-         "gemm")
+         "gemm", "event", "results", "pinned", "ring")
 """Words of the device's table (lower/cuda/table.py has the same)."""
 HOSTED, UNALIGNED = 1, 2
 """What the table ``hosted`` says of an array that is not computed with where it lies."""
 GRAPH_HEAD = 3
 _NON_BLOCKING = 1
 """A stream that other streams never wait for, so that no work of others falls into a capture."""
-GRAPHS = 16
-"""Graphs that a call's tables hold at most."""
+GRAPHS, MOST_GRAPHS = 16, 256
+"""Graphs that a call's tables hold at most: of each part of the program, of all."""
+KEPT = 2
+"""Blocks of memory of a result that are kept for later calls."""
+RESULT_WORDS = 2 + 3 * KEPT
+_MOST_PENDING = 8
+_UNUSED = 2
+"""References to a block that only its table has, as Python counts them."""
 _ARENA = CALL_WORDS.index("arena")
 
 
@@ -53,6 +64,7 @@ class Loaded:
         driver = self.driver
         with driver.current():
             driver("cuCtxSynchronize", fails=False)
+            driver.blocking.discard(self.stream)
             driver("cuStreamDestroy_v2", self.stream, fails=False)
             if self.memory:
                 driver("cuMemFree_v2", self.memory, fails=False)
@@ -70,6 +82,7 @@ def loaded(driver: Driver, images: Mapping[str, bytes], manifest: Mapping[str, o
         stream = driver.made("cuStreamCreate", 0)
         memory, places = driver.uploaded(constants)
         products = driver.library() if manifest["products"] else None
+    driver.blocking.add(stream)
     return Loaded(driver, np.array(found or [0], np.uint64), np.array(places or [0], np.uint64), memory, stream,
                   module, products)
 
@@ -78,42 +91,135 @@ class DeviceCall(Call):
     """The tables of a call, and those of the device behind them. ``stream``: what all work goes to."""
 
     def __init__(self, inputs: int, axes: int, outputs: tuple[Output, ...], fixed: dict[str, int], on: Loaded,
-                 stream: int, graph_words: int) -> None:
+                 stream: int, graph_words: int, graphs: int, pinned: int) -> None:
         super().__init__(inputs, axes, outputs, fixed)
         self.loaded, self.stream = on, stream
         self.device = (ctypes.c_int64 * len(WORDS))()
         count = max(1, inputs + len(outputs))
         self.hosted = (ctypes.c_int64 * count)(*[HOSTED] * count)
         words = 1 + graph_words
-        self.graphs = np.zeros(GRAPH_HEAD + GRAPHS * words, np.int64)
-        self.graphs[:GRAPH_HEAD] = GRAPHS, 0, graph_words
+        rows = min(GRAPHS * max(1, graphs), MOST_GRAPHS)
+        self.graphs = np.zeros(GRAPH_HEAD + rows * words, np.int64)
+        self.graphs[:GRAPH_HEAD] = rows, 0, graph_words
         self.products = _products(on)
         with on.driver.current():
             self.capture = on.driver.made("cuStreamCreate", _NON_BLOCKING) if graph_words else 0
+            self.pinned = on.driver.made("cuMemAllocHost_v2", pinned) if pinned else 0
+            self.event = on.driver.made("cuEventCreate", EVENT_WITHOUT_TIME)
+        sizes = sum(output.rank for output in outputs)
+        self.results = (ctypes.c_int64 * (RESULT_WORDS * len(outputs) + sizes + 1))()
+        self.blocks: list[list[Block | None]] = [[None] * KEPT for _ in outputs]
+        """Memory of each result, for later calls too."""
+        self._shapes: list[tuple[int, ...]] = [()] * len(outputs)
+        self.results[RESULT_WORDS * len(outputs):] = [-1] * (sizes + 1)
+        for k, shape in enumerate(self._shapes):
+            self.results[k * RESULT_WORDS] = id(shape)
         values = {**{name: on.driver.functions[known] for name, known in FUNCTIONS.items()},
                   "context": on.driver.context, "stream": stream, "pool": on.driver.pool,
                   "functions": on.functions.ctypes.data, "constants": on.constants.ctypes.data,
-                  "hosted": ctypes.addressof(self.hosted), "capture": self.capture,
+                  "hosted": ctypes.addressof(self.hosted), "event": self.event, "pinned": self.pinned,
+                  "results": ctypes.addressof(self.results), "capture": self.capture,
                   "gemm": self.products.address if self.products is not None else 0,
                   "graphs": self.graphs.ctypes.data if graph_words and on.graphs else 0}
         for name, value in values.items():
             self.device[WORDS.index(name)] = value
         self.words[CALL_WORDS.index("device")] = ctypes.addressof(self.device)
-        self.keep: object = None
-        """The inputs of the last call, which the device may still read."""
+        self._pending: deque[tuple[int, object]] = deque()
 
     def without_graphs(self) -> None:
         """Launch kernel by kernel from now on."""
         self.loaded.graphs = False
         self.device[WORDS.index("graphs")] = 0
 
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def pick(self, number: int) -> None:
+        """Compute a result in memory that no array is on any more, if there is some."""
+        self.give(number, 0, 0)
+        blocks = self.blocks[number]
+        for k in range(KEPT):
+            if _alone(blocks, k):
+                self.give(number, self.results[number * RESULT_WORDS + 3 + 3 * k],
+                          self.results[number * RESULT_WORDS + 4 + 3 * k])
+
+    def block(self, number: int) -> Block:
+        """The memory in which a result was computed; what the program allocated is kept for later calls."""
+        address, room, blocks = self.memory(number), self.words[self.at["rooms"] + number], self.blocks[number]
+        for known in blocks:
+            if known is not None and known.address == address:
+                return known
+        made = Block(address, room, self.loaded.driver, self.stream, self.loaded, weakref.ref(self))
+        if not address:  # the program left before it had memory for it
+            return made
+        free = [k for k in range(KEPT) if blocks[k] is None or _alone(blocks, k)]
+        self._put(number, free[0] if free else 0, made)
+        return made
+
+    def _put(self, number: int, k: int, block: Block | None) -> None:
+        at = number * RESULT_WORDS + 2 + 3 * k
+        self.results[at:at + 3] = [0, 0, 0] if block is None else [id(block), block.address, block.bytes]
+        self.blocks[number][k] = block
+
+    def remember(self) -> list[tuple[int, ...]]:
+        """The shapes of the results, for native code to make arrays of the same."""
+        self._shapes, count = self.shapes(), len(self._outputs)
+        for k, shape in enumerate(self._shapes):
+            self.results[k * RESULT_WORDS] = id(shape)
+        sizes, first = len(self.results) - RESULT_WORDS * count - 1, self.at["shapes"]
+        self.results[RESULT_WORDS * count:RESULT_WORDS * count + sizes] = list(self.words[first:first + sizes])
+        return self._shapes
+
+    def forget(self, block: Block) -> None:
+        """Compute nothing in a block any more."""
+        for number, blocks in enumerate(self.blocks):
+            for k, known in enumerate(blocks):
+                if known is block:
+                    self._put(number, k, None)
+
+    def release(self) -> bool:
+        """Give back the memory that no array is on; whether there was some."""
+        found = False
+        for number, blocks in enumerate(self.blocks):
+            for k in range(KEPT):
+                if _alone(blocks, k):
+                    self._put(number, k, None)
+                    found = True
+        return found
+
+    # -- arrays of others ---------------------------------------------------------------------------------------------
+
+    def hold(self, items: object) -> None:
+        """Own arrays until what the stream has got now is done: of owners that do not say what they wait for."""
+        driver = self.loaded.driver
+        with driver.current():
+            event = driver.made("cuEventCreate", EVENT_WITHOUT_TIME)
+            driver("cuEventRecord", event, self.stream)
+            self._pending.append((event, items))
+            while self._pending:
+                event, _ = self._pending[0]
+                if len(self._pending) > _MOST_PENDING:
+                    driver("cuEventSynchronize", event, fails=False)
+                elif driver("cuEventQuery", event, fails=False):
+                    break
+                driver("cuEventDestroy_v2", event, fails=False)
+                self._pending.popleft()
+
     def _graph_rows(self) -> np.ndarray:
-        return self.graphs[GRAPH_HEAD:].reshape(GRAPHS, -1)
+        return self.graphs[GRAPH_HEAD:].reshape(int(self.graphs[0]), -1)
 
     def __del__(self) -> None:
         driver, arena = self.loaded.driver, self.words[_ARENA]
         with driver.current():
             driver("cuCtxSynchronize", fails=False)
+            for blocks in self.blocks:
+                for k in range(KEPT):
+                    if _alone(blocks, k):
+                        blocks[k].settled = True  # type: ignore[union-attr]
+            for event, _ in self._pending:
+                driver("cuEventDestroy_v2", event, fails=False)
+            driver("cuEventDestroy_v2", self.event, fails=False)
+            if self.pinned:
+                driver("cuMemFreeHost", self.pinned, fails=False)
             for graph in self._graph_rows()[:, 0]:
                 if graph:
                     driver("cuGraphExecDestroy", int(graph), fails=False)
@@ -124,6 +230,11 @@ class DeviceCall(Call):
                 driver("cuMemFree_v2", arena, fails=False)
             if self.capture:
                 driver("cuStreamDestroy_v2", self.capture, fails=False)
+
+
+def _alone(blocks: list[Block | None], k: int) -> bool:
+    """Whether there is a block of which only its table knows."""
+    return blocks[k] is not None and sys.getrefcount(blocks[k]) == _UNUSED
 
 
 def _products(on: Loaded) -> Products | None:

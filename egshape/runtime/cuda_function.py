@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +13,23 @@ import numpy as np
 
 from egshape.runtime.call import WORDS, Call
 from egshape.runtime.cuda import OUT_OF_MEMORY, Driver, opened
-from egshape.runtime.cuda_arrays import DeviceArray, View, device_view, dtype_text, is_on_device
+from egshape.runtime.cuda_arrays import DeviceArray, dtype_text
 from egshape.runtime.cuda_call import FUNCTIONS, HOSTED, UNALIGNED, DeviceCall, Loaded, loaded
+from egshape.runtime.cuda_objects import Reader
 from egshape.runtime.cuda_profile import Log
-from egshape.runtime.errors import HOST, SHAPES, RunError
+from egshape.runtime.cuda_views import View, current_stream, device_view, is_on_device
+from egshape.runtime.dlpack import LEGACY, PER_THREAD
+from egshape.runtime.errors import HOST, OBJECT, SHAPES, RunError
 from egshape.runtime.function import CompiledFunction
 from egshape.runtime.host_calls import HostFunction
 from egshape.runtime.memory import free, owned
 from egshape.runtime.profile import Profile
 
-DRIVER, MEMORY, CAPTURE = 11, 12, 13
-"""What the entry reports besides the codes of ``errors``: lower/cuda/device.py."""
+DRIVER, MEMORY, CAPTURE, STREAM = 11, 12, 13, 14
+"""What the entry reports besides the codes of ``errors``: lower/cuda/device.py, lower/cuda/objects.py."""
+_MOST_STREAMS = 16
+_HOST = frozenset((np.ndarray, *(kind for kind in np.sctypeDict.values() if isinstance(kind, type))))
+"""Types whose memory is the host's."""
 _ALIGN = 16
 """What kernels may rely on of the address of an array."""
 _STRICT, _PROFILE = WORDS.index("strict"), WORDS.index("profile")
@@ -32,8 +40,9 @@ class CudaFunction(CompiledFunction):
     """Calls native code that drives a device. Arrays of numpy go up and results come down; where an input lies on the
     device, or ``device=True``, results stay there (``DeviceArray``), and nothing waits for them.
 
-    ``stream``: a stream of the caller's (its handle, or torch's or cupy's object) that all work goes to; without one, a
-    stream of the function's own that the legacy default stream waits for. ``out`` may give an array, of the host or of
+    ``stream``: a stream of the caller's (its handle, or torch's or cupy's object) that all work goes to; without one,
+    torch's current stream where a tensor of it is given, else a stream of the function's own that the default stream
+    waits for. ``out`` may give an array, of the host or of
     the device, or None for each output. The driver is opened, and kernels are loaded, with the first call."""
 
     def __init__(self, manifest: Mapping[str, Any], entries: Mapping[str, int], images: Mapping[str, bytes],
@@ -46,6 +55,11 @@ class CudaFunction(CompiledFunction):
         self._lock = threading.Lock()
         self._loaded: Loaded | None = None
         self._streams: dict[int, list[DeviceCall]] = {}
+        self._device = ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.c_void_p] * 4, ctypes.c_int64)(
+            entries["egshape_device"])
+        self._reader: Reader | None = None
+        self._recent = 0
+        """The stream of the last call that named none."""
         self._texts = [dtype_text(dtype) for _, dtype, _ in self._inputs]
 
     def load(self) -> None:
@@ -70,10 +84,17 @@ class CudaFunction(CompiledFunction):
         return error if self._failure is RunError else self._failure(error.message, error.code, error.where)
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Any = None, device: bool | None = None) -> Any:
-        if stream is None and not device and not any(map(is_on_device, (*inputs, *_listed(out)))):
-            return super().__call__(*inputs, out=out)
+        if stream is None and not device and out is None and _HOST.issuperset(map(type, inputs)):
+            return super().__call__(*inputs)
         try:
-            return self._on_device(inputs, out, stream, device)
+            given = None if out is None else tuple(_listed(out))
+            if device is not False and not self._zones:
+                found = self._at_once(inputs, given, stream, bool(device))
+                if found is not None:
+                    return found[0] if self._single else found
+            if stream is None and not device and not any(map(is_on_device, (*inputs, *(given or ())))):
+                return super().__call__(*inputs, out=out)
+            return self._on_device(inputs, given, stream, device)
         except RunError as error:
             raise self._failed(error) from None
 
@@ -84,13 +105,30 @@ class CudaFunction(CompiledFunction):
     def _call_on(self, ready: Loaded, stream: int) -> DeviceCall:
         axes = sum(rank for _, _, rank in self._inputs)
         fixed = {"constants": self._constant_table.ctypes.data, "threads": 1, "host": self._host.address}
-        return DeviceCall(len(self._inputs), axes, self._outputs, fixed, ready, stream, self.manifest["graph_words"])
+        graph_words, graphs, pinned = (self.manifest[key] for key in ("graph_words", "graphs", "pinned"))
+        return DeviceCall(len(self._inputs), axes, self._outputs, fixed, ready, stream, graph_words, graphs, pinned)
 
     def _settled(self, code: int, call: Call, inputs: Sequence[Any], results: Any) -> Any:
-        if code == CAPTURE and isinstance(call, DeviceCall):
-            call.without_graphs()
+        if isinstance(call, DeviceCall) and self._may_again(code, call):
             code = self._run(call, self._arrays(inputs), results)
         return super()._settled(code, call, inputs, results)
+
+    def _run(self, call: Call, arrays: tuple[np.ndarray, ...], results: tuple[np.ndarray | None, ...]) -> int:
+        code = super()._run(call, arrays, results)
+        while isinstance(call, DeviceCall) and self._may_again(code, call):
+            code = super()._run(call, arrays, results)
+        return code
+
+    def _may_again(self, code: int, call: DeviceCall, given: Sequence[Any] = ()) -> bool:
+        """Whether a call that went wrong may go right now: without graphs, or with memory that was kept for results.
+        ``given``: for each result what the caller gave, if anything."""
+        for k in range(len(self._outputs) if code in (CAPTURE, MEMORY) else 0):
+            if not call.hosted[len(self._inputs) + k] and (not given or given[k] is None):
+                call.block(k)  # what the program allocated before it left
+        if code == CAPTURE:
+            call.without_graphs()
+            return True
+        return code == MEMORY and self._released(call)
 
     def _described(self, code: int, words: list[int]) -> tuple[str, str, str]:
         ready = self._loaded
@@ -136,20 +174,109 @@ class CudaFunction(CompiledFunction):
 
     # -- arrays of the device -----------------------------------------------------------------------------------------
 
-    def _on_device(self, inputs: Sequence[Any], out: Any, stream: Any, device: bool | None) -> Any:
-        ready = self._ready()
-        handle = ready.stream if stream is None else _handle(stream)
-        views = self._views(inputs, ready.driver, handle)
-        stays = any(not view.hosted for view in views) if device is None else device
-        given = self._given_views(out, ready.driver, handle)
+    def _take(self, handle: int) -> DeviceCall:
+        """Tables for a call on a stream."""
         try:
-            call = self._streams.setdefault(handle, []).pop()
+            return self._streams.setdefault(handle, []).pop()
         except IndexError:
-            call = self._call_on(ready, handle)
+            return self._call_on(self._ready(), handle)
+
+    def _give(self, call: DeviceCall) -> None:
+        """Tables that the next call on their stream may use."""
+        calls = self._streams.setdefault(call.stream, [])
+        calls.append(call)
+        if len(self._streams) > _MOST_STREAMS:  # of streams that are used no more
+            self._streams.pop(next(iter(self._streams)), None)
+
+    def _at_once(self, inputs: tuple[Any, ...], given: tuple[Any, ...] | None, stream: Any, stays: bool) -> Any:
+        """A call whose arrays native code reads; None where it cannot, and nothing was done."""
+        reader = self._reader or self._made_reader()
+        if not reader.address or len(inputs) != len(self._inputs) or (given and len(given) != len(self._outputs)):
+            return None
+        handle = self._recent if stream is None else _handle(stream)
+        if handle == PER_THREAD:
+            return None
+        fixed, tried = (stream is not None) + 2 * stays, False
+        while True:
+            call = self._take(handle)
+            found = self._device(call.address, id(inputs), id(given) if given else 0, reader.address, fixed)
+            if found.__class__ is tuple:
+                self._give(call)
+                return found
+            if found == STREAM:
+                handle = self._recent = call.error()[0]
+            elif found == SHAPES and not tried:  # the table has the right ones of the other results now
+                tried = True
+            elif found in (SHAPES, OBJECT):
+                self._give(call)
+                if found == OBJECT and reader.learn((*inputs, *(given or ()))):
+                    continue
+                return None
+            elif not self._may_again(found, call, given or ()):
+                return self._made(found, call, given or (None,) * len(self._outputs))
+            self._give(call)
+
+    def _made_reader(self) -> Reader:
+        ready = self._ready()
+        ports = [*((dtype, rank) for _, dtype, rank in self._inputs), *((o.dtype, o.rank) for o in self._outputs)]
+        self._reader = Reader(ports, ready.driver, ready.stream)
+        self._recent = ready.stream
+        return self._reader
+
+    def _released(self, call: DeviceCall) -> bool:
+        """Give back memory that only later results would use; whether there was some."""
+        found = [each.release() for calls in (*self._streams.values(), [call]) for each in list(calls)]
+        if any(found):
+            driver = call.loaded.driver
+            with driver.current():
+                driver("cuCtxSynchronize", fails=False)
+        return any(found)
+
+    def _made(self, code: int, call: DeviceCall, given: Sequence[Any]) -> tuple[Any, ...]:
+        """The results of a call whose memory is new, or whose shapes are. Raises what went wrong."""
+        blocks = [None if mine is not None else call.block(k) for k, mine in enumerate(given)]
+        try:
+            if code:
+                self._raise(code, call)
+            shapes = call.remember()
+        finally:
+            self._give(call)
+        return tuple([mine if block is None else DeviceArray(block, shape, output.dtype)
+                      for mine, block, shape, output in zip(given, blocks, shapes, self._outputs, strict=True)])
+
+    def _raise(self, code: int, call: DeviceCall) -> None:
+        raised = self._host.raised(threading.get_ident()) if code == HOST else None
+        raise self._failure(*self._described(code, call.error())) if raised is None else raised
+
+    # -- arrays that are read through Python --------------------------------------------------------------------------
+
+    def _on_device(self, inputs: Sequence[Any], out: Sequence[Any] | None, stream: Any, device: bool | None) -> Any:
+        ready = self._ready()
+        driver, handle = ready.driver, _handle(stream) if stream is not None else None
+        if handle is None:
+            handle = current_stream((*inputs, *(out or ())), driver)
+        others = {PER_THREAD} if handle == PER_THREAD else set[int]()
+        if handle is None or handle == PER_THREAD:
+            handle = ready.stream
+        views = self._views(inputs, driver, handle)
+        stays = any(not view.hosted for view in views) if device is None else device
+        given = self._given_views(out, driver, handle)
+        far = [view for view in (*views, *(each[0] for each in given if each is not None)) if not view.hosted]
+        others |= {view.queue for view in far if view.queue is not None}
+        self._are_apart(views, given)
+        call = self._take(handle)
         self._fill(call, views)
-        results = self._run_on_device(call, given, stays)
-        call.keep = views, given
-        self._streams[handle].append(call)
+        for other in others:
+            driver.follow(handle, other)
+        try:
+            results = self._watched_far(call, given, stays) if self._zones else \
+                self._run_on_device(call, given, [stays] * len(given))
+        finally:
+            for other in others:
+                driver.follow(other, handle)
+            if any(view.queue is None for view in far):
+                call.hold(far)
+            self._give(call)
         return results[0] if self._single else tuple(results)
 
     def _views(self, inputs: Sequence[Any], driver: Driver, stream: int) -> list[View]:
@@ -175,10 +302,10 @@ class CudaFunction(CompiledFunction):
         except (BufferError, TypeError, ValueError, RuntimeError) as error:
             raise RunError(f"input {name!r} cannot be read as an array: {error}", "input") from None
 
-    def _given_views(self, out: Any, driver: Driver, stream: int) -> list[tuple[View, Any] | None]:
-        if out is None:
+    def _given_views(self, items: Sequence[Any] | None, driver: Driver, stream: int
+                     ) -> list[tuple[View, Any] | None]:
+        if items is None:
             return [None] * len(self._outputs)
-        items = _listed(out)
         if len(items) != len(self._outputs):
             raise RunError(f"out wants {len(self._outputs)} arrays, got {len(items)}", "input")
         found: list[tuple[View, Any] | None] = []
@@ -204,18 +331,19 @@ class CudaFunction(CompiledFunction):
             for size in view.shape:
                 words[at] = size
                 at += 1
-            call.hosted[k] = HOSTED if view.hosted else UNALIGNED if view.address % _ALIGN else 0
+            moved = view.address % _ALIGN or self._zones  # with red zones around it
+            call.hosted[k] = HOSTED if view.hosted else UNALIGNED if moved else 0
 
-    def _run_on_device(self, call: DeviceCall, given: Sequence[tuple[View, Any] | None], stays: bool) -> list[Any]:
-        """The results. Raises what went wrong."""
+    def _run_on_device(self, call: DeviceCall, given: Sequence[tuple[View, Any] | None], stays: Sequence[bool]
+                       ) -> list[Any]:
+        """The results. ``stays``: which of them are the device's where none is given. Raises what went wrong."""
         code, fresh = SHAPES, list[Any]()
-        while code in (SHAPES, CAPTURE):
-            if code == CAPTURE:
-                call.without_graphs()
-            fresh = [None] * len(self._outputs) if stays else list(call.fresh())
-            call.words[_STRICT] = int(not stays or any(given))
+        while code == SHAPES or self._may_again(code, call, given):
+            fresh = [None if far else each for far, each in zip(stays, call.fresh(), strict=True)] \
+                if not all(stays) else [None] * len(stays)
+            call.words[_STRICT] = int(not all(stays) or any(given))
             for k, (mine, output) in enumerate(zip(given, self._outputs, strict=True)):
-                call.hosted[len(self._inputs) + k] = int(not stays if mine is None else mine[0].hosted)
+                call.hosted[len(self._inputs) + k] = int(not stays[k] if mine is None else mine[0].hosted)
                 if mine is not None:
                     fresh[k] = None
                     call.expect(k, mine[0].shape)
@@ -224,12 +352,35 @@ class CudaFunction(CompiledFunction):
                     call.expect(k, fresh[k].shape)
                     call.give(k, fresh[k].ctypes.data, fresh[k].nbytes)
                 else:
-                    call.give(k, 0, 0)
+                    call.pick(k)
             code = self._entry(call.address)
             if code == SHAPES:
                 self._fit(call.shapes(), given, late=False)
                 call.learn()
         return self._results(code, call, given, fresh)
+
+    def _are_apart(self, views: Sequence[View], given: Sequence[tuple[View, Any] | None]) -> None:
+        """Raises RunError if an array for a result lies where another array does."""
+        known = [*views, *(each[0] for each in given if each is not None)]
+        for each, output in zip(given, self._outputs, strict=True):
+            for other in known if each is not None else ():
+                if other is not each[0] and _meet(each[0], other):  # type: ignore[index]
+                    raise RunError(f"out for {output.name!r} overlaps another array of the call", "input")
+
+    def _watched_far(self, call: DeviceCall, given: list[tuple[View, Any] | None], stays: bool) -> list[Any]:
+        """A call with red zones, which the program would write behind arrays of the caller's on the device: it gets
+        others, whose elements are copied then."""
+        far = [each is not None and not each[0].hosted for each in given]
+        mine = [None if other else each for each, other in zip(given, far, strict=True)]
+        results = self._run_on_device(call, mine, [stays or other for other in far])
+        self._fit([result.shape for result in results], given, late=True)
+        driver = call.loaded.driver
+        for k, each in enumerate(given):
+            if far[k] and each is not None:
+                with driver.current():
+                    driver("cuMemcpyDtoDAsync_v2", each[0].address, results[k].address, results[k].nbytes, call.stream)
+                results[k] = each[1]
+        return results
 
     def _fit(self, shapes: Sequence[tuple[int, ...]], given: Sequence[tuple[View, Any] | None], late: bool) -> None:
         for output, mine, shape in zip(self._outputs, given, shapes, strict=True):
@@ -240,25 +391,22 @@ class CudaFunction(CompiledFunction):
                  fresh: Sequence[Any]) -> list[Any]:
         """The results, with those that the entry allocated. Raises what went wrong."""
         found, shapes = list[Any](), call.shapes()
-        driver = call.loaded.driver
         for k, (output, shape) in enumerate(zip(self._outputs, shapes, strict=True)):
             address, mine, hosted = call.memory(k), given[k], bool(call.hosted[len(self._inputs) + k])
             own = mine is None or address != mine[0].address
-            call.give(k, 0, 0)
             if fresh[k] is not None:
                 found.append(fresh[k])
             elif not own and mine is not None:
                 found.append(mine[1])
             elif not hosted:
-                found.append(DeviceArray(address, shape, output.dtype, driver, call.stream, call.loaded))
+                found.append(DeviceArray(call.block(k), shape, output.dtype))
             elif code:
                 free(address)
                 found.append(None)
             else:
                 found.append(owned(address, shape, output.dtype))
         if code:
-            raised = self._host.raised(threading.get_ident()) if code == HOST else None
-            raise self._failure(*self._described(code, call.error())) if raised is None else raised
+            self._raise(code, call)
         self._fit(shapes, given, late=True)
         return found
 
@@ -267,13 +415,21 @@ def _listed(out: Any) -> list[Any]:
     return [] if out is None else list(out) if isinstance(out, list | tuple) else [out]
 
 
+def _meet(one: View, two: View) -> bool:
+    ends = [view.address + math.prod(view.shape) * (2 if view.dtype == "bf16" else np.dtype(view.dtype).itemsize)
+            for view in (one, two)]
+    return max(one.address, two.address) < min(ends)
+
+
 def _handle(stream: Any) -> int:
     """The driver's handle of a stream: a number, torch's ``cuda_stream``, cupy's ``ptr``, or ``__cuda_stream__``."""
     if isinstance(stream, int):
-        return stream
-    if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
-    for name in ("cuda_stream", "ptr"):
-        if hasattr(stream, name):
-            return int(getattr(stream, name))
-    raise RunError(f"{type(stream).__name__} is no stream: give its handle", "input")
+        found = stream
+    elif hasattr(stream, "__cuda_stream__"):
+        found = int(stream.__cuda_stream__()[1])
+    else:
+        names = [name for name in ("cuda_stream", "ptr") if hasattr(stream, name)]
+        if not names:
+            raise RunError(f"{type(stream).__name__} is no stream: give its handle", "input")
+        found = int(getattr(stream, names[0]))
+    return 0 if found == LEGACY else found

@@ -52,6 +52,11 @@ def array_dtype(name: str) -> np.dtype[Any]:
     return _PLAIN[name]
 
 
+def _type(port: Mapping[str, Any]) -> str:
+    """The type of an input or output in a manifest, as graphs print it."""
+    return f"{port['dtype']}[{', '.join(map(str, port['shape']))}]"
+
+
 class CompiledFunction:
     """Calls native code on arrays in input order; gives one array, or a tuple in output order.
 
@@ -83,6 +88,11 @@ class CompiledFunction:
         self._host = HostCalls(manifest["host_calls"], host_functions, array_dtype, failure)
         self._calls: list[Call] = []
 
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{port['name']}: {_type(port)}" for port in self.manifest["inputs"])
+        outputs = ", ".join(map(_type, self.manifest["outputs"]))
+        return f"<{type(self).__name__}: ({inputs}) -> ({outputs})>"
+
     def save(self, path: Any, form: str = "egx") -> list[Path]:
         """Write an artifact that ``egshape.runtime.load`` reads, or, with ``form="c"``, a C header and a shared library
         to a folder; the paths written. Raises an error if this function was loaded itself, or calls Python."""
@@ -99,7 +109,7 @@ class CompiledFunction:
         peak = self.manifest["peak"]
         likely = ((peak["sizes"], peak["bytes"]),) if "bytes" in peak else ()
         constants = sum(each.nbytes for each in self._constants)
-        return Memory(peak["arena"].replace("$threads", "threads"), constants, likely)
+        return Memory(peak["arena"].replace("`$threads`", "threads"), constants, likely)
 
     def profile(self, *inputs: Any, runs: int = 10) -> Profile:
         """Where the time of a run goes, kernel by kernel, over ``runs`` runs after a first one that is not counted."""

@@ -62,6 +62,10 @@ class Profile:
         return f"<table><thead><tr>{head}</tr></thead>" + "".join(f"<tr>{row}</tr>" for row in rest) + "</table>"
 
 
+LONGEST = 160
+"""Letters of an expression that the text of ``Memory`` shows."""
+
+
 @dataclass(frozen=True)
 class Memory:
     """Bytes that a function holds beside its inputs and outputs: ``arena`` for one call at a time, as an expression
@@ -72,7 +76,8 @@ class Memory:
     likely: tuple[tuple[Mapping[str, int], int], ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"arena {self.arena} bytes"]
+        arena = self.arena if len(self.arena) <= LONGEST else f"{self.arena[:LONGEST].rpartition(' ')[0]} ..."
+        parts = [f"arena {arena} bytes"]
         for sizes, amount in self.likely:
             at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
             parts += [f"{amount} at {at}"] if at else []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from egshape.dims import Dim, const
-from egshape.errors import EgshapeError, Unsupported
+from egshape.errors import EgshapeError, ParseError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.emit_text import DATA_CHECK
 from egshape.frontends.stablehlo.handlers import compare_kind, ints_or
@@ -263,6 +263,10 @@ def _declared_op(scope: Scope, node: Node, decl: OpDecl) -> Results:
     held = (node.attributes.get("backend_config"), node.attributes.get("mhlo.backend_config"))
     given = {key: value for each in held if isinstance(each, dict) for key, value in each.items()}
     attrs = {attr.name: _as_kind(given[attr.name], attr.kind) for attr in decl.attrs if attr.name in given}
+    lacking = [attr.name for attr in decl.attrs if attr.default is ... and attr.name not in given]
+    if lacking:
+        raise ParseError(f"@{node.attributes['call_target_name']} needs the attribute {lacking[0]!r}",
+                         where=str(node.location), hint=f"write backend_config = {{{lacking[0]} = ...}}")
     return scope.emit(node, decl.name, scope.operands(node), attrs)
 
 

@@ -89,6 +89,8 @@ class Emulated:
         self.blocks: dict[int, tuple[int, object]] = {}
         """Bytes and memory of what is allocated, by its address."""
         self._starts: list[int] = []
+        self.pinned: dict[int, Any] = {}
+        """Memory of the host, by its address."""
         self._kernels: dict[int, _Kernel] = {}
         self._keep: list[object] = []
         self._handles = 1000
@@ -103,6 +105,10 @@ class Emulated:
     def driver(self, library: Mapping[str, int] | None = None) -> Driver:
         """The driver of this device. ``library``: functions of cuBLASLt."""
         return Driver(self.functions, library=lambda: library, keep=self)
+
+    def image(self, functions: Sequence[Function], architecture: str) -> bytes:
+        """What this device takes for the image of kernels."""
+        return image(functions, architecture)
 
     def holds(self, address: int, size: int) -> bool:
         """Whether so many bytes at an address are allocated."""
@@ -216,6 +222,18 @@ class Emulated:
     def _cuMemFreeAsync(self, address: int, stream: int) -> int:
         return self._cuMemFree_v2(address)
 
+    def _cuMemAllocHost_v2(self, place: int, size: int) -> None:
+        block = (ctypes.c_uint8 * size)()
+        ctypes.memset(block, 0xFA, size)
+        self.pinned[ctypes.addressof(block)] = block
+        self._put(place, ctypes.addressof(block))
+
+    def _cuMemFreeHost(self, address: int) -> int:
+        return 0 if self.pinned.pop(address, None) is not None else INVALID
+
+    def _is_pinned(self, address: int) -> bool:
+        return any(start <= address < start + len(block) for start, block in self.pinned.items())
+
     def _cuMemGetInfo_v2(self, free: int, total: int) -> None:
         self._put(free, self.room - self.used())
         self._put(total, self.room)
@@ -241,12 +259,27 @@ class Emulated:
         return NO_CAPTURE if stream in self.capturing else self._copy(target, source, size, "dh")
 
     def _cuMemcpyDtoHAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
-        return NO_CAPTURE if stream in self.capturing else self._copy(target, source, size, "hd")
+        if stream in self.capturing:
+            return self._captured(stream, "hd", target, source, size) if self._is_pinned(target) else NO_CAPTURE
+        return self._copy(target, source, size, "hd")
+
+    def _captured(self, stream: int, kinds: str, *copy: int) -> int:
+        self.capturing[stream].append((0, kinds.encode(), copy))
+        return 0
+
+    def _fill(self, target: int, byte: int, size: int) -> int:
+        if not self._inside(target, size):
+            self.faults.append(f"{size} bytes at {target:x} are filled, which is no memory of the device")
+            return ILLEGAL
+        ctypes.memset(target - APART, byte, size)
+        return 0
+
+    def _cuMemsetD8Async(self, target: int, byte: int, size: int, stream: int) -> int:
+        return NO_CAPTURE if stream in self.capturing else self._fill(target, byte, size)
 
     def _cuMemcpyDtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
         if stream in self.capturing:
-            self.capturing[stream].append((0, b"", (target, source, size)))
-            return 0
+            return self._captured(stream, "dd", target, source, size)
         return self._copy(target, source, size, "dd")
 
     # -- kernels ------------------------------------------------------------------------------------------------------
@@ -318,7 +351,7 @@ class Emulated:
 
     def _cuGraphLaunch(self, graph: int, stream: int) -> int:
         for kernel, words, rest in self._graphs[graph]:
-            code = self._run(kernel, words) if kernel else self._copy(*rest, "dd")
+            code = self._run(kernel, words) if kernel else self._copy(*rest, words.decode())
             if code:
                 return code
         return 0
@@ -335,6 +368,6 @@ class Emulated:
 def compiled(graph: Graph, device: Emulated, facts: str = "all",
              library: Mapping[str, int] | None = None) -> CudaFunction:
     """A graph compiled for a device that is not there. ``library``: functions of cuBLASLt."""
-    made = compile_cuda(graph, (ARCHITECTURE,), facts, image)
+    made = compile_cuda(graph, (ARCHITECTURE,), facts, device.image)
     return CudaFunction(made.manifest, made.entries, made.images, made.constants, made.keep, failure,
                         open=lambda: device.driver(library))

@@ -11,8 +11,8 @@ from egshape.dims import Dim, symbol
 from egshape.errors import UndefinedSize
 from egshape.ir.graph import Graph
 from egshape.lower import driver
-from egshape.plan.grid import Grid, Launch, Threads
-from egshape.plan.grid import launches as grid_launches
+from egshape.plan.gpu.grid import Grid, Launch, Threads
+from egshape.plan.gpu.grid import launches as grid_launches
 from egshape.plan.loops import If, Kernel, Loop, Stmt, Test
 from egshape.plan.planner import plan
 from egshape.plan.program import Branch, Program, Repeat, Run, Step
@@ -80,6 +80,13 @@ def versions(launch: Launch) -> Kernel:
     other = versions(launch.otherwise)
     body = (If(Test(launch.fits), launch.kernel.body, other.body),)
     return replace(launch.kernel, body=body, outputs=tuple(dict.fromkeys((*launch.kernel.outputs, *other.outputs))))
+
+
+def chain(launch: Launch | None) -> Iterator[Launch]:
+    """A launch and those that stand behind it, for where it does not fit."""
+    while launch is not None:
+        yield launch
+        launch = launch.otherwise
 
 
 def chosen(launch: Launch, sizes: Mapping[str, int]) -> Launch:

@@ -26,7 +26,6 @@ _SIGNATURES = {
     "cublasLtMatmulPreferenceDestroy": [_P], "cublasLtMatmulPreferenceSetAttribute": [_P, _I, _P, _L],
     "cublasLtMatmulAlgoGetHeuristic": [*[_P] * 7, _I, _P, _P],
 }
-_SIZES = {1: 8, 3: 4, 4: 4, 5: 4, 6: 8, 7: 4, 8: 8}
 REFUSED = 15
 """The status of what is not supported."""
 
@@ -92,7 +91,7 @@ class Library:
                                         most: int, results: int, count: int) -> int:
         if self.refuses:
             return REFUSED
-        alignments = [self.objects[wish][number] for number in (5, 6, 8)]
+        alignments = [self.objects[wish][number] for number in (5, 6, 7, 8)]
         data = b"".join(each.to_bytes(8, "little") for each in alignments)
         ctypes.memmove(results, data + bytes(96 - len(data)), 96)
         ctypes.c_int32.from_address(count).value = 1
@@ -100,17 +99,17 @@ class Library:
 
     def _cublasLtMatmul(self, *words: int) -> int:
         handle, desc, alpha, a, a_of, b, b_of, beta, c, c_of, d, d_of, algorithm, *_ = words
-        assert handle in self.objects and (c, c_of) == (d, d_of)
         kind = ctypes.c_double if self.objects[desc]["scale"] else ctypes.c_float
-        assert (kind.from_address(alpha).value, kind.from_address(beta).value) == (1, 0)
-        for address, number in ((a, 0), (b, 1), (d, 2)):
+        scales = kind.from_address(alpha).value, kind.from_address(beta).value
+        assert handle in self.objects and c_of == d_of and scales in ((1, 0), (1, 1)) and (c == d or scales[1])
+        for address, number in ((a, 0), (b, 1), (c, 2), (d, 3)):
             wanted = int.from_bytes(ctypes.string_at(algorithm + 8 * number, 8), "little")
             assert address % wanted == 0, "an address is not aligned as it was said to be"
         about = dict(self.objects[desc])
         layouts = [dict(self.objects[each]) for each in (a_of, b_of, d_of)]
 
         def run() -> None:
-            self._multiply(about, layouts, (a, b, d))
+            self._multiply(about, layouts, (a, b, d), c if scales[1] else None)
 
         if words[-1] in self.device.capturing:
             self.device.record(words[-1], run)
@@ -118,16 +117,21 @@ class Library:
             run()
         return 0
 
-    def _multiply(self, desc: dict[Any, int], layouts: list[dict[Any, int]], places: tuple[int, int, int]) -> None:
+    def _multiply(self, desc: dict[Any, int], layouts: list[dict[Any, int]], places: tuple[int, int, int],
+                  more: int | None) -> None:
         one, two, out = (self._matrices(layout, place) for layout, place in zip(layouts, places, strict=True))
         inner = np.float64 if desc["scale"] else np.float32
         left = one.transpose(0, 2, 1) if desc.get(3) else one
         right = two.transpose(0, 2, 1) if desc.get(4) else two
         assert left.shape[2] == right.shape[1] and left.shape[1] == out.shape[1] and right.shape[2] == out.shape[2]
         found = np.matmul(left.astype(inner), right.astype(inner))
-        if desc.get(7) == 4:
+        if more is not None:
+            found = found + self._matrices(layouts[2], more).astype(inner)
+        if desc.get(7, 1) & 4:
             bias = self._memory(desc[8], left.shape[1] * out.itemsize).view(out.dtype)
             found = found + bias.astype(inner)[None, :, None]
+        if desc.get(7, 1) & 32:
+            found = found / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (found + 0.044715 * found**3)))
         out[...] = found.astype(out.dtype)
 
     def _matrices(self, layout: dict[Any, int], place: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
-from egshape.plan.grid import launches
+from egshape.plan.gpu.grid import launches
 from egshape.plan.planner import plan
 from tests.cuda.emulate import emulated, kernels, likely
 from tests.cuda.test_races import same
@@ -86,5 +86,54 @@ def test_scatter_goes_apart_where_no_two_updates_meet(unique: bool) -> None:
             places = rng.permutation(45)[:n] - 2 if unique else rng.integers(-2, 43, n)  # some lie outside
             arrays = [rng.normal(size=(40, 6)).astype("f4"), places.astype("i4")[:, None],
                       rng.normal(size=(n, 6)).astype("f4")]
+            (wanted,) = interpret(graph, arrays)
+            np.testing.assert_array_equal(function(*arrays), wanted)
+
+
+def _scattered(op: str, dtype: str) -> Graph:
+    """Single elements to places that may be the same."""
+    b = BlockBuilder()
+    x, index = argument(b, "x", dtype, [40]), argument(b, "index", "i32", [N, 1])
+    update = argument(b, "update", dtype, [N])
+    attrs = {"update_window_dims": (), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
+             "index_vector_dim": 1}
+    return graph_of(b, b.one("scatter", [x, index, update], attrs, regions=(region(b, op, dtype),)))
+
+
+@pytest.mark.parametrize(("op", "dtype"), [("add", "f32"), ("subtract", "f32"), ("maximum", "i32")])
+def test_the_first_update_of_an_element_collects_the_others(op: str, dtype: str) -> None:
+    graph = _scattered(op, dtype)
+    found = {each.label: launches(each, likely)[0] for each in kernels(plan(graph, target="cuda").steps)}
+    assert found["targets"].blocks.evaluate({"n": 1000}) == found["scatter"].blocks.evaluate({"n": 1000}) == 4
+    for kernel in kernels(plan(graph, target="cuda").steps):
+        if kernel.label == "scatter":
+            same(kernel, {"n": 20}, 16)
+    for reverse in (False, True):
+        function = emulated(graph, 16, reverse)
+        rng = np.random.default_rng(2)
+        for n in (0, 1, 5, 100):
+            arrays = [rng.integers(0, 90, 40).astype({"f32": "f4"}.get(dtype, "i4")),
+                      rng.integers(-2, 43, n).astype("i4")[:, None],  # some lie outside
+                      rng.normal(0, 9, size=n).astype({"f32": "f4"}.get(dtype, "i4"))]
+            (wanted,) = interpret(graph, arrays)
+            np.testing.assert_array_equal(function(*arrays), wanted)
+
+
+def test_windows_that_overlap_choose_at_once_and_elements_collect() -> None:
+    b = BlockBuilder()
+    x, init = argument(b, "x", "f32", [N, 9]), b.one("constant", (), {"value": np.zeros((), np.float32)})
+    source = argument(b, "source", "f32", [symbol("k"), 4])
+    inner = b.child()
+    one, two = (inner.arg(None, "f32", []) for _ in range(2))
+    keep = inner.finish([inner.one("compare", [one, two], {"direction": "GE", "kind": "FLOAT"})])
+    attrs = {"window": (3, 3), "strides": (2, 2), "padding": (0, 0, 0, 0)}
+    graph = graph_of(b, b.one("select_and_scatter", [x, source, init], attrs, regions=(keep, region(b, "add", "f32"))))
+    found = {each.label: launches(each, likely)[0] for each in kernels(plan(graph, target="cuda").steps)}
+    assert all(found[label].blocks.evaluate({"n": 1000, "k": 499}) > 1 for label in ("select", "select_and_scatter"))
+    for reverse in (False, True):
+        function = emulated(graph, 16, reverse)
+        rng = np.random.default_rng(2)
+        for n in (3, 5, 31):
+            arrays = [rng.integers(0, 5, (n, 9)).astype("f4"), rng.normal(size=((n - 1) // 2, 4)).astype("f4")]
             (wanted,) = interpret(graph, arrays)
             np.testing.assert_array_equal(function(*arrays), wanted)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,14 +16,13 @@ pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)"
 import egshape
 from egshape.cli import main
 from egshape.errors import EgshapeError
+from egshape.lower.cuda import calls, graphs, memory, objects, table
 from egshape.lower.cuda import driver as lowering
-from egshape.lower.cuda import table
-from egshape.runtime import RunError, cuda, cuda_call, load
+from egshape.runtime import RunError, cuda, cuda_call, cuda_function, cuda_objects, errors, load
 from egshape.runtime.cuda_function import CudaFunction
 from tests.cuda.device import Emulated, image
 from tests.cuda.test_device import chain, equal, rows
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.runtime.isolated import isolated
 
 
 @pytest.fixture
@@ -43,6 +39,13 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
 def test_the_words_that_compiler_and_runtime_share() -> None:
     assert table.FUNCTIONS == cuda_call.FUNCTIONS and table.WORDS == cuda_call.WORDS
     assert table.GRAPH_HEAD == cuda_call.GRAPH_HEAD
+    assert objects.API == cuda_objects.WORDS and objects.KEPT == cuda_call.KEPT
+    assert (len(objects.TYPE), len(objects.PORT)) == (cuda_objects.TYPE_WORDS, cuda_objects.PORT_WORDS)
+    assert objects.RESULT == cuda_call.RESULT_WORDS
+    assert (calls.DRIVER, calls.MEMORY, graphs.CODE) == (cuda_function.DRIVER, cuda_function.MEMORY,
+                                                         cuda_function.CAPTURE)
+    assert (objects.OBJECT, objects.STREAM) == (errors.OBJECT, cuda_function.STREAM)
+    assert (memory.HOSTED, memory.UNALIGNED) == (cuda_call.HOSTED, cuda_call.UNALIGNED)
     assert set(table.FUNCTIONS.values()) <= cuda.SIGNATURES.keys()
 
 
@@ -105,21 +108,13 @@ def test_errors_of_an_artifact(device: Emulated, tmp_path: Path) -> None:
 def test_it_loads_with_numpy_alone(device: Emulated, tmp_path: Path) -> None:
     """In an isolated interpreter: what is missing there is only the driver."""
     (path,) = egshape.compile(chain(), "cuda", architectures=("sm_90",)).save(tmp_path / "chain.egx")
-    site = tmp_path / "site"
-    site.mkdir()
-    for name in ("numpy", "numpy.libs"):
-        found = Path(np.__file__).parents[1] / name
-        if found.exists():
-            (site / name).symlink_to(found)
-    shutil.copytree(ROOT / "egshape", site / "egshape", symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    script = (f"import sys; sys.path.append({str(site)!r})\nimport numpy as np\n"
+    script = ("import numpy as np\n"
               "from egshape.runtime import load, cuda\ncuda.LIBRARY = 'libcuda.so.none'\n"
               f"f = load({str(path)!r})\n"
               "try: f(np.ones((2, 4), np.float32))\nexcept Exception as error: print(type(error).__name__, error)\n"
               "heavy = {'egglog', 'pydantic', 'llvmlite', 'jax', 'ml_dtypes', 'cuda'}\n"
               "print(sorted({each.split('.')[0] for each in sys.modules} & heavy))\n")
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False,
-                          cwd=tmp_path)
+    done = isolated(tmp_path, script)
     assert done.stdout.startswith("RunError there is no CUDA driver: ") and done.stdout.endswith("[]\n"), done.stderr
 
 

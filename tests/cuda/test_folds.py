@@ -9,8 +9,9 @@ import pytest
 
 from egshape.dims import Dim, const, symbol
 from egshape.ir.types import is_float, numpy_dtype
-from egshape.plan import folds
-from egshape.plan.grid import Launch, Threads, launches
+from egshape.plan.gpu import folds
+from egshape.plan.gpu.grid import Launch, Threads, launches
+from egshape.plan.gpu.lanes import LaneFold
 from egshape.plan.loops import (
     Assign,
     Buffer,
@@ -85,24 +86,40 @@ def test_folds(over: str, op: str, dtype: str, sizes: tuple[int, int], monkeypat
 
 
 def test_columns_are_read_side_by_side() -> None:
-    (found,) = launches(fold("m", "add", "f32"), _guess(2000, 512), 256)
-    assert found.threads == 256 and len(found.shared) == 1
-    assert found.blocks.evaluate({"m": 2000, "n": 512}) == 512 // folds.WIDTH
+    one, two = launches(fold("m", "add", "f32"), _guess(2000, 512), 256)
+    for found in (one, two):
+        assert found.threads == 256 and "4 columns a thread, 32 threads along the columns, 8 share" in found.why
+    assert one.blocks.evaluate({"m": 2000, "n": 512}) == 512 // 128 * 32
+    assert two.blocks.evaluate({"m": 2000, "n": 512}) == 512 // 128
 
 
 def test_many_columns_take_a_thread_each() -> None:
     (found,) = launches(fold("m", "add", "f32"), _guess(2000, 1 << 20), 256)
-    assert not found.shared and found.blocks.evaluate({"m": 2000, "n": 1 << 20}) == (1 << 20) // 256
+    assert set(found.shared) == set(found.registers) and "4 columns a thread, 256 threads" in found.why
+    assert found.blocks.evaluate({"m": 2000, "n": 1 << 20}) == (1 << 20) // 1024
 
 
 def test_few_long_folds_take_two_stages() -> None:
     one, two = launches(fold("mn", "add", "f32"), _guess(1 << 12, 1 << 12), 256)
-    assert one.blocks.evaluate({"m": 1 << 12, "n": 1 << 12}) == (1 << 24) // folds.CHUNK
+    assert one.blocks.evaluate({"m": 1 << 12, "n": 1 << 12}) == folds.PIECES
     assert two.blocks.const == 1
 
 
-@pytest.mark.parametrize("length", [0, 1, 40, 300])
-def test_the_last_steps_of_a_row_wait_for_a_warp(length: int) -> None:
+def _waits(found: Launch) -> int:
+    return sum(isinstance(stmt, Threads) and stmt.wait for stmt in statements(found.kernel.body))
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 300, 512, 513])
+def test_warps_of_a_row_meet_once(length: int) -> None:
     (found,) = _run(fold("n", "add", "f32"), _guess(64, 512), {"m": 3, "n": length}, 128)
-    waits = [stmt.warp for stmt in statements(found.kernel.body) if isinstance(stmt, Threads)]
-    assert found.threads == 128 and waits == [False, False, False, True, True, True, True, False, False]
+    widths = [stmt.width for stmt in statements(found.kernel.body) if isinstance(stmt, LaneFold)]
+    assert _waits(found) == 1 and widths == [32, found.threads // 32]
+
+
+@pytest.mark.parametrize(("likely", "lanes", "rows"), [
+    (5, 2, 128), (20, 8, 32), (64, 16, 16), (100, 32, 8), (512, 32, 8)])
+def test_rows_of_a_warp_or_less_wait_for_nobody(likely: int, lanes: int, rows: int) -> None:
+    kernel = fold("n", "add", "f32")
+    found = _run(kernel, _guess(1 << 20, likely), {"m": 11, "n": likely}, 256)[0]
+    assert not _waits(found) and found.threads == lanes * rows
+    assert found.blocks.evaluate({"m": rows + 1, "n": 1}) == 2

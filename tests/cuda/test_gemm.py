@@ -12,12 +12,14 @@ import pytest
 pytest.importorskip("llvmlite", reason="the emulated device needs the extra llvm")
 
 import egshape
-from egshape.dims import symbol
+from egshape.dims import Dim, const, symbol
+from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Graph, Value
 from egshape.lower.cuda import gemm
+from egshape.plan.gpu import products
 from egshape.plan.planner import plan
-from egshape.plan.program import Gemm
+from egshape.plan.program import Gemm, Run
 from egshape.runtime import cublaslt
 from tests.cuda.device import Emulated, compiled
 from tests.cuda.library import Library
@@ -30,12 +32,12 @@ TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dty
 
 
 def test_both_sides_know_the_same_words() -> None:
-    for name in ("KINDS", "KEY", "MADE", "ROW", "STATE"):
+    for name in ("KINDS", "KEY", "MADE", "ROW", "STATE", "BIAS", "GELU"):
         assert getattr(gemm, name) == getattr(cublaslt, name), name
 
 
-def _graph(dtype: str, out: str, left: str, right: str, bias: bool) -> Graph:
-    """b products of sides whose axes lie in these orders, and a vector behind them."""
+def _graph(dtype: str, out: str, left: str, right: str, bias: bool, residual: bool = False, gelu: str = "") -> Graph:
+    """b products of sides whose axes lie in these orders, a vector and a residual behind them, and a GELU."""
     size = dict(zip("bmnk", (B, M, N, K), strict=True))
     b = BlockBuilder()
     x, y = (argument(b, name, dtype, [size[axis] for axis in axes]) for name, axes in (("x", left), ("y", right)))
@@ -46,11 +48,31 @@ def _graph(dtype: str, out: str, left: str, right: str, bias: bool) -> Graph:
         vector = argument(b, "bias", out, [N])
         wide = b.one("broadcast_in_dim", [vector], {"dims": (2,), "shape": (B, M, N)})
         found = b.one("add", [found, wide])
-    return graph_of(b, found)
+    if residual:
+        found = b.one("add", [argument(b, "residual", out, [B, M, N]), found])
+    return graph_of(b, _gelu(b, found, gelu) if gelu else found)
 
 
-def _check(graph: Graph, dtype: str, out: str, left: str, right: str, bias: bool, refuses: bool = False
-           ) -> tuple[Emulated, Library]:
+def _gelu(b: BlockBuilder, x: Value, form: str) -> Value:
+    """GELU: its tanh form as two libraries write it, or by erf."""
+    def number(value: float) -> Value:
+        one = b.one("constant", [], {"value": np.asarray(value, TYPES[x.type.dtype])})
+        return b.one("broadcast_in_dim", [one], {"dims": (), "shape": (B, M, N)})
+
+    def times(one: Value, two: Value) -> Value:
+        return b.one("multiply", [one, two])
+
+    if form == "erf":
+        gate = b.one("erf", [times(x, number(0.5**0.5))])
+    else:
+        cube = times(number(0.044715), times(times(x, x), x))
+        gate = b.one("tanh", [times(number((2 / np.pi) ** 0.5), b.one("add", [x, cube]))])
+    one = b.one("add", [gate, number(1.0)])
+    return times(x, times(number(0.5), one)) if form == "inside" else times(times(x, number(0.5)), one)
+
+
+def _check(graph: Graph, dtype: str, out: str, left: str, right: str, bias: bool, refuses: bool = False,
+           residual: bool = False, gelu: str = "") -> tuple[Emulated, Library]:
     device = Emulated()
     library = Library(device, refuses)
     function = compiled(graph, device, library=library.functions)
@@ -62,6 +84,11 @@ def _check(graph: Graph, dtype: str, out: str, left: str, right: str, bias: bool
         if bias:
             arrays.append(rng.normal(size=size["n"]).astype(TYPES[out]))
             wanted = wanted + arrays[-1].astype(np.float64)
+        if residual:
+            arrays.append(rng.normal(size=wanted.shape).astype(TYPES[out]))
+            wanted = wanted + arrays[-1].astype(np.float64)
+        if gelu:
+            wanted = wanted / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (wanted + 0.044715 * wanted**3)))
         found = function(*arrays)
         tolerance = {"f32": 1e-5, "f64": 1e-12, "f16": 1e-2, "bf16": 5e-2}[out]
         np.testing.assert_allclose(found.astype(np.float64), wanted, tolerance, tolerance)
@@ -82,6 +109,61 @@ def test_dtypes(dtype: str, out: str) -> None:
     _check(_graph(dtype, out, "bmk", "bkn", True), dtype, out, "bmk", "bkn", True)
 
 
+@pytest.mark.parametrize("shape", [(N, const(3)), (const(1), N, const(3)), (const(1), const(1), N, const(3))])
+def test_a_bias_of_two_axes_is_added_by_the_library(shape: tuple[Dim, ...]) -> None:
+    b = BlockBuilder()
+    x, y = argument(b, "x", "f32", [B, M, K]), argument(b, "y", "f32", [K, N, const(3)])
+    vector = argument(b, "bias", "f32", shape)
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (2,), "rhs_contract": (0,), "dtype": "f32"}
+    dims = tuple(range(4 - len(shape), 4))
+    wide = b.one("broadcast_in_dim", [vector], {"dims": dims, "shape": (B, M, N, const(3))})
+    graph = graph_of(b, b.one("add", [wide, b.one("dot_general", [x, y], attrs)]))
+    (step,) = plan(graph, target="cuda").steps
+    assert isinstance(step, Gemm) and step.bias is not None
+    device = Emulated()
+    library = Library(device)
+    function = compiled(graph, device, library=library.functions)
+    sizes = {"b": 2, "m": 3, "n": 4, "k": 5}
+    one, two, three = (np.random.default_rng(1).normal(size=[dim.evaluate(sizes) for dim in dims]).astype(np.float32)
+                       for dims in ((B, M, K), (K, N, const(3)), shape))
+    np.testing.assert_allclose(function(one, two, three), np.einsum("bmk,knd->bmnd", one, two) + three, 1e-5, 1e-5)
+    assert library.calls["cublasLtMatmul"] == 1
+
+
+@pytest.mark.parametrize(("dtype", "out"), [("f32", "f32"), ("f64", "f64"), ("bf16", "f32"), ("f16", "f16")])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_residual_is_added_by_the_library(dtype: str, out: str, bias: bool) -> None:
+    graph = _graph(dtype, out, "bmk", "bkn", bias, True)
+    (step,) = plan(graph, target="cuda").steps
+    assert isinstance(step, Gemm) and step.residual is not None and (step.bias is not None) == bias
+    device, library = _check(graph, dtype, out, "bmk", "bkn", bias, residual=True)
+    assert library.calls["cublasLtMatmul"] and len(device.launched) == 1  # of the size without a depth
+    _check(graph, dtype, out, "bmk", "bkn", bias, refuses=True, residual=True)
+
+
+@pytest.mark.parametrize("form", ["inside", "outside"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_gelu_is_computed_by_the_library_where_asked_for(form: str, bias: bool, monkeypatch: pytest.MonkeyPatch
+                                                         ) -> None:
+    graph = _graph("f32", "f32", "bmk", "bkn", bias, gelu=form)
+    assert len(plan(graph, target="cuda").steps) == 2
+    monkeypatch.setenv(products.GELU_SWITCH, "library")
+    (step,) = plan(graph, target="cuda").steps
+    assert isinstance(step, Gemm) and step.gelu
+    _, library = _check(graph, "f32", "f32", "bmk", "bkn", bias, gelu=form)
+    assert library.calls["cublasLtMatmul"]
+    _check(graph, "f32", "f32", "bmk", "bkn", bias, refuses=True, gelu=form)
+    half = _graph("bf16", "bf16", "bmk", "bkn", bias, gelu=form)
+    (step,) = plan(half, target="cuda").steps
+    assert isinstance(step, Gemm) and step.gelu
+
+
+def test_gelu_by_erf_is_not_the_tanh_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(products.GELU_SWITCH, "library")
+    first, *_ = plan(_graph("f32", "f32", "bmk", "bkn", True, gelu="erf"), target="cuda").steps
+    assert isinstance(first, Gemm) and not first.gelu
+
+
 def test_a_shape_is_made_once() -> None:
     device, library = _check(_graph("f32", "f32", "bmk", "bkn", False), "f32", "f32", "bmk", "bkn", False)
     shapes = {sizes for sizes in SIZES if all(sizes)}
@@ -93,6 +175,18 @@ def test_a_shape_is_made_once() -> None:
 def test_without_an_algorithm_the_kernel_runs() -> None:
     device, library = _check(_graph("bf16", "f32", "bmk", "bkn", True), "bf16", "f32", "bmk", "bkn", True, True)
     assert not library.calls["cublasLtMatmul"] and device.launched
+
+
+def test_a_benchmark_can_have_our_own_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = _graph("bf16", "bf16", "mbk", "nbk", True)
+    monkeypatch.setenv(products.SWITCH, "own")
+    (step,) = plan(graph, target="cuda").steps
+    assert isinstance(step, Run) and not isinstance(step, Gemm)
+    device, library = _check(graph, "bf16", "bf16", "mbk", "nbk", True)
+    assert not library.calls["cublasLtMatmul"] and device.launched
+    monkeypatch.setenv(products.SWITCH, "cublas")
+    with pytest.raises(EgshapeError, match="EGSHAPE_CUDA_PRODUCTS='cublas' is neither 'library' nor 'own'"):
+        plan(graph, target="cuda")
 
 
 def test_a_bias_is_added_by_the_library_and_the_rest_is_not() -> None:

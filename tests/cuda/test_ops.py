@@ -32,8 +32,9 @@ def test_op(op: str) -> None:
                 assert not wrong, f"{case} at n = {n}: {wrong}\n{case.graph}"
 
 
+@pytest.mark.parametrize("threads", [16, 256])
 @pytest.mark.parametrize("name", sorted(test_convolution.CASES))
-def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_convolution, "compiled", lambda graph: emulated(graph, 16))
+def test_convolutions(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_convolution, "compiled", lambda graph: emulated(graph, threads))
     for images in ("any number", "one"):
         test_convolution.test_convolution(name, "input", images, monkeypatch)

@@ -13,7 +13,7 @@ import egshape
 from egshape.dims import const, symbol
 from egshape.errors import UndefinedSize
 from egshape.ir.types import is_float, numpy_dtype
-from egshape.plan.grid import Grid, Launch, Threads, launches
+from egshape.plan.gpu.grid import Grid, Launch, Threads, launches
 from egshape.plan.inplace import in_place
 from egshape.plan.loops import Assign, Buffer, Call, Const, Kernel, Load, Local, Stmt, Store, Var, buffers, dims
 from egshape.plan.planner import plan
@@ -97,19 +97,6 @@ def test_a_missing_barrier_is_found() -> None:
     check_launch(_mirrored(True), contents((OUT,), {}), {})
     with pytest.raises(Race, match=r"writes board\[7\], which thread 0 .* reads"):
         check_launch(_mirrored(False), contents((OUT,), {}), {})
-
-
-def test_a_barrier_of_one_warp_is_not_one_of_all() -> None:
-    def launch(warp: bool) -> Launch:
-        fill = Threads("$t", const(64), (Store(wide, T, Const("f32", 1.0)),))
-        half = Threads("$u", const(16), (Store(wide, U, Load("f32", wide, U + 16)),), warp=warp)
-        body = (fill, half, Threads("$v", const(64), (Store(far, symbol("$v"), Load("f32", wide, const(0))),)))
-        return Launch(Kernel("wrong", (Grid("$block", const(1), body),), (far,)), const(1), 64, (wide,))
-
-    wide, far = Buffer("wide", "f32", const(64), "temp"), Buffer("far", "f32", const(64), "output")
-    check_launch(launch(False), contents((far,), {}), {})
-    with pytest.raises(Race, match="thread 32 works where only the first warp has waited"):
-        check_launch(launch(True), contents((far,), {}), {})
 
 
 def test_blocks_that_meet_are_found() -> None:

@@ -16,9 +16,12 @@ import numpy as np
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
-from egshape.plan.grid import WARP, Grid, Launch, Threads
+from egshape.plan.gpu.grid import WARP, Grid, Launch, Threads
+from egshape.plan.gpu.lanes import LaneFold
+from egshape.plan.gpu.mma import Mma
 from egshape.plan.loops import (
     Assign,
+    Attend,
     Bind,
     Buffer,
     Call,
@@ -73,10 +76,12 @@ class Machine:
             room = np.zeros(buffer.size.const or 0, numpy_dtype(buffer.dtype))
             self.memories[buffer] = _Memory(buffer, room, scope)
         self.threads = launch.threads if launch is not None else 1
-        self.warp = False
-        """Whether only the first warp has waited since all did."""
         self.block = self.phase = 0
         self.thread = EVERY
+        self.meets = False
+        """Whether the lanes of a warp meet in a product, and read the registers of one another."""
+        self.lanes = False
+        """Whether threads fold registers over lanes: each register is touched by its own thread."""
 
     # -- what the function calls ----------------------------------------------------------------------------------
 
@@ -92,19 +97,18 @@ class Machine:
     def at(self, thread: int) -> None:
         """A thread begins."""
         self.thread = thread
-        if self.warp and thread >= WARP:
-            raise Race(f"thread {thread} works where only the first warp has waited")
 
-    def leave(self, wait: bool, warp: bool) -> None:
+    def leave(self, wait: bool) -> None:
         """The threads of a loop are done."""
         self.thread = EVERY
         self.phase += wait
-        self.warp = (warp and self.threads > WARP) if wait else self.warp
 
     def load(self, memory: _Memory, index: int) -> Any:
         """An element."""
-        if self.warp and self.thread == EVERY:
-            raise Race(f"all threads read {memory.buffer.name}[{index}] where only the first warp has waited")
+        if memory.scope == "thread" and self.thread == EVERY:
+            return self._of_all(memory, index)
+        if memory.scope == "thread" and self.meets:
+            return self._of_warp(memory, index)
         self._inside(memory, index)
         here = self.block, self.thread, self.phase
         last = memory.writes.get(index)
@@ -120,9 +124,44 @@ class Machine:
             memory.reads[index] = block, old[1] if old[1] == here[1] else MANY, here[2]
         return memory.data[index]
 
+    def _of_warp(self, memory: _Memory, index: int) -> Any:
+        """A register of a lane of the warp."""
+        reader, owner = self.thread, index // (len(memory.data) // self.threads)
+        if owner // WARP != reader // WARP:
+            raise Race(f"thread {reader} reads {memory.buffer.name}[{index}], a register of another warp")
+        self.thread, self.meets = owner, False
+        found = self.load(memory, index)
+        self.thread, self.meets = reader, True
+        return found
+
+    def _of_all(self, memory: _Memory, index: int) -> Any:
+        """A register that all threads read: their own, or in a fold over lanes that of its owner."""
+        count = len(memory.data) // self.threads
+        if self.lanes:
+            self.thread = index // count
+            found = self.load(memory, index)
+            self.thread = EVERY
+            return found
+        values = [memory.data[thread * count + index] for thread in range(self.threads)]
+        if not 0 <= index < count or any(thread * count + index not in memory.writes for thread in range(self.threads)):
+            raise Race(f"{memory.buffer.name}[{index}] is no register that each thread has written")
+        if len({str(value) for value in values}) > 1:
+            raise Race(f"all threads read {memory.buffer.name}[{index}], which differs between them")
+        return values[0]
+
     def store(self, memory: _Memory, index: int, value: Any) -> None:
         """Write an element."""
+        if self.lanes:
+            self.thread = index // (len(memory.data) // self.threads)
+            self._store(memory, index, value)
+            self.thread = EVERY
+        else:
+            self._store(memory, index, value)
+
+    def _store(self, memory: _Memory, index: int, value: Any) -> None:
         self._inside(memory, index)
+        if self.launch is not None and self.launch.over and memory.scope == "block":
+            self._overwrite(memory)
         here = self.block, self.thread, self.phase
         if self.thread == EVERY and self.launch is not None:
             raise Race(f"all threads write {memory.buffer.name}[{index}]")
@@ -131,6 +170,18 @@ class Machine:
                 self._meet(memory, index, old, here, verb, "writes")
         memory.writes[index] = here
         memory.data[index] = value
+
+    def _overwrite(self, memory: _Memory) -> None:
+        """What lies in the same place is lost."""
+        assert self.launch is not None
+        over = memory.buffer in self.launch.over
+        for other in self.memories.values():
+            if other.scope == "block" and (other.buffer in self.launch.over) != over and (other.writes or other.reads):
+                if any(phase == self.phase for *_, phase in (*other.writes.values(), *other.reads.values())):
+                    raise Race(f"{memory.buffer.name} is written where {other.buffer.name} lies, which was touched "
+                               "with no barrier between")
+                other.writes.clear()
+                other.reads.clear()
 
     def _inside(self, memory: _Memory, index: int) -> None:
         if not 0 <= index < len(memory.data):
@@ -150,10 +201,12 @@ class Machine:
         _Python(self, sizes).function(body)()
 
 
-def check_launch(launch: Launch, arrays: Mapping[Buffer, np.ndarray], sizes: Mapping[str, int]) -> None:
-    """Run a launch. Raises Race."""
+def check_launch(launch: Launch, arrays: Mapping[Buffer, np.ndarray], sizes: Mapping[str, int]) -> Machine:
+    """Run a launch; the machine knows who has touched what. Raises Race."""
     _static(launch.kernel.body, launch.threads)
-    Machine(arrays, launch).run(launch.kernel.body, sizes)
+    machine = Machine(arrays, launch)
+    machine.run(launch.kernel.body, sizes)
+    return machine
 
 
 def _static(body: Sequence[Stmt], threads: int, inside: bool = False) -> None:
@@ -162,11 +215,16 @@ def _static(body: Sequence[Stmt], threads: int, inside: bool = False) -> None:
         if isinstance(stmt, Threads):
             if inside or stmt.extent.const is None or stmt.extent.const > threads:
                 raise Race(f"{stmt.var} are no threads of a block of {threads}")
+            if isinstance(stmt, Mma) and stmt.extent.const != threads:
+                raise Race(f"the product {stmt.var} is not of all {threads} threads of a block")
             own = {each.name for each in statements(stmt.body) if isinstance(each, Local)}
             changed = {each.name for each in statements(stmt.body) if isinstance(each, Assign)}
             if changed - own:
                 raise Race(f"each thread changes {sorted(changed - own)}, which all have")
             _static(stmt.body, threads, True)
+        elif isinstance(stmt, LaneFold):
+            if inside or stmt.count * threads != (stmt.states[0].size.const or 0):
+                raise Race(f"the fold over lanes {stmt.var} is not of all threads of a block of {threads}")
         elif isinstance(stmt, If):
             _static(stmt.then, threads, inside)
             _static(stmt.other, threads, inside)
@@ -182,6 +240,7 @@ class _Python:
         self.names: dict[str, str] = {}
         self.globals: dict[str, Any] = {
             "M": machine, "floordiv": _floordiv, "bound": lambda x, top: max(0, min(int(x), top)), "int": int,
+            "np": np, "F": np.float32,
         }
         self.lines: list[str] = []
         for name, size in sizes.items():
@@ -226,14 +285,23 @@ class _Python:
     def stmt(self, stmt: Stmt, depth: int) -> None:
         """Add one statement."""
         match stmt:
+            case LaneFold():
+                self.line(depth, "M.lanes = True")
+                self.line(depth, f"for {self.named(stmt.var)} in range({self.dim(stmt.extent)}):")
+                self.body(stmt.body, depth + 1)
+                self.line(depth, "M.lanes = False")
             case Loop():
+                if isinstance(stmt, Mma):
+                    self.line(depth, "M.meets = True")
                 self.line(depth, f"for {self.named(stmt.var)} in range({self.dim(stmt.extent)}):")
                 if isinstance(stmt, Grid | Threads):
                     call = "enter" if isinstance(stmt, Grid) else "at"
                     self.line(depth + 1, f"M.{call}({self.named(stmt.var)})")
                 self.body(stmt.body, depth + 1)
                 if isinstance(stmt, Threads):
-                    self.line(depth, f"M.leave({stmt.wait}, {stmt.warp})")
+                    self.line(depth, f"M.leave({stmt.wait})")
+                if isinstance(stmt, Mma):
+                    self.line(depth, "M.meets = False")
             case Store():
                 self.line(depth, f"M.store({self.memory(stmt.buffer)}, {self.dim(stmt.index)}, "
                                  f"{self.expr(stmt.value)})")
@@ -258,8 +326,35 @@ class _Python:
                 self.line(depth + 2, f"for {self.named(stmt.deep)} in range({self.dim(stmt.k)}):")
                 self.line(depth + 3, f"{self.named(stmt.value)} = {self.expr(more)}")
                 self.body(stmt.body, depth + 2)
+            case Attend():
+                self.attend(stmt, depth)
             case _:
                 raise NotImplementedError(type(stmt).__name__)
+
+    def attend(self, stmt: Attend, depth: int) -> None:
+        """All scores of a row, and what is made of them."""
+        one, scores, weights, base = (self.named(f"{stmt.value}.{each}")
+                                      for each in ("one", "scores", "weights", "base"))
+        score, peak, total, value = map(self.named, (stmt.score, stmt.peak, stmt.total, stmt.value))
+        column = f"for {self.named(stmt.column)} in range({self.dim(stmt.n)}):"
+        self.line(depth, f"for {self.named(stmt.row)} in range({self.dim(stmt.m)}):")
+        self.line(depth + 1, f"{scores} = []")
+        self.line(depth + 1, column)
+        self.line(depth + 2, f"{score} = F(sum((float({self.expr(stmt.left)}) * float({self.expr(stmt.right)}) "
+                             f"for {self.named(stmt.deep)} in range({self.dim(stmt.k)})), 0.0))")
+        self.line(depth + 2, f"{scores}.append(F({self.expr(stmt.scores)}))")
+        self.line(depth + 1, f"{peak} = F(np.max(np.array([float('-inf'), *{scores}])))")
+        self.line(depth + 1, f"{base} = F(0) if {peak} == float('-inf') else {peak}")
+        self.line(depth + 1, f"{weights} = [np.exp({one} - {base}) for {one} in {scores}]")
+        self.line(depth + 1, f"{total} = F(sum({weights}, 0.0))")
+        self.line(depth + 1, f"for {self.named(stmt.place)} in range({self.dim(stmt.width)}):")
+        self.line(depth + 2, f"{value} = 0.0")
+        self.line(depth + 2, column)
+        self.line(depth + 3, f"{value} += float({weights}[{self.named(stmt.column)}]) * "
+                             f"float({self.expr(stmt.values)})")
+        self.line(depth + 2, f"{value} = F({value}) * {self.expr(stmt.factor)} if {self.expr(stmt.live)} else "
+                             f"F({value} if {peak} == float('-inf') else 0)")
+        self.body(stmt.body, depth + 2)
 
     def expr(self, expr: Expr) -> str:
         """An expression."""

@@ -46,6 +46,13 @@ def test_json_has_the_documented_form() -> None:
     }
 
 
+def test_what_json_assumes_is_known() -> None:
+    facts = Facts.from_json('{"assumed": ["n % 8 == 0", "likely n = 64"]}')
+    assert facts.symbol("n").divisor == (8, 0)
+    assert facts.symbol("n").likely == (64,)
+    assert facts.assumed == ("n % 8 == 0", "likely n = 64")
+
+
 def test_json_round_trip() -> None:
     facts = Facts.parse(EVERY_KIND, "n//m == 3", "`input.1`.0 <= 7", assumed=True)
     again = Facts.from_json(facts.to_json())

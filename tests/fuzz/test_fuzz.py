@@ -16,6 +16,7 @@ from tests.fuzz.run import rules
 from tests.fuzz.strategies import programs
 
 SECONDS = 15
+"""Of this process's own, so that others on the machine do not matter."""
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
@@ -27,9 +28,9 @@ def test_a_random_program_means_the_same(made: tuple[Maker, Graph]) -> None:
 
 def test_seeded_programs_mean_the_same() -> None:
     tally = Tally()
-    end = time.monotonic() + SECONDS
+    end = time.process_time() + SECONDS
     for seed in range(60):
-        if time.monotonic() > end:
+        if time.process_time() > end:
             break
         assert not try_seed(seed, tally)
     assert tally.compared["equal"] > 50 and not tally.compared["different"]

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from egshape.dims import symbol
 from egshape.facts import Facts
+from egshape.ir.builder import BlockBuilder
 from egshape.plan.known import LARGEST, Known
+from egshape.plan.loops import Loop
+from egshape.plan.planner import plan
+from egshape.plan.program import Run
+from tests.fuzz.differential import argument, graph_of
 
 
 @pytest.mark.parametrize(("facts", "high"), [
@@ -20,3 +26,30 @@ def test_bounds_fit_in_64_bits(facts: str, high: int | None) -> None:
         known.checked(relation)
     bounds = known.bounds(["a"])
     assert [each.high for each in bounds] == ([] if high is None else [high])
+
+
+def _known(*facts: str) -> Known:
+    known = Known()
+    for relation in (each for fact in facts for each in Facts.parse(fact).statements()):
+        known.checked(relation)
+    return known
+
+
+def test_sizes_that_are_checked_to_be_equal_share_a_symbol() -> None:
+    known = _known("`arg1.1` % 8 == 0", "`arg1.1` == n", "`arg0.0` == m", "m == `arg2.0`", "`arg3.0` == 5", "a == 2*n")
+    assert {name: str(size) for name, size in known.same().items()} == {
+        "arg1.1": "n", "arg0.0": "m", "arg2.0": "m", "arg3.0": "5"}
+    assert [each.divisor for each in known.bounds(["n"])] == [8], "what is known of one is known of the other"
+    assert not Known("shape").same()
+
+
+def test_arrays_of_equal_sizes_are_one_loop() -> None:
+    b = BlockBuilder()
+    x, y = (argument(b, name, "f32", [symbol(f"{name}0"), symbol(f"{name}1")]) for name in "xy")
+    for axis in range(2):
+        sides = symbol(f"x{axis}"), symbol(f"y{axis}")
+        b.add("check", (), {"relation": "==", "sides": sides, "message": "equal", "args": ()})
+    program = plan(graph_of(b, b.one("add", [x, y])))
+    (kernel,) = (step.kernel for step in program.steps if isinstance(step, Run))
+    (loop,) = kernel.body
+    assert isinstance(loop, Loop) and str(loop.extent) == "x0*x1", "both are read by one index"

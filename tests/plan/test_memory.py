@@ -12,6 +12,7 @@ from egshape.plan.inplace import in_place
 from egshape.plan.loops import Buffer, Call, Const, Kernel, Load, Loop, Store, statements
 from egshape.plan.memory import layout
 from egshape.plan.program import Branch, CheckSizes, Port, Program, Repeat, Run
+from egshape.runtime.profile import Memory
 
 N, M = symbol("n"), symbol("m")
 
@@ -98,6 +99,8 @@ def test_the_report_of_a_function(facts):
     function = compile_function(graph)
     memory = function.memory
     assert str(memory).startswith("arena ") and "bytes" in str(memory)
+    assert "$" not in str(memory)
+    assert len(str(Memory(" + ".join(f"{k}*b" for k in range(200)), 0))) < 200
     assert all(amount >= 0 for _, amount in memory.likely)
     function(np.ones((3, 5), np.float32), np.ones((5, 96), np.float32))
 

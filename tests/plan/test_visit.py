@@ -7,13 +7,16 @@ from typing import get_args
 import pytest
 
 from egshape.dims import const, symbol
-from egshape.plan import grid, loops, wide
+from egshape.plan import loops
+from egshape.plan.gpu import grid, lanes, mma, wide
 from egshape.plan.loops import Buffer, Call, Const, Contract, If, Let, Load, Loop, Matrix, Pack, Store, Var
 from egshape.plan.visit import Moved
 
-KNOWN = {"Dim", "Buffer", "Expr", "Matrix", "Matrix | None", "tuple[Dim, ...]", "tuple[Expr, ...]", "tuple[Stmt, ...]"}
-PLAIN = {"str", "bool", "int | float | bool", "tuple[tuple[str, Any], ...]"}
-NODES = (*get_args(loops.Expr), *get_args(loops.Stmt), loops.Matrix, loops.Free, grid.Grid, grid.Threads, wide.Wide)
+KNOWN = {"Dim", "Buffer", "Expr", "Matrix", "Matrix | None", "Reach | None", "tuple[Dim, ...]", "tuple[Expr, ...]",
+         "tuple[Stmt, ...]", "tuple[Buffer, ...]"}
+PLAIN = {"str", "bool", "int", "tuple[str, ...]", "int | float | bool", "tuple[tuple[str, Any], ...]"}
+NODES = (*get_args(loops.Expr), *get_args(loops.Stmt), loops.Matrix, loops.Reach, loops.Free, grid.Grid, grid.Threads,
+         wide.Wide, lanes.LaneFold, mma.Mma)
 AT, N = symbol("$i"), symbol("n")
 
 

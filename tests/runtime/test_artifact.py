@@ -1,12 +1,8 @@
 """Artifacts: what is in them, where they run, what is refused and why."""
 
 import json
-import shutil
-import subprocess
-import sys
 import zipfile
 from itertools import pairwise
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -20,9 +16,8 @@ from egshape.runtime import load
 from egshape.runtime.errors import RunError
 from egshape.runtime.weights import mapped
 from tests.fuzz.differential import argument, constant, graph_of
+from tests.runtime.isolated import isolated
 from tests.runtime.test_function import dense, inputs
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +43,12 @@ def changed(whole, folder, change):
 
 def test_runs_where_numpy_alone_is_installed(whole, tmp_path):
     """In an isolated interpreter whose path holds numpy and a copy of the package."""
-    site = tmp_path / "site"
-    site.mkdir()
-    for name in ("numpy", "numpy.libs"):
-        found = Path(np.__file__).parents[1] / name
-        if found.exists():
-            (site / name).symlink_to(found)
-    shutil.copytree(ROOT / "egshape", site / "egshape", symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    script = (f"import sys; sys.path.append({str(site)!r})\n"
-              "import time, numpy as np\nfrom egshape.runtime import load\n"
+    script = ("import time, numpy as np\nfrom egshape.runtime import load\n"
               f"start = time.perf_counter(); f = load({str(whole)!r}); took = time.perf_counter() - start\n"
               "print(f(np.ones((2, 4), np.float32), np.ones((4, 3), np.float32))[0].shape, f.threads, took < 0.2)\n"
               "heavy = {'egglog', 'pydantic', 'llvmlite', 'jax'}\n"
               "print(sorted({each.split('.')[0] for each in sys.modules} & heavy))\n")
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False,
-                          cwd=tmp_path)
+    done = isolated(tmp_path, script)
     assert done.stdout == "(2, 3) 2 True\n[]\n", done.stderr
 
 

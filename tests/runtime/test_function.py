@@ -1,5 +1,6 @@
 """Compiled functions: errors, memory of outputs, threads, artifacts, the object cache."""
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -131,12 +132,18 @@ def test_artifact(function, tmp_path):
     assert done.stdout == "(2, 3)\n", done.stderr
 
 
+def test_missing_artifacts(tmp_path):
+    for path, why in ((tmp_path / "none.egx", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(RunError, match=f"{re.escape(str(path))}: cannot be read: {why}"):
+            load(path)
+
+
 def test_damaged_artifacts(function, tmp_path):
     path = tmp_path / "dense.egx"
     function.save(path)
     whole = path.read_bytes()
     for data, why in ((b"", "damaged"), (whole[:200], "damaged"),
-                      (whole.replace(b'"version": 2', b'"version": 9'), "damaged|version")):
+                      (whole.replace(b'"version": 3', b'"version": 9'), "damaged|version")):
         path.write_bytes(data)
         with pytest.raises(RunError, match=why):
             load(path)

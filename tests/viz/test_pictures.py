@@ -128,7 +128,7 @@ def test_kernels_have_the_names_of_profiles() -> None:
         x = net.encoder_layer(x, heads=2)
     graph = egshape.optimize(net.graph(out=x), validate=False).graph
     compiled = egshape.compile(graph, target="llvm")
-    names = [row["name"] for row in compiled.manifest["kernels"]]  # type: ignore[attr-defined]
+    names = [row["name"] for row in compiled.manifest["kernels"]]
     found = list(runs(program_of(graph)).values())
     assert list(dict.fromkeys(run.name for run in found)) == names
     assert len(found) > len(names), "no kernel is shared by the layers, so nothing was tested"
@@ -152,6 +152,7 @@ precision=[], dtype=f32}
 
     program = program_of(parse_graph(text))
     shown = str(memory_picture(program))
+    assert "$" not in shown + str(plan_picture(program)), "a name that the planner made keeps its mark"
     for buffer, slot in layout(program).slot.items():
         assert f"slot {slot}" in shown
         assert buffer.name in shown, f"no bar for {buffer.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +20,14 @@ from egshape.lower.cuda.kernel import CudaKernel
 from egshape.lower.driver import likely_peak
 from egshape.lower.dump import dump
 from egshape.lower.host import Host, Module, module
-from egshape.plan.device import on_device
-from egshape.plan.grid import Launch, launches
+from egshape.plan.gpu.device import on_device
+from egshape.plan.gpu.grid import Launch, launches
 from egshape.plan.inplace import in_place
 from egshape.plan.loops import Kernel
 from egshape.plan.planner import plan
 from egshape.plan.text import launch_text
 
-ENTRIES = ("egshape_entry", "egshape_python")
+ENTRIES = ("egshape_entry", "egshape_python", "egshape_device")
 _FREE_SIZE = 64
 """Of a symbol of which nothing is known."""
 
@@ -80,7 +81,7 @@ def compile_cuda(graph: Graph, architectures: Sequence[str] = compiler.ARCHITECT
     by default. Raises Unsupported for an op that is not compiled, naming it and its location, and EgshapeError
     ``dependency`` where NVRTC is missing.
 
-    EGSHAPE_DUMP=folder writes what each stage made there."""
+    EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
     sizes = likely_sizes(graph.facts, sorted({name for value in graph.inputs if value.type.shape is not None
                                               for size in value.type.shape for name in size.symbols()}))
 
@@ -96,12 +97,13 @@ def compile_cuda(graph: Graph, architectures: Sequence[str] = compiler.ARCHITECT
 
     program = on_device(in_place(plan(graph, facts, "cuda")), mapped)
     found: list[Device] = []
+    zones = bool(os.environ.get("EGSHAPE_REDZONES"))
 
     def device(host: Host) -> Device:
-        found.append(Device(host))
+        found.append(Device(host, zones))
         return found[0]
 
-    made = module(program, device)
+    made = module(program, device, reuse=not zones)
     made.manifest["peak"] |= likely_peak(graph, made)
     machine = native.baseline_machine()
     functions = [Function(each, found[0].launches[each.name]) for each in found[0].functions.values()]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from egshape.dims import Dim
 
 if TYPE_CHECKING:
-    from egshape.lower.cuda.device import Device
+    from egshape.lower.cuda.calls import Calls
 
-DECLARATIONS = """define internal void @egs_event(ptr %log, i64 %which, ptr %record, ptr %stream) noinline {
+DECLARATIONS = """define internal i1 @egs_event(ptr %log, i64 %which, ptr %record, ptr %stream) noinline {
 entry:
   %count = load i64, ptr %log
   %mostat = getelementptr i64, ptr %log, i64 1
@@ -28,18 +28,15 @@ mark:
   %code = call i32 %record(ptr %event, ptr %stream)
   br label %done
 done:
-  ret void
+  ret i1 %room
 }
 define internal void @egs_event_end(ptr %log, i64 %row, double %bytes, double %flops, ptr %record,
                                    ptr %stream) noinline {
 entry:
-  call void @egs_event(ptr %log, i64 1, ptr %record, ptr %stream)
-  %count = load i64, ptr %log
-  %mostat = getelementptr i64, ptr %log, i64 1
-  %most = load i64, ptr %mostat
-  %room = icmp slt i64 %count, %most
+  %room = call i1 @egs_event(ptr %log, i64 1, ptr %record, ptr %stream)
   br i1 %room, label %note, label %done
 note:
+  %count = load i64, ptr %log
   %rowsat = getelementptr i64, ptr %log, i64 3
   %rows = load ptr, ptr %rowsat
   %at = mul i64 %count, 3
@@ -61,11 +58,11 @@ table of rows: row, bytes and operations of each pair."""
 
 
 @contextmanager
-def timed(device: Device, row: int, bytes: Dim, operations: Dim) -> Iterator[None]:
+def timed(device: Calls, row: int, bytes: Dim, operations: Dim) -> Iterator[None]:
     """A pair of events around what is written inside."""
     w = device.w
     with w.when("%profiling"):
-        w.line(f"call void @egs_event(ptr %profile, i64 0, ptr %device_record, ptr {device.stream()})")
+        w.line(f"call i1 @egs_event(ptr %profile, i64 0, ptr %device_record, ptr {device.stream()})")
     yield
     with w.when("%profiling"):
         size, work = w.dim_float(bytes), w.dim_float(operations)

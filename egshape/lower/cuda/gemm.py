@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 KINDS = (("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32"))
 """Dtypes of sides and result; a key has their number."""
 KEY = ("kind", "count", "m", "n", "k", "left_pitch", "left_step", "left_turned", "right_pitch", "right_step",
-       "right_turned", "bias", "alignment")
-"""Words that say what is to be made; ``alignment``: the last bytes of the addresses of left, right, out and bias."""
+       "right_turned", "extras", "alignment")
+"""Words that say what is to be made; ``extras``: a sum of BIAS and GELU; ``alignment``: the last bytes of the addresses
+of left, right, out, bias and residual."""
+BIAS, GELU = 1, 2
 MADE = ("descriptor", "left", "right", "out", "algorithm")
 """Words of a row behind its key: what was made, null if the library cannot; the algorithm takes 8 words."""
 ROW = len(KEY) + len(MADE) - 1 + 8
@@ -27,7 +29,7 @@ STATE = ("handle", "matmul", "set", "make", "workspace", "workspace_bytes", "mas
 """``make``: int make(row), which fills in a row for the key that stands there; ``mask``: the number of rows, a power of
 two, minus 1."""
 _BIAS_POINTER = 8
-_POINTERS = ("left", "right", "out", "bias")
+_POINTERS = ("left", "right", "out", "bias", "residual")
 
 
 def _field(number: int, name: str, type: str = "ptr") -> str:
@@ -63,8 +65,8 @@ hash:
   %high = lshr i64 %many, 29
   %mixed = xor i64 %many, %high
   %next = add i64 %k, 1
-  %more = icmp slt i64 %next, {len(KEY)}
-  br i1 %more, label %hash, label %find
+  %again = icmp slt i64 %next, {len(KEY)}
+  br i1 %again, label %hash, label %find
 find:
   %number = and i64 %mixed, %mask
   %place = mul i64 %number, {ROW}
@@ -94,9 +96,12 @@ run:
   %kind = load i64, ptr %words
   %double = icmp eq i64 %kind, {KINDS.index(("f64", "f64"))}
   %alpha = select i1 %double, ptr @egs_gemm_one64, ptr @egs_gemm_one32
-  %beta = select i1 %double, ptr @egs_gemm_nil64, ptr @egs_gemm_nil32
+  %nil = select i1 %double, ptr @egs_gemm_nil64, ptr @egs_gemm_nil32
+  %alone = icmp eq ptr %residual, null
+  %beta = select i1 %alone, ptr %nil, ptr %alpha
+  %more = select i1 %alone, ptr %out, ptr %residual
   %code = call i32 %matmul(ptr %handle, ptr %descriptorof, ptr %alpha, ptr %right, ptr %rightof, ptr %left, ptr %leftof,
-    ptr %beta, ptr %out, ptr %outof, ptr %out, ptr %outof, ptr %algorithmof, ptr %workspace, i64 %workspace_bytes,
+    ptr %beta, ptr %more, ptr %outof, ptr %out, ptr %outof, ptr %algorithmof, ptr %workspace, i64 %workspace_bytes,
     ptr %stream)
   ret i32 %code
 }}
@@ -109,7 +114,8 @@ def emit(device: Device, step: Gemm) -> None:
     device.products = True
     out = step.out
     bytes = step.count * (step.m * step.k * itemsize(step.left.buffer.dtype)
-                          + step.k * step.n * itemsize(step.right.buffer.dtype) + step.m * step.n * itemsize(out.dtype))
+                          + step.k * step.n * itemsize(step.right.buffer.dtype)
+                          + step.m * step.n * itemsize(out.dtype) * (1 if step.residual is None else 2))
     state = w.value(f"load ptr, ptr {device.word('gemm')}")
     done = w.slot("i1")
     w.line(f"store i1 false, ptr {done}")
@@ -120,7 +126,7 @@ def emit(device: Device, step: Gemm) -> None:
     with w.when(usable), device.named(f"gemm_{step.kernel.label}", step.kernel.where, bytes,
                                       const(2) * step.count * step.m * step.n * step.k):
         pointers = [_address(device, step.left), _address(device, step.right), host.pointers[out],
-                    host.pointers[step.bias] if step.bias is not None else "null"]
+                    *("null" if each is None else host.pointers[each] for each in (step.bias, step.residual))]
         addresses = [w.value(f"ptrtoint ptr {pointer} to i64") for pointer in pointers]
         alignment = "0"
         for number, address in enumerate(addresses):
@@ -128,8 +134,8 @@ def emit(device: Device, step: Gemm) -> None:
             alignment = w.value(f"or i64 {alignment}, {w.value(f'shl i64 {last}, {8 * number}')}")
         kind = KINDS.index((step.left.buffer.dtype, out.dtype))
         sizes = [w.dim(size) for size in (step.count, step.m, step.n, step.k)]
-        key = [str(kind), *sizes, *_words(device, step.left), *_words(device, step.right),
-               str(int(step.bias is not None)), alignment]
+        extras = (BIAS if step.bias is not None else 0) + (GELU if step.gelu else 0)
+        key = [str(kind), *sizes, *_words(device, step.left), *_words(device, step.right), str(extras), alignment]
         words = w.slot(f"[{len(KEY) + len(_POINTERS)} x i64]")
         for number, word in enumerate((*key, *addresses)):
             w.line(f"store i64 {word}, ptr {w.value(f'getelementptr i64, ptr {words}, i64 {number}')}")

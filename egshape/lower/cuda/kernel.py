@@ -11,7 +11,11 @@ from egshape.dims.core import Atom, is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.ir.types import itemsize
 from egshape.lower.cuda import scalar
-from egshape.plan.grid import WARP, Grid, Launch, Threads
+from egshape.plan.gpu import flash_tiles
+from egshape.plan.gpu.grid import WARP, Grid, Launch, Threads
+from egshape.plan.gpu.lanes import LANES, LaneFold
+from egshape.plan.gpu.mma import Mma, pitch
+from egshape.plan.gpu.wide import Wide
 from egshape.plan.loops import (
     Assign,
     Bind,
@@ -35,12 +39,13 @@ from egshape.plan.loops import (
     buffers,
     dims,
 )
-from egshape.plan.wide import Wide
 
 _ACCESSES = {1: "ui8", 2: "ui16", 4: "ui32", 8: "uint2", 16: "uint4"}
 """Types by their bytes."""
-MOST_UNROLLED = 16
+MOST_UNROLLED = 32
 """Rounds up to which a loop is written out, so that its registers have fixed numbers."""
+MOST_DECLARED = 48 << 10
+"""Bytes of shared memory up to which a kernel may declare it; more is asked for by the launch."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,7 @@ def kernel(launch: Launch, name: str) -> CudaKernel:
     printer = _Printer({**{b: f"b{k}" for k, b in enumerate(touched)},
                         **{b: f"s{k}" for k, b in enumerate(launch.shared)}},
                        {size: f"d{k}" for k, size in enumerate(sizes)}, launch)
-    for number, buffer in enumerate(launch.shared):
-        count = buffer.size.const or 0
-        kind, room = ("__align__(16) ", count // launch.threads) if buffer in launch.registers else \
-            ("__shared__ ", count)
-        printer.line(f"{kind}{scalar.memory(buffer.dtype)} s{number}[{room}];")
+    dynamic = _declare(printer, launch)
     printer.body(body)
     written = set(launch.kernel.outputs)
     params = [f"{'' if b in written or b.kind == 'temp' else 'const '}{scalar.memory(b.dtype)}* __restrict__ b{k}"
@@ -81,7 +82,27 @@ def kernel(launch: Launch, name: str) -> CudaKernel:
     text = "\n".join(printer.lines)
     source = (f'extern "C" __global__ void __launch_bounds__({launch.threads}) {name}({", ".join(params)}) {{\n'
               f"{text}\n}}\n")
-    return CudaKernel(name, source, touched, sizes, launch.blocks, launch.threads)
+    return CudaKernel(name, source, touched, sizes, launch.blocks, launch.threads, dynamic)
+
+
+def _declare(printer: _Printer, launch: Launch) -> int:
+    """Registers and shared memory. Returns the bytes that the launch must ask for: all of it where a kernel may not
+    declare so much."""
+    starts, total = launch.places()
+    dynamic = total if total > MOST_DECLARED else 0
+    if dynamic:
+        printer.line("extern __shared__ __align__(16) ui8 eg_shared[];")
+    elif launch.over:
+        printer.line(f"__shared__ __align__(16) ui8 eg_shared[{total}];")
+    for number, buffer in enumerate(launch.shared):
+        type, count = scalar.memory(buffer.dtype), buffer.size.const or 0
+        if buffer in launch.registers:
+            printer.line(f"__align__(16) {type} s{number}[{count // launch.threads}];")
+        elif dynamic or launch.over:
+            printer.line(f"{type}* const s{number} = ({type}*)(eg_shared + {starts[buffer]});")
+        else:
+            printer.line(f"__shared__ __align__(16) {type} s{number}[{count}];")
+    return dynamic
 
 
 class _Printer:
@@ -154,10 +175,14 @@ class _Printer:
             case Grid():
                 self.symbols[stmt.var] = self.keep(stmt, f"const {self.index}", "blockIdx.x")
                 self.body(stmt.body)
+            case Mma():
+                self._mma(stmt)
             case Threads():
                 self._threads(stmt)
             case Wide():
                 self._wide(stmt)
+            case LaneFold():
+                self._lane_fold(stmt)
             case Loop():
                 index = self.fresh("at")
                 extent = self.dim(stmt.extent)
@@ -167,8 +192,8 @@ class _Printer:
                     self.symbols[stmt.var] = index
                     self.body(stmt.body)
             case Store():
-                value, place = self.expr(stmt.value), self.element(stmt.buffer, stmt.index)
-                self.line(f"{place} = {scalar.store(stmt.buffer.dtype, value)};")
+                value, place = self.stored(stmt.value, stmt.buffer.dtype), self.element(stmt.buffer, stmt.index)
+                self.line(f"{place} = {value};")
             case Let():
                 self.names[stmt.name] = self.keep(stmt, _constant_type(stmt.value), self.expr(stmt.value))
             case Local():
@@ -196,9 +221,28 @@ class _Printer:
             self.symbols[stmt.var] = self.keep(stmt, f"const {self.index}", "threadIdx.x")
             self.thread = stmt.var
             self.body(stmt.body)
+        self._wait(stmt)
+
+    def _wait(self, stmt: Threads) -> None:
         if stmt.wait:
             # A warp has done what it stores before any of its threads goes on.
-            self.line("__syncwarp();" if stmt.warp or self.threads <= WARP else "__syncthreads();")
+            self.line("__syncwarp();" if self.threads <= WARP else "__syncthreads();")
+
+    def _mma(self, stmt: Mma) -> None:
+        """A product by all warps together."""
+        numbers = [stmt.rows, stmt.columns, stmt.depth] if stmt.held else \
+            [stmt.rows, stmt.columns, stmt.across, stmt.depth]
+        numbers += [stmt.left.row.const or 0, stmt.left.column.const or 0] if stmt.held else []
+        kind = "" if stmt.dtype == "f32" else f"{'true' if stmt.dtype == 'bf16' else 'false'}, "
+        lines = []
+        for side in (stmt.right,) if stmt.held else (stmt.left, stmt.right):
+            apart, along = pitch(side)
+            # lines of the left side go along its columns, which are the depth; those of the right side are the reverse
+            lines += [str(apart), "true" if along == (side is stmt.left) else "false"]
+        name = f"eg_product{'_held' if stmt.held else ''}{'_f32' if stmt.dtype == 'f32' else ''}"
+        sides = ", ".join(f"&{self.pointers[side.buffer]}[{self.dim(side.offset)}]" for side in (stmt.left, stmt.right))
+        self.line(f"{name}<{kind}{', '.join([*map(str, numbers), *lines])}>({self.pointers[stmt.sums]}, {sides});")
+        self._wait(stmt)
 
     def _wide(self, stmt: Wide) -> None:
         """Elements side by side, copied at once."""
@@ -209,6 +253,39 @@ class _Printer:
         target = self.element(store.buffer, store.index.substitute(first))
         source = self.element(store.value.buffer, store.value.index.substitute(first))
         self.line(f"*({kind}*)&{target} = *(const {kind}*)&{source};")
+
+    def _lane_fold(self, stmt: LaneFold) -> None:
+        """Butterflies: at each distance a lane joins its own state and that of the lane so far away."""
+        index, dtypes = self.fresh("at"), [state.dtype for state in stmt.states]
+        everyone = (1 << min(self.threads, LANES)) - 1
+        self.line("#pragma unroll")
+        with self.block(f"for (i32 {index} = 0; {index} < {stmt.count}; ++{index})"):
+            places = [f"{self.pointers[state]}[{index}]" for state in stmt.states]
+            mine = [self.keep((stmt, k), scalar.register(dtype), scalar.load(dtype, place))
+                    for k, (dtype, place) in enumerate(zip(dtypes, places, strict=True))]
+            distance = 1
+            while distance < stmt.width:
+                with self.block(""):
+                    self._exchange(stmt, mine, distance, everyone)
+                distance *= 2
+            for dtype, place, name in zip(dtypes, places, mine, strict=True):
+                self.line(f"{place} = {scalar.store(dtype, name)};")
+
+    def _exchange(self, stmt: LaneFold, mine: Sequence[str], distance: int, everyone: int) -> None:
+        kinds = [f"const {scalar.register(state.dtype)}" for state in stmt.states]
+        theirs = [self.keep((stmt, "theirs", k), kind, f"eg_lane({name}, {distance}, {everyone}u)")
+                  for k, (kind, name) in enumerate(zip(kinds, mine, strict=True))]
+        low = "true" if stmt.commutes else self.keep((stmt, "low"), "const bool", f"!(threadIdx.x & {distance}u)")
+        for k, (kind, own, other) in enumerate(zip(kinds, mine, theirs, strict=True)):
+            both = (own, other) if stmt.commutes else tuple(
+                self.keep((stmt, side, k), kind, f"{low} ? {one} : {two}")
+                for side, one, two in (("one", own, other), ("two", other, own)))
+            self.names[stmt.one[k]], self.names[stmt.two[k]] = both
+        values = [self.expr(value) for value in stmt.new]
+        kept = [self.keep((stmt, "new", k), kind, value)
+                for k, (kind, value) in enumerate(zip(kinds, values, strict=True))]
+        for name, value in zip(mine, kept, strict=True):
+            self.line(f"{name} = {value};")
 
     def _if(self, stmt: If) -> None:
         with self.block(f"if ({self.expr(stmt.condition)})"):
@@ -232,6 +309,19 @@ class _Printer:
             return self.names[expr.name]
         return self.find(expr) or self._compute(expr)
 
+    def stored(self, expr: Expr, dtype: str) -> str:
+        """A value as an element of memory; a number of 16 bits that was only moved keeps them, NaN's too."""
+        if isinstance(expr, Load) and scalar.is_half(dtype):
+            return self.element(expr.buffer, expr.index)
+        if isinstance(expr, Const) and scalar.is_half(dtype):
+            return scalar.bits(dtype, expr.value)
+        if isinstance(expr, Call) and expr.op == "convert" and expr.args[0].dtype == "f32" and scalar.is_half(dtype):
+            return scalar.store(dtype, self.expr(expr.args[0]))  # which rounds
+        if isinstance(expr, Call) and expr.op == "bitcast_convert" and _of_half(expr):
+            source = expr.args[0].dtype
+            return scalar.same_bits(source, dtype, self.stored(expr.args[0], source))
+        return scalar.store(dtype, self.expr(expr))
+
     def _compute(self, expr: Expr) -> str:
         type = _constant_type(expr)
         match expr:
@@ -244,6 +334,10 @@ class _Printer:
             case Call(op="add", fast=True, args=(total, Call(op="multiply") as item)) if _fuses(expr, item):
                 parts = ", ".join(map(self.expr, (*item.args, total)))
                 return self.keep(expr, type, f"fma({parts})")
+            case Call(op="exponential", fast=True) if (power := flash_tiles.power_of_two(expr)) is not None:
+                return self.keep(expr, type, f"eg_exp2({self.expr(power)})")
+            case Call(op="bitcast_convert") if _of_half(expr):
+                return self.keep(expr, type, scalar.load(expr.dtype, self.stored(expr, expr.dtype)))
             case Call():
                 args = tuple(self.expr(arg) for arg in expr.args)
                 source = expr.args[1 if expr.op == "select" else 0].dtype
@@ -317,6 +411,13 @@ class _Printer:
 def _fuses(total: Call, item: Call) -> bool:
     """Whether a sum that may be rounded in any way takes a product without rounding it."""
     return total.dtype == item.dtype and total.dtype in ("f32", "f64")
+
+
+def _of_half(cast: Call) -> bool:
+    """Whether bits become those of an f16 or bf16, or the reverse."""
+    source = cast.args[0].dtype
+    half = scalar.is_half(source) or scalar.is_half(cast.dtype)
+    return half and source != cast.dtype and itemsize(source) == itemsize(cast.dtype)
 
 
 def _constant_type(expr: Expr) -> str:

@@ -4,6 +4,8 @@ Written for NVRTC, which has the device math library but no headers."""
 
 from __future__ import annotations
 
+from egshape.lower.cuda.tensor_prelude import TENSOR
+
 PRELUDE = r"""
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char ui8; typedef unsigned short ui16; typedef unsigned int ui32; typedef unsigned long long ui64;
@@ -14,9 +16,8 @@ typedef float f32; typedef double f64;
 EG f32 eg_load_f16(ui16 x) { f32 y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y; }
 EG ui16 eg_store_f16(f32 x) { ui16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
 EG f32 eg_load_bf16(ui16 x) { return __uint_as_float((ui32)x << 16); }
-EG ui16 eg_store_bf16(f32 x) {
-  ui32 b = __float_as_uint(x);
-  return (ui16)((x != x ? b | 0x400000u : b + 0x7fffu + ((b >> 16) & 1u)) >> 16);
+EG ui16 eg_store_bf16(f32 x) {  // the form for two numbers, which takes no slot of the unit for special functions
+  ui32 y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(0.0f), "f"(x)); return (ui16)y;
 }
 EG f32 eg_round_f16(f32 x) { return eg_load_f16(eg_store_f16(x)); }
 EG f32 eg_round_bf16(f32 x) { return eg_load_bf16(eg_store_bf16(x)); }
@@ -34,11 +35,29 @@ EG i64 eg_index(ui64 x) { return x > 0x7fffffffffffffffull ? 0x7fffffffffffffffl
 // -- floats ---------------------------------------------------------------------------------------------------------
 template <class T> EG T eg_maximum(T a, T b) { return a > b ? a : b; }
 template <class T> EG T eg_minimum(T a, T b) { return a < b ? a : b; }
-#define EG_EXTREMES(T, BITS)                                                                                        \
-  EG T eg_maximum(T a, T b) { return a != a ? a : b != b ? b : a > b ? a : b > a ? b : BITS(a) < 0 ? b : a; }          \
-  EG T eg_minimum(T a, T b) { return a != a ? a : b != b ? b : a < b ? a : b < a ? b : BITS(a) < 0 ? a : b; }
-EG_EXTREMES(f32, __float_as_int)
-EG_EXTREMES(f64, __double_as_longlong)
+// NaN if one of both is; -0 is less than +0
+EG f32 eg_max_f32(f32 a, f32 b) { f32 y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+EG f32 eg_min_f32(f32 a, f32 b) { f32 y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+EG f32 eg_maximum(f32 a, f32 b) { return eg_max_f32(a, b); }
+EG f32 eg_minimum(f32 a, f32 b) { return eg_min_f32(a, b); }
+EG f64 eg_maximum(f64 a, f64 b) {
+  return a != a ? a : b != b ? b : a > b ? a : b > a ? b : __double_as_longlong(a) < 0 ? b : a;
+}
+EG f64 eg_minimum(f64 a, f64 b) {
+  return a != a ? a : b != b ? b : a < b ? a : b < a ? b : __double_as_longlong(a) < 0 ? a : b;
+}
+// the next f16 or bf16 from x towards y: a step of its bits; from 0 the least number with the sign of y
+#define EG_NEXT(LOAD, STORE, NAME)                                                                                     \
+  EG f32 NAME(f32 x, f32 y) {                                                                                          \
+    if (x != x || y != y) return x + y;                                                                                \
+    if (x == y) return y;                                                                                              \
+    if (x == 0.0f) return LOAD((ui16)((STORE(y) & 0x8000u) | 1u));                                                     \
+    return LOAD((ui16)(STORE(x) + ((x < y) != (x < 0.0f) ? 1 : -1)));                                                  \
+  }
+EG_NEXT(eg_load_f16, eg_store_f16, eg_next_f16)
+EG_NEXT(eg_load_bf16, eg_store_bf16, eg_next_bf16)
+// about 2 ulp; a result below the smallest normal number is 0
+EG f32 eg_exp2(f32 x) { f32 y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 template <class T> EG T eg_sign(T x) { return x > (T)0 ? (T)1 : x < (T)0 ? (T)-1 : x; }
 template <class T> EG bool eg_is_finite(T x) { return x - x == (T)0; }
 template <class T> EG bool eg_is_inf(T x) { return x == x && x - x != (T)0; }
@@ -46,6 +65,14 @@ template <class T> EG bool eg_is_pos_inf(T x) { return eg_is_inf(x) && x > (T)0;
 template <class T> EG bool eg_is_neg_inf(T x) { return eg_is_inf(x) && x < (T)0; }
 template <class T> EG T eg_logistic(T x) { return (T)1 / ((T)1 + exp(-x)); }
 template <class T> EG T eg_rsqrt(T x) { return (T)1 / sqrt(x); }
+
+// -- lanes: the value of the thread so far away in the warp, of which the threads of the mask take part ---------------
+EG f32 eg_lane(f32 x, i32 d, ui32 all) { return __shfl_xor_sync(all, x, d); }
+EG f64 eg_lane(f64 x, i32 d, ui32 all) { return __shfl_xor_sync(all, x, d); }
+EG i32 eg_lane(i32 x, i32 d, ui32 all) { return __shfl_xor_sync(all, x, d); }
+EG i64 eg_lane(i64 x, i32 d, ui32 all) { return __shfl_xor_sync(all, x, d); }
+EG ui64 eg_lane(ui64 x, i32 d, ui32 all) { return __shfl_xor_sync(all, x, d); }
+template <class T> EG T eg_lane(T x, i32 d, ui32 all) { return (T)__shfl_xor_sync(all, (i32)x, d); }
 
 // -- integers: they wrap; x / 0 = -1, x % 0 = x, the smallest / -1 is itself ------------------------------------------
 template <class T> struct eg_unsigned { typedef T type; };
@@ -78,7 +105,7 @@ template <class T> EG T eg_shift_right_logical(T a, T b) {
 }
 template <class T> EG T eg_shift_right_arithmetic(T a, T b) {
   EG_U n = (EG_U)b < 8 * sizeof(T) ? (EG_U)b : (EG_U)(8 * sizeof(T) - 1);
-  return a < (T)0 ? (T)~((EG_U)~a >> n) : (T)((EG_U)a >> n);
+  return (EG_U)a >> (8 * sizeof(T) - 1) ? (T)~((EG_U)~(EG_U)a >> n) : (T)((EG_U)a >> n);
 }
 template <class T> EG T eg_popcnt(T a) { return (T)__popcll((ui64)(EG_U)a); }
 template <class T> EG T eg_count_leading_zeros(T a) {
@@ -99,4 +126,4 @@ template <class T> EG T eg_saturate(f64 x, f64 low, f64 high, T least, T most) {
   return x != x ? (T)0 : x <= low ? least : x >= high ? most : (T)x;
 }
 template <class A, class B> EG B eg_bits(A a) { union { A a; B b; } both; both.a = a; return both.b; }
-"""
+""" + TENSOR

@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import numpy as np
+
 from egshape.errors import Unsupported
-from egshape.ir.types import integer_range, is_float, is_integer, is_narrow, itemsize
+from egshape.ir.types import integer_range, is_float, is_integer, is_narrow, itemsize, numpy_dtype
 
 _MATH = {
     "exponential": "exp", "exponential_minus_one": "expm1", "log": "log", "log_plus_one": "log1p", "tanh": "tanh",
@@ -42,6 +44,11 @@ def memory(dtype: str) -> str:
     return "ui8" if dtype == "i1" else "ui16" if dtype in _HALF else dtype
 
 
+def is_half(dtype: str) -> bool:
+    """Whether elements have 16 bits and are computed in f32."""
+    return dtype in _HALF
+
+
 def load(dtype: str, element: str) -> str:
     """An element as a value."""
     return f"({element} != 0)" if dtype == "i1" else f"eg_load_{dtype}({element})" if dtype in _HALF else element
@@ -50,6 +57,11 @@ def load(dtype: str, element: str) -> str:
 def store(dtype: str, value: str) -> str:
     """A value as an element."""
     return f"(ui8){value}" if dtype == "i1" else f"eg_store_{dtype}({value})" if dtype in _HALF else value
+
+
+def bits(dtype: str, value: Any) -> str:
+    """A number as an element of f16 or bf16."""
+    return f"(ui16){int(numpy_dtype(dtype).type(value).view(np.uint16))}u"
 
 
 def constant(dtype: str, value: Any) -> str:
@@ -81,6 +93,8 @@ def call(op: str, dtype: str, source: str, args: tuple[str, ...], attrs: dict[st
         return _bitcast(source, dtype, args[0])
     if op == "compare":
         return _compare(source, args, attrs)
+    if op == "next_after" and source in _HALF:
+        return _listed(f"eg_next_{source}", args)
     if source == "i1":
         found = f"(!{args[0]})" if op == "not" else _infix(_BOOL.get(op), args)
     elif is_float(source):
@@ -155,4 +169,9 @@ def _bitcast(source: str, target: str, x: str) -> str:
                           where="bitcast_convert", hint="the target 'interpret' runs every op")
     if source == target:
         return x
-    return load(target, f"eg_bits<{memory(source)}, {memory(target)}>({store(source, x)})")
+    return load(target, same_bits(source, target, store(source, x)))
+
+
+def same_bits(source: str, target: str, element: str) -> str:
+    """An element of one dtype as one of another with the same bits."""
+    return f"eg_bits<{memory(source)}, {memory(target)}>({element})"

@@ -8,16 +8,19 @@ FUNCTIONS = {
     "down": "cuMemcpyDtoHAsync_v2", "across": "cuMemcpyDtoDAsync_v2", "wait": "cuStreamSynchronize",
     "record": "cuEventRecord", "begin_capture": "cuStreamBeginCapture_v2", "end_capture": "cuStreamEndCapture",
     "instantiate": "cuGraphInstantiateWithFlags", "graph_launch": "cuGraphLaunch", "graph_free": "cuGraphDestroy",
-    "exec_free": "cuGraphExecDestroy",
+    "exec_free": "cuGraphExecDestroy", "follow": "cuStreamWaitEvent",
+    "fill": "cuMemsetD8Async",
 }
 """Words that hold addresses of functions, and their names in the driver; each gives 0 or an error."""
 WORDS = (*FUNCTIONS, "context", "stream", "pool", "functions", "constants", "hosted", "graphs", "capture",
-         "gemm")
+         "gemm", "event", "results", "pinned", "ring")
 """64-bit words of the table (runtime/cuda_call.py has the same). ``functions``: the kernels in the order of the
 manifest's ``functions``; ``constants``: their addresses on the device; ``hosted``: for each input, then each output, 1
 if the caller's memory is the host's, 2 for an input on the device that is not aligned, else 0; ``graphs``: the graphs
 that were captured, or null; ``capture``: the stream that they are captured on; ``gemm``: the state of
-a library's products (lower/cuda/gemm.py), or null."""
+a library's products (lower/cuda/gemm.py), or null; ``event``: one without times; ``results``: memory of earlier results
+(lower/cuda/objects.py); ``pinned``: memory of the host for copies without a wait; ``ring``: how much of its ring is in
+use (lower/cuda/decide.py)."""
 
 RELAXED = 2
 """The mode of a capture: calls of other threads are none of its business."""
@@ -26,9 +29,11 @@ GRAPH_HEAD = 3
 graph (0: the key was seen once) and its key."""
 
 GRAPH_ROW = f"""declare i32 @memcmp(ptr, ptr, i64)
-define internal ptr @egs_graph_row(ptr %graphs, ptr %key, i64 %words, ptr %exec_free) noinline {{
+define internal ptr @egs_graph_row(ptr %graphs, ptr %key, ptr %exec_free) noinline {{
 entry:
   %count = load i64, ptr %graphs
+  %wordsat = getelementptr i64, ptr %graphs, i64 2
+  %words = load i64, ptr %wordsat
   %bytes = mul i64 %words, 8
   %stride = add i64 %words, 1
   %rows = getelementptr i64, ptr %graphs, i64 {GRAPH_HEAD}

@@ -6,12 +6,13 @@ Where each line begins at a multiple of the width is shown by what sizes divide 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from egshape.dims import Dim, Symbol, const, floordiv, symbol
+from egshape.dims import Dim, FloorDiv, Symbol, const, floordiv, symbol
 from egshape.dims.core import Monomial, divide_monomial
+from egshape.errors import UndefinedSize
 from egshape.ir.types import itemsize
 from egshape.plan.loops import (
     Assign,
@@ -90,10 +91,9 @@ class _Held(Moved):
         return (self.held[buffer], self.place) if buffer in self.held else super().element(buffer, index)
 
 
-def lines(loop: Loop, bounds: Sequence[Bounds], private: Collection[Buffer] = (), whole: Dim | None = None
-          ) -> Lines | None:
+def lines(loop: Loop, bounds: Sequence[Bounds], whole: Dim | None = None) -> Lines | None:
     """How the rounds of a loop are taken several at a time if ``whole``, its extent if not given, divides by their
-    number; None if that gains nothing. ``private``: buffers of which each row has a piece."""
+    number; None if that gains nothing."""
     if not all(isinstance(stmt, Let | Store | Assign) for stmt in loop.body):
         return None
     places: dict[Buffer, set[Dim]] = {}
@@ -113,8 +113,7 @@ def lines(loop: Loop, bounds: Sequence[Bounds], private: Collection[Buffer] = ()
     known = {each.name: each.divisor for each in bounds}
     whole = line(loop) if whole is None else whole
     wide = {buffer: index for buffer, index in near.items()
-            if _multiple(index.substitute({loop.var: 0}), lanes, whole, known)
-            and (buffer not in private or _multiple(buffer.size, lanes, whole, known))}
+            if multiple(index.substitute({loop.var: 0}), lanes, whole, known)}
     if lanes == 1 or not wide:
         return None
     return Lines(loop, lanes, wide, frozenset(buffer for buffer in wide if stores[buffer]))
@@ -147,7 +146,19 @@ def loads(body: Sequence[Stmt]) -> list[tuple[Load, bool]]:
 
 def divides(extent: Dim, lanes: int, bounds: Sequence[Bounds]) -> bool:
     """Whether an extent is shown to be a multiple."""
-    return _multiple(extent, lanes, const(0), {each.name: each.divisor for each in bounds})
+    return multiple(extent, lanes, const(0), {each.name: each.divisor for each in bounds})
+
+
+def at_most(dim: Dim, most: int, bounds: Sequence[Bounds]) -> bool:
+    """Whether ranges show that a size is at most so large."""
+    high = {each.name: each.high for each in bounds if each.high is not None}
+    if not dim.symbols() <= high.keys() or any(isinstance(atom, FloorDiv) and atom.den.const is None
+                                               for atom in dim.atoms()):
+        return False
+    try:
+        return dim.evaluate(high) <= most
+    except UndefinedSize:
+        return False
 
 
 def left(extent: Dim, lanes: int) -> Dim:
@@ -160,12 +171,12 @@ def likely_divides(extent: Dim, lanes: int, likely: Callable[[Dim], float]) -> b
     return int(likely(extent)) % lanes == 0
 
 
-def _multiple(dim: Dim, lanes: int, extent: Dim, known: dict[str, int]) -> bool:
-    """Whether a size is a multiple, where ``extent`` is one."""
+def multiple(dim: Dim, lanes: int, extent: Dim, known: Mapping[str, int]) -> bool:
+    """Whether a size is a multiple, where ``extent`` is one and sizes have known divisors."""
     return all(_is_multiple(mono, factor, lanes, extent, known) for mono, factor in dim.terms)
 
 
-def _is_multiple(mono: Monomial, factor: int, lanes: int, extent: Dim, known: dict[str, int]) -> bool:
+def _is_multiple(mono: Monomial, factor: int, lanes: int, extent: Dim, known: Mapping[str, int]) -> bool:
     if len(extent.terms) == 1:
         ((line, times),) = extent.terms
         if line and factor % times == 0 and divide_monomial(mono, line) is not None:

@@ -12,8 +12,10 @@ from math import isqrt
 
 from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import is_float
-from egshape.plan.folds import Likely
-from egshape.plan.grid import Grid, Launch, Threads, at_round
+from egshape.plan.gpu.folds import Likely
+from egshape.plan.gpu.grid import Grid, Launch, Threads, at_round
+from egshape.plan.gpu.sides import steps
+from egshape.plan.gpu.warp_blocks import warp_tiles
 from egshape.plan.loops import (
     Buffer,
     Call,
@@ -32,6 +34,8 @@ from egshape.plan.loops import (
     Store,
     Test,
     expressions,
+    name_of,
+    statements,
 )
 from egshape.plan.parallel import coefficient
 from egshape.plan.visit import Moved
@@ -44,7 +48,16 @@ LARGEST = 8
 
 def contracted(kernel: Kernel, loops: Sequence[Loop], stmt: Contract, likely: Likely, threads: int) -> Launch:
     """The launch of a product inside of loops over its batches."""
-    return _Tiles(kernel, loops, stmt, likely, threads).launch()
+    stmt = _along_memory(stmt)
+    return warp_tiles(kernel, loops, stmt, likely, threads) or _Tiles(kernel, loops, stmt, likely, threads).launch()
+
+
+def _along_memory(stmt: Contract) -> Contract:
+    """The product with columns that lie side by side in what it stores, if rows do: sides change places."""
+    places = [each.index for each in statements(stmt.body) if isinstance(each, Store)]
+    if any(steps(place, stmt.column) for place in places) or not any(steps(place, stmt.row) for place in places):
+        return stmt
+    return replace(stmt, m=stmt.n, n=stmt.m, row=stmt.column, column=stmt.row, left=stmt.right, right=stmt.left)
 
 
 @dataclass(frozen=True)
@@ -109,14 +122,14 @@ class _Tiles:
 
     def section(self, thread: Dim, body: Sequence[Stmt]) -> Threads:
         """What all threads do, and then wait."""
-        return Threads(_var(thread), const(self.threads), tuple(body))
+        return Threads(name_of(thread), const(self.threads), tuple(body))
 
     # -- the launch -----------------------------------------------------------------------------------------------
 
     def launch(self) -> Launch:
         """All of it."""
         step = self.name()
-        rounds = Loop(_var(step), ceildiv(self.stmt.k, self.side), (self.fill(step), self.add()))
+        rounds = Loop(name_of(step), ceildiv(self.stmt.k, self.side), (self.fill(step), self.add()))
         body = (*self.place, self.clear(), rounds, self.finish())
         kernel = replace(self.kernel, body=(Grid("$block", self.blocks, body),), private=())
         registers = (self.sums, self.left.own, self.right.own)
@@ -127,7 +140,7 @@ class _Tiles:
         thread, each = self.name(), self.name()
         count = self.left.each * self.right.each
         store = Store(self.sums, thread * count + each, _zero(self.stmt.dtype))
-        return self.section(thread, (Loop(_var(each), const(count), (store,)),))
+        return self.section(thread, (Loop(name_of(each), const(count), (store,)),))
 
     def fill(self, step: Dim) -> Stmt:
         """The tiles of a step, 0 outside of the sides."""
@@ -145,7 +158,7 @@ class _Tiles:
         inside = Test((side.size - 1 - whole, self.stmt.k - 1 - depth))
         value = Choose(value.dtype, inside, value, _zero(value.dtype))
         store = Store(side.board, deep * side.pitch(self.side) + place, value)
-        return Loop(_var(each), const(side.each), (store,))
+        return Loop(name_of(each), const(side.each), (store,))
 
     def add(self) -> Stmt:
         """What a step adds to the sums."""
@@ -155,7 +168,7 @@ class _Tiles:
         for side, mine in ((self.left, row), (self.right, column)):
             each = self.name()
             place = deep * side.pitch(self.side) + mine + each * self.side
-            loads.append(Loop(_var(each), const(side.each), (
+            loads.append(Loop(name_of(each), const(side.each), (
                 Store(side.own, thread * side.each + each, Load(side.board.dtype, side.board, place)),)))
         i, j, sums = self.name(), self.name(), self._sum
         dtype = self.stmt.dtype
@@ -163,9 +176,9 @@ class _Tiles:
                     for side, each in ((self.left, i), (self.right, j)))
         total = Load(dtype, self.sums, sums(thread, i, j))
         more = Call(dtype, "add", (total, Call(dtype, "multiply", (one, two))), fast=is_float(dtype))
-        inner = Loop(_var(j), const(self.right.each), (Store(self.sums, sums(thread, i, j), more),))
-        return self.section(thread, (Loop(_var(deep), const(self.side), (
-            *loads, Loop(_var(i), const(self.left.each), (inner,)))),))
+        inner = Loop(name_of(j), const(self.right.each), (Store(self.sums, sums(thread, i, j), more),))
+        return self.section(thread, (Loop(name_of(deep), const(self.side), (
+            *loads, Loop(name_of(i), const(self.left.each), (inner,)))),))
 
     def _own(self, thread: Dim) -> tuple[Dim, Dim]:
         """The first row and column of a thread in the tile; the others follow a side apart."""
@@ -184,13 +197,8 @@ class _Tiles:
         value = Let(self.stmt.value, Load(self.stmt.dtype, self.sums, self._sum(thread, i, j)))
         body = Moved({self.stmt.row: row, self.stmt.column: column}).body(self.stmt.body)
         inside = If(Test((self.left.size - 1 - row, self.right.size - 1 - column)), (value, *body))
-        inner = Loop(_var(j), const(self.right.each), (inside,))
-        return self.section(thread, (Loop(_var(i), const(self.left.each), (inner,)),))
-
-
-def _var(one: Dim) -> str:
-    (name,) = one.symbols()
-    return name
+        inner = Loop(name_of(j), const(self.right.each), (inside,))
+        return self.section(thread, (Loop(name_of(i), const(self.left.each), (inner,)),))
 
 
 def _zero(dtype: str) -> Const:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from egshape.ir.types import is_float, itemsize
-from egshape.plan.loops import Buffer, Contract, Gather, Kernel, Pack, Product, While, buffers, statements
+from egshape.plan.loops import Attend, Buffer, Contract, Kernel, Pack, Product, While, buffers, statements
 from egshape.plan.program import BindSize, Branch, CheckValue, Copy, HostCall, Program, Repeat, Run, Step
 from egshape.plan.work import FLOPS, operations
 
@@ -42,12 +42,14 @@ def is_small(buffer: Buffer) -> bool:
 def placement(program: Program) -> Placement:
     """What runs on the host."""
     steps = tuple(flat(program.steps))
-    wanted = {buffer for step in steps for buffer in _decides(step)}
     writers: dict[Buffer, list[Step]] = {}
     for step in steps:
         for buffer in _results(step):
             writers.setdefault(buffer, []).append(step)
     able = _able(writers)
+    free = _free(able, writers)
+    wanted = {buffer for step in steps for buffer in _decides(step)
+              if not isinstance(step, CheckValue) or buffer in free}
     hosted: set[Buffer] = set()
     chosen: set[Step] = set()
     queue = [buffer for buffer in wanted if buffer in able]
@@ -87,6 +89,18 @@ def _able(writers: dict[Buffer, list[Step]]) -> set[Buffer]:
         able -= mixed
 
 
+def _free(able: set[Buffer], writers: dict[Buffer, list[Step]]) -> set[Buffer]:
+    """Those of them for which nothing that the device computes must be copied back. A check of others is left to the
+    device: its result is copied back with those of other checks, and only then waited for."""
+    free = set(able)
+    while True:
+        bound = {buffer for buffer in free for step in writers[buffer] for each in _operands(step)
+                 if each in writers and each not in free}
+        if not bound:
+            return free
+        free -= bound
+
+
 def _is_little(step: Step) -> bool:
     if isinstance(step, Copy):
         return is_small(step.source) and not is_float(step.source.dtype)
@@ -98,7 +112,7 @@ def _is_little_kernel(kernel: Kernel) -> bool:
         return False
     if any(is_float(buffer.dtype) for buffer in kernel.outputs):
         return False
-    if any(isinstance(stmt, While | Pack | Gather | Product | Contract) for stmt in statements(kernel.body)):
+    if any(isinstance(stmt, While | Pack | Product | Contract | Attend) for stmt in statements(kernel.body)):
         return False
     work = operations(kernel.body, FLOPS).const
     return work is not None and work <= LITTLE_WORK

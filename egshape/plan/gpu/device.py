@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from egshape.plan.grid import Launch
+from egshape.plan.gpu.grid import Launch
+from egshape.plan.gpu.placement import placement
 from egshape.plan.loops import Kernel
-from egshape.plan.placement import placement
 from egshape.plan.program import Branch, Gemm, Program, Repeat, Run, Step
 
 Mapper = Callable[[Kernel], Sequence[Launch]]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, ceildiv, const, minimum, relu, symbol
 from egshape.ir.graph import Op
+from egshape.plan import order
 from egshape.plan.loops import (
     Assign,
     Buffer,
@@ -30,10 +31,9 @@ from egshape.plan.loops import (
     Store,
     Var,
     While,
-    linear,
+    name_of,
 )
 from egshape.plan.order import add, compare, least
-from egshape.plan.reader import Indices
 
 if TYPE_CHECKING:
     from egshape.plan.planner import Planner
@@ -58,55 +58,36 @@ def scan(p: Planner, op: Op, n: Dim, item: Callable[[Dim], Expr], place: Callabl
 
     def rounds(of: Dim, index: Dim, state: Var, *behind: Stmt) -> Loop:
         more = Assign(state.name, folded(state, item(of * length + index)))
-        return Loop(_var(index), minimum(length, relu(n - of * length)), (more, *behind))
+        return Loop(name_of(index), minimum(length, relu(n - of * length)), (more, *behind))
 
     shift = (Let(kept.name, Load(dtype, sums, chunk)), Store(sums, chunk, run), Assign(run.name, folded(run, kept)))
     last = Store(out, place(two * length + again), held)
     return (
-        Free(_var(one), const(CHUNKS), (Local(part.name, init), rounds(one, step, part), Store(sums, one, part))),
-        Free(_var(single), const(1), (Local(run.name, init), Loop(_var(chunk), const(CHUNKS), shift))),
-        Free(_var(two), const(CHUNKS), (Local(held.name, Load(dtype, sums, two)), rounds(two, again, held, last))),
+        Free(name_of(one), const(CHUNKS), (Local(part.name, init), rounds(one, step, part), Store(sums, one, part))),
+        Free(name_of(single), const(1), (Local(run.name, init), Loop(name_of(chunk), const(CHUNKS), shift))),
+        Free(name_of(two), const(CHUNKS), (Local(held.name, Load(dtype, sums, two)), rounds(two, again, held, last))),
     ), sums
 
 
 def sort(p: Planner, op: Op) -> None:
     """Each line along ``dim``. Equal elements keep their order; a comparator that contradicts itself gives some order
     of elements that are there."""
-    for value in op.operands:
-        p.buffer(value)
-    p.start()
-    dim, shape = op.attrs["dim"], op.operands[0].type.dims
-    out = tuple(p.new_buffer(value) for value in op.results)
-    length = shape[dim]
-    now, then = (p.scratch(f"order{k}", "i64", length) for k in range(2))
-    outer, wrap = p.nest([size for axis, size in enumerate(shape) if axis != dim])
-
-    def line(index: Dim) -> Indices:
-        return (*outer[:dim], index, *outer[dim:])
-
-    def less(one: Dim, two: Dim) -> Expr:
-        pairs = [p.read(x, line(index)) for x in op.operands for index in (one, two)]
-        return p.scalars(op, op.regions[0], pairs)[0]
-
+    lines = order.Lines(p, op)
+    now, then, length = lines.now, lines.then, lines.length
     width = Var("i64", p.name("v"))
     first, back, j = (symbol(p.name("i")) for _ in range(3))
-    slot = symbol(p.name("g"))
-    names = [p.name("v") for _ in out]
-    reads = [Let(name, p.read(x, line(slot))) for name, x in zip(names, op.operands, strict=True)]
-    writes = [Store(buffer, linear(line(j), shape), Var(buffer.dtype, name))
-              for buffer, name in zip(out, names, strict=True)]
     start = tuple(Store(buffer, first, Index("i64", first)) for buffer in (now, then))
     body: list[Stmt] = [
-        Free(_var(first), length, start),
+        Free(name_of(first), length, start),
         Local(width.name, Const("i64", 1)),
         While(compare(width, "LT", Index("i64", length)), (
-            _merged(p, width, length, now, then, less),
-            Free(_var(back), length, (Store(now, back, Load("i64", then, back)),)),
+            _merged(p, width, length, now, then, lines.less),
+            Free(name_of(back), length, (Store(now, back, Load("i64", then, back)),)),
             Assign(width.name, add(width, width)))),
-        Free(_var(j), length, (LetIndex(_var(slot), Load("i64", now, j)), *reads, *writes)),
+        Free(name_of(j), length, lines.ordered(j)),
     ]
-    p.run("sort", wrap(body), out, (now, then), once=True)
-    p.places.update(zip(op.results, out, strict=True))
+    p.run("sort", lines.wrap(body), lines.out, (now, then), once=True)
+    p.places.update(zip(op.results, lines.out, strict=True))
 
 
 def _merged(p: Planner, width: Var, length: Dim, now: Buffer, then: Buffer, less: Callable[[Dim, Dim], Expr]) -> Stmt:
@@ -127,18 +108,14 @@ def _merged(p: Planner, width: Var, length: Dim, now: Buffer, then: Buffer, less
     # Of equal elements those of the left run come first.
     before = Choose("i1", right, Call("i1", "not", (less(me, other),)), less(other, me))
     search = While(compare(low, "LT", up), (
-        let(half, Call("i64", "divide", (add(low, up), Const("i64", 2)))), LetIndex(_var(at), half),
-        LetIndex(_var(other), Load("i64", now, at)),
+        let(half, Call("i64", "divide", (add(low, up), Const("i64", 2)))), LetIndex(name_of(at), half),
+        LetIndex(name_of(other), Load("i64", now, at)),
         If(before, (Assign(low.name, add(half, 1)),), (Assign(up.name, half),))))
     goal = Call("i64", "subtract", (add(add(pair, place), low), add(own, begin)))
-    return Free(_var(i), length, (
+    return Free(name_of(i), length, (
         let(pair, whole), let(middle, least(add(pair, width), n)), let(high, least(add(pair, twice), n)),
         let(right, compare(place, "GE", middle)), let(begin, either(pair, middle)), let(end, either(middle, high)),
-        let(own, either(middle, pair)), LetIndex(_var(me), Load("i64", now, i)),
+        let(own, either(middle, pair)), LetIndex(name_of(me), Load("i64", now, i)),
         Local(low.name, begin), Local(up.name, end), search,
-        LetIndex(_var(target), goal), Store(then, target, Load("i64", now, i))))
+        LetIndex(name_of(target), goal), Store(then, target, Load("i64", now, i))))
 
-
-def _var(one: Dim) -> str:
-    (name,) = one.symbols()
-    return name

@@ -1,8 +1,8 @@
 """Products and convolutions for a GPU: steps that a library runs, and kernels over tiles with any epilogue.
 
 A product of floats is a ``Gemm``: matrices where they lie if a library can read them so, else copies, and a bias behind
-it; what else follows is a kernel of its own. Products of integers and convolutions are tiles of our own, which read
-their sides as expressions (a patch of the input, padded) and compute what follows before they store."""
+it; what else follows is a kernel of its own. Other products, and convolutions, are tiles of our own, which read their
+sides as expressions (a patch of the input, padded) and compute what follows before they store."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from egshape.dims import Dim, const, symbol
 from egshape.dims import product as total
 from egshape.dims.core import is_nonnegative
 from egshape.ir.graph import Block, Op, Value
+from egshape.ir.types import itemsize
 from egshape.plan import epilogue
 from egshape.plan.contraction import converted, undilated, zero
+from egshape.plan.gpu.gelu import tanh_gelu
+from egshape.plan.gpu.switches import wished
+from egshape.plan.gpu.wide import BYTES
 from egshape.plan.loops import (
     Assign,
     Buffer,
@@ -41,8 +47,14 @@ if TYPE_CHECKING:
 
 LIBRARY = frozenset((("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32")))
 """Dtypes of sides and result that the library multiplies."""
+SWITCH = "EGSHAPE_CUDA_PRODUCTS"
+"""Environment: ``library`` or ``own`` instead of what ``by_library`` says, so that a benchmark can run both."""
+GELU_SWITCH = "EGSHAPE_CUDA_GELU"
+"""Environment: ``library`` or ``kernel`` instead of what ``by_library_gelu`` says."""
 FEW_FEATURES = 4
 """Input times output features of a group up to which a thread sums an element of a convolution by itself."""
+MANY_FEATURES = 16
+"""Output features of a group from which a convolution with channels that are not last has its sides copied so."""
 _HALF = ("f16", "bf16")
 
 
@@ -51,24 +63,34 @@ def is_product(op: Op) -> bool:
     return op.name in ("dot_general", "convolution")
 
 
-def is_library(op: Op) -> bool:
-    """Whether a library runs a product."""
+def by_library(op: Op) -> bool:
+    """Whether a library runs a product, where one is installed. The place of that choice: all that it multiplies."""
     one, two = (value.type.dtype for value in op.operands[:2])
-    return op.name == "dot_general" and one == two and (one, op.attrs["dtype"]) in LIBRARY
+    able = op.name == "dot_general" and one == two and (one, op.attrs["dtype"]) in LIBRARY
+    return able and (wished(SWITCH, ("library", "own")) or "library") == "library"
+
+
+def by_library_gelu() -> bool:
+    """Whether a library computes GELU behind its product. The place of that choice: only if asked for, as its
+    documentation says neither which form it computes (others say: by tanh) nor what becomes of infinities."""
+    return wished(GELU_SWITCH, ("library", "kernel")) == "library"
 
 
 @dataclass(frozen=True, eq=False)
 class Cluster(epilogue.Cluster):
-    """A product on a GPU; ``bias``: the vector along the columns that the library adds."""
+    """A product on a GPU; ``bias``: the vector along the columns that the library adds; ``residual``: what else it
+    adds, of the result's shape; ``gelu``: whether it computes the tanh form of GELU of that."""
 
     bias: Value | None = None
+    residual: Value | None = None
+    gelu: bool = False
 
     def emit(self, p: Planner) -> None:
         """Add the kernels."""
         op = self.ops[0]
         if op.name == "convolution":
             _convolution(p, self)
-        elif is_library(op):
+        elif by_library(op):
             _library(p, self)
         else:
             d = axes_of(p, op)
@@ -83,31 +105,51 @@ def find(p: Planner, block: Block, number: int, uses: epilogue.Readers, taken: C
          waiting: Collection[Value]) -> Cluster:
     """The cluster of a product."""
     first = block.ops[number]
-    if not is_library(first):
+    if not by_library(first):
         found = epilogue.find(block, number, uses, taken, waiting)
         return Cluster(found.ops, found.elementwise)
-    following = uses.get(first.result, ())
-    if len(following) == 1 and following[0] != epilogue.ENDLESS:
-        then = block.ops[following[0]]
-        others = [x for x in then.operands if x is not first.result]
-        if then.name == "add" and then not in taken and len(others) == 1 and others[0] not in waiting:
-            bias = _along_columns(p, block, first, others[0])
-            if bias is not None and then.result.type == first.result.type:
-                return Cluster((first, then), 2, bias)
-    return Cluster((first,), 1)
+    ops, bias, residual = [first], None, None
+    while (then := _following(block, ops[-1], uses, taken)) is not None and then.name == "add":
+        others = [x for x in then.operands if x is not ops[-1].result]
+        if len(others) != 1 or others[0] in waiting or then.result.type != first.result.type:
+            break
+        vector = _along_columns(p, block, first, others[0]) if bias is None else None
+        if vector is not None:
+            bias = vector
+        elif residual is None and p.root(others[0]) in p.places and others[0].type == first.result.type:
+            residual = others[0]
+        else:
+            break
+        ops.append(then)
+    more = tanh_gelu(block, ops[-1].result, uses, taken) if by_library_gelu() else ()
+    return Cluster((*ops, *more), len(ops) + len(more), bias, residual, bool(more))
+
+
+def _following(block: Block, op: Op, uses: epilogue.Readers, taken: Collection[Op]) -> Op | None:
+    """The one op that reads a result; None if there are more, or it is in another cluster."""
+    numbers = uses.get(op.result, ())
+    if len(numbers) != 1 or numbers[0] == epilogue.ENDLESS or block.ops[numbers[0]] in taken:
+        return None
+    return block.ops[numbers[0]]
 
 
 def _along_columns(p: Planner, block: Block, first: Op, value: Value) -> Value | None:
-    """The vector that a value repeats along everything but the one axis of columns; None if it does not."""
+    """What a value repeats along everything but the axes of columns, of which it has an element each; None if it does
+    not."""
     value = p.root(value)
     op = p.producers.get(value) or next((op for op in block.ops if value in op.results), None)
     rank, a = first.result.type.rank, first.attrs
     columns = first.operands[1].type.rank - len(a["rhs_batch"]) - len(a["rhs_contract"])
-    if columns != 1 or op is None or op.name != "broadcast_in_dim" or op.operands[0].type.rank != 1:
+    if not columns or op is None or op.name != "broadcast_in_dim" or value.type.shape != first.result.type.shape:
         return None
-    vector = op.operands[0]
-    same = vector.type.dims[0] is first.result.type.dims[-1] and value.type.shape == first.result.type.shape
-    return vector if same and tuple(op.attrs["dims"]) == (rank - 1,) else None
+    vector, dims = op.operands[0], tuple(op.attrs["dims"])
+    alone = [axis for axis, size in zip(dims, vector.type.dims, strict=True) if size.const != 1]
+    own = [size for size in vector.type.dims if size.const != 1]
+    wanted = [(axis, value.type.dims[axis]) for axis in range(rank - columns, rank)
+              if value.type.dims[axis].const != 1]
+    same = len(wanted) == len(own) and all(
+        axis == other and size is whole for axis, size, (other, whole) in zip(alone, own, wanted, strict=True))
+    return vector if same else None
 
 
 def _settled(p: Planner, value: Value) -> None:
@@ -125,7 +167,7 @@ def _library(p: Planner, cluster: Cluster) -> None:
     m, n, k = (total(size for _, size in axes) for axes in (d.rows, d.columns, d.deep))
     count = total(size for _, size in d.batch)
     found = [_laid(p, op, d, number, free, k) for number, free in ((0, m), (1, n))]
-    bias = p.buffer(cluster.bias) if cluster.bias is not None else None
+    bias, residual = (p.buffer(each) if each is not None else None for each in (cluster.bias, cluster.residual))
     p.start()
     sides = []
     for (place, _), (value, indices) in zip(found, d.sides, strict=True):
@@ -136,7 +178,7 @@ def _library(p: Planner, cluster: Cluster) -> None:
     step = p.steps.pop()
     assert isinstance(step, Run)
     p.steps.append(Gemm(step.kernel, count=count, m=m, n=n, k=k, left=found[0][1], right=found[1][1], out=out,
-                        bias=bias))
+                        bias=bias, residual=residual, gelu=cluster.gelu))
 
 
 def _flat(axes: Axes) -> Dim:
@@ -247,7 +289,10 @@ class _Taps:
         self.feature = _index(p, self.outputs)
         channel = _index(p, self.inputs)
         self.taps: Axes = [(_index(p, kernel.type.dims[axis]), kernel.type.dims[axis]) for axis in k_space]
-        self.deep: Axes = [*self.taps, (channel, self.inputs)]
+        self.last = self._last()
+        # The depth in the order in which the kernel lies, so that it follows memory.
+        by_axis = dict(zip((*k_space, k_in), (*self.taps, (channel, self.inputs)), strict=True))
+        self.deep: Axes = list(by_axis.values()) if self.last else [by_axis[axis] for axis in sorted(by_axis)]
         self.at = [ZERO] * len(shape)
         self.at[o_batch], self.at[o_feature] = image[0], self.group * self.outputs + self.feature
         place, tap, tests = [ZERO] * len(shape), [ZERO] * len(shape), []
@@ -257,16 +302,49 @@ class _Taps:
             a = op.attrs
             where = spot * a["strides"][number] + step * a["rhs_dilation"][number] - a["padding"][2 * number]
             place[axis], needed = undilated(where, const(a["lhs_dilation"][number]), x.type.dims[axis])
-            tests += [test for test in needed if test.const is None or test.const < 0]
+            # One tap without padding meets the input at every place of the result.
+            whole = size.const == 1 and all(ZERO + pad is ZERO for pad in a["padding"][2 * number:2 * number + 2])
+            if not whole or a["lhs_dilation"][number] != 1:
+                tests += [test for test in needed if test.const is None or test.const < 0]
             tap[k_space[number]] = size - 1 - step if a["reversal"][number] else step
         place[feature] = channel + (self.group * self.inputs if op.attrs["feature_groups"] > 1 else ZERO)
         place[batch] = image[0] + (self.group * shape[o_batch] if op.attrs["batch_groups"] > 1 else ZERO)
         tap[k_in], tap[k_out] = channel, self.at[o_feature]
-        p.start()
-        seen = p.read(x, tuple(place))
+        seen = _element(p, x, tuple(place), (batch, *space, feature) if self.last else None)
         # Padding is 0 and not nothing: 0 times an infinite weight counts.
         self.patch = Choose(seen.dtype, Test(tuple(tests)), seen, zero(seen.dtype)) if tests else seen
-        self.weight = p.read(kernel, tuple(tap))
+        self.weight = _element(p, kernel, tuple(tap), (k_out, *k_space, k_in) if self.last else None)
+
+    def _last(self) -> bool:
+        """Whether copies with the channels last are worth their cost: the patches of a place are read tap by tap for
+        every tile of features, then by 16 bytes."""
+        x, kernel = self.op.operands[:2]
+        lanes = BYTES // itemsize(x.type.dtype)
+        by_warps = self.a["dtype"] in (*_HALF, "f32") and x.type.dtype == kernel.type.dtype == self.a["dtype"]
+        far = self.a["numbers"][1] != x.type.rank - 1 and (self.inputs.const or 1) % lanes == 0
+        return by_warps and far and total(size for _, size in self.taps).const != 1 and \
+            (self.outputs.const or MANY_FEATURES) >= MANY_FEATURES
+
+
+def _element(p: Planner, value: Value, at: Indices, order: tuple[int, ...] | None) -> Expr:
+    """An element of a value; ``order``: of a copy whose axes lie so."""
+    if order is None:
+        p.start()
+        return p.read(value, at)
+    dims = value.type.dims
+    sizes, array = tuple(dims[axis] for axis in order), p.arrays.of(p.root(value))
+    if array is not None:
+        data = np.ascontiguousarray(np.transpose(array, order))
+        target = Buffer(f"{value.name}.turned", value.type.dtype, const(data.size), "const", data)
+    else:
+        indices = tuple(_index(p, size) for size in dims)
+        p.start()
+        found = p.read(value, indices)
+        moved = tuple(indices[axis] for axis in order)
+        target = p.scratch(value.name, value.type.dtype, total(dims))
+        p.run("turn", loops(zip(moved, sizes, strict=True), [Store(target, linear(moved, sizes), found)]), (target,))
+    p.start()
+    return Load(value.type.dtype, target, linear(tuple(at[axis] for axis in order), sizes))
 
 
 def _index(p: Planner, size: Dim) -> Dim:

@@ -5,21 +5,24 @@ in its buffer, whose size must fit), and what is divided, compared or counted, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, FloorDiv, Relu, Symbol, const, floordiv, is_nonnegative, symbol
-from egshape.errors import UndefinedSize
-from egshape.plan.grid import Launch
+from egshape.plan.gpu.grid import Launch
+from egshape.plan.gpu.wide import at_most
 from egshape.plan.loops import (
     Bind,
     Bounds,
     Expr,
+    If,
     Index,
+    Let,
     LetIndex,
     Loop,
     Stmt,
     Test,
+    While,
     buffers,
     dims,
     expressions,
@@ -48,8 +51,7 @@ def narrowed(launch: Launch) -> Launch:
 
 def _exact(body: tuple[Stmt, ...]) -> Iterator[Dim]:
     """What must be right in itself: extents, sizes that are values, what is compared and what is divided."""
-    nodes: list[Stmt | Expr] = [*statements(body), *expressions(body)]
-    for node in nodes:
+    for node in (*statements(body), *_values(body)):
         match node:
             case Loop():
                 yield node.extent
@@ -62,6 +64,18 @@ def _exact(body: tuple[Stmt, ...]) -> Iterator[Dim]:
     seen: set[Dim] = set()
     for dim in dims(body):
         yield from _inside(dim, seen)
+
+
+def _values(body: tuple[Stmt, ...]) -> Iterator[Expr]:
+    """The expressions but for those that only name an index, which may wrap: where it is used it counts."""
+    for stmt in statements(body):
+        match stmt:
+            case LetIndex(value=Index()) | Loop():
+                pass
+            case If() | While():
+                yield from expressions((Let("", stmt.condition),))
+            case _:
+                yield from expressions((stmt,))
 
 
 def _inside(dim: Dim, seen: set[Dim]) -> Iterator[Dim]:
@@ -121,22 +135,10 @@ class _Uppers:
 
 def _open(needed: set[Dim], bounds: Sequence[Bounds]) -> list[Dim]:
     """What neither its form, nor ranges, nor another one shows to fit."""
-    high = {each.name: each.high for each in bounds if each.high is not None}
-    left = [dim for dim in sorted(needed, key=str) if not _fits(dim, high)]
+    left = [dim for dim in sorted(needed, key=str) if not at_most(dim, LARGEST, bounds)]
     found: list[Dim] = []
     for dim in sorted(left, key=lambda each: -len(each.terms)):
         if not any(is_nonnegative(other - dim) for other in found):
             found = [other for other in found if not is_nonnegative(dim - other)]
             found.append(dim)
     return found
-
-
-def _fits(dim: Dim, high: Mapping[str, int]) -> bool:
-    """Whether the largest sizes there may be fit."""
-    if not dim.symbols() <= high.keys() or any(isinstance(atom, FloorDiv) and atom.den.const is None
-                                               for atom in dim.atoms()):
-        return False
-    try:
-        return dim.evaluate(high) <= LARGEST
-    except UndefinedSize:
-        return False

@@ -1,0 +1,101 @@
+"""What ``benchmarks.cuda`` holds results against, made where egshape is whole: arrays from the interpreter, in the
+graph's own precision and in f64; the sample models; a program for every op."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import egshape
+from egshape.errors import Unsupported
+from egshape.ir.graph import Graph
+from egshape.runtime.function import CompiledFunction
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Compiler = Callable[[Graph], CompiledFunction]
+SIZES = (0, 1, 2, 33)
+TYPES = ("f32", "i32")
+
+
+def store(path: Path, graph: Graph, sets: Sequence[Sequence[Array]]) -> int:
+    """Write inputs, results and, where they can be had, those in f64; for inputs that the graph rejects, that it does.
+    How many sets there are."""
+    from tests.lower.oracle import expected, widened
+
+    wide, arrays = widened(graph), dict[str, Array]()
+    for number, inputs in enumerate(sets):
+        found = expected(graph, wide, inputs)
+        arrays |= named_arrays(f"{number}_in", inputs)
+        if found.error is not None:
+            arrays[f"{number}_error"] = np.zeros(0)
+            continue
+        arrays |= named_arrays(f"{number}_out", found.narrow)
+        arrays |= named_arrays(f"{number}_wide", found.wide or ())
+    _write(path, arrays)
+    return len(sets)
+
+
+def named_arrays(head: str, arrays: Sequence[Array]) -> dict[str, Array]:
+    """Arrays by names that begin with ``head``; bf16, which the format lacks, as ui16 whose name says so."""
+    return {f"{head}{k}_bf16" if array.dtype.name == "bfloat16" else f"{head}{k}":
+            array.view(np.uint16) if array.dtype.name == "bfloat16" else array for k, array in enumerate(arrays)}
+
+
+def _write(path: Path, arrays: dict[str, Array]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    held: Any = arrays
+    np.savez_compressed(path, **held)
+
+
+def models(folder: Path, source: Path, compile: Compiler) -> int:
+    """The sample models of a folder, with the results that are stored there. How many there are."""
+    rows = []
+    for name, about in json.loads((source / "index.json").read_text()).items():
+        graph = egshape.load(source / f"{name}.mlir")
+        compile(egshape.optimize(graph, validate=False, explain=False).graph).save(folder / f"model_{name}.egx")
+        arrays: dict[str, Array] = {}
+        with np.load(source / f"{name}.npz") as stored:
+            for number in range(len(about["cases"])):
+                for part in ("in", "out"):
+                    keys = [key for key in stored.files if key.startswith(f"case{number}_{part}")]
+                    arrays |= {key.removeprefix("case"): stored[key] for key in keys}
+        _write(folder / f"model_{name}.npz", arrays)
+        rows.append({"name": name, "file": f"model_{name}.egx", "check": f"model_{name}.npz"})
+    (folder / "models.json").write_text(json.dumps(rows))
+    return len(rows)
+
+
+def ops(folder: Path, compile: Compiler, names: Sequence[str] = (), dtypes: Sequence[str] = TYPES
+        ) -> tuple[int, list[str]]:
+    """A program for every op and dtype, with results at several sizes, in one compressed archive. How many there are,
+    and those that are left out as they are not compiled."""
+    from egshape.ops import REGISTRY
+    from tests.lower.opcases import cases
+
+    rows, refused = list[dict[str, str]](), list[str]()
+    with tarfile.open(folder / "ops.tar.xz", "w:xz") as archive, TemporaryDirectory() as room:
+        for op in names or [decl.name for decl in REGISTRY]:
+            for case in cases(op, dtypes):
+                file = f"op{len(rows)}"
+                try:
+                    compile(case.graph).save(Path(room, f"{file}.egx"))
+                except Unsupported:
+                    refused.append(str(case))
+                    continue
+                store(Path(room, f"{file}.npz"), case.graph, [case.arrays(n) for n in SIZES if n <= case.most])
+                for each in (f"{file}.egx", f"{file}.npz"):
+                    archive.add(Path(room, each), each)
+                    Path(room, each).unlink()
+                rows.append({"name": str(case), "file": f"{file}.egx", "check": f"{file}.npz"})
+        data = json.dumps(rows).encode()
+        entry = tarfile.TarInfo("ops.json")
+        entry.size = len(data)
+        archive.addfile(entry, io.BytesIO(data))
+    return len(rows), refused
