@@ -1,4 +1,4 @@
-# make setup | demo | test | lint | fuzz | fuzz-llvm | fuzz-onnx | models | zoo | backend | bench | docs | clean
+# make setup | demo | test | lint | fuzz | fuzz-llvm | fuzz-onnx | models | zoo | backend | bench | cuda | docs | clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -13,7 +13,7 @@ PY := .venv/bin/python
 SUM := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 READY := .venv/.ready-$(SUM)
 
-.PHONY: help setup demo test test-here test-newer lint fuzz fuzz-llvm fuzz-onnx models zoo backend bench docs clean
+.PHONY: help setup demo test test-here test-newer lint fuzz fuzz-llvm fuzz-onnx models zoo backend bench cuda docs clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -72,6 +72,11 @@ backend: $(READY) ## onnx.backend.test, with fixed sizes and with symbols
 
 bench: $(READY) ## every benchmark that needs no download, its table on stdout
 	@for name in ops scale exchange prover cpu; do echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
+
+cuda: $(READY) ## what a machine with a GPU checks, measures and tunes, in out/cuda (docs/gpu-measuring.md)
+	.venv/bin/$(PIP) --editable '.[cuda]'
+	$(PY) -m benchmarks.cuda_cases out/cuda/cases
+	$(PY) -m benchmarks.cuda_tune out/cuda/tune
 
 docs: $(READY) ## the documentation as a site, in site/
 	$(PY) -m mkdocs build --strict
