@@ -27,6 +27,7 @@ from egshape.plan.loops import (
     Store,
     Test,
     linear,
+    name_of,
     panel_columns,
     panel_step,
 )
@@ -126,7 +127,7 @@ def coefficient(flat: Dim, index: Dim) -> tuple[Dim, Dim] | None:
     """(c, rest) with flat = c * index + rest where neither reads the index; None if there are no such."""
     if index is ZERO:
         return ZERO, flat
-    (name,) = index.symbols()
+    name = name_of(index)
     rest = flat.substitute({name: 0})
     factor = flat.substitute({name: 1}) - rest
     if name in factor.symbols() or rest + factor * index is not flat:

@@ -33,6 +33,7 @@ from egshape.plan.loops import (
     Var,
     While,
     linear,
+    name_of,
 )
 from egshape.plan.reader import ZERO, Indices, index_vector, unsupported
 from egshape.plan.updates import taken_over
@@ -74,7 +75,7 @@ def reduce(p: Planner, op: Op) -> None:
     kept = [axis for axis in range(len(shape)) if axis not in folded]
     out = results(p, op)
     at = tuple(symbol(p.name("i")) if size.const != 1 else ZERO for size in shape)
-    named = {axis: (_name(at[axis]), shape[axis]) for axis in range(len(shape)) if at[axis] is not ZERO}
+    named = {axis: (name_of(at[axis]), shape[axis]) for axis in range(len(shape)) if at[axis] is not ZERO}
     dtypes = [value.type.dtype for value in op.results]
     inits = [_converted(op, dtype, p.read(x, ())) for dtype, x in zip(dtypes, op.operands[half:], strict=True)]
     items = [_converted(op, dtype, p.read(x, at)) for dtype, x in zip(dtypes, op.operands[:half], strict=True)]
@@ -87,11 +88,6 @@ def reduce(p: Planner, op: Op) -> None:
     else:
         body = loops(outer, _rows(p, op, out, flat, inits, items, inner))
     finish(p, op, body, out)
-
-
-def _name(index: Dim) -> str:
-    (name,) = index.symbols()
-    return name
 
 
 def _rows(p: Planner, op: Op, out: Sequence[Buffer], flat: Dim, inits: Sequence[Expr], items: Sequence[Expr],
@@ -274,7 +270,7 @@ def _gathered(p: Planner, op: Op, out: Sequence[Buffer], updates: Sequence[Value
     key, at, first = Var("i64", p.name("v")), Var("i64", p.name("v")), Var("i1", p.name("v"))
     spot, seen = symbol(p.name("g")), symbol(p.name("g"))
     search = While(Call("i1", "and", (first, order.compare(at, "LT", Index("i64", me)))), (
-        LetIndex(_name(seen), at),
+        LetIndex(name_of(seen), at),
         Assign(first.name, order.compare(Load("i64", numbers, seen), "NE", key)), Assign(at.name, order.add(at, 1))))
     totals = [Var(buffer.dtype, p.name("v")) for buffer in out]
     axes = [Loop(f"$axis{k}", size, ()) for k, size in enumerate(sizes) if size.const != 1]
@@ -283,14 +279,14 @@ def _gathered(p: Planner, op: Op, out: Sequence[Buffer], updates: Sequence[Value
     changes = [_converted(op, buffer.dtype, p.read(x, place)) for buffer, x in zip(out, updates, strict=True)]
     new = p.scalars(op, op.regions[0], [*totals, *changes])
     mine = order.compare(Load("i64", numbers, me + later), "EQ", key)
-    collect = Loop(_name(later), count - me, (If(mine, tuple(assign_all(p, totals, new))),))
+    collect = Loop(name_of(later), count - me, (If(mine, tuple(assign_all(p, totals, new))),))
     apply: tuple[Stmt, ...] = (
-        LetIndex(_name(spot), key),
+        LetIndex(name_of(spot), key),
         *(Local(var.name, Load(buffer.dtype, buffer, spot)) for var, buffer in zip(totals, out, strict=True)),
         collect, *(Store(buffer, spot, var) for var, buffer in zip(totals, out, strict=True)))
     begin = (Local(first.name, Const("i1", True)), Local(at.name, Const("i64", 0)))
     inside = If(_less(key, 0), (), (*begin, search, If(first, apply)))
-    return (Free(_name(me), count, (Let(key.name, Load("i64", numbers, me)), inside)),)
+    return (Free(name_of(me), count, (Let(key.name, Load("i64", numbers, me)), inside)),)
 
 
 def _whole(op: Op) -> set[int]:
@@ -310,7 +306,7 @@ def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> t
     for axis in (*(k for k in reversed(moving) if not (a["unique"] or k in whole)),
                  *(k for k in reversed(moving) if a["unique"] or k in whole)):
         kind = Free if a["unique"] or axis in whole else Loop
-        body = (kind(_name(at[axis]), sizes[axis], tuple(body)),)
+        body = (kind(name_of(at[axis]), sizes[axis], tuple(body)),)
     return tuple(body)
 
 

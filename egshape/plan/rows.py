@@ -26,6 +26,7 @@ from egshape.plan.loops import (
     buffers,
     expressions,
     linear,
+    name_of,
     statements,
 )
 from egshape.plan.reader import ZERO, Indices, is_elementwise
@@ -249,8 +250,7 @@ class _Row:
         """A loop over the row."""
         for index, size in reversed(list(zip(j, self.cluster.tail, strict=True))):
             if index is not ZERO:
-                (name,) = index.symbols()
-                body = (Loop(name, size, tuple(body)),)
+                body = (Loop(name_of(index), size, tuple(body)),)
         self.body += body
 
     def finish(self) -> None:

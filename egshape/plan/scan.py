@@ -10,7 +10,7 @@ from egshape.dims import Dim, minimum, relu, symbol
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import integer_range, is_float, numpy_dtype
 from egshape.plan.gpu import block_lines
-from egshape.plan.loops import Assign, Const, Expr, Load, Local, Loop, Stmt, Store, Var, linear
+from egshape.plan.loops import Assign, Const, Expr, Load, Local, Loop, Stmt, Store, Var, linear, name_of
 from egshape.plan.reader import ZERO, Indices
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ def cumulative(p: Planner, op: Op) -> bool:
     if alone or all(size.const == 1 for size in shape[axis + 1:]):
         total = Var(x.type.dtype, p.name("v"))
         round_: list[Stmt] = [Assign(total.name, folded(total, step)), Store(out, linear(place(step), shape), total)]
-        body: tuple[Stmt, ...] = (Local(total.name, p.read(init, ())), Loop(_name(step), n, tuple(round_)))
+        body: tuple[Stmt, ...] = (Local(total.name, p.read(init, ())), Loop(name_of(step), n, tuple(round_)))
     else:
         first = symbol(p.name("i"))
         old = Load(out.dtype, out, linear(place(step), shape))
         begin = Store(out, linear(place(first), shape), folded(p.read(init, ()), first))
         then = Store(out, linear(place(step + 1), shape), folded(old, step + 1))
         rows = list(zip(behind, shape[axis + 1:], strict=True))
-        body = (Loop(_name(first), minimum(n, 1), _loops(rows, (begin,))),
-                Loop(_name(step), relu(n - 1), _loops(rows, (then,))))
+        body = (Loop(name_of(first), minimum(n, 1), _loops(rows, (begin,))),
+                Loop(name_of(step), relu(n - 1), _loops(rows, (then,))))
     nest = list(zip(before, shape[:axis], strict=True)) + (list(zip(behind, shape[axis + 1:], strict=True)) if alone
                                                            else [])
     p.run("scan", _loops(nest, body), (out,))
@@ -111,14 +111,9 @@ def _neutral(name: str, dtype: str) -> int | float | bool:
     return low if name == "maximum" else high if name == "minimum" else -1 if low < 0 else high
 
 
-def _name(index: Dim) -> str:
-    (name,) = index.symbols()
-    return name
-
-
 def _loops(indices: list[tuple[Dim, Dim]], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Statements inside of loops over the indices that are not fixed."""
     for index, size in reversed(indices):
         if index is not ZERO:
-            body = (Loop(_name(index), size, body),)
+            body = (Loop(name_of(index), size, body),)
     return body
