@@ -13,6 +13,7 @@ import numpy as np
 from egshape.atomic import write_atomic
 from egshape.attempts import Dropped, Job, attempt_all, own_rules
 from egshape.dims import Dim, const, parse, symbol
+from egshape.egraph.budget import STEPS
 from egshape.egraph.process import SPARE
 from egshape.errors import InvalidInput, Unsupported
 from egshape.explain import Known, chain, explain_fact
@@ -269,7 +270,7 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
     for left_out in dropped:
         tracer.note(str(left_out))
     for stop in done.outcome.stops:
-        if stop.limit != "steps":
+        if stop.limit != STEPS:
             tracer.note(str(stop))
     if done.outcome.status == "fallback":
         tracer.note(f"not optimized: {done.outcome.fault}")

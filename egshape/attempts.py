@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from egshape.egraph.budget import Stop
 from egshape.egraph.program import Variant, program, shipped
@@ -22,6 +23,9 @@ from egshape.validate import Verdict, compare
 
 GROWTH, LEAST_NODES = 200, 50_000
 """E-nodes for each op of the graph, and at least, that rules of a user may make before they are said to explode."""
+
+TRIAL_SECONDS, TRIAL_PER_OP = 4.0, 0.002
+"""Time for an attempt with rules of a user, at most half of what is left: a step that never ends is noticed by it."""
 
 VALIDATION_SECONDS = 2.0
 
@@ -65,15 +69,20 @@ class Job:
     own: Mapping[str, Rule] = field(default_factory=dict)
     """The rules of the user by name."""
 
+    @cached_property
+    def size(self) -> int:
+        """The number of ops."""
+        return sum(1 for _ in self.graph.body.walk())
+
     def attempt(self, tracer: Tracer, omit: Iterable[str] = (), split: bool = False, loose: bool = False) -> Attempt:
         """Run the stages without some rules. With rules of the user left there is time for another attempt after it,
         and they may add few nodes, unless that is ``loose``."""
         omitted = frozenset(omit)
         limits, deadlines = self.limits, self.deadlines
         if any(name not in omitted for name in self.own):
-            deadlines = deadlines.half()
+            deadlines = deadlines.half(TRIAL_SECONDS + TRIAL_PER_OP * self.size)
         if deadlines is not self.deadlines and not loose:
-            nodes = max(LEAST_NODES, GROWTH * sum(1 for _ in self.graph.body.walk()))
+            nodes = max(LEAST_NODES, GROWTH * self.size)
             limits = replace(limits, nodes=min(nodes, nodes if limits.nodes is None else limits.nodes))
         done = run_stages(self.graph, self.facts, self.rules, limits, tracer, self.explain, self.refine_signature,
                           variant=Variant(split=split, omit=omitted), deadlines=deadlines)
@@ -144,6 +153,8 @@ def _to_blame(job: Job, attempt: Attempt, left: Sequence[str], dropped: Iterable
             return None
         if suspects:
             return [Dropped(suspects[0], _why(stop))]
+    if outcome.status == "budget" and attempt.done.graph is job.graph:
+        return [Dropped(name, "with it there was no result within half of the time") for name in left]
     if attempt.difference:
         return _culprits(job, job.fired(attempt.done), left, dropped, tracer, _difference, _difference(attempt))
     if outcome.status == "fallback":

@@ -45,10 +45,11 @@ class Deadlines:
         memory = float("inf") if limits.memory_mb is None else limits.memory_mb + resident_mb()
         return Deadlines(now + seconds, now + 1.1 * seconds + 0.5, now + 1.2 * seconds + 0.9, memory)
 
-    def half(self) -> Deadlines:
-        """Deadlines of a try after which there is time for another one."""
+    def half(self, most: float) -> Deadlines:
+        """Deadlines of a try of at most so many seconds after which there is time for another one."""
         now = time.monotonic()
-        return replace(self, rules=now + (self.rules - now) / 2, graph=now + (self.graph - now) / 2)
+        rules, graph = (now + min(most, (end - now) / 2) for end in (self.rules, self.graph))
+        return replace(self, rules=rules, graph=max(graph, min(rules + 1.0, now + (self.graph - now) / 2)))
 
 
 class LimitReached(Exception):

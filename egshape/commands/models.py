@@ -51,6 +51,9 @@ def optimize(
     report: Annotated[
         Path | None, typer.Option("--report", metavar="R.json", help="Report to write.")
     ] = None,
+    strict_rules: Annotated[
+        bool, typer.Option("--strict-rules", help="Exit with 1 where a rule of yours failed and was left out.")
+    ] = False,
     seconds: SecondsOpt = None,
     nodes: NodesOpt = None,
     memory: MemoryOpt = None,
@@ -97,6 +100,8 @@ def optimize(
     if report is not None:
         write_atomic(report, result.report.model_dump_json(indent=2) + "\n")
     (say if output == "-" else put)("\n".join(summary(result.report, seconds_taken)))
+    if strict_rules and result.report.dropped_rules:
+        raise typer.Exit(1)
 
 
 def shapes(

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+STEPS = "steps"
+"""The limit of iterations, which every saturation of sizes has; the other limits are the user's."""
+
 READ_SECONDS = 25e-6
 """What reading an e-graph, choosing from it and rebuilding cost for each node, about (docs/robustness.md)."""
 

@@ -15,9 +15,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from egshape.egraph.budget import Budget, Growth, Phase, Saturation, StepReport
+from egshape.egraph.budget import STEPS, Budget, Growth, Phase, Saturation, StepReport
 from egshape.egraph.process import LOOK_EVERY, SPARE, Allowance, WorkerLost
 from egshape.egraph.sexpr import List, read_lists
 from egshape.egraph.snapshot import Snapshot, without_collecting
@@ -47,6 +48,12 @@ class Piece:
 class _Command:
     text: str
     where: str
+
+
+@lru_cache(maxsize=4096)
+def _read(piece: Piece) -> tuple[tuple[List, _Command], ...]:
+    commands = read_lists(piece.text, piece.where or "<program>")
+    return tuple((command, _Command(str(command), piece.where or str(command.at))) for command in commands)
 
 
 class Engine:
@@ -87,13 +94,10 @@ class Engine:
             raise
 
     def _commands(self, piece: Piece | str) -> list[_Command]:
-        if isinstance(piece, str):
-            piece = Piece(piece)
-        found = []
-        for command in read_lists(piece.text, piece.where or "<program>"):
+        commands = _read(Piece(piece) if isinstance(piece, str) else piece)
+        for command, _ in commands:
             self._note_declaration(command)
-            found.append(_Command(str(command), piece.where or str(command.at)))
-        return found
+        return [each for _, each in commands]
 
     def _declare(self, commands: Sequence[_Command]) -> None:
         refused = self._once("declare", tuple(command.text for command in commands))
@@ -400,7 +404,7 @@ class _Run:
         if time.monotonic() >= self._stop():
             return "seconds"
         if budget.steps is not None and self.steps >= budget.steps:
-            return "steps"
+            return STEPS
         if budget.nodes is not None and self.nodes > budget.nodes:
             return "nodes"
         now = time.monotonic()

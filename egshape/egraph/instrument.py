@@ -228,7 +228,9 @@ class _Instrumented:
             target = self._named_terms(action.items[1], keep_root=True)
             self.actions.append(_call("set", target, self._named_terms(action.items[2], keep_root=False)))
         else:
-            self.actions.append(self._named_terms(action, keep_root=False))
+            made = self._named_terms(action, keep_root=False)
+            if isinstance(made, List):  # else it was made by a `let`
+                self.actions.append(made)
 
     def _union(self, left: SExpr, right: SExpr) -> None:
         sort = self.scheme.sort(left, self.sorts) or self.scheme.sort(right, self.sorts)

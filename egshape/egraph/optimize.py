@@ -11,7 +11,7 @@ import numpy as np
 
 from egshape.dims import Dim
 from egshape.egraph.applications import Applied, read_applications
-from egshape.egraph.budget import Budget, Growth, Stop
+from egshape.egraph.budget import STEPS, Budget, Growth, Stop
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
 from egshape.egraph.effects import must_stay
@@ -175,7 +175,7 @@ class BlockOptimizer:
         out.applied += read_applications(self.program.applications, saturated)
         out.grew_most = saturated.grew_most or out.grew_most
         out.stops += [stop for stop in (saturated.sizes.stop, saturated.stop) if stop is not None]
-        if saturated.status == "budget":
+        if saturated.status == "budget" or any(stop.limit != STEPS for stop in out.stops):
             out.status = "budget"
 
     def _extraction(self, block: Block, entry: frozenset[str], guarded: frozenset[int],

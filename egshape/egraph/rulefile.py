@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from egshape.egraph.diagnostic import Diagnostic, meant, wrong
 from egshape.egraph.instrument import keyword_options
@@ -102,6 +103,7 @@ def is_approximate(name: str) -> bool:
     return name.startswith(APPROX)
 
 
+@lru_cache(maxsize=256)
 def read_rule_file(text: str, file: str) -> RuleFile:
     """A file with everything in it that breaks the law of its form; never raises for what the file says."""
     problems: list[Diagnostic] = []

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from egshape.dims import Dim, const, symbol
-from egshape.egraph.budget import Budget, Phase
+from egshape.egraph.budget import STEPS, Budget, Phase
 from egshape.egraph.encode import attribute
 from egshape.egraph.examples import Line, build_example, term_text
 from egshape.egraph.obligations import Obligation, Walker
@@ -134,7 +134,7 @@ def _recorded(program: Program, opened: Session, budget: Budget) -> Snapshot:
         opened.host.round(snapshot, tables)
         opened.flush()
         done = opened.engine.saturate([Phase(name, 1) for name in program.phases], budget)
-        if done.stop is not None and done.limit != "steps":
+        if done.stop is not None and done.limit != STEPS:
             raise Exploding(done.stop)
         snapshot = opened.engine.read()
     opened.host.round(snapshot, tables)
