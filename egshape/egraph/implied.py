@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from egshape.dims import Dim
+from egshape.dims import Dim, minimum, product
 from egshape.ir.graph import Op
 from egshape.ir.types import itemsize
 from egshape.ops.windows import windowed_dims
@@ -57,6 +57,15 @@ def _scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
     _same_shapes(encoder, op, updates)
 
 
+def _gather(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    """The slice sizes of axes that the result drops, and what each is at least: 1 where the result has elements."""
+    sizes = tuple(op.attrs["sizes"][axis] for axis in (*op.attrs["collapsed"], *op.attrs["operand_batch"]))
+    if any(size.const != 1 for size in sizes):
+        least = minimum(product(op.result.type.dims), 1)
+        encoder.out.tables["dropped_of"].append(
+            (_node(encoder, op), encoder.shape((least,) * len(sizes)), encoder.shape(sizes)))
+
+
 def _select_and_scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
     attrs, sizes = op.attrs, op.operands[0].type.dims
     ones = (1,) * len(sizes)
@@ -94,6 +103,6 @@ def _node(encoder: Encoder, op: Op) -> int:
 
 
 _WRITERS: dict[str, Callable[[Encoder, Op, Sequence[int]], None]] = {
-    "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
+    "gather": _gather, "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
     "select_and_scatter": _select_and_scatter, "convolution": _convolution, "bitcast_convert": _bitcast,
 }
