@@ -46,6 +46,7 @@ from egshape.plan.reader import (
     shape_of,
     unsupported,
 )
+from egshape.plan.signed import halves, signed
 from egshape.plan.tiles import tiled
 from egshape.plan.visit import Moved
 
@@ -287,6 +288,7 @@ class Planner(Reader):
         if definition.element is not None:
             buffer = self.buffer(definition.value)
             self.steps.append(BindSize(definition.name, buffer, definition.element, definition.offset, where))
+            self.steps += [DefineSize(name, size) for name, size in halves(definition)]
             return
         axis = definition.axis
         assert axis is not None
@@ -461,5 +463,5 @@ def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
     """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
     ``target``: ``llvm``, where products are panels, or ``cuda``. Raises Unsupported, naming op and location, for what
     is not compiled."""
-    return Planner(inlined(graph), facts, target).plan()
+    return Planner(signed(inlined(graph)), facts, target).plan()
 

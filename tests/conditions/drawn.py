@@ -13,7 +13,7 @@ from egshape.ir.graph import Block, Graph, Value
 from egshape.ops import REGISTRY
 from egshape.ops.host import RESOLVERS, call_of
 from tests.fuzz.differential import argument, constant, graph_of
-from tests.lower.opcases import ELEMENTWISE, Made, kind_of, sizes
+from tests.lower.opcases import ELEMENTWISE, Made, kind_of
 
 NUMBERS = (0, 1, 1, 2, 3)
 RESOLVERS["drawn"] = "tests.conditions.drawn:host_function"
@@ -358,8 +358,10 @@ def _composite(d: Draw) -> Sequence[Value]:
     x = d.x(d.rank(1))
     y = d.like(x)
     inner = d.b.child()
-    one, two = (inner.arg(None, d.dtype, each.type.dims) for each in (x, y))
-    return [d.b.one("composite", (x, y), {"name": "drawn.add"}, regions=(inner.finish([inner.one("add", (one, two))]),))]
+    stated = y if d.chance(2) else x
+    one, two = (inner.arg(None, d.dtype, each.type.dims) for each in (x, stated))
+    found = inner.one("add", (one, two)) if d.chance(2) else inner.one("reverse", (two,), {"dims": (0,)})
+    return [d.b.one("composite", (x, y), {"name": "drawn.add"}, regions=(inner.finish([found]),))]
 
 
 def _arms(d: Draw, count: int) -> list[Block]:
@@ -441,5 +443,3 @@ def drawn(name: str, seed: int) -> Graph:
         return graph_of(d.b, *results)
     raise AssertionError(f"no graph of {name} comes of seed {seed}")
 
-
-assert sizes
