@@ -46,7 +46,7 @@ class Optimized:
 
 def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:
     """What holds when the graph is entered: the facts, and that each size fits its get_dimension_size type."""
-    fits = [(Relation("<=", symbol(each.name), const(LARGEST_SIZE)), "entry")
+    fits = [(Relation("<=", symbol(each.name), const(LARGEST_SIZE + each.offset)), "entry")
             for each in graph.body.symbols if each.value in graph.inputs]
     return fits + [(relation, relation.source or "fact") for relation in facts.statements()]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from egshape.dims import Dim
+from egshape.dims import Dim, minimum, product
 from egshape.ir.graph import Op
 from egshape.ir.types import itemsize
 from egshape.ops.windows import windowed_dims
@@ -57,11 +57,32 @@ def _scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
     _same_shapes(encoder, op, updates)
 
 
+def _gather(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    """The slice sizes of axes that the result drops, and what each is at least: 1 where the result has elements."""
+    sizes = tuple(op.attrs["sizes"][axis] for axis in (*op.attrs["collapsed"], *op.attrs["operand_batch"]))
+    if any(size.const != 1 for size in sizes):
+        least = minimum(product(op.result.type.dims), 1)
+        encoder.out.tables["dropped_of"].append(
+            (_node(encoder, op), encoder.shape((least,) * len(sizes)), encoder.shape(sizes)))
+
+
+def _region(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+    """The sizes of operands, and those that the arguments of the regions state: a symbol of a region's own is any."""
+    for region in op.regions:
+        own = {each.name for each in region.symbols}
+        given = tuple(size for operand in op.operands for size in operand.type.dims)
+        stated = tuple(size for arg in region.args for size in arg.type.dims)
+        for one, two in zip(given, stated, strict=True):
+            if one is not two and op.results and not two.symbols() & own:
+                encoder.out.tables["taken_of"].append((_node(encoder, op), encoder.shape((one,)), encoder.shape((two,))))
+
+
 def _select_and_scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
     attrs, sizes = op.attrs, op.operands[0].type.dims
     ones = (1,) * len(sizes)
     counts = windowed_dims(sizes, attrs["window"], attrs["strides"], attrs["padding"], ones, ones)
-    encoder.out.tables["windows_of"].append((_node(encoder, op), nodes[1], encoder.shape(counts)))
+    source = op.operands[1].type.dims
+    encoder.out.tables["taken_of"].append((_node(encoder, op), encoder.shape(source), encoder.shape(counts)))
 
 
 def _convolution(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
@@ -94,6 +115,6 @@ def _node(encoder: Encoder, op: Op) -> int:
 
 
 _WRITERS: dict[str, Callable[[Encoder, Op, Sequence[int]], None]] = {
-    "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
+    "gather": _gather, "composite": _region, "while": _region, "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
     "select_and_scatter": _select_and_scatter, "convolution": _convolution, "bitcast_convert": _bitcast,
 }

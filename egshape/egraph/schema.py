@@ -68,8 +68,9 @@ CORE = """
 (relation same_shapes (i64 i64 i64))
 (relation scatter_of (i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64))
 (relation convolution_of (i64 i64 i64 i64 i64 i64 i64 i64 i64))
-(relation windows_of (i64 i64 i64))
 (relation steps_of (i64 i64))
+(relation dropped_of (i64 i64 i64))
+(relation taken_of (i64 i64 i64))
 (relation widened_of (i64 i64 i64))
 ; (neutral f c): f(c, x) = x to the bit, for a scalar c; (neutral_right f c): f(x, c) = x.
 (relation neutral (String T))

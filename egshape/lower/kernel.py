@@ -201,7 +201,7 @@ class KernelWriter:
                 return self._index(expr)
             case Test():
                 tests = [w.value(f"icmp sge i64 {w.dim(dim)}, 0") for dim in expr.dims]
-                total = tests[0]
+                total = tests[0] if tests else "true"  # of a tensor without axes
                 for each in tests[1:]:
                     total = w.value(f"and i1 {total}, {each}")
                 return total

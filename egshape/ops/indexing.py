@@ -140,8 +140,9 @@ class Gather:
         if prod(batch) * prod(slices) == 0:
             out = np.empty(batch + slices, x.dtype)
         else:
-            # An element of an array of objects is no array of rank 0 by itself.
-            out = np.asarray(x[_full_index(x.shape, starts, sizes, batch, (*collapsed, *operand_batch))], x.dtype)
+            # An element of an array of objects is no array of rank 0 by itself, and one of no axes has no batch.
+            taken = x[_full_index(x.shape, starts, sizes, batch, (*collapsed, *operand_batch))]
+            out = np.broadcast_to(np.asarray(taken, x.dtype), batch + slices)
         order = [axis for axis in range(out.ndim) if axis not in offset_dims] + list(offset_dims)
         return np.ascontiguousarray(out.transpose(np.argsort(order))) if out.ndim else np.asarray(out)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from egshape.dims import Dim, const, product
+from egshape.dims import Dim, const, minimum, product
 from egshape.ir.graph import Op, Value
+from egshape.ir.types import itemsize
 from egshape.ops.windows import windowed_dims
 from egshape.plan.program import CheckSizes
 from egshape.plan.reader import is_elementwise, place
@@ -93,15 +94,8 @@ def _gather(op: Op) -> Iterator[CheckSizes]:
         yield _within(op, taken, size, "slice size and axis")
         if axis in a["collapsed"] or axis in a["operand_batch"]:
             yield _within(op, taken, const(1), "the slice size of a collapsed axis")
-            yield _within(op, const(1), taken + (1 - taken) * _empty(op), "the slice size of a collapsed axis")
+            yield _within(op, minimum(product(op.result.type.dims), 1), taken, "the slice size of a collapsed axis")
     yield from _batching(op, x, indices)
-
-
-def _empty(op: Op) -> Dim:
-    """1 where the result has no elements, else 0."""
-    from egshape.dims import minimum
-
-    return 1 - minimum(product(op.results[0].type.dims), 1)
 
 
 def _batching(op: Op, x: Value, indices: Value) -> Iterator[CheckSizes]:
@@ -167,6 +161,15 @@ def _select_and_scatter(op: Op) -> Iterator[CheckSizes]:
         yield _equal(op, one, two, "windows and source")
 
 
+def _bitcast(op: Op) -> Iterator[CheckSizes]:
+    """A wider element is made of as many as the last axis has: the reader takes that many."""
+    x = op.operands[0].type
+    ratio, rest = divmod(itemsize(op.result.type.dtype), itemsize(x.dtype))
+    if ratio > 1 and not rest:
+        yield _equal(op, x.dims[-1], const(ratio), "parts of one element")
+    yield from _alike(op, op.operands)
+
+
 def _clamp(op: Op) -> Iterator[CheckSizes]:
     low, x, high = op.operands
     yield from _alike(op, [x, *(each for each in (low, high) if each.type.shape)])
@@ -176,5 +179,5 @@ _CONDITIONS = {
     "broadcast_in_dim": _broadcast, "reshape": _reshape, "slice": _slice, "pad": _pad, "concatenate": _concatenate,
     "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_slice, "gather": _gather, "scatter": _scatter,
     "dot_general": _dot, "convolution": _convolution, "reduce": _inputs, "reduce_window": _inputs, "sort": _inputs,
-    "clamp": _clamp, "select_and_scatter": _select_and_scatter,
+    "clamp": _clamp, "bitcast_convert": _bitcast, "select_and_scatter": _select_and_scatter,
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, product, symbol
 from egshape.facts import Relation
-from egshape.ir.graph import Block, Op
+from egshape.ir.graph import Block, Op, Value
 from egshape.plan.loops import Buffer
 from egshape.plan.program import Branch, CheckSizes, Copy, DefineSize, Repeat, Step
 from egshape.plan.reader import place
@@ -35,6 +35,9 @@ def loop(p: Planner, op: Op) -> None:
     names = {name for name, _, _ in own}
     growing = [any(size.symbols() & names for size in value.type.dims) for value in body.args]
     p.steps += [DefineSize(name, op.operands[k].type.dims[axis]) for name, k, axis in own]
+    for block in (test, body):
+        # Not by p.check, which would believe it of the sizes of later rounds too.
+        p.steps += _fitting(op, op.operands, block, {})
     carried = []
     for value, init, inside, grows in zip(op.results, op.operands, body.args, growing, strict=True):
         target = p.scratch(value.name, init.type.dtype, product(inside.type.dims)) if grows else p.new_buffer(value)
@@ -47,17 +50,28 @@ def loop(p: Planner, op: Op) -> None:
     with p.branch() as body_steps:
         p.places.update(zip(body.args, carried, strict=True))
         p.block(body)
-        _carry(p, body, carried, growing, own)
+        _carry(p, op, carried, growing, own)
     p.steps.append(Repeat(tuple(test_steps), condition, tuple(body_steps)))
     p.places.update(zip(op.results, carried, strict=True))
 
 
-def _carry(p: Planner, body: Block, carried: list[Buffer], growing: list[bool],
-           own: list[tuple[str, int, int]]) -> None:
+def _fitting(op: Op, values: Sequence[Value], block: Block, sizes: Mapping[str, Dim]) -> Iterator[CheckSizes]:
+    """That values have the sizes of a block's arguments, in which symbols have the values ``sizes``."""
+    for value, arg in zip(values, block.args, strict=True):
+        for given, stated in zip(value.type.dims, arg.type.dims, strict=True):
+            wanted = stated.substitute(sizes)
+            if given is not wanted:
+                yield CheckSizes("==", given, wanted, "a value of size {0} is taken as one of size {1}",
+                                 (given, wanted), place(op))
+
+
+def _carry(p: Planner, op: Op, carried: list[Buffer], growing: list[bool], own: list[tuple[str, int, int]]) -> None:
     """Copy the round's results to the carried buffers, as if all at once."""
+    body = op.regions[1]
     following = {name: symbol(f"{name}.next") for name, _, _ in own}
     sources = [p.buffer(value) for value in body.results]
     p.steps += [DefineSize(f"{name}.next", body.results[k].type.dims[axis]) for name, k, axis in own]
+    p.steps += _fitting(op, body.results, body, following)
     moves: list[Step] = [DefineSize(name, size) for name, size in following.items()]
     for value, inside, source, target, grows in zip(body.results, body.args, sources, carried, growing, strict=True):
         if source is not target and (source in carried or grows):
@@ -104,6 +118,8 @@ def composite(p: Planner, op: Op) -> None:
     for each in region.symbols:
         if each.axis is not None and each.value in region.args:
             p.steps.append(DefineSize(each.name, p.root(each.value).type.dims[each.axis]))
+    for condition in _fitting(op, op.operands, region, {}):
+        p.check(condition)
     inner = Block(region.args, region.ops, region.results,
                   tuple(each for each in region.symbols if each.axis is None or each.value not in region.args))
     p.block(inner)

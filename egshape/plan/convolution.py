@@ -120,9 +120,9 @@ class Convolution(Operands):
         return minimum(ONE, maximum(features - ceildiv(columns, step) * self.outputs * deep + 1, 0))
 
     def slab(self, sizes: tuple[Dim, ...]) -> Dim:
-        """Places along the last two axes, with the padding between lines."""
+        """Places along the last two axes, with the padding between lines; none where an axis has none."""
         lines = self.spots[-2] if len(self.spots) > 1 else ONE
-        return maximum((lines - 1) * sizes[-1] + self.spots[-1], 0)
+        return maximum((lines - 1) * sizes[-1] + self.spots[-1], 0) * minimum(total(self.spots[-2:]), ONE)
 
     def features(self) -> Right:
         """The kernel as (channel and tap, feature): in panels if it is constant, else as it is copied."""

@@ -120,7 +120,8 @@ class Operands:
         """The input padded, features first, split by the stride; and its sizes: images, features, parts, places."""
         p, a = self.p, self.a
         split = self.parts()
-        rooms = tuple(spot + (size - 1) * step // stride for spot, size, step, stride in
+        # A line has room for all of its places, without a tap too: what steps from line to line relies on it.
+        rooms = tuple(spot + maximum((size - 1) * step // stride, 0) for spot, size, step, stride in
                       zip(self.spots, self.taps, a["rhs_dilation"], a["strides"], strict=True))
         sizes = (self.count, self.inputs * self.groups, *(const(each) for each in split), *rooms)
         at = tuple(index_of(p, size) for size in sizes)

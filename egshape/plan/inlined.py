@@ -8,7 +8,7 @@ from egshape.ir.graph import Block, Graph, Op, Value
 
 
 def inlined(graph: Graph) -> Graph:
-    """The graph with each composite in place that defines no sizes."""
+    """The graph with each composite in place that defines no sizes and states none."""
     return replace(graph, body=_Inliner(_defining(graph.body)).block(graph.body))
 
 
@@ -38,7 +38,8 @@ class _Inliner:
 
     def _put(self, op: Op, ops: list[Op]) -> None:
         operands = tuple(self._names.get(value, value) for value in op.operands)
-        if op.name != "composite" or op.regions[0].symbols or not self._defining.isdisjoint(op.results):
+        if op.name != "composite" or op.regions[0].symbols or not self._defining.isdisjoint(op.results) \
+                or any(arg.type != value.type for arg, value in zip(op.regions[0].args, operands, strict=True)):
             regions = tuple(map(self.block, op.regions))
             ops.append(replace(op, operands=operands, regions=regions))
             return

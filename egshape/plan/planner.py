@@ -46,6 +46,7 @@ from egshape.plan.reader import (
     shape_of,
     unsupported,
 )
+from egshape.plan.signed import halves, signed
 from egshape.plan.tiles import tiled
 from egshape.plan.visit import Moved
 
@@ -185,6 +186,7 @@ class Planner(Reader):
             shape_of(value, op)
         for condition in conditions(op):
             self.check(condition)
+        self._sliced(op)
         if op not in self.clusters and self._panels(op):
             self._product(block, number)
         if op in self.clusters or (rows.is_row_reduce(op) and self._cluster(block, number)):
@@ -272,24 +274,29 @@ class Planner(Reader):
             self.steps.append(CheckSizes(a["relation"], lhs, rhs, message, args, where))
             self.known.checked(Relation(a["relation"], lhs, rhs))
 
+    def _sliced(self, op: Op) -> None:
+        """Bind the sizes of a slice that have no name of their own, before its elements are stored."""
+        axes = [each for each in self.definitions.get(op.results[0], ()) if each.axis is not None] \
+            if op.name == "slice" else []
+        for each in axes:
+            start, limit, stride = (op.attrs[key][each.axis] for key in ("starts", "limits", "strides"))
+            self.steps.append(DefineSize(each.name, ceildiv(limit - start, stride)))
+
     def define(self, definition: SymbolDef, op: Op | None) -> None:
         """Bind a symbol that a value defines."""
         where = place(op) if op is not None else ""
         if definition.element is not None:
             buffer = self.buffer(definition.value)
             self.steps.append(BindSize(definition.name, buffer, definition.element, definition.offset, where))
+            self.steps += [DefineSize(name, size) for name, size in halves(definition)]
             return
         axis = definition.axis
         assert axis is not None
-        if op is not None and op.name in ("host_call", "composite", "if", "case"):
+        if op is not None and op.name in ("host_call", "composite", "if", "case", "slice"):
             return  # its steps define it
         if op is not None and op.name == "while":
             inside = op.regions[1].args[op.results.index(definition.value)]
             self.steps.append(DefineSize(definition.name, inside.type.dims[axis]))
-            return
-        if op is not None and op.name == "slice":
-            start, limit, stride = (op.attrs[key][axis] for key in ("starts", "limits", "strides"))
-            self.steps.append(DefineSize(definition.name, ceildiv(limit - start, stride)))
             return
         raise Unsupported(f"the size {definition.name!r} is known only once %{definition.value.name} is computed",
                           where=where, hint="the target 'interpret' runs it")
@@ -456,5 +463,5 @@ def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
     """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
     ``target``: ``llvm``, where products are panels, or ``cuda``. Raises Unsupported, naming op and location, for what
     is not compiled."""
-    return Planner(inlined(graph), facts, target).plan()
+    return Planner(signed(inlined(graph)), facts, target).plan()
 

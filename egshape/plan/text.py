@@ -165,7 +165,7 @@ def _expr(expr: Expr) -> str:
         case Index():
             return f"{expr.dtype}({expr.dim})"
         case Test():
-            return " and ".join(f"{dim} >= 0" for dim in expr.dims)
+            return " and ".join(f"{dim} >= 0" for dim in expr.dims) or "true"
         case Var():
             return expr.name
         case Call():

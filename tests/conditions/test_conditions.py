@@ -1,0 +1,75 @@
+"""One condition, one meaning: at which sizes an op is rejected is the same to the reference, to the optimizer (what the
+op implies becomes a check), to compiled code, which is watched between red zones, and to XLA."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+
+from egshape.egraph import encode
+from egshape.ops import REGISTRY
+from egshape.plan import planner
+from tests.conditions.drawn import DRAWN, ELSEWHERE, drawn
+from tests.conditions.judges import disagreements, trials, xla
+from tests.lower.opcases import ELEMENTWISE
+
+OPS = sorted(DRAWN)
+SIMPLE = {decl.name for decl in REGISTRY if decl.family in ELEMENTWISE} - {"bitcast_convert"}
+"""Ops with one condition, that operands have one shape: one graph of each is enough."""
+OTHERS = sorted(set(OPS) - SIMPLE)
+
+
+def found(name: str, seeds: range, *, with_xla: bool = False) -> list[str]:
+    """What the judges do not agree on, with the graph."""
+    out = []
+    for seed in seeds:
+        graph = drawn(name, seed)
+        wrong = disagreements(graph, seed, {"XLA": xla(graph)} if with_xla else None)
+        out += [f"{name}, seed {seed}: {each}\n{graph}" for each in wrong]
+    return out
+
+
+def test_every_op_is_drawn() -> None:
+    assert set(DRAWN) | set(ELSEWHERE) == {decl.name for decl in REGISTRY}, "say in drawn.py how the op is drawn"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_one_condition(name: str) -> None:
+    wrong = found(name, range(1 if name in SIMPLE else 3))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPS)
+def test_one_condition_in_many_graphs(name: str) -> None:
+    wrong = found(name, range(3, 6 if name in SIMPLE else 40))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*OTHERS, "add", "select", "clamp"])
+def test_xla_has_the_same_conditions(name: str) -> None:
+    pytest.importorskip("jax")
+    if name == "host_call":
+        pytest.skip("XLA calls no Python")
+    wrong = found(name, range(6), with_xla=True)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["slice", "gather", "concatenate", "dot_general"])
+def test_trials_hold_both_kinds(name: str) -> None:
+    kinds = {trial.accepted for seed in range(4) for trial in trials(drawn(name, seed), seed)}
+    assert kinds == {True, False}
+
+
+def test_a_condition_that_the_plan_lacks_is_found() -> None:
+    with mock.patch.object(planner, "conditions", lambda op: ()):
+        wrong = found("dynamic_update_slice", range(3))
+    assert any("plan at" in each for each in wrong)
+
+
+def test_a_condition_that_nothing_implies_is_found() -> None:
+    with mock.patch.object(encode, "imply", lambda encoder, op, nodes: None):
+        wrong = found("scatter", range(4))
+    assert any("obligations at" in each for each in wrong)
