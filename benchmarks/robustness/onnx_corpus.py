@@ -1,7 +1,7 @@
 """(b) Every model of onnx.backend.test that needs no download: optimized, saved, and held against the original in ONNX
 Runtime (in ONNX's reference evaluator where the runtime does not have the op), with fixed and with symbolic sizes.
 
-With symbolic sizes, inputs that are one longer on one axis are tried too: what the original rejects, the result must."""
+With symbolic sizes, inputs one longer on one axis are tried too: the result must reject what the original rejects."""
 
 from __future__ import annotations
 
