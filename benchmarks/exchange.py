@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator
 
 from egshape.dims import Dim, const, floordiv, minimum, symbol
-from egshape.egraph.engine import POOL, Budget
+from egshape.egraph.budget import Budget
+from egshape.egraph.engine import POOL
 from egshape.egraph.exchange import ExchangeState, shape_phases, shape_program
 
 Equation = tuple[Dim, Dim, str]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from egshape.atomic import write_atomic
+from egshape.attempts import Dropped, Job, attempt_all, own_rules
 from egshape.dims import Dim, const, parse, symbol
-from egshape.egraph.program import program, shipped
+from egshape.egraph.process import SPARE
 from egshape.errors import InvalidInput, Unsupported
 from egshape.explain import Known, chain, explain_fact
 from egshape.explain import explain as explain_sizes
@@ -24,8 +25,9 @@ from egshape.ir.graph import Graph, Value
 from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
+from egshape.limits import Deadlines, Limits
 from egshape.ops.host import unresolved
-from egshape.pipeline import Limits, Optimized, run_stages
+from egshape.pipeline import Optimized
 from egshape.report import (
     CheckRow,
     Explanation,
@@ -43,7 +45,6 @@ from egshape.report import (
 )
 from egshape.sizes import axes_of, listed, shape_sources
 from egshape.trace import Tracer
-from egshape.validate import compare as compare_graphs
 
 if TYPE_CHECKING:
     from egshape.runtime.cuda_function import CudaFunction
@@ -61,6 +62,7 @@ def load(model: str | Path | bytes | Any, format: str | None = None,
     ``"tensor"``, a length, or None for one that is left out.
 
     The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
+    SPARE.prepare()  # what optimizes the model starts while it is read
     if isinstance(model, str | Path):
         path = Path(model)
         kind = format_of(path, format)
@@ -215,6 +217,11 @@ class Result:
     source: Graph
     optimized: Optimized
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether the graph is the original: a fault or a limit came before there was another one."""
+        return self.graph.body is self.source.body
+
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
         return explain_sizes(self, a, b)
@@ -255,18 +262,24 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
         tracer.note(f"{target} is kept as it is: {kept}" if kept else
                     f"{target} has no lowering: it is called in Python")
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
-    done = run_stages(graph, known, rules, limits or Limits(), tracer, explain, refine_signature)
-    if validate and done.outcome.status != "fallback":
-        with tracer.stage("validate"):
-            verdict = compare_graphs(graph, done.graph, known, tolerance=_tolerance(done, rules))
-        if verdict.skipped and not verdict.compared:
-            tracer.note(verdict.skipped)
-        if verdict.differences:
-            tracer.note(f"not optimized, {_blame(done, rules)}: the result differs from the original "
-                        f"{verdict.differences[0]}")
-            done.outcome.status = "fallback"
-            done = Optimized(graph, done.context, done.outcome, done.likely)
-    return Result(_expecting(done.graph, known), known, _report(graph, done, known, tracer), graph, done)
+    limits = limits or Limits()
+    job = Job(graph, known, rules, limits, Deadlines.of(limits), explain, refine_signature, validate, own_rules(rules))
+    attempt, dropped = attempt_all(job, tracer)
+    done = attempt.done
+    for left_out in dropped:
+        tracer.note(str(left_out))
+    for stop in done.outcome.stops:
+        if stop.limit != "steps":
+            tracer.note(str(stop))
+    if done.outcome.status == "fallback":
+        tracer.note(f"not optimized: {done.outcome.fault}")
+    if attempt.verdict is not None and attempt.verdict.skipped and not attempt.verdict.compared:
+        tracer.note(attempt.verdict.skipped)
+    if attempt.difference:
+        tracer.note(f"not optimized, a fault of ours: the result differs from the original {attempt.difference}")
+        done.outcome.status = "fallback"
+        done = replace(done, graph=graph)
+    return Result(_expecting(done.graph, known), known, _report(graph, done, known, tracer, dropped), graph, done)
 
 
 def _expecting(graph: Graph, known: Facts) -> Graph:
@@ -276,28 +289,6 @@ def _expecting(graph: Graph, known: Facts) -> Graph:
         if each.likely and each.name in names:
             facts = facts.with_symbol(each.name, likely=each.likely)
     return graph if facts == graph.facts else replace(graph, facts=facts)
-
-
-def _fired(done: Optimized, rules: Sequence[str]) -> list[tuple[str, float | None]]:
-    """The rules of the user that rewrote something, with the tolerance of their rulesets."""
-    if not rules:
-        return []
-    loaded = program(tuple(map(str, rules))).rules
-    own = {each.name: each.tolerance for each in loaded.rulesets if each.name not in shipped()}
-    names = [rule.removesuffix("<=") for rule in done.outcome.rewrites]
-    return [(name, own[loaded.rule(name).ruleset]) for name in sorted(set(names))
-            if name in loaded.by_name and loaded.rule(name).ruleset in own]
-
-
-def _tolerance(done: Optimized, rules: Sequence[str]) -> float:
-    """How far a result may be off: what the approximate rules that fired allow together."""
-    return sum(done.outcome.rewrites.get(name, 1) * (allowed or 0.0) for name, allowed in _fired(done, rules))
-
-
-def _blame(done: Optimized, rules: Sequence[str]) -> str:
-    fired = [name for name, _ in _fired(done, rules)]
-    return f"rules given by you took part ({', '.join(fired)}; try `egshape rules test`)" if fired \
-        else "a fault of ours"
 
 
 def resolve(graph: Graph, facts: Facts) -> Facts:
@@ -402,7 +393,7 @@ def count_ops(graph: Graph) -> OpCount:
     return OpCount(total=sum(names.values()), by_name=dict(sorted(names.items())))
 
 
-def _report(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer) -> Report:
+def _report(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer, dropped: Sequence[Dropped]) -> Report:
     outcome = done.outcome
     normal = outcome.sizes[0].normal_form if outcome.sizes else _same
     return Report(
@@ -419,6 +410,7 @@ def _report(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer) -> Repo
         stages=tuple(StageRow(name=stage.name, seconds=stage.seconds) for stage in tracer.stages),
         status=outcome.status,
         notes=tuple(tracer.notes),
+        dropped_rules=tuple(each.rule for each in dropped),
     )
 
 

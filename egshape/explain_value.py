@@ -49,7 +49,7 @@ class _History:
         outcome = result.optimized.outcome
         body = result.source.body
         self.standing: Mapping[Value, Value] = outcome.standing
-        self.fallback = outcome.status == "fallback"
+        self.unchanged = result.unchanged
         self.seen = {scope.block for scope in outcome.scopes}
         self.parents = parents_of(body)
         self.home: dict[Value, tuple[Block, Op | None]] = {}
@@ -91,7 +91,7 @@ class _History:
     def _now(self, value: Value) -> _Now | None:
         """What computes a value in the result."""
         block, op = self.home[value]
-        if self.fallback:
+        if self.unchanged:
             return _Now(value, op)
         if block not in self.seen:  # a region that is copied as it is, with the op that it belongs to
             outer = self._outermost(block)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from egshape.dims import Dim, const, maximum, minimum, symbol
+from egshape.egraph.budget import Budget, Stop
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
-from egshape.egraph.engine import Budget
 from egshape.egraph.obligations import Check
 from egshape.egraph.optimize import BlockOptimizer, Outcome, Surroundings, Watch, order_of_symbols
 from egshape.egraph.program import PLAIN, Variant, program
@@ -21,6 +21,7 @@ from egshape.errors import Contradiction, EgshapeError, EngineFault, InternalErr
 from egshape.facts import Facts, Relation
 from egshape.ir.graph import Graph
 from egshape.ir.verify import verify
+from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
 from egshape.prove.context import Context
 from egshape.trace import Tracer
@@ -31,15 +32,6 @@ LARGEST_SIZE = 2**31 - 1
 
 STRICT = "EGSHAPE_STRICT"
 """Environment variable: let faults of ours surface instead of falling back to the unoptimized graph."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Budgets of one optimization; None is no limit. seconds of wall time, e-nodes, resident megabytes."""
-
-    seconds: float | None = 30.0
-    nodes: int | None = 2_000_000
-    memory_mb: float | None = 4096
 
 
 @dataclass(frozen=True)
@@ -90,11 +82,13 @@ def _parts(fact: Relation) -> list[Relation]:
 
 def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits, tracer: Tracer,
                explain: bool = True, refine_signature: bool = False, watch: Watch | None = None,
-               variant: Variant = PLAIN) -> Optimized:
+               variant: Variant = PLAIN, deadlines: Deadlines | None = None) -> Optimized:
     """All stages from a graph to the optimized, verified graph. ``watch`` is shown each block's e-graph.
 
-    ``variant`` is for looking at rules. Raises EgshapeError for contradictory facts and wrong rule files; a fault of
-    the engine or of ours gives the graph as it came, with a note."""
+    ``variant`` is for looking at rules. ``deadlines``: those of ``limits`` from now on, where they are not given.
+    Raises EgshapeError for contradictory facts and wrong rule files; a limit that is met before there is a smaller
+    graph, a fault of the engine or of ours give the graph as it came, with a note."""
+    deadlines = deadlines or Deadlines.of(limits)
     names = [each.name for each in graph.body.symbols]
     likely = likely_sizes(facts, names)
     places = order_of_symbols(graph.body.symbols, graph.inputs)
@@ -102,31 +96,33 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
     def order(name: str) -> tuple[tuple[int, int], str]:
         return places.get(name, (3, 0)), name
 
-    believed = entry_facts(graph, facts)
-    context = Context(symbol_order=order)
-    context.assume_all(believed)
-    budget = Budget(limits.seconds, limits.nodes, limits.memory_mb)
+    budget = Budget(nodes=limits.nodes, memory_mb=deadlines.memory_mb, deadline=deadlines.rules, last=deadlines.graph)
     loaded = program(tuple(rules), explain, variant)
-    given = assumed_checks(facts)
+    context = Context(symbol_order=order)
     optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer, order, watch)
     try:
-        body = optimizer.run(graph.body, Surroundings(context, believed), given, refine_signature)
-        result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
-        with tracer.stage("verify"):
-            verify(result, equal=_equal(context, optimizer.outcome))
+        with holding(deadlines.graph, deadlines.memory_mb):
+            believed = entry_facts(graph, facts)
+            context.assume_all(believed)
+            body = optimizer.run(graph.body, Surroundings(context, believed), assumed_checks(facts), refine_signature)
+            result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
+            with tracer.stage("verify"):
+                verify(result, equal=_equal(context, optimizer.outcome))
         return Optimized(result, context, optimizer.outcome, likely)
+    except LimitReached as reached:
+        return _unfinished(graph, context, optimizer.outcome, likely, reached)
     except (EngineFault, InternalError) as fault:
-        return _fallback(graph, context, optimizer.outcome, likely, fault, tracer)
+        return _fallback(graph, context, optimizer.outcome, likely, fault)
     except EgshapeError as error:
         if isinstance(error, Contradiction) or error.code in ("violated", "rules"):
             raise
-        return _fallback(graph, context, optimizer.outcome, likely, error, tracer)
+        return _fallback(graph, context, optimizer.outcome, likely, error)
     except Exception as fault:
         if os.environ.get(STRICT):
             raise
         internal = InternalError(f"a fault of ours, {type(fault).__name__}: {fault}",
                                  hint=f"{STRICT}=1 shows where; please report it")
-        return _fallback(graph, context, optimizer.outcome, likely, internal, tracer)
+        return _fallback(graph, context, optimizer.outcome, likely, internal)
 
 
 def _equal(context: Context, outcome: Outcome) -> Callable[[Dim, Dim], bool]:
@@ -140,11 +136,15 @@ def _equal(context: Context, outcome: Outcome) -> Callable[[Dim, Dim], bool]:
     return equal
 
 
-def _fallback(graph: Graph, context: Context, outcome: Outcome, likely: dict[str, int], fault: EgshapeError,
-              tracer: Tracer) -> Optimized:
-    grown = f"; the rule that grew most was {outcome.grew_most}" if outcome.grew_most else ""
-    tracer.note(f"not optimized: {fault}{grown}")
-    outcome.status = "fallback"
+def _unfinished(graph: Graph, context: Context, outcome: Outcome, likely: dict[str, int], reached: LimitReached
+                ) -> Optimized:
+    """The graph as it came: a limit was met before another one was whole."""
+    outcome.status = "budget"
+    outcome.stops.append(Stop(reached.limit, "", outcome.grew_most))
     return Optimized(graph, context, outcome, likely)
 
 
+def _fallback(graph: Graph, context: Context, outcome: Outcome, likely: dict[str, int], fault: EgshapeError
+              ) -> Optimized:
+    outcome.status, outcome.fault = "fallback", str(fault)
+    return Optimized(graph, context, outcome, likely)

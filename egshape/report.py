@@ -107,6 +107,8 @@ class Report(_Json):
     stages: tuple[StageRow, ...] = ()
     status: Outcome
     notes: tuple[str, ...] = ()
+    dropped_rules: tuple[str, ...] = ()
+    """Rules of the user that failed and were left out."""
 
 
 class ShapeRow(_Json):

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DECIDING = [f"prove.{m}" for m in ("context", "known", "linear", "refute", "samples", "shown", "world")]
 # In the order of the road. A module belongs to the longest name that it starts with.
 LAYERS = [
-    ("vocabulary", ["errors", "atomic", "dims", "facts", *DECIDING, "ir", "ops", "trace"]),
+    ("vocabulary", ["errors", "limits", "atomic", "dims", "facts", *DECIDING, "ir", "ops", "trace"]),
     ("frontends", ["frontends"]),
     ("egraph", ["egraph"]),
     ("prove", ["prove"]),

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from egshape.egraph.engine import ENode
 from egshape.egraph.extract import Candidate, Extraction
 from egshape.egraph.schema import ELEMENTWISE, constructor, has_constructor
+from egshape.egraph.snapshot import ENode
 from egshape.errors import InvalidInput
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import TensorType
+from egshape.limits import Limits
 from egshape.ops import REGISTRY
-from egshape.pipeline import Limits, run_stages
+from egshape.pipeline import run_stages
 from egshape.sizes import values_of
 from egshape.trace import Tracer
 from egshape.viz.dot import Cluster, Edge, Html, Item, Node, Picture, escaped

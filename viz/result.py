@@ -35,7 +35,7 @@ def fates(result: Result) -> dict[Op, Fate]:
         if op.results and op.results[0].name in removed:
             told = removed[op.results[0].name]
             out[op] = Fate("rewritten" if told.status == "rewritten" else "gone", told.why, told.stands)
-        elif op.name == "check" and result.report.status != "fallback" and str(op.location) in checks:
+        elif op.name == "check" and not result.unchanged and str(op.location) in checks:
             out[op] = Fate("gone", checks[str(op.location)].why)
     return out
 

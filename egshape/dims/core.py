@@ -9,6 +9,7 @@ from math import lcm
 from typing import TypeAlias, Union
 
 from egshape.errors import UndefinedSize
+from egshape.limits import tick
 
 Monomial: TypeAlias = tuple[tuple["Atom", int], ...]
 Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
@@ -329,6 +330,7 @@ def monomial_key(mono: Monomial) -> tuple[object, ...]:
 
 
 def _intern(terms: Terms) -> Dim:
+    tick()
     found = _DIMS.get(terms)
     return found if found is not None else _DIMS.setdefault(terms, Dim(next(_IDS), terms))
 

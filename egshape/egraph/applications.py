@@ -55,8 +55,9 @@ class Applied:
 class Tracing(Loader):
     """A loader whose rules over tensors keep their applications."""
 
-    def __init__(self, preludes: Mapping[str, str], instrument: bool, split: bool = False) -> None:
-        super().__init__(preludes, instrument, split)
+    def __init__(self, preludes: Mapping[str, str], instrument: bool, split: bool = False,
+                 omit: frozenset[str] = frozenset()) -> None:
+        super().__init__(preludes, instrument, split, omit)
         self.applications: list[Application] = []
 
     def logged(self, plain: PlainRule) -> tuple[PlainRule, tuple[EquationLog, ...]]:

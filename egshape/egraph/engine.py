@@ -1,39 +1,38 @@
 """The egglog engine under our control: loaded once, asked often, stepped under a budget, read in bulk.
 
-egglog has no cancellation, its panics arrive as BaseException, its EGraph belongs to one thread, and a
-failing command leaves what came before it applied. So: rules run one iteration at a time with the budget
-looked at in between, any fault makes the engine dead, and engines are lent out by a pool, one per thread.
+egglog has no cancellation: one iteration can need minutes and gigabytes, and its panics, aborts and overflows end the
+process that it runs in. So it runs in a process of its own (`process.py`), which is killed at a limit, and every change
+made to it is written in a journal: after a kill a fresh process gets the same program and the same changes, but for
+the one in which it ended, and stands where the last whole step left it.
 """
 
 from __future__ import annotations
 
-import gc
-import shutil
-import tempfile
+import os
 import threading
 import time
-import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import count
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-import psutil
-from egglog import bindings
-
+from egshape.egraph.budget import Budget, Growth, Phase, Saturation, StepReport
+from egshape.egraph.process import LOOK_EVERY, SPARE, Allowance, WorkerLost
 from egshape.egraph.sexpr import List, read_lists
+from egshape.egraph.snapshot import Snapshot, without_collecting
+from egshape.egraph.worker import REFUSED
 from egshape.errors import EgshapeError, EngineFault
+from egshape.limits import LimitReached, resident_mb
 
 Cell = int | float | str
-# Values read back: class ids, primitives, and tuples for the contents of a Vec.
-Row = tuple[Any, ...]
 
-_SIZE_OF_FAULT_TEXT = 400
 _SPLITTERS = frozenset("\t\n\r")
-_MAX_IDLE_ENGINES = 8
+_MAX_IDLE_ENGINES = 4
+
+_UNDO_SECONDS = 0.25
+_IDLE_MB = 512
+"""What an engine that waits for its next use may take to get there, and may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,175 +44,13 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """Limits of one saturation; None is no limit.
-
-    seconds: of wall time from the start; deadline: the same as a `time.monotonic()` value;
-    nodes: rows of constructors in the e-graph; memory_mb: resident memory of the process;
-    steps: iterations of single rulesets.
-    """
-
-    seconds: float | None = None
-    nodes: int | None = None
-    memory_mb: float | None = None
-    steps: int | None = None
-    deadline: float | None = None
-
-    def until(self) -> float:
-        """The `time.monotonic()` value at which the time is up."""
-        by_seconds = float("inf") if self.seconds is None else time.monotonic() + self.seconds
-        return min(by_seconds, float("inf") if self.deadline is None else self.deadline)
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """One iteration of one ruleset; `matches` has an entry for each rule that matched."""
-
-    ruleset: str
-    updated: bool
-    matches: Mapping[str, int]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """A step that changed the e-graph: the number of nodes after it, and the rule that matched most in it."""
-
-    ruleset: str
-    nodes: int
-    rule: str
-    seconds: float
-    before: int = 0
-    matches: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Saturation:
-    """What a bounded saturation did. `limit` names the limit that stopped it ("" when saturated)."""
-
-    status: str
-    limit: str
-    steps: int
-    seconds: float
-    nodes: int
-    growth: tuple[Growth, ...]
-    matches: Mapping[str, int]
-    times: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by ruleset, steps that changed nothing included."""
-
-    @property
-    def grew_most(self) -> str:
-        """The rule that matched most in the step that added most nodes, or ""."""
-        best, rule, before = 0, "", None
-        for step in self.growth:
-            if before is not None and step.nodes - before > best:
-                best, rule = step.nodes - before, step.rule
-            before = step.nodes
-        return rule
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A ruleset within a round of saturation: `times` iterations, or until it changes nothing (None)."""
-
-    ruleset: str
-    times: int | None = 1
-
-
-class ENode(NamedTuple):
-    """One e-node: the function and its arguments (class ids, primitives, tuples for Vec)."""
-
-    function: str
-    args: Row
-
-
-@dataclass(slots=True)
-class Snapshot:
-    """The e-graph at one moment, in plain Python, converted table by table when asked for.
-
-    Class ids are small ints, unique over all sorts, and mean nothing beyond this snapshot. Rows hold the
-    arguments and then, except for relations, the output. A Vec is a tuple of its elements.
-    """
-
-    _engine: Engine
-    _functions: dict[str, Any]
-    _converters: dict[str, Callable[[list[Any]], Sequence[Any]]] = field(default_factory=dict)
-    _tables: dict[str, list[Row]] = field(default_factory=dict)
-    _ids: Callable[[], int] = field(default_factory=lambda: count().__next__)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All declared functions, constructors and relations."""
-        return tuple(self._functions)
-
-    def table(self, name: str) -> list[Row]:
-        """The live rows of a function, constructor or relation; subsumed rows are left out."""
-        done = self._tables.get(name)
-        if done is None:
-            with _no_gc():
-                done = self._tables[name] = self._convert(name)
-        return done
-
-    def classes(self, names: Iterable[str] | None = None) -> dict[int, list[ENode]]:
-        """E-nodes by class, of the given constructors (default: all of them)."""
-        found: dict[int, list[ENode]] = {}
-        with _no_gc():
-            for name in self._engine.constructors if names is None else names:
-                for row in self.table(name):
-                    found.setdefault(row[-1], []).append(ENode(name, row[:-1]))
-        return found
-
-    def mapping(self, name: str) -> dict[Any, Any]:
-        """A function as a dict; the key is the argument itself where there is one, else a tuple."""
-        rows = self.table(name)
-        if rows and len(rows[0]) == 2:
-            return dict(rows)
-        return {row[:-1]: row[-1] for row in rows}
-
-    def _convert(self, name: str) -> list[Row]:
-        function = self._functions[name]
-        rows = [row for row in function.rows if not row.subsumed]
-        if not rows:
-            return []
-        inputs = [row.inputs for row in rows]
-        columns = [
-            self._column(sort, [row[i] for row in inputs]) for i, sort in enumerate(function.input_sorts)
-        ]
-        if name not in self._engine.relations:
-            columns.append(self._column(function.output_sort, [row.output for row in rows]))
-        return list(zip(*columns, strict=True))
-
-    def _column(self, sort: str, values: list[Any]) -> Sequence[Any]:
-        converter = self._converters.get(sort)
-        if converter is None:
-            converter = self._converters[sort] = self._converter(sort)
-        return converter(values)
-
-    def _converter(self, sort: str) -> Callable[[list[Any]], Sequence[Any]]:
-        primitive = self._engine.primitive_reader(sort)
-        if primitive is not None:
-            return lambda values: list(map(primitive, values))
-        element = self._engine.vec_sorts.get(sort)
-        if element is None:
-            ids: defaultdict[Any, int] = defaultdict(self._ids)
-            return lambda values: [ids[v] for v in values]
-        return self._vec_converter(element)
-
-    def _vec_converter(self, element: str) -> Callable[[list[Any]], Sequence[Any]]:
-        known: dict[Any, Row] = {}
-        contents = self._engine.vec_reader
-
-        def convert(values: list[Any]) -> Sequence[Any]:
-            for value in values:
-                if value not in known:
-                    known[value] = tuple(self._column(element, contents(value)))
-            return [known[value] for value in values]
-
-        return convert
+class _Command:
+    text: str
+    where: str
 
 
 class Engine:
-    """One egglog e-graph with its program loaded. It must be used from the thread that made it."""
+    """One e-graph with its program loaded. Any thread may use it, one at a time."""
 
     def __init__(self, pieces: Iterable[Piece | str]) -> None:
         """Load declarations and rulesets.
@@ -224,43 +61,74 @@ class Engine:
         self.constructors: tuple[str, ...] = ()
         self.relations: frozenset[str] = frozenset()
         self.vec_sorts: dict[str, str] = {}
-        self._depth = 0
-        self._folder = Path(tempfile.mkdtemp(prefix="egshape-"))
-        self._cleanup = weakref.finalize(self, shutil.rmtree, str(self._folder), True)
-        self._egraph = bindings.EGraph(fact_directory=str(self._folder))
+        self.allowance = Allowance()
+        """What every request may take; a saturation adds limits of its own."""
+        self._program: list[_Command] = []
+        self._journal: list[tuple[Any, ...]] = []
+        self._opened: list[int] = []
+        self._steps: list[tuple[int, int]] = []
+        """For each step of the journal the journal's length after it, and the nodes then."""
+        self._spent = 0.0
+        self._worker = SPARE.take()
         try:
-            for piece in pieces:
-                self.declare(piece)
+            self._once("new")
+            self._declare([command for piece in pieces for command in self._commands(piece)])
         except BaseException:
             self.close()
             raise
 
     def declare(self, piece: Piece | str) -> None:
-        """Add declarations or rules, command by command (13.2 copies the whole text into each span)."""
+        """Add declarations or rules. Raises EgshapeError (code "rules") where egglog refuses a command; the engine is
+        closed then."""
+        try:
+            self._declare(self._commands(piece))
+        except BaseException:
+            self.close()
+            raise
+
+    def _commands(self, piece: Piece | str) -> list[_Command]:
         if isinstance(piece, str):
             piece = Piece(piece)
+        found = []
         for command in read_lists(piece.text, piece.where or "<program>"):
             self._note_declaration(command)
-            try:
-                self._raw(str(command))
-            except bindings.EggSmolError as error:
-                self.close()
-                raise EgshapeError(
-                    f"egglog refuses the command: {_short(error)}",
-                    where=piece.where or str(command.at),
-                    hint="check the sorts, names and arities in it",
-                    code="rules",
-                ) from error
+            found.append(_Command(str(command), piece.where or str(command.at)))
+        return found
+
+    def _declare(self, commands: Sequence[_Command]) -> None:
+        refused = self._once("declare", tuple(command.text for command in commands))
+        if refused is not None:
+            number, why = refused
+            raise EgshapeError(f"egglog refuses the command: {why}", where=commands[number].where,
+                               hint="check the sorts, names and arities in it", code="rules")
+        self._program += commands
 
     def push(self) -> None:
         """Open a scope; `pop` takes back everything that is loaded or derived after this."""
-        self.command("(push)")
-        self._depth += 1
+        opened = len(self._journal)
+        self._change("run", "(push)")
+        self._opened.append(opened)
 
     def pop(self) -> None:
         """Close the innermost scope."""
-        self.command("(pop)")
-        self._depth -= 1
+        opened = self._opened.pop()
+        self._change("run", "(pop)")
+        del self._journal[opened:]
+        self._steps = [step for step in self._steps if step[0] <= opened]
+        if not self._journal:
+            self._spent = 0.0
+
+    def undone(self) -> bool:
+        """Close all scopes, for the next borrower; False where the engine is better dropped: it is dead, slow to undo
+        what was done in it, or holds much memory."""
+        self.allowance = Allowance(time.monotonic() + _UNDO_SECONDS, resident_mb() + _IDLE_MB)
+        try:
+            while self._opened and not self.dead:
+                self.pop()
+        except EgshapeError:
+            return False
+        self.allowance = Allowance()
+        return not self.dead and self._worker.usable and resident_mb(self._worker.pid) <= _IDLE_MB
 
     @contextmanager
     def scope(self) -> Iterator[Engine]:
@@ -283,34 +151,63 @@ class Engine:
         for column, cell in enumerate(rows[0]):
             if isinstance(cell, str):
                 _check_strings(name, [row[column] for row in rows])
-        text = "".join(["\t".join(map(str, row)) + "\n" for row in rows])
-        path = self._folder / f"{name}.tsv"
-        path.write_text(text, encoding="utf-8")
-        self.command(f'(input {name} "{path.name}")')
+        self._change("load", name, "".join(["\t".join(map(str, row)) + "\n" for row in rows]))
 
-    def step(self, ruleset: str) -> StepReport:
-        """Run one iteration of a ruleset."""
-        began = time.perf_counter()
-        outputs = self.command(f"(run {ruleset} 1)")
-        report = outputs[0].report
-        return StepReport(
-            ruleset, bool(report.updated), dict(report.num_matches_per_rule), time.perf_counter() - began
-        )
+    def step(self, ruleset: str, allowance: Allowance | None = None) -> StepReport:
+        """Run one iteration of a ruleset.
+
+        Raises LimitReached where it was ended at a limit, EngineFault where the engine failed in it; the e-graph is
+        as it was before the step then."""
+        updated, matches, seconds, sizes = self._change("step", ruleset, allowance=allowance)
+        report = StepReport(ruleset, updated, matches, seconds, self._nodes(sizes))
+        self._steps.append((len(self._journal), report.nodes))
+        return report
+
+    def take_back(self) -> None:
+        """Undo the last step, by all that came before it in a fresh process."""
+        self._rewind(self._steps.pop()[0] - 1)
+
+    def shrink(self, nodes: int) -> int:
+        """Go back to the last step of the open scope after which there were at most so many nodes; how many there are
+        then. Nothing happens where there are that few now, or never were."""
+        for place, (until, found) in reversed(list(enumerate(self._steps))):
+            if found <= nodes:
+                if until < len(self._journal):
+                    del self._steps[place + 1:]
+                    self._rewind(until)
+                return found
+        return self._steps[-1][1] if self._steps else 0
+
+    def _rewind(self, length: int) -> None:
+        del self._journal[length:]
+        self._again(self.allowance)
 
     def sizes(self) -> dict[str, int]:
         """Rows in each function, constructor and relation."""
-        return dict(self.command("(print-size)")[0].sizes)
+        found: dict[str, int] = self._ask("sizes")
+        return found
 
     def size(self) -> int:
         """The number of e-nodes: the rows of all constructors."""
-        sizes = self.sizes()
+        return self._nodes(self.sizes())
+
+    def _nodes(self, sizes: Mapping[str, int]) -> int:
         return sum(sizes.get(name, 0) for name in self.constructors)
+
+    def memory_mb(self) -> float:
+        """Resident memory of this process and of the engine's."""
+        return self._worker.memory_mb()
+
+    @property
+    def spent(self) -> float:
+        """Seconds that all changes since the outermost open scope took: what doing them again takes."""
+        return self._spent
 
     def saturate(self, phases: Sequence[Phase | str], budget: Budget | None = None) -> Saturation:
         """Run rounds of the phases, in order, until a whole round changes nothing or a limit is met.
 
-        The limits are looked at before every iteration, so one iteration can overshoot them.
-        """
+        A step that meets a limit is ended there and its changes are taken back; so is one that goes beyond the limit
+        of nodes."""
         began = time.monotonic()
         run = _Run(self, budget or Budget())
         plan = [Phase(p) if isinstance(p, str) else p for p in phases]
@@ -324,74 +221,92 @@ class Engine:
             limit=run.limit,
             steps=run.steps,
             seconds=time.monotonic() - began,
-            nodes=self.size(),
+            nodes=run.nodes,
             growth=tuple(run.growth),
             matches=dict(run.matches),
             times=dict(run.times),
+            stopped_in=run.stopped_in,
+            fault=run.fault,
         )
 
     def read(self) -> Snapshot:
-        """Freeze the e-graph; tables are converted when asked for."""
-        frozen = self._guarded(self._egraph.freeze)
-        return Snapshot(self, frozen.functions)
+        """The e-graph as it is now."""
+        with without_collecting():
+            return Snapshot(self._ask("read", self.vec_sorts, self.relations), self.constructors)
 
-    def command(self, text: str) -> list[Any]:
-        """Run commands other than declarations; any refusal is our fault and kills the engine.
-
-        Raises EngineFault.
-        """
-        outputs: list[Any] = self._guarded(lambda: self._raw(text))
-        return outputs
+    def command(self, text: str) -> None:
+        """Run commands other than declarations. Raises EngineFault for any refusal, which is our fault."""
+        self._change("run", text)
 
     def close(self) -> None:
-        """Drop the e-graph and its files; the engine is dead afterwards."""
+        """Drop the e-graph and end its process."""
         self.dead = True
-        self._cleanup()
+        self._worker.kill()
 
-    def primitive_reader(self, sort: str) -> Callable[[Any], Any] | None:
-        """The function that reads a value of a primitive sort, None for other sorts."""
-        egraph = self._egraph
-        readers: dict[str, Callable[[Any], Any]] = {
-            "i64": egraph.value_to_i64,
-            "f64": egraph.value_to_f64,
-            "String": egraph.value_to_string,
-            "bool": egraph.value_to_bool,
-            "BigInt": egraph.value_to_bigint,
-            "Unit": lambda _: None,
-        }
-        return readers.get(sort)
+    def _change(self, *request: Any, allowance: Allowance | None = None) -> Any:
+        began = time.monotonic()
+        answer = self._ask(*request, allowance=allowance)
+        self._spent += time.monotonic() - began
+        self._journal.append(request)
+        return answer
 
-    @property
-    def vec_reader(self) -> Callable[[Any], list[Any]]:
-        """The function that reads the elements of a Vec value."""
-        reader: Callable[[Any], list[Any]] = self._egraph.value_to_vec
-        return reader
+    def _ask(self, *request: Any, allowance: Allowance | None = None) -> Any:
+        """One request; where the process is lost another one takes its place, and if that was at no limit the request
+        is made once more."""
+        try:
+            return self._tried(*request, allowance=allowance)
+        except WorkerLost:
+            pass
+        try:
+            return self._tried(*request, allowance=allowance)
+        except WorkerLost as lost:
+            said = f": {lost.last_words}" if lost.last_words else ""
+            raise EngineFault(f"the rewrite engine's process ended{said}") from None
 
-    def _raw(self, text: str) -> list[Any]:
+    def _tried(self, *request: Any, allowance: Allowance | None) -> Any:
+        """A request after which the engine stands as before it, in a fresh process, if it fails."""
+        try:
+            return self._once(*request, allowance=allowance)
+        except WorkerLost as lost:
+            self._again(self.allowance)
+            if lost.limit:
+                raise LimitReached(lost.limit) from None
+            raise
+        except EngineFault:
+            if not self.dead:
+                self._again(self.allowance)
+            raise
+
+    def _once(self, *request: Any, allowance: Allowance | None = None) -> Any:
         if self.dead:
             raise EngineFault("the engine was discarded after a fault")
-        egraph = self._egraph
         try:
-            return list(egraph.run_program(*egraph.parse_program(text)))
-        except (Exception, KeyboardInterrupt, SystemExit):
+            return self._worker.ask(*request, allowance=allowance or self.allowance)
+        except EgshapeError as error:
+            if error.code == REFUSED:
+                raise EngineFault(f"the rewrite engine failed: {error.message}") from None
             raise
-        except BaseException as panic:
-            raise self._fault(panic) from panic
 
-    def _guarded(self, action: Callable[[], Any]) -> Any:
+    def _again(self, allowance: Allowance) -> None:
+        """A fresh process in the state of the journal. Raises LimitReached or EngineFault, and the engine is dead,
+        where that fails."""
+        self._worker.kill()
         try:
-            return action()
-        except EngineFault:
-            raise
-        except (KeyboardInterrupt, SystemExit):
+            self._worker = SPARE.take()
+            self._once("new", allowance=allowance)
+            self._once("declare", tuple(command.text for command in self._program), allowance=allowance)
+            began = time.monotonic()
+            for request in self._journal:
+                self._once(*request, allowance=allowance)
+            self._spent = time.monotonic() - began
+        except WorkerLost as lost:
+            self.close()
+            if lost.limit:
+                raise LimitReached(lost.limit) from None
+            raise EngineFault("the rewrite engine's process ended while it was made anew") from None
+        except BaseException:
             self.close()
             raise
-        except BaseException as error:
-            raise self._fault(error) from error
-
-    def _fault(self, error: BaseException) -> EngineFault:
-        self.close()
-        return EngineFault(f"the rewrite engine failed: {_short(error)}")
 
     def _note_declaration(self, command: List) -> None:
         words = [str(item) for item in command.items]
@@ -415,8 +330,10 @@ class _Run:
         self.engine = engine
         self.budget = budget
         self.until = budget.until()
-        self.process = psutil.Process()
         self.limit = ""
+        self.stopped_in = ""
+        self.fault = ""
+        self.looked = 0.0
         self.steps = 0
         self.nodes = engine.size()
         self.growth: list[Growth] = []
@@ -430,82 +347,116 @@ class _Run:
             self.limit = self._exceeded()
             if self.limit:
                 break
-            report = self.engine.step(phase.ruleset)
+            report = self._step(phase.ruleset)
+            if report is None:
+                break
             self.steps += 1
             self.matches.update(report.matches)
             self.times[report.ruleset] += report.seconds
             if not report.updated:
                 break
+            if self._too_large(report):
+                break
             changed = True
-            self._grown(report)
             left = None if left is None else left - 1
         return changed
 
-    def _grown(self, report: StepReport) -> None:
-        before, self.nodes = self.nodes, self.engine.size()
+    def _step(self, ruleset: str) -> StepReport | None:
+        """A step within the limits; None where it was ended at one, or by a fault."""
+        try:
+            return self.engine.step(ruleset, Allowance(self._stop(), self.budget.memory()))
+        except LimitReached as reached:
+            self.limit = reached.limit
+        except EngineFault as fault:
+            self.limit, self.fault = "engine", fault.message
+        self.stopped_in = ruleset
+        if self.engine.dead:
+            raise LimitReached(self.limit)
+        return None
+
+    def _too_large(self, report: StepReport) -> bool:
+        """Note what a step added; where that is beyond the limit of nodes, or more than can be read out in time, it is
+        taken back."""
+        before, self.nodes = self.nodes, report.nodes
         busiest = max(report.matches, key=lambda rule: (report.matches[rule], rule), default="")
         self.growth.append(Growth(report.ruleset, self.nodes, busiest, report.seconds, before, report.matches))
+        if self.budget.nodes is not None and self.nodes > self.budget.nodes:
+            self.limit = "nodes"
+        elif time.monotonic() > self.budget.leaves(self.nodes):
+            self.limit = "seconds"
+        if not self.limit:
+            return False
+        self.stopped_in = report.ruleset
+        self.engine.take_back()
+        self.nodes = before
+        return True
+
+    def _stop(self) -> float:
+        """When a step must end, so that what was there before it can be made again and read out."""
+        return min(self.until, self.budget.leaves(self.nodes) - self.engine.spent)
 
     def _exceeded(self) -> str:
         budget = self.budget
-        if time.monotonic() >= self.until:
+        if time.monotonic() >= self._stop():
             return "seconds"
         if budget.steps is not None and self.steps >= budget.steps:
             return "steps"
         if budget.nodes is not None and self.nodes > budget.nodes:
             return "nodes"
-        if budget.memory_mb is not None and self.process.memory_info().rss > budget.memory_mb * 2**20:
-            return "memory_mb"
+        now = time.monotonic()
+        if budget.memory_mb is not None and now > self.looked + LOOK_EVERY:
+            self.looked = now
+            if self.engine.memory_mb() > budget.memory_mb:
+                return "memory_mb"
         return ""
 
 
 class EnginePool:
-    """Loaded engines by program, lent to one borrower at a time; a dead one is never lent again."""
+    """Loaded engines, lent to one borrower at a time; a dead one is never lent again."""
 
     def __init__(self, idle: int = _MAX_IDLE_ENGINES) -> None:
         self._idle_limit = idle
-        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._idle: list[tuple[tuple[Piece, ...], Engine]] = []
 
     @contextmanager
-    def lend(self, program: tuple[Piece, ...]) -> Iterator[Engine]:
-        """An engine with the program loaded, inside a scope of its own that is undone at the end."""
-        idle = self._idle()
-        engine = idle.pop(program, None) or Engine(program)
+    def lend(self, program: tuple[Piece, ...], allowance: Allowance | None = None) -> Iterator[Engine]:
+        """An engine with the program loaded, inside a scope of its own that is undone at the end. Each request made of
+        it is held to ``allowance``."""
+        engine = self._take(program) or Engine(program)
         try:
-            with engine.scope():
-                yield engine
+            engine.allowance = allowance or Allowance()
+            engine.push()
+            yield engine
         finally:
-            if not engine.dead:
-                idle[program] = engine
-            while len(idle) > self._idle_limit:
-                idle.pop(next(iter(idle))).close()
+            self._give(program, engine)
 
-    def _idle(self) -> dict[tuple[Piece, ...], Engine]:
-        # Per thread, because an EGraph may not be touched from another one.
-        found: dict[tuple[Piece, ...], Engine] | None = getattr(self._local, "idle", None)
-        if found is None:
-            found = self._local.idle = {}
-        return found
+    def forget(self) -> None:
+        """After a fork: the engines belong to the parent, and another thread may have held the lock."""
+        self._lock = threading.Lock()
+        self._idle = []
+
+    def _take(self, program: tuple[Piece, ...]) -> Engine | None:
+        with self._lock:
+            for place in range(len(self._idle) - 1, -1, -1):
+                if self._idle[place][0] == program:
+                    return self._idle.pop(place)[1]
+        return None
+
+    def _give(self, program: tuple[Piece, ...], engine: Engine) -> None:
+        if not engine.undone():
+            engine.close()
+            return
+        with self._lock:
+            self._idle.append((program, engine))
+            out = self._idle[:-self._idle_limit]
+            del self._idle[:len(out)]
+        for _, old in out:
+            old.close()
 
 
 POOL = EnginePool()
-
-
-@contextmanager
-def _no_gc() -> Iterator[None]:
-    """A bulk conversion allocates many live containers; collecting in the middle only costs time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _short(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= _SIZE_OF_FAULT_TEXT else text[:_SIZE_OF_FAULT_TEXT] + " ..."
+os.register_at_fork(after_in_child=POOL.forget)
 
 
 def _check_strings(name: str, cells: Iterable[Cell]) -> None:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from egshape.dims import Dim, FloorDiv, Relu, const, floordiv, is_positive, relu
 from egshape.dims.core import natural_key
 from egshape.egraph.basis import Basis, SymbolOrder
-from egshape.egraph.engine import Budget, Cell, Engine, Growth, Phase, Snapshot
+from egshape.egraph.budget import Budget, Growth, Phase, Stop
+from egshape.egraph.engine import Cell, Engine
 from egshape.egraph.instrument import EquationLog
 from egshape.egraph.rules import LoadedRules, load_rulesets
 from egshape.egraph.sexpr import Atom, SExpr
+from egshape.egraph.snapshot import Snapshot
 from egshape.egraph.splits import LIMIT, Split, division, edge, goal, ramp, split, weight
 
 SHAPE_RULESETS = (
@@ -88,6 +90,8 @@ class ExchangeState:
     seconds: float = 0.0
     rounds: int = 0
     status: str = "saturated"
+    stop: Stop | None = None
+    """Why the rules over sizes ended before their end."""
     empty: bool = False
     matches: Counter[str] = field(default_factory=Counter)
     steps: list[Growth] = field(default_factory=list)
@@ -169,7 +173,7 @@ class ExchangeState:
     def run(self, budget: Budget | None = None, max_rounds: int = _MAX_ROUNDS) -> None:
         """Rounds until nothing changes, or a limit is met."""
         limits = budget or _DEFAULT_BUDGET
-        limits = Budget(None, limits.nodes, limits.memory_mb, limits.steps, limits.until())
+        limits = replace(limits, seconds=None, deadline=limits.until())
         for _ in range(max_rounds):
             if not self.round(limits):
                 return
@@ -188,7 +192,7 @@ class ExchangeState:
             self.times[ruleset] += seconds
         changed = self.exchange(self.engine.read())
         if done.status == "budget":
-            self.status = "budget"
+            self.status, self.stop = "budget", done.stop
             return False
         return changed and not self.inconsistent
 

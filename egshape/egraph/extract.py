@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from egshape.dims import Dim
 from egshape.egraph.cost import CostModel
-from egshape.egraph.engine import ENode
 from egshape.egraph.saturate import Saturated
 from egshape.egraph.schema import ELEMENTWISE, constructor, has_constructor
+from egshape.egraph.snapshot import ENode
 from egshape.errors import InternalError
 from egshape.ir.graph import Op, SymbolDef, dims_of
+from egshape.limits import tick
 from egshape.ops.base import Registry
 
 HORIZON = 64
@@ -134,6 +135,7 @@ class Extraction:
         out: dict[int, list[Candidate]] = defaultdict(list)
         for name, sorts in self._sorts.items():
             for row in self.snapshot.table(name):
+                tick()
                 *args, cls = row
                 if cls not in bytes_of and name not in _UNTYPED:
                     continue  # a term that no shape function gave a type
@@ -197,6 +199,7 @@ class Extraction:
                 if not candidate.reads:
                     offer(cls, candidate)
         while heap:
+            tick()
             cost, place, cls = heapq.heappop(heap)
             if cls in settled:
                 continue
@@ -226,6 +229,7 @@ class Extraction:
     def _improve(self, classes: Sequence[int], uses: dict[int, int]) -> bool:
         changed = False
         for cls in classes:
+            tick()
             options = self.candidates[cls]
             if len(options) < 2 or uses[cls] == 0:
                 continue

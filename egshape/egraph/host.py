@@ -13,9 +13,9 @@ import numpy as np
 from egshape.dims import Dim, const, maximum, minimum, product
 from egshape.egraph.derive import Types
 from egshape.egraph.encode import Encoder
-from egshape.egraph.engine import Snapshot
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.fold import SMALL
+from egshape.egraph.snapshot import Snapshot
 from egshape.errors import EgshapeError
 from egshape.ir.functions import function_parts
 from egshape.ir.types import DTYPES, TensorType, integer_range, is_float, is_integer, numpy_dtype

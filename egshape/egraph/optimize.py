@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from egshape.dims import Dim
 from egshape.egraph.applications import Applied, read_applications
+from egshape.egraph.budget import Budget, Growth, Stop
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
 from egshape.egraph.effects import must_stay
-from egshape.egraph.engine import Budget, Growth
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.extract import Extraction
 from egshape.egraph.instrument import NAME_STRIDE
 from egshape.egraph.obligations import Check, Walk, Walker
+from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
 from egshape.egraph.rebuild import Rebuilder, substitute
 from egshape.egraph.saturate import Saturated, session
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, SymbolDef, Value
+from egshape.limits import LimitReached
 from egshape.ops.base import Registry
 from egshape.prove.context import Context
 from egshape.trace import Tracer
@@ -72,6 +74,10 @@ class Outcome:
     nodes: int = 0
     status: str = "saturated"
     grew_most: str = ""
+    fault: str = ""
+    """Why there is no result, where the status is "fallback"."""
+    stops: list[Stop] = field(default_factory=list)
+    """Why rules ended before their end, block by block."""
     steps: list[Growth] = field(default_factory=list)
     """Steps that changed an e-graph, block by block: the rules over sizes, then those over tensors."""
     matches: Counter[str] = field(default_factory=Counter)
@@ -111,7 +117,8 @@ class BlockOptimizer:
         self.program = program
         self.registry = registry
         self.model = model
-        self.budget = Budget(nodes=budget.nodes, memory_mb=budget.memory_mb, deadline=budget.until())
+        self.budget = replace(budget, seconds=None, deadline=budget.until())
+        self.allowance = Allowance(float("inf") if budget.last is None else budget.last, budget.memory())
         self.tracer = tracer
         self.outcome = Outcome()
         self._names: Counter[str] = Counter()
@@ -121,7 +128,8 @@ class BlockOptimizer:
         """The optimized block. ``given`` are checks that must stand in it first."""
         for arg in block.args:
             self._names[arg.name] += 1
-        with session(self.program, block, self.registry, self.order, around.context) as open_session:
+        with session(self.program, block, self.registry, self.order, around.context,
+                     self.allowance) as open_session:
             with self.tracer.stage("encode"):
                 obligations = open_session.load()
             with self.tracer.stage("obligations"):
@@ -166,6 +174,7 @@ class BlockOptimizer:
                 out.times[ruleset] += seconds
         out.applied += read_applications(self.program.applications, saturated)
         out.grew_most = saturated.grew_most or out.grew_most
+        out.stops += [stop for stop in (saturated.sizes.stop, saturated.stop) if stop is not None]
         if saturated.status == "budget":
             out.status = "budget"
 
@@ -196,7 +205,12 @@ class BlockOptimizer:
                 return substitute(region, mapping)
             inner = Surroundings(walk.context.copy(), walk.believed, entry | {symbol.name for symbol in block.symbols},
                                  walk.elements, mapping, normal)
-            return self.run(region, inner)
+            try:
+                return self.run(region, inner)
+            except LimitReached as reached:
+                self.outcome.status = "budget"
+                self.outcome.stops.append(Stop(reached.limit, "", ""))
+                return substitute(region, mapping)
 
         with self.tracer.stage("rebuild"):
             rebuilder = Rebuilder(block, extraction, self.registry, around.captured, regions, self._names,

@@ -26,11 +26,12 @@ STATES = "must_"
 @dataclass(frozen=True, slots=True)
 class Variant:
     """A program for looking at rules: each a ruleset of its own (``split``), some of them never run (``without``, which
-    needs split), every application kept (``trace``)."""
+    needs split) or not loaded at all (``omit``), every application kept (``trace``)."""
 
     split: bool = False
     without: frozenset[str] = frozenset()
     trace: bool = False
+    omit: frozenset[str] = frozenset()
 
 
 PLAIN = Variant()
@@ -89,7 +90,7 @@ def _program(extra: tuple[str, ...], explain: bool, variant: Variant, version: i
     generated = preludes()
     if extra:
         refuse_wrong(extra, generated)
-    loader = (Tracing if variant.trace else Loader)(generated, explain, variant.split)
+    loader = (Tracing if variant.trace else Loader)(generated, explain, variant.split, variant.omit)
     for item in (*base, *extra):
         loader.load(item, "")
     loaded = loader.loaded()

@@ -22,6 +22,7 @@ from egshape.egraph.schema import constructor
 from egshape.ir.functions import function_parts
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value, dims_of
 from egshape.ir.types import TensorType
+from egshape.limits import tick
 from egshape.ops.base import Registry
 
 SPLAT_LIMIT = 1 << 14
@@ -229,6 +230,7 @@ class Rebuilder:
         """The value of a class, built with all that it reads (without recursion: graphs are deep)."""
         stack = [cls]
         while stack:
+            tick()
             top = stack[-1]
             if self._done(top):
                 stack.pop()

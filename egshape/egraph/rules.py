@@ -113,8 +113,10 @@ def load_rulesets(
 class Loader:
     """The state of one `load_rulesets`."""
 
-    def __init__(self, preludes: Mapping[str, str], instrument: bool, split: bool = False) -> None:
+    def __init__(self, preludes: Mapping[str, str], instrument: bool, split: bool = False,
+                 omit: frozenset[str] = frozenset()) -> None:
         self.preludes = preludes
+        self.omit = omit
         self.instrument = instrument
         self.split = split
         self.scheme = Scheme()
@@ -192,6 +194,8 @@ class Loader:
         if not self.split:
             self.pieces.append(Piece(f"(ruleset {header.name})", f"{header.file}:1"))
         for rule in found.rules:
+            if rule.name in self.omit:
+                continue
             if rule.name in self.rules:
                 other = self.rules[rule.name].where
                 raise _error(f"a rule named {rule.name} exists already ({other})", rule.where, "rename it")

@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim, Relu, const, relu
+from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.encode import Encoder, Encoding
-from egshape.egraph.engine import POOL, Budget, Engine, Growth, Phase, Snapshot
+from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.host import Host
 from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations
+from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
 from egshape.egraph.schema import MAX_RANK
+from egshape.egraph.snapshot import Snapshot
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import numpy_dtype
@@ -32,6 +35,10 @@ MAX_ROUNDS = 12
 
 MAX_SETTLED = 64
 """How many max and min of the graph's sizes the prover is asked about."""
+
+GROWN, LEAST_NODES = 10, 2_000
+"""Where the rules are stopped at a limit, they have mostly made the same thing many times: what is read out then is the
+last state of at most so many times the nodes at the start, or so many."""
 
 SIZE_STEPS = 400
 """Iterations of the rules over sizes in phase 1."""
@@ -50,6 +57,8 @@ class Saturated:
     matches: Mapping[str, int]
     seconds_by_rule: Mapping[str, float]
     grew_most: str
+    stop: Stop | None = None
+    """Why the rules over tensors ended before their end."""
     steps: tuple[Growth, ...] = ()
     """The steps over tensors that changed the e-graph, in order."""
     times: Mapping[str, float] = field(default_factory=dict)
@@ -119,7 +128,8 @@ class Session:
             self._believe(relation, reason)
         self.sizes.add_dims(dims)
         if walk.believed or any(dim.atoms() for dim in dims):
-            self.sizes.run(Budget(steps=SIZE_STEPS, nodes=budget.nodes, deadline=budget.deadline))
+            self.sizes.run(Budget(steps=SIZE_STEPS, nodes=budget.nodes, memory_mb=budget.memory_mb,
+                                  deadline=budget.deadline, last=budget.last))
         else:
             self.sizes.load()
         for value, elements in walk.elements.items():
@@ -179,13 +189,14 @@ class Session:
     def saturate(self, phases: Sequence[str], budget: Budget) -> Saturated:
         """Run the tensor rulesets and the exchange in turn until neither has anything new."""
         deadline = budget.until()
-        limited = Budget(nodes=budget.nodes, memory_mb=budget.memory_mb, deadline=deadline)
-        status, grew = "saturated", ""
+        limited = Budget(nodes=budget.nodes, memory_mb=budget.memory_mb, deadline=deadline, last=budget.last)
+        status, grew, stop = "saturated", "", None
         seconds: defaultdict[str, float] = defaultdict(float)
         steps: list[Growth] = []
         times: defaultdict[str, float] = defaultdict(float)
         snapshot = self.engine.read()
         self.host.round(snapshot, self.encoder.out.tables)
+        few = max(LEAST_NODES, GROWN * self.engine.size())
         for _ in range(MAX_ROUNDS):
             self.flush()
             run = self.engine.saturate([Phase(name, 1) for name in phases], limited)
@@ -196,15 +207,17 @@ class Session:
             for step in run.growth:
                 seconds[step.rule] += step.seconds
             grew = run.grew_most or grew
-            snapshot = self.engine.read()
             if run.status == "budget" or time.monotonic() > deadline:
-                status = "budget"
+                status, stop = "budget", run.stop or Stop("seconds", "", grew)
+                self.engine.shrink(few)
+                snapshot = self.engine.read()
                 break
+            snapshot = self.engine.read()
             self.host.round(snapshot, self.encoder.out.tables)
             if not any(self.encoder.out.tables.values()):
                 break
         return Saturated(snapshot, self.encoder.out, self.host, self.sizes, status, self.engine.size(),
-                         dict(self.matches), dict(seconds), grew, tuple(steps), dict(times))
+                         dict(self.matches), dict(seconds), grew, stop, tuple(steps), dict(times))
 
 
 def _ramps(dim: Dim) -> Iterator[Relu]:
@@ -217,8 +230,8 @@ def _ramps(dim: Dim) -> Iterator[Relu]:
 
 @contextmanager
 def session(prog: Program, block: Block, registry: Registry, order: Callable[[str], Any],
-            context: Context) -> Iterator[Session]:
-    """A session on a pooled engine that is given back at the end."""
-    with POOL.lend(prog.pieces) as engine:
+            context: Context, allowance: Allowance | None = None) -> Iterator[Session]:
+    """A session on a pooled engine that is given back at the end, held to ``allowance``."""
+    with POOL.lend(prog.pieces, allowance) as engine:
         yield Session(engine, prog, block, registry, order, context)
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from egshape.dims import Dim, parse
-from egshape.egraph.engine import POOL, Budget, Engine, Piece
+from egshape.egraph.budget import Budget
+from egshape.egraph.engine import POOL, Engine, Piece
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.rulefile import Example
 from egshape.egraph.rules import LoadedRules

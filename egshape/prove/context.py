@@ -12,6 +12,7 @@ from egshape.errors import UndefinedSize
 from egshape.facts import Facts, Relation
 from egshape.facts.intervals import complement
 from egshape.facts.store import contradiction
+from egshape.limits import tick
 from egshape.prove.known import Clash, Item
 from egshape.prove.linear import project, row_of
 from egshape.prove.refute import Budget, refute
@@ -206,6 +207,7 @@ class Context:
         """
         known = self._verdicts.get(relation)
         if known is None:
+            tick()
             self._world.spend(effort)
             known = self._verdicts[relation] = self._verdict(relation, budget)
         return known

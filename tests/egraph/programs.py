@@ -7,7 +7,8 @@ import numpy as np
 from egshape.facts import Facts
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Block, Graph, Op, Value
-from egshape.pipeline import Limits, Optimized, run_stages
+from egshape.limits import Limits
+from egshape.pipeline import Optimized, run_stages
 from egshape.trace import Tracer
 
 

@@ -4,7 +4,9 @@ import time
 
 import pytest
 
-from egshape.egraph.engine import Budget, Engine, EnginePool, ENode, Phase, Piece
+from egshape.egraph.budget import Budget, Phase
+from egshape.egraph.engine import Engine, EnginePool, Piece
+from egshape.egraph.snapshot import ENode
 from egshape.errors import EgshapeError, EngineFault
 
 PROGRAM = (
@@ -95,7 +97,8 @@ def test_budgets_stop_a_run_that_does_not_end(engine: Engine, budget: Budget, li
     assert (done.status, done.limit) == ("budget", limit)
     assert done.nodes < 100_000
     if limit == "nodes":
-        assert done.nodes == 110
+        assert done.nodes == 100  # the step that went beyond is taken back
+        assert engine.size() == 100
         assert done.grew_most == "endless/grow"
 
 
@@ -118,25 +121,33 @@ def test_a_refused_command_names_its_place() -> None:
         '(rule ((= e (Leaf i))) ((panic "stop")) :ruleset more)',
     ],
 )
-def test_a_fault_while_running_kills_the_engine_only(rule: str) -> None:
+def test_a_fault_while_running_ends_the_step_only(rule: str) -> None:
     pool = EnginePool()
     program = (*PROGRAM, Piece(rule))
     with pool.lend(program) as engine:
         engine.load_table("Leaf", [(5,)])
         with pytest.raises(EngineFault):
-            engine.saturate(["more"])
-        assert engine.dead
-        with pytest.raises(EngineFault, match="discarded"):
-            engine.size()
+            engine.step("more")
+        assert engine.size() == 1
+        done = engine.saturate(["more"])
+        assert (done.status, done.limit, done.stopped_in) == ("budget", "engine", "more")
+        assert done.fault
+        assert engine.saturate(["load"]).status == "saturated"
     with pool.lend(program) as other:
-        assert other is not engine
         assert other.size() == 0
 
 
-def test_a_panic_of_the_engine_is_a_fault(engine: Engine) -> None:
+def test_a_panic_of_the_engine_is_a_fault_that_it_survives(engine: Engine) -> None:
+    engine.load_table("Leaf", [(5,)])
     with pytest.raises(EngineFault):
         engine.step("no-such-ruleset")
-    assert engine.dead
+    assert engine.size() == 1
+
+
+def test_a_closed_engine_says_so(engine: Engine) -> None:
+    engine.close()
+    with pytest.raises(EngineFault, match="discarded"):
+        engine.size()
 
 
 def test_the_pool_lends_an_engine_to_one_borrower_at_a_time() -> None:

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from egshape.dims import Dim, const, parse
-from egshape.egraph.engine import POOL, Budget
+from egshape.egraph.budget import Budget
+from egshape.egraph.engine import POOL
 from egshape.egraph.exchange import (
     ExchangeResult,
     ExchangeState,

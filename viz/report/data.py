@@ -197,7 +197,7 @@ def _attrs(op: Op) -> list[tuple[str, str]]:
 
 def _twins(result: Result, before: Drawing, after: Drawing) -> dict[str, str]:
     """The node of the result that computes what each node of the original computed."""
-    standing = result.optimized.outcome.standing if result.report.status != "fallback" else {}
+    standing = {} if result.unchanged else result.optimized.outcome.standing
     out: dict[str, str] = {}
     for value, node in _nodes(result.source.body, before):
         new = standing.get(value)

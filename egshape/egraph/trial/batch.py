@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from egshape.dims import Dim, const, symbol
+from egshape.egraph.budget import Budget, Phase
 from egshape.egraph.encode import attribute
-from egshape.egraph.engine import Budget, Phase, Snapshot
 from egshape.egraph.examples import Line, build_example, term_text
 from egshape.egraph.obligations import Obligation, Walker
 from egshape.egraph.program import Program
-from egshape.egraph.saturate import Session, session
+from egshape.egraph.saturate import Session
 from egshape.egraph.schema import ELEMENTWISE, constructor, has_constructor
+from egshape.egraph.snapshot import Snapshot
+from egshape.egraph.trial.bounds import Exploding, bounded
 from egshape.egraph.trial.compute import Case, Difference, Points, Sizes, differences, false_at, points
 from egshape.egraph.trial.mutate import renamed
 from egshape.egraph.trial.record import DTYPE, UNITED
@@ -106,7 +108,7 @@ def _true(relation: Relation) -> bool:
 
 
 def try_batch(program: Program, batch: Batch, tolerance: Callable[[str], float | None]) -> Iterator[Stated]:
-    """Let the rules look at a batch and compute what they stated."""
+    """Let the rules look at a batch and compute what they stated. Raises Exploding where they meet a limit."""
     if not batch.cases:
         return
     block = batch.block()
@@ -114,24 +116,26 @@ def try_batch(program: Program, batch: Batch, tolerance: Callable[[str], float |
     believed = [(Relation("<=", symbol(each.name), const(LARGEST)), "entry") for each in block.symbols]
     believed += [(relation, "given") for case in batch.cases for relation in case.given]
     context.assume_all(believed)
-    with session(program, block, REGISTRY, str, context) as opened:
+    with bounded(program, block, context) as (opened, budget):
         implied = opened.load()
         walker = Walker(block, context, frozenset(), REGISTRY, {}, believed, True)
-        opened.believe(walker.run(implied), Budget(seconds=10))
-        snapshot = _recorded(program, opened)
+        opened.believe(walker.run(implied), budget)
+        snapshot = _recorded(program, opened, replace(budget, steps=len(program.phases)))
         reading = _Reading(batch, opened, snapshot, tolerance)
         yield from reading.unions()
         yield from reading.types()
         yield from reading.obligations(implied, block)
 
 
-def _recorded(program: Program, opened: Session) -> Snapshot:
+def _recorded(program: Program, opened: Session, budget: Budget) -> Snapshot:
     tables = opened.encoder.out.tables
     snapshot = opened.engine.read()
     for _ in range(ROUNDS):
         opened.host.round(snapshot, tables)
         opened.flush()
-        opened.engine.saturate([Phase(name, 1) for name in program.phases], Budget(steps=len(program.phases)))
+        done = opened.engine.saturate([Phase(name, 1) for name in program.phases], budget)
+        if done.stop is not None and done.limit != "steps":
+            raise Exploding(done.stop)
         snapshot = opened.engine.read()
     opened.host.round(snapshot, tables)
     opened.flush()

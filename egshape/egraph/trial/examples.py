@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from egshape.dims import Dim, const, symbol
-from egshape.egraph.engine import Budget
 from egshape.egraph.examples import Apply, Constant, Leaf, Line, build_example, read_example
 from egshape.egraph.obligations import Walk, Walker
 from egshape.egraph.program import Program
 from egshape.egraph.rulefile import Example, Rule
-from egshape.egraph.saturate import Session, session
+from egshape.egraph.saturate import Session
+from egshape.egraph.trial.bounds import bounded
 from egshape.egraph.trial.compute import Case, differences, points
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
@@ -26,7 +26,6 @@ from egshape.prove.context import Context
 LARGEST = 2**31 - 1
 COUNTER_SEEDS = 8
 """With how many arrays a counter-example is given the chance to be false."""
-BUDGET = Budget(seconds=10, nodes=100_000)
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,11 @@ def derive(line: Line, program: Program, *, obligations: bool) -> Derived:
     believed = [(Relation("<=", symbol(each.name), const(LARGEST)), "entry") for each in block.symbols]
     believed += [(relation, "given") for relation in line.given]
     context.assume_all(believed)
-    with session(program, block, REGISTRY, str, context) as opened:
+    with bounded(program, block, context) as (opened, budget):
         implied = opened.load()
         walker = Walker(block, context, frozenset(), REGISTRY, {}, believed, True)
-        opened.believe(walker.run(implied if obligations else ()), BUDGET)
-        saturated = opened.saturate(program.phases, BUDGET)
+        opened.believe(walker.run(implied if obligations else ()), budget)
+        saturated = opened.saturate(program.phases, budget)
         class_of = saturated.snapshot.mapping("Node")
         classes = {class_of[saturated.encoding.node_of[value]] for value in values}
         why = frozenset(rule for _, _, rule in saturated.snapshot.table("why"))
@@ -69,11 +68,11 @@ def inferred(line: Line, program: Program) -> tuple[Mapping[str, int], TensorTyp
     """Matches, and the type that rules alone give the left side: the type from the graph is held back."""
     block, (value,) = build_example(line, REGISTRY, right=False)
     types = tuple(name for name in program.phases if name.startswith("tensor.types"))
-    with session(program, block, REGISTRY, str, Context()) as opened:
+    with bounded(program, block, Context()) as (opened, budget):
         _hold_back(opened, value)
         opened.load()
-        opened.believe(Walk(Context()), BUDGET)
-        saturated = opened.saturate(types or program.phases, BUDGET)
+        opened.believe(Walk(Context()), budget)
+        saturated = opened.saturate(types or program.phases, budget)
         snapshot = saturated.snapshot
         cls = snapshot.mapping("Node")[saturated.encoding.node_of[value]]
         dtype = snapshot.mapping("dtype_of").get(cls)
@@ -97,7 +96,7 @@ def _hold_back(opened: Session, value: Value) -> None:
 def implied(line: Line, program: Program) -> set[tuple[str, frozenset[str]]]:
     """The obligations of the left side: kinds with the sides as text."""
     block, _ = build_example(line, REGISTRY, right=False)
-    with session(program, block, REGISTRY, str, Context()) as opened:
+    with bounded(program, block, Context()) as (opened, _):
         return {relation_key(each.relation) for each in opened.load()}
 
 

@@ -14,6 +14,7 @@ from egshape.egraph.rulefile import Rule
 from egshape.egraph.rules import shipped_rulesets
 from egshape.egraph.trial import examples, proofs, sizes
 from egshape.egraph.trial.batch import STATES_LABEL, Batch, Stated, plain_name, try_batch
+from egshape.egraph.trial.bounds import Exploding
 from egshape.egraph.trial.compute import Difference
 from egshape.egraph.trial.mutate import mutated
 from egshape.egraph.trial.record import recording_program
@@ -95,6 +96,8 @@ def _verdict(rule: Rule, trusted: Program, graphs: int, outcome: Outcome, tolera
                 wrong = tuple(examples.of_rewrite(rule, trusted, tolerance))
     except EngineFault as fault:
         wrong = (f"{rule.where}: {fault.message}",)
+    except Exploding as error:
+        wrong = (f"{rule.where}: {error.stop}",)
     return Verdict(rule.name, rule.where, road, outcome, graphs, wrong)
 
 
@@ -132,6 +135,8 @@ class _Tensors:
         self.seen: dict[str, _Seen] = {}
         self.tried: set[str] = set()
         self.approximate = {each.name: each.tolerance for each in self.program.rules.rulesets}
+        self.exploding: dict[str, str] = {}
+        """Rules that grew without end, and on what."""
         self.labels: dict[str, list[str]] = {}
         for rule in self.program.rules.rules:
             for label in re.findall(r'\(must_\w+ \w+ "([^"]*)"', rule.text) if states(rule) else ():
@@ -176,12 +181,15 @@ class _Tensors:
             batch.add(line)
         try:
             found = list(try_batch(self.program, batch, self.tolerance))
-        except EgshapeError:
-            # One of them has no sizes, or breaks the engine; which one is found out by halves.
+        except (EgshapeError, Exploding) as error:
+            # One of them has no sizes, or breaks the engine, or never ends; which one is found out by halves.
             if len(lines) > 1:
                 half = len(lines) // 2
                 self._batch(lines[:half])
                 self._batch(lines[half:])
+            elif isinstance(error, Exploding):
+                rule = error.stop.rule.removesuffix("<=")
+                self.exploding.setdefault(rule, f"{term_text(lines[0].left, REGISTRY)}: {error.stop}")
             return
         for stated in found:
             names = [stated.rule]
@@ -193,6 +201,8 @@ class _Tensors:
     def outcome(self, rule: Rule) -> tuple[int, Outcome]:
         """On how many programs a rule fired, and what came of it."""
         seen = self.seen.get(rule.name)
+        if rule.name in self.exploding and (seen is None or seen.worst is None):
+            return 0, Outcome(rule.name, "failed", text=f"it grows without end on {self.exploding[rule.name]}")
         if seen is None or not seen.points:
             return 0, Outcome(rule.name, "unknown", text="no program was found on which the rule fires")
         if seen.worst is not None:

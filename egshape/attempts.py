@@ -1,0 +1,198 @@
+"""Optimizing with rules of a user: a rule that fails is left out, by name, and the run goes on with the others.
+
+A rule fails that explodes (the run meets a limit, and the rule is the one that grew), that ends the engine, or whose
+results differ from the original. The shipped rules alone are the last try, with all the time that is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from egshape.egraph.budget import Stop
+from egshape.egraph.program import Variant, program, shipped
+from egshape.egraph.rules import Rule
+from egshape.facts import Facts
+from egshape.ir.graph import Graph
+from egshape.limits import Deadlines, LimitReached, Limits, holding
+from egshape.pipeline import Optimized, run_stages
+from egshape.trace import Tracer
+from egshape.validate import Verdict, compare
+
+GROWTH, LEAST_NODES = 200, 50_000
+"""E-nodes for each op of the graph, and at least, that rules of a user may make before they are said to explode."""
+
+VALIDATION_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A rule of the user that was left out, and why."""
+
+    rule: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"the rule {self.rule} is left out: {self.why}; try `egshape rules test`"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of the stages, and how its result compared with the original (None: not compared)."""
+
+    done: Optimized
+    verdict: Verdict | None = None
+
+    @property
+    def difference(self) -> str:
+        """How the result differs from the original, "" where it does not as far as was tried."""
+        return self.verdict.differences[0] if self.verdict is not None and self.verdict.differences else ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be optimized, and how."""
+
+    graph: Graph
+    facts: Facts
+    rules: tuple[str, ...]
+    limits: Limits
+    deadlines: Deadlines
+    explain: bool = True
+    refine_signature: bool = False
+    validate: bool = True
+    own: Mapping[str, Rule] = field(default_factory=dict)
+    """The rules of the user by name."""
+
+    def attempt(self, tracer: Tracer, omit: Iterable[str] = (), split: bool = False, loose: bool = False) -> Attempt:
+        """Run the stages without some rules. With rules of the user left there is time for another attempt after it,
+        and they may add few nodes, unless that is ``loose``."""
+        omitted = frozenset(omit)
+        limits, deadlines = self.limits, self.deadlines
+        if any(name not in omitted for name in self.own):
+            deadlines = deadlines.half()
+        if deadlines is not self.deadlines and not loose:
+            nodes = max(LEAST_NODES, GROWTH * sum(1 for _ in self.graph.body.walk()))
+            limits = replace(limits, nodes=min(nodes, nodes if limits.nodes is None else limits.nodes))
+        done = run_stages(self.graph, self.facts, self.rules, limits, tracer, self.explain, self.refine_signature,
+                          variant=Variant(split=split, omit=omitted), deadlines=deadlines)
+        if not self.validate or done.graph is self.graph:
+            return Attempt(done)
+        with tracer.stage("validate"):
+            return Attempt(done, self._compared(done))
+
+    def _compared(self, done: Optimized) -> Verdict:
+        end = self.deadlines.end
+        seconds = min(VALIDATION_SECONDS, end - time.monotonic())
+        try:
+            with holding(end, self.deadlines.memory_mb):
+                return compare(self.graph, done.graph, self.facts, seconds=max(seconds, 0.0),
+                               tolerance=self.tolerance(done))
+        except LimitReached as reached:
+            return Verdict(skipped=f"the comparison with the original was stopped at the limit of {reached.limit}")
+
+    def fired(self, done: Optimized) -> list[str]:
+        """The rules of the user that rewrote something."""
+        names = {rule.removesuffix("<=") for rule in done.outcome.rewrites}
+        return sorted(name for name in names if name in self.own)
+
+    def tolerance(self, done: Optimized) -> float:
+        """How far a result may be off: what the approximate rules that fired allow together."""
+        if not self.own:
+            return 0.0
+        allowed = {each.name: each.tolerance for each in program(self.rules).rules.rulesets}
+        return sum(done.outcome.rewrites.get(name, 1) * (allowed.get(self.own[name].ruleset) or 0.0)
+                   for name in self.fired(done))
+
+
+def own_rules(rules: Sequence[str]) -> dict[str, Rule]:
+    """The rules of the user by name. Raises EgshapeError for a wrong file or an unknown name."""
+    if not rules:
+        return {}
+    base = set(shipped())
+    return {rule.name: rule for rule in program(tuple(rules)).rules.rules if rule.ruleset not in base}
+
+
+def attempt_all(job: Job, tracer: Tracer) -> tuple[Attempt, tuple[Dropped, ...]]:
+    """Attempts until one has no rule of the user to blame: it, and the rules that were left out on the way."""
+    dropped: dict[str, Dropped] = {}
+    split = loose = False
+    while True:
+        attempt = job.attempt(tracer, dropped, split, loose)
+        left = [name for name in job.own if name not in dropped]
+        found = _to_blame(job, attempt, left, dropped, tracer) if left else ()
+        if found is None:  # one of several rules of a ruleset: each is run by itself
+            split = True
+            continue
+        stopped = any(stop.limit == "nodes" for stop in attempt.done.outcome.stops)
+        if not found and left and stopped and not loose:  # the shipped rules alone may need more nodes
+            loose = True
+            continue
+        if not found:
+            return attempt, tuple(dropped.values())
+        dropped.update({each.rule: each for each in found})
+
+
+def _to_blame(job: Job, attempt: Attempt, left: Sequence[str], dropped: Iterable[str], tracer: Tracer
+              ) -> Sequence[Dropped] | None:
+    """The rules to leave out; None where it takes another run to tell which of a ruleset."""
+    outcome = attempt.done.outcome
+    for stop in outcome.stops:
+        suspects = _suspects(job, stop, attempt.done, left)
+        if stop.limit == "engine" and len(suspects) > 1:
+            return None
+        if suspects:
+            return [Dropped(suspects[0], _why(stop))]
+    if attempt.difference:
+        return _culprits(job, job.fired(attempt.done), left, dropped, tracer, _difference, _difference(attempt))
+    if outcome.status == "fallback":
+        matched = sorted({rule.removesuffix("<=") for rule in outcome.matches} & set(left))
+        return _culprits(job, matched, left, dropped, tracer, _fault, _fault(attempt))
+    return ()
+
+
+def _difference(attempt: Attempt) -> str:
+    return attempt.difference and f"the result differs from the original {attempt.difference}"
+
+
+def _fault(attempt: Attempt) -> str:
+    return attempt.done.outcome.fault
+
+
+def _why(stop: Stop) -> str:
+    return f"the engine fails in it ({stop.fault})" if stop.limit == "engine" else \
+        f"it grows without end (the limit of {stop.limit} was met)"
+
+
+def _suspects(job: Job, stop: Stop, done: Optimized, left: Sequence[str]) -> list[str]:
+    """The rules of the user that may be why a run was stopped, the likeliest first."""
+    matches = done.outcome.matches
+    ranked = sorted(left, key=lambda name: (-matches.get(name, 0) - matches.get(name + "<=", 0), name))
+    if stop.limit == "engine":
+        return [name for name in ranked if stop.ruleset in (name, job.own[name].ruleset)]
+    named = stop.rule.removesuffix("<=")
+    if named in left:
+        return [named]
+    inside = [name for name in ranked if stop.ruleset in (name, job.own[name].ruleset)]
+    if inside:
+        return inside
+    # A shipped rule grew most: what a rule of the user makes again and again feeds it, or it is not to blame.
+    busy = [name for name in ranked if 2 * matches.get(name, 0) > matches.get(stop.rule, 0)]
+    return busy[:1]
+
+
+def _culprits(job: Job, suspects: Sequence[str], left: Sequence[str], dropped: Iterable[str], tracer: Tracer,
+              failure: Callable[[Attempt], str], why: str) -> list[Dropped]:
+    """Those of the suspects that fail alone; all of them if none does, or there is no time to look."""
+    if len(suspects) == 1:
+        return [Dropped(suspects[0], why)]
+    found = []
+    for name in suspects:
+        if time.monotonic() >= job.deadlines.rules:
+            break
+        others = [*dropped, *(each for each in left if each != name)]
+        alone = failure(job.attempt(Tracer(tracer.on_stage), others))
+        if alone:
+            found.append(Dropped(name, alone))
+    return found or [Dropped(name, f"with others in use, {why}") for name in suspects]
