@@ -9,6 +9,6 @@ NAMES = ("jax", "onnx", "grammar", "zoo")
 
 
 def corpus(name: str) -> ModuleType:
-    """A module with ``programs() -> list[str]``, ``run(program, say) -> Row``, and ``SERVED``: the programs after
-    which a worker is replaced, few where they leave much behind."""
-    return import_module(f"benchmarks.robustness.{name}_corpus")
+    """One of ``NAMES``, or the module of another: it has ``programs() -> list[str]``, ``run(program, say) -> Row``,
+    and ``SERVED``, the programs after which a worker is replaced, few where they leave much behind."""
+    return import_module(f"benchmarks.robustness.{name}_corpus" if name in NAMES else name)

@@ -79,11 +79,15 @@ def append(path: Path, row: Row) -> None:
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a file, the last one of each program; none if there is no file."""
+    """The rows of a file, the last one of each program; none if there is no file. Raises ValueError for a line that is
+    no row."""
     lines: Iterable[str] = path.read_text().splitlines() if path.is_file() else ()
     rows = {}
-    for line in lines:
-        row = from_json(line)
+    for number, line in enumerate(lines, 1):
+        try:
+            row = from_json(line)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}, line {number} is no row ({error}): delete it, or the file") from None
         rows.pop(row.program, None)
         rows[row.program] = row
     return list(rows.values())
