@@ -72,11 +72,9 @@ fuzz-onnx: $(READY) ## mutated ONNX models: a clear error or an equal result, ne
 	$(PY) -m tests.fuzz.onnx --models nodes --count 5000 --optimize 3
 	$(PY) -m tests.fuzz.onnx_equal --count 2000
 
-SECONDS ?= 7200
-
-corpora: $(READY) ## programs that nobody here chose, each in a process that can be killed, for SECONDS (docs/robustness.md)
+corpora: $(READY) ## programs that nobody here chose, each in a process that can be killed; SECONDS=... for so long only
 	$(PY) -m benchmarks.fetch || true
-	$(PY) -m benchmarks.robustness --seconds $(SECONDS)
+	$(PY) -m benchmarks.robustness $(if $(SECONDS),--seconds $(SECONDS))
 
 models: $(READY) ## the sample models through XLA at every size
 	EGSHAPE_MODELS=all $(PY) -m pytest -n 2 tests/models

@@ -31,11 +31,14 @@ PREFIXES = ("grad ", "from0 ")
 
 
 def letters(program: str) -> tuple[str, ...]:
-    """The inputs that an expression reads, in order of the alphabet."""
+    """The inputs that an expression reads, in order of the alphabet; v where nothing else would give b its size."""
     tree = ast.parse(body(program), mode="eval")
     bound = {arg.arg for node in ast.walk(tree) if isinstance(node, ast.Lambda) for arg in node.args.args}
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return tuple(sorted((names & INPUTS.keys()) - bound))
+    read = (names & INPUTS.keys()) - bound
+    if "b" in names and not any("b" in INPUTS[name][1] for name in read):
+        read |= {"v"}
+    return tuple(sorted(read))
 
 
 def body(program: str) -> str:
