@@ -1,4 +1,5 @@
-# make setup | demo | test | lint | fuzz | fuzz-llvm | fuzz-onnx | models | zoo | backend | bench | cuda | docs | clean
+# make setup | demo | test | test-all | lint | fuzz | fuzz-llvm | fuzz-onnx | corpora | models | zoo | backend | bench |
+#      cuda | docs | clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -13,7 +14,8 @@ PY := .venv/bin/python
 SUM := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 READY := .venv/.ready-$(SUM)
 
-.PHONY: help setup demo test test-here test-newer lint fuzz fuzz-llvm fuzz-onnx models zoo backend bench cuda docs clean
+.PHONY: help setup demo test test-all test-here test-quick test-long test-newer lint fuzz fuzz-llvm fuzz-onnx corpora \
+        models zoo backend bench cuda docs clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -34,10 +36,20 @@ demo: $(READY) ## optimize a JAX export, show its shapes, compare both programs 
 	@echo "The first values of out/shapes.tsv:" && head -n 12 out/shapes.tsv
 	$(PY) examples/demo.py examples/encoder.mlir out/encoder.opt.mlir
 
-test: lint test-here test-newer ## lint, the tests, and the tests again on a newer Python with the newer egglog
+test: lint test-quick ## lint and the tests but for the long ones: what to run before a change is offered
+
+test-all: test test-long test-newer ## all of it: the long tests too, and all again on a newer Python with the newer egglog
+
+PYTEST := $(PY) -m pytest -n 2 --dist worksteal
+
+test-quick: $(READY)
+	$(PYTEST) -m "not long and not slow"
+
+test-long: $(READY)
+	$(PYTEST) -m "long and not slow"
 
 test-here: $(READY)
-	$(PY) -m pytest -n 2 --dist worksteal
+	$(PYTEST) -m "not slow"
 
 test-newer:
 	@.ci/test-newer
@@ -59,6 +71,10 @@ fuzz-onnx: $(READY) ## mutated ONNX models: a clear error or an equal result, ne
 	$(PY) -m tests.fuzz.onnx --count 20000
 	$(PY) -m tests.fuzz.onnx --models nodes --count 5000 --optimize 3
 	$(PY) -m tests.fuzz.onnx_equal --count 2000
+
+corpora: $(READY) ## programs that nobody here chose, each in a process that can be killed; SECONDS=... for so long only
+	$(PY) -m benchmarks.fetch || true
+	$(PY) -m benchmarks.robustness $(if $(SECONDS),--seconds $(SECONDS))
 
 models: $(READY) ## the sample models through XLA at every size
 	EGSHAPE_MODELS=all $(PY) -m pytest -n 2 tests/models

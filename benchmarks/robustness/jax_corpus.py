@@ -1,0 +1,83 @@
+"""(a) Public functions of jax.numpy, jax.lax, jax.nn, jax.scipy and jax.random, and gradients of them: exported with a
+symbolic size, optimized, saved as StableHLO, and held against the export itself, both compiled by XLA.
+
+jax_programs.txt lists them; ``python -m benchmarks.robustness.jax_found`` finds them anew."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import egshape
+from benchmarks.robustness import jax_exports
+from benchmarks.robustness.agree import difference
+from benchmarks.robustness.outcome import Row
+from benchmarks.robustness.trial import Ended, Point, Trial
+from egshape.adapters.xla import run_stablehlo
+from egshape.errors import CheckFailed, EgshapeError
+
+LIST = Path(__file__).with_name("jax_programs.txt")
+SERVED = 60
+SIZES = (2, 0, 1, 5)
+
+
+def programs() -> list[str]:
+    """The programs, in an order in which neighbours are of different families, so that any beginning is a sample."""
+    found = [line for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
+    step = 61  # no divisor in common with any length that is not a multiple of it
+    return [found[number] for first in range(step) for number in range(first, len(found), step)]
+
+
+def run(program: str, say: Callable[[str], None]) -> Row:
+    """Export, optimize, save, compare."""
+    trial = Trial("jax", program, say)
+    try:
+        with trial.stage("export"):
+            exported = jax_exports.export(program)
+        cases = list(_cases(program, exported.module_kept_var_idx))
+        text = exported.mlir_module()
+        with trial.stage("oracle"):
+            before = [_run(text, arrays) for _, arrays in cases]
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / "out.mlir"
+            trial.through(lambda: egshape.load(exported), target, runs=any(not error for _, error in before))
+            written = target.read_text()
+        with trial.stage("compare"):
+            points = [_point(sizes, one, _run(written, arrays))
+                      for (sizes, arrays), one in zip(cases, before, strict=True) if one[1] != "unusable"]
+    except Ended as ended:
+        return trial.row(ended.outcome, ended.detail)
+    return trial.verdict(points)
+
+
+Ran = tuple[Sequence[np.ndarray[Any, Any]], str]
+
+
+def _run(text: str, arrays: Sequence[Any]) -> Ran:
+    """Results and "", or none and the message; "unusable" if XLA cannot tell."""
+    try:
+        return run_stablehlo(text, arrays), ""
+    except CheckFailed as error:
+        return (), f"{error.code}: {error}".splitlines()[0]
+    except EgshapeError as error:
+        return (), "unusable" if error.code == "unsupported" else f"{error.code}: {error}".splitlines()[0]
+
+
+def _point(sizes: str, before: Ran, after: Ran) -> Point:
+    said = "XLA cannot compile it" if after[1] == "unusable" else after[1]
+    both = not before[1] and not after[1]
+    return Point(sizes, before[1], said, difference(before[0], after[0]) if both else "")
+
+
+def _cases(program: str, kept: Sequence[int]) -> list[tuple[str, list[Any]]]:
+    """Sizes with their inputs; the last are sizes that clash, where any can."""
+    found = [(f"b = {size}", jax_exports.arrays_at(program, kept, size, seed=number))
+             for number, size in enumerate(SIZES)]
+    if jax_exports.shared(program, kept):
+        found += [(f"b = {size} and {other}", jax_exports.arrays_at(program, kept, size, other))
+                  for size, other in ((2, 3), (1, 2), (3, 1))]
+    return found
