@@ -92,8 +92,12 @@ CORE = """
 (constructor AddShapes (Shape Shape) Shape)
 (constructor SubShapes (Shape Shape) Shape)
 (constructor ClampStarts (Axes Shape Shape Shape) Shape)
-; How many more times a growing rule may fire on this tensor.
-(function fuel (T) i64 :merge (max old new))
+; How many more times a growing rule may fire on this tensor: of two ways to it, the one with less left.
+(function fuel (T) i64 :merge (min old new))
+; b = broadcast_in_dim(x, d, shape(b)), reshape(x, shape(b)), transpose(x, p), for x of a shape u: one such x for each b.
+(function unbroadcast (T Axes Shape) T :merge old)
+(function unreshape (T Shape) T :merge old)
+(function untranspose (T Axes) T :merge old)
 ; Of an op f: the dtype of its result; (is_convert f d); f(f(x)) = x; f(f(x)) = f(x); f(x, x) = x.
 (relation result_dtype (String String String))
 (relation is_convert (String String))
@@ -127,6 +131,18 @@ CORE = """
 ; The shape of r zeros, and of r ones.
 (constructor Zeros (i64) Shape)
 (constructor Ones (i64) Shape)
+"""
+
+SOURCES = """
+; What was moved to give a tensor, as a function: rules that look through a move see one source, so that the matches of a
+; class that holds moves of itself (a constant of one element, unit axes) do not multiply.
+(ruleset prelude.tensor)
+(rule ((= b (broadcast_in_dim x d s)) (!= b x) (= u (ShapeOf x))) ((set (unbroadcast b d u) x))
+  :ruleset prelude.tensor :name "prelude.tensor/unbroadcast")
+(rule ((= b (reshape x s)) (!= b x) (= u (ShapeOf x))) ((set (unreshape b u) x))
+  :ruleset prelude.tensor :name "prelude.tensor/unreshape")
+(rule ((= b (transpose x p)) (!= b x)) ((set (untranspose b p) x))
+  :ruleset prelude.tensor :name "prelude.tensor/untranspose")
 """
 
 
@@ -182,7 +198,7 @@ def declarations(decls: Iterable[OpDecl]) -> str:
             sorts = (*form.operands, *form.attrs)
             columns = " ".join(["i64", *("String" if sort == "String" else "i64" for sort in sorts)])
             lines += [f"(constructor {form.name} ({' '.join(sorts)}) T)", f"(relation in_{form.name} ({columns}))"]
-    return "\n".join(lines)
+    return "\n".join([*lines, SOURCES.strip()])
 
 
 def load_rules(decls: Iterable[OpDecl]) -> list[str]:
