@@ -2,7 +2,7 @@
 
 A class is settled when all that its node reads is settled (Knuth's generalization of Dijkstra), so no choice can be
 cyclic. The cost of a shared operand is divided by the number of classes that may read it; a second pass looks at each
-choice again with what is really used, and takes an alternative only if it reads classes settled earlier."""
+choice again with what is really used, and takes an alternative only if that needs no class that needs this one."""
 
 from __future__ import annotations
 
@@ -271,7 +271,8 @@ class Extraction:
         step = (end - start) / (len(found) + 1)
         if start + step <= start or end - step >= end:
             return None  # no number is left between them
-        return {read: start + step * (place + 1) for place, read in enumerate(sorted(found, key=self.order.__getitem__))}
+        moved = sorted(found, key=self.order.__getitem__)
+        return {read: start + step * place for place, read in enumerate(moved, start=1)}
 
     def _release(self, candidate: Candidate, uses: dict[int, int]) -> tuple[float, list[int]]:
         """Take a candidate's uses away: what it and all that only it needed costs, and the uses taken.

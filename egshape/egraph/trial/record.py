@@ -48,8 +48,8 @@ def _program(extra: tuple[str, ...], version: int) -> Program:
                         if any(states(rule) for rule in loaded.rules if rule.ruleset == name))
     tensors = tuple(name for name in names
                     if name not in obligations and "prelude.tensor" in loaded.needed(name))
-    return Program((*loaded.pieces, *load), loaded, (SOURCES, *tensors), ("prelude.shape", *SHAPE_RULESETS), obligations,
-                   frozenset(), False)
+    return Program((*loaded.pieces, *load), loaded, (SOURCES, *tensors), ("prelude.shape", *SHAPE_RULESETS),
+                   obligations, frozenset(), False)
 
 
 class _Recorder(Loader):
