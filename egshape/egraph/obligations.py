@@ -144,7 +144,20 @@ class Walker:
             else:
                 self._elements(index, op)
                 self._between(op)
+        self._compare_again()
         return self.walk
+
+    def _compare_again(self) -> None:
+        """Comparisons of sizes that what came after them decides: facts known at entry hold before every op."""
+        for value, items in list(self.walk.elements.items()):
+            if value.type.dtype == "i1" and any(isinstance(item, Relation) for item in items.reshape(-1)):
+                self.walk.elements[value] = np.array([self._truth(item) for item in items.reshape(-1)],
+                                                     object).reshape(items.shape)
+
+    def _truth(self, item: object) -> object:
+        if not isinstance(item, Relation):
+            return item
+        return {"proved": True, "refuted": False}.get(self.walk.context.decide(item), item)
 
     def _negative(self, op: Op) -> list[Dim]:
         """Sizes of an op's results that may be negative, each once: there the op is rejected."""
