@@ -4,7 +4,7 @@ shapes and functions that have turned up are described by facts that rules can m
 from __future__ import annotations
 
 from collections import ChainMap, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -269,6 +269,21 @@ class Host:
             for x, *cells, cls in snapshot.table(name):
                 if x in number_of and cls not in number_of:
                     self._fold_move(name, relation, number_of[x], cells, rows)
+        self._fold_pairs(snapshot, number_of, rows)
+
+    def _fold_pairs(self, snapshot: Snapshot, number_of: Mapping[int, int], rows: Rows) -> None:
+        """Concatenations of two constants."""
+        empty = {cls for (cls,) in snapshot.table("Nil")}
+        lists = {cls: (head, tail) for head, tail, cls in snapshot.table("Cons")}
+        for items, dim, cls in snapshot.table("concatenate"):
+            one, rest = lists[items]
+            other, end = lists.get(rest, (-1, -1))
+            if cls in number_of or one not in number_of or other not in number_of or end not in empty:
+                continue
+            pair = (number_of[one], number_of[other])
+            found = self._folds(("fold_concatenate", *pair, dim), "concatenate", pair, {"dim": dim})
+            if found is not None:
+                rows["fold_concatenate"].append((*pair, dim, self.encoder.constant_of(found)))
 
     def _fold_function(self, relation: str, function: str, numbers: Sequence[int], rows: Rows) -> None:
         name, attrs = function_parts(function, self.registry)

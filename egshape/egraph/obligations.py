@@ -144,11 +144,16 @@ class Walker:
             else:
                 self._elements(index, op)
                 self._between(op)
-        self._compare_again()
+        self._elements_again()
         return self.walk
 
-    def _compare_again(self) -> None:
-        """Comparisons of sizes that what came after them decides: facts known at entry hold before every op."""
+    def _elements_again(self) -> None:
+        """Shape code that what came after it decides: facts known at entry hold before every op."""
+        known = self.walk.elements
+        for index, op in enumerate(self.block.ops):
+            if len(op.results) == 1 and op.result not in known and op.result not in self._bound and op.operands \
+                    and all(operand in known for operand in op.operands):
+                self._elements(index, op)
         for value, items in list(self.walk.elements.items()):
             if value.type.dtype == "i1" and any(isinstance(item, Relation) for item in items.reshape(-1)):
                 self.walk.elements[value] = np.array([self._truth(item) for item in items.reshape(-1)],

@@ -122,6 +122,7 @@ CORE = """
 (relation fold_transpose (i64 i64 i64))
 (relation fold_broadcast (i64 i64 i64 i64))
 (relation fold_slice (i64 i64 i64 i64 i64))
+(relation fold_concatenate (i64 i64 i64 i64))
 ; Constant c is the splat of node n, to shape s; f of splats of constants a, b, ... is the splat of node n.
 (relation in_splat (i64 i64 i64))
 (relation splat_unary (String i64 i64))
@@ -309,6 +310,8 @@ _LOAD_CORE = """
   :ruleset load :name "fold/broadcast")
 (rule ((fold_slice a s l t c)) ((union (slice (constant a) (Shp s) (Shp l) (Shp t)) (constant c)))
   :ruleset load :name "fold/slice")
+(rule ((fold_concatenate a b k c)) ((union (concatenate (Cons (constant a) (Cons (constant b) (Nil))) k) (constant c)))
+  :ruleset load :name "fold/concatenate")
 (rule ((in_splat c n s)) ((union (constant c) (broadcast_in_dim (Node n) (vec-empty) (Shp s))))
   :ruleset load :name "fold/splat")
 (rule ((name_add a b c)) ((union (AddShapes (Shp a) (Shp b)) (Shp c)))
