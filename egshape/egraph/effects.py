@@ -6,7 +6,7 @@ the arm runs, so the arm has to stay with its checks."""
 from __future__ import annotations
 
 from egshape.dims import const, is_nonnegative, product
-from egshape.ir.graph import Block, Op
+from egshape.ir.graph import Block, Op, Value, dims_of
 from egshape.ops.base import Registry
 
 _MOVING = frozenset(("transpose", "reverse", "get_dimension_size", "constant", "dims", "iota", "optimization_barrier"))
@@ -25,6 +25,32 @@ def must_stay(op: Op, registry: Registry) -> bool:
     judged = op.name in _CONTROL or op.name == "while" or op.name in _UNRULED
     judged = judged or (op.name == "gather" and bool(op.attrs["operand_batch"]))
     return judged and may_fail(op, registry)
+
+
+def without_unread(block: Block, registry: Registry) -> Block:
+    """The block without ops that may be dropped and that nothing reads any more: a region that was optimized after the
+    values around it had been chosen may have lost its reasons to capture one."""
+    read: set[Value] = set(block.results)
+    names = {name for value in block.results for dim in value.type.shape or () for name in dim.symbols()}
+    defines: dict[Value, set[str]] = {}
+    for symbol in block.symbols:
+        defines.setdefault(symbol.value, set()).add(symbol.name)
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        own = {name for value in op.results for name in defines.get(value, ())}
+        if must_stay(op, registry) or not read.isdisjoint(op.results) or own & names:
+            kept.append(op)
+            read.update(op.operands)
+            for region in op.regions:
+                read.update(region.captures())
+            for each in (op, *(inner for region in op.regions for inner in region.walk())):
+                dims = [dim for attr in each.attrs.values() for dim in dims_of(attr)]
+                dims += [dim for value in each.results for dim in value.type.shape or ()]
+                names |= {name for dim in dims for name in dim.symbols()}
+    known = {*block.args, *(value for op in kept for value in op.results)}
+    dropped = {value for op in block.ops for value in op.results} - known
+    symbols = tuple(symbol for symbol in block.symbols if symbol.value not in dropped)
+    return Block(block.args, tuple(reversed(kept)), block.results, symbols)
 
 
 def may_fail(op: Op, registry: Registry) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim
+from egshape.dims import Dim, const
 from egshape.egraph.constants import Constants, is_splat
 from egshape.egraph.fold import Folder
 from egshape.egraph.implied import imply
@@ -199,14 +199,16 @@ class Encoder:
         self.out.tables[table].append((self._result(index, op, op.result), function_name(op, decl), *nodes))
 
     def _constant(self, index: int, op: Op) -> None:
-        """A constant whose elements are all equal is the broadcast of a scalar."""
-        array, dtype = op.attrs["value"], op.result.type.dtype
         number = self._result(index, op, op.result)
+        self.out.tables["in_constant"].append((number, self.constant(op.attrs["value"], op.result.type.dtype)))
+
+    def splat(self, number: int) -> None:
+        """A constant whose elements are all equal is the broadcast of a scalar."""
+        array, dtype = self.out.constants[number], self.out.constant_dtypes[number]
         if array.ndim and array.size and is_splat(array):
             scalar = self.scalar(array.reshape(-1)[:1].reshape(()), dtype)
-            shape = self.shape(op.result.type.dims)
-            self.out.tables["in_broadcast_in_dim"].append((number, scalar, self.axes(()), shape))
-        self.out.tables["in_constant"].append((number, self.constant(array, dtype)))
+            self.axes(())
+            self.out.tables["in_splat"].append((number, scalar, self.shape(tuple(map(const, array.shape)))))
 
     def scalar(self, array: np.ndarray, dtype: str) -> int:
         """A node for a scalar constant that the block may not have."""

@@ -2,7 +2,7 @@
 
 A class is settled when all that its node reads is settled (Knuth's generalization of Dijkstra), so no choice can be
 cyclic. The cost of a shared operand is divided by the number of classes that may read it; a second pass looks at each
-choice again with what is really used, and takes an alternative only if it reads classes settled earlier."""
+choice again with what is really used, and takes an alternative only if that needs no class that needs this one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HORIZON = 64
 _UNTYPED = frozenset(("Node", "Call", "Proj"))
 """Terms that may stand without a type: leaves without a rank, calls with several results."""
 
-REFINEMENTS = 2
+REFINEMENTS = 8
 """Passes over the choices with the real sharing."""
 
 
@@ -63,7 +63,8 @@ class Extraction:
         self._size_reads: dict[int, tuple[int, ...]] = {}
         self._sorts = _sorts(registry)
         self.candidates = self._candidates()
-        self.order: dict[int, int] = {}
+        self.order: dict[int, float] = {}
+        """A class stands after all that its choice reads."""
         self.chosen: dict[int, Candidate] = {}
         self._settle()
 
@@ -204,7 +205,7 @@ class Extraction:
             if cls in settled:
                 continue
             settled[cls] = cost
-            self.order[cls] = len(self.order)
+            self.order[cls] = float(len(self.order))
             self.chosen[cls] = ready[place][1]
             for reader, candidate in readers[cls]:
                 missing[id(candidate)] -= 1
@@ -235,21 +236,47 @@ class Extraction:
                 continue
             current = self.chosen[cls]
             base, released = self._release(current, uses)
-            best = current
+            best, moved = current, dict[int, float]()
             for option in options:
-                if option is current or any(self.order.get(read, 1 << 60) >= self.order[cls] for read in option.reads):
+                if option is current:
+                    continue
+                places = self._places(cls, option)
+                if places is None:
                     continue
                 cost = self._added(option, uses)
                 if cost < base - 1e-9:
-                    base, best = cost, option
+                    base, best, moved = cost, option, places
             if best is current:
                 for read in released:
                     uses[read] += 1
             else:
                 self._hold(best, uses)
                 self.chosen[cls] = best
+                self.order.update(moved)
                 changed = True
         return changed
+
+    def _places(self, cls: int, option: Candidate) -> dict[int, float] | None:
+        """Where the classes that an option needs, and that stand behind ``cls``, would stand before it; None if one of
+        them needs ``cls`` itself, or they are too many."""
+        end, start = self.order[cls], -1.0
+        found: set[int] = set()
+        stack = list(option.reads)
+        while stack:
+            read = stack.pop()
+            place = self.order.get(read)
+            if place is None or read == cls or len(found) > HORIZON:
+                return None
+            if place < end:
+                start = max(start, place)
+            elif read not in found:
+                found.add(read)
+                stack.extend(self.chosen[read].reads)
+        step = (end - start) / (len(found) + 1)
+        if start + step <= start or end - step >= end:
+            return None  # no number is left between them
+        moved = sorted(found, key=self.order.__getitem__)
+        return {read: start + step * place for place, read in enumerate(moved, start=1)}
 
     def _release(self, candidate: Candidate, uses: dict[int, int]) -> tuple[float, list[int]]:
         """Take a candidate's uses away: what it and all that only it needed costs, and the uses taken.

@@ -16,6 +16,8 @@ from egshape.egraph.sexpr import Atom, List, SExpr
 Binding = dict[str, SExpr]
 _REWRITTEN = {"T", "Dim"}
 _TERMS = frozenset(("T", "Ts", "Dim", "Shape"))
+_MOVES = {"unbroadcast": "broadcast_in_dim", "unreshape": "reshape", "untranspose": "transpose"}
+"""The op that gave the first argument of each of these functions; its other arguments are those between."""
 _ROUNDS = 8
 
 
@@ -80,10 +82,20 @@ def _definitions(rule: PlainRule, scheme: Scheme | None) -> Binding:
     for fact in rule.body:
         if isinstance(fact, List) and fact.head == "=" and len(fact.items) == 3:
             for one, two in (fact.items[1:], fact.items[:0:-1]):
-                if is_variable(one) and isinstance(two, List) and str(one) not in found and _is_term(two, scheme):
+                if isinstance(two, List) and two.head in _MOVES:
+                    found.setdefault(*_moved(one, two))
+                elif is_variable(one) and isinstance(two, List) and str(one) not in found and _is_term(two, scheme):
                     found[str(one)] = two
                     break
     return found
+
+
+def _moved(source: SExpr, function: List) -> tuple[str, SExpr]:
+    """What b is where source = unbroadcast(b, d, u): broadcast_in_dim(source, d, shape), and so on."""
+    made, *attrs = function.items[1:]
+    if function.head != "untranspose":
+        attrs[-1] = Atom(f"shape__{made}", function.at)
+    return str(made), List((Atom(_MOVES[function.head], function.at), source, *attrs), function.at)
 
 
 def _is_term(expr: List, scheme: Scheme | None) -> bool:

@@ -4,8 +4,9 @@ shapes and functions that have turned up are described by facts that rules can m
 from __future__ import annotations
 
 from collections import ChainMap, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,16 @@ from egshape.egraph.fold import SMALL
 from egshape.egraph.snapshot import Snapshot
 from egshape.errors import EgshapeError
 from egshape.ir.functions import function_parts
-from egshape.ir.types import DTYPES, TensorType, integer_range, is_float, is_integer, numpy_dtype
+from egshape.ir.types import DTYPES, TensorType, dtype_name, integer_range, is_float, is_integer, numpy_dtype
 from egshape.ops.base import Registry
 
 INVOLUTIONS = ("negate", "not")
 IDEMPOTENT = ("abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz")
 SELECTS = ("maximum", "minimum", "and", "or")
+
+_MOVES = {"reshape": "fold_reshape", "transpose": "fold_transpose", "broadcast_in_dim": "fold_broadcast",
+          "slice": "fold_slice"}
+"""Ops that move the elements of one constant, and the table that says what they give."""
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -97,6 +102,7 @@ class Host:
         self._counted: set[int] = set()
         self._named: set[tuple[Any, ...]] = set()
         self._folded: set[tuple[Any, ...]] = set()
+        self._shapes: dict[int, tuple[Dim, ...]] = {}
         self._types = Types(encoder, registry, makes)
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -131,7 +137,7 @@ class Host:
     def round(self, snapshot: Snapshot, rows: Rows) -> None:
         """Add rows for everything new in the e-graph; no rows means that the host has nothing more to say."""
         dims = self.dims(snapshot)
-        shapes = self.shapes(snapshot, dims)
+        shapes = self._shapes = self.shapes(snapshot, dims)
         self._name_dims(snapshot, dims, rows)
         self._name_shapes(snapshot, shapes, rows)
         self._functions_and_axes(snapshot, rows)
@@ -139,10 +145,12 @@ class Host:
         self._windows(snapshot, shapes, rows)
         self._types.round(snapshot, shapes, rows)
         self._fold(snapshot, rows)
-        for number in range(self._constants, len(self.encoder.out.constants)):
+        known = len(self.encoder.out.constants)
+        for number in range(self._constants, known):
             array = self.encoder.out.constants[number]
             describe_constant(number, array, self.encoder.out.constant_dtypes[number], rows)
-        self._constants = len(self.encoder.out.constants)
+            self.encoder.splat(number)
+        self._constants = known  # scalars of splats are described next time
 
     def _name_dims(self, snapshot: Snapshot, dims: dict[int, Dim], rows: Rows) -> None:
         for table, relation in (("Add", "in_add"), ("Mul", "in_mul")):
@@ -248,25 +256,74 @@ class Host:
             number_of.setdefault(cls, number)
         if not number_of:
             return
-        for function, x, cls in snapshot.table("Unary"):
-            if x in number_of and cls not in number_of:
-                self._fold_one("fold_unary", function, (number_of[x],), rows)
-        for function, x, y, cls in snapshot.table("Binary"):
-            if x in number_of and y in number_of and cls not in number_of:
-                self._fold_one("fold_binary", function, (number_of[x], number_of[y]), rows)
+        scalar_of = {b: number_of[x] for b, axes, _, x in snapshot.table("unbroadcast") if not axes and x in number_of}
+        for family in ("unary", "binary", "ternary"):
+            for function, *operands, cls in snapshot.table(family.capitalize()):
+                if cls in number_of:
+                    continue
+                if all(x in number_of for x in operands):
+                    self._fold_function(f"fold_{family}", function, [number_of[x] for x in operands], rows)
+                if cls not in scalar_of and all(x in scalar_of for x in operands):
+                    self._fold_function(f"splat_{family}", function, [scalar_of[x] for x in operands], rows)
+        for name, relation in _MOVES.items():
+            for x, *cells, cls in snapshot.table(name):
+                if x in number_of and cls not in number_of:
+                    self._fold_move(name, relation, number_of[x], cells, rows)
+        self._fold_pairs(snapshot, number_of, rows)
 
-    def _fold_one(self, relation: str, function: str, numbers: tuple[int, ...], rows: Rows) -> None:
-        key = (relation, function, *numbers)
+    def _fold_pairs(self, snapshot: Snapshot, number_of: Mapping[int, int], rows: Rows) -> None:
+        """Concatenations of two constants."""
+        empty = {cls for (cls,) in snapshot.table("Nil")}
+        lists = {cls: (head, tail) for head, tail, cls in snapshot.table("Cons")}
+        for items, dim, cls in snapshot.table("concatenate"):
+            one, rest = lists[items]
+            other, end = lists.get(rest, (-1, -1))
+            if cls in number_of or one not in number_of or other not in number_of or end not in empty:
+                continue
+            pair = (number_of[one], number_of[other])
+            found = self._folds(("fold_concatenate", *pair, dim), "concatenate", pair, {"dim": dim})
+            if found is not None:
+                rows["fold_concatenate"].append((*pair, dim, self.encoder.constant_of(found)))
+
+    def _fold_function(self, relation: str, function: str, numbers: Sequence[int], rows: Rows) -> None:
+        name, attrs = function_parts(function, self.registry)
+        found = self._folds((relation, function, *numbers), name, numbers, attrs)
+        if found is None:
+            return
+        if relation.startswith("fold_"):
+            result = self.encoder.constant_of(found)
+        else:
+            result = self.encoder.scalar(found, dtype_name(found.dtype))
+        rows[relation].append((function, *numbers, result))
+
+    def _fold_move(self, name: str, relation: str, number: int, cells: Sequence[Any], rows: Rows) -> None:
+        attrs, columns = {}, []
+        for attr, cell in zip(self.registry[name].attrs, cells, strict=True):
+            if attr.kind == "axes":
+                attrs[attr.name] = cell
+                columns.append(self.encoder.axes(cell))
+            elif cell in self._shapes and all(size.const is not None for size in self._shapes[cell]):
+                attrs[attr.name] = tuple(size.const for size in self._shapes[cell])
+                columns.append(self.encoder.shape(self._shapes[cell]))
+            else:
+                return
+        if prod(attrs.get("shape", ())) > SMALL:
+            return
+        found = self._folds((relation, number, *columns), name, (number,), attrs)
+        if found is not None:
+            rows[relation].append((number, *columns, self.encoder.constant_of(found)))
+
+    def _folds(self, key: tuple[Any, ...], name: str, numbers: Sequence[int], attrs: dict[str, Any]
+               ) -> np.ndarray | None:
+        """What an op gives for some small constants; None if that was asked before, and where the op refuses them."""
         arrays = [self.encoder.out.constants[number] for number in numbers]
         if key in self._folded or any(array.size > SMALL for array in arrays):
-            return
+            return None
         self._folded.add(key)
-        name, attrs = function_parts(function, self.registry)
         try:
-            found = np.asarray(self.registry[name].reference(*arrays, **attrs))
+            return np.asarray(self.registry[name].reference(*arrays, **attrs))
         except EgshapeError:
-            return
-        rows[relation].append((function, *numbers, self.encoder.constant_of(found)))
+            return None
 
 
 def _add(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:

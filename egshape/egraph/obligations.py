@@ -144,7 +144,25 @@ class Walker:
             else:
                 self._elements(index, op)
                 self._between(op)
+        self._elements_again()
         return self.walk
+
+    def _elements_again(self) -> None:
+        """Shape code that what came after it decides: facts known at entry hold before every op."""
+        known = self.walk.elements
+        for index, op in enumerate(self.block.ops):
+            if len(op.results) == 1 and op.result not in self._bound and op.operands \
+                    and all(operand in known for operand in op.operands) and _is_open(known.get(op.result)):
+                self._elements(index, op)
+        for value, items in list(self.walk.elements.items()):
+            if value.type.dtype == "i1" and any(isinstance(item, Relation) for item in items.reshape(-1)):
+                self.walk.elements[value] = np.array([self._truth(item) for item in items.reshape(-1)],
+                                                     object).reshape(items.shape)
+
+    def _truth(self, item: object) -> object:
+        if not isinstance(item, Relation):
+            return item
+        return {"proved": True, "refuted": False}.get(self.walk.context.decide(item), item)
 
     def _negative(self, op: Op) -> list[Dim]:
         """Sizes of an op's results that may be negative, each once: there the op is rejected."""
@@ -293,6 +311,12 @@ class Walker:
             self._believe(Relation("==", symbol(name), target, "elements"), f"elements of {op.name}", entry)
             if entry:
                 self.entry |= {name}
+
+
+def _is_open(elements: np.ndarray | None) -> bool:
+    """Whether more facts may say more of the elements of shape code: they are unknown, or hold a division."""
+    items = [] if elements is None else elements.reshape(-1)
+    return elements is None or any(isinstance(item, Dim) and item.divisors_maybe_zero() for item in items)
 
 
 class _Scope:

@@ -14,7 +14,7 @@ from egshape.egraph.applications import Applied, read_applications
 from egshape.egraph.budget import STEPS, Budget, Growth, Stop
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
-from egshape.egraph.effects import must_stay
+from egshape.egraph.effects import must_stay, without_unread
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.extract import Extraction
 from egshape.egraph.instrument import NAME_STRIDE
@@ -220,8 +220,9 @@ class BlockOptimizer:
             extraction.refine(roots)
             if self.watch is not None:
                 self.watch(block, extraction, roots)
-            rebuilt = rebuilder.run(kept, effects)
-            self.outcome.standing.update(rebuilder.standing())
+            rebuilt = without_unread(rebuilder.run(kept, effects), self.registry)
+            there = {*rebuilt.args, *around.captured.values(), *(value for op in rebuilt.ops for value in op.results)}
+            self.outcome.standing.update((old, new) for old, new in rebuilder.standing().items() if new in there)
             return rebuilt
 
 

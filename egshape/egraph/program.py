@@ -19,6 +19,8 @@ from egshape.ops import REGISTRY
 TENSOR_RULESETS = ("tensor.types", "tensor.reshape", "tensor.transpose", "tensor.broadcast", "tensor.slice",
                    "tensor.neutral")
 OBLIGATIONS = "shape.obligations"
+SOURCES = "prelude.tensor"
+"""The rules of the generated prelude: what each move was made of."""
 STATES = "must_"
 """Rules whose actions begin so say what an op implies; they run once, before anything is rewritten."""
 
@@ -110,7 +112,7 @@ def _program(extra: tuple[str, ...], explain: bool, variant: Variant, version: i
     def phases(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(phase for name in names for phase in loaded.phases(name) if phase not in variant.without)
 
-    return Program((*loaded.pieces, *load), loaded, phases(tensors), phases(sizes), phases(obligations),
+    return Program((*loaded.pieces, *load), loaded, (SOURCES, *phases(tensors)), phases(sizes), phases(obligations),
                    _made(own), explain, tuple(loader.applications) if isinstance(loader, Tracing) else ())
 
 

@@ -93,8 +93,12 @@ CORE = """
 (constructor AddShapes (Shape Shape) Shape)
 (constructor SubShapes (Shape Shape) Shape)
 (constructor ClampStarts (Axes Shape Shape Shape) Shape)
-; How many more times a growing rule may fire on this tensor.
-(function fuel (T) i64 :merge (max old new))
+; How many more times a growing rule may fire on this tensor: of two ways to it, the one with less left.
+(function fuel (T) i64 :merge (min old new))
+; b = broadcast_in_dim(x, d, shape(b)), reshape(x, shape(b)), transpose(x, p), for an x of shape u: one such x.
+(function unbroadcast (T Axes Shape) T :merge old)
+(function unreshape (T Shape) T :merge old)
+(function untranspose (T Axes) T :merge old)
 ; Of an op f: the dtype of its result; (is_convert f d); f(f(x)) = x; f(f(x)) = f(x); f(x, x) = x.
 (relation result_dtype (String String String))
 (relation is_convert (String String))
@@ -114,6 +118,17 @@ CORE = """
 (relation fold_op (i64 i64))
 (relation fold_unary (String i64 i64))
 (relation fold_binary (String i64 i64 i64))
+(relation fold_ternary (String i64 i64 i64 i64))
+(relation fold_reshape (i64 i64 i64))
+(relation fold_transpose (i64 i64 i64))
+(relation fold_broadcast (i64 i64 i64 i64))
+(relation fold_slice (i64 i64 i64 i64 i64))
+(relation fold_concatenate (i64 i64 i64 i64))
+; Constant c is the splat of node n, to shape s; f of splats of constants a, b, ... is the splat of node n.
+(relation in_splat (i64 i64 i64))
+(relation splat_unary (String i64 i64))
+(relation splat_binary (String i64 i64 i64))
+(relation splat_ternary (String i64 i64 i64 i64))
 (relation name_add (i64 i64 i64))
 (relation name_sub (i64 i64 i64))
 (relation name_clamp (i64 i64 i64 i64 i64))
@@ -128,6 +143,31 @@ CORE = """
 ; The shape of r zeros, and of r ones.
 (constructor Zeros (i64) Shape)
 (constructor Ones (i64) Shape)
+"""
+
+SOURCES = """
+; What was moved to give a tensor, as a function: rules that look through a move see one source, so that the matches of
+; a class that holds moves of itself (a constant of one element, unit axes) do not multiply.
+(ruleset prelude.tensor)
+(rule ((= b (broadcast_in_dim x d s)) (!= b x) (= u (ShapeOf x))) ((set (unbroadcast b d u) x))
+  :ruleset prelude.tensor :name "prelude.tensor/unbroadcast")
+(rule ((= b (reshape x s)) (!= b x) (= u (ShapeOf x))) ((set (unreshape b u) x))
+  :ruleset prelude.tensor :name "prelude.tensor/unreshape")
+(rule ((= b (transpose x p)) (!= b x)) ((set (untranspose b p) x))
+  :ruleset prelude.tensor :name "prelude.tensor/untranspose")
+(rule ((splat_unary f a n) (= (constant a) (unbroadcast x (vec-empty) o)) (= e (Unary f x)) (= s (ShapeOf e)))
+      ((union e (broadcast_in_dim (Node n) (vec-empty) s)))
+  :ruleset prelude.tensor :name "prelude.tensor/splat-unary")
+(rule ((splat_binary f a b n) (= (constant a) (unbroadcast x (vec-empty) o))
+       (= (constant b) (unbroadcast y (vec-empty) o))
+       (= e (Binary f x y)) (= s (ShapeOf e)))
+      ((union e (broadcast_in_dim (Node n) (vec-empty) s)))
+  :ruleset prelude.tensor :name "prelude.tensor/splat-binary")
+(rule ((splat_ternary f a b c n) (= (constant a) (unbroadcast x (vec-empty) o))
+       (= (constant b) (unbroadcast y (vec-empty) o))
+       (= (constant c) (unbroadcast z (vec-empty) o)) (= e (Ternary f x y z)) (= s (ShapeOf e)))
+      ((union e (broadcast_in_dim (Node n) (vec-empty) s)))
+  :ruleset prelude.tensor :name "prelude.tensor/splat-ternary")
 """
 
 
@@ -183,7 +223,7 @@ def declarations(decls: Iterable[OpDecl]) -> str:
             sorts = (*form.operands, *form.attrs)
             columns = " ".join(["i64", *("String" if sort == "String" else "i64" for sort in sorts)])
             lines += [f"(constructor {form.name} ({' '.join(sorts)}) T)", f"(relation in_{form.name} ({columns}))"]
-    return "\n".join(lines)
+    return "\n".join([*lines, SOURCES.strip()])
 
 
 def load_rules(decls: Iterable[OpDecl]) -> list[str]:
@@ -261,6 +301,20 @@ _LOAD_CORE = """
   :ruleset load :name "fold/unary")
 (rule ((fold_binary f a b c)) ((union (Binary f (constant a) (constant b)) (constant c)))
   :ruleset load :name "fold/binary")
+(rule ((fold_ternary f a b c d)) ((union (Ternary f (constant a) (constant b) (constant c)) (constant d)))
+  :ruleset load :name "fold/ternary")
+(rule ((fold_reshape a s c)) ((union (reshape (constant a) (Shp s)) (constant c)))
+  :ruleset load :name "fold/reshape")
+(rule ((fold_transpose a p c) (= v (axes_of p))) ((union (transpose (constant a) v) (constant c)))
+  :ruleset load :name "fold/transpose")
+(rule ((fold_broadcast a d s c) (= v (axes_of d))) ((union (broadcast_in_dim (constant a) v (Shp s)) (constant c)))
+  :ruleset load :name "fold/broadcast")
+(rule ((fold_slice a s l t c)) ((union (slice (constant a) (Shp s) (Shp l) (Shp t)) (constant c)))
+  :ruleset load :name "fold/slice")
+(rule ((fold_concatenate a b k c)) ((union (concatenate (Cons (constant a) (Cons (constant b) (Nil))) k) (constant c)))
+  :ruleset load :name "fold/concatenate")
+(rule ((in_splat c n s)) ((union (constant c) (broadcast_in_dim (Node n) (vec-empty) (Shp s))))
+  :ruleset load :name "fold/splat")
 (rule ((name_add a b c)) ((union (AddShapes (Shp a) (Shp b)) (Shp c)))
   :ruleset load :name "load/name-add")
 (rule ((name_sub a b c)) ((union (SubShapes (Shp a) (Shp b)) (Shp c)))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from egshape.egraph.engine import Piece
 from egshape.egraph.exchange import SHAPE_RULESETS
 from egshape.egraph.instrument import EquationLog, PlainRule
-from egshape.egraph.program import OBLIGATIONS, Program, preludes, shipped, states
+from egshape.egraph.program import OBLIGATIONS, SOURCES, Program, preludes, shipped, states
 from egshape.egraph.rules import Loader, find_rulesets
 from egshape.egraph.schema import load_rules
 from egshape.egraph.sexpr import Atom, List, SExpr
@@ -48,8 +48,8 @@ def _program(extra: tuple[str, ...], version: int) -> Program:
                         if any(states(rule) for rule in loaded.rules if rule.ruleset == name))
     tensors = tuple(name for name in names
                     if name not in obligations and "prelude.tensor" in loaded.needed(name))
-    return Program((*loaded.pieces, *load), loaded, tensors, ("prelude.shape", *SHAPE_RULESETS), obligations,
-                   frozenset(), False)
+    return Program((*loaded.pieces, *load), loaded, (SOURCES, *tensors), ("prelude.shape", *SHAPE_RULESETS),
+                   obligations, frozenset(), False)
 
 
 class _Recorder(Loader):
