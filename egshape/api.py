@@ -24,7 +24,7 @@ from egshape.ir.graph import Graph, Value
 from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
-from egshape.ops.host import unresolved
+from egshape.ops.host import HOST_CALLS, unresolved
 from egshape.pipeline import Limits, Optimized, run_stages
 from egshape.report import (
     CheckRow,
@@ -249,7 +249,7 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
     user = Facts.parse(*several(assume), assumed=True)
     if facts is not None:
         user = facts.merge(user)
-    hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name == "host_call"}
+    hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
     for target, call in sorted(hosted.items()):
         kept = unresolved(call)
         tracer.note(f"{target} is kept as it is: {kept}" if kept else

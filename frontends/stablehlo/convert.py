@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from egshape.dims import symbol
 from egshape.errors import EgshapeError, MissingDependency
 from egshape.facts import Facts
-from egshape.frontends.stablehlo import control, handlers, shapecode
+from egshape.frontends.stablehlo import control, handlers, host, shapecode
 from egshape.frontends.stablehlo.parse import parsed
 from egshape.frontends.stablehlo.scope import Handler, Program, Scope, checked, plain_ops
 from egshape.frontends.stablehlo.tree import Function, Module
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, SymbolDef, Value
-from egshape.ops.base import object_array
+from egshape.ops.base import OpDecl, object_array
 
 if TYPE_CHECKING:
     from jax.export import Exported
@@ -41,8 +41,15 @@ def read(source: str | bytes, name: str) -> Graph:
         Unsupported: an op, type or structure that egshape does not know; ``where`` is its location.
         MissingDependency: jax is not installed.
     """
+    plain = plain_ops()
+
+    def known(op: str, target: str) -> bool:
+        if op == "stablehlo.custom_call":
+            return control.known_target(target)
+        return op in HANDLERS or op in plain or not op.startswith(host.DIALECTS)
+
     with parsed(source, name) as (hlo, module):
-        return _graph(Module(hlo, module, name), name)
+        return _graph(Module(hlo, module, name, known), name, plain)
 
 
 def from_exported(exported: Exported) -> Graph:
@@ -56,9 +63,9 @@ def from_exported(exported: Exported) -> Graph:
     return read(serialized, exported.fun_name)
 
 
-def _graph(module: Module, name: str) -> Graph:
+def _graph(module: Module, name: str, plain: Mapping[str, OpDecl]) -> Graph:
     main = module.entry()
-    program = Program(module, HANDLERS, plain_ops())
+    program = Program(module, HANDLERS, plain, host.carried)
     builder = BlockBuilder(decide=program.bounds.decide)
     held = _held_facts(module)
     values = dict(zip(main.body.args, _inputs(main, builder, _size_names(module, main, held)), strict=True))

@@ -25,7 +25,7 @@ def libraries() -> SimpleNamespace:
         from jax._src.interpreters import mlir
         from jax._src.lib import _jax
         from jaxlib.mlir import ir, passmanager
-        from jaxlib.mlir.dialects import stablehlo
+        from jaxlib.mlir.dialects import func, stablehlo
     except ImportError as error:
         raise MissingDependency(
             f"reading StableHLO needs jax ({error})", hint='pip install "egshape[stablehlo]"'
@@ -33,6 +33,7 @@ def libraries() -> SimpleNamespace:
     stablehlo.register_stablehlo_passes()
     return SimpleNamespace(
         ir=ir,
+        func=func,
         stablehlo=stablehlo,
         passmanager=passmanager,
         make_ir_context=mlir.make_ir_context,
