@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from egshape.dims import symbol
 from egshape.errors import EgshapeError, MissingDependency
 from egshape.facts import Facts
-from egshape.frontends.stablehlo import control, handlers, host, shapecode
+from egshape.frontends.stablehlo import arith, control, handlers, host, shapecode
 from egshape.frontends.stablehlo.parse import parsed
 from egshape.frontends.stablehlo.scope import Handler, Program, Scope, checked, plain_ops
 from egshape.frontends.stablehlo.tree import Function, Module
@@ -20,7 +20,12 @@ from egshape.ops.base import OpDecl, object_array
 if TYPE_CHECKING:
     from jax.export import Exported
 
-HANDLERS: Mapping[str, Handler] = {**handlers.HANDLERS, **control.HANDLERS, **shapecode.HANDLERS}
+HANDLERS: Mapping[str, Handler] = {
+    **handlers.HANDLERS,
+    **control.HANDLERS,
+    **shapecode.HANDLERS,
+    **arith.HANDLERS,
+}
 
 FACTS = "egshape.facts"
 """The module attribute that holds the facts as JSON."""

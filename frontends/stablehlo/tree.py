@@ -82,6 +82,7 @@ class Module:
                 raise Unsupported(
                     f"an op {op.name} outside of a function",
                     where=self._place(self.reader.location(op.location)),
+                    hint="a module holds functions (func.func) only",
                 )
             name = op.attributes["sym_name"].value
             self._found[name] = op

@@ -121,7 +121,8 @@ def test_random_numbers_are_drawn_in_order_and_each_time() -> None:
     draw = """stablehlo.rng %a, %b, %s, distribution = UNIFORM :
       (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<3xf32>"""
     arm = """"stablehlo.if"(%p) ({ %4 = DRAW
-        stablehlo.return %4 : tensor<3xf32> }, { stablehlo.return %0 : tensor<3xf32> }) : (tensor<i1>) -> tensor<3xf32>"""
+        stablehlo.return %4 : tensor<3xf32> }, {
+        stablehlo.return %0 : tensor<3xf32> }) : (tensor<i1>) -> tensor<3xf32>"""
     text = f"""func.func @main(%a: tensor<f32>, %b: tensor<f32>, %p: tensor<i1>) -> (tensor<3xf32>, tensor<3xf32>) {{
       %s = stablehlo.constant dense<3> : tensor<1xi64>
       %0 = {draw}
@@ -158,3 +159,18 @@ def test_functions_that_an_op_calls_come_along() -> None:
     written = write(optimize(read(text, "t.mlir")).graph)
     assert "func.func private @twice" in written and "called_computations = [@twice]" in written
     assert write(read(written, "o.mlir")).count("@twice") == 2
+
+
+def test_quantized_values_become_integers() -> None:
+    """StableHLO's own pass turns them into the arithmetic that they stand for."""
+    text = """func.func @main(%x: tensor<?x4xf32>, %w: tensor<4x2x!quant.uniform<i8:f32, 0.5>>) -> tensor<?x2xf32> {
+      %0 = stablehlo.uniform_quantize %x : (tensor<?x4xf32>) -> tensor<?x4x!quant.uniform<i8:f32, 0.25:3>>
+      %1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] :
+        (tensor<?x4x!quant.uniform<i8:f32, 0.25:3>>, tensor<4x2x!quant.uniform<i8:f32, 0.5>>)
+        -> tensor<?x2x!quant.uniform<i32:f32, 0.125>>
+      %2 = stablehlo.uniform_dequantize %1 : (tensor<?x2x!quant.uniform<i32:f32, 0.125>>) -> tensor<?x2xf32>
+      return %2 : tensor<?x2xf32> }"""
+    graph = optimize(read(text, "t.mlir")).graph
+    x, w = np.arange(12, dtype=F).reshape(3, 4) / 4, np.arange(-4, 4, dtype=np.int8).reshape(4, 2)
+    assert compile_graph(graph)(x, w).tolist() == (x @ (w * F(0.5))).tolist()
+    assert "quant" not in write(graph)
