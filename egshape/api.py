@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -255,6 +256,7 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
         tracer.note(f"{target} is kept as it is: {kept}" if kept else
                     f"{target} has no lowering: it is called in Python")
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
+    started = time.monotonic()
     done = run_stages(graph, known, rules, limits or Limits(), tracer, explain, refine_signature)
     if validate and done.outcome.status != "fallback":
         with tracer.stage("validate"):
@@ -266,7 +268,27 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
                         f"{verdict.differences[0]}")
             done.outcome.status = "fallback"
             done = Optimized(graph, done.context, done.outcome, done.likely)
-    return Result(_expecting(done.graph, known), known, _report(graph, done, known, tracer), graph, done)
+    functions = tuple(_optimized_function(each, rules, limits or Limits(), started, validate, tracer)
+                      for each in graph.functions)
+    for name, why in graph.metadata.get("left_out", ()):
+        tracer.note(f"the public function @{name} is left out: {why}")
+    return Result(replace(_expecting(done.graph, known), functions=functions), known,
+                  _report(graph, done, known, tracer), graph, done)
+
+
+def _optimized_function(graph: Graph, rules: Sequence[str], limits: Limits, started: float, validate: bool,
+                        tracer: Tracer) -> Graph:
+    """Another public function of the model, optimized in what is left of the time."""
+    left = None if limits.seconds is None else limits.seconds - (time.monotonic() - started)
+    if left is not None and left <= 0:
+        tracer.note(f"the public function @{graph.name} is kept as it is: no time was left")
+        return graph
+    found = optimize(graph, (), rules, replace(limits, seconds=left), validate=validate, explain=False)
+    ops = found.report.ops
+    tracer.note(f"the public function @{graph.name} is optimized too: {ops.before.total} ops to {ops.after.total}")
+    for note in found.report.notes:
+        tracer.note(f"@{graph.name}: {note}")
+    return found.graph
 
 
 def _expecting(graph: Graph, known: Facts) -> Graph:

@@ -238,7 +238,9 @@ def _specialize(
         for number, (array, wanted) in enumerate(zip(inputs, declared, strict=True))
     ]
     inner.attributes["sym_name"] = ir.StringAttr.get(_INNER_MAIN)
-    inner.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    for op in module.body.operations:  # other public functions would be compiled too, with dynamic shapes
+        if isinstance(op, func.FuncOp):
+            op.attributes["sym_visibility"] = ir.StringAttr.get("private")
     with ir.InsertionPoint(module.body):
         outer = func.FuncOp("main", (types, results), visibility="public")
     block = outer.add_entry_block()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -70,14 +71,25 @@ def from_exported(exported: Exported) -> Graph:
 
 def _graph(module: Module, name: str, plain: Mapping[str, OpDecl]) -> Graph:
     main = module.entry()
+    graph = _of_function(module, main, module.name or PurePath(name).stem, plain, _held_facts(module))
+    functions, left_out = [], []
+    for each in module.others(main):
+        try:
+            functions.append(_of_function(module, module.function(each), each, plain, Facts()))
+        except EgshapeError as error:
+            left_out.append((each, str(error)))
+    return replace(graph, functions=tuple(functions), metadata={**graph.metadata, "left_out": tuple(left_out)}
+                   if left_out else graph.metadata)
+
+
+def _of_function(module: Module, main: Function, name: str, plain: Mapping[str, OpDecl], held: Facts) -> Graph:
     program = Program(module, HANDLERS, plain, host.carried)
     builder = BlockBuilder(decide=program.bounds.decide)
-    held = _held_facts(module)
     values = dict(zip(main.body.args, _inputs(main, builder, _size_names(module, main, held)), strict=True))
     scope = Scope(program, builder, {**values}, (main.name,))
     results = scope.tensors(main.body, main.location)
     return Graph(
-        module.name or PurePath(name).stem,
+        name,
         builder.finish(results),
         tuple(f"out{index}" for index in range(len(results))),
         _facts(held, main, list(values.values())),

@@ -47,7 +47,7 @@ _ISOLATED = {"reduce", "reduce_window", "select_and_scatter", "sort", "scatter"}
 
 
 def write(graph: Graph, *, verify: bool = True, locations: bool = False) -> str:
-    """The StableHLO text of a graph, with one public function.
+    """The StableHLO text of a graph: ``main``, and the other public functions of the model.
 
     ``verify`` parses it back with jaxlib; ``locations`` adds where each op comes from.
     Raises Unsupported for an op without StableHLO form, EgshapeError if jaxlib rejects the text."""
@@ -86,7 +86,7 @@ class _Module:
 
     def __init__(self, graph: Graph, locations: bool) -> None:
         self.graph = graph
-        self.block = prepared(graph.body)
+        self.blocks = [prepared(each.body) for each in (graph, *graph.functions)]
         self.locations = locations
         self.wanted: frozenset[Key] = frozenset()
         self.helpers: dict[str, str] = {}
@@ -96,27 +96,33 @@ class _Module:
 
     def text(self) -> str:
         metadata = self.graph.metadata
-        main = self.main()
+        public = self.public()
         held = dict(metadata.get("attributes", {}))
         if self.graph.facts != Facts():
             held[FACTS] = string(self.graph.facts.to_json())
         attributes = f" attributes {{{', '.join(f'{k} = {v}' for k, v in held.items())}}}" if held else ""
         name = _symbol(metadata.get("module_name") or self.graph.name)
-        functions = "".join((main, *self.helpers.values()))
+        functions = "".join((public, *self.helpers.values()))
         return f"module @{name}{attributes} {{\n{functions}}}\n"
 
-    def main(self) -> str:
-        """The public function. A first run finds out in which forms sizes are needed."""
-        scope = _Function(self, frozenset(), self.graph.metadata)
-        scope.function("main", self.block, public=True)
-        if not scope.asked:
-            return scope.done
-        self.helpers.clear()
-        self.moved.clear()
-        self.names.clear()
-        again = _Function(self, frozenset(scope.asked), self.graph.metadata)
-        again.function("main", self.block, public=True)
-        return again.done
+    def public(self) -> str:
+        """The public functions. A first run finds out in which forms sizes are needed."""
+        graphs = (self.graph, *self.graph.functions)
+        names = ["main", *(_symbol(each.name) for each in self.graph.functions)]
+        self.names.update(dict.fromkeys(("main", *(each.name for each in self.graph.functions)), 1))
+        taken = dict(self.names)
+        wanted = [frozenset[Key]()] * len(graphs)
+        while True:
+            made = [_Function(self, keys, each.metadata) for keys, each in zip(wanted, graphs, strict=True)]
+            for function, name, block in zip(made, names, self.blocks, strict=True):
+                function.function(name, block, public=True)
+            asked = [frozenset(function.asked) for function in made]
+            if any(wanted) or not any(asked):
+                return "".join(function.done for function in made)
+            wanted = asked
+            self.helpers.clear()
+            self.moved.clear()
+            self.names = dict(taken)
 
     def helper(self, wanted: str, write_body: Callable[[str], str]) -> str:
         """A private function; equal ones are shared. Gives its name."""

@@ -106,6 +106,10 @@ class Module:
             hint="name the function to be read @main",
         )
 
+    def others(self, entry: Function) -> list[str]:
+        """The public functions but one that have a body."""
+        return [name for name in self._public if name != entry.name and len(self._found[name].regions[0].blocks)]
+
     def __contains__(self, name: str) -> bool:
         return name in self._found
 
