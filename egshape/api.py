@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
 from egshape.limits import Deadlines, Limits
-from egshape.ops.host import unresolved
+from egshape.ops.host import HOST_CALLS, unresolved
 from egshape.pipeline import Optimized
 from egshape.report import (
     CheckRow,
@@ -257,7 +258,7 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
     user = Facts.parse(*several(assume), assumed=True)
     if facts is not None:
         user = facts.merge(user)
-    hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name == "host_call"}
+    hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
     for target, call in sorted(hosted.items()):
         kept = unresolved(call)
         tracer.note(f"{target} is kept as it is: {kept}" if kept else
@@ -265,6 +266,7 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
     limits = limits or Limits()
     job = Job(graph, known, rules, limits, Deadlines.of(limits), explain, refine_signature, validate, own_rules(rules))
+    started = time.monotonic()
     attempt, dropped = attempt_all(job, tracer)
     done = attempt.done
     for left_out in dropped:
@@ -280,7 +282,26 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
         tracer.note(f"not optimized, a fault of ours: the result differs from the original {attempt.difference}")
         done.outcome.status = "fallback"
         done = replace(done, graph=graph)
-    return Result(_expecting(done.graph, known), known, _report(graph, done, known, tracer, dropped), graph, done)
+    functions = tuple(_optimized_function(each, rules, limits, started, validate, tracer) for each in graph.functions)
+    for name, why in graph.metadata.get("left_out", ()):
+        tracer.note(f"the public function @{name} is left out: {why}")
+    return Result(replace(_expecting(done.graph, known), functions=functions), known,
+                  _report(graph, done, known, tracer, dropped), graph, done)
+
+
+def _optimized_function(graph: Graph, rules: Sequence[str], limits: Limits, started: float, validate: bool,
+                        tracer: Tracer) -> Graph:
+    """Another public function of the model, optimized in what is left of the time."""
+    left = None if limits.seconds is None else limits.seconds - (time.monotonic() - started)
+    if left is not None and left <= 0:
+        tracer.note(f"the public function @{graph.name} is kept as it is: no time was left")
+        return graph
+    found = optimize(graph, (), rules, replace(limits, seconds=left), validate=validate, explain=False)
+    ops = found.report.ops
+    tracer.note(f"the public function @{graph.name} is optimized too: {ops.before.total} ops to {ops.after.total}")
+    for note in found.report.notes:
+        tracer.note(f"@{graph.name}: {note}")
+    return found.graph
 
 
 def _expecting(graph: Graph, known: Facts) -> Graph:

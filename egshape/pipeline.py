@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from egshape.dims import Dim, const, maximum, minimum, symbol
@@ -105,7 +105,7 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
             believed = entry_facts(graph, facts)
             context.assume_all(believed)
             body = optimizer.run(graph.body, Surroundings(context, believed), assumed_checks(facts), refine_signature)
-            result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
+            result = replace(graph, body=body)
             with tracer.stage("verify"):
                 verify(result, equal=_equal(context, optimizer.outcome))
         return Optimized(result, context, optimizer.outcome, likely)

@@ -22,7 +22,7 @@ from egshape.ir.graph import Graph, Op
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Data, Point, points_of
 from egshape.ir.types import TEXT, numpy_dtype
-from egshape.ops.host import unresolved
+from egshape.ops.host import HOST_CALLS, unresolved
 
 MAX_COST = 3_000_000
 """Elements computed by one run of one graph, estimated; sizes that cost more are left out."""
@@ -134,8 +134,10 @@ def unfit(graph: Graph) -> str:
     for op in graph.body.walk():
         if op.name == "custom_call":
             return f"not validated: it calls {op.attrs['target']!r}, which only its own back end can run"
-        if op.name == "host_call" and unresolved(op.attrs["call"]):
+        if op.name in HOST_CALLS and unresolved(op.attrs["call"]):
             return f"not validated: {op.attrs['target']} cannot be run here"
+        if op.name == "host_effect":
+            return f"not validated: {op.attrs['target']} may give other results each time"
     if any(value.type.dtype == TEXT for value in graph.inputs):
         return "not validated: an input is text"
     if any(value.type.shape is None for value in graph.inputs):

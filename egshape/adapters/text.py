@@ -16,7 +16,7 @@ import numpy as np
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ir.types import TEXT, TensorType
-from egshape.ops.host import HostFunction, resolve
+from egshape.ops.host import HOST_CALLS, HostFunction, resolve
 
 NUMBERS = "i64"
 
@@ -72,7 +72,7 @@ def numbered(graph: Graph) -> Graph:
         return Block(values(old.args), tuple(map(op, old.ops)), values(old.results), symbols)
 
     def op(old: Op) -> Op:
-        attrs = _call(old) if old.name == "host_call" else old.attrs
+        attrs = _call(old) if old.name in HOST_CALLS else old.attrs
         return replace(old, operands=values(old.operands), results=values(old.results), attrs=attrs,
                        regions=tuple(map(block, old.regions)))
 

@@ -9,7 +9,7 @@ and jaxlib are pinned together.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,15 +17,23 @@ import numpy as np
 
 from egshape.errors import CheckFailed, EgshapeError, MissingDependency, ParseError, TypeMismatch, Unsupported
 
+Run = Callable[[Sequence[np.ndarray[Any, Any]]], list[np.ndarray[Any, Any]]]
+"""A compiled program."""
+
 _INNER_MAIN = "egshape_inner_main"
 # Dialects that XLA does not take and that a pass of jaxlib turns into StableHLO.
 _MHLO_OP = re.compile(r'(?:= |^\s*)"?mhlo\.', re.MULTILINE)
 _SHAPE_DIALECTS = re.compile(r"\b(?:shape|tensor|arith)\.[a-z_]+")
 # What the refinement says when it cannot know a size; anything else it says is about sizes that clash.
 _STAYS_DYNAMIC = re.compile(
-    r"dynamic shape|expects static|Cannot parse|unregistered|unknown|must have static"
+    r"dynamic shape|expects static|Cannot parse|unregistered|unknown|must have static|output_operand_alias"
 )
 _SMALL = 64
+_MOST = 64  # so many compiled sizes are kept for an op
+_TARGET = re.compile(r"custom_call @\"?([\w.$-]+)|call_target_name = \"([^\"]+)\"")
+# What XLA resolves itself, without a function of the name.
+_BUILT_IN = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
+                       "ApproxTopK", "PartialReduce", "TopK", "Qr", "Eigh", "ProductOfElementaryHouseholderReflectors"))
 # numpy does not widen bf16 chains, and neither may the oracle.
 _COMPILE_OPTIONS = {
     "xla_allow_excess_precision": "False",
@@ -65,7 +73,42 @@ def run_stablehlo(
     hlo = _libraries()
     context = hlo.make_ir_context()
     with context, hlo.ir.Location.unknown(context):
-        return _execute(hlo, _static_module(hlo, context, program, inputs, name), inputs, name)
+        return _executable(hlo, _static_module(hlo, context, program, inputs, name)[0], name)(inputs)
+
+
+def host_function(payload: bytes) -> Run:
+    """The function of a module of one op: compiled by XLA for each set of sizes that it meets.
+
+    Raises Unsupported for a custom_call of a target that XLA does not know here, MissingDependency without jax."""
+    hlo = _libraries()
+    program = payload.decode()
+    name = "host call"
+    hlo.backend.get_backend("cpu")  # targets are known with the back end
+    for target in {plain or quoted for plain, quoted in _TARGET.findall(program)} - _BUILT_IN:
+        if target not in hlo.targets("cpu"):
+            raise Unsupported(f"calls {target!r}, which XLA on the CPU does not know", where=f"custom_call @{target}")
+    made: dict[tuple[Any, ...], Run] = {}
+    folded: dict[tuple[Any, ...], frozenset[int]] = {}
+    """Which inputs are constants of what was compiled for these sizes."""
+
+    def key_of(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, ...]:
+        shapes = tuple((array.dtype, array.shape) for array in arrays)
+        return shapes, tuple(arrays[place].tobytes() for place in sorted(folded.get(shapes, ())))
+
+    def run(arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        found = made.get(key_of(arrays))
+        if found is None:
+            if len(made) >= _MOST:
+                made.clear()
+            context = hlo.make_ir_context()
+            with context, hlo.ir.Location.unknown(context):
+                module, data = _static_module(hlo, context, program, arrays, name)
+                found = _executable(hlo, module, name)
+            folded[key_of(arrays)[0]] = data
+            made[key_of(arrays)] = found
+        return found(arrays)
+
+    return run
 
 
 def refine_stablehlo(
@@ -75,7 +118,7 @@ def refine_stablehlo(
     hlo = _libraries()
     context = hlo.make_ir_context()
     with context, hlo.ir.Location.unknown(context):
-        return str(_static_module(hlo, context, program, inputs, name))
+        return str(_static_module(hlo, context, program, inputs, name)[0])
 
 
 def verify_stablehlo(program: str | bytes, *, name: str = "<program>") -> None:
@@ -92,7 +135,8 @@ def _libraries() -> SimpleNamespace:
         import jax
         from jax._src import compiler, xla_bridge
         from jax._src.interpreters import mlir
-        from jax._src.lib import _jax
+        from jax._src.lax import linalg
+        from jax._src.lib import _jax, xla_client
         from jaxlib.mlir import ir, passmanager
         from jaxlib.mlir.dialects import func, stablehlo
     except ImportError as error:
@@ -100,6 +144,7 @@ def _libraries() -> SimpleNamespace:
             f"running StableHLO needs jax ({error})", hint='pip install "egshape[stablehlo]"'
         ) from error
     stablehlo.register_stablehlo_passes()
+    linalg.initialize_lapack()
     return SimpleNamespace(
         jax=jax,
         compiler=compiler,
@@ -108,6 +153,7 @@ def _libraries() -> SimpleNamespace:
         dtype_to_ir_type=mlir.dtype_to_ir_type,
         module_to_bytecode=mlir.module_to_bytecode,
         _jax=_jax,
+        targets=xla_client.custom_call_targets,
         ir=ir,
         dense=ir.DenseElementsAttr.get,
         passmanager=passmanager,
@@ -147,12 +193,12 @@ def _static_module(
     program: str | bytes,
     inputs: Sequence[np.ndarray[Any, Any]],
     name: str,
-) -> Any:
-    """``program`` with static shapes, every assertion evaluated."""
+) -> tuple[Any, frozenset[int]]:
+    """``program`` with static shapes, every assertion evaluated, and which inputs were folded in for that."""
     module = _parse(hlo, context, program, name)
     _specialize(hlo, module, inputs, name, frozenset())
     try:
-        return _refine(hlo, module)
+        return _refine(hlo, module), frozenset()
     except Exception as error:  # jaxlib raises its own runtime error class here, and ValueError
         first = error
     data = frozenset(i for i, a in enumerate(inputs) if a.dtype.kind in "iub" and a.size <= _SMALL)
@@ -160,7 +206,7 @@ def _static_module(
         module = _parse(hlo, context, program, name)
         _specialize(hlo, module, inputs, name, data)
         try:
-            return _refine(hlo, module)
+            return _refine(hlo, module), data
         except Exception as error:
             first = error
     raise _refinement_error(hlo, _parse(hlo, context, program, name), inputs, first, name) from first
@@ -192,7 +238,9 @@ def _specialize(
         for number, (array, wanted) in enumerate(zip(inputs, declared, strict=True))
     ]
     inner.attributes["sym_name"] = ir.StringAttr.get(_INNER_MAIN)
-    inner.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    for op in module.body.operations:  # other public functions would be compiled too, with dynamic shapes
+        if isinstance(op, func.FuncOp):
+            op.attributes["sym_visibility"] = ir.StringAttr.get("private")
     with ir.InsertionPoint(module.body):
         outer = func.FuncOp("main", (types, results), visibility="public")
     block = outer.add_entry_block()
@@ -295,21 +343,30 @@ def _keep_assertions_only(hlo: SimpleNamespace, module: Any) -> None:
         func.ReturnOp([])
 
 
-def _execute(
-    hlo: SimpleNamespace, module: Any, inputs: Sequence[np.ndarray[Any, Any]], name: str
-) -> list[np.ndarray[Any, Any]]:
+def _executable(hlo: SimpleNamespace, module: Any, name: str) -> Run:
     jax = hlo.jax
     client = hlo.backend.get_backend("cpu")
     device = client.local_devices()[0]
     options = hlo.compiler.get_compile_options(1, 1, env_options_overrides=dict(_COMPILE_OPTIONS))
+
+    def refused(error: Exception) -> Unsupported:
+        return Unsupported(f"XLA rejects the program: {_diagnostic(error)[0]}", where=name)
+
     try:
         executable = client.compile_and_load(module, hlo._jax.DeviceList((device,)), options)
-        with jax.enable_x64(True):  # else device_put narrows 64-bit arrays
-            arrays = [jax.device_put(array, device) for array in inputs]
-        results = executable.execute_sharded(arrays).disassemble_into_single_device_arrays()
-        return [np.asarray(shards[0]) for shards in results]
     except jax.errors.JaxRuntimeError as error:
-        raise Unsupported(f"XLA rejects the program: {_diagnostic(error)[0]}", where=name) from error
+        raise refused(error) from error
+
+    def run(inputs: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        try:
+            with jax.enable_x64(True):  # else device_put narrows 64-bit arrays
+                arrays = [jax.device_put(array, device) for array in inputs]
+            results = executable.execute_sharded(arrays).disassemble_into_single_device_arrays()
+            return [np.asarray(shards[0]) for shards in results]
+        except jax.errors.JaxRuntimeError as error:
+            raise refused(error) from error
+
+    return run
 
 
 def _diagnostic(error: BaseException) -> tuple[str, str]:

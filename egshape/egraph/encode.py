@@ -260,6 +260,11 @@ class Encoder:
             return int(value)
         return self.record(value)
 
+    def _acts(self, op: Op) -> bool:
+        """Whether a run of the op does more than give its results: two that look the same are two runs."""
+        inside = [each for region in op.regions for each in region.walk()]
+        return any(each.name != "check" and self.registry[each.name].effect for each in inside)
+
     def _call(self, index: int, op: Op, decl: OpDecl, nodes: list[int]) -> None:
         """An op with regions, or with attributes that the e-graph has no sort for."""
         captures = _captures(op)
@@ -271,7 +276,7 @@ class Encoder:
             hidden, flat, sizes = flat, (), ()
         key = (op.name, hidden, hashable({name: value for name, value in op.attrs.items() if name not in sizes}),
                tuple(region_key(region, captures) for region in op.regions),
-               tuple(value.type for value in op.results))
+               tuple(value.type for value in op.results), index if self._acts(op) else None)
         number = self._keys.get(key)
         if number is None:
             number = self._keys[key] = len(self.out.calls)

@@ -137,6 +137,8 @@ class Graph:
     output_names: tuple[str, ...]
     facts: Facts = field(default_factory=Facts)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    functions: tuple[Graph, ...] = ()
+    """The other public functions of the model, each a graph of its own; a call of the graph runs none of them."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:

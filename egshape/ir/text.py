@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -60,7 +61,8 @@ def print_graph(graph: Graph, *, locations: bool = False) -> str:
     )
     lines.append(_return(returned, "  "))
     lines.append("}")
-    return "\n".join(lines) + "\n"
+    others = (print_graph(each, locations=locations) for each in graph.functions)
+    return "\n".join(["\n".join(lines) + "\n", *others])
 
 
 def print_op(op: Op) -> str:
@@ -189,7 +191,7 @@ def _array(array: np.ndarray) -> str:
 
 def parse_graph(text: str) -> Graph:
     """The graph that the text writes. Raises ParseError with line:column and cause."""
-    return _Parser(text).graph()
+    return _Parser(text).graphs()
 
 
 class _Parser:
@@ -275,6 +277,14 @@ class _Parser:
 
     # graph
 
+    def graphs(self) -> Graph:
+        first, others = self.graph(), []
+        while self.pos < len(self.text):
+            if not self.text.startswith("graph", self.pos):
+                self.fail(f"expected the end, found {self._found()}")
+            others.append(self.graph())
+        return replace(first, functions=tuple(others))
+
     def graph(self) -> Graph:
         self.expect("graph")
         name = self.word("the graph's name")
@@ -293,8 +303,6 @@ class _Parser:
             return value
 
         body = self.block(args, result)
-        if self.pos < len(self.text):
-            self.fail(f"expected the end, found {self._found()}")
         return Graph(name, body, tuple(names), facts, metadata)
 
     def argument(self) -> Value:

@@ -17,9 +17,15 @@ from egshape.ops.base import Loose, fault, op
 
 HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
-RESOLVERS = {"onnx": "egshape.adapters.onnx:reference_function"}
+RESOLVERS = {
+    "onnx": "egshape.adapters.onnx:reference_function",
+    "stablehlo": "egshape.adapters.xla:host_function",
+}
 """What makes the function of a call from its payload, by the call's kind: ``module:attribute``. Imported when a call
 runs first, since a frontend's library is no part of the core."""
+
+HOST_CALLS = frozenset(("host_call", "host_effect"))
+"""The ops of this module."""
 
 UNKNOWN = -1
 """Stands in ``sizes`` for an axis whose size only the call tells."""
@@ -50,17 +56,14 @@ def unresolved(call: tuple[str, str]) -> str:
     return ""
 
 
+_ATTRS = {"target": "text", "call": "record", "dtypes": "record", "ranks": "axes", "sizes": "sizes"}
+
+
 @op(
     "host_call",
     family="host",
     operands=("*operands",),
-    attrs={
-        "target": "text",
-        "call": "record",
-        "dtypes": "record",
-        "ranks": "axes",
-        "sizes": "sizes",
-    },
+    attrs=_ATTRS,
     doc="Calls a pure Python function. call: its kind and payload (see egshape.ops.host). The results have the dtypes "
     "and ranks given (-1: unknown); sizes holds their axes one after the other, -1 for one that only the call tells.",
 )
@@ -88,3 +91,17 @@ class HostCall:
         found = resolve((str(call[0]), str(call[1])))(operands)
         return [np.asarray(result).astype(object, copy=False) if dtype == TEXT else np.asarray(result)
                 for result, dtype in zip(found, dtypes, strict=True)]
+
+
+@op(
+    "host_effect",
+    family="host",
+    operands=("*operands",),
+    attrs=_ATTRS,
+    effect=True,
+    doc="A host_call that may do more than give its results (random numbers with a state, calls of foreign code): it "
+    "is neither dropped nor joined with an equal one, and effects keep their order.",
+)
+class HostEffect(HostCall):
+    shape = HostCall.shape
+    reference = HostCall.reference

@@ -15,6 +15,7 @@ from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation, parse_facts
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
+from egshape.ops.host import HOST_CALLS
 from egshape.plan import attention, contraction, convolution, convolution_bytes, epilogue, integers, rows, updates
 from egshape.plan.collapse import collapsed
 from egshape.plan.conditions import conditions
@@ -292,7 +293,7 @@ class Planner(Reader):
             return
         axis = definition.axis
         assert axis is not None
-        if op is not None and op.name in ("host_call", "composite", "if", "case", "slice"):
+        if op is not None and op.name in (*HOST_CALLS, "composite", "if", "case", "slice"):
             return  # its steps define it
         if op is not None and op.name == "while":
             inside = op.regions[1].args[op.results.index(definition.value)]

@@ -336,6 +336,6 @@ def _sort(p: Planner, op: Op) -> None:
 ROOTS: dict[str, Callable[[Planner, Op], None]] = {
     "reduce": reduce, "reduce_window": reduce_window, "select_and_scatter": select_and_scatter, "scatter": scatter,
     "sort": _sort, "dot_general": contraction.dot, "convolution": convolution_loops.direct,
-    "host_call": host_call,
+    "host_call": host_call, "host_effect": host_call,
 }
 """How ops with loops of their own are planned."""

@@ -439,7 +439,7 @@ def _control(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     _bound(e, op, (if_ if op.name == "if" else while_)(e, op, wanted))
 
 
-_MANY = {"composite": _composite, "host_call": _host_call, "if": _control, "while": _control}
+_MANY = {"composite": _composite, "host_call": _host_call, "host_effect": _host_call, "if": _control, "while": _control}
 
 
 def check(data: bytes) -> None:

@@ -252,10 +252,15 @@ def _changed(body: Body, block: Block) -> set[tuple[int, int]]:
 
 def _custom_call(scope: Scope, node: Node) -> Results:
     target = node.attributes["call_target_name"]
-    handler, own = _CUSTOM.get(target), REGISTRY.by_frontend("custom_call").get(target)
+    handler = _CUSTOM.get(target)
     if handler is not None:
         return handler(scope, node)
-    return _opaque(scope, node) if own is None else _declared_op(scope, node, own)
+    return _declared_op(scope, node, REGISTRY.by_frontend("custom_call")[target])
+
+
+def known_target(target: str) -> bool:
+    """Whether calls of a target are read by their parts, and not carried through."""
+    return target in _CUSTOM or target in REGISTRY.by_frontend("custom_call")
 
 
 def _declared_op(scope: Scope, node: Node, decl: OpDecl) -> Results:
@@ -276,21 +281,6 @@ def _as_kind(value: Any, kind: str) -> Any:
     if kind == "sizes":
         return tuple(const(int(each)) for each in value)
     return {"int": int, "bool": bool, "float": float}.get(kind, lambda same: same)(value)
-
-
-def _opaque(scope: Scope, node: Node) -> Results:
-    """A call of something unknown: kept as it is, with its attributes as text."""
-    if node.attributes.get("called_computations"):
-        raise Unsupported(
-            f"custom_call @{node.attributes['call_target_name']} calls functions of the module",
-            where=str(node.location),
-        )
-    types = tuple(
-        (dtype, tuple(-1 if size is None else size for size in shape or ()))
-        for dtype, shape in scope.declared(node)
-    )
-    attrs = {"target": node.attributes["call_target_name"], "attrs": node.attributes["texts"], "types": types}
-    return scope.emit(node, "custom_call", scope.operands(node), attrs)
 
 
 def _assertion(scope: Scope, node: Node) -> Results:

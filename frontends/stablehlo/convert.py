@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from egshape.dims import symbol
 from egshape.errors import EgshapeError, MissingDependency
 from egshape.facts import Facts
-from egshape.frontends.stablehlo import control, handlers, shapecode
+from egshape.frontends.stablehlo import arith, control, handlers, host, shapecode
 from egshape.frontends.stablehlo.parse import parsed
 from egshape.frontends.stablehlo.scope import Handler, Program, Scope, checked, plain_ops
 from egshape.frontends.stablehlo.tree import Function, Module
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, SymbolDef, Value
-from egshape.ops.base import object_array
+from egshape.ops.base import OpDecl, object_array
 
 if TYPE_CHECKING:
     from jax.export import Exported
 
-HANDLERS: Mapping[str, Handler] = {**handlers.HANDLERS, **control.HANDLERS, **shapecode.HANDLERS}
+HANDLERS: Mapping[str, Handler] = {
+    **handlers.HANDLERS,
+    **control.HANDLERS,
+    **shapecode.HANDLERS,
+    **arith.HANDLERS,
+}
 
 FACTS = "egshape.facts"
 """The module attribute that holds the facts as JSON."""
@@ -41,8 +47,15 @@ def read(source: str | bytes, name: str) -> Graph:
         Unsupported: an op, type or structure that egshape does not know; ``where`` is its location.
         MissingDependency: jax is not installed.
     """
+    plain = plain_ops()
+
+    def known(op: str, target: str) -> bool:
+        if op == "stablehlo.custom_call":
+            return control.known_target(target)
+        return op in HANDLERS or op in plain or not op.startswith(host.DIALECTS)
+
     with parsed(source, name) as (hlo, module):
-        return _graph(Module(hlo, module, name), name)
+        return _graph(Module(hlo, module, name, known), name, plain)
 
 
 def from_exported(exported: Exported) -> Graph:
@@ -56,16 +69,27 @@ def from_exported(exported: Exported) -> Graph:
     return read(serialized, exported.fun_name)
 
 
-def _graph(module: Module, name: str) -> Graph:
+def _graph(module: Module, name: str, plain: Mapping[str, OpDecl]) -> Graph:
     main = module.entry()
-    program = Program(module, HANDLERS, plain_ops())
+    graph = _of_function(module, main, module.name or PurePath(name).stem, plain, _held_facts(module))
+    functions, left_out = [], []
+    for each in module.others(main):
+        try:
+            functions.append(_of_function(module, module.function(each), each, plain, Facts()))
+        except EgshapeError as error:
+            left_out.append((each, str(error)))
+    return replace(graph, functions=tuple(functions), metadata={**graph.metadata, "left_out": tuple(left_out)}
+                   if left_out else graph.metadata)
+
+
+def _of_function(module: Module, main: Function, name: str, plain: Mapping[str, OpDecl], held: Facts) -> Graph:
+    program = Program(module, HANDLERS, plain, host.carried)
     builder = BlockBuilder(decide=program.bounds.decide)
-    held = _held_facts(module)
     values = dict(zip(main.body.args, _inputs(main, builder, _size_names(module, main, held)), strict=True))
     scope = Scope(program, builder, {**values}, (main.name,))
     results = scope.tensors(main.body, main.location)
     return Graph(
-        module.name or PurePath(name).stem,
+        name,
         builder.finish(results),
         tuple(f"out{index}" for index in range(len(results))),
         _facts(held, main, list(values.values())),

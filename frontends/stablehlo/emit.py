@@ -5,11 +5,12 @@ Ops are written in static form where their sizes are constants, else in dynamic 
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from egshape.errors import EgshapeError
+from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Facts
 from egshape.frontends.stablehlo.emit_forms import prepared
 from egshape.frontends.stablehlo.emit_ops import (
@@ -26,6 +27,7 @@ from egshape.frontends.stablehlo.emit_ops import (
 from egshape.frontends.stablehlo.emit_scope import Frame, Key, Scope, UnknownSource
 from egshape.frontends.stablehlo.emit_text import (
     DATA_CHECK,
+    FOREIGN,
     boolean,
     i64_array,
     location,
@@ -34,7 +36,8 @@ from egshape.frontends.stablehlo.emit_text import (
     type_text,
 )
 from egshape.frontends.stablehlo.parse import libraries
-from egshape.ir.graph import Block, Graph, Op
+from egshape.frontends.stablehlo.single import parts, renamed, with_symbols
+from egshape.ir.graph import Block, Graph, Op, Value
 
 FACTS = "egshape.facts"
 """The module attribute that holds the facts as JSON."""
@@ -44,7 +47,7 @@ _ISOLATED = {"reduce", "reduce_window", "select_and_scatter", "sort", "scatter"}
 
 
 def write(graph: Graph, *, verify: bool = True, locations: bool = False) -> str:
-    """The StableHLO text of a graph, with one public function.
+    """The StableHLO text of a graph: ``main``, and the other public functions of the model.
 
     ``verify`` parses it back with jaxlib; ``locations`` adds where each op comes from.
     Raises Unsupported for an op without StableHLO form, EgshapeError if jaxlib rejects the text."""
@@ -83,45 +86,67 @@ class _Module:
 
     def __init__(self, graph: Graph, locations: bool) -> None:
         self.graph = graph
-        self.block = prepared(graph.body)
+        self.blocks = [prepared(each.body) for each in (graph, *graph.functions)]
         self.locations = locations
         self.wanted: frozenset[Key] = frozenset()
         self.helpers: dict[str, str] = {}
+        self.moved: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        """New names of the functions that came with ops that are carried through."""
         self.names: dict[str, int] = {}
 
     def text(self) -> str:
         metadata = self.graph.metadata
-        main = self.main()
+        public = self.public()
         held = dict(metadata.get("attributes", {}))
         if self.graph.facts != Facts():
             held[FACTS] = string(self.graph.facts.to_json())
         attributes = f" attributes {{{', '.join(f'{k} = {v}' for k, v in held.items())}}}" if held else ""
         name = _symbol(metadata.get("module_name") or self.graph.name)
-        functions = "".join((main, *self.helpers.values()))
+        functions = "".join((public, *self.helpers.values()))
         return f"module @{name}{attributes} {{\n{functions}}}\n"
 
-    def main(self) -> str:
-        """The public function. A first run finds out in which forms sizes are needed."""
-        scope = _Function(self, frozenset(), self.graph.metadata)
-        scope.function("main", self.block, public=True)
-        if not scope.asked:
-            return scope.done
-        self.helpers.clear()
-        self.names.clear()
-        again = _Function(self, frozenset(scope.asked), self.graph.metadata)
-        again.function("main", self.block, public=True)
-        return again.done
+    def public(self) -> str:
+        """The public functions. A first run finds out in which forms sizes are needed."""
+        graphs = (self.graph, *self.graph.functions)
+        names = ["main", *(_symbol(each.name) for each in self.graph.functions)]
+        self.names.update(dict.fromkeys(("main", *(each.name for each in self.graph.functions)), 1))
+        taken = dict(self.names)
+        wanted = [frozenset[Key]()] * len(graphs)
+        while True:
+            made = [_Function(self, keys, each.metadata) for keys, each in zip(wanted, graphs, strict=True)]
+            for function, name, block in zip(made, names, self.blocks, strict=True):
+                function.function(name, block, public=True)
+            asked = [frozenset(function.asked) for function in made]
+            if any(wanted) or not any(asked):
+                return "".join(function.done for function in made)
+            wanted = asked
+            self.helpers.clear()
+            self.moved.clear()
+            self.names = dict(taken)
 
     def helper(self, wanted: str, write_body: Callable[[str], str]) -> str:
         """A private function; equal ones are shared. Gives its name."""
         body = write_body("\0")
         if body in self.helpers:
             return self.helpers[body].split("@", 1)[1].split("(", 1)[0]
-        count = self.names.get(wanted, 0)
-        self.names[wanted] = count + 1
-        name = _symbol(wanted if not count else f"{wanted}_{count}")
+        name = self.fresh(wanted)
         self.helpers[body] = body.replace("\0", name)
         return name
+
+    def fresh(self, wanted: str) -> str:
+        """A name for a function that none has yet."""
+        count = self.names.get(wanted, 0)
+        self.names[wanted] = count + 1
+        return _symbol(wanted if not count else f"{wanted}_{count}")
+
+    def moved_here(self, functions: Mapping[str, str]) -> Mapping[str, str]:
+        """Functions of another module, their names as they are written, in this one: what names them, renamed."""
+        key = tuple(functions.items())
+        if key not in self.moved:
+            names = self.moved[key] = {name: f"@{self.fresh(name)}" for name in functions}
+            for name, text in functions.items():
+                self.helpers[f"{names[name]} {text}"] = f"  {with_symbols(text, names)}\n"
+        return self.moved[key]
 
 
 def _symbol(name: str) -> str:
@@ -373,6 +398,28 @@ def _top_k(scope: _Function, op: Op) -> str | None:
     return f"chlo.top_k({refs(scope, op.operands)}, k = {k}) : {types(op.operands)} -> ({types(op.results)})"
 
 
+def _host_call(scope: _Function, op: Op) -> str:
+    """An op that was carried through, as it came, on what stands for its operands now."""
+    kind, payload = op.attrs["call"]
+    if kind != "stablehlo":
+        raise Unsupported(f"a host call of {op.attrs['target']} has no StableHLO form", where=str(op.location))
+    held = parts(base64.b64decode(payload).decode())
+    names = scope.module.moved_here(held.functions)
+    values = {f"%arg{place}": scope.names[value] for place, value in enumerate(op.operands)}
+    middle = renamed(with_symbols(held.middle, names), values, f"inner{scope.fresh()[1:]}_")
+    own = op.operands[: len(held.given)]
+    given = [_carried_type(text, value) for text, value in zip(held.given, own, strict=True)]
+    found = [_carried_type(text, value) for text, value in zip(held.types, op.results, strict=True)]
+    listed = found[0] if len(found) == 1 else f"({', '.join(found)})"
+    return f'"{held.name}"({refs(scope, own)}){middle} : ({", ".join(given)}) -> {listed}'
+
+
+def _carried_type(text: str, value: Value) -> str:
+    """The type of a value; that which came with the op where it is no tensor of ours."""
+    ours = type_text(value.type)
+    return text if ours == FOREIGN and not text.endswith("xi1>") else ours
+
+
 def _inlined(scope: _Function, op: Op, block: Block) -> None:
     scope.declare(block)
     for inner, outer in zip(block.args, op.operands, strict=True):
@@ -390,6 +437,8 @@ _REGIONS: dict[str, Callable[[_Function, Op], str | None]] = {
     "reduce_window": _reduce_window,
     "composite": _composite,
     "check": _check,
+    "host_call": _host_call,
+    "host_effect": _host_call,
     "while": _with_regions,
     "if": _with_regions,
     "case": _with_regions,

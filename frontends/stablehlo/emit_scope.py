@@ -338,6 +338,10 @@ class Scope:
             if total > 1:
                 types = f"({static_type(dtype, [total])}) -> {static_type(dtype, [1])}"
                 name = self.line(frame, f"stablehlo.slice {flat} [{at}:{(at or 0) + 1}] : {types}")
+        natural = VECTOR if shape else SCALAR
+        if form != natural:
+            types = f"({static_type(dtype, _SHAPES[natural])}) -> {static_type(dtype, _SHAPES[form])}"
+            name = self.line(frame, f"stablehlo.reshape {name} : {types}")
         if define.offset:
             kind = static_type(computed, _SHAPES[form])
             if dtype != computed:

@@ -26,6 +26,9 @@ _LISTED = 32
 DATA_CHECK = "egshape.check"
 """The composite that stands for a check on data, which XLA has no word for."""
 
+FOREIGN = "tensor<0xi1>"
+"""The type that stands for one that is not ours (a token): only ops that are carried through read it."""
+
 
 def element_type(dtype: str) -> str:
     """MLIR's name of a dtype."""

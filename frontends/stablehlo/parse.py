@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from egshape.errors import EgshapeError, MissingDependency, ParseError, Unsupported
+from egshape.frontends.stablehlo.index import as_arith
 from egshape.ops import REGISTRY
 
 BYTECODE = b"ML\xefR"
@@ -25,7 +26,7 @@ def libraries() -> SimpleNamespace:
         from jax._src.interpreters import mlir
         from jax._src.lib import _jax
         from jaxlib.mlir import ir, passmanager
-        from jaxlib.mlir.dialects import stablehlo
+        from jaxlib.mlir.dialects import func, stablehlo
     except ImportError as error:
         raise MissingDependency(
             f"reading StableHLO needs jax ({error})", hint='pip install "egshape[stablehlo]"'
@@ -33,6 +34,7 @@ def libraries() -> SimpleNamespace:
     stablehlo.register_stablehlo_passes()
     return SimpleNamespace(
         ir=ir,
+        func=func,
         stablehlo=stablehlo,
         passmanager=passmanager,
         make_ir_context=mlir.make_ir_context,
@@ -46,7 +48,7 @@ def libraries() -> SimpleNamespace:
 def parsed(source: str | bytes, name: str) -> Iterator[tuple[SimpleNamespace, Any]]:
     """The MLIR bindings and the verified module of ``source``, in a context that lives as long as the block.
 
-    mhlo, vhlo and CHLO ops that have no op of ours are gone. Raises ParseError with file:line:col."""
+    mhlo, vhlo, quantized types and CHLO ops that have no op of ours are gone. Raises ParseError with file:line:col."""
     hlo = libraries()
     if isinstance(source, bytes | bytearray | memoryview):
         source = _recognised(bytes(source), name)
@@ -88,16 +90,32 @@ def _exported_bytes(data: bytes, name: str) -> bytes:
 
 
 def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -> Any:
+    if isinstance(source, str):
+        source = as_arith(source)
     if not source.strip():
         raise ParseError("is empty", where=name, hint="a StableHLO module has a function main")
+    quantized = (b"quant" if isinstance(source, bytes) else "quant") in source  # type: ignore[operator]
     try:
+        if quantized:  # this pass brings the dialect of quantized types with it, which no binding registers
+            _run(hlo, "vhlo-legalize-to-stablehlo", hlo.ir.Module.parse("module {}", context))
         module = hlo.ir.Module.parse(source, context)
         if isinstance(source, bytes) and b"StableHLO_v" in source[:64]:
             # Parsed above already: that raises diagnostics, this only prints them.
             module = hlo.deserialize(source, context)
     except Exception as error:  # MLIRError, ValueError, and jaxlib's own runtime error class
         raise diagnosed(error, name) from error
+    if quantized and "!quant." in str(module):
+        try:
+            _run(hlo, "func.func(stablehlo-legalize-quant-to-math)", module)
+        except Exception as error:
+            raise Unsupported(
+                f"holds quantized values that StableHLO cannot turn into integers: {_first_line(error)}", where=name
+            ) from error
     return module
+
+
+def _run(hlo: SimpleNamespace, passes: str, module: Any) -> None:
+    hlo.passmanager.PassManager.parse(f"builtin.module({passes})").run(module.operation)
 
 
 def diagnosed(error: BaseException, name: str) -> EgshapeError:
@@ -111,7 +129,7 @@ def diagnosed(error: BaseException, name: str) -> EgshapeError:
     hint = ""
     if "unregistered dialect" in message:
         message = "an op of a dialect that is not known here"
-        hint = "known are stablehlo, chlo, mhlo, func, shape, tensor, arith"
+        hint = "known are stablehlo, chlo, mhlo, func, shape, tensor, arith, index"
     where = name
     if place and int(place[2]):
         where = f"{place[1] if place[1] not in ('', '-') else name}:{place[2]}:{place[3]}"
@@ -131,9 +149,8 @@ def _legalized(hlo: SimpleNamespace, module: Any, name: str) -> Any:
         names = _op_names(hlo, module)
     known = {"chlo.top_k", *(f"chlo.{each}" for each in REGISTRY.by_frontend("chlo"))}
     if any(each.startswith("chlo.") and each not in known for each in names):
-        passes = hlo.passmanager.PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))")
         try:
-            passes.run(module.operation)
+            _run(hlo, "func.func(chlo-legalize-to-stablehlo)", module)
         except Exception as error:
             raise Unsupported(
                 f"holds CHLO ops that StableHLO cannot expand: {_first_line(error)}", where=name

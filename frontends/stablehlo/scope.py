@@ -33,12 +33,16 @@ class Program:
     handlers: Mapping[str, Handler]
     plain: Mapping[str, OpDecl]
     """Ops without attributes by their MLIR name."""
+    carry: Handler
+    """Adds an op that is carried through as it came."""
     proved: list[tuple[str, str, str]] = field(default_factory=list)
     """Message and location of the assertions that hold, and why."""
     numbers: Iterator[int] = field(default_factory=count)
     bounds: Bounds = field(default_factory=Bounds)
     calls: dict[tuple[Any, ...], list[Value | None]] = field(default_factory=dict)
     """Results of calls without effects, by block, function and arguments."""
+    foreign: dict[Value, str] = field(default_factory=dict)
+    """Values that are no tensors of ours, and their types: only ops that are carried through read them."""
 
 
 def plain_ops() -> dict[str, OpDecl]:
@@ -73,7 +77,15 @@ class Scope:
         value = self.values[node.operands[index]]
         if value is None:
             raise Unsupported(f"{node.name} reads a value that is no tensor", where=str(node.location))
+        self.ours(value, node.name, node.location)
         return value
+
+    def ours(self, value: Value, name: str, location: Location) -> None:
+        """Raise Unsupported for a value of a type that is not ours, which ``name`` does more with than carry it."""
+        if value in self.program.foreign:
+            raise Unsupported(
+                f"{name} has a value of type {self.program.foreign[value]}, which is not supported", where=str(location)
+            )
 
     def declared(self, node: Node) -> list[TensorDeclaration]:
         """The result types that the model states. Raises Unsupported for types that are not ours."""
@@ -127,7 +139,7 @@ class Scope:
         """Convert the ops of a body whose arguments are bound; what it returns."""
         handlers, plain, values = self.program.handlers, self.program.plain, self.values
         for node in body.nodes:
-            handler = handlers.get(node.name)
+            handler = self.program.carry if node.single else handlers.get(node.name)
             if handler is not None:
                 results = handler(self, node)
             elif node.name in plain:
@@ -136,7 +148,7 @@ class Scope:
                 raise Unsupported(
                     f"op {node.name} is not supported",
                     where=str(node.location) or node.name,
-                    hint="the op table in docs lists the supported ops",
+                    hint="ops of other dialects than stablehlo must be lowered to it",
                 )
             for key, value in zip(node.results, results, strict=True):
                 values[key] = value
@@ -147,6 +159,8 @@ class Scope:
         results = [value for value in self.run(body) if value is not None]
         if len(results) != len(body.results):
             raise Unsupported("a block returns a value that is no tensor", where=str(location))
+        for value in results:
+            self.ours(value, "a block", location)
         return results
 
     def child(self) -> Scope:

@@ -1,4 +1,5 @@
-"""The ops of the shape, tensor and arith dialects that shape code uses. An ``index`` is an i64."""
+"""The ops of the shape and tensor dialects that shape code uses. An ``index`` is an i64; so is a ``!shape.size``, and
+a ``!shape.shape`` is a vector of them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy as np
 from egshape.dims import Dim, bcast, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
-from egshape.frontends.stablehlo.attributes import TensorInfo
+from egshape.frontends.stablehlo.arith import floor_division
 from egshape.frontends.stablehlo.control import check, check_relation, note_proved
 from egshape.frontends.stablehlo.scope import Handler, Scope, checked, dims
 from egshape.frontends.stablehlo.tree import Node
@@ -34,25 +35,21 @@ def _scalar(scope: Scope, node: Node, size: Dim) -> Results:
 
 
 def _shape_of(scope: Scope, node: Node) -> Results:
-    x = scope.operand(node, 0)
-    if x.type.shape is None:
-        raise Unsupported(
-            "shape.shape_of of a value of unknown rank",
-            where=str(node.location),
-            hint="give the value a ranked type",
-        )
-    return _vector(scope, node, x.type.shape)
+    return _vector(scope, node, _ranked(node, scope.operand(node, 0)))
 
 
 def _sizes(scope: Scope, node: Node, value: Value) -> list[Dim]:
-    """The elements of an extent vector. Raises Unsupported if they are data."""
-    known = scope.builder.elements(value)
-    items = [] if known is None else list(known.reshape(-1))
+    """The elements of an extent vector; those that are data become symbols."""
     if value.type.shape == (const(0),):
         return []
-    if not items or not all(isinstance(item, Dim) for item in items):
-        raise Unsupported(f"{node.name} of extents that are data", where=str(node.location))
-    return items
+    known = scope.builder.elements(value)
+    items = [] if known is None else list(known.reshape(-1))
+    if items and all(isinstance(item, Dim) for item in items):
+        return items
+    found, requires = scope.builder.sizes(node.name, value, "shape")
+    for relation in requires:
+        check_relation(scope, node, relation, f"{relation} does not fit")
+    return list(found)
 
 
 def _shapes(scope: Scope, node: Node) -> list[list[Dim]]:
@@ -118,6 +115,34 @@ def _const_witness(scope: Scope, node: Node) -> Results:
     return (None,)
 
 
+def _meet(scope: Scope, node: Node) -> Results:
+    """Sizes, or shapes, that must be equal where both are known, as all are here."""
+    first = scope.operand(node, 0)
+    _cstr_eq(scope, node)
+    return (first,)
+
+
+def _with_shape(scope: Scope, node: Node) -> Results:
+    """The value, held to a shape."""
+    x, wanted = scope.operand(node, 0), _sizes(scope, node, scope.operand(node, 1))
+    sizes = _ranked(node, x)
+    if len(sizes) != len(wanted):
+        raise EgshapeError(f"{node.name}: {x.type} has not the rank {len(wanted)}", where=str(node.location))
+    for size, said in zip(sizes, wanted, strict=True):
+        _relation(scope, node, Relation("==", size, said), f"{size} and {said} are not equal")
+    return (x,)
+
+
+def _ranked(node: Node, x: Value) -> tuple[Dim, ...]:
+    if x.type.shape is None:
+        raise Unsupported(
+            f"{node.name} of a value of unknown rank",
+            where=str(node.location),
+            hint="give the value a ranked type",
+        )
+    return x.type.shape
+
+
 def _assuming(scope: Scope, node: Node) -> Results:
     """The checks stand before: the region holds in line."""
     return scope.run(node.regions[0])
@@ -159,11 +184,87 @@ def _number(scope: Scope, node: Node, position: int) -> int | None:
     return item.const if isinstance(item, Dim) else None
 
 
+def _place(scope: Scope, node: Node, position: int, what: str) -> int:
+    """An operand that must be a constant."""
+    number = _number(scope, node, position)
+    if number is None:
+        raise Unsupported(
+            f"{node.name} {what} that is data", where=str(node.location), hint="give it as a constant"
+        )
+    return number
+
+
 def _get_extent(scope: Scope, node: Node) -> Results:
-    index = _number(scope, node, 1)
-    if index is None:
-        raise Unsupported("shape.get_extent of an axis that is data", where=str(node.location))
-    return (_item(scope, node, scope.operand(node, 0), (index,)),)
+    return (_item(scope, node, scope.operand(node, 0), (_place(scope, node, 1, "of an axis"),)),)
+
+
+def _split_at(scope: Scope, node: Node) -> Results:
+    """The sizes before and behind a place; a negative one counts from the end."""
+    sizes = _sizes(scope, node, scope.operand(node, 0))
+    at = _place(scope, node, 1, "at a place")
+    if not -len(sizes) <= at <= len(sizes):
+        raise EgshapeError(f"{node.name}: a shape of rank {len(sizes)} has no place {at}", where=str(node.location))
+    at += len(sizes) if at < 0 else 0
+    return (*_vector(scope, node, sizes[:at]), *_vector(scope, node, sizes[at:]))
+
+
+def _concat(scope: Scope, node: Node) -> Results:
+    return _vector(scope, node, [size for shape in _shapes(scope, node) for size in shape])
+
+
+def _from_extents(scope: Scope, node: Node) -> Results:
+    parts = [scope.one(node, "reshape", (value,), shape=dims([1])) for value in scope.operands(node)]
+    if not parts:
+        return _vector(scope, node, [])
+    return (parts[0] if len(parts) == 1 else scope.one(node, "concatenate", parts, dim=0),)
+
+
+def _all(scope: Scope, node: Node, relations: Sequence[Relation]) -> Results:
+    """Whether all equalities hold, as an i1."""
+    found = scope.constant(node, np.array(True))
+    for relation in relations:
+        (one,), (two,) = (_scalar(scope, node, side) for side in (relation.lhs, relation.rhs))
+        assert one is not None and two is not None
+        holds = scope.one(node, "compare", (one, two), direction="EQ", kind="SIGNED")
+        found = scope.one(node, "and", (found, holds))
+    return (found,)
+
+
+def _shape_eq(scope: Scope, node: Node) -> Results:
+    first, *others = _shapes(scope, node)
+    if any(len(other) != len(first) for other in others):
+        return (scope.constant(node, np.array(False)),)
+    return _all(scope, node, [Relation("==", *pair) for other in others for pair in zip(first, other, strict=True)])
+
+
+def _is_broadcastable(scope: Scope, node: Node) -> Results:
+    relations = []
+    for column in aligned(_shapes(scope, node)):
+        reached = column[0]
+        for other in column[1:]:
+            relations.append(Relation("==", (reached - other) * (reached - 1) * (other - 1), const(0)))
+            reached = bcast(reached, other)
+    return _all(scope, node, relations)
+
+
+def _reduce(scope: Scope, node: Node) -> Results:
+    """The region, once for each size: with its place, the size, and what is carried."""
+    (body,) = node.regions
+    carried: list[Value | None] = [scope.values[key] for key in node.operands[1:]]
+    for place, size in enumerate(_sizes(scope, node, scope.operand(node, 0))):
+        given = (*_scalar(scope, node, const(place)), *_scalar(scope, node, size), *carried)
+        scope.values.update(zip(body.args, given, strict=True))
+        carried = scope.run(body)
+    return carried
+
+
+def _of_sizes(name: str) -> Handler:
+    """Arithmetic of sizes, or of shapes axis by axis."""
+    return lambda scope, node: (scope.one(node, name, scope.operands(node)),)
+
+
+def _first(scope: Scope, node: Node) -> Results:
+    return (scope.operand(node, 0),)
 
 
 def _num_elements(scope: Scope, node: Node) -> Results:
@@ -181,12 +282,29 @@ def _rank(scope: Scope, node: Node) -> Results:
 
 
 def _dim(scope: Scope, node: Node) -> Results:
-    x, index = scope.operand(node, 0), _number(scope, node, 1)
-    if x.type.shape is None or index is None:
-        raise Unsupported("tensor.dim of unknown rank, or of an axis that is data", where=str(node.location))
-    if not 0 <= index < x.type.rank:
-        raise EgshapeError(f"tensor.dim: {x.type} has no axis {index}", where=str(node.location))
-    return _scalar(scope, node, x.type.shape[index])
+    x, index = scope.operand(node, 0), _place(scope, node, 1, "of an axis")
+    sizes = _ranked(node, x)
+    if not 0 <= index < len(sizes):
+        raise EgshapeError(f"{node.name}: {x.type} has no axis {index}", where=str(node.location))
+    return _scalar(scope, node, sizes[index])
+
+
+def _tensor_rank(scope: Scope, node: Node) -> Results:
+    return _scalar(scope, node, const(len(_ranked(node, scope.operand(node, 0)))))
+
+
+def _splat(scope: Scope, node: Node) -> Results:
+    """A scalar everywhere; sizes that the type leaves open are operands."""
+    x, *given = scope.operands(node)
+    info = checked(node.types[0], node.location, node.name)
+    open_sizes = iter(given)
+    sizes = [const(size) if size is not None else _sizes(scope, node, _as_vector(scope, node, next(open_sizes)))[0]
+             for size in info.shape or ()]
+    return (scope.one(node, "broadcast_in_dim", (x,), dims=(), shape=tuple(sizes)),)
+
+
+def _as_vector(scope: Scope, node: Node, size: Value) -> Value:
+    return scope.one(node, "reshape", (size,), shape=dims([1]))
 
 
 def _from_elements(scope: Scope, node: Node) -> Results:
@@ -229,91 +347,6 @@ def _cast(scope: Scope, node: Node) -> Results:
     return (scope.one(node, "reshape", (x,), shape=tuple(sizes)) if changed else x,)
 
 
-# -- arith -----------------------------------------------------------------------------------------------
-
-
-def _elementwise(name: str) -> Handler:
-    return lambda scope, node: (scope.one(node, name, scope.operands(node)),)
-
-
-def _convert(scope: Scope, node: Node) -> Results:
-    """index_cast, extsi, trunci: the same integer in another dtype; of i1 sign-extended."""
-    x, info = scope.operand(node, 0), checked(node.types[0], node.location, node.name)
-    if x.type.dtype == info.dtype:
-        return (x,)
-    out = scope.one(node, "convert", (x,), dtype=info.dtype)
-    signed = x.type.dtype == "i1" and node.name in ("arith.extsi", "arith.index_cast")
-    return (scope.one(node, "negate", (out,)) if signed else out,)
-
-
-def _truncate(scope: Scope, node: Node) -> Results:
-    """To i1: the lowest bit."""
-    if node.types[0].dtype != "i1":
-        return _convert(scope, node)
-    x = scope.operand(node, 0)
-    low = scope.one(node, "and", (x, _like(scope, node, x, 1)))
-    return (scope.one(node, "convert", (low,), dtype="i1"),)
-
-
-def _like(scope: Scope, node: Node, value: Value, number: int) -> Value:
-    """A number in the dtype and shape of a value."""
-    scalar = scope.constant(node, np.array(number, numpy_dtype(value.type.dtype)))
-    if value.type.shape == ():
-        return scalar
-    return scope.one(node, "broadcast_in_dim", (scalar,), dims=(), shape=value.type.dims)
-
-
-def _constant(scope: Scope, node: Node) -> Results:
-    info: TensorInfo = checked(node.types[0], node.location, node.name)
-    value = node.attributes["value"]
-    shape = () if info.shape is None else tuple(0 if size is None else size for size in info.shape)
-    dtype = numpy_dtype(info.dtype)
-    if isinstance(value, np.ndarray):
-        return (scope.constant(node, value.astype(dtype, copy=False)),)
-    if isinstance(value, int | float):
-        return (scope.constant(node, np.full(shape, value).astype(dtype)),)
-    raise Unsupported(f"arith.constant of type {info.text}", where=str(node.location))
-
-
-def _compare(scope: Scope, node: Node, direction: str, one: Value, two: Value, kind: str = "SIGNED") -> Value:
-    return scope.one(node, "compare", (one, two), direction=direction, kind=kind)
-
-
-def _floor_division(scope: Scope, node: Node, x: Value, d: Value) -> Value:
-    """Truncate, then step down where the signs differ and the rest is not 0."""
-    quotient, rest = scope.one(node, "divide", (x, d)), scope.one(node, "remainder", (x, d))
-    zero, one = _like(scope, node, x, 0), _like(scope, node, x, 1)
-    left, right = (scope.one(node, "sign", (value,)) for value in (x, d))
-    signs = _compare(scope, node, "NE", left, right)
-    wrong = scope.one(node, "and", (signs, _compare(scope, node, "NE", rest, zero)))
-    return scope.one(node, "select", (wrong, scope.one(node, "subtract", (quotient, one)), quotient))
-
-
-def _floordivsi(scope: Scope, node: Node) -> Results:
-    x, d = scope.operands(node)
-    return (_floor_division(scope, node, x, d),)
-
-
-def _ceildivsi(scope: Scope, node: Node) -> Results:
-    """ceil(x / d) = -floor(-x / d)."""
-    x, d = scope.operands(node)
-    return (scope.one(node, "negate", (_floor_division(scope, node, scope.one(node, "negate", (x,)), d),)),)
-
-
-_PREDICATES = ("EQ", "NE", "LT", "LE", "GT", "GE", "LT", "LE", "GT", "GE")
-"""arith.cmpi by number: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge."""
-
-
-def _cmpi(scope: Scope, node: Node) -> Results:
-    number = node.attributes["predicate"]
-    x, y = scope.operands(node)
-    if number >= 6 and x.type.dtype != "i1":
-        unsigned = f"u{x.type.dtype}"
-        x, y = (scope.one(node, "bitcast_convert", (value,), dtype=unsigned) for value in (x, y))
-    kind = "UNSIGNED" if x.type.dtype == "i1" or number >= 6 else "SIGNED"
-    return (_compare(scope, node, _PREDICATES[number], x, y, kind),)
-
-
 HANDLERS: dict[str, Handler] = {
     "shape.shape_of": _shape_of,
     "shape.broadcast": _broadcast,
@@ -333,28 +366,27 @@ HANDLERS: dict[str, Handler] = {
     "shape.from_extent_tensor": lambda scope, node: scope.operands(node),
     "shape.size_to_index": lambda scope, node: scope.operands(node),
     "shape.index_to_size": lambda scope, node: scope.operands(node),
-    "shape.from_extents": _from_elements,
+    "shape.from_extents": _from_extents,
+    "shape.meet": _meet,
+    "shape.with_shape": _with_shape,
+    "shape.value_of": _first,
+    "shape.value_as_shape": _first,
+    "shape.any": _first,
+    "shape.debug_print": _first,
+    "shape.concat": _concat,
+    "shape.split_at": _split_at,
+    "shape.reduce": _reduce,
+    "shape.shape_eq": _shape_eq,
+    "shape.is_broadcastable": _is_broadcastable,
+    "shape.add": _of_sizes("add"),
+    "shape.mul": _of_sizes("multiply"),
+    "shape.div": lambda scope, node: (floor_division(scope, node, *scope.operands(node)),),
+    "shape.max": _of_sizes("maximum"),
+    "shape.min": _of_sizes("minimum"),
+    "tensor.rank": _tensor_rank,
+    "tensor.splat": _splat,
     "tensor.dim": _dim,
     "tensor.from_elements": _from_elements,
     "tensor.extract": _extract,
     "tensor.cast": _cast,
-    "arith.constant": _constant,
-    "arith.index_cast": _convert,
-    "arith.extsi": _convert,
-    "arith.extui": _convert,
-    "arith.trunci": _truncate,
-    "arith.addi": _elementwise("add"),
-    "arith.subi": _elementwise("subtract"),
-    "arith.muli": _elementwise("multiply"),
-    "arith.divsi": _elementwise("divide"),
-    "arith.remsi": _elementwise("remainder"),
-    "arith.maxsi": _elementwise("maximum"),
-    "arith.minsi": _elementwise("minimum"),
-    "arith.andi": _elementwise("and"),
-    "arith.ori": _elementwise("or"),
-    "arith.xori": _elementwise("xor"),
-    "arith.select": _elementwise("select"),
-    "arith.floordivsi": _floordivsi,
-    "arith.ceildivsi": _ceildivsi,
-    "arith.cmpi": _cmpi,
 }

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from egshape.errors import ParseError, Unsupported
 from egshape.frontends.stablehlo.attributes import Reader, TensorInfo
+from egshape.frontends.stablehlo.single import single
 from egshape.ir.graph import Location
 
-_KEEP_TEXT = {"stablehlo.custom_call": "", "stablehlo.composite": "composite_attributes"}
+_KEEP_TEXT = {"stablehlo.composite": "composite_attributes"}
 """Ops whose attributes mean something to others only, and where they stand: the text is kept."""
 
 
@@ -26,6 +27,10 @@ class Node:
     attributes: Mapping[str, Any]
     regions: tuple[Body, ...]
     location: Location
+    single: str = ""
+    """The text of an op that is carried through as it came, as a module of its own (see ``single``)."""
+    captured: tuple[int, ...] = ()
+    """The values around that the regions of such an op read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,14 @@ class Function:
 class Module:
     """The functions of an MLIR module, read when they are first asked for."""
 
-    def __init__(self, hlo: SimpleNamespace, module: Any, name: str) -> None:
+    def __init__(
+        self, hlo: SimpleNamespace, module: Any, name: str, known: Callable[[str, str], bool]
+    ) -> None:
+        """``known``: whether an op of a name, with a call target or "", is read by its parts."""
         self.source = name
         self.reader = Reader(hlo, name)
+        self._hlo = hlo
+        self._known = known
         self.attributes = {key: module.operation.attributes[key] for key in module.operation.attributes}
         self.name = str(self.attributes["sym_name"].value) if "sym_name" in self.attributes else ""
         self._ids: dict[Any, int] = {}
@@ -72,6 +82,7 @@ class Module:
                 raise Unsupported(
                     f"an op {op.name} outside of a function",
                     where=self._place(self.reader.location(op.location)),
+                    hint="a module holds functions (func.func) only",
                 )
             name = op.attributes["sym_name"].value
             self._found[name] = op
@@ -94,6 +105,10 @@ class Module:
             where=self.source,
             hint="name the function to be read @main",
         )
+
+    def others(self, entry: Function) -> list[str]:
+        """The public functions but one that have a body."""
+        return [name for name in self._public if name != entry.name and len(self._found[name].regions[0].blocks)]
 
     def __contains__(self, name: str) -> bool:
         return name in self._found
@@ -153,6 +168,9 @@ class Module:
         name = op.name
         location = reader.location(op.location)
         operands = tuple([ids[value] for value in op.operands])
+        target = op.attributes["call_target_name"].value if name == "stablehlo.custom_call" else ""
+        if not self._known(name, target):
+            return self._carried(op, location)
         attributes = reader.attributes(op)
         if name in _KEEP_TEXT:
             attributes["texts"] = reader.texts(op, _KEEP_TEXT[name])
@@ -168,3 +186,12 @@ class Module:
             regions,
             location,
         )
+
+    def _carried(self, op: Any, location: Location) -> Node:
+        """An op that is not read by its parts."""
+        text, outer = single(self._hlo, op, self._found)
+        operands, captured = (tuple([self._ids[value] for value in values]) for values in (op.operands, outer))
+        types = tuple([self.reader.type(value.type) for value in op.results])
+        results = tuple([self._define(value) for value in op.results])
+        attributes = self.reader.attributes(op)
+        return Node(op.name, operands, results, types, attributes, (), location, text, captured)

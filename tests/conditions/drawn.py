@@ -12,7 +12,7 @@ from egshape.errors import EgshapeError
 from egshape.ir.graph import Block, Graph, Value
 from egshape.ops import REGISTRY
 from egshape.ops.host import RESOLVERS, call_of
-from tests.fuzz.differential import argument, constant, graph_of
+from tests.fuzz.differential import constant, graph_of
 from tests.lower.opcases import ELEMENTWISE, Made, kind_of
 
 NUMBERS = (0, 1, 1, 2, 3)

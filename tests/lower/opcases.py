@@ -417,7 +417,7 @@ BY_HAND: dict[str, tuple[tuple[Maker, tuple[str, ...], int], ...]] = {
 }
 
 
-ELSEWHERE = {"host_call": "calls Python, which is tested with the frontends that make it"}
+ELSEWHERE = dict.fromkeys(("host_call", "host_effect"), "calls Python, which is tested with the frontends that make it")
 """Ops without a case, and why."""
 
 REFUSED = frozenset(("real", "imag", "conj", "complex", "digamma", "custom_call"))
