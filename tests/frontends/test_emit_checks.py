@@ -15,10 +15,10 @@ pytest.importorskip("jax")
 
 from egshape.adapters.xla import run_stablehlo
 from egshape.errors import CheckFailed
+from egshape.frontends.size_ranges import Ranges
 from egshape.frontends.size_terms import plan
 from egshape.frontends.stablehlo.emit import write
 from egshape.frontends.stablehlo.emit_checks import _forms
-from egshape.frontends.stablehlo.emit_ranges import Ranges
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, SymbolDef
 from egshape.ir.interpret import interpret
