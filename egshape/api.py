@@ -124,23 +124,26 @@ def _graph(graph: Graph | object, what: str) -> Graph:
 
 
 def save(graph: Graph, path: str | Path, format: str | None = None, opset: int | None = None,
-         external_data: bool | None = None) -> None:
-    """Write a graph as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), or as an ONNX model (``.onnx``).
+         external_data: bool | None = None, checks: str = "nodes") -> tuple[str, ...]:
+    """Write a graph as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), or as an ONNX model (``.onnx``). Gives
+    what of the graph the file does not hold, as notes.
 
     The file is there in full or not at all. ``opset`` is that of an ONNX model: by default that of the model that the
     graph came from, else 17. ``external_data``: its weights go to a file beside it, by default those of models that are
-    beyond 2 GB. Raises EgshapeError if the format cannot hold the graph, or the file cannot be written."""
+    beyond 2 GB. ``checks``: those of an ONNX model become ``"nodes"`` that fail in any runtime, or are listed in the
+    ``"metadata"``, or ``"none"``. Raises EgshapeError if the format cannot hold the graph, or the file cannot be
+    written."""
     graph, target = _graph(graph, "save"), Path(path)
     kind = format_of(target, format)
     if kind == "onnx":
         from egshape.frontends import onnx
 
-        onnx.save(expand(graph, keep=True), target, opset, external_data)
-        return
+        return onnx.save(expand(graph, keep=True), target, opset, external_data, checks)
     from egshape.frontends.stablehlo import emit
 
     text = emit.write(expand(graph, keep=True))
     write_atomic(target, emit.bytecode(text) if kind == "mlirbc" else text)
+    return emit.unheld(graph)
 
 
 def run(graph: Graph, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], target: str = "interpret",
@@ -258,6 +261,8 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
     user = Facts.parse(*several(assume), assumed=True)
     if facts is not None:
         user = facts.merge(user)
+    for note in graph.metadata.get("notes", ()):
+        tracer.note(note)
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
     for target, call in sorted(hosted.items()):
         kept = unresolved(call)

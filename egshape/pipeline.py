@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
-from egshape.dims import Dim, const, maximum, minimum, symbol
+from egshape.dims import Dim, const, symbol
 from egshape.egraph.budget import Budget, Stop
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
@@ -23,6 +22,7 @@ from egshape.ir.graph import Graph
 from egshape.ir.verify import verify
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
+from egshape.ops.checks import assumed_message
 from egshape.prove.context import Context
 from egshape.trace import Tracer
 
@@ -57,26 +57,9 @@ def assumed_checks(facts: Facts) -> list[Check]:
     for fact in facts.statements():
         names = sorted(fact.lhs.symbols() | fact.rhs.symbols())
         values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
-        message = f"the assumed fact {fact} does not hold" + (f": {values}" if names else "")
-        for relation in _parts(fact):
+        message = assumed_message(str(fact)) + (f": {values}" if names else "")
+        for relation in fact.parts():
             out.append(Check(GIVEN, relation, message, "", "kept", None, True, (), tuple(map(symbol, names))))
-    return out
-
-
-def _parts(fact: Relation) -> list[Relation]:
-    """A fact as relations that a check can state; a gap [a, b] in a list of intervals becomes
-    min(max(n - (a-1), 0), max(b+1 - n, 0)) == 0."""
-    if fact.kind != "in":
-        return [fact]
-    out, size = [], fact.lhs
-    low, high = fact.ranges[0][0], fact.ranges[-1][1]
-    if low is not None and low > 0:
-        out.append(Relation("<=", const(low), size))
-    if high is not None:
-        out.append(Relation("<=", size, const(high)))
-    for (_, end), (start, _) in pairwise(fact.ranges):
-        assert end is not None and start is not None
-        out.append(Relation("==", minimum(maximum(size - end, 0), maximum(start - size, 0)), const(0)))
     return out
 
 

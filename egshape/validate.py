@@ -117,7 +117,7 @@ def compare(original: Graph, optimized: Graph, facts: Facts, *, seconds: float =
         except _Inconclusive as stop:
             skipped = skipped or str(stop)
             continue
-        found = _difference(before, after, _violated(facts, point.env), tolerance)
+        found = _difference(before, after, violated_fact(facts, point.env), tolerance)
         if found and _draws(original, arrays, before, deadline):
             skipped = skipped or "not compared: the program draws random numbers"
             continue
@@ -321,7 +321,7 @@ def _is_fit(error: EgshapeError) -> bool:
     return _FIT.search(str(error)) is not None
 
 
-def _violated(facts: Facts, env: dict[str, int]) -> Relation | None:
+def violated_fact(facts: Facts, env: dict[str, int]) -> Relation | None:
     """The first stated fact that is false or undefined at these sizes."""
     for relation in facts.statements():
         if relation.symbols() <= env.keys():

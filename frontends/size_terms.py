@@ -5,6 +5,7 @@ common factor is computed as a product, so that the sum (mostly a size itself) i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
@@ -46,6 +47,34 @@ def plan(dim: Dim) -> Term:
         return special
     reader = _Reader(str(dim))
     return reader.read(dim)
+
+
+def forms(relation: str, lhs: Dim, rhs: Dim) -> Iterator[tuple[str, Dim, Dim]]:
+    """Relations that hold where ``lhs relation rhs`` does; the given one comes first. Terms move to the other side, and
+    a common factor is divided out."""
+    yield relation, lhs, rhs
+    difference = lhs - rhs
+    if set(difference.atoms()) != {*lhs.atoms(), *rhs.atoms()}:
+        return  # what cancels may be undefined
+    constant = sum(c for mono, c in difference.terms if not mono)
+    terms = [(mono, c) for mono, c in difference.terms if mono]
+    if not terms:
+        return
+    if relation == "<":
+        relation, constant = "<=", constant + 1
+    factor = gcd(*(c for _, c in terms))
+    if relation == "<=" or constant % factor == 0:
+        terms = [(mono, c // factor) for mono, c in terms]
+        constant = -(-constant // factor)
+    whole = from_terms(terms)
+    positive = from_terms([(mono, c) for mono, c in terms if c > 0])
+    yield relation, positive + max(constant, 0), positive - whole + max(-constant, 0)
+    for mono, c in terms:
+        alone = from_terms([(mono, abs(c))])
+        if c > 0:
+            yield relation, alone, alone - whole - constant
+        else:
+            yield relation, whole + alone + constant, alone
 
 
 def _factored(dim: Dim) -> Term | None:

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from egshape.errors import CheckFailed, EgshapeError, MissingDependency
+from egshape.errors import CheckFailed, EgshapeError, MissingDependency, UndefinedSize
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
-from egshape.ir.points import Point, points_of
-from egshape.validate import inputs_at
+from egshape.ir.points import Point, admitted_points, points_of
+from egshape.validate import inputs_at, violated_fact
 
 TOLERANCE = 1e-4
 """Relative to the largest element: another order of sums, and fused kernels, round otherwise."""
 
-SCALES = (1, 16, 37, 64, 100)
+SCALES = (16, 37, 64, 100)
 """Small sizes times these are tried too: image and audio models ask for more than a few elements."""
 
-_TRIED = 40
+_TRIED = 60
+
+MAX_ELEMENTS = 2**24
+"""No input is made larger."""
 
 _FRAGILE = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"))
 """Ops whose kernels in ONNX Runtime end the process at a batch of 0."""
@@ -33,10 +38,12 @@ _FRAGILE = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"))
 @dataclass(frozen=True)
 class Compared:
     """What a comparison found: ``difference`` at the first sizes that differ, else "". ``sizes``: where both ran.
-    ``skipped``: why fewer sizes were compared than wanted."""
+    ``rejected``: sizes that a fact excludes, and that the written model rejected. ``skipped``: why fewer sizes were
+    compared than wanted."""
 
     difference: str = ""
     sizes: tuple[Mapping[str, int], ...] = field(default=())
+    rejected: tuple[Mapping[str, int], ...] = field(default=())
     skipped: str = ""
 
 
@@ -50,8 +57,10 @@ def available() -> bool:
 
 
 def compare_models(original: str | Path | bytes, written: str | Path | bytes, graph: Graph, facts: Facts, *,
-                   wanted: int = 4, seconds: float = 20.0) -> Compared:
-    """Run both models at up to ``wanted`` sizes that the original admits. ``graph`` is the original as it was loaded.
+                   wanted: int = 4, seconds: float = 20.0, excluding: bool = False) -> Compared:
+    """Run both models at up to ``wanted`` sizes that the original and the facts admit. ``graph`` is the original as it
+    was loaded, ``facts`` are in its symbols. With ``excluding`` the written model must also reject sizes that the facts
+    exclude, a few of which are tried.
 
     Raises MissingDependency without ONNX Runtime."""
     try:
@@ -65,10 +74,19 @@ def compare_models(original: str | Path | bytes, written: str | Path | bytes, gr
     except Exception as error:  # the runtime's errors have no common class
         return Compared(f"ONNX Runtime cannot load the model that was written: {error}")
     deadline = time.monotonic() + seconds
+    found = _admitted(before, after, graph, facts, wanted, deadline, seconds)
+    if found.difference or not excluding:
+        return found
+    return _excluded(after, graph, facts, wanted, deadline, found)
+
+
+def _admitted(before: Any, after: Any, graph: Graph, facts: Facts, wanted: int, deadline: float, seconds: float
+              ) -> Compared:
+    """Both models at sizes that the facts admit."""
     ran: list[Mapping[str, int]] = []
     for number, (sizes, feed) in enumerate(_feeds(graph, facts)):
         if time.monotonic() > deadline:
-            return Compared("", tuple(ran), f"stopped after {seconds:g} s")
+            return Compared("", tuple(ran), skipped=f"stopped after {seconds:g} s")
         arrays, found = feed, _outputs(before, feed)
         if isinstance(found, str):  # an index may be beyond its table
             arrays = {name: _smaller(array) for name, array in feed.items()}
@@ -76,18 +94,45 @@ def compare_models(original: str | Path | bytes, written: str | Path | bytes, gr
         if isinstance(found, str):
             continue
         other = _outputs(after, arrays)
-        place = ", ".join(f"{name} = {size}" for name, size in sizes.items()) or "fixed sizes"
         if isinstance(other, str):
-            return Compared(f"at {place} the written model fails: {other}", tuple(ran))
-        difference = _difference([each.name for each in before.get_outputs()], found, other)
-        if difference and 0 in sizes.values() and _rejected(graph, arrays):
+            difference = f"at {_place(sizes)} the written model fails: {other}"
+        else:
+            difference = _difference([each.name for each in before.get_outputs()], found, other)
+            difference = difference and f"at {_place(sizes)}: {difference}"
+        if difference and (0 in sizes.values() or isinstance(other, str)) and _rejected(graph, arrays):
             continue  # ONNX Runtime joins what does not fit where a part is empty, and leaves the rest as it was
         if difference:
-            return Compared(f"at {place}: {difference}", tuple(ran))
+            return Compared(difference, tuple(ran))
         ran.append(sizes)
         if len(ran) == wanted or (number and not sizes):
             break
-    return Compared("", tuple(ran), "" if len(ran) >= min(wanted, 1) else "no sizes were found at which the model runs")
+    return Compared("", tuple(ran), skipped="" if len(ran) >= min(wanted, 1) else
+                    "no sizes were found at which the model runs")
+
+
+def _excluded(after: Any, graph: Graph, facts: Facts, wanted: int, deadline: float, found: Compared) -> Compared:
+    """The written model at sizes that a fact excludes, a few for each fact."""
+    rejected: list[Mapping[str, int]] = []
+    tried: Counter[str] = Counter()
+    for number, point in enumerate(_points(graph, facts)):
+        fact = violated_fact(facts, point.env)
+        if fact is None or tried[fact.text] >= wanted:
+            continue
+        if time.monotonic() > deadline:
+            break
+        arrays = _arrays(graph, point, number)
+        if arrays is None:
+            continue
+        tried[fact.text] += 1
+        if not isinstance(_outputs(after, arrays), str):
+            return Compared(f"at {_place(point.sizes)} the fact {fact.text} does not hold, but the written model runs",
+                            found.sizes, tuple(rejected))
+        rejected.append(point.sizes)
+    return Compared("", found.sizes, tuple(rejected), found.skipped)
+
+
+def _place(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items()) or "fixed sizes"
 
 
 def _rejected(graph: Graph, arrays: Mapping[str, np.ndarray]) -> bool:
@@ -115,23 +160,36 @@ def _session(model: str | Path | bytes) -> Any:
                                 providers=["CPUExecutionProvider"])
 
 
-def _feeds(graph: Graph, facts: Facts) -> Iterator[tuple[Mapping[str, int], dict[str, np.ndarray]]]:
-    names = [value.name for value in graph.inputs]
-    seen: set[tuple[int, ...]] = set()
+def _points(graph: Graph, facts: Facts) -> list[Point]:
+    """Points with plain data, without those at which a kernel of ONNX Runtime would end the process."""
     points = [point for point in islice(points_of(graph, graph, facts), _TRIED) if point.data == "plain"]
     if any(op.name == "composite" and op.attrs["name"].rpartition(".")[2] in _FRAGILE for op in graph.body.walk()):
         points = [point for point in points if 0 not in point.sizes.values()]
-    for scale in SCALES:
-        for number, point in enumerate(points):
-            sizes = {name: size * scale for name, size in point.sizes.items()}
-            key = tuple(sizes.values())
-            if key in seen or (scale > 1 and 0 in key):
-                continue
-            seen.add(key)
-            env = {name: size * scale for name, size in point.env.items()}
-            arrays = inputs_at(graph, Point(sizes, env, "plain"), number)
-            if arrays is not None:
-                yield sizes, dict(zip(names, arrays, strict=True))
+    return points
+
+
+def _feeds(graph: Graph, facts: Facts) -> Iterator[tuple[Mapping[str, int], dict[str, np.ndarray]]]:
+    """Sizes that the facts admit, with arrays of them by name, small sizes first."""
+    small = [point for point in _points(graph, facts) if violated_fact(facts, point.env) is None]
+    large = (point for scale in SCALES for point in admitted_points(graph, facts, scale)
+             if 0 not in point.sizes.values())
+    seen: set[tuple[int, ...]] = set()
+    for number, point in enumerate(chain(small, large)):
+        key = tuple(point.sizes.values())
+        arrays = None if key in seen else _arrays(graph, point, number)
+        seen.add(key)
+        if arrays is not None:
+            yield point.sizes, arrays
+
+
+def _arrays(graph: Graph, point: Point, number: int) -> dict[str, np.ndarray] | None:
+    """Arrays by input name, None where a size cannot be or is too large."""
+    try:
+        counts = [prod(size.evaluate(point.sizes) for size in value.type.shape or ()) for value in graph.inputs]
+    except UndefinedSize:
+        return None
+    arrays = inputs_at(graph, point, number) if max(counts, default=0) <= MAX_ELEMENTS else None
+    return None if arrays is None else dict(zip((value.name for value in graph.inputs), arrays, strict=True))
 
 
 def _smaller(array: np.ndarray) -> np.ndarray:

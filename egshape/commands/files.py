@@ -17,6 +17,7 @@ from egshape.commands.terminal import say
 from egshape.errors import CheckFailed, EgshapeError, OutputsDiffer, ParseError, TypeMismatch
 
 if TYPE_CHECKING:
+    from egshape.api import Result
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
 
@@ -141,29 +142,29 @@ def check_target(output: str | Path | None, *, model: bool = True) -> None:
         raise EgshapeError(f"cannot be written: no permission to write to {folder}", where=str(path), code="write")
 
 
-def save_model(graph: Graph, target: Path, opset: int | None, original: Path | None,
-               external_data: bool | None = None) -> None:
-    """Write a graph, with its weights in a file of their own if ``external_data``. An ONNX model that came from
-    ``original`` is run beside it first, and not kept if it differs."""
+def save_model(result: Result, target: Path, original: Path | None, opset: int | None, external_data: bool | None,
+               checks: str) -> tuple[str, ...]:
+    """Write a result, with its weights in a file of their own if ``external_data``; what the file does not hold, as
+    notes. An ONNX model that came from ``original`` is run beside it first, and not kept if it differs."""
     from egshape import api
 
     if target.suffix != ".onnx" or original is None or original.suffix != ".onnx":
-        api.save(graph, target, opset=opset, external_data=external_data)
-        return
+        return api.save(result.graph, target, opset=opset, external_data=external_data, checks=checks)
     from egshape.frontends.onnx import saving
 
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".egshape.") as folder:
             written = Path(folder) / target.name
-            api.save(graph, written, opset=opset, external_data=external_data)
-            _verify(original, written, target)
+            notes = api.save(result.graph, written, opset=opset, external_data=external_data, checks=checks)
+            _verify(original, written, target, result.facts, excluding=checks == "nodes" and not notes)
             saving.move(written, target)
     except OSError as error:
         raise EgshapeError(f"cannot be written: {error.strerror or error}", where=str(target), code="write") from error
+    return notes
 
 
-def _verify(original: Path, written: Path, target: Path) -> None:
+def _verify(original: Path, written: Path, target: Path, facts: Facts, *, excluding: bool) -> None:
     """Raises EgshapeError where the models differ; says where nothing could be compared."""
     from egshape import api
     from egshape.adapters import onnx_verify
@@ -171,11 +172,12 @@ def _verify(original: Path, written: Path, target: Path) -> None:
 
     graph = api.load(original)
     if onnx_verify.available():
-        found = onnx_verify.compare_models(original, written, graph, graph.facts)
+        found = onnx_verify.compare_models(original, written, graph, facts, excluding=excluding)
         difference, skipped = found.difference, found.skipped
         done = f"compared in ONNX Runtime at {len(found.sizes)} sizes"
+        done += f", {len(found.rejected)} more rejected as the facts want" if found.rejected else ""
     else:
-        verdict = compare(graph, api.load(written), graph.facts, seconds=10)
+        verdict = compare(graph, api.load(written), facts, seconds=10)
         difference, skipped = "; ".join(verdict.differences), verdict.skipped
         done = f"compared in the interpreter at {verdict.accepted} sizes"
     if difference:
@@ -184,10 +186,11 @@ def _verify(original: Path, written: Path, target: Path) -> None:
     say(f"egshape: note: {done}" + (f"; {skipped}" if skipped else ""))
 
 
-def saved_bytes(graph: Graph, format: str) -> bytes:
+def saved_bytes(graph: Graph, format: str, opset: int | None, checks: str) -> tuple[bytes, tuple[str, ...]]:
+    """A graph in a format, and what that does not hold, as notes."""
     from egshape import api
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        api.save(graph, path, format=format, external_data=False)
-        return path.read_bytes()
+        notes = api.save(graph, path, format=format, opset=opset, external_data=False, checks=checks)
+        return path.read_bytes(), notes

@@ -24,6 +24,7 @@ from egshape.commands.files import (
 from egshape.commands.optimizing import limits_of, optimized
 from egshape.commands.options import (
     AssumeOpt,
+    ChecksAs,
     FactsOpt,
     FormatOpt,
     JsonOpt,
@@ -73,6 +74,10 @@ def optimize(
         bool, typer.Option("--external-data", help="Write the weights of an ONNX model to a file beside it; "
                            "models beyond 2 GB always do.")
     ] = False,
+    checks: Annotated[
+        ChecksAs, typer.Option("--checks", help="How an ONNX model holds checks: as nodes that fail in any runtime, "
+                               "listed in the metadata, or not.")
+    ] = ChecksAs.nodes,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
@@ -92,14 +97,20 @@ def optimize(
         refine_signature=refine_signature,
     )
     seconds_taken = time.perf_counter() - started
+    notes: tuple[str, ...] = ()
     if output == "-":
-        sys.stdout.buffer.write(saved_bytes(result.graph, format or Path(model).suffix.removeprefix(".")))
+        kind = format or Path(model).suffix.removeprefix(".")
+        content, notes = saved_bytes(result.graph, kind, opset, checks.value)
+        sys.stdout.buffer.write(content)
     elif output is not None:
-        save_model(result.graph, Path(output), opset, Path(model) if verify and model != "-" else None,
-                   external_data or None)
+        notes = save_model(result, Path(output), Path(model) if verify and model != "-" else None, opset,
+                           external_data or None, checks.value)
+    for note in notes:
+        say(f"egshape: note: {note}")
+    whole = result.report.model_copy(update={"notes": (*result.report.notes, *notes)})
     if report is not None:
-        write_atomic(report, result.report.model_dump_json(indent=2) + "\n")
-    (say if output == "-" else put)("\n".join(summary(result.report, seconds_taken)))
+        write_atomic(report, whole.model_dump_json(indent=2) + "\n")
+    (say if output == "-" else put)("\n".join(summary(whole, seconds_taken)))
     if strict_rules and result.report.dropped_rules:
         raise typer.Exit(1)
 

@@ -17,6 +17,14 @@ class Target(StrEnum):
     cuda = "cuda"
 
 
+class ChecksAs(StrEnum):
+    """Where the checks of an ONNX model go."""
+
+    nodes = "nodes"
+    metadata = "metadata"
+    none = "none"
+
+
 class Stage(StrEnum):
     """What to draw."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from egshape.dims import Definedness, Dim, const, quote_name
+from egshape.dims import Definedness, Dim, const, is_nonnegative, maximum, minimum, quote_name
 from egshape.dims.text import Scanner
 from egshape.errors import UndefinedSize
 from egshape.facts.intervals import Interval, Ranges, complement, contains, normalized, to_text
@@ -75,6 +76,24 @@ class Relation:
         """With sizes in the place of symbols."""
         needs = tuple(Definedness(n.kind, n.one.substitute(env), n.two.substitute(env)) for n in self.needs)
         return Relation(self.kind, self.lhs.substitute(env), self.rhs.substitute(env), self.source, self.ranges, needs)
+
+    def parts(self) -> tuple[Relation, ...]:
+        """Comparisons that say the same together: a gap [a, b] in a list of intervals becomes
+        min(max(n - (a-1), 0), max(b+1 - n, 0)) == 0."""
+        if self.kind != "in":
+            return (self,)
+        size, out = self.lhs, list[Relation]()
+        if not self.ranges:
+            return (Relation("<", size, size),)
+        low, high = self.ranges[0][0], self.ranges[-1][1]
+        if low is not None and (low > 0 or not is_nonnegative(size)):
+            out.append(Relation("<=", const(low), size))
+        if high is not None:
+            out.append(Relation("<=", size, const(high)))
+        for (_, end), (start, _) in pairwise(self.ranges):
+            assert end is not None and start is not None
+            out.append(Relation("==", minimum(maximum(size - end, 0), maximum(start - size, 0)), const(0)))
+        return tuple(out)
 
     def holds(self, env: Mapping[str, int]) -> bool:
         """Its truth at the given sizes.  Raises UndefinedSize where it has no value."""

@@ -23,6 +23,21 @@ def format_message(message: str, args: Sequence[object]) -> str:
     return message
 
 
+_ASSUMED = "the assumed fact "
+_FAILS = " does not hold"
+
+
+def assumed_message(fact: str) -> str:
+    """How the message of a check begins that states what a user assumed."""
+    return f"{_ASSUMED}{fact}{_FAILS}"
+
+
+def assumed_fact(message: str) -> str:
+    """The fact in such a message, "" if it is another."""
+    fact, fails, _ = message.removeprefix(_ASSUMED).partition(_FAILS)
+    return fact if fails and message.startswith(_ASSUMED) else ""
+
+
 @op("check", family="checks", operands=("*values",),
     attrs={"relation": ("text", "value"), "sides": ("sizes", ()), "message": "text", "args": ("sizes", ())},
     effect=True,

@@ -21,21 +21,24 @@ def read(source: Path | bytes, name: str, forms: Mapping[str, int | str | None] 
     return convert.read(source, name, forms)
 
 
-def write(graph: Graph, opset: int | None = None) -> Iterator[bytes | memoryview]:
-    """The bytes of a graph as an ONNX model, in pieces. Errors as of ``emit.write``, and MissingDependency."""
+def write(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Iterator[bytes | memoryview]:
+    """The bytes of a graph as an ONNX model, in pieces. ``checks``: as of ``save``. Errors as of
+    ``emit.write``, and MissingDependency."""
     _needed("writing")
     from egshape.frontends.onnx import emit
 
-    return emit.write(graph, opset)
+    return emit.write(graph, opset, checks)
 
 
-def save(graph: Graph, path: Path, opset: int | None = None, external: bool | None = None) -> None:
+def save(graph: Graph, path: Path, opset: int | None = None, external: bool | None = None, checks: str = "nodes"
+         ) -> tuple[str, ...]:
     """Write a graph as an ONNX model; ``external``: with its weights in a file beside it, by default where it must be.
-    Errors as of ``saving.save``, and MissingDependency."""
+    ``checks``: as ``"nodes"`` that fail in any runtime, listed in the ``"metadata"``, or ``"none"``. Gives what of the
+    graph the file does not hold, as notes. Errors as of ``saving.save``, and MissingDependency."""
     _needed("writing")
     from egshape.frontends.onnx import saving
 
-    saving.save(graph, path, opset, external)
+    return saving.save(graph, path, opset, external, checks)
 
 
 def __getattr__(name: str) -> Any:

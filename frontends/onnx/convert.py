@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, version_converter
 from onnx.defs import onnx_opset_version
@@ -15,6 +15,7 @@ from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
 from egshape.facts import Facts, Relation
 from egshape.frontends.onnx import ops  # noqa: F401  (declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
+from egshape.frontends.onnx.checks import CHECKS, add_listed, listed
 from egshape.frontends.onnx.files import Model, initializers, open_model
 from egshape.frontends.onnx.node import STANDARD, graphs_of
 from egshape.frontends.onnx.scope import Items, Operand, Program, Scope
@@ -23,6 +24,8 @@ from egshape.frontends.onnx.subgraphs import free_names
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
+
+Held = TypeVar("Held")
 
 FACTS = "egshape.facts"
 """The metadata key that holds the facts as JSON."""
@@ -85,7 +88,8 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     scope = Scope(program, builder, opsets)
     scope.initializers.update(initializers(model))
     scope.state((*proto.graph.value_info, *proto.graph.output))
-    held = _held_facts(model)
+    held = _held(model, FACTS, Facts.from_json, Facts())
+    checks = _held(model, CHECKS, listed, list[Relation]())
     inputs = [info for info in proto.graph.input if info.name not in scope.initializers]
     given = _inputs(inputs, builder, model.name, forms)
     values = flat(given)
@@ -95,12 +99,14 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
         for size in value.type.shape or ():
             if size.const is None:
                 program.bounds.learn(Relation("<=", size, const(2**31 - 1)))
+    checks = add_listed(scope, checks)
     scope.run(needed(proto.graph, set(scope.initializers) | set(scope.names), model.name))
+    unknown = add_listed(scope, checks)
     results = [scope.lookup(info.name) for info in proto.graph.output]
     names = tuple(info.name for info in proto.graph.output)
     facts = _facts(held, values, program)
     return Graph(proto.graph.name or Path(model.name).stem, builder.finish(flat(results)),
-                 names_of(names, results), facts, _metadata(model, program, given, results))
+                 names_of(names, results), facts, _metadata(model, program, given, results, unknown))
 
 
 def _upgraded(model: Model, opset: int) -> Model:
@@ -226,15 +232,16 @@ def _sorted(wanted: set[int], reads: Sequence[Sequence[int]], name: str) -> list
 # -- facts and metadata ------------------------------------------------------------------------------------------
 
 
-def _held_facts(model: Model) -> Facts:
+def _held(model: Model, key: str, read: Callable[[str], Held], nothing: Held) -> Held:
+    """What the metadata holds under a key. Raises EgshapeError where it cannot be read."""
     for entry in model.proto.metadata_props:
-        if entry.key == FACTS:
+        if entry.key == key:
             try:
-                return Facts.from_json(entry.value)
+                return read(entry.value)
             except EgshapeError as error:
-                raise EgshapeError(f"the metadata {FACTS}: {error.message}", where=model.name, hint=error.hint,
+                raise EgshapeError(f"the metadata {key}: {error.message}", where=model.name, hint=error.hint,
                                    code=error.code) from error
-    return Facts()
+    return nothing
 
 
 def _facts(held: Facts, inputs: Sequence[Value], program: Program) -> Facts:
@@ -248,7 +255,8 @@ def _facts(held: Facts, inputs: Sequence[Value], program: Program) -> Facts:
     return held.merge(facts).with_relations(program.relations)
 
 
-def _metadata(model: Model, program: Program, given: Sequence[Operand], results: Sequence[Operand]) -> dict[str, Any]:
+def _metadata(model: Model, program: Program, given: Sequence[Operand], results: Sequence[Operand],
+              unknown: Sequence[Relation]) -> dict[str, Any]:
     """What a writer needs to give the model the same head, and the ops that run on the host."""
     proto = model.proto
     return {
@@ -257,10 +265,12 @@ def _metadata(model: Model, program: Program, given: Sequence[Operand], results:
         "opsets": tuple((each.domain, int(each.version)) for each in proto.opset_import),
         "producer": (proto.producer_name, proto.producer_version, proto.domain, int(proto.model_version)),
         "doc": proto.doc_string,
-        "properties": tuple((each.key, each.value) for each in proto.metadata_props if each.key != FACTS),
+        "properties": tuple((each.key, each.value) for each in proto.metadata_props if each.key not in (FACTS, CHECKS)),
         "outputs": tuple((info.name, _declared(info)) for info in proto.graph.output),
         **_structure(given, results),
         "host_calls": tuple(program.hosted),
+        "notes": tuple(f"the check {each} of the metadata speaks of sizes that the model does not have: it is left out"
+                       for each in unknown),
         "meanings": tuple((name, str(size)) for name, size in program.meanings.items()),
     }
 

@@ -4,23 +4,26 @@ Sizes that the graph holds as attributes become integer nodes here, each distinc
 where no constant form does: Reshape copies sizes and takes what is left, Expand keeps those that are there, elementwise
 ops broadcast by themselves. What came in as one ONNX op goes out as one.
 
-ONNX has no assertions: conditions on sizes that the ops themselves do not check are listed in the metadata."""
+Checks are nodes too (``emit_checks``), or listed in the metadata."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from egshape.dims import const, parse
-from egshape.errors import EgshapeError, Unsupported
+from egshape.errors import EgshapeError, InvalidInput, Unsupported
 from egshape.facts import Facts, Relation
 from egshape.frontends.bounds import Bounds
 from egshape.frontends.onnx import weights
+from egshape.frontends.onnx.checks import CHECKS
+from egshape.frontends.onnx.emit_checks import Checks, Unheld
 from egshape.frontends.onnx.emit_loops import dynamic_slice, dynamic_update_slice, if_, while_
 from egshape.frontends.onnx.emit_moves import Moves, tiles
 from egshape.frontends.onnx.emit_ops import ELEMENTWISE
@@ -35,9 +38,6 @@ from egshape.ir.graph import Block, Graph, Op, Value
 FACTS = "egshape.facts"
 """The metadata key that holds the facts as JSON."""
 
-CHECKS = "egshape.checks"
-"""The metadata key that lists what the graph checks and the model cannot."""
-
 DEFAULT_OPSET = 17
 
 SMALL = 16
@@ -47,25 +47,55 @@ _LAZY = frozenset(("constant", "broadcast_in_dim", "dims", "iota"))
 """Ops that are written where something reads them."""
 
 
-def write(graph: Graph, opset: int | None = None) -> Iterator[bytes | memoryview]:
+MODES = ("nodes", "metadata", "none")
+"""Where the checks of a graph go."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A model without its initializers, these, and what of the graph it does not hold, as notes."""
+
+    model: ModelProto
+    initializers: Mapping[str, np.ndarray]
+    notes: tuple[str, ...] = ()
+
+
+def write(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Iterator[bytes | memoryview]:
     """The bytes of an ONNX model, in pieces: weights are not copied.
 
-    ``opset``: of the standard ops; that of the model that the graph came from by default. Raises Unsupported for an op
-    without ONNX form."""
-    return weights.pieces(*whole(graph, opset))
+    ``opset``: of the standard ops; that of the model that the graph came from by default. ``checks``: one of ``MODES``.
+    Raises Unsupported for an op without ONNX form."""
+    found = whole(graph, opset, checks)
+    return weights.pieces(found.model, found.initializers)
 
 
-def whole(graph: Graph, opset: int | None) -> tuple[ModelProto, Mapping[str, np.ndarray]]:
-    """A model without its initializers, and these."""
+def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Written:
+    """A graph as a model. Arguments and errors as of ``write``."""
+    if checks not in MODES:
+        raise InvalidInput(f"checks cannot go to {checks!r}", hint=f"give one of {', '.join(MODES)}")
     held = graph.metadata if graph.metadata.get("format") == "onnx" else {}
     opsets = dict(held.get("opsets", ()))
     own = int(opsets.get("") or opsets.get("ai.onnx") or DEFAULT_OPSET)
-    emitter = Emitter(graph, own)
-    proto = emitter.graph_proto(graph)
-    model = _model(graph, held, opsets or {"": own}, proto, emitter.unchecked)
+    emitter, proto = _emitted(graph, own, checks)
+    model = _model(graph, held, opsets or {"": own}, proto, emitter.listed if checks != "none" else ())
+    notes = emitter.notes(checks)
     if opset is not None and opset != own:
-        return _converted(model, emitter.scope.initializers, opset), {}
-    return model, emitter.scope.initializers
+        return Written(_converted(model, emitter.scope.initializers, opset), {}, notes)
+    return Written(model, emitter.scope.initializers, notes)
+
+
+def _emitted(graph: Graph, opset: int, checks: str) -> tuple[Emitter, GraphProto]:
+    """The graph written twice where it has checks: first without them, which tells what its nodes check."""
+    emitter = Emitter(graph, opset, None, checks)
+    proto = emitter.graph_proto(graph)
+    if not emitter.found:
+        return emitter, proto
+    try:
+        second = Emitter(graph, opset, emitter.scope, checks)
+        return second, second.graph_proto(graph)
+    except Unheld as reason:
+        last = Emitter(graph, opset, emitter.scope, "metadata", str(reason))
+        return last, last.graph_proto(graph)
 
 
 def _model(graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], proto: GraphProto,
@@ -101,7 +131,9 @@ def _converted(model: ModelProto, initializers: Mapping[str, np.ndarray], opset:
 class Emitter:
     """Writes blocks as ONNX graphs."""
 
-    def __init__(self, graph: Graph, opset: int) -> None:
+    def __init__(self, graph: Graph, opset: int, first: Scope | None, mode: str, why: str = "") -> None:
+        """``first``: what was written without checks, None while that is done. ``mode``: one of ``MODES``; ``why``
+        checks are no nodes though that was asked for."""
         bounds = Bounds()
         for fact in graph.facts.statements():
             bounds.learn(fact)
@@ -109,7 +141,16 @@ class Emitter:
         self.scope = Scope(opset, bounds, self.name, meanings)
         self.sizes = Sizes(self.scope)
         self.moves = Moves(self.scope, self.sizes)
-        self.unchecked: list[str] = []
+        self.checks = Checks(self.scope, self.sizes)
+        self.first, self.mode, self.why = first, mode, why
+        if first is not None:
+            self.scope.wanted = first.wanted
+        self.found = False
+        """Whether there are checks."""
+        self.listed: list[str] = []
+        """Checks of sizes of inputs that the nodes do not make."""
+        self.lost: list[str] = []
+        """Notes about checks that are neither nodes nor listed, or not what was asked for."""
         self._makers: dict[Value, Op] = {}
         self._split: dict[Value, str] = {}
 
@@ -132,6 +173,8 @@ class Emitter:
             if self.name(value) != name:
                 frame.nodes.append(_identity(self.name(value), name))
             outputs.append(self.info(name, value))
+        self.checks.attach(dict(zip(inputs, graph.inputs, strict=True)),
+                           dict(zip(graph.output_names, graph.outputs, strict=True)))
         outputs = _structured(graph, outputs, frame)
         self.scope.close()
         shown = {*inputs, *graph.output_names}
@@ -144,13 +187,23 @@ class Emitter:
         """A region as a graph of its own, which sees the names around it."""
         frame = self.open(block, arguments)
         self.ops(block, {})
-        outputs = []
-        for value in block.results:
-            result = self.scope.node("Identity", [self.name(value)], f"{name}_{value.name}")
-            outputs.append(self.info(result, value))
+        outputs = [self.info(result, value)
+                   for result, value in zip(self.results(block.results, name), block.results, strict=True)]
         self.scope.close()
         inputs = [self.info(each, value) for each, value in zip(arguments, block.args, strict=True)]
         return helper.make_graph(frame.nodes, name, inputs, outputs)
+
+    def results(self, values: Sequence[Value], label: str, names: Sequence[str] = ()) -> list[str]:
+        """The results of a region, each by a node of the region; the first that can takes its checks along."""
+        out = []
+        for value, name in zip(values, names or map(self.name, values), strict=True):
+            hint = f"{label}_{value.name}"
+            known = value.type.shape is not None
+            found = self.checks.joined(name, value, hint) if known else name
+            out.append(found if found != name else self.scope.node("Identity", [name], hint))
+        if self.scope.frame.guard is not None or self.scope.frame.entry is not None:
+            raise Unheld("a region has no result of known rank to which it could be joined")
+        return out
 
     def open(self, block: Block, arguments: Sequence[str]) -> Frame:
         """Begin a graph whose inputs have these names."""
@@ -187,10 +240,49 @@ class Emitter:
                 self.scope.waiting.update(op.results)
 
     def _check(self, op: Op) -> None:
-        if op.attrs["relation"] != "value":
-            left, right = op.attrs["sides"]
-            relation = Relation(op.attrs["relation"], left, right)
-            self.unchecked.append(str(relation))
+        """A check as nodes, unless a node makes it anyway, or it is to be listed."""
+        self.found = True
+        kind = op.attrs["relation"]
+        relation = None if kind == "value" else Relation(kind, *op.attrs["sides"])
+        if self.first is None:
+            if relation is not None and kind in ("<=", "<"):
+                self.scope.wanted.setdefault(self.scope.frame.block, []).append(relation)
+            return
+        if relation is not None and self.first.makes(self.scope.frame.block, relation):
+            return
+        why = self.why
+        if self.mode == "nodes":
+            try:
+                if relation is None:
+                    self.checks.value(op, self.name(op.operands[0]))
+                else:
+                    self.checks.relation(op)
+                return
+            except Unheld as reason:
+                why = str(reason)
+        self._list(relation, op, why)
+
+    def _list(self, relation: Relation | None, op: Op, why: str) -> None:
+        """Note a check that the nodes do not make."""
+        outer = self.scope.frames[0]
+        shown = str(relation) if relation is not None else op.attrs["message"]
+        listed = relation is not None and len(self.scope.frames) == 1 and self.mode != "none" and all(
+            name in outer.symbols for name in relation.symbols())
+        if listed:
+            self.listed.append(shown)
+        if why:
+            where = "only listed in the metadata" if listed else "not written"
+            self.lost.append(f"the check {shown} is {where}: {why}")
+        elif not listed:
+            self.lost.append(f"the check {shown} is not written")
+
+    def notes(self, mode: str) -> tuple[str, ...]:
+        """What the model does not hold."""
+        if mode == "metadata" and self.listed:
+            count = len(self.listed)
+            return (*self.lost, f"{count} check{'s' * (count != 1)} {'are' if count != 1 else 'is'} only listed in the "
+                                "metadata: no runtime makes them")
+        return tuple(self.lost)
 
     def _op(self, op: Op, siblings: Sequence[Op], wanted: Mapping[Value, str]) -> None:
         if all(value in self.scope.name_of for value in op.results) and op.results:

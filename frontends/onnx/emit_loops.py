@@ -41,7 +41,7 @@ def while_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
     e.ops(body, {})
     results = [e.name(value) for value in body.results]
     (again,) = _inlined(e, test, results)
-    outputs = [e.scope.node("Identity", [name], f"{label}_next") for name in (again, *results)]
+    outputs = e.results((test.results[0], *body.results), f"{label}_next", (again, *results))
     e.scope.close()
     inputs = [helper.make_tensor_value_info(step, TensorProto.INT64, ()),
               helper.make_tensor_value_info(going, TensorProto.BOOL, ()),
@@ -59,6 +59,7 @@ def _inlined(e: Emitter, block: Block, arguments: Sequence[str]) -> list[str]:
     frame = e.open(block, arguments)
     e.ops(block, {})
     names = [e.name(value) for value in block.results]
+    names = [e.checks.joined(name, value, value.name) for name, value in zip(names, block.results, strict=True)]
     e.scope.close()
     e.scope.frame.nodes.extend(frame.nodes)
     return names

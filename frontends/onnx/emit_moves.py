@@ -98,7 +98,7 @@ class Moves:
             return None
         if left:
             others = product(size for axis, size in enumerate(target) if axis != left[0])
-            if not self._positive(others):
+            if not self._positive(others) and not self.scope.left_over(others):
                 return None
         return out
 
@@ -138,6 +138,8 @@ class Moves:
         if all(size.const == 1 for size in target):
             first = min(axes, default=len(shape))
             return self.axes_changed("Unsqueeze", moved, range(first), hint) if first else moved
+        for axis, size in there.items():
+            self.scope.spreads([size], shape[axis])
         return self.scope.node("Expand", [moved, self.sizes.vector(target)], hint)
 
     def _filled(self, scalar: np.ndarray, shape: Sequence[Dim], hint: str) -> str:

@@ -160,6 +160,7 @@ def dot_general(e: Emitter, op: Op) -> str:
     batch = len(a["lhs_batch"])
     if len(a["lhs_contract"]) != 1 or len(right) > 1 or (batch and (len(left), len(right)) != (1, 1)):
         return e.node(op, "Einsum", [e.name(x), e.name(y)], equation=_equation(op))
+    e.scope.equal(x.type.dims[a["lhs_contract"][0]], y.type.dims[a["rhs_contract"][0]])
     orders = (*a["lhs_batch"], *left, *a["lhs_contract"]), (*a["rhs_batch"], *a["rhs_contract"], *right)
     if batch and all(order == tuple(range(len(order))) for order in orders):
         return e.node(op, "MatMul", _matmul_names(e, op, batch))
@@ -192,6 +193,8 @@ def _matmul_names(e: Emitter, op: Op, batch: int) -> list[str]:
     if not _agree(shapes, [({a: d for a, d in zip(axes, source.type.dims, strict=True) if a < batch})
                            for source, axes in kept], e.scope.meanings):
         return [e.name(value) for value in op.operands]
+    for axis, size in enumerate(shapes):
+        e.scope.spreads([source.type.dims[axes.index(axis)] for source, axes in kept if axis in axes], size)
     return [e.moves.aligned(e.name(source), source.type.dims, axes, batch + 2, op.result.name)
             for source, axes in kept]
 
@@ -226,6 +229,8 @@ def broadcast_names(e: Emitter, op: Op) -> list[str]:
         if wide is None:
             break
         chosen[wide] = (op.operands[wide], _trailing(op.operands[wide], len(shape)))
+    for axis, size in enumerate(shape):
+        e.scope.spreads([source.type.dims[axes.index(axis)] for source, axes in chosen if axis in axes], size)
     return [e.moves.aligned(e.name(source), source.type.dims, axes, len(shape), op.result.name)
             for source, axes in chosen]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
 
-from egshape.dims import Dim
+from egshape.dims import Dim, const
+from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.ir.graph import Block, SymbolDef, Value
 
@@ -48,6 +49,12 @@ class Frame:
         self.shapes: dict[tuple[Dim, ...], tuple[Value, int]] = {}
         """The first value whose shape holds a run of sizes, and where it begins."""
         self.typed: list[tuple[str, Value]] = []
+        self.guard: NodeProto | None = None
+        """The last check, which waits to be joined to what is used."""
+        self.entry: NodeProto | None = None
+        """The last of the checks that need sizes of inputs only, once there are others."""
+        self.sealed = False
+        """Whether there are others."""
         self.bound: list[Value] = []
         """Values that have their names in this graph and those inside of it only."""
 
@@ -71,6 +78,12 @@ class Scope:
         self.name_of: dict[Value, str] = {}
         self.initializers: dict[str, np.ndarray] = {}
         self._constants: dict[Key, str] = {}
+        self.enforced: dict[Block, set[Dim]] = {}
+        """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
+        self.wanted: dict[Block, list[Relation]] = {}
+        """The checks of blocks that a node could make."""
+        self.met: set[tuple[Block, Relation]] = set()
+        """Those of them that a node makes."""
 
     @property
     def frame(self) -> Frame:
@@ -83,6 +96,46 @@ class Scope:
         for value in frame.bound:
             self.name_of.pop(value, None)
         return frame
+
+    # -- what nodes check ----------------------------------------------------------------------------------------
+
+    def equal(self, one: Dim, two: Dim) -> None:
+        """A node rejects sizes that are not equal."""
+        if one is not two:
+            self.enforced.setdefault(self.frame.block, set()).add(one - two)
+
+    def spreads(self, held: Iterable[Dim], size: Dim) -> None:
+        """A node rejects sizes that do not broadcast to ``size``: each is that or 1."""
+        others = [each for each in held if each is not size and each.const != 1]
+        for each in others:
+            if self._only_with(size, each):
+                self.enforced.setdefault(self.frame.block, set()).add((each - 1) * (each - size))
+
+    def _only_with(self, size: Dim, other: Dim) -> bool:
+        """Whether a size is 1 only where the other is: then broadcasting cannot stretch the first instead."""
+        if self.bounds.decide(Relation("!=", size, const(1))) is True:
+            return True
+        meant, part = size.substitute(self.meanings), other.substitute(self.meanings)
+        unit = self.bounds.with_fact(Relation("==", meant, const(1)))
+        return unit.decide(Relation("==", part, const(1))) is True
+
+    def left_over(self, others: Dim) -> bool:
+        """Whether a Reshape that takes what is left beside ``others`` makes a check that is wanted here: it rejects
+        others that are 0."""
+        positive = Relation("<=", const(1), others)
+        for relation in self.wanted.get(self.frame.block, ()):
+            if (relation.symbols() & others.symbols()
+                    and self.bounds.with_fact(relation).decide(positive) is True
+                    and self.bounds.with_fact(positive).decide(relation) is True):
+                self.met.add((self.frame.block, relation))
+                return True
+        return False
+
+    def makes(self, block: Block, relation: Relation) -> bool:
+        """Whether a node of a block makes a check by itself."""
+        rest = relation.lhs - relation.rhs
+        known = self.enforced.get(block, ())
+        return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))
 
     def find(self, key: Key) -> str | None:
         """The name of what a visible graph has computed."""

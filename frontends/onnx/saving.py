@@ -18,17 +18,20 @@ ROOM = 2**31 - 2**24
 """Weights of at most so many bytes are written into the model."""
 
 
-def save(graph: Graph, path: Path, opset: int | None = None, external: bool | None = None) -> None:
+def save(graph: Graph, path: Path, opset: int | None = None, external: bool | None = None, checks: str = "nodes"
+         ) -> tuple[str, ...]:
     """Write an ONNX model to a file, its weights to one beside it if ``external``, or by default where one message
-    cannot hold them. Weights are streamed. Errors as of ``emit.write``, and EgshapeError for what cannot be written."""
-    model, initializers = emit.whole(graph, opset)
+    cannot hold them. Weights are streamed. What of the graph the file does not hold, as notes. Errors as of
+    ``emit.write``, and EgshapeError for what cannot be written."""
+    found = emit.whole(graph, opset, checks)
+    model, initializers = found.model, found.initializers
     target = path.resolve()
     if external is None:
         external = weights.size(initializers) + model.ByteSize() > ROOM
     if not external:
         write_atomic(path, weights.pieces(model, initializers))
         _clean(target, "")
-        return
+        return found.notes
     side = weights.SideFile(initializers)
     unnamed = target.with_name(f".{target.name}.{os.getpid()}.data")
     try:
@@ -40,6 +43,7 @@ def save(graph: Graph, path: Path, opset: int | None = None, external: bool | No
     finally:
         unnamed.unlink(missing_ok=True)
     _clean(target, side.name(target.name))
+    return found.notes
 
 
 def move(written: Path, path: Path) -> None:

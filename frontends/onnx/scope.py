@@ -74,6 +74,8 @@ class Program:
     spans: dict[Value, Span] = field(default_factory=dict)
     """Between which sizes the elements of integer tensors lie."""
     lookups: list[Lookup] = field(default_factory=list)
+    choices: dict[Value, tuple[Value, int, int]] = field(default_factory=dict)
+    """Integers of one element that are one constant where a condition holds, else another."""
     ranks: dict[str, int] = field(default_factory=dict)
     """Ranks that the model states, by name."""
     meanings: dict[str, Dim] = field(default_factory=dict)
@@ -170,6 +172,11 @@ class Scope:
         numbers = () if found is None else tuple(item.const for item in found)
         known = tuple(number for number in numbers if number is not None)
         return known if found is not None and len(known) == len(found) else None
+
+    @staticmethod
+    def single(value: Value) -> bool:
+        """Whether a tensor has one element, whatever the sizes."""
+        return value.type.shape is not None and all(size.const == 1 for size in value.type.shape)
 
     def sizes(self, value: Value, label: str, key: str = "shape", *, signed: bool = False) -> tuple[Dim, ...]:
         """The elements of an integer vector as sizes; unknown ones become symbols named after ``label``, which must
@@ -468,6 +475,8 @@ class Scope:
     def _bound(self, value: Value, name: str) -> Value:
         """The value under its ONNX name, which a new one takes on."""
         found = self.canonical(value)
+        if value in self.program.choices:
+            self.program.choices[found] = self.program.choices[value]
         if found not in self.program.named and found.name.isdigit():
             found.name = self.builder.names.fresh(name)
         self.program.named.add(found)

@@ -66,6 +66,19 @@ def bytecode(text: str) -> bytes:
     return out.getvalue()
 
 
+def unheld(graph: Graph) -> tuple[str, ...]:
+    """What of a graph a module does not make, as notes."""
+    count = sum(op.name == "check" and _for_us_only(graph, op) for op in graph.body.visible())
+    if not count:
+        return ()
+    return (f"checks of data, of which there are {count}, are composites that only egshape makes: XLA has no assertion "
+            "on data",)
+
+
+def _for_us_only(graph: Graph, op: Op) -> bool:
+    return op.attrs["relation"] == "value" and graph.metadata.get("format") == "onnx"
+
+
 def check(text: str) -> None:
     """Parse and verify a module with jaxlib. Raises EgshapeError with jaxlib's message."""
     hlo = libraries()
@@ -374,7 +387,7 @@ def _composite(scope: _Function, op: Op) -> str | None:
 def _check(scope: _Function, op: Op) -> str | None:
     """A check. What an ONNX model checks of its data is a composite of no effect, which says so to us only: XLA
     resolves assertions while it compiles, and refuses a module with one on data."""
-    if op.attrs["relation"] != "value" or scope.module.graph.metadata.get("format") != "onnx":
+    if not _for_us_only(scope.module.graph, op):
         return emitter(op)(scope, op)
     operands, kinds = check_operands(scope, op)
     arguments = ", ".join(f"%arg{place}: {kind}" for place, kind in enumerate(kinds))

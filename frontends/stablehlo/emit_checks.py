@@ -5,14 +5,12 @@ the sides are computed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import gcd
 
 from egshape.dims import Dim
-from egshape.dims.core import from_terms
-from egshape.frontends.size_terms import plan
-from egshape.frontends.stablehlo.emit_ranges import Ranges
+from egshape.frontends.size_ranges import Ranges
+from egshape.frontends.size_terms import forms, plan
 from egshape.frontends.stablehlo.emit_scope import SCALAR, Scope
 
 _DIRECTIONS = {"==": "EQ", "!=": "NE", "<=": "LE", "<": "LT"}
@@ -34,7 +32,7 @@ def comparison(scope: Scope, relation: str, lhs: Dim, rhs: Dim, args: Sequence[D
     best: Comparison | None = None
     least = 0
     wide = Ranges(64, scope.symbol_range)
-    for kind, one, two in _forms(relation, lhs, rhs):
+    for kind, one, two in forms(relation, lhs, rhs):
         narrow = scope.width(one) == scope.width(two) == "i32"
         if best is not None and not narrow and (wide.of(one) is None or wide.of(two) is None):
             continue
@@ -44,33 +42,6 @@ def comparison(scope: Scope, relation: str, lhs: Dim, rhs: Dim, args: Sequence[D
             best, least = Comparison(_DIRECTIONS[kind], one, two, dtype), cost
     assert best is not None
     return best
-
-
-def _forms(relation: str, lhs: Dim, rhs: Dim) -> Iterator[tuple[str, Dim, Dim]]:
-    """Equivalent relations; the given one comes first."""
-    yield relation, lhs, rhs
-    difference = lhs - rhs
-    if set(difference.atoms()) != {*lhs.atoms(), *rhs.atoms()}:
-        return  # what cancels may be undefined
-    constant = sum(c for mono, c in difference.terms if not mono)
-    terms = [(mono, c) for mono, c in difference.terms if mono]
-    if not terms:
-        return
-    if relation == "<":
-        relation, constant = "<=", constant + 1
-    factor = gcd(*(c for _, c in terms))
-    if relation == "<=" or constant % factor == 0:
-        terms = [(mono, c // factor) for mono, c in terms]
-        constant = -(-constant // factor)
-    whole = from_terms(terms)
-    positive = from_terms([(mono, c) for mono, c in terms if c > 0])
-    yield relation, positive + max(constant, 0), positive - whole + max(-constant, 0)
-    for mono, c in terms:
-        alone = from_terms([(mono, abs(c))])
-        if c > 0:
-            yield relation, alone, alone - whole - constant
-        else:
-            yield relation, whole + alone + constant, alone
 
 
 def _cost(scope: Scope, sizes: Iterable[tuple[Dim, str]]) -> int:

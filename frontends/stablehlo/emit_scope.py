@@ -12,8 +12,8 @@ import numpy as np
 
 from egshape.dims import Dim, is_nonnegative, symbol
 from egshape.errors import EgshapeError
+from egshape.frontends.size_ranges import SIZE, Range, Ranges, Values, power_of_two
 from egshape.frontends.size_terms import Term, plan
-from egshape.frontends.stablehlo.emit_ranges import SIZE, Range, Ranges, Values, power_of_two
 from egshape.frontends.stablehlo.emit_text import dense, static_type, type_text
 from egshape.ir.graph import Block, SymbolDef, Value
 from egshape.ir.types import dtype_name, integer_range, numpy_dtype

@@ -16,9 +16,9 @@ pytest.importorskip("jax")
 
 from egshape.adapters.xla import run_stablehlo
 from egshape.errors import UndefinedSize
+from egshape.frontends.size_ranges import SIZE, Values
 from egshape.frontends.stablehlo import read
 from egshape.frontends.stablehlo.emit import write
-from egshape.frontends.stablehlo.emit_ranges import SIZE, Values
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, SymbolDef
 from egshape.ir.interpret import interpret

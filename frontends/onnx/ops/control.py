@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from onnx import GraphProto
 
 from egshape.errors import EgshapeError, Unsupported
-from egshape.facts import Relation
+from egshape.frontends.onnx.checks import require
 from egshape.frontends.onnx.files import DEPTH_LIMIT
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.movement import reshape
@@ -15,7 +15,6 @@ from egshape.frontends.onnx.registry import Fork, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, rebuilt
 from egshape.ir.graph import Block, Value
-from egshape.ops.conditions import negated
 
 
 def subgraph(s: Scope, graph: GraphProto, operands: list[Operand]) -> list[Operand]:
@@ -78,15 +77,4 @@ def _rank(value: Value) -> int | None:
 
 def _require(s: Scope, condition: Value, wanted: bool) -> None:
     """A check that a condition is as wanted: with the other value the model fails in a later node."""
-    known = s.items(condition)
-    message = f"{condition.name} is not {str(wanted).lower()}, which a later op needs"
-    if known and isinstance(known[0], Relation):
-        relation = known[0] if wanted else negated(known[0])
-        s.add("check", (), {"relation": relation.kind, "sides": (relation.lhs, relation.rhs), "message": message,
-                            "args": ()})
-        if s.builder.parent is None:
-            s.program.bounds.learn(relation)
-            s.program.decided.clear()
-        return
-    pred = condition if condition.type.rank == 0 else reshape(s, condition, ())
-    s.add("check", (pred if wanted else s.one("not", (pred,)),), {"message": message})
+    require(s, condition, wanted, f"{condition.name} is not {str(wanted).lower()}, which a later op needs")

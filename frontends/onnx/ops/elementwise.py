@@ -190,7 +190,12 @@ def saturating(s: Scope, x: Value, dtype: str) -> Value:
 @onnx_op("Where")
 def where(s: Scope, node: Node, condition: Value, x: Value, y: Value) -> Value:
     """x where the condition holds, else y."""
-    return s.one("select", broadcast(s, condition, x, y))
+    found = s.one("select", broadcast(s, condition, x, y))
+    places = [s.numbers(each) for each in (x, y)]
+    if all(place is not None and len(place) == 1 for place in places) and s.single(condition) and s.single(found):
+        one, two = (place[0] for place in places if place)
+        s.program.choices[found] = condition, one, two
+    return found
 
 
 @onnx_op("Relu")

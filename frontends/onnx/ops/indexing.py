@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from egshape.dims import Dim, const
+from egshape.frontends.onnx.checks import only_row
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare
@@ -23,6 +24,8 @@ def gather(s: Scope, node: Node, x: Value, indices: Value) -> Operand:
     """Elements of one axis. At known places it is a slice or a plain gather; else a composite that counts negative
     indices from the end."""
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
+    if only_row(s, node, x, indices, axis):
+        return reshape(s, x, (*x.type.dims[:axis], *indices.type.dims, *x.type.dims[axis + 1:]))
     size, places = x.type.dims[axis], s.numbers(indices)
     if places is not None and indices.type.rank <= 1 and len(places) == 1:
         place = const(places[0]) if places[0] >= 0 else size + places[0]
@@ -111,9 +114,15 @@ def _element_places(s: Scope, node: Node, x: Value, indices: Value, axis: int) -
     return parts[0] if len(parts) == 1 else s.one("concatenate", parts, dim=len(shape))
 
 
-@onnx_op("GatherND", composite=True)
-def gather_nd(s: Scope, node: Node, x: Value, indices: Value) -> Value:
-    """Slices at index vectors, which the last axis of the indices holds."""
+@onnx_op("GatherND")
+def gather_nd(s: Scope, node: Node, x: Value, indices: Value) -> Operand:
+    """Slices at index vectors, which the last axis of the indices holds: a composite, but for a check."""
+    if not node.int("batch_dims", 0) and indices.type.dims == (const(1),) and only_row(s, node, x, indices, 0):
+        return reshape(s, x, x.type.dims[1:])
+    return s.composite(node, (x, indices), _gather_nd)[0]
+
+
+def _gather_nd(s: Scope, node: Node, x: Value, indices: Value) -> Value:
     batch, depth = node.int("batch_dims", 0), indices.type.dims[-1].const
     if depth is None:
         raise NoLowering("the length of the index vectors is data")

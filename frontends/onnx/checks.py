@@ -1,0 +1,123 @@
+"""Checks of a model: the nodes that stand for them, and the texts that the metadata lists.
+
+A check node is a Gather from a table of one at a place that a condition chooses (``emit_checks`` writes them): whatever
+made such a node, it is a check of the condition."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from egshape.dims import Dim, const, parse
+from egshape.errors import EgshapeError
+from egshape.facts import Relation, parse_facts
+from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.scope import Scope
+from egshape.ir.graph import NOWHERE, Location, Op, Value
+from egshape.ops.checks import format_message
+from egshape.ops.conditions import negated
+
+CHECKS = "egshape.checks"
+"""The metadata key that lists, as a JSON list of texts, the checks that no node makes."""
+
+TITLE = "check: "
+"""How the names of check nodes begin."""
+
+_PLACE = "at "
+"""How the line of a check's text begins that says where in the source it comes from."""
+
+_BRACED = re.compile(r"\{([^{}]*)\}")
+
+
+def described(op: Op) -> str:
+    """What a check says where it fails, sizes in braces by name, and where it comes from: the text of its node."""
+    message = format_message(op.attrs["message"], [f"{{{size}}}" for size in op.attrs["args"]])
+    return f"{message}\n{_PLACE}{op.location}" if str(op.location) else str(message)
+
+
+def _read(text: str, known: set[str]) -> tuple[str, tuple[Dim, ...], Location]:
+    """Message, the sizes that fill it, and location of a check's text."""
+    first, found, place = text.rpartition(f"\n{_PLACE}")
+    args: list[Dim] = []
+
+    def numbered(match: re.Match[str]) -> str:
+        try:
+            size = parse(match[1])
+        except EgshapeError:
+            return match[0]
+        if size.const is not None or not size.symbols() <= known:
+            return match[0]
+        args.append(size)
+        return f"{{{len(args) - 1}}}"
+
+    message = _BRACED.sub(numbered, first if found else text)
+    return message, tuple(args), Location(name=place) if found else NOWHERE
+
+
+def require(s: Scope, condition: Value, wanted: bool, message: str, args: tuple[Dim, ...] = ()) -> None:
+    """A check that a condition, a boolean of one element, is as wanted: of sizes where it is one of these."""
+    known = s.items(condition)
+    if known and isinstance(known[0], Relation):
+        relate(s, known[0] if wanted else negated(known[0]), message, args)
+        return
+    pred = condition if condition.type.rank == 0 else s.one("reshape", (condition,), shape=())
+    s.add("check", (pred if wanted else s.one("not", (pred,)),), {"message": message, "args": args})
+
+
+def relate(s: Scope, relation: Relation, message: str, args: tuple[Dim, ...] = ()) -> None:
+    """A check of sizes, which what follows may rely on."""
+    s.add("check", (), {"relation": relation.kind, "sides": (relation.lhs, relation.rhs), "message": message,
+                        "args": args})
+    if s.builder.parent is None:
+        s.program.bounds.learn(relation)
+        s.program.decided.clear()
+
+
+def only_row(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> bool:
+    """Whether a node reads the only row of a table at a place that a condition chooses, one there and one outside:
+    then the condition is checked."""
+    choice = s.program.choices.get(indices)
+    if choice is None or x.type.dims[axis].const != 1:
+        return False
+    condition, *places = choice
+    fits = [-1 <= place < 1 for place in places]
+    if fits[0] == fits[1]:
+        return False
+    own = str(node.proto.name).startswith(TITLE)
+    text = str(node.proto.doc_string) if own else ""
+    message, args, location = _read(text or f"{node.location} reads outside of a table of one", s.known_symbols())
+    held = s.location
+    s.location = location if own else held
+    require(s, condition, fits[0], message, args)
+    s.location = held
+    return True
+
+
+# -- the metadata --------------------------------------------------------------------------------------------------
+
+
+def listed(text: str) -> list[Relation]:
+    """The checks in the metadata's text. Raises EgshapeError where it is no JSON list of statements on sizes."""
+    try:
+        texts = json.loads(text)
+    except ValueError as error:
+        raise EgshapeError(f"no JSON: {error}", code="parse") from None
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise EgshapeError("not a list of texts", code="parse")
+    return [fact for each in texts for fact in parse_facts(each) if isinstance(fact, Relation)]
+
+
+def add_listed(s: Scope, relations: Iterable[Relation]) -> list[Relation]:
+    """Add the checks whose sizes are known by now; gives the others."""
+    known = s.known_symbols()
+    left = []
+    for relation in relations:
+        if not relation.symbols() <= known:
+            left.append(relation)
+            continue
+        for divisor in (need.one for need in relation.conditions()):
+            relate(s, Relation("<=", const(1), divisor), f"the check {relation} divides by 0")
+        for part in relation.parts():
+            relate(s, part, f"the check {relation} fails")
+    return left

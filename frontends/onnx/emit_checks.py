@@ -1,0 +1,278 @@
+"""Checks as nodes that fail in any runtime.
+
+A condition picks a place in a table of one, 0 where it holds, else 1, which Gather rejects; its name, which runtimes
+print, says the condition. The checks of a graph form a chain (where a condition holds, its place is what the check
+before found), and the last one finds the shape of a Reshape through which an input, or an output, goes: nothing of it
+is dead, and nothing can be computed before a run. ``checks`` reads them back.
+
+Not written are checks that a written node makes by itself: of sizes that it broadcasts or contracts, and of a Reshape
+that takes what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol, const, floordiv, is_nonnegative, maximum, relu, symbol
+from egshape.errors import EgshapeError
+from egshape.facts import Relation
+from egshape.frontends.onnx.checks import TITLE, described
+from egshape.frontends.onnx.emit_scope import Frame, Scope
+from egshape.frontends.onnx.emit_sizes import Sizes
+from egshape.frontends.onnx.node import graphs_of
+from egshape.frontends.onnx.subgraphs import free_names
+from egshape.frontends.size_ranges import SIZE, Range, Ranges
+from egshape.frontends.size_terms import forms, plan
+from egshape.ir.graph import Op, Value
+from egshape.ir.types import integer_range
+from egshape.ops.checks import assumed_fact
+
+COMPARISONS = 9
+"""The opset since which Where exists and Less compares integers."""
+
+VECTORS = 11
+"""The opset since which there is GatherND."""
+
+
+class Unheld(Exception):
+    """A check has no form as nodes; the text says why."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A check that the model's nodes do not make: its condition, "" for one on data, and why."""
+
+    text: str
+    message: str
+    why: str
+
+
+class Checks:
+    """Writes checks into the graphs of a scope."""
+
+    def __init__(self, scope: Scope, sizes: Sizes) -> None:
+        self.scope = scope
+        self.sizes = sizes
+
+    # -- conditions ----------------------------------------------------------------------------------------------
+
+    def relation(self, op: Op) -> None:
+        """A check of sizes. Raises Unheld."""
+        lhs, rhs = op.attrs["sides"]
+        relation = Relation(op.attrs["relation"], lhs, rhs)
+        divisors = [need.one for need in relation.conditions()]
+        if not all(map(is_nonnegative, divisors)):
+            raise Unheld("it divides by what may be negative")
+        for divisor in divisors:  # runtimes end where integers are divided by 0
+            self._compared(Relation("<=", const(1), divisor), f"{relation} divides by 0")
+        safe = Relation(relation.kind, _safe(lhs), _safe(rhs))
+        self._compared(safe, described(op), assumed_fact(op.attrs["message"]))
+
+    def value(self, op: Op, name: str) -> None:
+        """A check of data: ``name`` is a boolean scalar. Raises Unheld."""
+        self._seal()
+        self._check(name, True, op.attrs["message"], described(op))
+
+    def _compared(self, relation: Relation, text: str, title: str = "") -> None:
+        if not self._at_entry(relation):
+            self._seal()
+        try:
+            found = self._cheapest(relation)
+            x, y = self.sizes.one(found.lhs), self.sizes.one(found.rhs)
+        except EgshapeError as error:
+            raise Unheld(error.message) from error
+        if found.kind in ("<=", "<"):
+            pair, holds = ([x, y], True) if found.kind == "<" else ([y, x], False)
+            flag = self.scope.shared("Less", pair, "less", self.scope.frame)
+        else:
+            flag, holds = self.scope.shared("Equal", [x, y], "equal", self.scope.frame), found.kind == "=="
+        self._check(flag, holds, title or str(found), text)
+
+    def _cheapest(self, relation: Relation) -> Relation:
+        """Of the equivalent comparisons that 64 bits hold the one with the fewest new nodes."""
+        ranges = Ranges(64, self._range)
+        best, least = None, 0
+        for kind, lhs, rhs in forms(relation.kind, relation.lhs, relation.rhs):
+            if ranges.of(lhs) is None or ranges.of(rhs) is None:
+                continue
+            cost = self._cost((lhs, rhs))
+            if best is None or cost < least:
+                best, least = Relation(kind, lhs, rhs), cost
+        if best is None:
+            raise Unheld("its arithmetic may not fit 64 bits")
+        return best
+
+    def _range(self, name: str) -> Range | None:
+        define = next((frame.symbols[name] for frame in reversed(self.scope.frames) if name in frame.symbols), None)
+        if define is None or define.axis is not None:
+            return SIZE
+        low, high = integer_range(define.value.type.dtype)
+        return low + define.offset, high + define.offset
+
+    def _cost(self, sizes: Iterable[Dim]) -> int:
+        """How many nodes have to be added for sizes."""
+        pending, seen = [size for size in sizes if size.const is None], set[Dim]()
+        while pending:
+            dim = pending.pop()
+            if dim not in seen and self.scope.find(("one", dim)) is None:
+                seen.add(dim)
+                pending.extend(size for size in plan(dim).operands if size.const is None)
+        return len(seen)
+
+    def _at_entry(self, relation: Relation) -> bool:
+        """Whether all sizes are known when the outermost graph is entered."""
+        outer = self.scope.frames[0]
+        return all(name in outer.symbols and outer.symbols[name].value in outer.block.args
+                   for name in relation.symbols())
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def _seal(self) -> None:
+        """What was checked so far needs sizes of inputs only: that stands first, and what follows is apart."""
+        frame = self.scope.frame
+        if not frame.sealed:
+            frame.entry, frame.guard, frame.sealed = frame.guard, None, True
+
+    def _check(self, flag: str, holds: bool, title: str, text: str) -> None:
+        s = self.scope
+        if s.opset < COMPARISONS:
+            raise Unheld(f"opset {s.opset} cannot compute it")
+        good, bad = s.ints([0], "size") if s.frame.guard is None else s.frame.guard.output[0], s.ints([1], "size")
+        place = s.node("Where", [flag, good, bad] if holds else [flag, bad, good], "place")
+        node = helper.make_node("Gather", [s.ints([0], "table"), place], [s.names.fresh("checked")],
+                                name=s.titles.fresh(TITLE + title), doc_string=text, axis=0)
+        s.frame.nodes.append(node)
+        s.frame.guard = node
+
+    def joined(self, name: str, value: Value, hint: str) -> str:
+        """A tensor of the graph under construction, through what its checks found; as it is where there are none."""
+        frame = self.scope.frame
+        out = name
+        for guard in (frame.entry, frame.guard):
+            if guard is not None:
+                out = self._through(frame, guard, out, value, hint)
+        frame.entry = frame.guard = None
+        return out
+
+    def _through(self, frame: Frame, guard: NodeProto, name: str, value: Value, hint: str) -> str:
+        """Behind all nodes so far: a tensor reshaped to what the last check found, or a scalar as its table."""
+        s, rank = self.scope, value.type.rank
+        if rank:
+            return s.node("Reshape", [name, self._shape(frame, guard, rank)], hint, frame)
+        line = s.node("Reshape", [name, s.ints([1], "size")], f"{hint}_line", frame)
+        frame.nodes.remove(guard)
+        frame.nodes.append(guard)
+        guard.input[0] = line
+        if s.opset >= VECTORS:
+            _to_vectors(guard)
+            return str(guard.output[0])
+        return self.sizes.squeezed(guard.output[0], frame)
+
+    def _shape(self, frame: Frame, guard: NodeProto, rank: int) -> str:
+        """A vector of zeros, which Reshape takes for the sizes that are there, that the last check finds."""
+        s = self.scope
+        guard.input[0] = s.constant(np.zeros((1, rank), np.int64), "table")
+        if s.opset >= VECTORS:
+            _to_vectors(guard)
+            return str(guard.output[0])
+        found = helper.make_node("Squeeze", [guard.output[0]], [s.names.fresh("shape")], axes=[0])
+        frame.nodes.insert(frame.nodes.index(guard) + 1, found)
+        return str(found.output[0])
+
+    # -- the outermost graph -------------------------------------------------------------------------------------
+
+    def attach(self, inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> None:
+        """Join the checks of the outermost graph to an input that is read behind them, else to an output. Raises
+        Unheld where there is neither."""
+        frame = self.scope.frame
+        self._seal()
+        if frame.entry is not None and self._to_input(frame, frame.entry, inputs, outputs):
+            frame.entry = None
+        if frame.entry is not None or frame.guard is not None:
+            self._to_output(frame, outputs)
+
+    def _to_input(self, frame: Frame, guard: NodeProto, inputs: Mapping[str, Value], outputs: Mapping[str, Value]
+                  ) -> bool:
+        place = frame.nodes.index(guard) + 1
+        read = {name for node in _live(frame.nodes, outputs)[place:] if node is not None for name in _reads(node)}
+        name = next((name for name, value in inputs.items() if name in read and value.type.shape), None)
+        if name is None:
+            return False
+        s, value = self.scope, inputs[name]
+        behind = frame.nodes[place:]
+        del frame.nodes[place:]
+        found = s.node("Reshape", [name, self._shape(frame, guard, value.type.rank)], f"{name}_checked", frame)
+        for node in behind:
+            _renamed(node, name, found)
+        frame.nodes.extend(behind)
+        frame.typed.append((found, value))
+        return True
+
+    def _to_output(self, frame: Frame, outputs: Mapping[str, Value]) -> None:
+        made = {name for node in frame.nodes for name in node.output}
+        there = [(name, value) for name, value in outputs.items() if name in made and value.type.shape is not None]
+        if not there:
+            raise Unheld("the model has no output of known rank to which it could be joined")
+        name, value = max(there, key=lambda pair: bool(pair[1].type.shape))
+        bare = self.scope.names.fresh(f"{name}_unchecked")
+        for node in frame.nodes:
+            node.output[:] = [bare if each == name else each for each in node.output]
+            _renamed(node, name, bare)
+        frame.typed.append((bare, value))
+        found = self.joined(bare, value, name)
+        for node in frame.nodes:
+            node.output[:] = [name if each == found else each for each in node.output]
+
+
+def _to_vectors(guard: NodeProto) -> None:
+    guard.op_type = "GatherND"
+    del guard.attribute[:]
+
+
+def _live(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto | None]:
+    """The nodes, None in the place of those on which no output depends."""
+    wanted = set(outputs)
+    out: list[NodeProto | None] = []
+    for node in reversed(nodes):
+        live = not wanted.isdisjoint(node.output)
+        wanted.update(_reads(node) if live else ())
+        out.append(node if live else None)
+    return out[::-1]
+
+
+def _reads(node: NodeProto) -> list[str]:
+    return [*node.input, *(name for graph in graphs_of(node.attribute) for name in free_names(graph))]
+
+
+def _renamed(node: NodeProto, old: str, new: str) -> None:
+    """Let a node, its subgraphs included, read another name; names are distinct over all subgraphs."""
+    node.input[:] = [new if name == old else name for name in node.input]
+    for graph in graphs_of(node.attribute):
+        for inner in graph.node:
+            _renamed(inner, old, new)
+        for info in graph.output:
+            info.name = new if info.name == old else info.name
+
+
+def _safe(dim: Dim) -> Dim:
+    """The same size wherever it is defined, in which nothing divides by 0."""
+    total = const(0)
+    for mono, coefficient in dim.terms:
+        term = const(coefficient)
+        for atom, power in mono:
+            for _ in range(power):
+                term = term * _safe_atom(atom)
+        total = total + term
+    return total
+
+
+def _safe_atom(atom: Atom) -> Dim:
+    if isinstance(atom, Symbol):
+        return symbol(atom.name)
+    if isinstance(atom, Relu):
+        return relu(_safe(atom.arg))
+    assert isinstance(atom, FloorDiv)
+    return floordiv(_safe(atom.num), maximum(_safe(atom.den), const(1)))
