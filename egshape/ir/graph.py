@@ -137,6 +137,8 @@ class Graph:
     output_names: tuple[str, ...]
     facts: Facts = field(default_factory=Facts)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    optimized: bool = False
+    """Whether it is what ``egshape.optimize`` gave, so that it need not be optimized again."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -157,6 +159,11 @@ class Graph:
         from egshape.ir.text import print_graph
 
         return print_graph(self)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)
+        outputs = ", ".join(str(value.type) for value in self.outputs)
+        return f"<{type(self).__name__} {self.name}: ({inputs}) -> ({outputs}), {len(self.ops)} ops>"
 
     def _repr_html_(self) -> str:
         return display.html(self)

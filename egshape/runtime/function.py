@@ -15,10 +15,12 @@ from egshape.runtime.call import WORDS, Call, Output
 from egshape.runtime.errors import HOST, OBJECT, SHAPES, RunError, described
 from egshape.runtime.host_calls import HostCalls, HostFunction
 from egshape.runtime.memory import as_array, free, owned
+from egshape.runtime.names import ordered
 from egshape.runtime.objects import layout, no_memory_is_shared
 from egshape.runtime.pool import shared
 from egshape.runtime.profile import KernelTime, Memory, Profile
 from egshape.runtime.redzones import Watch
+from egshape.runtime.shown import described as shown
 
 __all__ = ["CompiledFunction", "RunError", "array_dtype"]
 
@@ -58,24 +60,30 @@ def _type(port: Mapping[str, Any]) -> str:
 
 
 class CompiledFunction:
-    """Calls native code on arrays in input order; gives one array, or a tuple in output order.
+    """Calls native code on arrays in input order or by name; gives one array, or a tuple in output order.
 
+    Names that are no identifiers go as ``fn(**{"a/b:0": x})``; all names as one mapping, ``fn({"out": x})``, too.
     Contiguous inputs are read where they lie, and anything with DLPack or an array interface is taken. ``out`` may give
     an array, or None, for each output. Safe to call from several threads at once: each call has an arena of its own,
-    which later calls reuse."""
+    which later calls reuse. A copy is the function itself; pickled it is what an artifact holds."""
+
+    target = "llvm"
 
     def __init__(self, manifest: Mapping[str, Any], entries: Mapping[str, int], constants: Sequence[np.ndarray],
                  keep: object, failure: Callable[[str, str, str], Exception] = RunError, save: Any = None,
-                 threads: int = 1, host_functions: Sequence[HostFunction] = ()) -> None:
+                 threads: int = 1, host_functions: Sequence[HostFunction] = (),
+                 reduce: Callable[[], tuple[Any, ...]] | None = None) -> None:
         self.manifest = manifest
         self._entry = ctypes.CFUNCTYPE(_RESULT, _ADDRESS)(entries["egshape_entry"])
         self._python = ctypes.CFUNCTYPE(_RESULT, *[_ADDRESS] * 4)(entries["egshape_python"])
         self._keep = keep
         self._failure = failure
         self._save = save
+        self._reduce = reduce
         self._constants = [np.ascontiguousarray(each) for each in constants]
         self._constant_table = np.array([each.ctypes.data for each in self._constants] or [0], np.uint64)
         self._inputs = [(p["name"], array_dtype(p["dtype"]), len(p["shape"])) for p in manifest["inputs"]]
+        self._named = {p["name"]: f"{p['name']}: {_type(p)}" for p in manifest["inputs"]}
         self._outputs = tuple(Output(p["name"], array_dtype(p["dtype"]), len(p["shape"]), p["late"])
                               for p in manifest["outputs"])
         self._late = any(output.late for output in self._outputs)
@@ -89,9 +97,27 @@ class CompiledFunction:
         self._calls: list[Call] = []
 
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{port['name']}: {_type(port)}" for port in self.manifest["inputs"])
-        outputs = ", ".join(map(_type, self.manifest["outputs"]))
-        return f"<{type(self).__name__}: ({inputs}) -> ({outputs})>"
+        outputs = [f"{port['name']}: {_type(port)}" for port in self.manifest["outputs"]]
+        return shown(f"{type(self).__name__} for {self.target}", self.manifest["name"], list(self._named.values()),
+                     outputs, self.checks, str(self.memory))
+
+    @property
+    def checks(self) -> list[str]:
+        """What is checked when it is called, beside the sizes that its types state: conditions on sizes, or messages of
+        conditions on data."""
+        return [row.get("text") or row["message"] for row in self.manifest["checks"]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What ``restored`` makes the function of, in another process too. Raises what saving it would."""
+        if self._reduce is None:
+            raise TypeError(f"this {type(self).__name__} cannot be pickled: nothing says what it was made of")
+        return self._reduce()
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: object) -> CompiledFunction:
+        return self
 
     def save(self, path: Any, form: str = "egx") -> list[Path]:
         """Write an artifact that ``egshape.runtime.load`` reads, or, with ``form="c"``, a C header and a shared library
@@ -111,8 +137,9 @@ class CompiledFunction:
         constants = sum(each.nbytes for each in self._constants)
         return Memory(peak["arena"].replace("`$threads`", "threads"), constants, likely)
 
-    def profile(self, *inputs: Any, runs: int = 10) -> Profile:
+    def profile(self, /, *inputs: Any, runs: int = 10, **named: Any) -> Profile:
         """Where the time of a run goes, kernel by kernel, over ``runs`` runs after a first one that is not counted."""
+        inputs = self._ordered(inputs, named)
         arrays, call, seconds = self._arrays(inputs), self._new_call(), 0.0
         table = np.zeros((len(self.manifest["kernels"]) or 1, 4), np.int64)
         for number in range(max(runs, 1) + 1):
@@ -129,7 +156,9 @@ class CompiledFunction:
                            float(floats[3]) / runs) for row, ints, floats in times if ints[0]]
         return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), seconds / runs, runs)
 
-    def __call__(self, *inputs: Any, out: Sequence[np.ndarray | None] | None = None) -> Any:
+    def __call__(self, /, *inputs: Any, out: Sequence[np.ndarray | None] | None = None, **named: Any) -> Any:
+        if named:
+            inputs = self._ordered(inputs, named)
         if self._zones:
             return self._watched(inputs, out)
         try:
@@ -207,12 +236,14 @@ class CompiledFunction:
         """Message, code and place of what the entry reported."""
         return described(code, words, self.manifest)
 
+    def _ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The inputs in order. Raises what is wrong with their number or names."""
+        return ordered(inputs, named, self._named, self._failure)
+
     def _arrays(self, inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """The inputs as plain contiguous arrays. Raises what is wrong with one."""
-        if len(inputs) != len(self._inputs):
-            raise self._failure(f"takes {len(self._inputs)} inputs, got {len(inputs)}", "input", "")
         arrays = []
-        for item, (name, dtype, rank) in zip(inputs, self._inputs, strict=True):
+        for item, (name, dtype, rank) in zip(self._ordered(inputs, {}), self._inputs, strict=True):
             try:
                 array = as_array(item)
             except (BufferError, TypeError, ValueError, RuntimeError) as error:
