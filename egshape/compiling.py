@@ -13,7 +13,9 @@ import numpy as np
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency, Unsupported
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph
-from egshape.ir.interpret import interpret
+from egshape.ir.inputs import checked_inputs
+from egshape.ir.interpret import interpret, shapes_of
+from egshape.ir.types import TensorType, numpy_dtype
 from egshape.runtime.names import ordered
 from egshape.runtime.shown import described
 
@@ -73,14 +75,39 @@ class Compiled:
                  for op in self.graph.body.walk() if op.name == "check"]
         return [*self.graph.facts.assumed, *found]
 
+    @property
+    def inputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each input; the rank -1 is not known."""
+        return tuple(_port(value.name, value.type) for value in self.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each output."""
+        return tuple(_port(name, value.type)
+                     for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True))
+
+    def ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The inputs in order. Raises what is wrong with their number or names."""
+        return ordered(inputs, named, self._inputs, _fault)
+
+    def result_shapes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """As of ``CompiledFunction``."""
+        arrays = [np.broadcast_to(np.zeros((), dtype), shape)
+                  for shape, (_, dtype, _) in zip(self.ordered(shapes, {}), self.inputs, strict=True)]
+        return shapes_of(self.graph, checked_inputs(self.graph, arrays))
+
     def __call__(self, /, *arrays: Any, **named: Any) -> np.ndarray | tuple[np.ndarray, ...]:
-        results = interpret(self.graph, ordered(arrays, named, self._inputs, _fault))
+        results = interpret(self.graph, self.ordered(arrays, named))
         return results[0] if len(results) == 1 else tuple(results)
 
     def save(self, path: Any, form: str = "egx") -> NoReturn:
         """Raises EgshapeError: what is interpreted has no native code."""
         raise EgshapeError("is interpreted, and an artifact holds native code", where=str(path),
                            hint="compile with target='llvm', or egshape.save the graph", code="unsupported")
+
+
+def _port(name: str, type: TensorType) -> tuple[str, np.dtype[Any], int]:
+    return name, numpy_dtype(type.dtype), -1 if type.shape is None else len(type.shape)
 
 
 def _fault(message: str, code: str, where: str) -> EgshapeError:

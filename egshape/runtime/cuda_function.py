@@ -19,7 +19,7 @@ from egshape.runtime.cuda_objects import Reader
 from egshape.runtime.cuda_profile import Log
 from egshape.runtime.cuda_views import View, current_stream, device_view, is_on_device
 from egshape.runtime.dlpack import LEGACY, PER_THREAD
-from egshape.runtime.errors import HOST, OBJECT, SHAPES, RunError
+from egshape.runtime.errors import OBJECT, SHAPES, RunError
 from egshape.runtime.function import CompiledFunction
 from egshape.runtime.host_calls import HostFunction
 from egshape.runtime.memory import free, owned
@@ -90,7 +90,7 @@ class CudaFunction(CompiledFunction):
     def __call__(self, /, *inputs: Any, out: Any = None, stream: Any = None, device: bool | None = None,
                  **named: Any) -> Any:
         if named or (len(inputs) == 1 and type(inputs[0]) is dict):
-            inputs = self._ordered(inputs, named)
+            inputs = self.ordered(inputs, named)
         if stream is None and not device and out is None and _HOST.issuperset(map(type, inputs)):
             return super().__call__(*inputs)
         try:
@@ -111,7 +111,7 @@ class CudaFunction(CompiledFunction):
 
     def _call_on(self, ready: Loaded, stream: int) -> DeviceCall:
         axes = sum(rank for _, _, rank in self._inputs)
-        fixed = {"constants": self._constant_table.ctypes.data, "threads": 1, "host": self._host.address}
+        fixed = {word: number for word, number in self.fixed().items() if word != "pool"}
         graph_words, graphs, pinned = (self.manifest[key] for key in ("graph_words", "graphs", "pinned"))
         return DeviceCall(len(self._inputs), axes, self._outputs, fixed, ready, stream, graph_words, graphs, pinned)
 
@@ -160,7 +160,7 @@ class CudaFunction(CompiledFunction):
         """Where the time of a run goes on the device, kernel by kernel, over ``runs`` runs after a first one that is
         not counted: times between events before and behind each kernel, so that a kernel that ends before the next one
         is launched looks longer than it is."""
-        arrays = self._arrays(self._ordered(inputs, named))
+        arrays = self._arrays(self.ordered(inputs, named))
         call, seconds, runs = self._new_call(), 0.0, max(runs, 1)
         assert isinstance(call, DeviceCall)
         log = Log(call.loaded.driver)
@@ -253,8 +253,7 @@ class CudaFunction(CompiledFunction):
                       for mine, block, shape, output in zip(given, blocks, shapes, self._outputs, strict=True)])
 
     def _raise(self, code: int, call: DeviceCall) -> None:
-        raised = self._host.raised(threading.get_ident()) if code == HOST else None
-        raise self._failure(*self._described(code, call.error())) if raised is None else raised
+        raise self.failed(code, call.error())
 
     # -- arrays that are read through Python --------------------------------------------------------------------------
 
@@ -289,7 +288,7 @@ class CudaFunction(CompiledFunction):
 
     def _views(self, inputs: Sequence[Any], driver: Driver, stream: int) -> list[View]:
         views = []
-        for item, (name, dtype, rank), text in zip(self._ordered(inputs, {}), self._inputs, self._texts, strict=True):
+        for item, (name, dtype, rank), text in zip(self.ordered(inputs, {}), self._inputs, self._texts, strict=True):
             if is_on_device(item):
                 view = device_view(item, name, driver, stream)
             else:

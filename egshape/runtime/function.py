@@ -15,7 +15,7 @@ from egshape.runtime.call import WORDS, Call, Output
 from egshape.runtime.errors import HOST, OBJECT, SHAPES, RunError, described
 from egshape.runtime.host_calls import HostCalls, HostFunction
 from egshape.runtime.memory import as_array, free, owned
-from egshape.runtime.names import ordered
+from egshape.runtime.names import ordered as in_order
 from egshape.runtime.objects import layout, no_memory_is_shared
 from egshape.runtime.pool import shared
 from egshape.runtime.profile import KernelTime, Memory, Profile
@@ -119,6 +119,21 @@ class CompiledFunction:
     def __deepcopy__(self, memo: object) -> CompiledFunction:
         return self
 
+    @property
+    def entry(self) -> int:
+        """The address of the native entry, which takes the structure of a call."""
+        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0
+
+    @property
+    def inputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each input."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each output."""
+        return tuple((each.name, each.dtype, each.rank) for each in self._outputs)
+
     def save(self, path: Any, form: str = "egx") -> list[Path]:
         """Write an artifact that ``egshape.runtime.load`` reads, or, with ``form="c"``, a C header and a shared library
         to a folder; the paths written. Raises an error if this function was loaded itself, or calls Python."""
@@ -139,7 +154,7 @@ class CompiledFunction:
 
     def profile(self, /, *inputs: Any, runs: int = 10, **named: Any) -> Profile:
         """Where the time of a run goes, kernel by kernel, over ``runs`` runs after a first one that is not counted."""
-        inputs = self._ordered(inputs, named)
+        inputs = self.ordered(inputs, named)
         arrays, call, seconds = self._arrays(inputs), self._new_call(), 0.0
         table = np.zeros((len(self.manifest["kernels"]) or 1, 4), np.int64)
         for number in range(max(runs, 1) + 1):
@@ -158,7 +173,7 @@ class CompiledFunction:
 
     def __call__(self, /, *inputs: Any, out: Sequence[np.ndarray | None] | None = None, **named: Any) -> Any:
         if named:
-            inputs = self._ordered(inputs, named)
+            inputs = self.ordered(inputs, named)
         if self._zones:
             return self._watched(inputs, out)
         try:
@@ -174,11 +189,34 @@ class CompiledFunction:
         self._calls.append(call)
         return results[0] if self._single else results
 
+    def fixed(self) -> dict[str, int]:
+        """Words of the structure of a call (``runtime.call.WORDS``) that are the same for each."""
+        return {"constants": self._constant_table.ctypes.data, "threads": self.threads,
+                "pool": shared(self.threads, self.manifest["pool"], self._make_pool), "host": self._host.address}
+
     def _new_call(self) -> Call:
-        axes = sum(rank for _, _, rank in self._inputs)
-        fixed = {"constants": self._constant_table.ctypes.data, "threads": self.threads,
-                 "pool": shared(self.threads, self.manifest["pool"], self._make_pool), "host": self._host.address}
-        return Call(len(self._inputs), axes, self._outputs, fixed)
+        return Call(len(self._inputs), sum(rank for _, _, rank in self._inputs), self._outputs, self.fixed())
+
+    def result_shapes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the results for inputs of these shapes; nothing is computed. Raises what a call would of sizes
+        that do not fit, and an error for a shape that depends on data."""
+        for name, rank, shape in ((name, rank, shape) for (name, _, rank), shape in
+                                  zip(self._inputs, self.ordered(shapes, {}), strict=True)):
+            if len(shape) != rank:
+                raise self._failure(f"input {name!r} wants rank {rank}, got an array of rank {len(shape)}", "input", "")
+        late = [output.name for output in self._outputs if output.late]
+        if late:
+            raise self._failure(f"the shape of {', '.join(late)} depends on data", "input", "")
+        call = self._new_call()
+        if any(output.rank for output in self._outputs):
+            for at, size in enumerate((int(size) for shape in shapes for size in shape), call.at["sizes"]):
+                call.words[at] = size
+            for k, output in enumerate(self._outputs):
+                call.expect(k, (-1,) * output.rank)  # no shape is this one, so that the entry says the right one
+            code = int(self._entry(call.address))
+            if code != SHAPES:
+                raise self.failed(code, call.error())
+        return tuple(call.shapes())
 
     def _watched(self, inputs: Sequence[Any], out: Sequence[np.ndarray | None] | None) -> Any:
         """A call with red zones around inputs and outputs. Raises an error (code "red-zone") if one is written to."""
@@ -226,24 +264,28 @@ class CompiledFunction:
                     found[k] = owned(call.memory(k), shape, output.dtype)
                 call.give(k, 0, 0)
         if code:
-            raised = self._host.raised(threading.get_ident()) if code == HOST else None
-            error = self._failure(*self._described(code, call.error())) if raised is None else raised
+            error = self.failed(code, call.error())
             self._calls.append(call)
             raise error
         return tuple(found)
+
+    def failed(self, code: int, words: list[int]) -> BaseException:
+        """What to raise for a code of the entry and its error words; to be asked in the thread of the call."""
+        raised = self._host.raised(threading.get_ident()) if code == HOST else None
+        return self._failure(*self._described(code, words)) if raised is None else raised
 
     def _described(self, code: int, words: list[int]) -> tuple[str, str, str]:
         """Message, code and place of what the entry reported."""
         return described(code, words, self.manifest)
 
-    def _ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    def ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """The inputs in order. Raises what is wrong with their number or names."""
-        return ordered(inputs, named, self._named, self._failure)
+        return in_order(inputs, named, self._named, self._failure)
 
     def _arrays(self, inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """The inputs as plain contiguous arrays. Raises what is wrong with one."""
         arrays = []
-        for item, (name, dtype, rank) in zip(self._ordered(inputs, {}), self._inputs, strict=True):
+        for item, (name, dtype, rank) in zip(self.ordered(inputs, {}), self._inputs, strict=True):
             try:
                 array = as_array(item)
             except (BufferError, TypeError, ValueError, RuntimeError) as error:
