@@ -42,7 +42,7 @@ def compiled(workload: Workload, variant: Variant, threads: int) -> Callable[...
     if variant.rewritten:
         assume = workload.facts if variant.stated else ()
         graph = egshape.optimize(graph, assume=assume, validate=False, explain=False).graph
-    return egshape.compile(graph, target="llvm", threads=threads, facts=variant.facts)
+    return egshape.compile(graph, target="llvm", threads=threads, facts=variant.facts, optimize=False)
 
 
 def fitting(workload: Workload) -> Sequence[Point]:

@@ -62,7 +62,7 @@ class Options:
 def compiled(built: Built, threads: int) -> Callable[..., object]:
     """The network by egshape, for all sizes."""
     graph = egshape.optimize(built.graph(), validate=False, explain=False).graph
-    return egshape.compile(graph, target="llvm", threads=threads)
+    return egshape.compile(graph, target="llvm", threads=threads, optimize=False)
 
 
 def prepared(workload: Workload, options: Options) -> Iterator[Case]:

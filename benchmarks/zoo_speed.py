@@ -79,7 +79,7 @@ def timings(name: str, path: Path, plan: Plan, threads: int) -> list[Timing]:
 
     try:
         graph = egshape.optimize(egshape.load(path), validate=False).graph
-        compiled: Any = egshape.compile(graph, target="llvm", threads=threads)
+        compiled: Any = egshape.compile(graph, target="llvm", threads=threads, optimize=False)
     except EgshapeError as error:
         return [Timing(name, "", 0.0, 0.0, str(error)[:200])]
     run = session(str(path), threads, optimize=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from egshape import frontends, runtime
+    from egshape.adapters.jax import jax_call
     from egshape.api import Limits, Result, compile, load, optimize, save
     from egshape.diff import diff
     from egshape.errors import EgshapeError
@@ -34,6 +35,7 @@ __all__ = [
     "custom_op",
     "diff",
     "frontends",
+    "jax_call",
     "load",
     "optimize",
     "prove",
@@ -50,6 +52,7 @@ _HOME = {
     "compile": "egshape.api",
     "custom_op": "egshape.ops.custom",
     "diff": "egshape.diff",
+    "jax_call": "egshape.adapters.jax",
     "load": "egshape.api",
     "optimize": "egshape.api",
     "prove": "egshape.prove",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 
 from egshape.atomic import write_atomic
 from egshape.attempts import Dropped, Job, attempt_all, own_rules
+from egshape.compiling import Compiled, compile, compile_graph
 from egshape.dims import Dim, const, parse, symbol
 from egshape.egraph.budget import STEPS
 from egshape.egraph.process import SPARE
@@ -48,17 +49,17 @@ from egshape.report import (
 from egshape.sizes import axes_of, listed, shape_sources
 from egshape.trace import Tracer
 
-if TYPE_CHECKING:
-    from egshape.runtime.cuda_function import CudaFunction
-    from egshape.runtime.function import CompiledFunction
-
 _FORMATS = {"mlir": "stablehlo", "mlirbc": "stablehlo", "stablehlo": "stablehlo", "onnx": "onnx"}
 """What reads and writes each format; a file's suffix is the name of its format."""
 
+Model = str | Path | bytes | Any
+"""What ``load`` takes: a path, bytes, or a model object (``jax.export.Exported``, ``onnx.ModelProto``)."""
 
-def load(model: str | Path | bytes | Any, format: str | None = None,
+
+def load(model: Model | Graph, format: str | None = None,
          forms: Mapping[str, int | str | None] | None = None) -> Graph:
-    """Load a model: a path (``.mlir``, ``.mlirbc``, ``.onnx``), bytes with ``format``, or a ``jax.export.Exported``.
+    """Load a model: a path (``.mlir``, ``.mlirbc``, ``.onnx``), bytes with ``format``, a ``jax.export.Exported``, or an
+    ``onnx.ModelProto``. A Graph is given back as it is.
 
     ``forms``: of inputs of an ONNX model that are no tensors, by name: the length of a sequence; for an optional value
     ``"tensor"``, a length, or None for one that is left out.
@@ -71,11 +72,25 @@ def load(model: str | Path | bytes | Any, format: str | None = None,
         return _load_onnx(path, path.name, forms) if kind == "onnx" else _load_bytes(_read(path), kind, path.name)
     if isinstance(model, bytes):
         return _load_bytes(model, format or "mlir", "model", forms)
-    from egshape.frontends import stablehlo
-
+    if isinstance(model, Graph):
+        return model
     if hasattr(model, "mlir_module_serialized"):
+        from egshape.frontends import stablehlo
+
         return stablehlo.from_exported(model)
-    raise Unsupported(f"cannot load a {type(model).__name__}", hint="give a path, bytes, or a jax.export.Exported")
+    if type(model).__name__ == "ModelProto" and hasattr(model, "SerializeToString"):
+        return _load_onnx(_serialized(model), model.graph.name or "model", forms)
+    hint = "give its .graph, or its .source" if isinstance(model, Result) else \
+        "give a path, bytes, a jax.export.Exported or an onnx.ModelProto"
+    raise Unsupported(f"cannot load a {type(model).__name__}", hint=hint)
+
+
+def _serialized(model: Any) -> bytes:
+    try:
+        return bytes(model.SerializeToString())
+    except Exception as error:  # protobuf's own classes, by version
+        raise InvalidInput(f"the ModelProto cannot be serialized: {error}",
+                           hint="a model beyond 2 GB is loaded by its path, its weights beside it") from None
 
 
 def _read(path: Path) -> bytes:
@@ -115,18 +130,18 @@ def _load_onnx(source: Path | bytes, name: str, forms: Mapping[str, int | str | 
     return onnx.read(source, name, forms)
 
 
-def _graph(graph: Graph | object, what: str) -> Graph:
-    """The graph itself. Raises InvalidInput for anything else, such as the path of a model."""
-    if isinstance(graph, Graph):
-        return graph
-    hint = "give its .graph" if isinstance(graph, Result) else "egshape.load reads a model"
-    raise InvalidInput(f"{what} takes a Graph, got a {type(graph).__name__}", hint=hint)
+def _graph(graph: Graph | Result, what: str) -> Graph:
+    """The graph itself, or a result's. Raises InvalidInput for anything else, such as the path of a model."""
+    if isinstance(graph, Graph | Result):
+        return graph.graph if isinstance(graph, Result) else graph
+    raise InvalidInput(f"{what} takes a Graph or a Result, got a {type(graph).__name__}",
+                       hint="egshape.load reads a model")
 
 
-def save(graph: Graph, path: str | Path, format: str | None = None, opset: int | None = None,
+def save(graph: Graph | Result, path: str | Path, format: str | None = None, opset: int | None = None,
          external_data: bool | None = None, checks: str = "nodes") -> tuple[str, ...]:
-    """Write a graph as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), or as an ONNX model (``.onnx``). Gives
-    what of the graph the file does not hold, as notes.
+    """Write a graph, or a result's, as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), or as an ONNX model
+    (``.onnx``). Gives what of the graph the file does not hold, as notes.
 
     The file is there in full or not at all. ``opset`` is that of an ONNX model: by default that of the model that the
     graph came from, else 17. ``external_data``: its weights go to a file beside it, by default those of models that are
@@ -146,70 +161,15 @@ def save(graph: Graph, path: str | Path, format: str | None = None, opset: int |
     return emit.unheld(graph)
 
 
-def run(graph: Graph, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], target: str = "interpret",
+def run(graph: Graph | Result, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], target: str = "interpret",
         threads: int = 1) -> list[np.ndarray]:
-    """Run a graph; inputs by name or in order. Raises CheckFailed where a check of the graph fails."""
+    """Run a graph, or a result's, as it is; inputs by name or in order. Raises CheckFailed where a check of the graph
+    fails."""
+    graph = _graph(graph, "run")
     if target == "interpret":
-        return interpret(_graph(graph, "run"), inputs)
-    found = compile(graph, target, threads)(*checked_inputs(graph, inputs))
+        return interpret(graph, inputs)
+    found = compile_graph(graph, target, threads)(*checked_inputs(graph, inputs))
     return list(found) if isinstance(found, tuple) else [found]
-
-
-class Compiled:
-    """A graph that can be called with arrays in input order; gives one array, or a tuple in output order."""
-
-    def __init__(self, graph: Graph, target: str) -> None:
-        self.graph = graph
-        self.target = target
-
-    def __repr__(self) -> str:
-        inputs = ", ".join(f"{value.name}: {value.type}" for value in self.graph.inputs)
-        outputs = ", ".join(str(value.type) for value in self.graph.outputs)
-        return f"<{type(self).__name__} for {self.target}: ({inputs}) -> ({outputs})>"
-
-    def __call__(self, *arrays: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
-        results = run(self.graph, arrays, self.target)
-        return results[0] if len(results) == 1 else tuple(results)
-
-
-@overload
-def compile(graph: Graph, target: Literal["interpret"] = ..., threads: int = ..., facts: str = ...,
-            architectures: Sequence[str] | None = ...) -> Compiled: ...
-@overload
-def compile(graph: Graph, target: Literal["llvm"], threads: int = ..., facts: str = ...,
-            architectures: Sequence[str] | None = ...) -> CompiledFunction: ...
-@overload
-def compile(graph: Graph, target: Literal["cuda"], threads: int = ..., facts: str = ...,
-            architectures: Sequence[str] | None = ...) -> CudaFunction: ...
-@overload
-def compile(graph: Graph, target: str, threads: int = ..., facts: str = ...,
-            architectures: Sequence[str] | None = ...) -> Callable[..., Any]: ...
-def compile(graph: Graph, target: str = "interpret", threads: int = 1, facts: str = "all",
-            architectures: Sequence[str] | None = None) -> Callable[..., Any]:
-    """A callable for a graph: one array, or a tuple in output order. Targets: ``interpret``; ``llvm``, which gives a
-    ``runtime.CompiledFunction`` that uses up to ``threads`` threads; ``cuda``, which gives a ``CudaFunction`` for
-    devices of ``architectures``, such as ``("sm_80", "sm_90")``. ``facts``: how much of what is known about sizes
-    is used, ``none``, ``shape`` (which sizes are equal) or ``all``, for measurements of what facts are worth. Raises
-    Unsupported for another target, or an op that the target cannot compile."""
-    graph = _graph(graph, "compile")
-    if target == "cuda":
-        from egshape.adapters import cuda
-        from egshape.adapters.onnx_host import compile_with_host_calls
-
-        return compile_with_host_calls(expand(graph),
-                                       lambda each: cuda.compile_function(each, architectures, facts))
-    if target == "llvm":
-        from egshape.adapters.native import compile_function
-        from egshape.adapters.onnx_host import compile_with_host_calls
-        from egshape.adapters.text import TextFunction, has_text
-
-        def made(each: Graph) -> Any:
-            return compile_with_host_calls(expand(each), lambda moved: compile_function(moved, threads, facts))
-
-        return TextFunction(graph, made) if has_text(graph) else made(graph)
-    if target != "interpret":
-        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret', 'llvm' or 'cuda'")
-    return Compiled(graph, target)
 
 
 @dataclass(frozen=True)
@@ -243,21 +203,27 @@ class Result:
         """What became of a value of the original graph (``%12``), by which rules, and what stands for it."""
         return explain_value(self, name)
 
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} for {self.report.in_short()}>"
+
     def _repr_html_(self) -> str:
         return display.html(self)
 
 
-def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequence[str] = (),
+def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str | Sequence[str] = (),
              limits: Limits | None = None, *, facts: Facts | None = None, validate: bool = True,
              refine_signature: bool = False, explain: bool = True, tracer: Tracer | None = None) -> Result:
-    """Optimize a graph.
+    """Optimize a model: a Graph, or what ``load`` takes.
 
     assume: facts in text, one or several, trusted for rewriting and checked at entry. rules: further rulesets, paths
     or names (of an installed package, `acme.fuse`); they are checked first.
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
     refine_signature: let input types become static where the facts say so. explain: keep reasons.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
-    graph, rules, tracer = _graph(graph, "optimize"), tuple(map(str, several(rules))), tracer or Tracer()
+    graph, rules, tracer = load(model), tuple(map(str, several(rules))), tracer or Tracer()
     user = Facts.parse(*several(assume), assumed=True)
     if facts is not None:
         user = facts.merge(user)
@@ -310,12 +276,12 @@ def _optimized_function(graph: Graph, rules: Sequence[str], limits: Limits, star
 
 
 def _expecting(graph: Graph, known: Facts) -> Graph:
-    """The graph with the sizes to expect, by which compiled kernels choose tiles and versions."""
+    """The optimized graph with the sizes to expect, by which compiled kernels choose tiles and versions."""
     facts, names = graph.facts, {each.name for each in graph.body.symbols}
     for each in known.symbols:
         if each.likely and each.name in names:
             facts = facts.with_symbol(each.name, likely=each.likely)
-    return graph if facts == graph.facts else replace(graph, facts=facts)
+    return replace(graph, facts=facts, optimized=True)
 
 
 def resolve(graph: Graph, facts: Facts) -> Facts:

@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from egshape.ir import display
+from egshape.show import advice_rows, history, shape_rows, summary, table, verdict
 
 Range = tuple[int, int | None]
 """An inclusive interval; no upper end is None."""
@@ -110,6 +111,14 @@ class Report(_Json):
     dropped_rules: tuple[str, ...] = ()
     """Rules of the user that failed and were left out."""
 
+    def in_short(self) -> str:
+        """One line: the model, how many ops before and after, and how it ended."""
+        return next(summary(self, sum(stage.seconds for stage in self.stages)))
+
+    def __str__(self) -> str:
+        lines = summary(self, sum(stage.seconds for stage in self.stages))
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
 
 class ShapeRow(_Json):
     """One value: ``from`` lists for each axis the input axes and values that its size comes from."""
@@ -128,6 +137,9 @@ class ShapeTable(_Json):
     version: Literal[1] = 1
     values: tuple[ShapeRow, ...]
 
+    def __str__(self) -> str:
+        return table(shape_rows(self))
+
 
 class Explanation(_Json):
     """Why two sizes are equal, or what is missing for it."""
@@ -145,6 +157,9 @@ class Explanation(_Json):
     checked: tuple[str, ...] = ()
     """How each step was checked when the chain was replayed: "given", "ring" or "sampled"."""
 
+    def __str__(self) -> str:
+        return "\n".join(verdict(self.model_dump(by_alias=True)))
+
     def _repr_html_(self) -> str:
         return display.html(self)
 
@@ -160,6 +175,9 @@ class ValueExplanation(_Json):
     stands: str | None = None
     """The op of the result that computes it; None if nothing needs it any more."""
     why: tuple[Step, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(history(self.model_dump(by_alias=True)))
 
     def _repr_html_(self) -> str:
         return display.html(self)
@@ -185,3 +203,7 @@ class AdviceTable(_Json):
     tried: int = 0
     candidates: int = 0
     likely: dict[str, int] = {}
+
+    def __str__(self) -> str:
+        tried = f"{self.tried} of {self.candidates} facts were tried{'' if self.advice else ', and none helps'}"
+        return f"{table(advice_rows(self))}\n{tried}" if self.advice else tried

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from egshape.report import Report
+    from egshape.report import AdviceTable, Report, ShapeTable
 
 _KINDS_SHOWN = 12
 """Rows of the summary of ``optimize``."""
@@ -43,6 +43,28 @@ def history(answer: dict[str, Any]) -> Iterator[str]:
     yield from steps(answer["why"])
     if answer["stands"] is not None:
         yield f"in the result: {answer['stands']}"
+
+
+def shape_rows(shapes: ShapeTable) -> list[tuple[str, ...]]:
+    """The cells of a table of shapes, its heading first."""
+    rows: list[tuple[str, ...]] = [("value", "op", "type", "from", "location")]
+    for row in shapes.values:
+        type = row.dtype + ("[?]" if row.shape is None else f"[{', '.join(row.shape)}]")
+        rows.append((row.name, row.op, type, "; ".join(" ".join(each) or "-" for each in row.from_), row.location))
+    return rows
+
+
+def advice_rows(advice: AdviceTable) -> list[tuple[str, ...]]:
+    """The cells of a table of facts that help, its heading first."""
+    rows = [(str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag)
+            for each in advice.advice]
+    return [("bytes saved", "ops removed", "checks removed", "option"), *rows]
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Cells in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def summary(report: Report, seconds: float) -> Iterator[str]:

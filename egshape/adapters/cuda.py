@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from egshape.adapters.native import failure, refuse_host_calls
+from egshape.adapters.native import failure, host_functions, refuse_host_calls, remade
 from egshape.errors import EgshapeError, InvalidInput
 from egshape.ir.graph import Graph
 from egshape.lower import artifact, native
 from egshape.lower.cuda.compiler import ARCHITECTURES
 from egshape.lower.cuda.driver import Cuda, ImageMaker, compile_cuda
-from egshape.ops.host import resolve
 from egshape.runtime.cuda import opened
 from egshape.runtime.cuda_function import CudaFunction, Opener
 
@@ -36,20 +36,23 @@ def compile_function(graph: Graph, architectures: Sequence[str] | None = None, f
                                hint=f"give names such as sm_90, from sm_{OLDEST} on")
     made = compile_cuda(graph, tuple(architectures or ARCHITECTURES), facts, make)
 
+    library = functools.cache(lambda: native.shared_library([made.code]))
+
     def save(path: Any, form: str) -> list[Path]:
-        return _save(made, Path(path), form)
+        return _save(made, library, Path(path), form)
 
-    called = [resolve((kind, payload)) for kind, payload in (row["call"] for row in made.manifest["host_calls"])]
+    def reduce() -> tuple[Any, ...]:
+        return remade, (made.manifest, library(), made.constants, made.images, 1)
+
     return CudaFunction(made.manifest, made.entries, made.images, made.constants, made.keep, failure, save, open,
-                        called)
+                        host_functions(made.manifest), reduce)
 
 
-def _save(made: Cuda, path: Path, form: str) -> list[Path]:
+def _save(made: Cuda, library: Callable[[], bytes], path: Path, form: str) -> list[Path]:
     """Write an artifact with the images of all architectures."""
     if form == "c":
         raise EgshapeError("a function of a CUDA device is not written as C", where=str(path),
                            hint="save it as an artifact, or compile it with target='llvm'", code="unsupported")
     refuse_host_calls(made.manifest, path)
-    library = native.shared_library([made.code])
-    artifact.write(path, {**made.manifest, "threads": 1}, library, made.constants, made.images)
+    artifact.write(path, {**made.manifest, "threads": 1}, library(), made.constants, made.images)
     return [path]

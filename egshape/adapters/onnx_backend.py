@@ -22,7 +22,7 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
     def __init__(self, graph: Any, target: str) -> None:
         self.graph = graph
         self._forms: tuple[Any, Any] | None = graph.metadata.get("structure")
-        self._function = api.compile(graph, target)
+        self._function = api.compile(graph, target, optimize=False)
         held: tuple[str, ...] = tuple(title for title, _ in graph.metadata.get("host_calls", ()))
         manifest = getattr(self._function, "manifest", {})
         self.host_calls = tuple(row["target"] for row in manifest.get("host_calls", ())) or held

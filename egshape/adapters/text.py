@@ -17,6 +17,8 @@ from egshape.errors import EgshapeError
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ir.types import TEXT, TensorType
 from egshape.ops.host import HOST_CALLS, HostFunction, resolve
+from egshape.runtime.names import ordered
+from egshape.runtime.shown import described
 
 NUMBERS = "i64"
 
@@ -112,17 +114,22 @@ class TextFunction:
         self._function = compile_numbered(numbered(graph))
         self._given = [value.type.dtype == TEXT for value in graph.inputs]
         self._wanted = [value.type.dtype == TEXT for value in graph.outputs]
-        self._names = [value.name for value in graph.inputs]
+        self._inputs = {value.name: f"{value.name}: {value.type}" for value in graph.inputs}
+        self._outputs = [f"{name}: {value.type}"
+                         for name, value in zip(graph.output_names, graph.outputs, strict=True)]
         self.manifest = self._function.manifest
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __repr__(self) -> str:
+        return described("TextFunction for llvm", self.manifest["name"], list(self._inputs.values()), self._outputs,
+                         self._function.checks, str(self._function.memory))
+
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """One array, or a tuple in output order. Raises EgshapeError as the graph does."""
-        if len(arrays) != len(self._given):
-            raise EgshapeError(f"the graph takes {len(self._given)} inputs, got {len(arrays)}", code="input")
+        arrays = ordered(inputs, named, self._inputs, _fault)
         table = _CALL.table = Table()
         try:
             given = []
-            for name, array, mask in zip(self._names, map(np.asarray, arrays), self._given, strict=True):
+            for name, array, mask in zip(self._inputs, map(np.asarray, arrays), self._given, strict=True):
                 if mask and array.dtype.kind not in "OU":
                     raise EgshapeError(f"input {name!r} is text, got elements of {array.dtype}", code="input")
                 given.append(table.numbers(array) if mask else array)
@@ -137,3 +144,7 @@ class TextFunction:
         """Raises EgshapeError: an artifact has no texts."""
         raise EgshapeError("has values that are text, which no artifact holds", where=str(path),
                            hint="run the model with egshape.compile in this process", code="host-call")
+
+
+def _fault(message: str, code: str, where: str) -> EgshapeError:
+    return EgshapeError(message, where=where, code=code)

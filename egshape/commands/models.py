@@ -37,7 +37,7 @@ from egshape.commands.options import (
     Target,
 )
 from egshape.commands.terminal import put, say
-from egshape.show import print_table, summary
+from egshape.show import print_table, shape_rows, summary
 
 if TYPE_CHECKING:
     from egshape.report import ShapeTable
@@ -131,17 +131,8 @@ def shapes(
     if as_json:
         put(table.model_dump_json())
         return
-    rows = [
-        (
-            row.name,
-            row.op,
-            row.dtype + ("[?]" if row.shape is None else "[" + ", ".join(row.shape) + "]"),
-            "; ".join(" ".join(sources) or "-" for sources in row.from_),
-            row.location,
-        )
-        for row in table.values
-    ]
-    print_table(("value", "op", "type", "from", "location"), rows)
+    heading, *rows = shape_rows(table)
+    print_table(heading, rows)
 
 
 def run(

@@ -14,7 +14,7 @@ from egshape.commands.optimizing import optimized
 from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt, RulesOpt
 from egshape.commands.terminal import put, say, trials
 from egshape.errors import EgshapeError, ParseError
-from egshape.show import history, print_table, verdict
+from egshape.show import advice_rows, print_table
 
 if TYPE_CHECKING:
     from egshape.report import Explanation
@@ -40,10 +40,7 @@ def prove(
         right, wrong = _prove_file(file, as_json)
         raise typer.Exit(0 if right and not wrong else 1)
     proof = decide(str(goal), given=list(given or ()))
-    if as_json:
-        put(json.dumps(_as_json(proof)))
-    else:
-        put("\n".join(verdict(_as_json(proof))))
+    put(json.dumps(_as_json(proof)) if as_json else str(proof))
     raise typer.Exit(0 if proof.status == "proved" else 1)
 
 
@@ -66,15 +63,12 @@ def explain(
     result = optimized(graph, assume, facts=read_facts(facts), rules=rules, validate=False)
     if b is None and not _is_statement(a):
         found = result.explain_value(a)
-        put(found.model_dump_json() if as_json else "\n".join(history(found.model_dump(by_alias=True))))
+        put(found.model_dump_json() if as_json else str(found))
         return
     explanation: Explanation = result.explain_fact(a) if b is None else result.explain(a, b)
     if check:
         explanation = replayed(result, explanation)
-    if as_json:
-        put(explanation.model_dump_json())
-    else:
-        put("\n".join(verdict(explanation.model_dump(by_alias=True))))
+    put(explanation.model_dump_json() if as_json else str(explanation))
     raise typer.Exit(0 if explanation.status == "proved" else 1)
 
 
@@ -100,14 +94,13 @@ def advise(
     known = read_facts(facts) or Facts()
     with trials() as on_trial:
         found = advise_within(graph, known.with_text(*(assume or ()), assumed=True), limit, seconds, on_trial=on_trial)
+    shown = table(found)
     if as_json:
-        put(table(found).model_dump_json())
+        put(shown.model_dump_json())
         return
-    rows = [
-        (str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag) for each in found.advice
-    ]
+    heading, *rows = advice_rows(shown)
     if rows:
-        print_table(("bytes saved", "ops removed", "checks removed", "option"), rows)
+        print_table(heading, rows)
     helped = "" if rows else ", and none helps"
     say(f"egshape: note: {found.tried} of {found.candidates} facts were tried{helped}")
 

@@ -139,6 +139,8 @@ class Graph:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     functions: tuple[Graph, ...] = ()
     """The other public functions of the model, each a graph of its own; a call of the graph runs none of them."""
+    optimized: bool = False
+    """Whether it is what ``egshape.optimize`` gave, so that it need not be optimized again."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -159,6 +161,11 @@ class Graph:
         from egshape.ir.text import print_graph
 
         return print_graph(self)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)
+        outputs = ", ".join(str(value.type) for value in self.outputs)
+        return f"<{type(self).__name__} {self.name}: ({inputs}) -> ({outputs}), {len(self.ops)} ops>"
 
     def _repr_html_(self) -> str:
         return display.html(self)

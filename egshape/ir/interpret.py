@@ -61,6 +61,23 @@ def interpret(
         return [np.array(run.read(value), copy=True) for value in graph.outputs]
 
 
+def shapes_of(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the results for these arrays, of which only shapes are read.
+
+    Raises EgshapeError as ``interpret`` does for inputs that do not fit, and for a shape that depends on data."""
+    run = _Run(REGISTRY, None, max_while=0, check_requires=True)
+    found = []
+    with run.block_symbols(graph.body):
+        run.bind_inputs(graph, arrays)
+        given = {each.name for each in graph.body.symbols if each.value in graph.inputs and each.axis is not None}
+        given |= run.sizes.keys()
+        for name, value in zip(graph.output_names, graph.outputs, strict=True):
+            if value.type.shape is None or any(dim.symbols() - given for dim in value.type.shape):
+                raise EgshapeError(f"the shape of {name} depends on data", code="input")
+            found.append(tuple(size.evaluate(run.sizes) for size in value.type.shape))
+    return tuple(found)
+
+
 def evaluate_op(op: Op, operands: Sequence[np.ndarray], registry: Registry = REGISTRY) -> list[np.ndarray]:
     """The results of one op whose attributes and types hold no symbols and whose regions capture nothing.
 

@@ -332,7 +332,8 @@ class Host:
                 one, two = w.dim(step.lhs), w.dim(step.rhs)
                 holds = w.value(f"icmp {_RELATIONS[step.relation]} i64 {one}, {two}")
                 words = [w.dim(arg) for arg in step.args]
-                self._failed_check(holds, step.message, step.where, words, ["i64"] * len(words))
+                text = f"{step.lhs} {step.relation} {step.rhs}"
+                self._failed_check(holds, step.message, step.where, words, ["i64"] * len(words), text)
             case CheckValue():
                 self._check_value(step)
             case BindSize():
@@ -349,9 +350,10 @@ class Host:
             case Repeat():
                 self._repeat(step)
 
-    def _failed_check(self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str]) -> None:
+    def _failed_check(self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str],
+                      text: str = "") -> None:
         number = len(self.tables.checks)
-        self.tables.checks.append({"message": message, "where": where, "args": list(kinds)})
+        self.tables.checks.append({"message": message, "where": where, "args": list(kinds), "text": text})
         self.fail(self.w.value(f"xor i1 {holds}, true"), 1, [str(number), *words])
 
     def _check_value(self, step: CheckValue) -> None:

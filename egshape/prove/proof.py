@@ -53,6 +53,9 @@ class Proof(_Dumped):
     clash: list[str] | None = None
     seconds: float = 0.0
 
+    def __str__(self) -> str:
+        return display.verdict(self.model_dump())
+
     def _repr_html_(self) -> str:
         return display.html(self)
 

@@ -9,12 +9,15 @@ import json
 import platform
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from egshape.runtime.cpu import missing_features
 from egshape.runtime.function import DTYPES, ENTRIES, EXTENDED, CompiledFunction, RunError, array_dtype
+from egshape.runtime.host_calls import HostFunction
 from egshape.runtime.weights import mapped
 
 VERSION = 3
@@ -54,16 +57,30 @@ def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunc
     count = manifest["threads"] if threads is None else threads
     if not 1 <= count <= _MOST_THREADS:
         raise _refusal(f"threads must be 1 to {_MOST_THREADS}, not {count}", path)
-    handle = _library(library, path)
+    return restored(manifest, library, constants, images, count, device, where=str(path))
+
+
+def restored(manifest: Mapping[str, Any], library: bytes, constants: Sequence[np.ndarray],
+             images: Mapping[str, bytes] | None = None, threads: int = 1, device: int = 0,
+             failure: Callable[[str, str, str], Exception] = RunError, save: Any = None,
+             host_functions: Sequence[HostFunction] = (), reduce: Callable[[], tuple[Any, ...]] | None = None,
+             where: str = "a pickled function") -> CompiledFunction:
+    """The function of an artifact's parts, which is also what it is pickled as. Raises RunError (code "artifact") if
+    they were made for another machine."""
+    _check_machine(manifest, where)
+    handle = _library(library, where)
     on_device = manifest.get("target") == "cuda"
     names = [*ENTRIES[:2], "egshape_device"] if on_device else ENTRIES
     entries = {name: ctypes.cast(getattr(handle, name), ctypes.c_void_p).value or 0 for name in names}
+    parts = (manifest, library, constants, images, threads, device)
+    remade = reduce or (lambda: (restored, parts))
     if on_device:
         from egshape.runtime.cuda import opened
         from egshape.runtime.cuda_function import CudaFunction
 
-        return CudaFunction(manifest, entries, images, constants, handle, open=lambda: opened(device))
-    return CompiledFunction(manifest, entries, constants, handle, threads=count)
+        return CudaFunction(manifest, entries, images or {}, constants, handle, failure, save,
+                            lambda: opened(device), host_functions, remade)
+    return CompiledFunction(manifest, entries, constants, handle, failure, save, threads, host_functions, remade)
 
 
 def _refusal(message: str, path: Any) -> RunError:
@@ -114,7 +131,6 @@ def _check(found: Any, path: Any) -> None:
     unknown = sorted({port["dtype"] for port in (*found["inputs"], *found["outputs"])} - DTYPES)
     if unknown:
         raise _refusal(f"its manifest has elements of {', '.join(unknown)}, which this runtime does not know", path)
-    _check_machine(found, path)
 
 
 def _is_row(found: Any, row: Mapping[str, type]) -> bool:

@@ -19,7 +19,7 @@ from egshape.runtime.cuda_objects import Reader
 from egshape.runtime.cuda_profile import Log
 from egshape.runtime.cuda_views import View, current_stream, device_view, is_on_device
 from egshape.runtime.dlpack import LEGACY, PER_THREAD
-from egshape.runtime.errors import HOST, OBJECT, SHAPES, RunError
+from egshape.runtime.errors import OBJECT, SHAPES, RunError
 from egshape.runtime.function import CompiledFunction
 from egshape.runtime.host_calls import HostFunction
 from egshape.runtime.memory import free, owned
@@ -42,14 +42,18 @@ class CudaFunction(CompiledFunction):
 
     ``stream``: a stream of the caller's (its handle, or torch's or cupy's object) that all work goes to; without one,
     torch's current stream where a tensor of it is given, else a stream of the function's own that the default stream
-    waits for. ``out`` may give an array, of the host or of
+    waits for. Inputs go by name as those of ``CompiledFunction``. ``out`` may give an array, of the host or of
     the device, or None for each output. The driver is opened, and kernels are loaded, with the first call."""
+
+    target = "cuda"
 
     def __init__(self, manifest: Mapping[str, Any], entries: Mapping[str, int], images: Mapping[str, bytes],
                  constants: Sequence[np.ndarray], keep: object,
                  failure: Callable[[str, str, str], Exception] = RunError, save: Any = None,
-                 open: Opener = opened, host_functions: Sequence[HostFunction] = ()) -> None:
-        super().__init__(manifest, {**entries, "egshape_pool": 0}, constants, keep, failure, save, 1, host_functions)
+                 open: Opener = opened, host_functions: Sequence[HostFunction] = (),
+                 reduce: Callable[[], tuple[Any, ...]] | None = None) -> None:
+        super().__init__(manifest, {**entries, "egshape_pool": 0}, constants, keep, failure, save, 1, host_functions,
+                         reduce)
         self._images = images
         self._open = open
         self._lock = threading.Lock()
@@ -83,7 +87,10 @@ class CudaFunction(CompiledFunction):
     def _failed(self, error: RunError) -> Exception:
         return error if self._failure is RunError else self._failure(error.message, error.code, error.where)
 
-    def __call__(self, *inputs: Any, out: Any = None, stream: Any = None, device: bool | None = None) -> Any:
+    def __call__(self, /, *inputs: Any, out: Any = None, stream: Any = None, device: bool | None = None,
+                 **named: Any) -> Any:
+        if named or (len(inputs) == 1 and type(inputs[0]) is dict):
+            inputs = self.ordered(inputs, named)
         if stream is None and not device and out is None and _HOST.issuperset(map(type, inputs)):
             return super().__call__(*inputs)
         try:
@@ -104,7 +111,7 @@ class CudaFunction(CompiledFunction):
 
     def _call_on(self, ready: Loaded, stream: int) -> DeviceCall:
         axes = sum(rank for _, _, rank in self._inputs)
-        fixed = {"constants": self._constant_table.ctypes.data, "threads": 1, "host": self._host.address}
+        fixed = {word: number for word, number in self.fixed().items() if word != "pool"}
         graph_words, graphs, pinned = (self.manifest[key] for key in ("graph_words", "graphs", "pinned"))
         return DeviceCall(len(self._inputs), axes, self._outputs, fixed, ready, stream, graph_words, graphs, pinned)
 
@@ -149,11 +156,12 @@ class CudaFunction(CompiledFunction):
         row = self.manifest["kernels"][words[1]]
         return f"the kernel {row['name']}: {name} fails: {driver.error(words[0])}", "cuda", row["where"]
 
-    def profile(self, *inputs: Any, runs: int = 10) -> Profile:
+    def profile(self, /, *inputs: Any, runs: int = 10, **named: Any) -> Profile:
         """Where the time of a run goes on the device, kernel by kernel, over ``runs`` runs after a first one that is
         not counted: times between events before and behind each kernel, so that a kernel that ends before the next one
         is launched looks longer than it is."""
-        arrays, call, seconds, runs = self._arrays(inputs), self._new_call(), 0.0, max(runs, 1)
+        arrays = self._arrays(self.ordered(inputs, named))
+        call, seconds, runs = self._new_call(), 0.0, max(runs, 1)
         assert isinstance(call, DeviceCall)
         log = Log(call.loaded.driver)
         for number in range(runs + 1):
@@ -245,8 +253,7 @@ class CudaFunction(CompiledFunction):
                       for mine, block, shape, output in zip(given, blocks, shapes, self._outputs, strict=True)])
 
     def _raise(self, code: int, call: DeviceCall) -> None:
-        raised = self._host.raised(threading.get_ident()) if code == HOST else None
-        raise self._failure(*self._described(code, call.error())) if raised is None else raised
+        raise self.failed(code, call.error())
 
     # -- arrays that are read through Python --------------------------------------------------------------------------
 
@@ -280,10 +287,8 @@ class CudaFunction(CompiledFunction):
         return results[0] if self._single else tuple(results)
 
     def _views(self, inputs: Sequence[Any], driver: Driver, stream: int) -> list[View]:
-        if len(inputs) != len(self._inputs):
-            raise RunError(f"takes {len(self._inputs)} inputs, got {len(inputs)}", "input")
         views = []
-        for item, (name, dtype, rank), text in zip(inputs, self._inputs, self._texts, strict=True):
+        for item, (name, dtype, rank), text in zip(self.ordered(inputs, {}), self._inputs, self._texts, strict=True):
             if is_on_device(item):
                 view = device_view(item, name, driver, stream)
             else:

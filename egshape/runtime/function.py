@@ -15,10 +15,12 @@ from egshape.runtime.call import WORDS, Call, Output
 from egshape.runtime.errors import HOST, OBJECT, SHAPES, RunError, described
 from egshape.runtime.host_calls import HostCalls, HostFunction
 from egshape.runtime.memory import as_array, free, owned
+from egshape.runtime.names import ordered as in_order
 from egshape.runtime.objects import layout, no_memory_is_shared
 from egshape.runtime.pool import shared
 from egshape.runtime.profile import KernelTime, Memory, Profile
 from egshape.runtime.redzones import Watch
+from egshape.runtime.shown import described as shown
 
 __all__ = ["CompiledFunction", "RunError", "array_dtype"]
 
@@ -58,24 +60,30 @@ def _type(port: Mapping[str, Any]) -> str:
 
 
 class CompiledFunction:
-    """Calls native code on arrays in input order; gives one array, or a tuple in output order.
+    """Calls native code on arrays in input order or by name; gives one array, or a tuple in output order.
 
+    Names that are no identifiers go as ``fn(**{"a/b:0": x})``; all names as one mapping, ``fn({"out": x})``, too.
     Contiguous inputs are read where they lie, and anything with DLPack or an array interface is taken. ``out`` may give
     an array, or None, for each output. Safe to call from several threads at once: each call has an arena of its own,
-    which later calls reuse."""
+    which later calls reuse. A copy is the function itself; pickled it is what an artifact holds."""
+
+    target = "llvm"
 
     def __init__(self, manifest: Mapping[str, Any], entries: Mapping[str, int], constants: Sequence[np.ndarray],
                  keep: object, failure: Callable[[str, str, str], Exception] = RunError, save: Any = None,
-                 threads: int = 1, host_functions: Sequence[HostFunction] = ()) -> None:
+                 threads: int = 1, host_functions: Sequence[HostFunction] = (),
+                 reduce: Callable[[], tuple[Any, ...]] | None = None) -> None:
         self.manifest = manifest
         self._entry = ctypes.CFUNCTYPE(_RESULT, _ADDRESS)(entries["egshape_entry"])
         self._python = ctypes.CFUNCTYPE(_RESULT, *[_ADDRESS] * 4)(entries["egshape_python"])
         self._keep = keep
         self._failure = failure
         self._save = save
+        self._reduce = reduce
         self._constants = [np.ascontiguousarray(each) for each in constants]
         self._constant_table = np.array([each.ctypes.data for each in self._constants] or [0], np.uint64)
         self._inputs = [(p["name"], array_dtype(p["dtype"]), len(p["shape"])) for p in manifest["inputs"]]
+        self._named = {p["name"]: f"{p['name']}: {_type(p)}" for p in manifest["inputs"]}
         self._outputs = tuple(Output(p["name"], array_dtype(p["dtype"]), len(p["shape"]), p["late"])
                               for p in manifest["outputs"])
         self._late = any(output.late for output in self._outputs)
@@ -89,9 +97,42 @@ class CompiledFunction:
         self._calls: list[Call] = []
 
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{port['name']}: {_type(port)}" for port in self.manifest["inputs"])
-        outputs = ", ".join(map(_type, self.manifest["outputs"]))
-        return f"<{type(self).__name__}: ({inputs}) -> ({outputs})>"
+        outputs = [f"{port['name']}: {_type(port)}" for port in self.manifest["outputs"]]
+        return shown(f"{type(self).__name__} for {self.target}", self.manifest["name"], list(self._named.values()),
+                     outputs, self.checks, str(self.memory))
+
+    @property
+    def checks(self) -> list[str]:
+        """What is checked when it is called, beside the sizes that its types state: conditions on sizes, or messages of
+        conditions on data."""
+        return [row.get("text") or row["message"] for row in self.manifest["checks"]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What ``restored`` makes the function of, in another process too. Raises what saving it would."""
+        if self._reduce is None:
+            raise TypeError(f"this {type(self).__name__} cannot be pickled: nothing says what it was made of")
+        return self._reduce()
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: object) -> CompiledFunction:
+        return self
+
+    @property
+    def entry(self) -> int:
+        """The address of the native entry, which takes the structure of a call."""
+        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0
+
+    @property
+    def inputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each input."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each output."""
+        return tuple((each.name, each.dtype, each.rank) for each in self._outputs)
 
     def save(self, path: Any, form: str = "egx") -> list[Path]:
         """Write an artifact that ``egshape.runtime.load`` reads, or, with ``form="c"``, a C header and a shared library
@@ -111,8 +152,9 @@ class CompiledFunction:
         constants = sum(each.nbytes for each in self._constants)
         return Memory(peak["arena"].replace("`$threads`", "threads"), constants, likely)
 
-    def profile(self, *inputs: Any, runs: int = 10) -> Profile:
+    def profile(self, /, *inputs: Any, runs: int = 10, **named: Any) -> Profile:
         """Where the time of a run goes, kernel by kernel, over ``runs`` runs after a first one that is not counted."""
+        inputs = self.ordered(inputs, named)
         arrays, call, seconds = self._arrays(inputs), self._new_call(), 0.0
         table = np.zeros((len(self.manifest["kernels"]) or 1, 4), np.int64)
         for number in range(max(runs, 1) + 1):
@@ -129,7 +171,9 @@ class CompiledFunction:
                            float(floats[3]) / runs) for row, ints, floats in times if ints[0]]
         return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), seconds / runs, runs)
 
-    def __call__(self, *inputs: Any, out: Sequence[np.ndarray | None] | None = None) -> Any:
+    def __call__(self, /, *inputs: Any, out: Sequence[np.ndarray | None] | None = None, **named: Any) -> Any:
+        if named:
+            inputs = self.ordered(inputs, named)
         if self._zones:
             return self._watched(inputs, out)
         try:
@@ -145,11 +189,34 @@ class CompiledFunction:
         self._calls.append(call)
         return results[0] if self._single else results
 
+    def fixed(self) -> dict[str, int]:
+        """Words of the structure of a call (``runtime.call.WORDS``) that are the same for each."""
+        return {"constants": self._constant_table.ctypes.data, "threads": self.threads,
+                "pool": shared(self.threads, self.manifest["pool"], self._make_pool), "host": self._host.address}
+
     def _new_call(self) -> Call:
-        axes = sum(rank for _, _, rank in self._inputs)
-        fixed = {"constants": self._constant_table.ctypes.data, "threads": self.threads,
-                 "pool": shared(self.threads, self.manifest["pool"], self._make_pool), "host": self._host.address}
-        return Call(len(self._inputs), axes, self._outputs, fixed)
+        return Call(len(self._inputs), sum(rank for _, _, rank in self._inputs), self._outputs, self.fixed())
+
+    def result_shapes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the results for inputs of these shapes; nothing is computed. Raises what a call would of sizes
+        that do not fit, and an error for a shape that depends on data."""
+        for name, rank, shape in ((name, rank, shape) for (name, _, rank), shape in
+                                  zip(self._inputs, self.ordered(shapes, {}), strict=True)):
+            if len(shape) != rank:
+                raise self._failure(f"input {name!r} wants rank {rank}, got an array of rank {len(shape)}", "input", "")
+        late = [output.name for output in self._outputs if output.late]
+        if late:
+            raise self._failure(f"the shape of {', '.join(late)} depends on data", "input", "")
+        call = self._new_call()
+        if any(output.rank for output in self._outputs):
+            for at, size in enumerate((int(size) for shape in shapes for size in shape), call.at["sizes"]):
+                call.words[at] = size
+            for k, output in enumerate(self._outputs):
+                call.expect(k, (-1,) * output.rank)  # no shape is this one, so that the entry says the right one
+            code = int(self._entry(call.address))
+            if code != SHAPES:
+                raise self.failed(code, call.error())
+        return tuple(call.shapes())
 
     def _watched(self, inputs: Sequence[Any], out: Sequence[np.ndarray | None] | None) -> Any:
         """A call with red zones around inputs and outputs. Raises an error (code "red-zone") if one is written to."""
@@ -197,22 +264,28 @@ class CompiledFunction:
                     found[k] = owned(call.memory(k), shape, output.dtype)
                 call.give(k, 0, 0)
         if code:
-            raised = self._host.raised(threading.get_ident()) if code == HOST else None
-            error = self._failure(*self._described(code, call.error())) if raised is None else raised
+            error = self.failed(code, call.error())
             self._calls.append(call)
             raise error
         return tuple(found)
+
+    def failed(self, code: int, words: list[int]) -> BaseException:
+        """What to raise for a code of the entry and its error words; to be asked in the thread of the call."""
+        raised = self._host.raised(threading.get_ident()) if code == HOST else None
+        return self._failure(*self._described(code, words)) if raised is None else raised
 
     def _described(self, code: int, words: list[int]) -> tuple[str, str, str]:
         """Message, code and place of what the entry reported."""
         return described(code, words, self.manifest)
 
+    def ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The inputs in order. Raises what is wrong with their number or names."""
+        return in_order(inputs, named, self._named, self._failure)
+
     def _arrays(self, inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """The inputs as plain contiguous arrays. Raises what is wrong with one."""
-        if len(inputs) != len(self._inputs):
-            raise self._failure(f"takes {len(self._inputs)} inputs, got {len(inputs)}", "input", "")
         arrays = []
-        for item, (name, dtype, rank) in zip(inputs, self._inputs, strict=True):
+        for item, (name, dtype, rank) in zip(self.ordered(inputs, {}), self._inputs, strict=True):
             try:
                 array = as_array(item)
             except (BufferError, TypeError, ValueError, RuntimeError) as error:

@@ -6,6 +6,8 @@ import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from egshape.runtime.shown import in_bytes
+
 
 @dataclass(frozen=True)
 class KernelTime:
@@ -62,7 +64,7 @@ class Profile:
         return f"<table><thead><tr>{head}</tr></thead>" + "".join(f"<tr>{row}</tr>" for row in rest) + "</table>"
 
 
-LONGEST = 160
+LONGEST = 120
 """Letters of an expression that the text of ``Memory`` shows."""
 
 
@@ -77,8 +79,10 @@ class Memory:
 
     def __str__(self) -> str:
         arena = self.arena if len(self.arena) <= LONGEST else f"{self.arena[:LONGEST].rpartition(' ')[0]} ..."
-        parts = [f"arena {arena} bytes"]
+        found = []
         for sizes, amount in self.likely:
             at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-            parts += [f"{amount} at {at}"] if at else []
-        return f"{'; '.join(parts)}; constants {self.constants} bytes"
+            found.append(in_bytes(amount) + (f" at {at}" if at else ""))
+        if not arena.isdecimal() or not found:
+            found.append(f"{arena} bytes")
+        return f"{' (' .join(found)}{')' * (len(found) - 1)} for a call, {in_bytes(self.constants)} of constants"

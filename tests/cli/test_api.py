@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 import egshape
+import egshape.api
+from egshape.cli import main
 from egshape.errors import EgshapeError
 from egshape.ir.text import parse_graph
 
@@ -25,17 +28,120 @@ def graph() -> egshape.Graph:
     return parse_graph(TEXT)
 
 
-@pytest.mark.parametrize("call", [egshape.optimize, egshape.compile, lambda each: egshape.save(each, "x.mlir")],
-                         ids=["optimize", "compile", "save"])
-def test_something_else_than_a_graph_is_named(call: Callable[[Any], object]) -> None:
-    with pytest.raises(EgshapeError, match=r"takes .*a Graph.*, got a str.*egshape.load"):
-        call("model.mlir")
+def test_something_else_than_a_graph_is_named() -> None:
+    with pytest.raises(EgshapeError, match=r"takes a Graph or a Result, got a str.*egshape.load"):
+        egshape.save("model.mlir", "x.mlir")  # type: ignore[arg-type]
 
 
-def test_a_result_is_no_graph(graph: egshape.Graph) -> None:
+@pytest.mark.parametrize("call", [egshape.load, egshape.optimize, egshape.compile])
+def test_what_is_no_model_is_named(call: Callable[[Any], object]) -> None:
+    with pytest.raises(EgshapeError, match=r"cannot load a list \(give a path, bytes, "):
+        call([1])
+    with pytest.raises(EgshapeError, match=r"no\.mlir: cannot be read: No such file"):
+        call("no.mlir")
+
+
+def test_a_result_is_not_optimized_again(graph: egshape.Graph) -> None:
     result = egshape.optimize(graph)
-    with pytest.raises(EgshapeError, match=r"got a Result \(give its .graph\)"):
-        egshape.compile(result)  # type: ignore[call-overload]
+    with pytest.raises(EgshapeError, match=r"cannot load a Result \(give its .graph, or its .source\)"):
+        egshape.optimize(result)
+    with pytest.raises(EgshapeError, match="a Result was optimized before"):
+        egshape.compile(result, assume="n % 8 == 0")
+
+
+def forms(graph: egshape.Graph, folder: Path) -> dict[str, Any]:
+    """The same program in everything that ``compile`` takes."""
+    import jax
+    import onnx
+    from jax import export
+
+    (n,) = export.symbolic_shape("n")
+    text, model = folder / "f.mlir", folder / "f.onnx"
+    egshape.save(graph, text)
+    egshape.save(graph, model)
+    return {"graph": graph, "result": egshape.optimize(graph), "path": text, "text of a path": str(model),
+            "bytes": text.read_bytes(), "ModelProto": onnx.load(model),
+            "Exported": export.export(jax.jit(lambda x: -x))(jax.ShapeDtypeStruct((n, 4), np.float32))}
+
+
+def test_everything_that_is_a_model_compiles(graph: egshape.Graph, tmp_path: Path) -> None:
+    pytest.importorskip("llvmlite")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    for what, model in forms(graph, tmp_path).items():
+        np.testing.assert_array_equal(egshape.compile(model)(x), -x, err_msg=what)
+        if what != "result":
+            assert isinstance(egshape.optimize(model), egshape.Result), what
+            np.testing.assert_array_equal(egshape.api.run(egshape.load(model), [x])[0], -x)
+    model = (tmp_path / "f.onnx").read_bytes()
+    np.testing.assert_array_equal(egshape.compile(model, format="onnx")(x), -x)
+    with pytest.raises(EgshapeError, match="optimize=False was given"):
+        egshape.compile(model, format="onnx", optimize=False, rules="none.egg")
+
+
+TWICE = TEXT.replace("return %t", "%u: f32[n, 4] = negate(%t)\n  return %u")
+
+
+def test_what_is_compiled_is_optimized_once_if_at_all() -> None:
+    def kept(made: Any) -> list[str]:
+        return [op.name for op in made.graph.ops]
+
+    twice = parse_graph(TWICE)
+    result = egshape.optimize(twice)
+    assert kept(egshape.compile(twice, "interpret", optimize=False)) == ["negate", "negate"]
+    assert kept(egshape.compile(twice, "interpret")) == kept(result) == []
+    assert not twice.optimized and result.graph.optimized
+    for again in (result, result.graph):
+        assert egshape.compile(again, "interpret").graph is result.graph
+    some = egshape.compile(result.graph, "interpret", assume="n <= 8")
+    assert kept(some) == ["check"]
+    with pytest.raises(EgshapeError, match="n <= 8"):
+        some(np.zeros((9, 4), np.float32))
+
+
+def test_a_graph_that_native_code_cannot_hold_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("llvmlite")
+    text = TEXT.replace("f32", "c64")
+    with pytest.warns(RuntimeWarning, match=r"complex.*; the graph is interpreted") as caught:
+        found = egshape.compile(parse_graph(text))(np.full((2, 4), 1j, np.complex64))
+    assert caught[0].filename == __file__ and (found == -1j).all()
+    with pytest.raises(EgshapeError, match="complex"):
+        egshape.compile(parse_graph(text), "llvm")
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    with pytest.warns(RuntimeWarning, match=r"llvmlite is not installed \(pip install .*; the graph is interpreted"):
+        assert isinstance(egshape.compile(parse_graph(TEXT)), egshape.api.Compiled)
+    with pytest.raises(EgshapeError, match="llvmlite is not installed"):
+        egshape.compile(parse_graph(TEXT), "llvm")
+
+
+def test_what_is_interpreted_has_no_artifact(graph: egshape.Graph) -> None:
+    with pytest.raises(EgshapeError, match=r"x\.egx: is interpreted, .*target='llvm'"):
+        egshape.compile(graph, "interpret").save("x.egx")
+
+
+def test_printed_is_what_the_commands_print(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "f.mlir")
+    egshape.save(parse_graph(TWICE), path)
+    result = egshape.optimize(path, assume="x.0 % 8 == 0")
+    for command, told in ((("x.0", "%0.0"), result.explain("x.0", "%0.0")), (("x.0 % 4 == 0",), None),
+                          (("x.0", "x.1"), result.explain("x.0", "x.1")), (("%0",), result.explain_value("%0"))):
+        main(["explain", path, *command, "--assume", "x.0 % 8 == 0"])
+        assert capsys.readouterr().out == f"{told or result.explain_fact('x.0 % 4 == 0')}\n"
+    main(["prove", "a*b == b*a"])
+    assert capsys.readouterr().out == f"{egshape.prove('a*b == b*a')}\n"
+    main(["optimize", path, "--assume", "x.0 % 8 == 0"])
+    shown = capsys.readouterr().out.splitlines()
+    for told in (result, result.report):
+        first, *rest = str(told).splitlines()
+        assert first.startswith("f: 2 ops -> 1 ops (saturated, ") and rest == shown[1:] != []
+    assert repr(result) == f"<Result for {str(result).splitlines()[0]}>"
+    assert repr(result.graph) == "<Graph f: (x: f32[x.0, 4]) -> (f32[x.0, 4]), 1 ops>"
+    table = str(egshape.api.shapes_table(result.source)).splitlines()
+    assert table[0].split() == ["value", "op", "type", "from", "location"] and len(table) == 4
+
+
+def test_notes_are_printed(graph: egshape.Graph) -> None:
+    report = egshape.optimize(graph).report.model_copy(update={"notes": ("one", "two")})
+    assert str(report).endswith("\nnote: one\nnote: two")
 
 
 def test_the_axis_of_an_inner_value(graph: egshape.Graph) -> None:

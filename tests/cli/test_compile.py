@@ -33,7 +33,7 @@ def test_compiled_and_interpreted_agree(arrays, tmp_path, capsys):
     egx = tmp_path / "encoder.egx"
     assert main(["compile", ENCODER, "--target", "llvm", "-o", str(egx), "--threads", "2"]) == 0
     shown = capsys.readouterr().out
-    assert str(egx) in shown and "memory: arena " in shown
+    assert str(egx) in shown and "\nmemory: " in shown and " for a call, " in shown
     assert main(["run", ENCODER, "--inputs", str(arrays), "-o", str(tmp_path / "a.npz")]) == 0
     assert main(["run", str(egx), "--inputs", str(arrays), "-o", str(tmp_path / "b.npz")]) == 0
     assert main(["run", ENCODER, "--inputs", str(arrays), "-o", str(tmp_path / "c.npz"), "--target", "llvm"]) == 0

@@ -115,4 +115,4 @@ def emulated(graph: Graph, threads: int, reverse: bool = False) -> CompiledFunct
         return replace(program, steps=_mapped(program.steps, change))
 
     with patch.object(driver, "plan", mapped):
-        return egshape.compile(graph, target="llvm")
+        return egshape.compile(graph, target="llvm", optimize=False)

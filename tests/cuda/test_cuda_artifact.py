@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +52,7 @@ def test_the_words_that_compiler_and_runtime_share() -> None:
 
 
 def test_an_artifact_runs_like_the_function(device: Emulated, tmp_path: Path) -> None:
-    function = egshape.compile(chain(), "cuda", architectures=("sm_80", "sm_90"))
+    function = egshape.compile(chain(), "cuda", architectures=("sm_80", "sm_90"), optimize=False)
     assert isinstance(function, CudaFunction)
     (path,) = function.save(tmp_path / "chain.egx")
     with zipfile.ZipFile(path) as archive:
@@ -66,6 +68,24 @@ def test_an_artifact_runs_like_the_function(device: Emulated, tmp_path: Path) ->
         again.save(tmp_path / "b.egx")
     with pytest.raises(EgshapeError, match="not written as C"):
         function.save(tmp_path, "c")
+
+
+def test_calls_by_name_and_pickles(device: Emulated) -> None:
+    function = egshape.compile(chain(), "cuda", architectures=("sm_90",))
+    name = chain().inputs[0].name
+    again = pickle.loads(pickle.dumps(function))
+    assert repr(again) == repr(function) and "CudaFunction for cuda: g\n" in repr(function)
+    for each in (function, again, copy.deepcopy(function)):
+        wanted = each(rows(3))
+        for found in (each(**{name: rows(3)}), each({name: rows(3)}),
+                      [part.numpy() for part in each(device=True, **{name: rows(3)})]):
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(one, other)
+        for wrong in ({"none": rows(3)}, {}):
+            with pytest.raises(EgshapeError, match=r"\(inputs are .*f32\["):
+                each(**wrong)
+            with pytest.raises(EgshapeError, match=r"\(inputs are .*f32\["):
+                each(device=True, **wrong)
 
 
 def changed(path: Path, **changes: Any) -> Path:
@@ -86,7 +106,7 @@ def changed(path: Path, **changes: Any) -> Path:
     ({"kernels": [{"name": "k"}]}, "no valid 'kernels'"), ({"graph_words": "many"}, "no valid 'graph_words'"),
 ])
 def test_damaged_manifests(changes: dict[str, Any], message: str, device: Emulated, tmp_path: Path) -> None:
-    (path,) = egshape.compile(chain(), "cuda", architectures=("sm_90",)).save(tmp_path / "chain.egx")
+    (path,) = egshape.compile(chain(), "cuda", architectures=("sm_90",), optimize=False).save(tmp_path / "chain.egx")
     with pytest.raises(RunError, match=message):
         load(changed(path, **changes))
 
@@ -94,11 +114,11 @@ def test_damaged_manifests(changes: dict[str, Any], message: str, device: Emulat
 @pytest.mark.parametrize("name", ["sm_9", "sm_75", "compute_90", "90"])
 def test_architectures_that_are_none(name: str) -> None:
     with pytest.raises(EgshapeError, match="no architecture that kernels are compiled for"):
-        egshape.compile(chain(), "cuda", architectures=(name,))
+        egshape.compile(chain(), "cuda", architectures=(name,), optimize=False)
 
 
 def test_errors_of_an_artifact(device: Emulated, tmp_path: Path) -> None:
-    (path,) = egshape.compile(chain(), "cuda", architectures=("sm_80",)).save(tmp_path / "chain.egx")
+    (path,) = egshape.compile(chain(), "cuda", architectures=("sm_80",), optimize=False).save(tmp_path / "chain.egx")
     with pytest.raises(RunError, match="kernels for sm_80, the device is sm_90"):
         load(path)(rows(3))
     with pytest.raises(RunError, match="no device 3"):
@@ -107,7 +127,7 @@ def test_errors_of_an_artifact(device: Emulated, tmp_path: Path) -> None:
 
 def test_it_loads_with_numpy_alone(device: Emulated, tmp_path: Path) -> None:
     """In an isolated interpreter: what is missing there is only the driver."""
-    (path,) = egshape.compile(chain(), "cuda", architectures=("sm_90",)).save(tmp_path / "chain.egx")
+    (path,) = egshape.compile(chain(), "cuda", architectures=("sm_90",), optimize=False).save(tmp_path / "chain.egx")
     script = ("import numpy as np\n"
               "from egshape.runtime import load, cuda\ncuda.LIBRARY = 'libcuda.so.none'\n"
               f"f = load({str(path)!r})\n"
@@ -125,7 +145,7 @@ def test_the_commands(device: Emulated, tmp_path: Path, capsys: pytest.CaptureFi
     np.savez(tmp_path / "in.npz", **{name: rows(5)})
     egx, given = str(tmp_path / "chain.egx"), ["--inputs", str(tmp_path / "in.npz"), "-o"]
     assert main(["compile", model, "--target", "cuda", "--architecture", "sm_90", "-o", egx]) == 0
-    assert "memory: arena " in capsys.readouterr().out
+    assert " for a call, " in capsys.readouterr().out
     for number, command in enumerate((["run", model], ["run", egx], ["run", model, "--target", "cuda"])):
         assert main([*command, *given, str(tmp_path / f"{number}.npz")]) == 0
     results = [dict(np.load(tmp_path / f"{number}.npz")) for number in range(3)]

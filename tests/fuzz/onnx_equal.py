@@ -148,7 +148,7 @@ def _written(graph: Graph, runs: Sequence[tuple[Feed, list[np.ndarray]]], names:
 
 def _compiled(graph: Graph, runs: Sequence[tuple[Feed, list[np.ndarray]]], names: Sequence[str]) -> str:
     try:
-        function = egshape.compile(graph, "llvm")
+        function = egshape.compile(graph, "llvm", optimize=False)
     except EgshapeError as error:
         return f"compiled: {error}"[:600]
     for feed, found in runs:

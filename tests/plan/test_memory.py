@@ -98,7 +98,7 @@ def test_the_report_of_a_function(facts):
     graph = egshape.optimize(products(), assume=facts).graph
     function = compile_function(graph)
     memory = function.memory
-    assert str(memory).startswith("arena ") and "bytes" in str(memory)
+    assert "bytes) for a call, " in str(memory) and str(memory).endswith(" of constants")
     assert "$" not in str(memory)
     assert len(str(Memory(" + ".join(f"{k}*b" for k in range(200)), 0))) < 200
     assert all(amount >= 0 for _, amount in memory.likely)

@@ -41,7 +41,7 @@ def expected(x, w):
 
 @pytest.fixture(scope="module")
 def function():
-    return egshape.compile(dense(), target="llvm")
+    return egshape.compile(dense(), target="llvm", optimize=False)
 
 
 def test_sizes_of_all_kinds(function):
@@ -85,7 +85,7 @@ def test_given_outputs_and_their_surroundings(function):
         with pytest.raises(EgshapeError):
             function(x, w, out=[wrong, None])
     with pytest.raises(EgshapeError, match="overlaps"):
-        egshape.compile(identity(), target="llvm")(x, out=[x])
+        egshape.compile(identity(), target="llvm", optimize=False)(x, out=[x])
 
 
 def identity():
@@ -109,7 +109,7 @@ def test_a_size_too_large_is_an_error():
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N])
     wide = b.one("broadcast_in_dim", [x], {"dims": (0,), "shape": (N, N * N * N, N * N)})
-    function = egshape.compile(graph_of(b, wide), target="llvm")
+    function = egshape.compile(graph_of(b, wide), target="llvm", optimize=False)
     assert function(np.zeros(2, np.float32)).shape == (2, 8, 4)
     with pytest.raises(EgshapeError) as caught:
         function(np.zeros(100000, np.float32))
@@ -151,7 +151,7 @@ def test_damaged_artifacts(function, tmp_path):
 
 def test_arrays_read_through_python_give_the_same(monkeypatch):
     monkeypatch.setattr("egshape.runtime.objects._FOUND", None)
-    plain = egshape.compile(dense(), target="llvm")
+    plain = egshape.compile(dense(), target="llvm", optimize=False)
     for n in (3, 7, 0, 7):
         x, w = inputs(n)
         np.testing.assert_allclose(plain(x, w)[0], expected(x, w), rtol=1e-5, atol=1e-6)
@@ -201,7 +201,7 @@ def test_foreign_arrays_are_not_copied(function, interface):
 
 
 def test_large_results_do_not_share_memory_with_live_ones():
-    negate = egshape.compile(identity(), target="llvm")
+    negate = egshape.compile(identity(), target="llvm", optimize=False)
     x = np.ones((40000, 4), np.float32)
     kept = [negate(x * k) for k in range(5)]
     view = kept[1][::2]
@@ -224,7 +224,7 @@ def test_sizes_that_would_wrap_are_errors():
     x, y = argument(b, "x", "f32", [N, M, const(0)]), argument(b, "y", "f32", [symbol("k")])
     message = {"relation": "==", "sides": (N * N * M * M, symbol("k")), "message": "differ", "args": ()}
     b.add("check", [], message)
-    function = egshape.compile(graph_of(b, b.one("negate", [y]), b.one("negate", [x])), target="llvm")
+    function = egshape.compile(graph_of(b, b.one("negate", [y]), b.one("negate", [x])), target="llvm", optimize=False)
     function(shapes_only(1, 2, 0), np.zeros(4, np.float32))
     with pytest.raises(CheckFailed, match="differ"):
         function(shapes_only(1, 2, 0), np.zeros(5, np.float32))
@@ -238,7 +238,7 @@ def test_no_memory_is_an_error():
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N])
     wide = b.one("broadcast_in_dim", [x], {"dims": (0,), "shape": (N, N, const(2**20))})
-    function = egshape.compile(graph_of(b, wide), target="llvm")
+    function = egshape.compile(graph_of(b, wide), target="llvm", optimize=False)
     with pytest.raises(EgshapeError) as caught:
         function(np.zeros(2000, np.float32))
     assert caught.value.code in ("memory", "size")

@@ -1,0 +1,218 @@
+"""A graph as a callable, for each of the targets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, Unpack, overload
+
+import numpy as np
+
+from egshape.errors import EgshapeError, InvalidInput, MissingDependency, Unsupported
+from egshape.ir.expand import expand
+from egshape.ir.graph import Graph
+from egshape.ir.inputs import checked_inputs
+from egshape.ir.interpret import interpret, shapes_of
+from egshape.ir.types import TensorType, numpy_dtype
+from egshape.runtime.names import ordered
+from egshape.runtime.shown import described
+
+if TYPE_CHECKING:
+    from egshape.api import Model, Result
+    from egshape.pipeline import Limits
+    from egshape.runtime.cuda_function import CudaFunction
+    from egshape.runtime.function import CompiledFunction
+
+INTERPRETED = "not planned: each value is an array of its own while something needs it"
+
+
+class Function(Protocol):
+    """What every target gives: ``CompiledFunction``, ``CudaFunction``, ``Compiled``."""
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """One array, or a tuple in output order; inputs in order, by name, or both."""
+
+    def save(self, path: Any, form: str = "egx") -> list[Path]:
+        """Write an artifact. Raises EgshapeError where there is none."""
+
+
+class Optimizing(TypedDict, total=False):
+    """What ``compile`` takes for optimizing."""
+
+    optimize: bool
+    assume: str | Sequence[str]
+    rules: str | Sequence[str]
+    limits: Limits | None
+    format: str | None
+
+
+class Compiled:
+    """A graph that the interpreter runs, called as ``CompiledFunction`` is: inputs in order or by name, one array or a
+    tuple. It can be pickled: what is kept is the graph."""
+
+    target = "interpret"
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def __repr__(self) -> str:
+        outputs = [f"{name}: {value.type}"
+                   for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True)]
+        return described(f"{type(self).__name__} for {self.target}", self.graph.name, list(self._inputs.values()),
+                         outputs, self.checks, INTERPRETED)
+
+    @cached_property
+    def _inputs(self) -> Mapping[str, str]:
+        return {value.name: f"{value.name}: {value.type}" for value in self.graph.inputs}
+
+    @property
+    def checks(self) -> list[str]:
+        """As of ``CompiledFunction``."""
+        found = [op.attrs["message"] if op.attrs["relation"] == "value" else
+                 f" {op.attrs['relation']} ".join(map(str, op.attrs["sides"]))
+                 for op in self.graph.body.walk() if op.name == "check"]
+        return [*self.graph.facts.assumed, *found]
+
+    @property
+    def inputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each input; the rank -1 is not known."""
+        return tuple(_port(value.name, value.type) for value in self.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each output."""
+        return tuple(_port(name, value.type)
+                     for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True))
+
+    def ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The inputs in order. Raises what is wrong with their number or names."""
+        return ordered(inputs, named, self._inputs, _fault)
+
+    def result_shapes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """As of ``CompiledFunction``."""
+        arrays = [np.broadcast_to(np.zeros((), dtype), shape)
+                  for shape, (_, dtype, _) in zip(self.ordered(shapes, {}), self.inputs, strict=True)]
+        return shapes_of(self.graph, checked_inputs(self.graph, arrays))
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> np.ndarray | tuple[np.ndarray, ...]:
+        results = interpret(self.graph, self.ordered(arrays, named))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def save(self, path: Any, form: str = "egx") -> NoReturn:
+        """Raises EgshapeError: what is interpreted has no native code."""
+        raise EgshapeError("is interpreted, and an artifact holds native code", where=str(path),
+                           hint="compile with target='llvm', or egshape.save the graph", code="unsupported")
+
+
+def _port(name: str, type: TensorType) -> tuple[str, np.dtype[Any], int]:
+    return name, numpy_dtype(type.dtype), -1 if type.shape is None else len(type.shape)
+
+
+def _fault(message: str, code: str, where: str) -> EgshapeError:
+    return EgshapeError(message, where=where, code=code)
+
+
+@overload
+def compile(model: Model | Graph | Result, target: None = ..., threads: int = ..., facts: str = ...,
+            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> Function: ...
+@overload
+def compile(model: Model | Graph | Result, target: Literal["interpret"], threads: int = ..., facts: str = ...,
+            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> Compiled: ...
+@overload
+def compile(model: Model | Graph | Result, target: Literal["llvm"], threads: int = ..., facts: str = ...,
+            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> CompiledFunction: ...
+@overload
+def compile(model: Model | Graph | Result, target: Literal["cuda"], threads: int = ..., facts: str = ...,
+            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> CudaFunction: ...
+@overload
+def compile(model: Model | Graph | Result, target: str | None, threads: int = ..., facts: str = ...,
+            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> Function: ...
+def compile(model: Model | Graph | Result, target: str | None = None, threads: int = 1, facts: str = "all",
+            architectures: Sequence[str] | None = None, *, optimize: bool = True, assume: str | Sequence[str] = (),
+            rules: str | Sequence[str] = (), limits: Limits | None = None, format: str | None = None) -> Any:
+    """A function of a model: called with arrays in input order or by name, it gives one array, or a tuple in output
+    order.
+
+    model: what ``load`` takes, a Graph, or a Result. It is optimized first unless that was done (a Result, and its
+    graph) or ``optimize=False``; ``assume``, ``rules`` and ``limits`` are those of ``egshape.optimize``, ``format``
+    that of ``egshape.load``.
+    target: ``llvm`` gives a ``runtime.CompiledFunction`` that uses up to ``threads`` threads; ``cuda`` a
+    ``CudaFunction`` for devices of ``architectures``, such as ``("sm_80", "sm_90")``; ``interpret`` a ``Compiled``. By
+    default ``llvm``, or ``interpret`` with a warning where llvmlite is not installed or cannot compile an op.
+    facts: how much of what is known about sizes is used, ``none``, ``shape`` (which sizes are equal) or ``all``, for
+    measurements of what facts are worth.
+
+    Raises Unsupported for another target, or an op that the target cannot compile; what ``load`` and ``optimize``
+    raise; InvalidInput for options that go with optimizing where that is not done."""
+    graph = _graph(model, optimize, assume, rules, limits, format)
+    return compile_graph(graph, target, threads, facts, architectures)
+
+
+def _graph(model: Model | Graph | Result, optimized: bool, assume: str | Sequence[str], rules: str | Sequence[str],
+           limits: Limits | None, format: str | None) -> Graph:
+    """The graph of what is given to ``compile``, optimized if it is to be."""
+    from egshape.api import Result, load, optimize
+
+    asked = bool(assume or rules or limits)
+    if asked and (isinstance(model, Result) or not optimized):
+        why = "a Result was optimized before" if isinstance(model, Result) else "optimize=False was given"
+        raise InvalidInput(f"assume, rules and limits go with optimizing, and {why}",
+                           hint="give them to egshape.optimize, or the model itself to compile")
+    if isinstance(model, Result):
+        return model.graph
+    graph = load(model, format)
+    if not optimized or (graph.optimized and not asked):
+        return graph
+    result = optimize(graph, assume, rules, limits)
+    if result.report.status == "fallback":
+        for note in result.report.notes:
+            warnings.warn(note, RuntimeWarning, stacklevel=3)
+    return result.graph
+
+
+def compile_graph(graph: Graph, target: str | None = None, threads: int = 1, facts: str = "all",
+                  architectures: Sequence[str] | None = None) -> Any:
+    """A graph as it is, compiled for a target; without one for this processor, where that can be, else interpreted with
+    a warning. Raises Unsupported for a target that is none, or an op that the target cannot compile."""
+    if target is None:
+        return _for_here(graph, threads, facts)
+    if target not in _MAKERS:
+        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret', 'llvm' or 'cuda'")
+    return _MAKERS[target](graph, threads, facts, architectures)
+
+
+def _for_here(graph: Graph, threads: int, facts: str) -> Any:
+    try:
+        return _llvm(graph, threads, facts, None)
+    except (MissingDependency, Unsupported) as error:
+        warnings.warn(f"{error}; the graph is interpreted (target='interpret' says that this is wanted)",
+                      RuntimeWarning, stacklevel=4)
+        return Compiled(graph)
+
+
+def _llvm(graph: Graph, threads: int, facts: str, _: object) -> Any:
+    from egshape.adapters.native import compile_function
+    from egshape.adapters.onnx_host import compile_with_host_calls
+    from egshape.adapters.text import TextFunction, has_text
+
+    def made(each: Graph) -> Any:
+        return compile_with_host_calls(expand(each), lambda moved: compile_function(moved, threads, facts))
+
+    return TextFunction(graph, made) if has_text(graph) else made(graph)
+
+
+def _cuda(graph: Graph, _: int, facts: str, architectures: Sequence[str] | None) -> Any:
+    from egshape.adapters.cuda import compile_function
+    from egshape.adapters.onnx_host import compile_with_host_calls
+
+    return compile_with_host_calls(expand(graph), lambda each: compile_function(each, architectures, facts))
+
+
+def _interpreted(graph: Graph, *_: object) -> Compiled:
+    return Compiled(graph)
+
+
+_MAKERS: Mapping[str, Callable[[Graph, int, str, Sequence[str] | None], Any]] = {
+    "interpret": _interpreted, "llvm": _llvm, "cuda": _cuda}
