@@ -269,7 +269,8 @@ def _optimized_function(graph: Graph, rules: Sequence[str], limits: Limits, star
         return graph
     found = optimize(graph, (), rules, replace(limits, seconds=left), validate=validate, explain=False)
     ops = found.report.ops
-    tracer.note(f"the public function @{graph.name} is optimized too: {ops.before.total} ops to {ops.after.total}")
+    if ops.after != ops.before:
+        tracer.note(f"the public function @{graph.name} is optimized too: {ops.before.total} ops to {ops.after.total}")
     for note in found.report.notes:
         tracer.note(f"@{graph.name}: {note}")
     return found.graph

@@ -21,7 +21,7 @@ from egshape.runtime.shown import described
 
 if TYPE_CHECKING:
     from egshape.api import Model, Result
-    from egshape.pipeline import Limits
+    from egshape.limits import Limits
     from egshape.runtime.cuda_function import CudaFunction
     from egshape.runtime.function import CompiledFunction
 

@@ -66,6 +66,7 @@ class Engine:
         """
         self.dead = False
         self.constructors: tuple[str, ...] = ()
+        self.tables: tuple[str, ...] = ()
         self.relations: frozenset[str] = frozenset()
         self.vec_sorts: dict[str, str] = {}
         self.allowance = Allowance()
@@ -233,10 +234,12 @@ class Engine:
             fault=run.fault,
         )
 
-    def read(self) -> Snapshot:
-        """The e-graph as it is now."""
+    def read(self, tables: Iterable[str] | None = None) -> Snapshot:
+        """The e-graph as it is now: some tables, or all but the relations that rows were loaded into."""
+        loaded = {name for verb, name, *_ in self._journal if verb == "load"} & self.relations
+        names = [name for name in self.tables if name not in loaded] if tables is None else tables
         with without_collecting():
-            return Snapshot(self._ask("read", self.vec_sorts, self.relations), self.constructors)
+            return Snapshot(self._ask("read", tuple(names), self.vec_sorts, self.relations), self.constructors)
 
     def command(self, text: str) -> None:
         """Run commands other than declarations. Raises EngineFault for any refusal, which is our fault."""
@@ -314,11 +317,14 @@ class Engine:
 
     def _note_declaration(self, command: List) -> None:
         words = [str(item) for item in command.items]
+        if command.head in ("constructor", "function", "relation"):
+            self.tables += (words[1],)
         if command.head == "constructor":
             self.constructors += (words[1],)
         elif command.head == "datatype":
-            variants = command.items[2:]
-            self.constructors += tuple(v.head for v in variants if isinstance(v, List))
+            variants = tuple(v.head for v in command.items[2:] if isinstance(v, List))
+            self.constructors += variants
+            self.tables += variants
         elif command.head == "relation":
             self.relations |= {words[1]}
         elif command.head == "sort" and len(command.items) == 3:

@@ -34,6 +34,9 @@ SHAPE_RULESETS = (
 )
 CONGRUENCE = "congruence"
 _MAX_ROUNDS = 12
+_TABLES = ("P", "Num", "Add", "Mul", "FloorDiv", "Relu", "lo", "hi")
+"""What a round reads of the e-graph, beside the logs of the rules."""
+
 _DEFAULT_BUDGET = Budget(seconds=2.0, steps=2000)
 
 
@@ -190,7 +193,7 @@ class ExchangeState:
         self.steps += done.growth
         for ruleset, seconds in done.times.items():
             self.times[ruleset] += seconds
-        changed = self.exchange(self.engine.read())
+        changed = self.exchange(self.engine.read((*_TABLES, *(log.table for log in self.rules.logs))))
         if done.status == "budget":
             self.status, self.stop = "budget", done.stop
             return False

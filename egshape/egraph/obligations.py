@@ -57,6 +57,9 @@ class Check:
     """Sizes that fill the message's places."""
 
 
+_SIZE_TABLES = ("P", "Num", "Sh")
+
+
 @dataclass
 class Walk:
     """The result of phase 1: what holds (for rewriting), the checks in order, and the elements of shape code."""
@@ -76,7 +79,7 @@ class Walk:
 
 def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[int, int]) -> list[Obligation]:
     """The obligations that ``shape.obligations`` derived, in program order; ``index_of`` places nodes in the block."""
-    snapshot = engine.read()
+    snapshot = engine.read((*_SIZE_TABLES, *(name for name in engine.tables if name.startswith("must_"))))
     dim_of: dict[int, Dim] = {}
     for ident, cls in snapshot.table("P"):
         dim_of.setdefault(cls, dims[ident])

@@ -23,6 +23,7 @@ from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
 from egshape.egraph.rebuild import Rebuilder, substitute
 from egshape.egraph.saturate import Saturated, session
+from egshape.egraph.snapshot import without_collecting
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.limits import LimitReached
@@ -143,7 +144,7 @@ class BlockOptimizer:
             with self.tracer.stage("saturate"):
                 saturated = open_session.saturate(self.program.phases, self.budget)
             self._note(saturated, walk)
-            with self.tracer.stage("extract"):
+            with self.tracer.stage("extract"), without_collecting():
                 extraction = self._extraction(block, walker.entry, walk.guarded, saturated)
         self.outcome.sizes.append(saturated.sizes)
         self.outcome.scopes.append(Scope(block, saturated.sizes, walk.context, walk.elements))
@@ -212,7 +213,7 @@ class BlockOptimizer:
                 self.outcome.stops.append(Stop(reached.limit, "", ""))
                 return substitute(region, mapping)
 
-        with self.tracer.stage("rebuild"):
+        with self.tracer.stage("rebuild"), without_collecting():
             rebuilder = Rebuilder(block, extraction, self.registry, around.captured, regions, self._names,
                                   walk.elements, around.normal, refine_signature)
             kept = _distinct([check for check in walk.checks if check.status != "proved"])

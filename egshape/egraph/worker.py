@@ -151,10 +151,11 @@ class Host:
         """Rows in each function, constructor and relation."""
         return dict(self._run("(print-size)")[0].sizes)
 
-    def read(self, vec_sorts: dict[str, str], relations: frozenset[str]) -> dict[str, list[tuple[Any, ...]]]:
-        """All tables with a row, as they are now."""
+    def read(self, names: tuple[str, ...], vec_sorts: dict[str, str], relations: frozenset[str]
+             ) -> dict[str, list[tuple[Any, ...]]]:
+        """Those of the tables that have a row, as they are now."""
         frozen = Frozen(self._egraph, vec_sorts)
-        tables = {name: frozen.table(name, name in relations) for name in frozen.functions}
+        tables = {name: frozen.table(name, name in relations) for name in names}
         return {name: rows for name, rows in tables.items() if rows}
 
     def _run(self, text: str) -> list[Any]:

@@ -46,7 +46,7 @@ def test_rows_and_classes_come_back_as_plain_values(engine: Engine) -> None:
     done = engine.saturate(["load", "more"])
     assert (done.status, done.limit) == ("saturated", "")
     assert done.matches == {"load/pair": 1, "more/swap": 2, "more/vec": 2}
-    snapshot = engine.read()
+    snapshot = engine.read(engine.tables)
     leaf = snapshot.mapping("Leaf")
     assert set(snapshot.classes()[leaf[3]]) == {
         ENode("Leaf", (3,)),
