@@ -78,11 +78,17 @@ class Relation:
         return Relation(self.kind, self.lhs.substitute(env), self.rhs.substitute(env), self.source, self.ranges, needs)
 
     def parts(self) -> tuple[Relation, ...]:
-        """Comparisons that say the same together: a gap [a, b] in a list of intervals becomes
-        min(max(n - (a-1), 0), max(b+1 - n, 0)) == 0."""
+        """Comparisons that say the same together, what it needs to have a value first. A gap [a, b] in a list of
+        intervals becomes min(max(n - (a-1), 0), max(b+1 - n, 0)) == 0."""
+        out = list[Relation]()
+        for need in self.needs:
+            if need.kind == "nonzero":
+                out.append(Relation("!=", need.one, const(0)))
+            else:
+                out.append(Relation("==", (need.one - 1) * (need.two - 1) * (need.one - need.two), const(0)))
         if self.kind != "in":
-            return (self,)
-        size, out = self.lhs, list[Relation]()
+            return (*out, self)
+        size = self.lhs
         if not self.ranges:
             return (Relation("<", size, size),)
         low, high = self.ranges[0][0], self.ranges[-1][1]

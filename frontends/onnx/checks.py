@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from egshape.dims import Dim, const, parse
 from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.scope import Scope
-from egshape.ir.graph import NOWHERE, Location, Op, Value
+from egshape.ir.builder import small
+from egshape.ir.graph import NOWHERE, Block, Location, Op, Value
 from egshape.ops.checks import format_message
 from egshape.ops.conditions import negated
 
@@ -91,7 +94,29 @@ def only_row(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> bool:
     s.location = location if own else held
     require(s, condition, fits[0], message, args)
     s.location = held
+    s.program.spent.update((condition, *(place for place, held in s.program.choices.items() if held is choice)))
     return True
+
+
+_PURE = frozenset(("constant", "dims", "compare", "select", "not", "or", "and", "add", "subtract", "multiply", "divide",
+                   "minimum", "maximum", "reshape"))
+"""Ops on small integers that give a result whatever these are."""
+
+
+def without_spent(block: Block, spent: Collection[Value]) -> Block:
+    """A block without the arithmetic of nodes that became checks, where nothing else reads it."""
+    read = Counter(value for op in block.ops for value in op.operands)
+    read.update(value for op in block.ops for region in op.regions for value in region.captures())
+    read.update((*block.results, *(each.value for each in block.symbols)))
+    gone, ops = set(spent), list[Op]()
+    for op in reversed(block.ops):
+        made = bool(op.results) and all(value in gone and not read[value] and small(value.type) for value in op.results)
+        if made and op.name in _PURE and not op.requires:
+            read.subtract(op.operands)
+            gone.update(op.operands)
+        else:
+            ops.append(op)
+    return replace(block, ops=tuple(reversed(ops)))
 
 
 # -- the metadata --------------------------------------------------------------------------------------------------
@@ -117,7 +142,7 @@ def add_listed(s: Scope, relations: Iterable[Relation]) -> list[Relation]:
             left.append(relation)
             continue
         for divisor in (need.one for need in relation.conditions()):
-            relate(s, Relation("<=", const(1), divisor), f"the check {relation} divides by 0")
+            relate(s, Relation("!=", divisor, const(0)), f"the check {relation} divides by 0")
         for part in relation.parts():
             relate(s, part, f"the check {relation} fails")
     return left

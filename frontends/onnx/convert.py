@@ -15,7 +15,7 @@ from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
 from egshape.facts import Facts, Relation
 from egshape.frontends.onnx import ops  # noqa: F401  (declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
-from egshape.frontends.onnx.checks import CHECKS, add_listed, listed
+from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
 from egshape.frontends.onnx.files import Model, initializers, open_model
 from egshape.frontends.onnx.node import STANDARD, graphs_of
 from egshape.frontends.onnx.scope import Items, Operand, Program, Scope
@@ -105,7 +105,8 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     results = [scope.lookup(info.name) for info in proto.graph.output]
     names = tuple(info.name for info in proto.graph.output)
     facts = _facts(held, values, program)
-    return Graph(proto.graph.name or Path(model.name).stem, builder.finish(flat(results)),
+    body = without_spent(builder.finish(flat(results)), program.spent)
+    return Graph(proto.graph.name or Path(model.name).stem, body,
                  names_of(names, results), facts, _metadata(model, program, given, results, unknown))
 
 

@@ -67,7 +67,7 @@ class Checks:
         if not all(map(is_nonnegative, divisors)):
             raise Unheld("it divides by what may be negative")
         for divisor in divisors:  # runtimes end where integers are divided by 0
-            self._compared(Relation("<=", const(1), divisor), f"{relation} divides by 0")
+            self._compared(Relation("!=", divisor, const(0)), f"{relation} divides by 0")
         safe = Relation(relation.kind, _safe(lhs), _safe(rhs))
         self._compared(safe, described(op), assumed_fact(op.attrs["message"]))
 
@@ -79,6 +79,9 @@ class Checks:
     def _compared(self, relation: Relation, text: str, title: str = "") -> None:
         if not self._at_entry(relation):
             self._seal()
+        if any(relation in frame.made for frame in self.scope.frames):
+            return
+        self.scope.frame.made.add(relation)
         try:
             found = self._cheapest(relation)
             x, y = self.sizes.one(found.lhs), self.sizes.one(found.rhs)

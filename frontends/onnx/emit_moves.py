@@ -49,8 +49,13 @@ class Moves:
             return self.axes_changed("Squeeze", name, dropped, hint)
         numbers = self._static_target(source, target)
         if numbers is not None:
+            if -1 not in numbers:
+                self.scope.equal(product(source), product(target))
             return self.scope.node("Reshape", [name, self.scope.ints(numbers, "shape")], hint)
-        if all(map(self._positive, target)):
+        positive = all(map(self._positive, target))
+        if positive or self.scope.opset >= ZERO_SIZES:
+            self.scope.equal(product(source), product(target))
+        if positive:
             return self.scope.node("Reshape", [name, self.sizes.vector(target)], hint)
         if self.scope.opset < ZERO_SIZES:
             return self._reshape_without_zeros(name, source, target, hint)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egshape.dims import Dim, bcast
+from egshape.dims import Dim
+from egshape.frontends.onnx.emit_scope import Scope
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import is_float
@@ -191,7 +192,7 @@ def _matmul_names(e: Emitter, op: Op, batch: int) -> list[str]:
         tail = tuple(axes[-2:]) == (rank - 2, rank - 1) and source.type.dims[-2:] == value.type.dims[-2:]
         kept.append((source, axes) if tail else (value, tuple(range(rank))))
     if not _agree(shapes, [({a: d for a, d in zip(axes, source.type.dims, strict=True) if a < batch})
-                           for source, axes in kept], e.scope.meanings):
+                           for source, axes in kept], e.scope):
         return [e.name(value) for value in op.operands]
     for axis, size in enumerate(shapes):
         e.scope.spreads([source.type.dims[axes.index(axis)] for source, axes in kept if axis in axes], size)
@@ -224,7 +225,7 @@ def broadcast_names(e: Emitter, op: Op) -> list[str]:
              for value in op.operands]
     chosen = list(plain)
     while not _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen],
-                     e.scope.meanings):
+                     e.scope):
         wide = next((place for place, (source, _) in enumerate(chosen) if source is not op.operands[place]), None)
         if wide is None:
             break
@@ -252,25 +253,21 @@ def _under(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
     return value, axes
 
 
-def _agree(shape: Sequence[Dim], operands: Sequence[Mapping[int, Dim]], meanings: Mapping[str, Dim]) -> bool:
+def _agree(shape: Sequence[Dim], operands: Sequence[Mapping[int, Dim]], scope: Scope) -> bool:
     """Whether ONNX's broadcast of operands with these sizes at these axes surely has the shape."""
-    return all(_reaches(size, [sizes[axis] for sizes in operands if axis in sizes], meanings)
+    return all(_reaches(size, [sizes[axis] for sizes in operands if axis in sizes], scope)
                for axis, size in enumerate(shape))
 
 
-def _reaches(size: Dim, held: Sequence[Dim], meanings: Mapping[str, Dim]) -> bool:
+def _reaches(size: Dim, held: Sequence[Dim], scope: Scope) -> bool:
     """Whether sizes broadcast to ``size``: one of them is it, or by its form, or by what it stands for, it is what
     they broadcast to."""
     if any(each is size for each in held):
         return True
     if not held:
         return size.const == 1
-    meant = [each.substitute(meanings) for each in held]
-    total = meant[0]
-    for each in meant[1:]:
-        total = bcast(total, each)
-    wanted = size.substitute(meanings)
-    return total is wanted or any(each is wanted for each in meant)
+    wanted = size.substitute(scope.meanings)
+    return scope.joined(held) is wanted or any(each.substitute(scope.meanings) is wanted for each in held)
 
 
 def _array(e: Emitter, value: Value) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from egshape.dims import Dim, const
+from egshape.dims import Dim, bcast, const, symbol
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.ir.graph import Block, SymbolDef, Value
@@ -53,6 +53,8 @@ class Frame:
         """The last check, which waits to be joined to what is used."""
         self.entry: NodeProto | None = None
         """The last of the checks that need sizes of inputs only, once there are others."""
+        self.made: set[Relation] = set()
+        """Checks of sizes that are made here."""
         self.sealed = False
         """Whether there are others."""
         self.bound: list[Value] = []
@@ -106,18 +108,26 @@ class Scope:
 
     def spreads(self, held: Iterable[Dim], size: Dim) -> None:
         """A node rejects sizes that do not broadcast to ``size``: each is that or 1."""
-        others = [each for each in held if each is not size and each.const != 1]
-        for each in others:
-            if self._only_with(size, each):
+        sizes = list(held)
+        joined = self.joined(sizes) is size.substitute(self.meanings)
+        for each in sizes:
+            if each is not size and each.const != 1 and (joined or self._only_with(size, each)):
                 self.enforced.setdefault(self.frame.block, set()).add((each - 1) * (each - size))
+
+    def joined(self, sizes: Iterable[Dim]) -> Dim:
+        """What sizes broadcast to, as far as it is known what they mean."""
+        total = const(1)
+        for each in sizes:
+            total = bcast(total, each.substitute(self.meanings))
+        return total
 
     def _only_with(self, size: Dim, other: Dim) -> bool:
         """Whether a size is 1 only where the other is: then broadcasting cannot stretch the first instead."""
-        if self.bounds.decide(Relation("!=", size, const(1))) is True:
-            return True
-        meant, part = size.substitute(self.meanings), other.substitute(self.meanings)
-        unit = self.bounds.with_fact(Relation("==", meant, const(1)))
-        return unit.decide(Relation("==", part, const(1))) is True
+        for name in sorted(size.symbols()):
+            rest = size - symbol(name)
+            if name not in rest.symbols() and other.substitute({name: 1 - rest}).const == 1:
+                return True
+        return self.bounds.decide(Relation("!=", size, const(1))) is True
 
     def left_over(self, others: Dim) -> bool:
         """Whether a Reshape that takes what is left beside ``others`` makes a check that is wanted here: it rejects

@@ -76,6 +76,8 @@ class Program:
     lookups: list[Lookup] = field(default_factory=list)
     choices: dict[Value, tuple[Value, int, int]] = field(default_factory=dict)
     """Integers of one element that are one constant where a condition holds, else another."""
+    spent: set[Value] = field(default_factory=set)
+    """Places and conditions that became checks."""
     ranks: dict[str, int] = field(default_factory=dict)
     """Ranks that the model states, by name."""
     meanings: dict[str, Dim] = field(default_factory=dict)

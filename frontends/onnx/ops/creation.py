@@ -9,10 +9,10 @@ from onnx import TensorProto
 
 from egshape.dims import ceildiv, const, product, relu
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.elementwise import convert
+from egshape.frontends.onnx.ops.elementwise import compare, convert
 from egshape.frontends.onnx.ops.movement import reshape
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import of_length
 from egshape.frontends.onnx.spans import Span
 from egshape.frontends.onnx.types import dense, dtype_of
@@ -65,13 +65,13 @@ def size(s: Scope, node: Node, x: Value) -> Value:
 
 
 @onnx_op("Range")
-def range_of(s: Scope, node: Node, start: Value, limit: Value, delta: Value) -> Value:
-    """start, start + delta, ... before limit."""
+def range_of(s: Scope, node: Node, start: Value, limit: Value, delta: Value) -> Operand:
+    """start, start + delta, ... before limit; a composite where only running tells how many."""
     dtype = start.type.dtype
-    start, limit, delta = (reshape(s, each, ()) for each in (start, limit, delta))
     first, last, step = (_known(s, each) for each in (start, limit, delta))
     if first is None or last is None or step is None or step.const in (None, 0) or not is_integer(dtype):
-        return _range_of_data(s, node, start, limit, delta)
+        return s.composite(node, (start, limit, delta), _range_of_data)[0]
+    start = reshape(s, start, ())
     sign = 1 if step.const > 0 else -1
     span = (last - first) * sign
     known = s.decide("<=", const(0), span)
@@ -95,6 +95,8 @@ def _known(s: Scope, value: Value) -> Any:
 def _range_of_data(s: Scope, node: Node, start: Value, limit: Value, delta: Value) -> Value:
     """max(ceil((limit - start) / delta), 0) elements, counted when the graph runs."""
     dtype = start.type.dtype
+    start, limit, delta = (reshape(s, each, ()) for each in (start, limit, delta))
+    s.add("check", (compare(s, "NE", delta, s.full(0, delta)),), {"message": "Range has a delta of 0"})
     wide = [convert(s, each, "f64") for each in (start, limit, delta)]
     span = s.one("divide", (s.one("subtract", (wide[1], wide[0])), wide[2]))
     count = convert(s, s.one("maximum", (s.one("ceil", (span,)), s.scalar(0, "f64"))), "i64")

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
-from egshape.dims import Dim, const, floordiv, maximum
+from egshape.dims import Dim, const, floordiv, maximum, mod
 from egshape.frontends.onnx.broadcast import broadcast, expand, joined
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.registry import Handler, NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.types import dtype_of
+from egshape.ir.builder import small
 from egshape.ir.graph import Value
 from egshape.ir.types import TEXT, is_float, is_integer, is_narrow_integer, numpy_dtype
 from egshape.ops.base import object_array
@@ -233,9 +234,18 @@ def power(s: Scope, node: Node, x: Value, y: Value) -> Value:
     return binary(s, "power", x, convert(s, y, dtype))
 
 
-@onnx_op("Mod", composite=True)
-def modulo(s: Scope, node: Node, x: Value, y: Value) -> Value:
-    """The remainder with the sign of y, or with ``fmod`` that of x."""
+@onnx_op("Mod")
+def modulo(s: Scope, node: Node, x: Value, y: Value) -> Operand:
+    """The remainder with the sign of y, or with ``fmod`` that of x: a composite, but of sizes."""
+    divisor = s.dims(y) if s.single(y) and y.type.rank <= x.type.rank and is_integer(x.type.dtype) else None
+    sizes = s.dims(x) if divisor and small(x.type) and s.decide("<=", const(1), divisor[0]) is True else None
+    if divisor and sizes and all(s.decide("<=", const(0), size) is True for size in sizes):
+        return s.vector([mod(size, divisor[0]) for size in sizes], x.type.dtype, tuple(
+            size.const or 0 for size in x.type.dims))
+    return s.composite(node, (x, y), _modulo)[0]
+
+
+def _modulo(s: Scope, node: Node, x: Value, y: Value) -> Value:
     x, y = broadcast(s, x, y)
     rest = s.one("remainder", (x, y))
     if node.flag("fmod", False) or x.type.dtype.startswith("ui"):
