@@ -1,4 +1,4 @@
-"""Programs whose sizes are data, or clash in ways that only regions and calls bring: the reference, the optimized program
+"""Programs whose sizes are data, or clash as only regions and calls make them: the reference, the optimized program
 and both compiled agree at which sizes they run, and nothing is written outside of a buffer."""
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ def without_taps() -> tuple[Graph, Inputs]:
     out = b.one("convolution", (x, kernel), {
         "numbers": numbers, "strides": (2, 2), "padding": (const(0), symbol("p"), symbol("h"), const(3)),
         "lhs_dilation": (1, 1), "rhs_dilation": (1, 2), "reversal": (0, 0), "dtype": "f32"})
-    shapes = (((1, c, h, 3), (2, c, p, q)) for c in (0, 2) for h in (0, 3) for p, q in ((0, 0), (0, 2), (2, 0), (1, 2)))
+    taps = ((0, 0), (0, 2), (2, 0), (1, 2))
+    shapes = (((1, c, h, 3), (2, c, p, q)) for c in (0, 2) for h in (0, 3) for p, q in taps)
     return Graph("taps", b.finish([out]), ("out",)), ((f32(*one), f32(*two)) for one, two in shapes)
 
 
