@@ -74,7 +74,8 @@ def _region(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
         stated = tuple(size for arg in region.args for size in arg.type.dims)
         for one, two in zip(given, stated, strict=True):
             if one is not two and op.results and not two.symbols() & own:
-                encoder.out.tables["taken_of"].append((_node(encoder, op), encoder.shape((one,)), encoder.shape((two,))))
+                sides = encoder.shape((one,)), encoder.shape((two,))
+                encoder.out.tables["taken_of"].append((_node(encoder, op), *sides))
 
 
 def _select_and_scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
@@ -115,6 +116,7 @@ def _node(encoder: Encoder, op: Op) -> int:
 
 
 _WRITERS: dict[str, Callable[[Encoder, Op, Sequence[int]], None]] = {
-    "gather": _gather, "composite": _region, "while": _region, "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
+    "gather": _gather, "composite": _region, "while": _region,
+    "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
     "select_and_scatter": _select_and_scatter, "convolution": _convolution, "bitcast_convert": _bitcast,
 }

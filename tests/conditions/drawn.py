@@ -389,10 +389,10 @@ def _while(d: Draw) -> Sequence[Value]:
     i, x = d.start(), d.x(d.rank(1, 2))
     y = d.like(x)
     head, inner = d.b.child(), d.b.child()
-    k, *_ = (head.arg(None, dtype, dims) for dtype, dims in (("i32", ()), (d.dtype, x.type.dims), (d.dtype, y.type.dims)))
+    types = (("i32", ()), (d.dtype, x.type.dims), (d.dtype, y.type.dims))
+    k, *_ = (head.arg(None, dtype, dims) for dtype, dims in types)
     condition = head.finish([head.one("compare", (k, i), {"direction": "LT", "kind": "SIGNED"})])
-    k, a, b = (inner.arg(None, dtype, dims) for dtype, dims in (
-        ("i32", ()), (d.dtype, x.type.dims), (d.dtype, y.type.dims)))
+    k, a, b = (inner.arg(None, dtype, dims) for dtype, dims in types)
     step = inner.one("add", (k, constant(inner, 1, "i32")))
     either = (inner.one("add", (a, b)), b) if d.chance(2) else (b, a) if d.chance(2) else (inner.one("negate", (a,)), b)
     return d.b.add("while", (d.number(0, "i32"), x, y), regions=(condition, inner.finish([step, *either])))

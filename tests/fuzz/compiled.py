@@ -1,8 +1,8 @@
 """The long fuzz of the native back end: every op in every dtype, the sample models, programs that a careless optimizer
 gets wrong, random programs and random networks, raw and optimized, in one thread and in pieces, at sizes 0 to 1024,
-between pages that cannot be touched.
+between pages that cannot be touched; and random graphs of one op at sizes that it takes and near them.
 
-    python -m tests.fuzz.compiled --seconds 600 [--only ops,models,careless,programs,networks] [--seed 1]
+    python -m tests.fuzz.compiled --seconds 600 [--only ops,models,careless,programs,networks,sizes] [--seed 1]
 
 Cases run in a process of their own, which names each before it starts: one that kills the process is named too."""
 
@@ -23,6 +23,8 @@ import egshape
 from egshape.errors import Unsupported
 from egshape.ir.graph import Graph
 from egshape.ops import REGISTRY
+from tests.conditions.drawn import DRAWN, drawn
+from tests.conditions.judges import disagreements
 from tests.conftest import SHARED
 from tests.fuzz import networks
 from tests.fuzz.engine import optimized, program
@@ -34,7 +36,8 @@ from tests.soundness import unread, values
 from tests.soundness.programs import PROGRAMS
 
 assert values.SPECIAL.size and unread.CONVOLUTION  # the modules register their programs
-KINDS = ("ops", "models", "careless", "programs", "networks")
+KINDS = ("ops", "models", "careless", "programs", "networks", "sizes")
+OPS = sorted(DRAWN)
 TOLERANCE = 3e-5
 """Relative, for whole programs, in which errors add up."""
 
@@ -133,8 +136,9 @@ def labels(kinds: Sequence[str], seed: int) -> Iterator[str]:
         yield from (f"model:{name}" for name in _models())
     if "careless" in kinds:
         yield from (f"careless:{each.name}" for each in PROGRAMS)
-    while {"programs", "networks"} & set(kinds):
+    while {"programs", "networks", "sizes"} & set(kinds):
         yield from (f"{kind}:{seed}" for kind in ("program", "network") if f"{kind}s" in kinds)
+        yield from (f"sizes:{name}-{seed}" for name in (OPS if "sizes" in kinds else ()))
         seed += 1
 
 
@@ -143,13 +147,17 @@ def labels(kinds: Sequence[str], seed: int) -> Iterator[str]:
 
 def faults(label: str, fences: bool = True) -> list[str]:
     """Everything wrong with one label; nothing for a graph that is refused by right. The raw graph runs in one thread
-    between fences, the optimized one, or for a single op the same one, in pieces between red zones."""
+    between fences, and in pieces between red zones as does the optimized one."""
     kind, name = label.split(":", 1)
+    if kind == "sizes":
+        op, _, seed = name.rpartition("-")
+        return disagreements(drawn(op, int(seed)), int(seed))
     run = MAKERS[kind](name)
     wide = widened(run.graph)
     better = None if kind == "op" else optimized(run.graph)
     forms = (("raw", compiled, run.graph, fences),
-             ("in pieces", compiled_in_pieces, run.graph if kind == "op" else better and better.graph, False))
+             ("in pieces", compiled_in_pieces, run.graph, False),
+             ("optimized in pieces", compiled_in_pieces, better and better.graph, False))
     out = []
     for form, compiler, graph, fenced in forms:
         if graph is None:
