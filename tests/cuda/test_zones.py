@@ -61,6 +61,7 @@ def test_what_holds_without_zones(test: object, device: Astray) -> None:
     test(device)
 
 
+@pytest.mark.long_but("mlp_concat_split")
 @pytest.mark.parametrize("name", ["mlp_concat_split", "nonzero_size", "while_decode"])
 def test_model(name: str, shared_models: Path, device: Astray) -> None:
     graph = egshape.load(shared_models / f"{name}.mlir")
