@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import hypothesis
@@ -60,6 +61,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "model_name" in metafunc.fixturenames:
         absent = pytest.param("absent", marks=pytest.mark.skip(reason=ABSENT))
         metafunc.parametrize("model_name", _model_names() or [absent])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test marked ``long_but`` is long, but for the parameters that the mark names, by patterns of their ids."""
+    kept: dict[str, bool] = {}
+    for item in items:
+        mark = item.get_closest_marker("long_but")
+        if mark is None or not isinstance(item, pytest.Function):
+            continue
+        quick = any(fnmatchcase(item.callspec.id, pattern) for pattern in mark.args)
+        kept[item.nodeid.partition("[")[0]] = kept.get(item.nodeid.partition("[")[0], False) or quick
+        if not quick:
+            item.add_marker(pytest.mark.long)
+    wrong = [name for name, quick in kept.items() if not quick]
+    # A single parameter may be asked for by name; a whole run must have a quick one of each.
+    if wrong and _model_names() and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"{wrong[0]}: its mark long_but names none of its parameters")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from tests.cuda.text import Texts, missing
@@ -13,3 +16,13 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Texts:
     if missing():
         pytest.skip(f"running printed text needs {missing()}")
     return Texts(tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only_new_objects_are_collected() -> Iterator[None]:
+    """Devices collect garbage after every test, to see what is not given back. In a process that has run other tests
+    that takes seconds, unless the collector leaves alone what was there before."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +18,13 @@ pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)"
 
 import egshape
 from egshape.adapters.cuda import compile_function
+from egshape.adapters.native import failure
 from egshape.dims import const, symbol
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 from egshape.ir.interpret import interpret
-from egshape.lower.cuda.driver import compile_cuda
+from egshape.lower.cuda.driver import Cuda, compile_cuda
 from egshape.runtime import RunError, cuda
 from egshape.runtime.cuda import chosen_image
 from egshape.runtime.cuda_arrays import DeviceArray
@@ -83,6 +86,19 @@ def chain() -> Graph:
     return graph_of(b, b.one("reverse", [y], {"dims": (0,)}), b.one("reverse", [total], {"dims": (0,)}))
 
 
+@functools.cache
+def _chain(zones: str) -> Cuda:
+    assert zones == os.environ.get("EGSHAPE_REDZONES", "")
+    return compile_cuda(chain(), (ARCHITECTURE,), make=image)
+
+
+def chained(device: Emulated) -> CudaFunction:
+    """The chain on a device, compiled once for all, and once more where memory has zones around it."""
+    made = _chain(os.environ.get("EGSHAPE_REDZONES", ""))
+    return CudaFunction(made.manifest, made.entries, made.images, made.constants, made.keep, failure,
+                        open=device.driver)
+
+
 def rows(n: int, m: int = 40) -> np.ndarray:
     """Numbers."""
     return np.random.default_rng(n).normal(size=(n, m)).astype(np.float32)
@@ -97,14 +113,14 @@ def equal(found: object, graph: Graph, *arrays: np.ndarray) -> None:
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 5), (3, 0), (1, 1), (1, 40), (64, 33)])
 def test_sizes_of_all_kinds(shape: tuple[int, int], device: Emulated) -> None:
-    function, graph = compiled(chain(), device), chain()
+    function, graph = chained(device), chain()
     equal(function(rows(*shape)), graph, rows(*shape))
     if 0 in shape:
         assert all("exponential" not in name for name in device.launched)
 
 
 def test_a_failed_check_runs_nothing(device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     with pytest.raises(CheckFailed, match="65 rows are too many"):
         function(rows(65))
     assert not device.launched
@@ -166,7 +182,7 @@ def test_a_condition_on_data(device: Emulated) -> None:
 
 def test_arrays_stay_on_the_device(device: Emulated) -> None:
     """Results are inputs again: nothing is copied, and nothing waits."""
-    function = compiled(chain(), device)
+    function = chained(device)
     one, total = function(rows(5), device=True)
     before = dict(device.calls)
     two, again = function(one)
@@ -203,7 +219,7 @@ class Capsule:
 
 
 def test_arrays_of_other_libraries(device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     given, _ = function(rows(6), device=True)
     first = interpret(chain(), [rows(6)])[0]
     for item in (Interface(given), Capsule(given), Interface(given, strides=(160, 4), stream=77)):
@@ -248,7 +264,7 @@ def test_tensors_of_torch(queued: int, device: Emulated, monkeypatch: pytest.Mon
     stream = SimpleNamespace(cuda_stream=queued)
     torch = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda device: stream))
     monkeypatch.setitem(sys.modules, "torch", torch)
-    function = compiled(chain(), device)
+    function = chained(device)
     given, _ = function(rows(6), device=True)
     first = interpret(chain(), [rows(6)])[0]
     equal(function(Tensor(given)), chain(), first)
@@ -260,7 +276,7 @@ def test_tensors_of_torch(queued: int, device: Emulated, monkeypatch: pytest.Mon
 
 
 def test_an_array_that_is_not_aligned_is_copied(device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     given, _ = function(rows(6), device=True)
     first = interpret(chain(), [rows(6)])[0]
     shape, address = (5, 39), given.address + 4
@@ -270,7 +286,7 @@ def test_an_array_that_is_not_aligned_is_copied(device: Emulated) -> None:
 
 
 def test_results_in_arrays_of_the_caller(device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     one, _ = function(rows(5), device=True)
     first = interpret(chain(), [rows(5)])[0]
     found = function(rows(5), out=[one, None])
@@ -293,7 +309,7 @@ def test_results_in_arrays_of_the_caller(device: Emulated) -> None:
     (lambda array: Interface(array, mask=array), "has a mask"),
 ])
 def test_arrays_that_cannot_be_taken(change: Callable[[object], object], message: str, device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     given, _ = function(rows(5), device=True)
     with pytest.raises(EgshapeError, match=message) as caught:
         function(change(given))
@@ -302,7 +318,7 @@ def test_arrays_that_cannot_be_taken(change: Callable[[object], object], message
 
 def test_streams_of_the_caller(device: Emulated) -> None:
     """Everything of a call goes to its stream, and what a stream has in use no other one gets."""
-    function = compiled(chain(), device)
+    function = chained(device)
 
     class Stream:
         cuda_stream = 5151
@@ -318,7 +334,7 @@ def test_streams_of_the_caller(device: Emulated) -> None:
 
 
 def test_sizes_that_come_again_are_captured(device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     for _ in range(4):
         equal(function(rows(5)), chain(), rows(5))
     assert device.calls["cuStreamBeginCapture_v2"] == 1 and device.calls["cuGraphLaunch"] == 3
@@ -330,7 +346,7 @@ def test_sizes_that_come_again_are_captured(device: Emulated) -> None:
 
 
 def test_only_some_graphs_are_kept(device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     for n in range(1, 41):
         for _ in range(2):
             equal(function(rows(n, 3)), chain(), rows(n, 3))
@@ -340,7 +356,7 @@ def test_only_some_graphs_are_kept(device: Emulated) -> None:
 
 @pytest.mark.parametrize("name", ["cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags"])
 def test_where_nothing_can_be_captured_kernels_are_launched(name: str, device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     device.fail(name, 1, 901)
     for n in (3, 3, 3, 4, 4):
         equal(function(rows(n)), chain(), rows(n))
@@ -348,7 +364,7 @@ def test_where_nothing_can_be_captured_kernels_are_launched(name: str, device: E
 
 
 def test_a_failure_inside_of_a_capture_ends_it(device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     function(rows(3))
     device.fail("cuLaunchKernel", 2, 719)
     with pytest.raises(EgshapeError, match="error 719"):
@@ -359,7 +375,7 @@ def test_a_failure_inside_of_a_capture_ends_it(device: Emulated) -> None:
 
 def test_several_threads(device: Emulated) -> None:
     """Each call has tables, an arena and a capture of its own."""
-    function = compiled(chain(), device)
+    function = chained(device)
 
     def run(number: int) -> None:
         for n in (3, 3, 3, number + 1):
@@ -374,7 +390,7 @@ def test_several_threads(device: Emulated) -> None:
 
 
 def test_an_error_names_the_kernel_and_its_place(device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     device.fail("cuLaunchKernel", 1, 719)
     with pytest.raises(EgshapeError, match=r"the kernel 0_\w+: cuLaunchKernel fails: error 719") as caught:
         function(rows(3))
@@ -387,7 +403,7 @@ def test_an_error_names_the_kernel_and_its_place(device: Emulated) -> None:
 
 @pytest.mark.parametrize("name", ["cuCtxPushCurrent_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"])
 def test_every_function_may_fail(name: str, device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     function(rows(3))
     device.fail(name, 1, 999)
     with pytest.raises(EgshapeError, match="error 999"):
@@ -399,7 +415,7 @@ def test_every_function_may_fail(name: str, device: Emulated) -> None:
 
 def test_out_of_memory_says_what_was_asked() -> None:
     device = Emulated(room=100_000)
-    function = compiled(chain(), device)
+    function = chained(device)
     with pytest.raises(EgshapeError, match=r"no memory for the arena: .*m\*n.* = \d+ bytes; 100000 are free") as caught:
         function(rows(64, 999))
     assert caught.value.code == "memory"
@@ -446,7 +462,7 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_host_address_is_noticed(device: Emulated) -> None:
     """The device would fault at an address of the host, and the emulated one does too."""
-    function = compiled(chain(), device)
+    function = chained(device)
     item = Interface(function(rows(3), device=True)[0], data=(rows(3).ctypes.data, False))
     with pytest.raises(EgshapeError, match="error 700"):
         function(item)
@@ -457,7 +473,7 @@ def test_a_host_address_is_noticed(device: Emulated) -> None:
 
 
 def test_profile(device: Emulated) -> None:
-    function = compiled(chain(), device)
+    function = chained(device)
     found = function.profile(rows(8), runs=3)
     kernels = {each.name: each for each in found.kernels}
     assert kernels["upload"].bytes == 8 * 40 * 4 and kernels["download"].calls == 2

@@ -13,6 +13,7 @@ from tests.cuda.emulate import emulated
 from tests.lower.checking import check_model
 
 
+@pytest.mark.long_but("mlp_concat_split-*")
 @pytest.mark.parametrize("reverse", [False, True])
 def test_model(model_name: str, shared_models: Path, reverse: bool) -> None:
     graph = egshape.load(shared_models / f"{model_name}.mlir")

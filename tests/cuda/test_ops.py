@@ -32,6 +32,7 @@ def test_op(op: str) -> None:
                 assert not wrong, f"{case} at n = {n}: {wrong}\n{case.graph}"
 
 
+@pytest.mark.long_but("plain-16", "groups last-16")
 @pytest.mark.parametrize("threads", [16, 256])
 @pytest.mark.parametrize("name", sorted(test_convolution.CASES))
 def test_convolutions(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,7 @@ def test_a_constant_kernel_is_turned_when_the_graph_is_compiled() -> None:
     assert [buffer.size for buffer in constant.constants] == [const(8 * 16 * 9)]
 
 
+@pytest.mark.long_but("f16 last", "f32 *")
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions(name: str) -> None:
     given, how = CASES[name]

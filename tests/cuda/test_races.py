@@ -58,6 +58,7 @@ def same(kernel: Kernel, sizes: Mapping[str, int], threads: int) -> None:
             np.testing.assert_array_equal(one, two, err_msg=kernel.label)
 
 
+@pytest.mark.long_but("mlp_concat_split")
 def test_model(model_name: str, shared_models: Path) -> None:
     graph = egshape.optimize(egshape.load(shared_models / f"{model_name}.mlir"), validate=False, explain=False).graph
     program = in_place(plan(graph, target="cuda"))

@@ -108,6 +108,7 @@ KERNELS = {"softmax": softmax(), "scratch": softmax(in_output=False), "f16": sof
 SIZES = [(3, 8), (0, 4), (2, 0), (1, 1), (5, 7), (2, 40), (1, 300)]
 
 
+@pytest.mark.long_but("guess0-*", "guess1-*")
 @pytest.mark.parametrize("name", sorted(KERNELS))
 @pytest.mark.parametrize("guess", [(64, 5), (1 << 20, 30), (4, 300), (1 << 20, 5000)])
 def test_every_version_gives_what_the_loops_do(name: str, guess: tuple[int, int]) -> None:

@@ -4,7 +4,6 @@ waits, or by nothing. Every test runs with work as late as it may be, and in ran
 from __future__ import annotations
 
 import ctypes
-import functools
 import gc
 from collections.abc import Callable, Iterator
 
@@ -14,14 +13,12 @@ import pytest
 pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)")
 
 from egshape.ir.interpret import interpret
-from egshape.lower.cuda.driver import Cuda, compile_cuda
 from egshape.runtime.cuda_arrays import DeviceArray
-from egshape.runtime.cuda_function import CudaFunction
 from tests.cuda import test_device as ordered
-from tests.cuda.device import APART, ARCHITECTURE, image
+from tests.cuda.device import APART
 from tests.cuda.foreign import Foreign
 from tests.cuda.streams import Adversary, modes
-from tests.cuda.test_device import Capsule, Interface, chain, rows
+from tests.cuda.test_device import Capsule, Interface, chain, chained, rows
 
 SIDE, OTHER = 4242, 5151
 """Streams of a caller."""
@@ -50,18 +47,6 @@ def device(request: pytest.FixtureRequest) -> Iterator[Adversary]:
 ], ids=lambda test: test.__name__)
 def test_what_holds_in_order(test: Callable[[Adversary], None], device: Adversary) -> None:
     test(device)
-
-
-@functools.cache
-def made() -> Cuda:
-    """The chain, compiled once for all devices."""
-    return compile_cuda(chain(), (ARCHITECTURE,), make=image)
-
-
-def chained(device: Adversary) -> CudaFunction:
-    """The chain on a device."""
-    cuda = made()
-    return CudaFunction(cuda.manifest, cuda.entries, cuda.images, cuda.constants, cuda.keep, open=device.driver)
 
 
 def put(device: Adversary, stream: int, address: int, array: np.ndarray) -> None:

@@ -21,6 +21,8 @@ from egshape.plan.gpu.grid import Launch
 from egshape.plan.loops import Buffer
 from tests.cuda.text import ORDERS, Texts
 
+pytestmark = pytest.mark.long  # test_text.py and test_text_models.py run a little of it
+
 Check = Callable[[Launch, Mapping[Buffer, np.ndarray], Mapping[str, int]], None]
 
 
@@ -44,6 +46,8 @@ def _calls(module: ModuleType) -> Iterator[tuple[str, Callable[[], None]]]:
             continue
         axes = []
         for mark in getattr(test, "pytestmark", ()):
+            if mark.name != "parametrize":
+                continue
             said = mark.args[0]
             names = [each.strip() for each in said.split(",")] if isinstance(said, str) else list(said)
             axes.append([dict(zip(names, values if len(names) > 1 else (values,), strict=True))

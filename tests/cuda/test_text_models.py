@@ -36,10 +36,12 @@ def checked(name: str, folder: Path, texts: Texts, orders: tuple[str, ...]) -> N
     assert device.launched
 
 
+@pytest.mark.long
 def test_model(model_name: str, shared_models: Path, texts: Texts) -> None:
     checked(model_name, shared_models, texts, ORDERS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WIDE)
 def test_indices_of_64_bits(name: str, shared_models: Path, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     def unchanged(launch: Launch) -> Launch:
@@ -49,6 +51,7 @@ def test_indices_of_64_bits(name: str, shared_models: Path, texts: Texts, monkey
     checked(name, shared_models, texts, ORDERS[:1])
 
 
+@pytest.mark.long_but("3000")
 @pytest.mark.parametrize("seed", range(3000, 3005))
 def test_program(seed: int, texts: Texts) -> None:
     maker, graph = program(seed, (), 8)

@@ -19,6 +19,8 @@ from tests.lower import test_convolution
 from tests.lower.opcases import OpCase, cases
 from tests.lower.oracle import verdict, widened
 
+pytestmark = pytest.mark.long  # test_text.py and test_text_models.py run a little of it
+
 OPS = tuple(decl.name for decl in REGISTRY)
 SIZES = (0, 1, 2, 33, 64, 300)
 LIKELY = {64: ("f32", "i32"), 20000: ("f16",)}

@@ -126,6 +126,7 @@ def cases(texts: Texts) -> dict[str, list[tuple[str, _Printed]]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("op", OPS)
 def test_op(op: str, cases: dict[str, list[tuple[str, _Printed]]], texts: Texts) -> None:
     for number, (dtype, case) in enumerate(cases[op]):

@@ -16,7 +16,7 @@ import egshape
 from egshape.errors import EgshapeError
 from tests.cuda import test_device as ordered
 from tests.cuda.device import APART, Emulated, compiled
-from tests.cuda.test_device import Interface, chain, equal, rows
+from tests.cuda.test_device import Interface, chain, chained, equal, rows
 from tests.lower.checking import check_model
 
 
@@ -47,7 +47,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Astray]:
 
 @pytest.mark.parametrize("shape", [(0, 0), (3, 0), (1, 1), (5, 40), (64, 33)])
 def test_what_is_right_stays_right(shape: tuple[int, int], device: Astray) -> None:
-    function, graph = compiled(chain(), device), chain()
+    function, graph = chained(device), chain()
     for stays in (False, True, True):
         equal(function(rows(*shape), device=stays), graph, rows(*shape))
 
@@ -61,6 +61,7 @@ def test_what_holds_without_zones(test: object, device: Astray) -> None:
     test(device)
 
 
+@pytest.mark.long_but("mlp_concat_split")
 @pytest.mark.parametrize("name", ["mlp_concat_split", "nonzero_size", "while_decode"])
 def test_model(name: str, shared_models: Path, device: Astray) -> None:
     graph = egshape.load(shared_models / f"{name}.mlir")
@@ -71,7 +72,7 @@ def test_model(name: str, shared_models: Path, device: Astray) -> None:
 @pytest.mark.parametrize(("offset", "stays"), [(800, False), (804, False), (-4, False), (800, True), (804, True)])
 def test_a_kernel_that_writes_outside(offset: int, stays: bool, device: Astray) -> None:
     """Behind a result of 5 x 40 numbers and before it; a result that stays on the device has no zone before it."""
-    function = compiled(chain(), device)
+    function = chained(device)
     equal(function(rows(5), device=stays), chain(), rows(5))
     device.offset = offset
     with pytest.raises(EgshapeError, match=r"the kernel \d+_\w*reverse wrote outside of the buffer") as caught:
@@ -83,7 +84,7 @@ def test_a_kernel_that_writes_outside(offset: int, stays: bool, device: Astray) 
 
 def test_arrays_of_the_caller_have_none(device: Astray) -> None:
     """They are copied, so that nothing is written behind them."""
-    function = compiled(chain(), device)
+    function = chained(device)
     given = function(rows(8), device=True)[0]
     part = Interface(given, shape=(5, 40))
     before = given.numpy()

@@ -73,6 +73,7 @@ def test_prose_is_shown_as_it_is(reference: ModuleType) -> None:
     assert reference._prose("c*k*m and `a*b` <x>") == r"c\*k\*m and `a*b` \<x\>"
 
 
+@pytest.mark.long
 def test_the_site_builds(tmp_path: Path) -> None:
     pytest.importorskip("material", reason="needs mkdocs-material (extra docs)")
     pytest.importorskip("jax", reason="the pictures are of a StableHLO program")

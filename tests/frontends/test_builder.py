@@ -27,6 +27,7 @@ SIZES = ({"rows": 5, "width": 17, "batch": 2, "length": 7, "past": 3, "height": 
          {"rows": 1, "width": 16, "batch": 1, "length": 1, "past": 0, "height": 8})
 
 
+@pytest.mark.long_but("*-onnxruntime")
 @pytest.mark.parametrize("peer", ["onnxruntime", "onnxruntime.fused", "jax", "torch"])
 @pytest.mark.parametrize("name", SMALL)
 def test_layers_mean_the_same_elsewhere(name: str, peer: str) -> None:

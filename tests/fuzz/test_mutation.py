@@ -17,6 +17,7 @@ CHOSEN = (
 PROGRAMS = 40
 
 
+@pytest.mark.long_but("tensor.slice/*", "tensor.broadcast/*")
 @pytest.mark.parametrize(("rule", "dropped"), CHOSEN)
 def test_a_dropped_guard_is_found(rule: str, dropped: str) -> None:
     (mutant,) = [each for each in mutants() if (each.rule, each.dropped) == (rule, dropped)]

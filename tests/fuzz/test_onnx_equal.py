@@ -13,6 +13,7 @@ from tests.fuzz import onnx_equal as fuzz
 SEEDS = range(40, 52)
 
 
+@pytest.mark.long_but("4[0-5]")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_models(seed: int) -> None:
     wrong, _ = fuzz.try_model(seed, 9, 4)

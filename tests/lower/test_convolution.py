@@ -107,6 +107,7 @@ def reference(case, x, w):
     return REGISTRY["convolution"].reference(x.astype(np.float64), w.astype(np.float64), **attrs)
 
 
+@pytest.mark.long_but("*-input-any number", "*last-constant-one")
 @pytest.mark.parametrize("images", ["any number", "one"])
 @pytest.mark.parametrize("given", ["constant", "input"])
 @pytest.mark.parametrize("name", sorted(CASES))

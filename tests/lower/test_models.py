@@ -7,6 +7,7 @@ import egshape
 from tests.lower.checking import check_model, compiled
 
 
+@pytest.mark.long_but("*-True")
 @pytest.mark.parametrize("optimized", [False, True])
 def test_model(model_name, shared_models, optimized):
     graph = egshape.load(shared_models / f"{model_name}.mlir")

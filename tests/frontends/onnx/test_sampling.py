@@ -72,6 +72,7 @@ SPECTRA = [
 ]
 
 
+@pytest.mark.long_but("*nearest*", "*Resize*", "*onesided=1>*")
 @pytest.mark.parametrize("case", GRIDS + ROIS + RESIZES + SPECTRA, ids=lambda case: case.name[:70])
 def test_as_the_reference(case: Case) -> None:
     assert compare(case, compiled=True) >= 2
