@@ -24,6 +24,7 @@ from egshape.ir.graph import Graph, Value
 from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
+from egshape.measure import never_worse
 from egshape.ops.host import unresolved
 from egshape.pipeline import Limits, Optimized, run_stages
 from egshape.report import (
@@ -266,6 +267,11 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
                         f"{verdict.differences[0]}")
             done.outcome.status = "fallback"
             done = Optimized(graph, done.context, done.outcome, done.likely)
+    if done.outcome.status != "fallback" and not refine_signature:
+        with tracer.stage("measure"):
+            done, larger = never_worse(graph, done)
+        if larger:
+            tracer.note(larger)
     return Result(_expecting(done.graph, known), known, _report(graph, done, known, tracer), graph, done)
 
 
