@@ -216,6 +216,11 @@ class Result:
     source: Graph
     optimized: Optimized
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether the graph is the one that came in, checks of assumed facts apart."""
+        return set(self.source.body.ops) <= set(self.graph.body.ops)
+
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
         return explain_sizes(self, a, b)

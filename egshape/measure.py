@@ -5,14 +5,15 @@ which is several statements of StableHLO, and sizes that were inputs of an op ha
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from egshape.egraph.checks import GIVEN
-from egshape.egraph.optimize import Outcome
 from egshape.errors import EgshapeError
 from egshape.ir.expand import expand
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Graph, Op
 from egshape.pipeline import Optimized
 
 if TYPE_CHECKING:
@@ -75,30 +76,29 @@ def _count(graph: GraphProto) -> int:
 def never_worse(graph: Graph, done: Optimized) -> tuple[Optimized, str]:
     """The result, or the graph as it came if the result would cost more; then also a note that says so.
 
-    The checks of what the user assumed do not count: they were asked for."""
+    The checks of what the user assumed do not count: they were asked for, and stay."""
     if not graph.metadata.get("format"):
         return done, ""
-    before, after = cost(graph), cost(_without_given(done))
+    given = dict.fromkeys(_given(done))
+    before = cost(graph)
+    after = cost(_with_ops(done.graph, (op for op in done.graph.body.ops if op not in given)))
     if before.unit != after.unit or not after.exceeds(before):
         return done, ""
     more = f"{after.count} {after.unit}, not {before.count}" if after.count > before.count else \
         f"{after.bytes} bytes of constants, not {before.bytes}"
-    checks = [check for check in done.outcome.checks if check.index != GIVEN]  # others hold by the ops themselves
     values = [*graph.inputs, *(value for op in graph.body.walk() for value in op.results)]
-    outcome = replace(done.outcome, checks=checks, rewrites=type(done.outcome.rewrites)(), reasons=[],
-                      standing={value: value for value in values})
-    return Optimized(graph, done.context, outcome, done.likely), \
-        f"left as it was: the result would be larger ({more})"
+    outcome = replace(done.outcome, rewrites=Counter(), reasons=[], standing={value: value for value in values})
+    checked = _with_ops(graph, (*given, *graph.body.ops))
+    return Optimized(checked, done.context, outcome, done.likely), f"left as it was: it would be larger ({more})"
 
 
-def _without_given(done: Optimized) -> Graph:
-    given = _given(done.outcome)
-    body = done.graph.body
-    ops = tuple(op for op in body.ops
-                if op.name != "check" or (op.attrs["relation"], *op.attrs["sides"]) not in given)
-    return replace(done.graph, body=replace(body, ops=ops))
+def _given(done: Optimized) -> list[Op]:
+    """The checks in a result of what the user assumed."""
+    checks = [each.relation for each in done.outcome.checks if each.index == GIVEN and each.relation is not None]
+    relations = {(each.kind, each.lhs, each.rhs) for each in checks}
+    return [op for op in done.graph.body.ops
+            if op.name == "check" and (op.attrs["relation"], *op.attrs["sides"]) in relations]
 
 
-def _given(outcome: Outcome) -> set[tuple[object, ...]]:
-    relations = [check.relation for check in outcome.checks if check.index == GIVEN and check.relation is not None]
-    return {(each.kind, each.lhs, each.rhs) for each in relations}
+def _with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:
+    return replace(graph, body=replace(graph.body, ops=tuple(ops)))
