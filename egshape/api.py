@@ -29,6 +29,7 @@ from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
 from egshape.limits import Deadlines, Limits
+from egshape.measure import never_worse
 from egshape.ops.host import HOST_CALLS, unresolved
 from egshape.pipeline import Optimized
 from egshape.report import (
@@ -184,8 +185,8 @@ class Result:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the graph is the original: a fault or a limit came before there was another one."""
-        return self.graph.body is self.source.body
+        """Whether the graph is the one that came in, checks of assumed facts apart."""
+        return set(self.source.body.ops) <= set(self.graph.body.ops)
 
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
@@ -253,6 +254,11 @@ def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str 
         tracer.note(f"not optimized, a fault of ours: the result differs from the original {attempt.difference}")
         done.outcome.status = "fallback"
         done = replace(done, graph=graph)
+    if done.graph is not graph and not refine_signature:
+        with tracer.stage("measure"):
+            done, larger = never_worse(graph, done)
+        if larger:
+            tracer.note(larger)
     functions = tuple(_optimized_function(each, rules, limits, started, validate, tracer) for each in graph.functions)
     for name, why in graph.metadata.get("left_out", ()):
         tracer.note(f"the public function @{name} is left out: {why}")

@@ -301,6 +301,9 @@ def givens(result: Result) -> Givens:
     for op in result.graph.body.walk():
         if op.name == "check" and op.attrs["relation"] != "value":
             found.append((Relation(op.attrs["relation"], *op.attrs["sides"]), str(op.location)))
+    if result.unchanged:  # there the ops themselves reject what they imply
+        found += [(check.relation, check.location) for check in result.optimized.outcome.checks
+                  if check.relation is not None and check.status == "kept"]
     places = _places(result.source)
     for scope in result.optimized.outcome.scopes:
         for each in scope.context.assumptions:

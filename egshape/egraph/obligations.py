@@ -318,8 +318,7 @@ class Walker:
 
 def _is_open(elements: np.ndarray | None) -> bool:
     """Whether more facts may say more of the elements of shape code: they are unknown, or hold a division."""
-    items = [] if elements is None else elements.reshape(-1)
-    return elements is None or any(isinstance(item, Dim) and item.divisors_maybe_zero() for item in items)
+    return elements is None or any(isinstance(each, Dim) and each.divisors_maybe_zero() for each in elements.flat)
 
 
 class _Scope:

@@ -151,7 +151,7 @@ class Slice:
         for size, start, limit, stride in zip(x.shape, starts, limits, strides, strict=True):
             if not 0 <= start <= limit <= size or stride < 1:
                 raise _wrong("invalid-size", f"takes {start}:{limit}:{stride} of an axis of size {size}")
-        return x[(..., *map(slice, starts, limits, strides))]  # with ... a scalar stays an array
+        return np.asarray(x[tuple(map(slice, starts, limits, strides))])  # of a scalar, numpy gives an element
 
 
 def _below(dim: Dim, bound: int) -> bool:

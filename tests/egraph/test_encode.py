@@ -15,6 +15,14 @@ def encoded(builder: BlockBuilder, *results: Value) -> Encoding:
     return Encoder(REGISTRY).block(builder.finish(results))
 
 
+def splats(builder: BlockBuilder, *results: Value) -> Encoding:
+    encoder = Encoder(REGISTRY)
+    out = encoder.block(builder.finish(results))
+    for number in range(len(out.constants)):
+        encoder.splat(number)
+    return out
+
+
 def test_shapes_axes_lists_and_constants_are_interned() -> None:
     encoder = Encoder(REGISTRY)
     a, b = symbol("a"), symbol("b")
@@ -43,9 +51,9 @@ def test_a_constant_of_equal_elements_is_also_a_broadcast_scalar() -> None:
     builder = BlockBuilder()
     same = builder.one("constant", (), {"value": np.full((2, 3), -0.0, np.float32)})
     zeros = builder.one("constant", (), {"value": np.array([0.0, -0.0], np.float32)})
-    out = encoded(builder, same, zeros)
-    (row,) = out.tables["in_broadcast_in_dim"]
-    assert row[0] == out.node_of[same]
+    out = splats(builder, same, zeros)
+    (row,) = out.tables["in_splat"]
+    assert row[0] == next(number for node, number in out.tables["in_constant"] if node == out.node_of[same])
     scalar = next(number for node, number in out.tables["in_constant"] if node == row[1])
     assert out.constants[scalar].shape == () and np.signbit(out.constants[scalar])
 
@@ -53,8 +61,8 @@ def test_a_constant_of_equal_elements_is_also_a_broadcast_scalar() -> None:
 def test_the_scalars_of_splats_are_shared() -> None:
     builder = BlockBuilder()
     values = [builder.one("constant", (), {"value": np.full(shape, 1.0, np.float32)}) for shape in ((2,), (3, 1))]
-    rows = encoded(builder, *values).tables["in_broadcast_in_dim"]
-    assert len({row[1] for row in rows}) == 1
+    rows = splats(builder, *values).tables["in_splat"]
+    assert len(rows) == 2 and len({row[1] for row in rows}) == 1
 
 
 def test_concatenations_are_pairs_with_the_sizes_in_between() -> None:

@@ -236,7 +236,9 @@ SMALL = """
 func.func @main(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32> {
   %t = stablehlo.transpose %x, dims = [1, 0] : (tensor<?x4xf32>) -> tensor<4x?xf32>
   %u = stablehlo.transpose %t, dims = [1, 0] : (tensor<4x?xf32>) -> tensor<?x4xf32>
-  %0 = stablehlo.add %u, %y : tensor<?x4xf32>
+  %w = stablehlo.transpose %u, dims = [1, 0] : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %z = stablehlo.transpose %w, dims = [1, 0] : (tensor<4x?xf32>) -> tensor<?x4xf32>
+  %0 = stablehlo.add %z, %y : tensor<?x4xf32>
   return %0 : tensor<?x4xf32>
 }
 """
@@ -249,7 +251,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(path), "arg0.0", "arg1.0", "--check", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["why"][0]["rule"] == "check"
-    assert "small.mlir:5" in data["why"][0]["location"]
+    assert "small.mlir:7" in data["why"][0]["location"]
     assert data["checked"][0] == "given"
     assert main(["explain", str(path), "%1"]) == 0
     out = capsys.readouterr().out
