@@ -42,7 +42,7 @@ def read(source: str | bytes, name: str) -> Graph:
         MissingDependency: jax is not installed.
     """
     with parsed(source, name) as (hlo, module):
-        return _graph(Module(hlo, module, name), name)
+        return _graph(Module(hlo, module, name, source), name)
 
 
 def from_exported(exported: Exported) -> Graph:

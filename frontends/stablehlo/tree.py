@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -9,8 +10,10 @@ from typing import Any
 
 from egshape.errors import ParseError, Unsupported
 from egshape.frontends.stablehlo.attributes import Reader, TensorInfo
+from egshape.frontends.stablehlo.parse import BYTECODE
 from egshape.ir.graph import Location
 
+_NAMED = re.compile(r"[ \t]*%([A-Za-z_]\w*)(?::(\d{1,3}))?[ \t]*=[ \t]*(?=[\"\w])", re.MULTILINE | re.ASCII)
 _KEEP_TEXT = {"stablehlo.custom_call": "", "stablehlo.composite": "composite_attributes"}
 """Ops whose attributes mean something to others only, and where they stand: the text is kept."""
 
@@ -26,6 +29,8 @@ class Node:
     attributes: Mapping[str, Any]
     regions: tuple[Body, ...]
     location: Location
+    names: tuple[str, ...] = ()
+    """What the text calls the results, where these are words: numbers are the printer's, not the author's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,9 @@ class Function:
 class Module:
     """The functions of an MLIR module, read when they are first asked for."""
 
-    def __init__(self, hlo: SimpleNamespace, module: Any, name: str) -> None:
+    def __init__(self, hlo: SimpleNamespace, module: Any, name: str, source: str | bytes = b"") -> None:
         self.source = name
+        self._written = written_names(source)
         self.reader = Reader(hlo, name)
         self.attributes = {key: module.operation.attributes[key] for key in module.operation.attributes}
         self.name = str(self.attributes["sym_name"].value) if "sym_name" in self.attributes else ""
@@ -167,4 +173,19 @@ class Module:
             attributes,
             regions,
             location,
+            self._written.get((location.line, location.column), ()) if location.file == self.source else (),
         )
+
+
+def written_names(source: str | bytes) -> dict[tuple[int, int], tuple[str, ...]]:
+    """What a text calls the results of its ops where these are words, by the line and column of the op: MLIR forgets
+    it. Bytecode has no names."""
+    if not isinstance(source, str):
+        source = "" if BYTECODE in source else source.decode("utf-8", "replace")
+    found = {}
+    for number, line in enumerate(source.split("\n"), 1) if _NAMED.search(source) else ():
+        match = _NAMED.match(line)
+        if match:
+            count = int(match[2] or 1)
+            found[number, match.end() + 1] = (match[1], *(f"{match[1]}_{k}" for k in range(1, count)))
+    return found
