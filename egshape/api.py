@@ -81,8 +81,11 @@ def load(model: Model | Graph, format: str | None = None,
         return stablehlo.from_exported(model)
     if type(model).__name__ == "ModelProto" and hasattr(model, "SerializeToString"):
         return _load_onnx(_serialized(model), model.graph.name or "model", forms)
-    hint = "give its .graph, or its .source" if isinstance(model, Result) else \
-        "give a path, bytes, a jax.export.Exported or an onnx.ModelProto"
+    hint = "give a path, bytes, a jax.export.Exported or an onnx.ModelProto"
+    if isinstance(model, Result):
+        hint = "give its .graph, or its .source"
+    elif callable(model):
+        hint = "export a function of JAX first: jax.export.export(jax.jit(f))(*types)"
     raise Unsupported(f"cannot load a {type(model).__name__}", hint=hint)
 
 

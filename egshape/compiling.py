@@ -34,6 +34,24 @@ class Function(Protocol):
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """One array, or a tuple in output order; inputs in order, by name, or both."""
 
+    @property
+    def inputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each input."""
+
+    @property
+    def outputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
+        """Name, dtype and rank of each output."""
+
+    @property
+    def checks(self) -> list[str]:
+        """What is checked beside the sizes that the types of the inputs state."""
+
+    def ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The inputs of a call in order. Raises what is wrong with their number or names."""
+
+    def result_shapes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the results for inputs of these shapes."""
+
     def save(self, path: Any, form: str = "egx") -> list[Path]:
         """Write an artifact. Raises EgshapeError where there is none."""
 
@@ -146,6 +164,7 @@ def compile(model: Model | Graph | Result, target: str | None = None, threads: i
 
     Raises Unsupported for another target, or an op that the target cannot compile; what ``load`` and ``optimize``
     raise; InvalidInput for options that go with optimizing where that is not done."""
+    _check_options(target, facts, architectures)
     graph = _graph(model, optimize, assume, rules, limits, format)
     return compile_graph(graph, target, threads, facts, architectures)
 
@@ -178,9 +197,19 @@ def compile_graph(graph: Graph, target: str | None = None, threads: int = 1, fac
     a warning. Raises Unsupported for a target that is none, or an op that the target cannot compile."""
     if target is None:
         return _for_here(graph, threads, facts)
-    if target not in _MAKERS:
-        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret', 'llvm' or 'cuda'")
+    _check_options(target, facts, architectures)
     return _MAKERS[target](graph, threads, facts, architectures)
+
+
+def _check_options(target: str | None, facts: object, architectures: object) -> None:
+    """Raises what is wrong with the options of a target, before anything is optimized for it."""
+    if target is not None and target not in _MAKERS:
+        raise Unsupported(f"the target {target!r} is not there yet", hint="use target='interpret', 'llvm' or 'cuda'")
+    if architectures and target != "cuda":
+        raise InvalidInput("architectures go with target='cuda'", hint="leave them out")
+    if not isinstance(facts, str):
+        raise InvalidInput(f"facts of compile is 'none', 'shape' or 'all', not a {type(facts).__name__}",
+                           hint="facts about sizes go to assume, or to egshape.optimize")
 
 
 def _for_here(graph: Graph, threads: int, facts: str) -> Any:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from egshape.adapters.jax_handler import ATTRIBUTE, NAME, library
-from egshape.compiling import Compiled
+from egshape.compiling import Compiled, Function
 from egshape.errors import EgshapeError, InvalidInput
 from egshape.runtime.call import ERROR_WORDS, WORDS
 from egshape.runtime.cuda_function import CudaFunction
@@ -30,7 +30,7 @@ _PROGRAMS: dict[int, CompiledFunction] = {}
 """Functions that XLA may call, by the numbers that its programs hold; XLA does not say when one ends, so they stay."""
 
 
-def jax_call(function: CompiledFunction | Compiled, through: Through | None = None) -> Callable[..., Any]:
+def jax_call(function: Function, through: Through | None = None) -> Callable[..., Any]:
     """A function on JAX arrays, for use inside of ``jax.jit`` and outside: inputs in order or by name, one array or a
     tuple, as of ``function``. The shapes of results follow from those of the inputs while JAX traces.
 
@@ -50,10 +50,10 @@ def jax_call(function: CompiledFunction | Compiled, through: Through | None = No
     return on_jax
 
 
-def _called(function: CompiledFunction | Compiled, through: Through | None) -> Callable[..., Any]:
+def _called(function: Function, through: Through | None) -> Callable[..., Any]:
     """The function on arrays in order, jitted."""
     number = None
-    if through != "callback" and _is_native(function):
+    if through != "callback" and isinstance(function, CompiledFunction) and _is_native(function):
         try:
             number = _registered(function)
         except EgshapeError:
@@ -93,7 +93,7 @@ def _differentiable(run: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
-def _arrays(function: CompiledFunction | Compiled, inputs: Sequence[Any]) -> list[Any]:
+def _arrays(function: Function, inputs: Sequence[Any]) -> list[Any]:
     """The inputs as JAX's arrays, none of another dtype than it has now. Raises what is wrong with one."""
     found = []
     for item, (name, dtype, rank) in zip(inputs, function.inputs, strict=True):
@@ -107,7 +107,7 @@ def _arrays(function: CompiledFunction | Compiled, inputs: Sequence[Any]) -> lis
     return found
 
 
-def _results(function: CompiledFunction | Compiled, arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
+def _results(function: Function, arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
     """What the results are. Raises InvalidInput for what JAX cannot hold."""
     for array, (name, _, _) in zip(arrays, function.inputs, strict=True):
         if not all(isinstance(size, int) for size in array.shape):
@@ -125,7 +125,7 @@ def _wide(dtype: np.dtype[Any]) -> str:
     return "" if jax.dtypes.canonicalize_dtype(dtype) == dtype else "set jax_enable_x64"
 
 
-def _in_python(function: CompiledFunction | Compiled, *arrays: Any) -> tuple[np.ndarray, ...]:
+def _in_python(function: Function, *arrays: Any) -> tuple[np.ndarray, ...]:
     found = function(*map(np.asarray, arrays))
     return found if isinstance(found, tuple) else (found,)
 
@@ -133,13 +133,11 @@ def _in_python(function: CompiledFunction | Compiled, *arrays: Any) -> tuple[np.
 # -- native ----------------------------------------------------------------------------------------------------------
 
 
-def _is_native(function: CompiledFunction | Compiled) -> bool:
+def _is_native(function: CompiledFunction) -> bool:
     """Whether XLA's buffers are what the function reads and writes: elements of whole bytes, on the host."""
-    if not isinstance(function, CompiledFunction) or isinstance(function, CudaFunction):
-        return False
     narrow = any(dtype.name.startswith(("int2", "int4", "uint2", "uint4", "float4", "float6"))
                  for _, dtype, _ in (*function.inputs, *function.outputs))
-    return function.manifest["zones"] is None and not narrow
+    return not isinstance(function, CudaFunction) and function.manifest["zones"] is None and not narrow
 
 
 @functools.cache

@@ -144,6 +144,10 @@ class Facts:
         """All of it as relations: those about one symbol as they were stated, then the others."""
         return (*(self.stated or (r for s in self.symbols for r in s.relations())), *self.relations)
 
+    def __str__(self) -> str:
+        likely = (Likely(each.name, each.likely) for each in self.symbols if each.likely)
+        return "; ".join(map(str, (*self.statements(), *likely)))
+
     def to_model(self) -> FactsModel:
         """As the pydantic model of the JSON."""
         from egshape.facts.model import FactsModel, SymbolFactsModel  # slow to load, and only JSON needs it

@@ -14,6 +14,8 @@ def ordered(given: Sequence[Any], named: Mapping[str, Any], inputs: Mapping[str,
     """The inputs of a call in order. ``given``: the first ones, or one mapping of names, for names that Python or the
     function uses otherwise. ``inputs``: of each input by name its name and type in words. Raises what ``failure`` makes
     for an input that is missing, given twice, or that there is not."""
+    if not given and len(named) == len(inputs) and named.keys() == inputs.keys():
+        return tuple([named[name] for name in inputs])
     first = given[0] if len(given) == 1 else None
     if isinstance(first, Mapping):
         given, named = (), {**first, **named}

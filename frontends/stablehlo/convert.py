@@ -55,7 +55,7 @@ def read(source: str | bytes, name: str) -> Graph:
         return op in HANDLERS or op in plain or not op.startswith(host.DIALECTS)
 
     with parsed(source, name) as (hlo, module):
-        return _graph(Module(hlo, module, name, known), name, plain)
+        return _graph(Module(hlo, module, name, known, source), name, plain)
 
 
 def from_exported(exported: Exported) -> Graph:

@@ -152,7 +152,18 @@ class Scope:
                 )
             for key, value in zip(node.results, results, strict=True):
                 values[key] = value
+            for value, name in zip(results, node.names, strict=False):
+                if value is not None:
+                    self._call_it(value, name)
         return [values[key] for key in body.results]
+
+    def _call_it(self, value: Value, name: str) -> None:
+        """Give a value that has a number the name that the text gives it, if that is free; one whose sizes are called
+        after its number keeps it."""
+        builder = self.builder
+        free = value.name.isdecimal() and not any(each.value is value for each in builder.symbols)
+        if free and builder.names.fresh(name) == name:
+            value.name = name
 
     def tensors(self, body: Body, location: Location) -> list[Value]:
         """``run`` for a body that returns tensors only."""

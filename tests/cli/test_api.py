@@ -39,6 +39,16 @@ def test_what_is_no_model_is_named(call: Callable[[Any], object]) -> None:
         call([1])
     with pytest.raises(EgshapeError, match=r"no\.mlir: cannot be read: No such file"):
         call("no.mlir")
+    with pytest.raises(EgshapeError, match=r"cannot load a function \(export a function of JAX first"):
+        call(lambda x: x)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"target": "metal"}, "the target 'metal' is not there yet"), ({"facts": egshape.Facts()}, "go to assume"),
+    ({"target": "llvm", "architectures": ("sm_90",)}, "architectures go with target='cuda'")])
+def test_wrong_options_are_named_before_the_work(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(EgshapeError, match=message):
+        egshape.compile("no.mlir", **options)
 
 
 def test_a_result_is_not_optimized_again(graph: egshape.Graph) -> None:

@@ -253,7 +253,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert data["why"][0]["rule"] == "check"
     assert "small.mlir:7" in data["why"][0]["location"]
     assert data["checked"][0] == "given"
-    assert main(["explain", str(path), "%1"]) == 0
+    assert main(["explain", str(path), "%u"]) == 0
     out = capsys.readouterr().out
     assert "tensor.transpose/" in out
     assert "in the result: %arg0" in out

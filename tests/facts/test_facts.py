@@ -189,3 +189,10 @@ def test_residue_classes_mean_sets(
         assert both == (found is not None and value % found[0] == found[1])
         if value % d1 == r1:
             assert contains(clipped, value) == contains(tuple(intervals), value)
+
+
+def test_facts_print_as_text_that_reads_back() -> None:
+    text = "h%8 == 0; n in [1,32] or [64,96]; a + b == 1024; likely s = 128, 512"
+    facts = Facts.parse(text, assumed=True)
+    assert str(facts) == text and Facts.parse(str(facts), assumed=True) == facts
+    assert str(Facts()) == ""

@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("jaxlib")
 
+import egshape
+import egshape.api
 from egshape.errors import CheckFailed, EgshapeError, ParseError, Unsupported
 from egshape.frontends.stablehlo import from_exported, read
 from egshape.frontends.stablehlo.emit import write
@@ -444,3 +446,42 @@ def test_truncated_artifacts_are_parse_errors() -> None:
     for length in (5, 20, len(data) // 2, len(data) - 3):
         with pytest.raises(ParseError, match=r"^a\.mlirbc"):
             read(data[:length], "a.mlirbc")
+
+
+WORDS = """func.func @main(%tokens: tensor<?x4xf32>, %arg0: tensor<2xf32>) -> (tensor<?x4xf32>, tensor<?x4xi32>) {
+  // %none = stablehlo.negate
+  %scaled = stablehlo.negate %tokens : tensor<?x4xf32>
+  %12 = "stablehlo.abs"(%scaled) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %once = func.call @twice(%12) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %arg1 = func.call @twice(%once) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %keys = stablehlo.constant dense<1> : tensor<4xi32>
+  %n = stablehlo.get_dimension_size %tokens, dim = 0 : (tensor<?x4xf32>) -> tensor<i32>
+  %sorted:2 = "stablehlo.sort"(%arg1, %tokens) ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+    %less = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) {dimension = 1 : i64} : (tensor<?x4xf32>, tensor<?x4xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>)
+  %out = stablehlo.convert %sorted#1 : (tensor<?x4xf32>) -> tensor<?x4xi32> loc("elsewhere.py":3:5)
+  return %sorted#0, %out : tensor<?x4xf32>, tensor<?x4xi32>
+}
+func.func private @twice(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %doubled = stablehlo.add %x, %x : tensor<?x4xf32>
+  return %doubled : tensor<?x4xf32>
+}
+"""
+
+
+def test_values_have_the_names_of_the_text() -> None:
+    """Words only, each once; numbers are the printer's. MLIR itself forgets them."""
+    graph = read(WORDS, "words.mlir")
+    assert [value.name for value in graph.inputs] == ["arg0", "arg1"]
+    names = [value.name for op in graph.body.walk() for value in op.results]
+    assert {"scaled", "doubled", "sorted", "sorted_1", "less"} <= set(names)
+    assert len(set(names)) == len(names) and "none" not in names and "12" not in names
+    assert names[0] == "scaled" and names.count("arg1") == 0
+    for source in (WORDS.encode(), WORDS.replace("\n", "\r\n").encode()):
+        assert "scaled" in [op.results[0].name for op in read(source, "words.mlir").ops if op.results]
+    result = egshape.optimize(graph)
+    assert "%scaled" in str(result.explain_value("%scaled"))
+    assert result.explain("%sorted_1.0", "arg0.0").status == "proved"
+    assert any(row.name == "%doubled" for row in egshape.api.shapes_table(graph).values)
