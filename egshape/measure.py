@@ -63,8 +63,8 @@ def _statements(graph: Graph) -> Cost:
 def _nodes(graph: Graph) -> Cost:
     from egshape.frontends.onnx import emit
 
-    model, weights = emit.whole(expand(graph, keep=True), None)
-    return Cost(_count(model.graph), "nodes", sum(array.nbytes for array in weights.values()))
+    found = emit.whole(expand(graph, keep=True), None, "none")  # checks as nodes are wanted, however many
+    return Cost(_count(found.model.graph), "nodes", sum(array.nbytes for array in found.initializers.values()))
 
 
 def _count(graph: GraphProto) -> int:

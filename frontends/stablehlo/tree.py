@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Callable, Mapping, Sequence
-=======
 import re
-from collections.abc import Mapping, Sequence
->>>>>>> call
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from egshape.errors import ParseError, Unsupported
 from egshape.frontends.stablehlo.attributes import Reader, TensorInfo
-<<<<<<< HEAD
+from egshape.frontends.stablehlo.parse import BYTECODE
 from egshape.frontends.stablehlo.single import single
 from egshape.ir.graph import Location
 
-_KEEP_TEXT = {"stablehlo.composite": "composite_attributes"}
-=======
-from egshape.frontends.stablehlo.parse import BYTECODE
-from egshape.ir.graph import Location
-
 _NAMED = re.compile(r"[ \t]*%([A-Za-z_]\w*)(?::(\d{1,3}))?[ \t]*=[ \t]*(?=[\"\w])", re.MULTILINE | re.ASCII)
-_KEEP_TEXT = {"stablehlo.custom_call": "", "stablehlo.composite": "composite_attributes"}
->>>>>>> call
+_KEEP_TEXT = {"stablehlo.composite": "composite_attributes"}
 """Ops whose attributes mean something to others only, and where they stand: the text is kept."""
 
 
@@ -40,15 +30,12 @@ class Node:
     attributes: Mapping[str, Any]
     regions: tuple[Body, ...]
     location: Location
-<<<<<<< HEAD
     single: str = ""
     """The text of an op that is carried through as it came, as a module of its own (see ``single``)."""
     captured: tuple[int, ...] = ()
     """The values around that the regions of such an op read."""
-=======
     names: tuple[str, ...] = ()
     """What the text calls the results, where these are words: numbers are the printer's, not the author's."""
->>>>>>> call
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +64,10 @@ class Function:
 class Module:
     """The functions of an MLIR module, read when they are first asked for."""
 
-<<<<<<< HEAD
     def __init__(
-        self, hlo: SimpleNamespace, module: Any, name: str, known: Callable[[str, str], bool]
+        self, hlo: SimpleNamespace, module: Any, name: str, known: Callable[[str, str], bool], source: str | bytes = b""
     ) -> None:
         """``known``: whether an op of a name, with a call target or "", is read by its parts."""
-=======
-    def __init__(self, hlo: SimpleNamespace, module: Any, name: str, source: str | bytes = b"") -> None:
->>>>>>> call
         self.source = name
         self._written = written_names(source)
         self.reader = Reader(hlo, name)
@@ -208,10 +191,9 @@ class Module:
             attributes,
             regions,
             location,
-            self._written.get((location.line, location.column), ()) if location.file == self.source else (),
+            names=self._written.get((location.line, location.column), ()) if location.file == self.source else (),
         )
 
-<<<<<<< HEAD
     def _carried(self, op: Any, location: Location) -> Node:
         """An op that is not read by its parts."""
         text, outer = single(self._hlo, op, self._found)
@@ -220,7 +202,7 @@ class Module:
         results = tuple([self._define(value) for value in op.results])
         attributes = self.reader.attributes(op)
         return Node(op.name, operands, results, types, attributes, (), location, text, captured)
-=======
+
 
 def written_names(source: str | bytes) -> dict[tuple[int, int], tuple[str, ...]]:
     """What a text calls the results of its ops where these are words, by the line and column of the op: MLIR forgets
@@ -234,4 +216,3 @@ def written_names(source: str | bytes) -> dict[tuple[int, int], tuple[str, ...]]
             count = int(match[2] or 1)
             found[number, match.end() + 1] = (match[1], *(f"{match[1]}_{k}" for k in range(1, count)))
     return found
->>>>>>> call
