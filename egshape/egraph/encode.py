@@ -216,6 +216,7 @@ class Encoder:
         known = self._keys.get(key)
         if known is None:
             known = self._keys[key] = self.node()
+            self.out.tables["live"].append((known,))
             self.typed(known, dtype, ())
             self.out.tables["in_constant"].append((known, self.constant(array, dtype)))
         return known

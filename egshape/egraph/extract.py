@@ -27,6 +27,8 @@ HORIZON = 64
 _UNTYPED = frozenset(("Node", "Call", "Proj"))
 """Terms that may stand without a type: leaves without a rank, calls with several results."""
 
+_ELEMENTWISE = frozenset(family.capitalize() for family in ELEMENTWISE)
+
 REFINEMENTS = 8
 """Passes over the choices with the real sharing."""
 
@@ -226,6 +228,66 @@ class Extraction:
                 uses[root] += 1
             if not self._improve(sorted(used, key=self.order.__getitem__, reverse=True), uses):
                 return
+
+    def stay(self, roots: Sequence[int]) -> None:
+        """Take the ops of the program itself where the choices found cost no less than these: what was optimized before
+        then comes out as it went in. They read ops before them, so each class takes its first."""
+        found, order = dict(self.chosen), dict(self.order)
+        before = self._total(roots)
+        self.chosen.update(self._own_ops())
+        places = self._topological()
+        if places is not None:
+            self.order = places
+            if self._total(roots) <= before + 1e-6:
+                self.refine(roots)
+                return
+        self.chosen, self.order = found, order
+
+    def _total(self, roots: Sequence[int]) -> float:
+        return sum(self.chosen[cls].cost for cls in sorted(self.used(roots)))
+
+    def _own_ops(self) -> dict[int, Candidate]:
+        out: dict[int, Candidate] = {}
+        for node, (_, op) in sorted(self.encoding.op_of_node.items(), key=lambda each: (each[1][0], each[0])):
+            cls = self.class_of_node[node]
+            if cls in out or cls not in self.chosen or self.chosen[cls].cost == 0.0:
+                continue  # a leaf is never worse
+            reads = [self.class_of_node[self.encoding.node_of[value]] for value in op.operands
+                     if value in self.encoding.node_of]
+            for option in self.candidates[cls]:
+                operands = self._operands(option.node)
+                name = str(option.node.args[0]) if option.node.function in _ELEMENTWISE else option.node.function
+                if name.partition(".")[0] == op.name and operands == reads[:len(operands)] \
+                        and all(read in self.chosen for read in option.reads):
+                    out[cls] = option
+                    break
+        return out
+
+    def _operands(self, node: ENode) -> list[int]:
+        out: list[int] = []
+        for sort, arg in zip(self._sorts[node.function], node.args, strict=True):
+            out += [arg] if sort == "T" else self._lists[arg] if sort == "Ts" else []
+        return out
+
+    def _topological(self) -> dict[int, float] | None:
+        """Places at which each class stands after what it reads; None if the choices are cyclic."""
+        out: dict[int, float] = {}
+        open_: set[int] = set()
+        for root in self.chosen:
+            stack = [root]
+            while stack:
+                cls = stack[-1]
+                waiting = [read for read in self.chosen[cls].reads if read not in out] if cls not in out else []
+                if not waiting:
+                    stack.pop()
+                    open_.discard(cls)
+                    out.setdefault(cls, float(len(out)))
+                    continue
+                open_.add(cls)
+                if not open_.isdisjoint(waiting):
+                    return None
+                stack += waiting
+        return out
 
     def _improve(self, classes: Sequence[int], uses: dict[int, int]) -> bool:
         changed = False

@@ -19,12 +19,22 @@ from egshape.egraph.fold import SMALL
 from egshape.egraph.snapshot import Snapshot
 from egshape.errors import EgshapeError
 from egshape.ir.functions import function_parts
-from egshape.ir.types import DTYPES, TensorType, dtype_name, integer_range, is_float, is_integer, numpy_dtype
+from egshape.ir.types import (
+    DTYPES,
+    TensorType,
+    dtype_name,
+    integer_range,
+    is_complex,
+    is_float,
+    is_integer,
+    numpy_dtype,
+)
 from egshape.ops.base import Registry
 
 INVOLUTIONS = ("negate", "not")
-IDEMPOTENT = ("abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz")
 SELECTS = ("maximum", "minimum", "and", "or")
+IDEMPOTENT = ("abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz")
+"""Traits of functions, to the bit; those before hold for every dtype that the function takes."""
 
 _MOVES = {"reshape": "fold_reshape", "transpose": "fold_transpose", "broadcast_in_dim": "fold_broadcast",
           "slice": "fold_slice"}
@@ -45,9 +55,15 @@ def describe_function(function: str, registry: Registry, rows: Rows) -> None:
         rows["result_dtype"].append((function, dtype, found.dtype if isinstance(found, TensorType) else found[0]))
     if name == "convert":
         rows["is_convert"].append((function, attrs["dtype"]))
-    for names, table in ((INVOLUTIONS, "involution"), (IDEMPOTENT, "idempotent"), (SELECTS, "selects")):
+    rows["idempotent"] += [(function, dtype) for dtype in DTYPES if is_idempotent(name, dtype)]
+    for names, table in ((INVOLUTIONS, "involution"), (SELECTS, "selects")):
         if name in names:
             rows[table].append((function,))
+
+
+def is_idempotent(name: str, dtype: str) -> bool:
+    """Whether f(f(x)) is f(x) bit for bit: not for the sign z / abs(z) of a complex number, which is rounded."""
+    return name in IDEMPOTENT and not (name == "sign" and is_complex(dtype))
 
 
 def neutral_elements(dtype: str) -> Iterable[tuple[str, Any, bool]]:

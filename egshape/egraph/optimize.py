@@ -219,6 +219,7 @@ class BlockOptimizer:
             kept = _distinct([check for check in walk.checks if check.status != "proved"])
             roots = rebuilder.roots(kept, [op for _, op in effects])
             extraction.refine(roots)
+            extraction.stay(roots)
             if self.watch is not None:
                 self.watch(block, extraction, roots)
             rebuilt = without_unread(rebuilder.run(kept, effects), self.registry)

@@ -26,6 +26,7 @@ from egshape.facts import Relation
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import numpy_dtype
 from egshape.ops.base import Registry
+from egshape.ops.shapecode import wrapped
 from egshape.prove.context import Context
 
 FUEL = 6
@@ -181,10 +182,10 @@ class Session:
             return
         sizes = tuple(self.host.normal(item) for item in flat)
         tables["in_dims_of"].append((node, self.encoder.shape(sizes), self.encoder.axes(static), dtype))
-        numbers = [size.const for size in sizes]
-        if all(number is not None for number in numbers):
-            array = np.array(numbers, dtype=object).astype(np.int64).astype(numpy_dtype(dtype)).reshape(static)
-            tables["in_constant"].append((node, self.encoder.constant(array, dtype)))
+        numbers = [wrapped(size.const, dtype) for size in sizes if size.const is not None]
+        if len(numbers) == len(sizes):
+            array = np.array(numbers, np.uint64 if dtype == "ui64" else np.int64).reshape(static)
+            tables["in_constant"].append((node, self.encoder.constant(array.astype(numpy_dtype(dtype)), dtype)))
 
     def saturate(self, phases: Sequence[str], budget: Budget) -> Saturated:
         """Run the tensor rulesets and the exchange in turn until neither has anything new."""

@@ -99,11 +99,11 @@ CORE = """
 (function unbroadcast (T Axes Shape) T :merge old)
 (function unreshape (T Shape) T :merge old)
 (function untranspose (T Axes) T :merge old)
-; Of an op f: the dtype of its result; (is_convert f d); f(f(x)) = x; f(f(x)) = f(x); f(x, x) = x.
+; Of an op f: the dtype of its result; (is_convert f d); f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
 (relation result_dtype (String String String))
 (relation is_convert (String String))
 (relation involution (String))
-(relation idempotent (String))
+(relation idempotent (String String))
 (relation selects (String))
 ; A constant of i1 that is true, or false, everywhere.
 (relation is_true (T))

@@ -1,0 +1,83 @@
+"""How far e-graphs grow: at most a stated multiple of the program, also where classes hold moves of themselves.
+
+A rule that finds as many sources of a move as the class holds never ends on these programs: it doubles the class, then
+squares it. Here the largest e-graph of a run counts, not the last one."""
+
+from __future__ import annotations
+
+import pytest
+
+import egshape
+from egshape.dims import const, symbol
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Graph, Value
+from egshape.pipeline import Limits, run_stages
+from egshape.trace import Tracer
+from tests.fuzz.differential import constant, graph_of
+from tests.fuzz.units import unit_program
+
+BASE, EACH = 550, 14
+"""E-nodes of an empty program (shapes of zeros and ones of every rank, element by element), and more for each op."""
+
+LIMITS = Limits(seconds=60, nodes=20_000, memory_mb=None)
+
+
+def largest(graph: Graph) -> int:
+    """The number of e-nodes at the worst moment of a run that comes to an end by itself."""
+    found = run_stages(graph, graph.facts, (), LIMITS, Tracer())
+    assert found.outcome.status == "saturated", found.outcome.grew_most
+    return max(found.outcome.nodes, *(step.nodes for step in found.outcome.steps))
+
+
+def assert_bounded(graph: Graph) -> None:
+    assert largest(graph) <= BASE + EACH * len(graph.ops), str(graph)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_programs_of_one_element_stay_small(seed: int) -> None:
+    assert_bounded(unit_program(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(100, 700, 20))
+def test_more_programs_of_one_element_stay_small(start: int) -> None:
+    for seed in range(start, start + 20):
+        assert_bounded(unit_program(seed, most=40 if seed % 4 else 160))
+
+
+def chain(length: int) -> tuple[BlockBuilder, Value]:
+    """One constant of one element through all that can be done to it and changes nothing."""
+    b = BlockBuilder()
+    one = const(1)
+    x = b.one("broadcast_in_dim", (constant(b, 0, "i32"),), {"dims": (), "shape": (one,)})
+    for step in range(length):
+        x = b.one(("add", "multiply", "maximum")[step % 3], (x, x))
+        x = b.one("reshape", (x,), {"shape": ((), (one, one), (one,))[step % 3]})
+        x = b.one("broadcast_in_dim", (x,), {"dims": tuple(range(x.type.rank)), "shape": (one,) * (x.type.rank + 1)})
+        x = b.one("transpose", (x,), {"permutation": tuple(reversed(range(x.type.rank)))})
+        x = b.one("reshape", (x,), {"shape": (one,)})
+    return b, x
+
+
+@pytest.mark.parametrize("length", [1, 4, 16])
+def test_a_constant_that_is_a_move_of_itself(length: int) -> None:
+    b, x = chain(length)
+    assert_bounded(graph_of(b, x))
+
+
+@pytest.mark.parametrize("count", [8, 32])
+def test_selects_of_splats_of_one_element(count: int) -> None:
+    """What a gather that fills with NaN was exported as: select over folded constants of one element."""
+    b = BlockBuilder()
+    x = b.arg("x", "f32", [None, 1], ["n", None])
+    fill = constant(b, float("nan"), "f32")
+    value: Value = x
+    for _ in range(count):
+        low, high = (b.one("reshape", (constant(b, each, "i32"),), {"shape": (const(1),)}) for each in (0, 3))
+        inside = b.one("compare", (low, high), {"direction": "LE", "kind": "SIGNED"})
+        mask = b.one("broadcast_in_dim", (inside,), {"dims": (1,), "shape": (symbol("n"), const(1))})
+        splat = b.one("broadcast_in_dim", (fill,), {"dims": (), "shape": (symbol("n"), const(1))})
+        value = b.one("select", (mask, value, splat), {})
+    graph = graph_of(b, value)
+    assert_bounded(graph)
+    assert len(egshape.optimize(graph).graph.ops) == 0

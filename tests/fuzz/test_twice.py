@@ -1,0 +1,56 @@
+"""Optimizing twice gains nothing: the second run has no fewer and no other ops than the first."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import egshape
+from egshape.errors import EgshapeError
+from egshape.ir.graph import Graph
+from tests.fuzz.engine import program
+from tests.fuzz.units import unit_program
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("EGSHAPE_SHARED", "/work/shared")) / "models"
+MODELS = [*sorted((ROOT / "examples").glob("*.mlir")), *sorted(SHARED.glob("*.mlir"))]
+
+LIMITS = egshape.Limits(seconds=60, nodes=200_000)
+"""Only nodes stop a run here: whether time is up hangs on what else the machine does."""
+
+
+def ops(graph: Graph) -> Counter[str]:
+    return Counter(op.name for op in graph.body.walk())
+
+
+def assert_fixed(graph: Graph) -> None:
+    try:
+        once = egshape.optimize(graph, validate=False, limits=LIMITS)
+    except EgshapeError as error:
+        assert error.code in ("violated", "contradiction")  # a check of it is false at every size
+        return
+    twice = egshape.optimize(once.graph, validate=False, limits=LIMITS)
+    assert once.report.status == twice.report.status == "saturated"
+    assert ops(twice.graph) == ops(once.graph), f"{graph}\n{once.graph}\n{twice.graph}"
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_a_model_optimized_is_a_fixpoint(path: Path) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    assert_fixed(egshape.load(path))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_random_program_optimized_is_a_fixpoint(seed: int) -> None:
+    assert_fixed(program(seed, most=8)[1])
+    assert_fixed(unit_program(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(1000, 2000, 50))
+def test_many_random_programs_optimized_are_fixpoints(start: int) -> None:
+    for seed in range(start, start + 50):
+        assert_fixed(program(seed, most=8)[1] if seed % 2 else unit_program(seed))
