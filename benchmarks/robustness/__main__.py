@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import threading
 import time
@@ -40,12 +41,18 @@ def run_corpus(name: str, chosen: list[str], file: Path, seconds: float | None, 
         append(file, row)
         progress(row)
 
-    threads = [threading.Thread(target=run_all, args=(name, left[first::jobs], keep), kwargs={"seconds": seconds})
-               for first in range(jobs)]
+    stop = threading.Event()
+    threads = [threading.Thread(target=run_all, args=(name, left[first::jobs], keep),
+                                kwargs={"seconds": seconds, "stop": stop}) for first in range(jobs)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    finally:  # also when interrupted: no worker is left behind
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 def main() -> int:
@@ -59,6 +66,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("out/robustness"), help="folder of the results")
     parser.add_argument("--fresh", action="store_true", help="forget the results that are there")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     started, rows = time.monotonic(), []
     for name in options.only.split(","):
         if name not in NAMES:

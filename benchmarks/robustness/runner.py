@@ -36,6 +36,10 @@ class Allowed:
     memory_mb: float = 6000.0
 
 
+class Stopped(Exception):
+    """Whoever started the run wants it to end."""
+
+
 class Worker:
     """One process with those that it starts."""
 
@@ -54,8 +58,8 @@ class Worker:
             self.answers.put(line)
         self.answers.put(b"")
 
-    def run(self, program: str, allowed: Allowed) -> Row:
-        """The row of a program; the worker is dead afterwards if that is a hang or a kill."""
+    def run(self, program: str, allowed: Allowed, stop: threading.Event) -> Row:
+        """The row of a program; the worker is dead afterwards if that is a hang or a kill. Raises Stopped."""
         assert self.process.stdin is not None
         self.served += 1
         stage, since, peak = "start", time.monotonic(), 0.0
@@ -79,6 +83,8 @@ class Worker:
                     row = from_json(json.dumps(held))
                     return replace(row, peak_mb=max(row.peak_mb, peak))
                 stage, since = held, time.monotonic()
+            if stop.is_set():
+                raise Stopped
             peak = max(peak, self._memory_mb())
             if peak > allowed.memory_mb:
                 return self._end(program, _whose(stage), f"in {stage}: {peak:.0f} MB after "
@@ -148,28 +154,32 @@ def _reason(code: int) -> str:
 
 
 def run_all(corpus: str, programs: Sequence[str], keep: Callable[[Row], None], *, allowed: Allowed | None = None,
-            seconds: float | None = None) -> int:
-    """Run programs in order, give each row to ``keep``; how many were run before ``seconds`` were over."""
-    allowed = allowed or Allowed()
+            seconds: float | None = None, stop: threading.Event | None = None) -> int:
+    """Run programs in order, give each row to ``keep``; how many were run before ``seconds`` were over, or before
+    ``stop`` was set."""
+    allowed, stop = allowed or Allowed(), stop or threading.Event()
     served = corpora.corpus(corpus).SERVED
     end = None if seconds is None else time.monotonic() + seconds
     worker: Worker | None = None
+    number = 0
     try:
         for number, program in enumerate(programs):
-            if end is not None and time.monotonic() > end:
+            if stop.is_set() or (end is not None and time.monotonic() > end):
                 return number
             if worker is not None and worker.served >= served:
                 worker.close()
                 worker = None
             worker = worker or Worker(corpus)
-            row = worker.run(program, allowed)
+            row = worker.run(program, allowed, stop)
             if worker.process.poll() is not None and worker.served > 1:
                 worker = Worker(corpus)
-                row = worker.run(program, allowed)
+                row = worker.run(program, allowed, stop)
             if worker.process.poll() is not None:
                 worker = None
             keep(row)
         return len(programs)
+    except Stopped:
+        return number
     finally:
         if worker is not None:
             worker.close()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from benchmarks.robustness.__main__ import run_corpus
 from benchmarks.robustness.agree import difference
 from benchmarks.robustness.outcome import OUTCOMES, Row, append, from_json, read, to_json
-from benchmarks.robustness.runner import Allowed, run_all
+from benchmarks.robustness.runner import ROOT, Allowed, run_all
 from benchmarks.robustness.table import table
 from benchmarks.robustness.trial import Ended, Point, Trial
 from egshape.errors import EgshapeError
@@ -37,6 +42,19 @@ def test_a_time_for_all_ends_the_run() -> None:
     rows: list[Row] = []
     assert run_all(AWKWARD, ["fine", "again"], rows.append, seconds=0) == 0
     assert not rows
+
+
+def test_a_run_that_is_interrupted_leaves_no_process_behind(tmp_path: Path) -> None:
+    code = f"import sys; from benchmarks.robustness.__main__ import run_corpus; " \
+           f"run_corpus({AWKWARD!r}, ['hangs'], __import__('pathlib').Path(sys.argv[1]) / 'rows', None, 1)"
+    process = psutil.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while not (workers := process.children()) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    gone, alive = psutil.wait_procs([process, *workers], timeout=30)
+    assert len(gone) == 2 and not alive
+    assert not (tmp_path / "rows").exists()
 
 
 def test_known_programs_are_not_run_again(tmp_path: Path) -> None:
