@@ -139,8 +139,8 @@ def loop(states: bool) -> tuple[Graph, Inputs]:
 
 
 def without_taps() -> tuple[Graph, Inputs]:
-    """A kernel without an element on one axis, whose lines are shorter than the result's: the compiled code wrote
-    behind the result."""
+    """A kernel without an element on one axis, so that its lines are shorter than those of the result, behind which the
+    compiled code wrote."""
     numbers = (0, 1, (2, 3), 1, 0, (2, 3), 0, 1, (2, 3))
     b = BlockBuilder()
     x = b.arg("x", "f32", [1, None, None, 3], [None, "c", "h", None])
