@@ -181,7 +181,7 @@ def _graph(model: Model | Graph | Result, optimized: bool, assume: str | Sequenc
                            hint="give them to egshape.optimize, or the model itself to compile")
     if isinstance(model, Result):
         return model.graph
-    graph = load(model, format)
+    graph = model if isinstance(model, Graph) else load(model, format)
     if not optimized or (graph.optimized and not asked):
         return graph
     result = optimize(graph, assume, rules, limits)

@@ -12,16 +12,20 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from egshape.adapters.jax_handler import ATTRIBUTE, NAME, library
 from egshape.compiling import Compiled, Function
-from egshape.errors import EgshapeError, InvalidInput
+from egshape.errors import EgshapeError, InvalidInput, MissingDependency
 from egshape.runtime.call import ERROR_WORDS, WORDS
 from egshape.runtime.cuda_function import CudaFunction
 from egshape.runtime.function import CompiledFunction
+
+try:
+    import jax
+    import jax.numpy as jnp
+except ImportError:  # `from egshape import *` works without
+    jax = None
 
 Through = Literal["ffi", "callback"]
 _EXPLAIN = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64),
@@ -37,8 +41,10 @@ def jax_call(function: Function, through: Through | None = None) -> Callable[...
     through: ``"ffi"`` or ``"callback"``; by default the first where it can be. ``jax.vmap`` calls it for one example
     after the other. A check that fails is an error of XLA with the check's message.
 
-    Raises InvalidInput for a function that JAX cannot call, and while tracing for inputs of a wrong dtype, rank or
-    size, results whose shape depends on data, a derivative."""
+    Raises MissingDependency without jax, InvalidInput for a function that JAX cannot call; and while tracing for inputs
+    of a wrong dtype, rank or size, results whose shape depends on data, a derivative."""
+    if jax is None:
+        raise MissingDependency("jax is not installed", hint="pip install 'egshape[stablehlo]'")
     if not isinstance(function, CompiledFunction | Compiled):
         raise InvalidInput(f"jax_call takes a compiled function, got a {type(function).__name__}",
                            hint="egshape.compile makes one")
@@ -51,7 +57,7 @@ def jax_call(function: Function, through: Through | None = None) -> Callable[...
 
 
 def _called(function: Function, through: Through | None) -> Callable[..., Any]:
-    """The function on arrays in order, jitted."""
+    """The function on arrays in order."""
     number = None
     if through != "callback" and isinstance(function, CompiledFunction) and _is_native(function):
         try:
@@ -77,19 +83,18 @@ def _called(function: Function, through: Through | None) -> Callable[..., Any]:
         found = python(*arrays) if number is None else jax.lax.platform_dependent(*arrays, cpu=native, default=python)
         return found[0] if len(results) == 1 else tuple(found)
 
-    jitted: Callable[..., Any] = jax.jit(run)
-    return jitted
+    return run
 
 
 def _differentiable(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which says that it has no derivative."""
+    """The function, jitted, which says that it has no derivative."""
     def refuse(primals: Any, tangents: Any) -> Any:
         raise EgshapeError("a compiled function has no derivative", code="unsupported",
                            hint="compile the gradient too, or give its inputs through jax.lax.stop_gradient")
 
     wrapped: Any = jax.custom_jvp(run)
     wrapped.defjvp(refuse)
-    found: Callable[..., Any] = wrapped
+    found: Callable[..., Any] = jax.jit(wrapped)
     return found
 
 
@@ -107,7 +112,7 @@ def _arrays(function: Function, inputs: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _results(function: Function, arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
+def _results(function: Function, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """What the results are. Raises InvalidInput for what JAX cannot hold."""
     for array, (name, _, _) in zip(arrays, function.inputs, strict=True):
         if not all(isinstance(size, int) for size in array.shape):

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from egshape.adapters.wrapped import WrappedFunction
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ir.types import TEXT, TensorType
 from egshape.ops.host import HOST_CALLS, HostFunction, resolve
-from egshape.runtime.names import ordered
-from egshape.runtime.shown import described
 
 NUMBERS = "i64"
 
@@ -107,25 +106,17 @@ def resolved(call: tuple[str, str]) -> HostFunction:
     return run
 
 
-class TextFunction:
+class TextFunction(WrappedFunction):
     """A compiled graph whose inputs or outputs may be text; called as ``CompiledFunction`` is."""
 
     def __init__(self, graph: Graph, compile_numbered: Callable[[Graph], Any]) -> None:
-        self._function = compile_numbered(numbered(graph))
+        super().__init__(graph, compile_numbered(numbered(graph)))
         self._given = [value.type.dtype == TEXT for value in graph.inputs]
         self._wanted = [value.type.dtype == TEXT for value in graph.outputs]
-        self._inputs = {value.name: f"{value.name}: {value.type}" for value in graph.inputs}
-        self._outputs = [f"{name}: {value.type}"
-                         for name, value in zip(graph.output_names, graph.outputs, strict=True)]
-        self.manifest = self._function.manifest
-
-    def __repr__(self) -> str:
-        return described("TextFunction for llvm", self.manifest["name"], list(self._inputs.values()), self._outputs,
-                         self._function.checks, str(self._function.memory))
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """One array, or a tuple in output order. Raises EgshapeError as the graph does."""
-        arrays = ordered(inputs, named, self._inputs, _fault)
+        arrays = self.ordered(inputs, named)
         table = _CALL.table = Table()
         try:
             given = []
@@ -144,7 +135,3 @@ class TextFunction:
         """Raises EgshapeError: an artifact has no texts."""
         raise EgshapeError("has values that are text, which no artifact holds", where=str(path),
                            hint="run the model with egshape.compile in this process", code="host-call")
-
-
-def _fault(message: str, code: str, where: str) -> EgshapeError:
-    return EgshapeError(message, where=where, code=code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import egshape.api
 from egshape.cli import main
 from egshape.errors import EgshapeError
 from egshape.ir.text import parse_graph
+from egshape.ops import REGISTRY
 
 TEXT = """graph f(%x: f32[n, 4]) {
   symbols n = size(%x, 0)
@@ -108,13 +109,28 @@ def test_what_is_compiled_is_optimized_once_if_at_all() -> None:
         some(np.zeros((9, 4), np.float32))
 
 
-def test_a_graph_that_native_code_cannot_hold_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def bodiless() -> Iterator[str]:
+    """The name of an op that only Python computes."""
+    @egshape.custom_op("bodiless", operands=("x",), elementwise=True)
+    class _Bodiless:
+        def shape(x):  # type: ignore[no-untyped-def]
+            return x
+
+        def reference(x):  # type: ignore[no-untyped-def]
+            return x + 1
+
+    yield "bodiless"
+    REGISTRY.drop("bodiless")
+
+
+def test_a_graph_that_native_code_cannot_hold_is_interpreted(bodiless: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("llvmlite")
-    text = TEXT.replace("f32", "c64")
-    with pytest.warns(RuntimeWarning, match=r"complex.*; the graph is interpreted") as caught:
-        found = egshape.compile(parse_graph(text))(np.full((2, 4), 1j, np.complex64))
-    assert caught[0].filename == __file__ and (found == -1j).all()
-    with pytest.raises(EgshapeError, match="complex"):
+    text = TEXT.replace("negate", bodiless)
+    with pytest.warns(RuntimeWarning, match=r"bodiless has no body.*; the graph is interpreted") as caught:
+        found = egshape.compile(parse_graph(text))(np.zeros((2, 4), np.float32))
+    assert caught[0].filename == __file__ and (found == 1).all()
+    with pytest.raises(EgshapeError, match="bodiless has no body"):
         egshape.compile(parse_graph(text), "llvm")
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     with pytest.warns(RuntimeWarning, match=r"llvmlite is not installed \(pip install .*; the graph is interpreted"):

@@ -95,7 +95,7 @@ def test_arrays_of_ours_that_do_not_fit(device: Emulated) -> None:
     one, total = function(rows(5), device=True)
     with pytest.raises(EgshapeError, match="wants rank 2"):
         function(total)
-    with pytest.raises(EgshapeError, match="takes 1 inputs, got 2"):
+    with pytest.raises(EgshapeError, match="takes 1 input, got 2"):
         function(one, total)
     with pytest.raises(EgshapeError, match="lies on device 0"):
         function(other(rows(5), device=True)[0])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -41,6 +44,11 @@ def test_several_results_and_numbers_between(tmp_path) -> None:
     graph = egshape.load(model.SerializeToString(), "onnx")
     function = egshape.compile(graph, "llvm", optimize=False)
     assert function(np.array(["p q"]))[0].tolist() == [["p", "q"]]  # numpy's own texts too
+    for each in (function, pickle.loads(pickle.dumps(function)), copy.deepcopy(function)):
+        assert each(x=np.array(["p q"]))[0].tolist() == [["p", "q"]]
+        assert "inputs:  x: text[n]" in repr(each) and "outputs: parts: text[n, " in repr(each)
+        with pytest.raises(EgshapeError, match=r"there is no input 'z' \(inputs are x: text\[n\]\)"):
+            each(z=1)
     with pytest.raises(EgshapeError, match="input 'x' is text"):
         function(np.zeros(2))
     with pytest.raises(EgshapeError, match="no artifact holds"):
