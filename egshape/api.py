@@ -18,6 +18,7 @@ from egshape.explain import Known, chain, explain_fact
 from egshape.explain import explain as explain_sizes
 from egshape.explain_value import explain_removed, explain_value
 from egshape.facts import Facts, Relation, several
+from egshape.inner import settled
 from egshape.ir import display
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph, Value
@@ -259,6 +260,7 @@ def optimize(graph: Graph, assume: str | Sequence[str] = (), rules: str | Sequen
         kept = unresolved(call)
         tracer.note(f"{target} is kept as it is: {kept}" if kept else
                     f"{target} has no lowering: it is called in Python")
+    graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
     done = run_stages(graph, known, rules, limits or Limits(), tracer, explain, refine_signature)
     if validate and done.outcome.status != "fallback":

@@ -63,6 +63,8 @@ def assumed_checks(facts: Facts) -> list[Check]:
     """What was assumed is trusted, and checked where the graph is entered."""
     out = []
     for fact in facts.statements():
+        if fact.certain:
+            continue
         names = sorted(fact.lhs.symbols() | fact.rhs.symbols())
         values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
         message = assumed_message(str(fact)) + (f": {values}" if names else "")
