@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from egshape.behind import optimize_behind
 from egshape.dims import Dim, const, symbol
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
@@ -96,6 +97,7 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
     optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer, order, watch)
     try:
         body = optimizer.run(graph.body, Surroundings(context, believed), given, refine_signature)
+        body = optimize_behind(optimizer, body, context, believed)
         result = Graph(graph.name, body, graph.output_names, graph.facts, graph.metadata)
         with tracer.stage("verify"):
             verify(result, equal=_equal(context, optimizer.outcome))

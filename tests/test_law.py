@@ -29,7 +29,7 @@ LAYERS = [
     ("runtime", ["runtime"]),
     ("top", ["api", "cli", "__main__", "pipeline", "adapters", "report", "validate", "viz", "rulesets",
              "sizes", "replay", "explain", "explain_value", "advise", "show", "notebook", "commands",
-             "rulebook", "diff", "inner"]),
+             "rulebook", "diff", "inner", "behind"]),
 ]
 RANK = {name: rank for rank, (_, names) in enumerate(LAYERS) for name in names}
 TOP = len(LAYERS) - 1
