@@ -22,6 +22,7 @@ from egshape.explain import Known, chain, explain_fact
 from egshape.explain import explain as explain_sizes
 from egshape.explain_value import explain_removed, explain_value
 from egshape.facts import Facts, Relation, several
+from egshape.inner import settled
 from egshape.ir import display
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph, Value
@@ -238,6 +239,7 @@ def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str 
         kept = unresolved(call)
         tracer.note(f"{target} is kept as it is: {kept}" if kept else
                     f"{target} has no lowering: it is called in Python")
+    graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
     limits = limits or Limits()
     job = Job(graph, known, rules, limits, Deadlines.of(limits), explain, refine_signature, validate, own_rules(rules))

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from egshape.behind import optimize_behind
 from egshape.dims import Dim, const, symbol
 from egshape.egraph.budget import Budget, Stop
 from egshape.egraph.checks import GIVEN
@@ -55,6 +56,8 @@ def assumed_checks(facts: Facts) -> list[Check]:
     """What was assumed is trusted, and checked where the graph is entered."""
     out = []
     for fact in facts.statements():
+        if fact.certain:
+            continue
         names = sorted(fact.lhs.symbols() | fact.rhs.symbols())
         values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
         message = assumed_message(str(fact)) + (f": {values}" if names else "")
@@ -88,6 +91,7 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
             believed = entry_facts(graph, facts)
             context.assume_all(believed)
             body = optimizer.run(graph.body, Surroundings(context, believed), assumed_checks(facts), refine_signature)
+            body = optimize_behind(optimizer, body, context, believed)
             result = replace(graph, body=body)
             with tracer.stage("verify"):
                 verify(result, equal=_equal(context, optimizer.outcome))

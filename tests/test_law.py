@@ -28,8 +28,8 @@ LAYERS = [
     ("lower", ["lower"]),
     ("runtime", ["runtime"]),
     ("top", ["api", "cli", "__main__", "pipeline", "adapters", "report", "validate", "viz", "rulesets",
-             "attempts", "measure", "sizes", "replay", "compiling", "explain", "explain_value", "advise", "show",
-             "notebook", "commands", "rulebook", "diff"]),
+             "attempts", "behind", "inner", "measure", "sizes", "replay", "compiling", "explain", "explain_value",
+             "advise", "show", "notebook", "commands", "rulebook", "diff"]),
 ]
 RANK = {name: rank for rank, (_, names) in enumerate(LAYERS) for name in names}
 TOP = len(LAYERS) - 1

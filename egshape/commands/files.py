@@ -157,20 +157,20 @@ def save_model(result: Result, target: Path, original: Path | None, opset: int |
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".egshape.") as folder:
             written = Path(folder) / target.name
             notes = api.save(result.graph, written, opset=opset, external_data=external_data, checks=checks)
-            _verify(original, written, target, result.facts, excluding=checks == "nodes" and not notes)
+            _verify(original, written, target, result, excluding=checks == "nodes" and not notes)
             saving.move(written, target)
     except OSError as error:
         raise EgshapeError(f"cannot be written: {error.strerror or error}", where=str(target), code="write") from error
     return notes
 
 
-def _verify(original: Path, written: Path, target: Path, facts: Facts, *, excluding: bool) -> None:
+def _verify(original: Path, written: Path, target: Path, result: Result, *, excluding: bool) -> None:
     """Raises EgshapeError where the models differ; says where nothing could be compared."""
     from egshape import api
     from egshape.adapters import onnx_verify
     from egshape.validate import compare
 
-    graph = api.load(original)
+    graph, facts = result.source, result.facts
     if onnx_verify.available():
         found = onnx_verify.compare_models(original, written, graph, facts, excluding=excluding)
         difference, skipped = found.difference, found.skipped

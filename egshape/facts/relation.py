@@ -11,6 +11,9 @@ from egshape.dims.text import Scanner
 from egshape.errors import UndefinedSize
 from egshape.facts.intervals import Interval, Ranges, complement, contains, normalized, to_text
 
+SEMANTICS = "semantics of "
+"""How the source of a relation begins that an op makes sure of, whatever its operands: it needs no check."""
+
 _SWAPPED = {">=": "<=", ">": "<"}
 _NEGATED = {"==": "!=", "!=": "=="}
 _COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
@@ -49,6 +52,11 @@ class Relation:
     def text(self) -> str:
         """The source if it has one, else its canonical text."""
         return self.source or str(self)
+
+    @property
+    def certain(self) -> bool:
+        """Whether an op makes sure of it."""
+        return self.source.startswith(SEMANTICS)
 
     def symbols(self) -> frozenset[str]:
         """Names of all symbols in it."""

@@ -9,6 +9,7 @@ from egshape.api import Limits, resolve
 from egshape.egraph.program import PLAIN, Variant, program
 from egshape.egraph.rules import LoadedRules
 from egshape.facts import Facts
+from egshape.inner import settled
 from egshape.ir.graph import Graph
 from egshape.pipeline import Optimized, run_stages
 from egshape.rulebook.models import ProfileReport, ProfileRow, StepRow, TraceReport, TraceRow
@@ -20,6 +21,7 @@ Progress = Callable[[str], None]
 def _run(graph: Graph, assume: Sequence[str], rules: Sequence[str], limits: Limits | None, tracer: Tracer,
          variant: Variant) -> Optimized:
     user = Facts.parse(*assume, assumed=True)
+    graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
     return run_stages(graph, known, tuple(map(str, rules)), limits or Limits(), tracer, variant=variant)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from onnx.defs import onnx_opset_version
 from egshape.dims import Dim, const, parse, symbol
 from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
 from egshape.facts import Facts, Relation
+from egshape.facts.relation import SEMANTICS
 from egshape.frontends.onnx import ops  # noqa: F401  (declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
@@ -253,7 +255,20 @@ def _facts(held: Facts, inputs: Sequence[Value], program: Program) -> Facts:
             for name in size.symbols():
                 if size is symbol(name):
                     facts = facts.with_symbol(name, sources=(f"{value.name}.{axis}",))
-    return held.merge(facts).with_relations(program.relations)
+    certain = [replace(each, source=SEMANTICS + each.source) for each in program.relations]
+    return facts.with_relations(certain).merge(_without(held, Facts().with_relations(certain)))
+
+
+def _without(held: Facts, certain: Facts) -> Facts:
+    """What the metadata holds beyond what the ops make sure of, which an earlier save wrote there."""
+    known = {each.name: each for each in certain.symbols}
+    symbols = [each for each in held.symbols
+               if each.name not in known or (each.ranges, each.divisor) != (known[each.name].ranges,
+                                                                            known[each.name].divisor)]
+    gone = {each.name for each in held.symbols} - {each.name for each in symbols}
+    return replace(held, symbols=tuple(symbols),
+                   relations=tuple(each for each in held.relations if each not in certain.relations),
+                   stated=tuple(each for each in held.stated if not each.symbols() <= gone))
 
 
 def _metadata(model: Model, program: Program, given: Sequence[Operand], results: Sequence[Operand],

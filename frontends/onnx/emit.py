@@ -43,7 +43,7 @@ DEFAULT_OPSET = 17
 SMALL = 16
 """Vectors of at most so many elements count as computations with sizes."""
 
-_LAZY = frozenset(("constant", "broadcast_in_dim", "dims", "iota"))
+_LAZY = frozenset(("constant", "broadcast_in_dim", "dims", "get_dimension_size", "iota"))
 """Ops that are written where something reads them."""
 
 
@@ -440,6 +440,11 @@ def _dims(e: Emitter, op: Op) -> str:
     return name if dtype == "i64" else e.scope.shared("Cast", [name], "sizes", e.scope.frame, to=elem_type_of(dtype))
 
 
+def _size(e: Emitter, op: Op) -> str:
+    name = e.sizes.scalar(op.operands[0].type.dims[op.attrs["dim"]])
+    return e.scope.shared("Cast", [name], "sizes", e.scope.frame, to=elem_type_of(op.result.type.dtype))
+
+
 def _gather(e: Emitter, op: Op) -> str:
     """A gather of whole slices along one axis."""
     x, indices = op.operands
@@ -466,7 +471,8 @@ def _gather(e: Emitter, op: Op) -> str:
 
 _SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
     "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose, "concatenate": _concatenate,
-    "dims": _dims, "gather": _gather, "dynamic_slice": dynamic_slice, "dynamic_update_slice": dynamic_update_slice,
+    "dims": _dims, "get_dimension_size": _size, "gather": _gather, "dynamic_slice": dynamic_slice,
+    "dynamic_update_slice": dynamic_update_slice,
     "constant": lambda e, op: e.scope.constant(op.attrs["value"], op.result.name),
     "slice": lambda e, op: e.moves.slice(op, e.name(op.operands[0])),
     "reverse": lambda e, op: e.moves.reverse(op, e.name(op.operands[0])),
