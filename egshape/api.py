@@ -195,7 +195,7 @@ def compile(graph: Graph, target: str = "interpret", threads: int = 1, facts: st
     if target == "llvm":
         from egshape.adapters.native import compile_function
         from egshape.adapters.onnx_host import compile_with_host_calls
-        from egshape.adapters.pairs import PairFunction, has_complex
+        from egshape.adapters.pairs import PairFunction, needs_calls
         from egshape.adapters.text import TextFunction, has_text
 
         def native(each: Graph) -> Any:
@@ -203,7 +203,7 @@ def compile(graph: Graph, target: str = "interpret", threads: int = 1, facts: st
 
         def made(each: Graph) -> Any:
             each = expand(each)
-            return PairFunction(each, native) if has_complex(each) else native(each)
+            return PairFunction(each, native) if needs_calls(each) else native(each)
 
         return TextFunction(graph, made) if has_text(graph) else made(graph)
     if target != "interpret":

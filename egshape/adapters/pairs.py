@@ -1,6 +1,7 @@
 """Complex numbers in compiled graphs: a number is a pair of floats, along an axis of its own behind the others.
 
-Native code moves the pairs; ops on complex numbers are calls of their numpy references, which see the numbers."""
+Native code moves the pairs; ops on complex numbers are calls of their numpy references, which see the numbers. So are
+the few ops on real numbers that native code has no function for."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from egshape.ir.text import parse_graph, print_graph
 from egshape.ir.types import TensorType, is_complex, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.host import UNKNOWN, HostFunction, call_of
+from egshape.plan.reader import REFUSED
 
 _PART = {"c64": "f32", "c128": "f64"}
 _TWO = const(2)
@@ -26,10 +28,10 @@ _CARRY = frozenset(("while", "if", "case", "composite", "optimization_barrier", 
 """Ops that hand numbers on, or look at their shape only."""
 
 
-def has_complex(graph: Graph) -> bool:
-    """Whether a value of the graph is complex."""
+def needs_calls(graph: Graph) -> bool:
+    """Whether the graph has complex values, or an op that native code has no function for."""
     values = [*graph.inputs, *(value for op in graph.body.walk() for value in op.results)]
-    return any(is_complex(value.type.dtype) for value in values)
+    return any(is_complex(value.type.dtype) for value in values) or any(op.name in REFUSED for op in graph.body.walk())
 
 
 def split(numbers: np.ndarray) -> np.ndarray:
@@ -93,8 +95,9 @@ class _Pairs:
 
     def op(self, old: Op) -> Iterator[Op]:
         reads = [*old.operands, *(value for region in old.regions for value in region.captures())]
-        inside = [value for region in old.regions for op in region.walk() for value in (*op.operands, *op.results)]
-        if not any(is_complex(value.type.dtype) for value in (*reads, *inside, *old.results)):
+        walk = [old, *(op for region in old.regions for op in region.walk())]
+        values = [*reads, *(value for op in walk for value in (*op.operands, *op.results))]
+        if not any(is_complex(value.type.dtype) for value in values) and not any(op.name in REFUSED for op in walk):
             yield old
         elif old.name == "constant":
             yield replace(old, attrs={"value": split(old.attrs["value"])}, results=self.values(old.results))
@@ -179,6 +182,7 @@ class PairFunction:
         return shown if isinstance(found, tuple) else shown[0]
 
     def save(self, path: Any, form: str = "egx") -> Any:
-        """Raises EgshapeError: ops on complex numbers run in Python."""
-        raise EgshapeError("has values that are complex, which no artifact holds", where=str(path),
+        """Raises EgshapeError: such ops run in Python."""
+        raise EgshapeError("has ops on complex numbers, or others that run in Python, which no artifact holds",
+                           where=str(path),
                            hint="run the model with egshape.compile in this process", code="host-call")

@@ -74,6 +74,16 @@ def _same(graph: Graph, given: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(one, two)
 
 
+def test_an_op_without_a_native_function() -> None:
+    graph = read("""func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+      %0 = chlo.digamma %x : tensor<?xf32> -> tensor<?xf32>
+      %1 = stablehlo.add %0, %x : tensor<?xf32>
+      return %1 : tensor<?xf32> }""", "t.mlir")  # fmt: skip
+    assert any(op.name == "digamma" for op in graph.ops)
+    for size in (0, 1, 5):
+        _same(graph, [np.arange(size, dtype=np.float32) + 1])
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_equal_to_the_interpreter(name: str, dtype: str) -> None:
