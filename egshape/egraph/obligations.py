@@ -21,6 +21,7 @@ from egshape.ir.builder import fits, small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
+from egshape.ops.host import HOST_CALLS
 from egshape.prove.context import Context, Step
 
 _LIMITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
@@ -183,7 +184,7 @@ class Walker:
             due[obligation.index].append(obligation)
         for index, op in enumerate(self.block.ops):
             for relation in op.requires:
-                self._oblige(index, op, relation, f"{op.name}: the size arithmetic does not fit: {relation}")
+                self._oblige(index, op, relation, _said_of(op, relation))
             for obligation in due.get(index, ()):
                 self._oblige(index, op, obligation.relation, obligation.message)
                 if obligation.joined is not None:
@@ -344,6 +345,13 @@ class Walker:
             self._believe(Relation("==", symbol(name), target, "elements"), f"elements of {op.name}", entry)
             if entry:
                 self.entry |= {name}
+
+
+def _said_of(op: Op, relation: Relation) -> str:
+    """The message of what the frontend says that an op relies on."""
+    if op.name in HOST_CALLS:
+        return f"{op.attrs['target']}: expected {relation}"
+    return f"{op.name}: the size arithmetic does not fit: {relation}"
 
 
 class _Scope:
