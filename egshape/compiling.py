@@ -224,10 +224,15 @@ def _for_here(graph: Graph, threads: int, facts: str) -> Any:
 def _llvm(graph: Graph, threads: int, facts: str, _: object) -> Any:
     from egshape.adapters.native import compile_function
     from egshape.adapters.onnx_host import compile_with_host_calls
+    from egshape.adapters.pairs import PairFunction, needs_calls
     from egshape.adapters.text import TextFunction, has_text
 
+    def native(each: Graph) -> Any:
+        return compile_with_host_calls(each, lambda moved: compile_function(moved, threads, facts))
+
     def made(each: Graph) -> Any:
-        return compile_with_host_calls(expand(each), lambda moved: compile_function(moved, threads, facts))
+        each = expand(each)
+        return PairFunction(each, native) if needs_calls(each) else native(each)
 
     return TextFunction(graph, made) if has_text(graph) else made(graph)
 

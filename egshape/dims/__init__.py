@@ -16,7 +16,7 @@ from egshape.dims.core import (
     is_positive,
     symbol,
 )
-from egshape.dims.forms import bcast, ceildiv, floordiv, maximum, minimum, mod, product, relu
+from egshape.dims.forms import bcast, broadcast_gap, ceildiv, floordiv, maximum, minimum, mod, product, relu
 from egshape.dims.text import Definedness, parse, parse_with_conditions, quote_name
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Relu",
     "Symbol",
     "bcast",
+    "broadcast_gap",
     "ceildiv",
     "const",
     "floordiv",

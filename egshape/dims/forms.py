@@ -230,6 +230,11 @@ def bcast(one: DimLike, two: DimLike) -> Dim:
     return maximum(one, two) * minimum(one, 1) * minimum(two, 1)
 
 
+def broadcast_gap(one: Dim, two: Dim) -> Dim:
+    """What is 0 where two sizes broadcast: where they are equal, or one of them is 1."""
+    return (one - two) * (one - 1) * (two - 1)
+
+
 def product(values: Iterable[DimLike]) -> Dim:
     """Their product; 1 for none."""
     total = const(1)

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import permutations
 from typing import Literal
 
 import numpy as np
 
-from egshape.dims import Dim, Relu, const, is_nonnegative, mod, product, symbol
+from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
@@ -19,6 +21,7 @@ from egshape.ir.builder import fits, small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
+from egshape.ops.host import HOST_CALLS
 from egshape.prove.context import Context, Step
 
 _LIMITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
@@ -38,6 +41,15 @@ class Obligation:
     index: int
     rule: str
     relation: Relation
+    said: str = ""
+    """What is said where it does not hold; that it was expected, if nothing else is."""
+    joined: Dim | None = None
+    """A common size of broadcasts that is one of the sizes that it joins, once all that is said of these holds."""
+
+    @property
+    def message(self) -> str:
+        """The message of its check."""
+        return f"{self.rule}: {self.said or f'expected {self.relation}'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +99,11 @@ def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[
         dim_of.setdefault(cls, const(number))
     found: dict[tuple[int, str, Dim, Dim], Obligation] = {}
 
-    def add(node: int, rule: str, kind: str, lhs: Dim, rhs: Dim) -> None:
+    def add(node: int, rule: str, kind: str, lhs: Dim, rhs: Dim, said: str = "", joined: Dim | None = None) -> None:
         if lhs is not rhs and not (kind == "<=" and is_nonnegative(rhs - lhs)):
             index = index_of[node]
             key = (index, kind, lhs, rhs)
-            found.setdefault(key, Obligation(index, rule, Relation(kind, lhs, rhs, rule)))
+            found.setdefault(key, Obligation(index, rule, Relation(kind, lhs, rhs, rule), said, joined))
 
     for node, rule, p, q in snapshot.table("must_eq"):
         add(node, rule, "==", dim_of[p], dim_of[q])
@@ -101,13 +113,51 @@ def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[
         add(node, rule, "==", mod(dim_of[p], const(divisor)), const(0))
     for node, rule, p, factor, q in snapshot.table("must_multiple"):
         add(node, rule, "==", dim_of[p], dim_of[q] * factor)
-    for node, rule, p, q in snapshot.table("must_expand"):
-        small, large = dim_of[p], dim_of[q]
-        add(node, rule, "==", (small - 1) * (small - large), const(0))
+    expanded = [(node, rule, dim_of[p], dim_of[q]) for node, rule, p, q in snapshot.table("must_expand")]
+    parts = _parts_of_targets(expanded)
+    for node, rule, size, target in expanded:
+        leaves, own = _leaves(target, parts), _leaves(size, parts)
+        if target not in parts or not set(own) <= set(leaves):
+            add(node, rule, "==", (size - 1) * (size - target), const(0))
+            continue
+        for one, two in ((one, two) for one in own for two in leaves):
+            pair = sorted((one, two), key=lambda dim: dim.key)
+            said = "{} and {} do not broadcast".format(*pair)
+            add(node, rule, "==", broadcast_gap(*pair), const(0), said, target)
     shapes = {cls: vector for vector, cls in snapshot.table("Sh")}
     for node, rule, p, q in snapshot.table("must_product"):
         add(node, rule, "==", product(dim_of[d] for d in shapes[p]), product(dim_of[d] for d in shapes[q]))
     return sorted(found.values(), key=lambda each: (each.index, each.rule, str(each.relation)))
+
+
+_MAX_JOINED = 3
+_MAX_BROUGHT = 5
+
+
+def _parts_of_targets(expanded: Sequence[tuple[int, str, Dim, Dim]]) -> dict[Dim, tuple[Dim, ...]]:
+    """Of sizes to which broadcasts bring others, those of them whose common size it is.
+
+    That each of these is 1 or the common size is then the same as that any two of them broadcast, which is far shorter:
+    written out, a common size is a polynomial that grows with each further one."""
+    brought: dict[Dim, dict[Dim, None]] = {}
+    for _, _, size, target in expanded:
+        if size is not target:
+            brought.setdefault(target, {})[size] = None
+    out = {}
+    for target, found in brought.items():
+        sizes = sorted(found, key=lambda dim: dim.key)[:_MAX_BROUGHT]
+        orders = (order for count in range(2, _MAX_JOINED + 1) for order in permutations(sizes, count))
+        parts = next((order for order in orders if reduce(bcast, order) is target), None)
+        if parts is not None:
+            out[target] = parts
+    return out
+
+
+def _leaves(size: Dim, parts: Mapping[Dim, tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """The sizes that a common size joins, through common sizes in between."""
+    if size not in parts:
+        return (size,)
+    return tuple(dict.fromkeys(leaf for each in parts[size] for leaf in _leaves(each, parts)))
 
 
 class Walker:
@@ -137,9 +187,11 @@ class Walker:
             due[obligation.index].append(obligation)
         for index, op in enumerate(self.block.ops):
             for relation in op.requires:
-                self._oblige(index, op, relation, f"{op.name}: the size arithmetic does not fit: {relation}")
+                self._oblige(index, op, relation, _said_of(op, relation))
             for obligation in due.get(index, ()):
-                self._oblige(index, op, obligation.relation, f"{obligation.rule}: expected {obligation.relation}")
+                self._oblige(index, op, obligation.relation, obligation.message)
+                if obligation.joined is not None:
+                    self._sizes.add(obligation.joined)  # so it is not negative
             for size in self._negative(op):
                 self._oblige(index, op, Relation("<=", const(0), size), f"{op.name}: the size {size} is negative")
             if op.name == "check":
@@ -319,6 +371,13 @@ class Walker:
 def _is_open(elements: np.ndarray | None) -> bool:
     """Whether more facts may say more of the elements of shape code: they are unknown, or hold a division."""
     return elements is None or any(isinstance(each, Dim) and each.divisors_maybe_zero() for each in elements.flat)
+
+
+def _said_of(op: Op, relation: Relation) -> str:
+    """The message of what the frontend says that an op relies on."""
+    if op.name in HOST_CALLS:
+        return f"{op.attrs['target']}: expected {relation}"
+    return f"{op.name}: the size arithmetic does not fit: {relation}"
 
 
 class _Scope:

@@ -19,6 +19,7 @@ HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 RESOLVERS = {
     "onnx": "egshape.adapters.onnx:reference_function",
+    "reference": "egshape.adapters.pairs:host_function",
     "stablehlo": "egshape.adapters.xla:host_function",
 }
 """What makes the function of a call from its payload, by the call's kind: ``module:attribute``. Imported when a call

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from egshape.dims import Dim
 from egshape.errors import Unsupported
 from egshape.frontends.stablehlo.scope import Handler, Scope, dims
 from egshape.frontends.stablehlo.tree import Node
@@ -171,7 +172,23 @@ def _real_dynamic_slice(scope: Scope, node: Node) -> Results:
     return scope.emit(node, "slice", (x, starts, limits, strides), requires=requires)
 
 
-HANDLERS: dict[str, Handler] = {"stablehlo.real_dynamic_slice": _real_dynamic_slice} | {
+def _dynamic_broadcast(scope: Scope, node: Node) -> Results:
+    """To common sizes of other shapes the sizes are given as they are: each is one of those that it joins, so it fits
+    whatever dtype these fit."""
+    x, shape = scope.operands(node)
+    attrs = {"dims": _ints(node.attributes["broadcast_dimensions"])}
+    known = scope.builder.elements(shape)
+    sizes = () if known is None else tuple(known.reshape(-1))
+    joins = scope.program.joins
+    if any(isinstance(size, Dim) and len(joins.get(size, ())) > 1 for size in sizes) and None not in sizes:
+        return scope.emit(node, "broadcast_in_dim", (x,), {**attrs, "shape": sizes})
+    return scope.emit(node, "broadcast_in_dim", (x, shape), attrs)
+
+
+HANDLERS: dict[str, Handler] = {
+    "stablehlo.real_dynamic_slice": _real_dynamic_slice,
+    "stablehlo.dynamic_broadcast_in_dim": _dynamic_broadcast,
+} | {
     f"stablehlo.{mlir}": _simple(ours, attrs)
     for mlir, ours, attrs in (
         ("constant", "constant", _constant),
@@ -194,7 +211,6 @@ HANDLERS: dict[str, Handler] = {"stablehlo.real_dynamic_slice": _real_dynamic_sl
                 "shape": scope.static(node),
             },
         ),
-        ("dynamic_broadcast_in_dim", "broadcast_in_dim", _axes("broadcast_dimensions", "dims")),
         ("reshape", "reshape", lambda scope, node: {"shape": scope.static(node)}),
         ("dynamic_reshape", "reshape", lambda scope, node: {}),
         ("transpose", "transpose", _axes("permutation", "permutation")),

@@ -41,6 +41,8 @@ class Program:
     bounds: Bounds = field(default_factory=Bounds)
     calls: dict[tuple[Any, ...], list[Value | None]] = field(default_factory=dict)
     """Results of calls without effects, by block, function and arguments."""
+    joins: dict[Dim, tuple[Dim, ...]] = field(default_factory=dict)
+    """Of common sizes of broadcasts, the sizes that they join."""
     foreign: dict[Value, str] = field(default_factory=dict)
     """Values that are no tensors of ours, and their types: only ops that are carried through read them."""
 

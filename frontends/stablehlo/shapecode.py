@@ -4,11 +4,12 @@ a ``!shape.shape`` is a vector of them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from functools import reduce
+from itertools import combinations, zip_longest
 
 import numpy as np
 
-from egshape.dims import Dim, bcast, const
+from egshape.dims import Dim, bcast, broadcast_gap, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.arith import floor_division
@@ -62,25 +63,36 @@ def aligned(shapes: Sequence[Sequence[Dim]]) -> list[tuple[Dim, ...]]:
     return [tuple(column) for column in reversed(columns)]
 
 
+def _parts(scope: Scope, column: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The sizes that are joined along an axis, each once; those of a common size that was joined before."""
+    parts = {part: None for size in column for part in scope.program.joins.get(size, (size,))}
+    return tuple(part for part in parts if part is not const(1))
+
+
+def _joined(scope: Scope, column: Sequence[Dim]) -> Dim:
+    """The common size of an axis."""
+    parts = _parts(scope, column)
+    size = reduce(bcast, parts, const(1))
+    scope.program.joins[size] = parts
+    return size
+
+
 def _broadcast(scope: Scope, node: Node) -> Results:
-    out = []
+    return _vector(scope, node, [_joined(scope, column) for column in aligned(_shapes(scope, node))])
+
+
+def _gaps(scope: Scope, node: Node) -> dict[Relation, str]:
+    """What must hold so that shapes broadcast, axis by axis: each two sizes do; and what is said where they do not."""
+    out: dict[Relation, str] = {}
     for column in aligned(_shapes(scope, node)):
-        size = column[0]
-        for other in column[1:]:
-            size = bcast(size, other)
-        out.append(size)
-    return _vector(scope, node, out)
+        for one, two in combinations(_parts(scope, column), 2):
+            out[Relation("==", broadcast_gap(one, two), const(0))] = f"{one} and {two} do not broadcast"
+    return out
 
 
 def _broadcastable(scope: Scope, node: Node) -> Results:
-    """Sizes a and b broadcast if (a - b)(a - 1)(b - 1) = 0."""
-    for column in aligned(_shapes(scope, node)):
-        reached = column[0]
-        for other in column[1:]:
-            product = (reached - other) * (reached - 1) * (other - 1)
-            message = f"{reached} and {other} do not broadcast"
-            _relation(scope, node, Relation("==", product, const(0)), message)
-            reached = bcast(reached, other)
+    for relation, message in _gaps(scope, node).items():
+        _relation(scope, node, relation, message)
     return (None,)
 
 
@@ -238,13 +250,7 @@ def _shape_eq(scope: Scope, node: Node) -> Results:
 
 
 def _is_broadcastable(scope: Scope, node: Node) -> Results:
-    relations = []
-    for column in aligned(_shapes(scope, node)):
-        reached = column[0]
-        for other in column[1:]:
-            relations.append(Relation("==", (reached - other) * (reached - 1) * (other - 1), const(0)))
-            reached = bcast(reached, other)
-    return _all(scope, node, relations)
+    return _all(scope, node, list(_gaps(scope, node)))
 
 
 def _reduce(scope: Scope, node: Node) -> Results:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jaxlib")
 
-from egshape.api import broadcast_axes
+from egshape.api import broadcast_axes, optimize
+from egshape.errors import CheckFailed
 from egshape.ir.graph import Graph
+from egshape.ir.interpret import interpret
 from tests.behaviours.programs import Program, checks, equal, module, ops, shapes, solved
 
 
@@ -180,3 +183,37 @@ def test_s153_a_size_that_is_one_or_three_gives_three_but_is_not_picked() -> Non
     other = solved(broadcast("2x3", "2x?", target="?x?"), at=[{"arg1.1": 1}, {"arg1.1": 3}])
     assert shapes(other) == ["[2, 3]"] * 2
     assert ops(other) == ["broadcast_in_dim"], "the known operand is not broadcast"
+
+
+TWICE = """func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?xf32>) -> tensor<?x?xf32> {
+  %r = chlo.broadcast_add %a, %b : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+  %q = chlo.broadcast_multiply %r, %c : (tensor<?x?xf32>, tensor<?xf32>) -> tensor<?x?xf32>
+  %p = chlo.broadcast_add %q, %b : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %p : tensor<?x?xf32> }"""
+
+
+def test_common_sizes_of_many_are_compared_two_by_two() -> None:
+    """That sizes broadcast is a condition on each two of them: no check speaks of a common size, which is written out
+    a polynomial that grows with each further one."""
+    result = optimize(module(TWICE))
+    found = [(str(op.attrs["message"]), op.attrs["sides"]) for op in result.graph.ops if op.name == "check"]
+    assert len(found) == 4
+    for message, (lhs, _) in found:
+        assert message.endswith("do not broadcast") and len(lhs.terms) == 6
+    assert str(result.graph.outputs[0].type) == "f32[bcast(arg0.0, arg1.0), bcast(bcast(arg0.1, arg1.1), arg2.0)]"
+    assert ops(result) == ["broadcast_in_dim", "broadcast_in_dim", "add", "broadcast_in_dim", "broadcast_in_dim",
+                           "multiply", "broadcast_in_dim", "add"]
+
+
+@pytest.mark.parametrize("sizes", [(3, 2, 3, 2, 2), (1, 3, 2, 1, 3), (0, 1, 1, 2, 1), (2, 1, 2, 1, 4), (2, 2, 3, 2, 2),
+                                   (2, 3, 2, 3, 2), (2, 1, 2, 3, 2), (2, 0, 2, 1, 1), (2, 0, 2, 1, 2)])
+def test_common_sizes_are_those_of_numpy(sizes: tuple[int, ...]) -> None:
+    a, b, c, d, e = sizes
+    arrays = [np.ones(shape, np.float32) for shape in ((a, b), (c, d), (e,))]
+    try:
+        wanted = np.broadcast_shapes((a, b), (c, d), (e,))
+    except ValueError:
+        with pytest.raises(CheckFailed, match="do not broadcast"):
+            interpret(optimize(module(TWICE)).graph, arrays)
+        return
+    assert interpret(optimize(module(TWICE)).graph, arrays)[0].shape == wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_sizes_are_those_of_the_operands() -> None:
 
 def test_what_it_demands_of_sizes_is_checked() -> None:
     result = optimize(read(SOLVE, "t.mlir"))
-    with pytest.raises(EgshapeError):
+    with pytest.raises(EgshapeError, match=r"triangular_solve: expected arg0\.0 == arg0\.1"):
         run_stablehlo(write(result.graph), [np.ones((2, 3), F), np.ones((2, 2), F)])
     with pytest.raises(EgshapeError):
         compile_graph(result.graph, "llvm")(np.ones((2, 3), F), np.ones((2, 2), F))
@@ -174,3 +175,50 @@ def test_quantized_values_become_integers() -> None:
     x, w = np.arange(12, dtype=F).reshape(3, 4) / 4, np.arange(-4, 4, dtype=np.int8).reshape(4, 2)
     assert compile_graph(graph)(x, w).tolist() == (x @ (w * F(0.5))).tolist()
     assert "quant" not in write(graph)
+
+
+def _positive(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return x @ x.T + 3 * jnp.eye(x.shape[0])
+
+
+def _exported(name: str) -> tuple[str, list[tuple[int, ...]]]:
+    """A program as JAX exports it for the CPU, with calls of LAPACK, and shapes of its argument."""
+    import jax
+    import jax.numpy as jnp
+    from jax import export
+
+    functions: dict[str, Any] = {
+        "cholesky": lambda x: jnp.linalg.cholesky(_positive(x)),
+        "qr": jnp.linalg.qr,
+        "svd": lambda x: jnp.linalg.svd(x, compute_uv=False),
+        "eigvals": jnp.linalg.eigvals,
+        "solve": lambda x: jnp.linalg.solve(_positive(x), x),
+        "det": jnp.linalg.det,
+        "rfft": lambda x: jnp.abs(jnp.fft.rfft(x)),
+        "ifft2": jnp.fft.ifft2,
+    }
+    shape = {"rfft": "b, 8", "ifft2": "4, 6"}.get(name, "n, n")
+    argument = jax.ShapeDtypeStruct(export.symbolic_shape(shape), F)
+    text = export.export(jax.jit(functions[name]), platforms=["cpu"])(argument).mlir_module()
+    return text, {"rfft": [(1, 8), (5, 8)], "ifft2": [(4, 6)]}.get(name, [(1, 1), (2, 2), (5, 5)])
+
+
+SLOW = ("qr", "svd", "eigvals", "solve", "det", "ifft2")
+
+
+@pytest.mark.parametrize("name", ["cholesky", "rfft", *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)])
+def test_programs_of_jax(name: str) -> None:
+    text, shapes = _exported(name)
+    graph = optimize(read(text, "t.mlir")).graph
+    written, native = write(graph), compile_graph(graph, "llvm")
+    random = np.random.default_rng(0)
+    for shape in shapes:
+        x = random.standard_normal(shape).astype(F)
+        wanted = run_stablehlo(text, [x])
+        for one, two in zip(run_stablehlo(written, [x]), wanted, strict=True):
+            np.testing.assert_array_equal(one, two)
+        found = native(x)
+        for one, two in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
