@@ -114,7 +114,7 @@ def compare(original: Graph, optimized: Graph, facts: Facts, *, seconds: float =
         except _Inconclusive as stop:
             skipped = skipped or str(stop)
             continue
-        found = _difference(before, after, violated_fact(facts, point.env), tolerance)
+        found = _difference(before, after, violated_fact(facts, sizes_at(original, point, arrays)), tolerance)
         if found:
             place = ", ".join(f"{name} = {size}" for name, size in point.sizes.items())
             return Verdict((f"at {place}: {found}" if place else found,), accepted, rejected, skipped)
@@ -300,6 +300,14 @@ def _wanted(graph: Graph, arrays: Sequence[np.ndarray], deadline: float) -> Outc
 def _is_fit(error: EgshapeError) -> bool:
     """True for the check that integer shape code does not wrap."""
     return _FIT.search(str(error)) is not None
+
+
+def sizes_at(graph: Graph, point: Point, arrays: Sequence[np.ndarray]) -> dict[str, int]:
+    """The sizes that the inputs give, those that are elements of them too."""
+    given = dict(zip(graph.inputs, arrays, strict=True))
+    held = {each.name: int(given[each.value].reshape(-1)[each.element]) + each.offset for each in graph.body.symbols
+            if each.element is not None and each.value in given and given[each.value].size > each.element}
+    return {**point.env, **held}
 
 
 def violated_fact(facts: Facts, env: dict[str, int]) -> Relation | None:

@@ -52,7 +52,7 @@ def points_of(original: Graph, optimized: Graph, facts: Facts) -> Iterator[Point
     more, and sizes that violate each relation, with further satisfying ones at the end."""
     names = _input_symbols(original)
     solver = _Solver(names, _relations((original, optimized), facts, names))
-    good = islice(solver.satisfying(), _SATISFYING)
+    good = islice(solver.satisfying(), _SATISFYING + min(len(solver.ends), _SATISFYING))
     first = next(good, None)
     start = first if first is not None else dict.fromkeys(names, 2)
     second = next(good, None)
@@ -127,6 +127,7 @@ class _Solver:
         bound += [Relation("<=", const(0), size) for size in self.solved.values()]
         self.columns = {name: _column(name, bound) for name in self.free}
         self.due = _due(self.free, bound)
+        self.ends = [(name, end) for name in self.free for end in _ends(name, relations)]
         self.tests = 0
 
     def complete(self, free: Mapping[str, int]) -> dict[str, int] | None:
@@ -156,9 +157,8 @@ class _Solver:
         if scale > 1:
             return
         common = {name: self.columns[name][min(2, len(self.columns[name]) - 1)] for name in self.free}
-        for name in self.free:
-            for end in _ends(name, self.relations):
-                yield {**common, name: end}
+        for name, end in self.ends:
+            yield {**common, name: end}
         choices = random.Random(0)
         for number in range(len(_SPREADS), _TRIES if self.free else 0):
             yield {name: choices.choice(self.columns[name][: 8 + number // 4]) for name in self.free}
