@@ -143,8 +143,7 @@ class _Solver:
     def satisfying(self, scale: int = 1) -> Iterator[dict[str, int]]:
         """Sizes at which every relation holds, as many as are found in a bounded number of tries."""
         seen = set()
-        for wanted in self._wishes(scale):
-            free = {name: _pick(self.columns[name], size) if scale == 1 else size for name, size in wanted.items()}
+        for free in self._wishes(scale):
             sizes = self._fitting(free) or self._fitting(self._search(free))
             if sizes is not None and tuple(sizes.values()) not in seen:
                 seen.add(tuple(sizes.values()))
@@ -153,7 +152,8 @@ class _Solver:
     def _wishes(self, scale: int) -> Iterator[dict[str, int]]:
         """Sizes of the free symbols to begin with: the spreads, the ends of intervals, then drawn ones."""
         for spread in _SPREADS if self.free else ((),):
-            yield {name: spread[place % len(spread)] * scale for place, name in enumerate(self.free)}
+            wanted = {name: spread[place % len(spread)] * scale for place, name in enumerate(self.free)}
+            yield {name: _pick(self.columns[name], size) if scale == 1 else size for name, size in wanted.items()}
         if scale > 1:
             return
         common = {name: self.columns[name][min(2, len(self.columns[name]) - 1)] for name in self.free}
