@@ -16,7 +16,7 @@ from egshape.attempts import Dropped, Job, attempt_all, own_rules
 from egshape.compiling import Compiled, compile, compile_graph
 from egshape.dims import Dim, const, parse, symbol
 from egshape.egraph.budget import STEPS
-from egshape.egraph.process import SPARE
+from egshape.egraph.engine import POOL
 from egshape.errors import InvalidInput, Unsupported
 from egshape.explain import Known, chain, explain_fact
 from egshape.explain import explain as explain_sizes
@@ -67,7 +67,7 @@ def load(model: Model | Graph, format: str | None = None,
     ``"tensor"``, a length, or None for one that is left out.
 
     The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
-    SPARE.prepare()  # what optimizes the model starts while it is read
+    POOL.prepare()  # what optimizes the model starts while it is read
     if isinstance(model, str | Path):
         path = Path(model)
         kind = format_of(path, format)

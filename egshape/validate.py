@@ -16,12 +16,13 @@ from math import prod
 import numpy as np
 
 from egshape.dims import Dim
-from egshape.errors import EgshapeError, UndefinedSize
+from egshape.errors import EgshapeError, InternalError, UndefinedSize
 from egshape.facts import Facts, Relation
 from egshape.ir.graph import Graph, Op
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Data, Point, points_of
 from egshape.ir.types import TEXT, numpy_dtype
+from egshape.limits import LimitReached
 from egshape.ops.host import HOST_CALLS, unresolved
 
 MAX_COST = 3_000_000
@@ -117,7 +118,7 @@ def compare(original: Graph, optimized: Graph, facts: Facts, *, seconds: float =
         except _Inconclusive as stop:
             skipped = skipped or str(stop)
             continue
-        found = _difference(before, after, violated_fact(facts, point.env), tolerance)
+        found = _difference(before, after, violated_fact(facts, sizes_at(original, point, arrays)), tolerance)
         if found and _draws(original, arrays, before, deadline):
             skipped = skipped or "not compared: the program draws random numbers"
             continue
@@ -294,11 +295,17 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: b
         if error.code in ("loop-limit", "unsupported"):
             raise _Inconclusive(f"not run to its end: {error}") from None
         return Outcome(error=error)
+    except (LimitReached, _Inconclusive):
+        raise
+    except Exception as error:  # of a function of the user that an op calls, or a fault of ours
+        return Outcome(error=InternalError(f"{type(error).__name__}: {error}"))
 
 
 def _wanted(graph: Graph, arrays: Sequence[np.ndarray], deadline: float) -> Outcome:
     """What the original does. Where shape code wraps, it is what the wrapped sizes give."""
     found = _run(graph, arrays, deadline)
+    if isinstance(found.error, InternalError):
+        raise _Inconclusive(f"not run to its end: {found.error}")
     if found.error is None or not _is_fit(found.error):
         return found
     wrapped = _run(graph, arrays, deadline, fits=False)
@@ -319,6 +326,14 @@ def _draws(graph: Graph, arrays: Sequence[np.ndarray], before: Outcome, deadline
 def _is_fit(error: EgshapeError) -> bool:
     """True for the check that integer shape code does not wrap."""
     return _FIT.search(str(error)) is not None
+
+
+def sizes_at(graph: Graph, point: Point, arrays: Sequence[np.ndarray]) -> dict[str, int]:
+    """The sizes that the inputs give, those that are elements of them too."""
+    given = dict(zip(graph.inputs, arrays, strict=True))
+    held = {each.name: int(given[each.value].reshape(-1)[each.element]) + each.offset for each in graph.body.symbols
+            if each.element is not None and each.value in given and given[each.value].size > each.element}
+    return {**point.env, **held}
 
 
 def violated_fact(facts: Facts, env: dict[str, int]) -> Relation | None:

@@ -18,7 +18,7 @@ from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Point, admitted_points, points_of
-from egshape.validate import inputs_at, violated_fact
+from egshape.validate import inputs_at, sizes_at, violated_fact
 
 TOLERANCE = 1e-4
 """Relative to the largest element: another order of sums, and fused kernels, round otherwise."""
@@ -178,7 +178,7 @@ def _feeds(graph: Graph, facts: Facts) -> Iterator[tuple[Mapping[str, int], dict
         key = tuple(point.sizes.values())
         arrays = None if key in seen else _arrays(graph, point, number)
         seen.add(key)
-        if arrays is not None:
+        if arrays is not None and violated_fact(facts, sizes_at(graph, point, list(arrays.values()))) is None:
             yield point.sizes, arrays
 
 

@@ -441,6 +441,11 @@ class EnginePool:
         finally:
             self._give(program, engine)
 
+    def prepare(self) -> None:
+        """Start the process of an engine, if none waits that could be lent."""
+        if not self._idle:
+            SPARE.prepare()
+
     def forget(self) -> None:
         """After a fork: the engines belong to the parent, and another thread may have held the lock."""
         self._lock = threading.Lock()

@@ -52,7 +52,7 @@ def points_of(original: Graph, optimized: Graph, facts: Facts) -> Iterator[Point
     more, and sizes that violate each relation, with further satisfying ones at the end."""
     names = _input_symbols(original)
     solver = _Solver(names, _relations((original, optimized), facts, names))
-    good = islice(solver.satisfying(), _SATISFYING)
+    good = islice(solver.satisfying(), _SATISFYING + min(len(solver.ends), _SATISFYING))
     first = next(good, None)
     start = first if first is not None else dict.fromkeys(names, 2)
     second = next(good, None)
@@ -127,6 +127,7 @@ class _Solver:
         bound += [Relation("<=", const(0), size) for size in self.solved.values()]
         self.columns = {name: _column(name, bound) for name in self.free}
         self.due = _due(self.free, bound)
+        self.ends = [(name, end) for name in self.free for end in _ends(name, relations)]
         self.tests = 0
 
     def complete(self, free: Mapping[str, int]) -> dict[str, int] | None:
@@ -142,8 +143,7 @@ class _Solver:
     def satisfying(self, scale: int = 1) -> Iterator[dict[str, int]]:
         """Sizes at which every relation holds, as many as are found in a bounded number of tries."""
         seen = set()
-        for wanted in self._wishes(scale):
-            free = {name: _pick(self.columns[name], size) if scale == 1 else size for name, size in wanted.items()}
+        for free in self._wishes(scale):
             sizes = self._fitting(free) or self._fitting(self._search(free))
             if sizes is not None and tuple(sizes.values()) not in seen:
                 seen.add(tuple(sizes.values()))
@@ -152,13 +152,13 @@ class _Solver:
     def _wishes(self, scale: int) -> Iterator[dict[str, int]]:
         """Sizes of the free symbols to begin with: the spreads, the ends of intervals, then drawn ones."""
         for spread in _SPREADS if self.free else ((),):
-            yield {name: spread[place % len(spread)] * scale for place, name in enumerate(self.free)}
+            wanted = {name: spread[place % len(spread)] * scale for place, name in enumerate(self.free)}
+            yield {name: _pick(self.columns[name], size) if scale == 1 else size for name, size in wanted.items()}
         if scale > 1:
             return
         common = {name: self.columns[name][min(2, len(self.columns[name]) - 1)] for name in self.free}
-        for name in self.free:
-            for end in _ends(name, self.relations):
-                yield {**common, name: end}
+        for name, end in self.ends:
+            yield {**common, name: end}
         choices = random.Random(0)
         for number in range(len(_SPREADS), _TRIES if self.free else 0):
             yield {name: choices.choice(self.columns[name][: 8 + number // 4]) for name in self.free}

@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
-from egshape.dims import const, parse
+from egshape.dims import parse
 from egshape.errors import EgshapeError, InvalidInput, Unsupported
 from egshape.facts import Facts, Relation
 from egshape.frontends.bounds import Bounds
 from egshape.frontends.onnx import weights
 from egshape.frontends.onnx.checks import CHECKS
 from egshape.frontends.onnx.emit_checks import Checks, Unheld
-from egshape.frontends.onnx.emit_loops import dynamic_slice, dynamic_update_slice, if_, while_
+from egshape.frontends.onnx.emit_loops import if_, while_
 from egshape.frontends.onnx.emit_moves import Moves, tiles
 from egshape.frontends.onnx.emit_ops import ELEMENTWISE
 from egshape.frontends.onnx.emit_scope import Frame, Scope
+from egshape.frontends.onnx.emit_single import SINGLE
 from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.node import node_of
 from egshape.frontends.onnx.structure import TENSOR, sequence_node
@@ -138,10 +139,10 @@ class Emitter:
         for fact in graph.facts.statements():
             bounds.learn(fact)
         meanings = {name: parse(text) for name, text in graph.metadata.get("meanings", ())}
-        self.scope = Scope(opset, bounds, self.name, meanings)
-        self.sizes = Sizes(self.scope)
-        self.moves = Moves(self.scope, self.sizes)
-        self.checks = Checks(self.scope, self.sizes)
+        self.scope: Scope = Scope(opset, bounds, self.name, meanings)
+        self.sizes: Sizes = Sizes(self.scope)
+        self.moves: Moves = Moves(self.scope, self.sizes)
+        self.checks: Checks = Checks(self.scope, self.sizes)
         self.first, self.mode, self.why = first, mode, why
         if first is not None:
             self.scope.wanted = first.wanted
@@ -311,8 +312,8 @@ class Emitter:
     def _written(self, op: Op) -> str:
         if op.name in ELEMENTWISE:
             return ELEMENTWISE[op.name](self, op)
-        if op.name in _SINGLE:
-            return _SINGLE[op.name](self, op)
+        if op.name in SINGLE:
+            return SINGLE[op.name](self, op)
         raise self.unsupported(op, f"the op {op.name}")
 
     def _tiled(self, op: Op, siblings: Sequence[Op], wanted: Mapping[Value, str]) -> bool:
@@ -403,82 +404,6 @@ def _waits(op: Op) -> bool:
 
 def _identity(name: str, wanted: str) -> NodeProto:
     return helper.make_node("Identity", [name], [wanted], name=f"Identity:{wanted}")
-
-
-# -- ops with one result -----------------------------------------------------------------------------------------
-
-
-def _reshape(e: Emitter, op: Op) -> str:
-    x = op.operands[0]
-    return e.moves.reshape(e.name(x), x.type.dims, op.result.type.dims, op.result.name)
-
-
-def _broadcast(e: Emitter, op: Op) -> str:
-    maker = e.producer(op.operands[0])
-    held = maker.attrs["value"] if maker is not None and maker.name == "constant" else None
-    if held is not None and held.size == 1:
-        return e.moves.broadcast(op, "", held.reshape(()))
-    return e.moves.broadcast(op, e.name(op.operands[0]), None)
-
-
-def _transpose(e: Emitter, op: Op) -> str:
-    return e.node(op, "Transpose", [e.name(op.operands[0])], perm=list(op.attrs["permutation"]))
-
-
-def _concatenate(e: Emitter, op: Op) -> str:
-    return e.node(op, "Concat", [e.name(value) for value in op.operands], axis=op.attrs["dim"])
-
-
-def _dims(e: Emitter, op: Op) -> str:
-    elements, shape, dtype = op.attrs["elements"], op.attrs["shape"], op.attrs["dtype"]
-    if tuple(shape) == () and len(elements) == 1:
-        name = e.sizes.scalar(elements[0])
-    else:
-        name = e.sizes.vector(elements)
-        if len(shape) != 1:
-            name = e.scope.shared("Reshape", [name, e.scope.ints(shape, "shape")], "sizes", e.scope.frame)
-    return name if dtype == "i64" else e.scope.shared("Cast", [name], "sizes", e.scope.frame, to=elem_type_of(dtype))
-
-
-def _size(e: Emitter, op: Op) -> str:
-    name = e.sizes.scalar(op.operands[0].type.dims[op.attrs["dim"]])
-    return e.scope.shared("Cast", [name], "sizes", e.scope.frame, to=elem_type_of(op.result.type.dtype))
-
-
-def _gather(e: Emitter, op: Op) -> str:
-    """A gather of whole slices along one axis."""
-    x, indices = op.operands
-    a, rank, inner = op.attrs, x.type.rank, indices.type.rank
-    axes = tuple(a["start_index_map"])
-    if len(axes) != 1 or a["operand_batch"] or tuple(a["collapsed"]) != axes or a["index_vector_dim"] != inner:
-        raise e.unsupported(op, "a gather of several axes, or of windows,")
-    axis = axes[0]
-    offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
-    whole = all(size is x.type.dims[place] or place == axis for place, size in enumerate(a["sizes"]))
-    if tuple(a["offset_dims"]) != offset or not whole:
-        raise e.unsupported(op, "a gather of windows")
-    maker, size = e.producer(indices), x.type.dims[axis].const
-    places = maker.attrs["value"] if maker is not None and maker.name == "constant" else None
-    name = e.name(indices)
-    if places is None or size is None or places.min(initial=0) < 0 or places.max(initial=0) >= size:
-        low = e.scope.constant(np.array(0, np.int64), "zero")
-        high = e.sizes.scalar(x.type.dims[axis] - const(1))
-        if indices.type.dtype != "i64":
-            name = e.scope.node("Cast", [name], f"{op.result.name}_places", to=elem_type_of("i64"))
-        name = e.scope.node("Min", [e.scope.node("Max", [name, low], "place"), high], "place")
-    return e.node(op, "Gather", [e.name(x), name], axis=axis)
-
-
-_SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
-    "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose, "concatenate": _concatenate,
-    "dims": _dims, "get_dimension_size": _size, "gather": _gather, "dynamic_slice": dynamic_slice,
-    "dynamic_update_slice": dynamic_update_slice,
-    "constant": lambda e, op: e.scope.constant(op.attrs["value"], op.result.name),
-    "slice": lambda e, op: e.moves.slice(op, e.name(op.operands[0])),
-    "reverse": lambda e, op: e.moves.reverse(op, e.name(op.operands[0])),
-    "iota": lambda e, op: e.moves.iota(op),
-    "optimization_barrier": lambda e, op: e.node(op, "Identity", [e.name(op.operands[0])]),
-}
 
 
 # -- ops with any number of results --------------------------------------------------------------------------------

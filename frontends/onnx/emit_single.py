@@ -1,0 +1,90 @@
+"""Ops with one result as ONNX nodes, but for elementwise ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from egshape.dims import const
+from egshape.frontends.onnx.emit_loops import dynamic_slice, dynamic_update_slice
+from egshape.frontends.onnx.types import elem_type_of
+from egshape.ir.graph import Op
+
+if TYPE_CHECKING:
+    from egshape.frontends.onnx.emit import Emitter
+
+
+def _reshape(e: Emitter, op: Op) -> str:
+    x = op.operands[0]
+    return e.moves.reshape(e.name(x), x.type.dims, op.result.type.dims, op.result.name)
+
+
+def _broadcast(e: Emitter, op: Op) -> str:
+    maker = e.producer(op.operands[0])
+    held = maker.attrs["value"] if maker is not None and maker.name == "constant" else None
+    if held is not None and held.size == 1:
+        return e.moves.broadcast(op, "", held.reshape(()))
+    return e.moves.broadcast(op, e.name(op.operands[0]), None)
+
+
+def _transpose(e: Emitter, op: Op) -> str:
+    return e.node(op, "Transpose", [e.name(op.operands[0])], perm=list(op.attrs["permutation"]))
+
+
+def _concatenate(e: Emitter, op: Op) -> str:
+    return e.node(op, "Concat", [e.name(value) for value in op.operands], axis=op.attrs["dim"])
+
+
+def _dims(e: Emitter, op: Op) -> str:
+    elements, shape, dtype = op.attrs["elements"], op.attrs["shape"], op.attrs["dtype"]
+    if tuple(shape) == () and len(elements) == 1:
+        name = e.sizes.scalar(elements[0])
+    else:
+        name = e.sizes.vector(elements)
+        if len(shape) != 1:
+            name = e.scope.shared("Reshape", [name, e.scope.ints(shape, "shape")], "sizes", e.scope.frame)
+    return name if dtype == "i64" else e.scope.shared("Cast", [name], "sizes", e.scope.frame, to=elem_type_of(dtype))
+
+
+def _size(e: Emitter, op: Op) -> str:
+    name = e.sizes.scalar(op.operands[0].type.dims[op.attrs["dim"]])
+    return e.scope.shared("Cast", [name], "sizes", e.scope.frame, to=elem_type_of(op.result.type.dtype))
+
+
+def _gather(e: Emitter, op: Op) -> str:
+    """A gather of whole slices along one axis."""
+    x, indices = op.operands
+    a, rank, inner = op.attrs, x.type.rank, indices.type.rank
+    axes = tuple(a["start_index_map"])
+    if len(axes) != 1 or a["operand_batch"] or tuple(a["collapsed"]) != axes or a["index_vector_dim"] != inner:
+        raise e.unsupported(op, "a gather of several axes, or of windows,")
+    axis = axes[0]
+    offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
+    whole = all(size is x.type.dims[place] or place == axis for place, size in enumerate(a["sizes"]))
+    if tuple(a["offset_dims"]) != offset or not whole:
+        raise e.unsupported(op, "a gather of windows")
+    maker, size = e.producer(indices), x.type.dims[axis].const
+    places = maker.attrs["value"] if maker is not None and maker.name == "constant" else None
+    name = e.name(indices)
+    if places is None or size is None or places.min(initial=0) < 0 or places.max(initial=0) >= size:
+        low = e.scope.constant(np.array(0, np.int64), "zero")
+        high = e.sizes.scalar(x.type.dims[axis] - const(1))
+        if indices.type.dtype != "i64":
+            name = e.scope.node("Cast", [name], f"{op.result.name}_places", to=elem_type_of("i64"))
+        name = e.scope.node("Min", [e.scope.node("Max", [name, low], "place"), high], "place")
+    return e.node(op, "Gather", [e.name(x), name], axis=axis)
+
+
+SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
+    "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose, "concatenate": _concatenate,
+    "dims": _dims, "get_dimension_size": _size, "gather": _gather, "dynamic_slice": dynamic_slice,
+    "dynamic_update_slice": dynamic_update_slice,
+    "constant": lambda e, op: e.scope.constant(op.attrs["value"], op.result.name),
+    "slice": lambda e, op: e.moves.slice(op, e.name(op.operands[0])),
+    "reverse": lambda e, op: e.moves.reverse(op, e.name(op.operands[0])),
+    "iota": lambda e, op: e.moves.iota(op),
+    "optimization_barrier": lambda e, op: e.node(op, "Identity", [e.name(op.operands[0])]),
+}
+"""How an op of ours is written, by its name."""
