@@ -49,6 +49,7 @@ class Worker:
         command = [sys.executable, "-m", "benchmarks.robustness.worker", corpus]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         cwd=ROOT, start_new_session=True)
+        self.own = psutil.Process(self.process.pid)  # knows when its number is another process's
         self.answers: queue.Queue[bytes] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -104,8 +105,7 @@ class Worker:
 
     def _family(self) -> list[psutil.Process]:
         try:
-            own = psutil.Process(self.process.pid)
-            return [own, *own.children(recursive=True)]
+            return [self.own, *self.own.children(recursive=True)]
         except psutil.Error:
             return []
 
