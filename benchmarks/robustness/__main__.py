@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.robustness.corpora import NAMES, corpus
@@ -42,17 +43,14 @@ def run_corpus(name: str, chosen: list[str], file: Path, seconds: float | None, 
         progress(row)
 
     stop = threading.Event()
-    threads = [threading.Thread(target=run_all, args=(name, left[first::jobs], keep),
-                                kwargs={"seconds": seconds, "stop": stop}) for first in range(jobs)]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    finally:  # also when interrupted: no worker is left behind
-        stop.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(jobs) as pool:
+        running = [pool.submit(run_all, name, left[first::jobs], keep, seconds=seconds, stop=stop)
+                   for first in range(jobs)]
+        try:
+            for each in running:
+                each.result()
+        finally:  # also when interrupted: no worker is left behind
+            stop.set()
 
 
 def main() -> int:

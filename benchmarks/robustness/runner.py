@@ -5,6 +5,7 @@ others before is tried again in a fresh one, so that it is the program's own fau
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -49,7 +50,6 @@ class Worker:
         command = [sys.executable, "-m", "benchmarks.robustness.worker", corpus]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         cwd=ROOT, start_new_session=True)
-        self.own = psutil.Process(self.process.pid)  # knows when its number is another process's
         self.answers: queue.Queue[bytes] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -104,8 +104,11 @@ class Worker:
         return total / 2**20
 
     def _family(self) -> list[psutil.Process]:
+        if self.process.poll() is not None:  # its number may be another process's by now
+            return []
         try:
-            return [self.own, *self.own.children(recursive=True)]
+            own = psutil.Process(self.process.pid)
+            return [own, *own.children(recursive=True)]
         except psutil.Error:
             return []
 
@@ -132,7 +135,10 @@ class Worker:
 
     def close(self) -> None:
         """End the process and all that it started."""
-        for process in reversed(self._family()):
+        family = self._family()
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)  # not by psutil, whose identities hang on the clock
+        for process in family[1:]:
             try:
                 process.kill()
             except psutil.Error:
