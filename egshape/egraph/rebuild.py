@@ -159,8 +159,9 @@ class Rebuilder:
         return {value: new for value, new in found if new is not None}
 
     def _unused_sizes(self) -> None:
-        """A size that data gives must not be negative, also where the op that asked for it is gone."""
-        used = {name for op in self._ops for dim in _dims(op) for name in dim.symbols()}
+        """A size that data gives must not be negative, also where the op that asked for it is gone; a check that speaks
+        of it does not ask for that in every format."""
+        used = {name for op in self._ops if op.name != "check" for dim in _dims(op) for name in dim.symbols()}
         for symbol in self.block.symbols:
             if symbol.element is None or symbol.name in used or symbol.value not in self.encoding.node_of:
                 continue
