@@ -5,6 +5,7 @@ squares it. Here the largest e-graph of a run counts, not the last one."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import egshape
@@ -81,3 +82,39 @@ def test_selects_of_splats_of_one_element(count: int) -> None:
     graph = graph_of(b, value)
     assert_bounded(graph)
     assert len(egshape.optimize(graph).graph.ops) == 0
+
+
+def test_programs_of_jax_end() -> None:
+    """jnp.unique, a categorical draw and a filling gather: their constants of one element are moves of themselves."""
+    jax = pytest.importorskip("jax")
+    numpy, export = jax.numpy, jax.export
+    b, = export.symbolic_shape("b")
+    programs = [
+        (lambda x: numpy.unique(x, size=4), [jax.ShapeDtypeStruct((b,), "int32")]),
+        (jax.random.categorical, [jax.ShapeDtypeStruct((2,), "uint32"), jax.ShapeDtypeStruct((b, 4), "float32")]),
+        (lambda x, i: numpy.take(x, i, axis=0, mode="fill"),
+         [jax.ShapeDtypeStruct((10, 10, 10), "float32"), jax.ShapeDtypeStruct((), "int32")]),
+    ]
+    for function, arguments in programs:
+        assert_bounded(egshape.load(export.export(jax.jit(function))(*arguments)))
+
+
+def test_an_onnx_size_that_is_pinned_ends() -> None:
+    """Shape, Slice, //8, *8, Slice, Tanh with n == 8: every size of it is a constant of one element."""
+    pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+
+    constants = {"zero": 0, "one": 1, "eight": 8}
+    nodes = [("Shape", "x", "s"), ("Slice", "s zero one", "n"), ("Div", "n eight", "q"), ("Mul", "q eight", "m"),
+             ("Slice", "x zero m", "y"), ("Tanh", "y", "out")]
+    graph = helper.make_graph(
+        [helper.make_node(op, inputs.split(), [output]) for op, inputs, output in nodes], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["k"])],
+        [numpy_helper.from_array(np.array([value], np.int64), name) for name, value in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    loaded = egshape.load(model.SerializeToString(), format="onnx")
+    for assume in ("n == 8", "n in [8, 8]", "n == 9"):
+        result = egshape.optimize(loaded, assume, limits=LIMITS, validate=False)
+        assert result.report.status == "saturated"
+        assert result.optimized.outcome.nodes <= BASE + EACH * len(loaded.ops)
