@@ -246,7 +246,7 @@ def _specialize(
     block = outer.add_entry_block()
     with ir.InsertionPoint(block):
         values = [
-            hlo.stablehlo.constant(hlo.dense(inputs[i])) if i in fold else argument
+            hlo.stablehlo.constant(hlo.dense(inputs[i].copy(order="C"))) if i in fold else argument
             for i, argument in enumerate(block.arguments)
         ]
         # A convert that changes nothing but the knowledge of the shape: the refinement folds it away.

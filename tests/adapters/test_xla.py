@@ -185,3 +185,12 @@ def test_verify() -> None:
     verify_stablehlo(ADD)
     with pytest.raises(ParseError, match=r"p\.mlir:2:"):
         verify_stablehlo(ADD.replace("stablehlo.add", "stablehlo.ad"), name="p.mlir")
+
+
+def test_sizes_that_are_folded_in_may_lie_anywhere() -> None:
+    """An input of sizes whose elements are not next to each other in memory."""
+    text = """func.func @main(%x: tensor<f32>, %s: tensor<2xi32>) -> tensor<?x?xf32> {
+      %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [] : (tensor<f32>, tensor<2xi32>) -> tensor<?x?xf32>
+      return %0 : tensor<?x?xf32> }"""
+    (found,) = run_stablehlo(text, [np.array(1, np.float32), np.array([2, 9, 3, 9], np.int32)[::2]])
+    assert found.shape == (2, 3)
