@@ -38,14 +38,14 @@ def test_every_op_is_drawn() -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_one_condition(name: str) -> None:
-    wrong = found(name, range(1 if name in SIMPLE else 3))
+    wrong = found(name, range(1 if name in SIMPLE else 4))
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPS)
 def test_one_condition_in_many_graphs(name: str) -> None:
-    wrong = found(name, range(3, 6 if name in SIMPLE else 40))
+    wrong = found(name, range(4, 7 if name in SIMPLE else 40))
     assert not wrong, "\n".join(wrong)
 
 
@@ -61,17 +61,23 @@ def test_xla_has_the_same_conditions(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["slice", "gather", "concatenate", "dot_general"])
 def test_trials_hold_both_kinds(name: str) -> None:
-    kinds = {trial.accepted for seed in range(4) for trial in trials(drawn(name, seed), seed)}
-    assert kinds == {True, False}
+    (seed,) = rejecting(name)
+    assert {trial.accepted for trial in trials(drawn(name, seed), seed)} == {True, False}
+
+
+def rejecting(name: str) -> range:
+    """The first seed whose graph is rejected at some sizes."""
+    first = next(seed for seed in range(50) if not all(each.accepted for each in trials(drawn(name, seed), seed)))
+    return range(first, first + 1)
 
 
 def test_a_condition_that_the_plan_lacks_is_found() -> None:
     with mock.patch.object(planner, "conditions", lambda op: ()):
-        wrong = found("dynamic_update_slice", range(3))
+        wrong = found("dynamic_update_slice", rejecting("dynamic_update_slice"))
     assert any("plan at" in each for each in wrong)
 
 
 def test_a_condition_that_nothing_implies_is_found() -> None:
     with mock.patch.object(encode, "imply", lambda encoder, op, nodes: None):
-        wrong = found("scatter", range(4))
+        wrong = found("scatter", rejecting("scatter"))
     assert any("obligations at" in each for each in wrong)
