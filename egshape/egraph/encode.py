@@ -165,7 +165,7 @@ class Encoder:
                 self.leaf(operand)
             return
         fixed = op.operands if decl.variadic or not decl.dynamic else op.operands[:len(decl.operands)]
-        nodes = [self.leaf(operand) for operand in fixed]
+        nodes = [self.leaf(operand) for operand in op.operands][:len(fixed)]  # sizes from around a region have nodes too
         if decl.effect or any(result.type.shape is None for result in op.results):
             self._opaque(index, op)
             return
