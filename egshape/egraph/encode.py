@@ -165,7 +165,8 @@ class Encoder:
                 self.leaf(operand)
             return
         fixed = op.operands if decl.variadic or not decl.dynamic else op.operands[:len(decl.operands)]
-        nodes = [self.leaf(operand) for operand in op.operands][:len(fixed)]  # sizes from around a region have nodes too
+        every = [self.leaf(operand) for operand in op.operands]  # sizes that come from around a region have nodes too
+        nodes = every[:len(fixed)]
         if decl.effect or any(result.type.shape is None for result in op.results):
             self._opaque(index, op)
             return
