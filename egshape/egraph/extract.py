@@ -235,12 +235,11 @@ class Extraction:
         found, order = dict(self.chosen), dict(self.order)
         before = self._total(roots)
         self.chosen.update(self._own_ops())
-        places = self._topological()
+        places = self._topological() if self._total(roots) <= before + 1e-6 else None
         if places is not None:
             self.order = places
-            if self._total(roots) <= before + 1e-6:
-                self.refine(roots)
-                return
+            self.refine(roots)
+            return
         self.chosen, self.order = found, order
 
     def _total(self, roots: Sequence[int]) -> float:
