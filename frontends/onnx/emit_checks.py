@@ -84,6 +84,9 @@ class Checks:
         self.scope.frame.made.add(relation)
         try:
             found = self._cheapest(relation)
+            if found.kind in ("==", "!="):  # either way round it is one comparison, also when it is read back
+                lhs, rhs = sorted((found.lhs, found.rhs), key=lambda size: (size.const is not None, str(size)))
+                found = Relation(found.kind, lhs, rhs)
             x, y = self.sizes.one(found.lhs), self.sizes.one(found.rhs)
         except EgshapeError as error:
             raise Unheld(error.message) from error
