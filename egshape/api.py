@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +30,7 @@ from egshape.ir.graph import Graph, Value
 from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret
 from egshape.ir.types import TensorType
-from egshape.limits import Deadlines, Limits
+from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.measure import never_worse
 from egshape.ops.host import HOST_CALLS, unresolved
 from egshape.pipeline import Optimized
@@ -220,13 +221,15 @@ class Result:
 
 def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str | Sequence[str] = (),
              limits: Limits | None = None, *, facts: Facts | None = None, validate: bool = True,
-             refine_signature: bool = False, explain: bool = True, tracer: Tracer | None = None) -> Result:
+             refine_signature: bool = False, allow_larger: bool = False, explain: bool = True,
+             tracer: Tracer | None = None) -> Result:
     """Optimize a model: a Graph, or what ``load`` takes.
 
     assume: facts in text, one or several, trusted for rewriting and checked at entry. rules: further rulesets, paths
     or names (of an installed package, `acme.fuse`); they are checked first.
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
-    refine_signature: let input types become static where the facts say so. explain: keep reasons.
+    refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
+    larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
     graph, rules, tracer = load(model), tuple(map(str, several(rules))), tracer or Tracer()
     user = Facts.parse(*several(assume), assumed=True)
@@ -259,11 +262,11 @@ def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str 
         tracer.note(f"not optimized, a fault of ours: the result differs from the original {attempt.difference}")
         done.outcome.status = "fallback"
         done = replace(done, graph=graph)
-    if done.graph is not graph and not refine_signature:
-        with tracer.stage("measure"):
+    if done.graph is not graph and not refine_signature and not allow_larger:
+        with tracer.stage("measure"), suppress(LimitReached), holding(job.deadlines.end):
             done, larger = never_worse(graph, done)
-        if larger:
-            tracer.note(larger)
+            if larger:
+                tracer.note(larger)
     functions = tuple(_optimized_function(each, rules, limits, started, validate, tracer) for each in graph.functions)
     for name, why in graph.metadata.get("left_out", ()):
         tracer.note(f"the public function @{name} is left out: {why}")

@@ -184,7 +184,7 @@ def _graph(model: Model | Graph | Result, optimized: bool, assume: str | Sequenc
     graph = model if isinstance(model, Graph) else load(model, format)
     if not optimized or (graph.optimized and not asked):
         return graph
-    result = optimize(graph, assume, rules, limits)
+    result = optimize(graph, assume, rules, limits, allow_larger=True)  # what a file counts is not what runs
     if result.report.status == "fallback":
         for note in result.report.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=3)

@@ -48,7 +48,7 @@ def cost(graph: Graph) -> Cost:
             return _statements(graph)
         if ops <= MOST_OPS and kind == "onnx":
             return _nodes(graph)
-    except EgshapeError:
+    except (EgshapeError, MemoryError, ValueError):  # numpy's, of an array that is larger than memory or than integers
         pass  # saying what cannot be written is for whoever saves the graph
     return Cost(ops, "ops")
 

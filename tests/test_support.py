@@ -107,7 +107,7 @@ def test_report_json() -> None:
     ]
     assert set(data) == {
         *("version", "model", "ops", "inputs", "outputs", "symbols", "equalities"),
-        *("checks", "rewrites", "stages", "status", "notes"),
+        *("checks", "rewrites", "stages", "status", "notes", "dropped_rules"),
     }
     assert Report.model_validate_json(report.model_dump_json()) == report
     with pytest.raises(ValidationError):

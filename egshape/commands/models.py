@@ -64,6 +64,9 @@ def optimize(
     refine_signature: Annotated[
         bool, typer.Option("--refine-signature", help="Let proved sizes change the types of the inputs.")
     ] = False,
+    allow_larger: Annotated[
+        bool, typer.Option("--allow-larger", help="Give a result also where its file would be larger than MODEL.")
+    ] = False,
     opset: Annotated[
         int | None, typer.Option("--opset", min=7, help="Opset of an ONNX model that is written.")
     ] = None,
@@ -95,6 +98,7 @@ def optimize(
         limits=limits_of(seconds, nodes, memory),
         validate=not no_validate,
         refine_signature=refine_signature,
+        allow_larger=allow_larger,
     )
     seconds_taken = time.perf_counter() - started
     notes: tuple[str, ...] = ()

@@ -427,7 +427,7 @@ DRAWN: dict[str, Drawn] = {
 }
 """How the graph of an op is drawn."""
 
-ELSEWHERE = {"custom_call": "calls what nothing here can run"}
+ELSEWHERE = {"custom_call": "calls what nothing here can run", "host_effect": "demands what host_call does"}
 DTYPES = {**dict.fromkeys(("not", "and", "or", "xor", "popcnt", "count_leading_zeros", "shift_left",
                            "shift_right_arithmetic", "shift_right_logical"), "i32")}
 

@@ -95,7 +95,8 @@ def test_sizes_are_those_of_the_operands() -> None:
 
 def test_what_it_demands_of_sizes_is_checked() -> None:
     result = optimize(read(SOLVE, "t.mlir"))
-    with pytest.raises(EgshapeError, match=r"triangular_solve: expected arg0\.0 == arg0\.1"):
+    assert any("triangular_solve: expected arg0.0 == arg0.1" in row.message for row in result.report.checks)
+    with pytest.raises(EgshapeError):
         run_stablehlo(write(result.graph), [np.ones((2, 3), F), np.ones((2, 2), F)])
     with pytest.raises(EgshapeError):
         compile_graph(result.graph, "llvm")(np.ones((2, 3), F), np.ones((2, 2), F))

@@ -14,7 +14,7 @@ from benchmarks.robustness.outcome import Row
 from egshape.ops import REGISTRY
 
 GOOD = ("right", "opaque")
-ELSEWHERE = ("custom_call", "host_call")
+ELSEWHERE = ("custom_call", "host_call", "host_effect")
 """Ops that no program of the grammar has: they call what is not here."""
 
 

@@ -184,8 +184,9 @@ def test_a_wrong_rule_of_the_user_never_changes_a_model(graph: Graph, rules: str
     Path(rules).write_text(RULES.replace("my_turn x n k) m k)) (= s", "my_turn x n k) m l)) (= s"))
     broken = parse_graph(MODEL.replace("{n=2, axis=0}", "{n=2, axis=1}"))
     result = egshape.optimize(broken, rules=[rules])
-    assert result.report.status == "fallback"
-    assert "turns/twice" in result.report.notes[0]
+    assert result.report.status == "saturated"
+    assert result.report.dropped_rules == ("turns/twice",)
+    assert "the rule turns/twice is left out" in result.report.notes[0]
 
 
 def test_prelude_lists_custom_ops(ops: None) -> None:
