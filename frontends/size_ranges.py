@@ -20,11 +20,15 @@ SIZE: Range = (0, 2**31 - 1)
 
 
 class Ranges:
-    """The ranges of sizes as computed in some width; ``symbol`` gives the range of a symbol, None if unknown."""
+    """The ranges of sizes as computed in some width; ``symbol`` gives the range of a symbol, None if unknown.
 
-    def __init__(self, bits: int, symbol: Callable[[str], Range | None]) -> None:
+    ``counts`` are the numbers of elements of tensors that are there: they fit, whatever the product of the sizes could
+    be, and products are exact modulo 2**bits."""
+
+    def __init__(self, bits: int, symbol: Callable[[str], Range | None], counts: frozenset[Dim] = frozenset()) -> None:
         self.low, self.high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
         self.symbol = symbol
+        self.counts = counts
         self.found: dict[Dim, Range | None] = {}
 
     def of(self, dim: Dim) -> Range | None:
@@ -34,6 +38,8 @@ class Ranges:
             found = self._of(plan(dim))
             if found is not None and self.low <= found[0] and found[1] <= self.high:
                 self.found[dim] = found
+            elif dim in self.counts:
+                self.found[dim] = 0, self.high
         return self.found[dim]
 
     def _of(self, step: Term) -> Range | None:

@@ -12,11 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from onnx import NodeProto, helper
 
-from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol, const, floordiv, is_nonnegative, maximum, relu, symbol
+from egshape.dims import (
+    Atom,
+    Dim,
+    FloorDiv,
+    Relu,
+    Symbol,
+    const,
+    floordiv,
+    is_nonnegative,
+    maximum,
+    product,
+    relu,
+    symbol,
+)
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.checks import TITLE, described
@@ -99,7 +113,7 @@ class Checks:
 
     def _cheapest(self, relation: Relation) -> Relation:
         """Of the equivalent comparisons that 64 bits hold the one with the fewest new nodes."""
-        ranges = Ranges(64, self._range)
+        ranges = Ranges(64, self._range, self._counts)
         best, least = None, 0
         for kind, lhs, rhs in forms(relation.kind, relation.lhs, relation.rhs):
             if ranges.of(lhs) is None or ranges.of(rhs) is None:
@@ -115,8 +129,14 @@ class Checks:
         define = next((frame.symbols[name] for frame in reversed(self.scope.frames) if name in frame.symbols), None)
         if define is None or define.axis is not None:
             return SIZE
-        low, high = integer_range(define.value.type.dtype)
-        return low + define.offset, high + define.offset
+        # A negative one is rejected by a check of its own, or by the op that takes it as a size.
+        return max(0, define.offset), integer_range(define.value.type.dtype)[1] + define.offset
+
+    @cached_property
+    def _counts(self) -> frozenset[Dim]:
+        """The numbers of elements of the inputs."""
+        return frozenset(product(value.type.dims) for value in self.scope.frames[0].block.args
+                         if value.type.shape is not None)
 
     def _cost(self, sizes: Iterable[Dim]) -> int:
         """How many nodes have to be added for sizes."""

@@ -10,7 +10,9 @@ from egshape.dims import Dim, const, floordiv, maximum, minimum, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
+from egshape.frontends.onnx.checks import require
 from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops.elementwise import compare
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import MOST_SIZES, Scope
 from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, equal, exact_quotient, of_length
@@ -195,8 +197,14 @@ def concat_along(s: Scope, node: Node, values: Sequence[Value], axis: int) -> Va
 @onnx_op("Expand")
 def expand_to(s: Scope, node: Node, x: Value, target: Value) -> Value:
     """Broadcast with a shape, both ways."""
-    target = _shape_operand(s, node, target, x.type.rank)
-    return expand(s, x, joined(s, [x.type.dims, s.sizes(target, node.outputs[0])]))
+    sizes = s.sizes(_shape_operand(s, node, target, x.type.rank), node.outputs[0])
+    shape = joined(s, [x.type.dims, sizes])
+    for asked, size in zip(reversed(sizes), reversed(shape), strict=False):
+        if asked is not size and asked.const is None and size.const is not None:  # x tells the size, nobody looks at it
+            element = s.vector([asked], "i64", ())
+            fits = [compare(s, "EQ", element, s.scalar(number, "i64")) for number in (1, size.const)]
+            require(s, s.one("or", tuple(fits)), True, f"Expand asks for a size {{0}} where there are {size}", (asked,))
+    return expand(s, x, shape)
 
 
 @onnx_op("Tile", composite=True)
