@@ -33,7 +33,8 @@ def found(name: str, seeds: range, *, with_xla: bool = False) -> list[str]:
 
 
 def test_every_op_is_drawn() -> None:
-    assert set(DRAWN) | set(ELSEWHERE) == {decl.name for decl in REGISTRY}, "say in drawn.py how the op is drawn"
+    declared = {decl.name for decl in REGISTRY if not decl.custom}  # other tests declare ops of their own
+    assert set(DRAWN) | set(ELSEWHERE) == declared, "say in drawn.py how the op is drawn"
 
 
 @pytest.mark.parametrize("name", OPS)
