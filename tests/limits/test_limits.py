@@ -123,6 +123,7 @@ def test_python_looks_at_the_limits_too() -> None:
     tick()
 
 
+@pytest.mark.long_but("ac-add", "both-ways", "one-step", "panics", "wraps")
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_a_ruleset_that_fails_is_left_out_by_name(name: str, exploding: dict[str, Path]) -> None:
     graph = egshape.load(chain(9).encode(), format="mlir")
@@ -135,12 +136,13 @@ def test_a_ruleset_that_fails_is_left_out_by_name(name: str, exploding: dict[str
         assert any(f"the rule {rule} is left out" in note for note in result.report.notes)
 
 
+@pytest.mark.long_but("one-step")
 @pytest.mark.parametrize("name", ["one-step", "pairs"])
 def test_strict_rules_make_it_a_failure(name: str, exploding: dict[str, Path], tmp_path: Path) -> None:
     model, out = tmp_path / "m.mlir", tmp_path / "out.mlir"
     model.write_text(chain(9))
     command = [sys.executable, "-m", "egshape", "optimize", str(model), "-o", str(out), "--rules",
-               str(exploding[name]), "--seconds", "10"]
+               str(exploding[name]), "--seconds", "6"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0
     assert f"the rule my.{name}/r0 is left out" in done.stderr

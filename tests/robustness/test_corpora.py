@@ -52,6 +52,7 @@ def test_zoo(program: str) -> None:
     assert run("zoo", program).outcome in GOOD
 
 
+@pytest.mark.long
 def test_onnx() -> None:
     names = onnx_corpus.programs()[::501]
     rows = [run("onnx", name) for name in names]

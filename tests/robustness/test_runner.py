@@ -44,6 +44,7 @@ def test_a_time_for_all_ends_the_run() -> None:
     assert not rows
 
 
+@pytest.mark.long
 def test_a_run_that_is_interrupted_leaves_no_process_behind(tmp_path: Path) -> None:
     code = f"import sys; from benchmarks.robustness.__main__ import run_corpus; " \
            f"run_corpus({AWKWARD!r}, ['hangs'], __import__('pathlib').Path(sys.argv[1]) / 'rows', None, 1)"

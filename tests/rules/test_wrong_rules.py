@@ -22,6 +22,7 @@ def test_there_are_enough() -> None:
     assert sum((FOLDER / f"{name}.egg").read_text().count("/wrong-") for name in FILES) >= 30
 
 
+@pytest.mark.long_but("values", "sizes")
 @pytest.mark.parametrize("name", FILES)
 def test_wrong_rules_are_found_out(name: str) -> None:
     verdicts = try_rules([str(FOLDER / f"{name}.egg")])
