@@ -6,7 +6,7 @@ facts that its rewriting may have used; then checks on data and effects, each af
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from egshape.egraph.instrument import NAME_STRIDE
 from egshape.egraph.obligations import Check
 from egshape.egraph.schema import constructor
 from egshape.ir.functions import function_parts
-from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value, dims_of
+from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
 from egshape.ir.types import TensorType
 from egshape.limits import tick
 from egshape.ops.base import Registry
@@ -47,14 +47,6 @@ def substitute(block: Block, mapping: Mapping[Value, Value]) -> Block:
         ops.append(replace(op, operands=operands, regions=regions, results=tuple(map(fresh, op.results))))
     symbols = tuple(replace(symbol, value=known.get(symbol.value, symbol.value)) for symbol in block.symbols)
     return Block(args, tuple(ops), tuple(known.get(value, value) for value in block.results), symbols)
-
-
-def _dims(op: Op) -> Iterator[Dim]:
-    """The sizes in an op's attributes and result types."""
-    for attr in op.attrs.values():
-        yield from dims_of(attr)
-    for value in op.results:
-        yield from value.type.shape or ()
 
 
 class Rebuilder:
@@ -159,9 +151,10 @@ class Rebuilder:
         return {value: new for value, new in found if new is not None}
 
     def _unused_sizes(self) -> None:
-        """A size that data gives must not be negative, also where the op that asked for it is gone; a check that speaks
-        of it does not ask for that in every format."""
-        used = {name for op in self._ops if op.name != "check" for dim in _dims(op) for name in dim.symbols()}
+        """A size that data gives must not be negative, also where the op that asked for it is gone: that is sure of the
+        size of an axis only, not of one that is an element or that a check or a sum speaks of."""
+        axes = {dim for op in self._ops for value in op.results for dim in value.type.shape or ()}
+        used = {symbol.name for symbol in self.block.symbols if dim_of(symbol.name) in axes}
         for symbol in self.block.symbols:
             if symbol.element is None or symbol.name in used or symbol.value not in self.encoding.node_of:
                 continue
