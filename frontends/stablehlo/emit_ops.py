@@ -19,6 +19,7 @@ from egshape.frontends.stablehlo.emit_text import (
     type_text,
 )
 from egshape.ir.graph import Op, Value
+from egshape.ir.types import is_integer
 from egshape.ops import REGISTRY
 
 Emit = Callable[[Scope, Op], "str | None"]
@@ -94,6 +95,16 @@ def elementwise(scope: Scope, op: Op) -> str:
     if all(type_text(operand.type) == result for operand in op.operands):
         return f"{name} {refs(scope, op.operands)} : {result}"
     return f"{name} {refs(scope, op.operands)} : {signature(op)}"
+
+
+@_emits("square")
+def _square(scope: Scope, op: Op) -> str:
+    """CHLO has it for floats only."""
+    (x,) = op.operands
+    if is_integer(x.type.dtype):
+        result = type_text(op.results[0].type)
+        return f"stablehlo.multiply {refs(scope, (x, x))} : ({types((x, x)).strip('()')}) -> {result}"
+    return elementwise(scope, op)
 
 
 @_emits("convert", "bitcast_convert", "real", "imag", "complex", "is_finite", "clamp", "popcnt")

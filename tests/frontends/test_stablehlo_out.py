@@ -472,3 +472,11 @@ def test_an_undefined_symbol_is_named() -> None:
     y = builder.one("iota", (), {"dtype": "f32", "dim": 0, "shape": (symbol("n"),)})
     with pytest.raises(EgshapeError, match="'n'"):
         write(Graph("g", builder.finish([y]), ("out0",)))
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("i32", "stablehlo.multiply"), ("ui8", "stablehlo.multiply"),
+                                             ("f32", "chlo.square")])
+def test_a_square_of_integers_is_a_product(dtype: str, name: str) -> None:
+    builder = BlockBuilder()
+    x = builder.arg("x", dtype, [None, 4])
+    assert name in write(Graph("g", builder.finish([builder.one("square", (x,))]), ("out0",)))
