@@ -15,7 +15,7 @@ from tests.fuzz.engine import program
 from tests.fuzz.units import unit_program
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("EGSHAPE_SHARED", "/work/shared")) / "models"
+SHARED = Path(os.environ.get("EGSHAPE_SHARED", ROOT.parent / "shared")) / "models"
 MODELS = [*sorted((ROOT / "examples").glob("*.mlir")), *sorted(SHARED.glob("*.mlir"))]
 
 LIMITS = egshape.Limits(seconds=60, nodes=200_000)
