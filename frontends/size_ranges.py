@@ -19,6 +19,12 @@ SIZE: Range = (0, 2**31 - 1)
 """The size of an axis: what get_dimension_size gives."""
 
 
+def _operands(step: Term) -> tuple[Dim, Dim]:
+    """What a step is computed of: a ceiling division is a floor division of a larger number."""
+    one, two = step.operands
+    return (one + (two - 1) if step.kind == "ceil" else one), two
+
+
 class Ranges:
     """The ranges of sizes as computed in some width; ``symbol`` gives the range of a symbol, None if unknown.
 
@@ -48,9 +54,7 @@ class Ranges:
         if step.kind == "symbol":
             (name,) = step.dim.symbols()
             return self.symbol(name)
-        one, two = step.operands
-        if step.kind == "ceil":
-            one = one + (two - 1)
+        one, two = _operands(step)
         first, second = self.of(one), self.of(two)
         if first is None or second is None:
             return None
@@ -89,9 +93,7 @@ class Values:
             return found is not None and 1 - 2**bits < found[0] and found[1] < 1 + 2**bits
         if step.kind not in ("floor", "ceil", "mod"):
             return True
-        num, den = step.operands
-        if step.kind == "ceil":
-            num = num + (den - 1)
+        num, den = _operands(step)
         if step.kind == "mod" and power_of_two(den):
             return True
         if is_nonnegative(-den):
@@ -110,9 +112,7 @@ class Values:
         if step.kind == "symbol":
             (name,) = step.dim.symbols()
             return self.symbol(name)
-        one, two = step.operands
-        if step.kind == "ceil":
-            one = one + (two - 1)
+        one, two = _operands(step)
         first, second = self.of(one), self.of(two)
         if first is None or second is None:
             return None

@@ -105,13 +105,17 @@ def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -
     except Exception as error:  # MLIRError, ValueError, and jaxlib's own runtime error class
         raise diagnosed(error, name) from error
     if quantized and "!quant." in str(module):
-        try:
-            _run(hlo, "func.func(stablehlo-legalize-quant-to-math)", module)
-        except Exception as error:
-            raise Unsupported(
-                f"holds quantized values that StableHLO cannot turn into integers: {_first_line(error)}", where=name
-            ) from error
+        _must_run(hlo, "func.func(stablehlo-legalize-quant-to-math)", module,
+                  "holds quantized values that StableHLO cannot turn into integers", name)
     return module
+
+
+def _must_run(hlo: SimpleNamespace, passes: str, module: Any, refusal: str, name: str) -> None:
+    """Run passes on a module. Raises Unsupported, which begins with ``refusal``, where they fail."""
+    try:
+        _run(hlo, passes, module)
+    except Exception as error:  # jaxlib raises its own classes
+        raise Unsupported(f"{refusal}: {_first_line(error)}", where=name) from error
 
 
 def _run(hlo: SimpleNamespace, passes: str, module: Any) -> None:
@@ -149,12 +153,8 @@ def _legalized(hlo: SimpleNamespace, module: Any, name: str) -> Any:
         names = _op_names(hlo, module)
     known = {"chlo.top_k", *(f"chlo.{each}" for each in REGISTRY.by_frontend("chlo"))}
     if any(each.startswith("chlo.") and each not in known for each in names):
-        try:
-            _run(hlo, "func.func(chlo-legalize-to-stablehlo)", module)
-        except Exception as error:
-            raise Unsupported(
-                f"holds CHLO ops that StableHLO cannot expand: {_first_line(error)}", where=name
-            ) from error
+        _must_run(hlo, "func.func(chlo-legalize-to-stablehlo)", module,
+                  "holds CHLO ops that StableHLO cannot expand", name)
     return module
 
 
