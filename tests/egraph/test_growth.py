@@ -66,6 +66,20 @@ def test_a_constant_that_is_a_move_of_itself(length: int) -> None:
     assert_bounded(graph_of(b, x))
 
 
+@pytest.mark.parametrize("sizes", [(0, 0), (0, 3), (3, 0)])
+def test_a_slice_of_itself(sizes: tuple[int, int]) -> None:
+    """A concatenation with a part of no element is its other part, and the slice of it that is this part is itself."""
+    b = BlockBuilder()
+    parts = [b.arg(name, "f32", [size]) for name, size in zip("xy", sizes, strict=True)]
+    joined = b.one("concatenate", parts, {"dim": 0})
+    first, whole = const(sizes[0]), const(sum(sizes))
+    cut = [b.one("slice", (joined,), {"starts": (start,), "limits": (limit,), "strides": (const(1),)})
+           for start, limit in ((const(0), first), (first, whole))]
+    graph = graph_of(b, b.one("concatenate", cut, {"dim": 0}))
+    assert_bounded(graph)
+    assert len(egshape.optimize(graph).graph.ops) == 0
+
+
 @pytest.mark.parametrize("count", [8, 32])
 def test_selects_of_splats_of_one_element(count: int) -> None:
     """What a gather that fills with NaN was exported as: select over folded constants of one element."""
