@@ -159,6 +159,7 @@ class Host:
         self._functions_and_axes(snapshot, rows)
         self._reshapes(snapshot, shapes, rows)
         self._windows(snapshot, shapes, rows)
+        self._no_elements(snapshot, shapes, rows)
         self._types.round(snapshot, shapes, rows)
         self._fold(snapshot, rows)
         known = len(self.encoder.out.constants)
@@ -263,6 +264,21 @@ class Host:
         if number not in self._counted:
             self._counted.add(number)
             rows["in_count"].append((number, self._dim(self.normal(product(shape)))))
+
+    def _no_elements(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
+        """Say which shapes have no element, and give the zero of each dtype of theirs."""
+        none = {cls for cls, sizes in shapes.items() if const(0) in sizes}
+        if not none:
+            return
+        dtype_of = snapshot.mapping("dtype_of")
+        dtypes = {dtype_of.get(cls) for cls, shape in snapshot.mapping("ShapeOf").items() if shape in none}
+        found = [("in_no_element", number) for number in sorted({self.encoder.shape(shapes[cls]) for cls in none})]
+        for table, key in [*found, *(("in_zero", dtype) for dtype in DTYPES if dtype in dtypes)]:
+            if (table, key) in self._named:
+                continue
+            self._named.add((table, key))
+            rows[table].append((key,) if isinstance(key, int) else
+                               (key, self.encoder.scalar(np.zeros((), numpy_dtype(key)), key)))
 
     # -- constants -----------------------------------------------------------------------------------------------
 
