@@ -93,8 +93,8 @@ CORE = """
 (constructor AddShapes (Shape Shape) Shape)
 (constructor SubShapes (Shape Shape) Shape)
 (constructor ClampStarts (Axes Shape Shape Shape) Shape)
-; How many more times a growing rule may fire on this tensor: of two ways to it, the one with less left.
-(function fuel (T) i64 :merge (min old new))
+; How many more times a growing rule may fire on this tensor: of two ways to it, the one with more left.
+(function fuel (T) i64 :merge (max old new))
 ; b = broadcast_in_dim(x, d, shape(b)), reshape(x, shape(b)), transpose(x, p), for an x of shape u: one such x.
 (function unbroadcast (T Axes Shape) T :merge old)
 (function unreshape (T Shape) T :merge old)
