@@ -150,8 +150,9 @@ class Host:
 
     # -- one round -----------------------------------------------------------------------------------------------
 
-    def round(self, snapshot: Snapshot, rows: Rows) -> None:
-        """Add rows for everything new in the e-graph; no rows means that the host has nothing more to say."""
+    def round(self, snapshot: Snapshot, rows: Rows) -> dict[int, tuple[Dim, ...]]:
+        """Add rows for everything new in the e-graph; no rows means that the host has nothing more to say. Gives the
+        sizes of each class of shapes."""
         dims = self.dims(snapshot)
         shapes = self._shapes = self.shapes(snapshot, dims)
         self._name_dims(snapshot, dims, rows)
@@ -168,6 +169,7 @@ class Host:
             describe_constant(number, array, self.encoder.out.constant_dtypes[number], rows)
             self.encoder.splat(number)
         self._constants = known  # scalars of splats are described next time
+        return shapes
 
     def _name_dims(self, snapshot: Snapshot, dims: dict[int, Dim], rows: Rows) -> None:
         for table, relation in (("Add", "in_add"), ("Mul", "in_mul")):
@@ -272,13 +274,16 @@ class Host:
             return
         dtype_of = snapshot.mapping("dtype_of")
         dtypes = {dtype_of.get(cls) for cls, shape in snapshot.mapping("ShapeOf").items() if shape in none}
-        found = [("in_no_element", number) for number in sorted({self.encoder.shape(shapes[cls]) for cls in none})]
-        for table, key in [*found, *(("in_zero", dtype) for dtype in DTYPES if dtype in dtypes)]:
-            if (table, key) in self._named:
-                continue
-            self._named.add((table, key))
-            rows[table].append((key,) if isinstance(key, int) else
-                               (key, self.encoder.scalar(np.zeros((), numpy_dtype(key)), key)))
+        for number in sorted({self.encoder.shape(shapes[cls]) for cls in none}):
+            self._once("in_no_element", rows, number)
+        for dtype in DTYPES:
+            if dtype in dtypes:
+                self._once("in_zero", rows, dtype, self.encoder.scalar(np.zeros((), numpy_dtype(dtype)), dtype))
+
+    def _once(self, table: str, rows: Rows, *row: int | str) -> None:
+        if (table, *row) not in self._named:
+            self._named.add((table, *row))
+            rows[table].append(row)
 
     # -- constants -----------------------------------------------------------------------------------------------
 

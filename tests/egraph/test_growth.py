@@ -103,7 +103,8 @@ def test_tensors_of_no_element() -> None:
     for _ in range(8):
         y = b.one("transpose", (b.one("tanh", (x,)),), {"permutation": (1, 0)})
         y = b.one("concatenate", (x, b.one("reshape", (y,), {"shape": (zero, zero)})), {"dim": 1})
-        x = b.one("add", (x, b.one("slice", (y,), {"starts": (zero,) * 2, "limits": (zero,) * 2, "strides": (one,) * 2})))
+        whole = {"starts": (zero, zero), "limits": (zero, zero), "strides": (one, one)}
+        x = b.one("add", (x, b.one("slice", (y,), whole)))
     value = b.arg("v", "f32", [])
     padded = b.one("pad", (x, value), {"low": (one, one), "high": (one, one), "interior": (zero, zero)})
     graph = graph_of(b, x, padded)
