@@ -307,8 +307,8 @@ class Extraction:
                     turns += [option] if len(option.reads) == 1 else []
                     continue
                 cost = self._added(option, uses)
-                if cost < base - 1e-9:
-                    base, best, moved = cost, option, places
+                if cost < base - 1e-9 or (cost < base + 1e-9 and self._deep(option) < self._deep(best)):
+                    base, best, moved = min(cost, base), option, places
             if best is current:
                 for read in released:
                     uses[read] += 1
@@ -319,6 +319,11 @@ class Extraction:
                 self.order.update(moved)
                 changed = True
         return changed
+
+    def _deep(self, candidate: Candidate) -> float:
+        """What stands before a candidate, counted without sharing: of two that cost the same, the one that needs less
+        is taken. What else is used now may be gone when it is asked again (a region no longer reads it)."""
+        return sum(self._settled[read] for read in candidate.reads)
 
     def _turn(self, cls: int, option: Candidate, uses: dict[int, int]) -> bool:
         """Where an option moves a class that is itself a move of ``cls`` now, turn both around if another choice for

@@ -43,6 +43,17 @@ def test_a_value_and_its_move_are_turned_around_together() -> None:
     assert len(named(optimized(builder, above, below).graph, "reshape")) == 1
 
 
+def test_of_two_that_cost_the_same_the_one_that_needs_less_is_taken() -> None:
+    """The concatenation is there anyway, but the slice need not wait for it."""
+    builder = BlockBuilder()
+    x, y = (builder.arg(name, "f32", [None], [size]) for name, size in (("x", "a"), ("y", "b")))
+    joined = builder.one("concatenate", [x, y], {"dim": 0})
+    limit = symbol("a") + symbol("b")
+    cut = builder.one("slice", [joined], {"starts": (symbol("a") + 1,), "limits": (limit,), "strides": (const(1),)})
+    graph = optimized(builder, joined, cut).graph
+    assert [op.operands[0].name for op in named(graph, "slice")] == ["y"]
+
+
 def test_classes_that_hold_their_own_operands_are_no_cycle() -> None:
     """x + -0.0 = x, -(-x) = x: the class of x has nodes that read itself."""
     builder = BlockBuilder()
