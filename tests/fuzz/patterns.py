@@ -495,23 +495,6 @@ def pad_nothing(m: Maker) -> Value:
     return padded(m, x, *([m.choice((0, 0, 0, 0, 1)) for _ in range(rank)] for _ in range(3)))
 
 
-def vacant(m: Maker) -> Value:
-    """A tensor of no element, now and then of one."""
-    sizes = [const(0 if m.chance(2) else 1), *m.dims(m.choice((0, 1)))]
-    return m.input(m.choice(("f32", "i32")), m.choice((sizes, sizes[::-1])))
-
-
-@pattern("tensor.neutral/no-element")
-def no_element(m: Maker) -> Value:
-    return unary(m, vacant(m))
-
-
-@pattern("tensor.slice/pad-no-element")
-def pad_no_element(m: Maker) -> Value:
-    x = vacant(m)
-    return padded(m, x, *([m.choice((0, 1, 2)) for _ in range(x.type.rank)] for _ in range(3)))
-
-
 @pattern("tensor.slice/of-pad")
 def slice_of_pad(m: Maker) -> Value:
     x = m.value(low=1)
