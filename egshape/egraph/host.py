@@ -160,7 +160,6 @@ class Host:
         self._functions_and_axes(snapshot, rows)
         self._reshapes(snapshot, shapes, rows)
         self._windows(snapshot, shapes, rows)
-        self._no_elements(snapshot, shapes, rows)
         self._types.round(snapshot, shapes, rows)
         self._fold(snapshot, rows)
         known = len(self.encoder.out.constants)
@@ -266,24 +265,6 @@ class Host:
         if number not in self._counted:
             self._counted.add(number)
             rows["in_count"].append((number, self._dim(self.normal(product(shape)))))
-
-    def _no_elements(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
-        """Say which shapes have no element, and give the zero of each dtype of theirs."""
-        none = {cls for cls, sizes in shapes.items() if const(0) in sizes}
-        if not none:
-            return
-        dtype_of = snapshot.mapping("dtype_of")
-        dtypes = {dtype_of.get(cls) for cls, shape in snapshot.mapping("ShapeOf").items() if shape in none}
-        for number in sorted({self.encoder.shape(shapes[cls]) for cls in none}):
-            self._once("in_no_element", rows, number)
-        for dtype in DTYPES:
-            if dtype in dtypes:
-                self._once("in_zero", rows, dtype, self.encoder.scalar(np.zeros((), numpy_dtype(dtype)), dtype))
-
-    def _once(self, table: str, rows: Rows, *row: int | str) -> None:
-        if (table, *row) not in self._named:
-            self._named.add((table, *row))
-            rows[table].append(row)
 
     # -- constants -----------------------------------------------------------------------------------------------
 

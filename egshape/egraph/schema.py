@@ -110,9 +110,6 @@ CORE = """
 ; A constant of i1 that is true, or false, everywhere.
 (relation is_true (T))
 (relation is_false (T))
-; Shapes with an axis of size 0; the zero of a dtype.
-(relation no_element (Shape))
-(relation zero (String T))
 ; The number of elements of a shape.
 (constructor Count (Shape) Dim)
 ; Tables that the host fills.
@@ -142,8 +139,6 @@ CORE = """
 (relation in_permutation (i64 i64 i64))
 (relation in_expands (i64 i64 i64))
 (relation in_count (i64 i64))
-(relation in_no_element (i64))
-(relation in_zero (String i64))
 (relation in_at_most (i64 i64))
 ; p <= q is known.
 (relation at_most (Dim Dim))
@@ -302,10 +297,6 @@ _LOAD_CORE = """
   :ruleset load :name "load/expands")
 (rule ((in_count s p)) ((union (Count (Shp s)) (P p)))
   :ruleset load :name "load/count")
-(rule ((in_no_element s)) ((no_element (Shp s)))
-  :ruleset load :name "load/no-element")
-(rule ((in_zero d n)) ((zero d (Node n)))
-  :ruleset load :name "load/zero")
 (rule ((in_at_most p q)) ((at_most (P p) (P q)))
   :ruleset load :name "load/at-most")
 (rule ((fold_op i c) (live i)) ((union (Node i) (constant c)))

@@ -95,23 +95,6 @@ def test_a_chain_of_slices(length: int) -> None:
     assert len(egshape.optimize(graph).graph.ops) == 1
 
 
-def test_tensors_of_no_element() -> None:
-    """All of a shape are equal, so each is any move and function of itself."""
-    b = BlockBuilder()
-    zero, one = const(0), const(1)
-    x: Value = b.arg("x", "f32", [0, 0])
-    for _ in range(8):
-        y = b.one("transpose", (b.one("tanh", (x,)),), {"permutation": (1, 0)})
-        y = b.one("concatenate", (x, b.one("reshape", (y,), {"shape": (zero, zero)})), {"dim": 1})
-        whole = {"starts": (zero, zero), "limits": (zero, zero), "strides": (one, one)}
-        x = b.one("add", (x, b.one("slice", (y,), whole)))
-    value = b.arg("v", "f32", [])
-    padded = b.one("pad", (x, value), {"low": (one, one), "high": (one, one), "interior": (zero, zero)})
-    graph = graph_of(b, x, padded)
-    assert_bounded(graph)
-    assert [op.name for op in egshape.optimize(graph).graph.ops] == ["broadcast_in_dim"]
-
-
 @pytest.mark.parametrize("count", [8, 32])
 def test_selects_of_splats_of_one_element(count: int) -> None:
     """What a gather that fills with NaN was exported as: select over folded constants of one element."""
