@@ -18,11 +18,11 @@ from egshape.dims.core import natural_key
 from egshape.egraph.basis import Basis, SymbolOrder
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.engine import Cell, Engine
-from egshape.egraph.instrument import EquationLog
-from egshape.egraph.rules import LoadedRules, load_rulesets
-from egshape.egraph.sexpr import Atom, SExpr
 from egshape.egraph.snapshot import Snapshot
 from egshape.egraph.splits import LIMIT, Split, division, edge, goal, ramp, split, weight
+from egshape.rulelang.loader import LoadedRules, load_rulesets
+from egshape.rulelang.provenance import EquationLog
+from egshape.rulelang.sexpr import Atom, SExpr
 
 SHAPE_RULESETS = (
     "shape.dim",
@@ -443,9 +443,9 @@ class ExchangeState:
             self._tables["in_eq"].append((dim.id, form.id))
 
 
-def shape_program(extra: Iterable[str] = (), instrument: bool = True) -> LoadedRules:
+def shape_program(extra: Iterable[str] = (), provenance: bool = True) -> LoadedRules:
     """The shipped rules over sizes (and `extra` rulesets), loaded."""
-    return load_rulesets((*SHAPE_RULESETS, *extra), instrument)
+    return load_rulesets((*SHAPE_RULESETS, *extra), provenance)
 
 
 def shape_phases(rules: LoadedRules) -> tuple[Phase | str, ...]:

@@ -188,7 +188,7 @@ def test_products_over_shapes_are_named() -> None:
 
 
 def test_logs_off_finds_the_same() -> None:
-    rules = shape_program(instrument=False)
+    rules = shape_program(provenance=False)
     assert rules.logs == ()
     left, right = parse("b*(h//k)*k"), parse("b*h")
     with POOL.lend(rules.pieces) as engine:

@@ -13,9 +13,9 @@ import egshape
 from egshape import api
 from egshape.api import Result
 from egshape.cli import main
-from egshape.explain import Givens, check_explanation, givens, replay_explanation, replayed
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
+from egshape.reasons.explain import Givens, check_explanation, givens, replay_explanation, replayed
 from egshape.report import Explanation, Step
 from tests.behaviours.programs import Program
 

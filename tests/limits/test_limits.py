@@ -20,10 +20,11 @@ import pytest
 import egshape
 from benchmarks.exploding import RULES, chain, write
 from egshape.egraph.budget import Budget
-from egshape.egraph.engine import POOL, Engine, EnginePool, Piece
+from egshape.egraph.engine import POOL, Engine, EnginePool
 from egshape.egraph.process import SPARE, Allowance
 from egshape.ir.graph import Graph
 from egshape.limits import LimitReached, holding, tick
+from egshape.rulelang.piece import Piece
 
 NEVER = Piece(
     """

@@ -12,10 +12,10 @@ import pytest
 from egshape.dims import const, parse
 from egshape.egraph.engine import POOL
 from egshape.egraph.exchange import ExchangeState, shape_phases, shape_program
-from egshape.egraph.instrument import PlainRule, desugar
-from egshape.egraph.rules import Rule
-from egshape.egraph.sexpr import read_lists
-from egshape.egraph.soundness import CannotSample, check_rule
+from egshape.rulebook.trial.soundness import CannotSample, check_rule
+from egshape.rulelang.loader import Rule
+from egshape.rulelang.provenance import PlainRule, desugar
+from egshape.rulelang.sexpr import read_lists
 
 RULES = shape_program()
 OVER_SHAPES = {"shape.dim/at"}

@@ -13,12 +13,12 @@ import pytest
 import egshape
 from egshape import rulebook
 from egshape.cli import main
-from egshape.egraph import plugins
 from egshape.errors import EgshapeError, Unsupported
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph
 from egshape.ir.text import parse_graph
 from egshape.ops import REGISTRY
+from egshape.rulelang import plugins
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = """graph small(%x: f32[n, 4]) {
@@ -98,7 +98,7 @@ def test_a_custom_op_goes_the_whole_way(graph: Graph, rules: str) -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     before, after = (egshape.compile(each, "interpret", optimize=False) for each in (graph, result))
     assert np.array_equal(before(x), after(x))
-    assert "turns/twice" in str(egshape.diff(result))
+    assert "turns/twice" in str(egshape.reasons.diff(result))
 
 
 def test_a_body_stands_in_where_a_back_end_does_not_know_an_op(graph: Graph) -> None:
