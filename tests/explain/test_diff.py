@@ -34,13 +34,13 @@ SORTED = """graph f(%x: f32[n]) {
 
 @pytest.mark.parametrize(("text", "stays"), [(REDUCED, "in"), (SORTED, "less")])
 def test_ops_of_regions_are_the_same_ones(text: str, stays: str) -> None:
-    found = egshape.reasons.diff(egshape.optimize(parse_graph(text)))
+    found = egshape.diff(egshape.optimize(parse_graph(text)))
     assert {row.change for row in found.rows if row.value == f"%{stays}"} == {"same"}
     assert not [row for row in found.changes if row.change == "added"]
 
 
 def test_an_op_of_which_one_result_is_read_is_the_same_one() -> None:
-    found = egshape.reasons.diff(egshape.optimize(parse_graph(SORTED)))
+    found = egshape.diff(egshape.optimize(parse_graph(SORTED)))
     assert [row.change for row in found.rows if "sort(" in row.before] == ["same"]
 
 
