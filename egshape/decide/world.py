@@ -23,7 +23,8 @@ from egshape.dims.core import (
     natural_key,
     of_atom,
 )
-from egshape.dims.forms import divide, is_nonpositive
+from egshape.dims.forms import is_nonpositive
+from egshape.dims.theory import divide
 from egshape.facts.absorb import congruence, linear_symbol
 from egshape.facts.intervals import EVERYTHING, Ranges, clip_to_class, hull, intersect, preimage
 

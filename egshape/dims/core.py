@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import lcm
 from typing import TypeAlias, Union
 
+from egshape.dims.bounds import floordiv_bounds, relu_bounds
 from egshape.errors import UndefinedSize
 from egshape.limits import tick
 
@@ -58,7 +59,9 @@ class FloorDiv(Atom):
         self.num = num
         self.den = den
         self.key = (1, num.key, den.key)
-        self.nonnegative = is_nonnegative(num) and is_nonnegative(den)
+        # Where it is defined the divisor is not 0.
+        low, _ = floordiv_bounds((_least(num), None), (1 if is_nonnegative(den) else None, None))
+        self.nonnegative = low is not None and low >= 0
         self.symbols = num.symbols() | den.symbols()
         self.weight = 1 + _weight(num) + _weight(den)
 
@@ -79,7 +82,8 @@ class Relu(Atom):
     def __init__(self, arg: Dim) -> None:
         self.arg = arg
         self.key = (2, arg.key)
-        self.nonnegative = True
+        low, _ = relu_bounds((_least(arg), None))
+        self.nonnegative = low is not None and low >= 0
         self.symbols = arg.symbols()
         self.weight = 1 + _weight(arg)
         self.pinch = _pinch_of(arg)
@@ -89,6 +93,11 @@ class Relu(Atom):
 
     def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
         return relu_atom, (self.arg,)
+
+
+def _least(dim: Dim) -> int | None:
+    """0 where the form shows dim >= 0."""
+    return 0 if is_nonnegative(dim) else None
 
 
 def monomial_weight(mono: Monomial) -> int:
