@@ -20,7 +20,7 @@ from egshape.dims import (
 )
 from egshape.dims.bounds import floordiv_bounds, relu_bounds
 from egshape.dims.core import divide_monomial, floordiv_atom, from_terms, natural_key, of_atom, relu_atom
-from egshape.dims.forms import FORMS
+from egshape.dims.forms import laws_of
 from egshape.facts.absorb import linear_symbol
 from egshape.facts.intervals import Ranges, hull
 
@@ -112,8 +112,7 @@ class Known:
         self.sign_memo: dict[Dim, tuple[bool, int]] = {}
         self.used = 0  # assumptions that the current question has touched
         self.effort = Effort(_EFFORT)
-        self.meanings: dict[Atom, tuple[Dim, ...]] = {}  # this and the next hang on nothing assumed
-        self.product_rows: dict[Monomial, tuple[Row, ...]] = {}
+        self.product_rows: dict[Monomial, tuple[Row, ...]] = {}  # hangs on nothing assumed
         self.pairs_left = _MAX_PAIRS
         self.next_fresh = 0
 
@@ -127,7 +126,6 @@ class Known:
             setattr(new, store, list(getattr(self, store)))
         new.used = self.used
         new.effort = self.effort
-        new.meanings = self.meanings
         new.product_rows = self.product_rows
         new.pairs_left = self.pairs_left
         new.next_fresh = self.next_fresh
@@ -259,20 +257,6 @@ class Known:
 
     # ---- signs ----
 
-    def meaning_of(self, atom: Atom) -> tuple[Dim, ...]:
-        """Sizes that are >= 0 by the meaning of the atom."""
-        known = self.meanings.get(atom)
-        if known is None:
-            this = of_atom(atom)
-            if isinstance(atom, Relu):
-                known = tuple(law for law, _ in at_once.relu_laws(FORMS, this, atom.arg))
-            elif isinstance(atom, FloorDiv):
-                known = tuple(law for law, _ in at_once.floordiv_laws(FORMS, this, atom.num, atom.den))
-            else:
-                known = ()
-            self.meanings[atom] = known
-        return known
-
     def is_free(self, mono: Monomial) -> bool:
         """Whether a monomial may be negative."""
         return not all(a.nonnegative or p % 2 == 0 for a, p in mono)
@@ -389,7 +373,7 @@ class Known:
             if high is None:
                 return []
             return [Row({mono: -1}, high, self.ranges_why[atom.name])]
-        rows = [row_of(d) for d in self.meaning_of(atom)]
+        rows = [row_of(d) for d in laws_of(atom)]
         _, top, why = self._atom_interval(atom)
         if top is not None:
             rows.append(Row({mono: -1}, top, why))
@@ -419,7 +403,7 @@ class Known:
                 rest = _without(mono, atom)
                 if not isinstance(atom, Symbol) and all(a.nonnegative for a, _ in rest):
                     factor = from_terms([(rest, 1)])
-                    found.extend(row_of(d * factor) for d in self.meaning_of(atom))
+                    found.extend(row_of(d * factor) for d in laws_of(atom))
             self.effort.left -= _PRODUCT_COST * len(found)
             known = self.product_rows[mono] = tuple(found)
         return known

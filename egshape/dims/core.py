@@ -507,7 +507,7 @@ def _substitute_atom(atom: Atom, env: Mapping[str, DimLike]) -> Dim:
 def is_nonnegative(dim: Dim) -> bool:
     """Whether the form alone shows dim >= 0 at all sizes at which it is defined."""
     if dim._nonneg is None:
-        dim._nonneg = _plainly_nonnegative(dim) or _nonnegative_without_floors(dim)
+        dim._nonneg = _plainly_nonnegative(dim) or _nonnegative_by_laws(dim)
     return dim._nonneg
 
 
@@ -515,38 +515,39 @@ def _plainly_nonnegative(dim: Dim) -> bool:
     return all(c > 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in dim.terms)
 
 
-def _nonnegative_without_floors(dim: Dim) -> bool:
-    """Without floors by p/k >= floor(p/k) >= (p-k+1)/k: shows a % k >= 0, and 1 - a % 2 >= 0."""
-    scale, floored = 1, set()
-    for mono, c in dim.terms:
-        atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
-        k = atom.den.const if isinstance(atom, FloorDiv) else None
-        if k is not None and k > 0:
-            scale = lcm(scale, k)
-            floored.add(c < 0)
-    return (True in floored and _without_floors(dim, scale, False)) or (
-        False in floored and _without_floors(dim, scale, True)
-    )
+def _nonnegative_by_laws(dim: Dim) -> bool:
+    """With the values of size functions put at their least by what they mean: shows a % k >= 0, and 1 - a % 2 >= 0."""
+    signs = {c < 0 for m, c in dim.terms if len(m) == 1 and m[0][1] == 1 and not isinstance(m[0][0], Symbol)}
+    return (True in signs and _by_laws(dim, False)) or (False in signs and _by_laws(dim, True))
 
 
-def _without_floors(dim: Dim, scale: int, both: bool) -> bool:
-    """Whether scale*dim is plainly >= 0, each c*floor(p/k) put at its least by p (for c > 0 only if ``both``)."""
-    poly: _Poly = {}
+def _by_laws(dim: Dim, both: bool) -> bool:
+    """Whether scale*dim, less what its atoms make >= 0 (those with a positive sign only if ``both``), is plainly >= 0."""
+    scale, used = 1, []
     for mono, c in dim.terms:
-        atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
-        k = atom.den.const if isinstance(atom, FloorDiv) else None
-        if k is None or k <= 0 or not (c < 0 or both):
-            poly[mono] = poly.get(mono, 0) + c * scale
+        if len(mono) != 1 or mono[0][1] != 1 or isinstance(mono[0][0], Symbol) or not (c < 0 or both):
             continue
-        assert isinstance(atom, FloorDiv)
-        times = c * scale // k
-        for m, c2 in atom.num.terms:
-            poly[m] = poly.get(m, 0) + times * c2
-        if c > 0:
-            poly[_ONE] = poly.get(_ONE, 0) - times * (k - 1)
+        for law in _laws(mono[0][0]):
+            own = next((k for m, k in law.terms if m == mono), 0)
+            if own and (own > 0) == (c > 0):
+                used.append((c, own, law))
+                scale = lcm(scale, own)
+                break
+    if not used:
+        return False
+    poly = {m: c * scale for m, c in dim.terms}
+    for c, own, law in used:
+        for m, k in law.terms:
+            poly[m] = poly.get(m, 0) - c * scale // own * k
     # Above -scale is enough: dim is a whole number.
     poly[_ONE] = poly.get(_ONE, 0) + scale - 1
     return all(c >= 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in poly.items())
+
+
+def _laws(atom: Atom) -> tuple[Dim, ...]:
+    from egshape.dims.forms import laws_of  # the rules need this module whole
+
+    return laws_of(atom)
 
 
 def is_positive(dim: Dim) -> bool:

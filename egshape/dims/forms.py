@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from egshape.dims import at_once
 from egshape.dims.core import (
+    Atom,
     Dim,
     DimLike,
     FloorDiv,
+    Relu,
     as_dim,
     const,
     floordiv_atom,
@@ -42,6 +44,23 @@ class Forms:
 
 
 FORMS = Forms()
+
+
+_LAWS: dict[Atom, tuple[Dim, ...]] = {}
+
+
+def laws_of(atom: Atom) -> tuple[Dim, ...]:
+    """Sizes that are >= 0 by what the atom means, at all sizes at which it is defined."""
+    found = _LAWS.get(atom)
+    if found is None:
+        found = ()
+        _LAWS[atom] = found  # a question about the atom itself, while they are made, has no answer
+        if isinstance(atom, FloorDiv):
+            found = tuple(law for law, _ in at_once.floordiv_laws(FORMS, of_atom(atom), atom.num, atom.den))
+        elif isinstance(atom, Relu):
+            found = tuple(law for law, _ in at_once.relu_laws(FORMS, of_atom(atom), atom.arg))
+        _LAWS[atom] = found
+    return found
 
 
 class _Positive(Forms):
