@@ -1,7 +1,7 @@
 """Rules over sizes that run at once, made from rulesets/size by `python -m egshape.rulelang.at_once`.
 
 Not to be edited: each rule stands in the file that its name says, with its equation, why it is sound, and examples."""
-# ruff: noqa: E501, E741, SIM102
+# ruff: noqa: E501, SIM102, UP034
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ def floordiv(sizes: Sizes, h: Dim, k: Dim) -> tuple[Dim, str] | None:
             if sizes.at_least(o, 0):
                 if sizes.at_least(c - o, 1):
                     return sizes.floordiv(h_, k_), "size.floordiv/shared-factor"
-    c = k.const
-    if c is not None:
-        if c > 0:
+    n_c = k.const
+    if n_c is not None:
+        if n_c > 0:
             for p, r in theory.terms(h, 1):
                 found = theory.floordiv_parts(p)
                 if found is not None:
                     i, j = found
-                    e = j.const
-                    if e is not None:
-                        if e > 0:
+                    n_e = j.const
+                    if n_e is not None:
+                        if n_e > 0:
                             return sizes.floordiv((i + (j * r)), (j * k)), "size.floordiv/nested-in-sum"
-    c = k.const
-    if c is not None:
-        if c > 0:
+    n_c = k.const
+    if n_c is not None:
+        if n_c > 0:
             for p, r in theory.terms(h, -1):
                 found = theory.floordiv_parts(p)
                 if found is not None:
                     i, j = found
-                    e = j.const
-                    if e is not None:
-                        if e > 0:
-                            l = (e - 1)
-                            return sizes.floordiv(((j * r) + (const(l) + (const(-1) * i))), (j * k)), "size.floordiv/nested-in-difference"
-    c = k.const
-    if c is not None:
-        if c > 0:
+                    n_e = j.const
+                    if n_e is not None:
+                        if n_e > 0:
+                            n_l = (n_e - 1)
+                            return sizes.floordiv(((j * r) + (const(n_l) + (const(-1) * i))), (j * k)), "size.floordiv/nested-in-difference"
+    n_c = k.const
+    if n_c is not None:
+        if n_c > 0:
             if theory.backward(h, k):
-                l = (c - 1)
-                return (const(-1) * sizes.floordiv((const(l) + (const(-1) * h)), k)), "size.floordiv/turned"
+                n_l = (n_c - 1)
+                return (const(-1) * sizes.floordiv((const(n_l) + (const(-1) * h)), k)), "size.floordiv/turned"
     if k.const == 2:
         for p, t in theory.terms(h, 1):
             if t.const == 1:

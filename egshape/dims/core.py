@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from math import lcm
 from typing import TypeAlias, Union
 
 from egshape.dims.bounds import floordiv_bounds, relu_bounds
@@ -516,38 +515,9 @@ def _plainly_nonnegative(dim: Dim) -> bool:
 
 
 def _nonnegative_by_laws(dim: Dim) -> bool:
-    """With the values of size functions put at their least by what they mean: shows a % k >= 0, and 1 - a % 2 >= 0."""
-    signs = {c < 0 for m, c in dim.terms if len(m) == 1 and m[0][1] == 1 and not isinstance(m[0][0], Symbol)}
-    return (True in signs and _by_laws(dim, False)) or (False in signs and _by_laws(dim, True))
+    from egshape.dims.forms import nonnegative_by_laws  # the rules need this module whole
 
-
-def _by_laws(dim: Dim, both: bool) -> bool:
-    """Whether scale*dim, less what its atoms make >= 0 (those with a positive sign only if ``both``), is plainly >= 0."""
-    scale, used = 1, []
-    for mono, c in dim.terms:
-        if len(mono) != 1 or mono[0][1] != 1 or isinstance(mono[0][0], Symbol) or not (c < 0 or both):
-            continue
-        for law in _laws(mono[0][0]):
-            own = next((k for m, k in law.terms if m == mono), 0)
-            if own and (own > 0) == (c > 0):
-                used.append((c, own, law))
-                scale = lcm(scale, own)
-                break
-    if not used:
-        return False
-    poly = {m: c * scale for m, c in dim.terms}
-    for c, own, law in used:
-        for m, k in law.terms:
-            poly[m] = poly.get(m, 0) - c * scale // own * k
-    # Above -scale is enough: dim is a whole number.
-    poly[_ONE] = poly.get(_ONE, 0) + scale - 1
-    return all(c >= 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in poly.items())
-
-
-def _laws(atom: Atom) -> tuple[Dim, ...]:
-    from egshape.dims.forms import laws_of  # the rules need this module whole
-
-    return laws_of(atom)
+    return nonnegative_by_laws(dim)
 
 
 def is_positive(dim: Dim) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import lcm
 
 from egshape.dims import at_once
 from egshape.dims.core import (
@@ -11,6 +12,7 @@ from egshape.dims.core import (
     DimLike,
     FloorDiv,
     Relu,
+    Symbol,
     as_dim,
     const,
     floordiv_atom,
@@ -61,6 +63,35 @@ def laws_of(atom: Atom) -> tuple[Dim, ...]:
             found = tuple(law for law, _ in at_once.relu_laws(FORMS, of_atom(atom), atom.arg))
         _LAWS[atom] = found
     return found
+
+
+def nonnegative_by_laws(dim: Dim) -> bool:
+    """With the values of size functions put at their least by what they mean: shows a % k >= 0, and 1 - a % 2 >= 0."""
+    signs = {c < 0 for m, c in dim.terms if len(m) == 1 and m[0][1] == 1 and not isinstance(m[0][0], Symbol)}
+    return (True in signs and _by_laws(dim, False)) or (False in signs and _by_laws(dim, True))
+
+
+def _by_laws(dim: Dim, both: bool) -> bool:
+    """Whether dim is plainly >= 0 with its atoms at their least (those with a positive sign only if ``both``)."""
+    scale, used = 1, []
+    for mono, c in dim.terms:
+        if len(mono) != 1 or mono[0][1] != 1 or isinstance(mono[0][0], Symbol) or not (c < 0 or both):
+            continue
+        for law in laws_of(mono[0][0]):
+            own = next((k for m, k in law.terms if m == mono), 0)
+            if own and (own > 0) == (c > 0):
+                used.append((c, own, law))
+                scale = lcm(scale, own)
+                break
+    if not used:
+        return False
+    poly = {m: c * scale for m, c in dim.terms}
+    for c, own, law in used:
+        for m, k in law.terms:
+            poly[m] = poly.get(m, 0) - c * scale // own * k
+    # Above -scale is enough: dim is a whole number.
+    poly[()] = poly.get((), 0) + scale - 1
+    return all(c >= 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in poly.items())
 
 
 class _Positive(Forms):

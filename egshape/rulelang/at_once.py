@@ -117,11 +117,11 @@ class _Body:
             raise NotAtOnce(f"{variable} is not known where the rule runs at once")
         return self.names[str(variable)]
 
-    def fresh(self, variable: SExpr) -> str:
-        """The Python name of a variable that is seen for the first time."""
+    def fresh(self, variable: SExpr, prefix: str = "") -> str:
+        """The Python name of a variable that is seen for the first time; numbers have a prefix of their own."""
         if not is_variable(variable) or str(variable) in self.names:
             raise NotAtOnce(f"{variable} is given already")
-        name = str(variable)
+        name = prefix + str(variable)
         taken = set(self.names.values())
         while name in taken or name in ("found", "value", "sizes", "const", "theory"):
             name += "_"
@@ -217,7 +217,7 @@ def _equation(body: _Body, name: SExpr, value: SExpr) -> None:
     elif isinstance(value, List) and value.head == "Num" and known:
         number = value.items[1]
         if is_variable(number):
-            new = body.fresh(number)
+            new = body.fresh(number, "n_")
             body.put(f"{new} = {body.given(name)}.const")
             body.put(f"if {new} is not None:", opens=True)
         else:
@@ -227,7 +227,7 @@ def _equation(body: _Body, name: SExpr, value: SExpr) -> None:
         body.bind(value.items[1:], source, one=True)
     else:
         text = body.number(value)
-        body.put(f"{body.fresh(name)} = {text}")
+        body.put(f"{body.fresh(name, 'n_')} = {text}")
 
 
 def _start(rule: PlainRule, args: Sequence[str], sizes: str) -> tuple[_Body, list[SExpr], str]:
@@ -359,7 +359,7 @@ def _bound_below(action: SExpr, about: str, difference: str, body: _Body) -> str
 _AT_ONCE = '''"""Rules over sizes that run at once, made from rulesets/size by `python -m egshape.rulelang.at_once`.
 
 Not to be edited: each rule stands in the file that its name says, with its equation, why it is sound, and examples."""
-# ruff: noqa: E501, E741, SIM102
+# ruff: noqa: E501, SIM102, UP034
 
 from __future__ import annotations
 

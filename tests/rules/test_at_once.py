@@ -1,4 +1,4 @@
-"""Rules over sizes as Python: made from the text as it is, sound with any of them left out, and as strong as the engine."""
+"""Rules over sizes as Python: made from the text as it is, none needed by another, as strong as in the engine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def without(names: list[str]) -> Iterator[None]:
                 stack.enter_context(patch.object(at_once, part, getattr(made["at_once.py"], part)))
             for user in (bounds, core, known):
                 stack.enter_context(patch.object(user, f"{name}_bounds", getattr(made["bounds.py"], f"{name}_bounds")))
-        for table in ("_DIMS", "_FLOORS", "_RELUS", "_SYMBOLS", "_MONOMIAL_KEYS"):  # sizes made by all rules stay outside
+        # Sizes that all rules made stay outside.
+        for table in ("_DIMS", "_FLOORS", "_RELUS", "_SYMBOLS", "_MONOMIAL_KEYS"):
             stack.enter_context(patch.object(core, table, {}))
         stack.enter_context(patch.object(forms, "_LAWS", {}))
         yield
