@@ -85,7 +85,7 @@ def test_an_engine_that_is_slow_to_be_undone_is_dropped(monkeypatch: pytest.Monk
                                                         adds: Graph) -> None:
     monkeypatch.setattr("egshape.egraph.engine._UNDO_SECONDS", seconds)
     found = egshape.optimize(adds, validate=False)
-    assert (found.report.status, found.report.notes) == ("saturated", ())
+    assert found.report.status == "saturated"
 
 
 def test_a_state_of_few_nodes_can_be_gone_back_to() -> None:
