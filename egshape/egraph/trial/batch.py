@@ -118,13 +118,31 @@ def try_batch(program: Program, batch: Batch, tolerance: Callable[[str], float |
     context.assume_all(believed)
     with bounded(program, block, context) as (opened, budget):
         implied = opened.load()
+        stated = [_obligation(each, batch, block) for each in implied]
+        yield from (each for each in stated if each is not None)
+        # What is false of a program that runs must not be believed of it.
+        true = [each for each, said in zip(implied, stated, strict=True) if said is None or said.difference is None]
         walker = Walker(block, context, frozenset(), REGISTRY, {}, believed, True)
-        opened.believe(walker.run(implied), budget)
+        opened.believe(walker.run(true), budget)
         snapshot = _recorded(program, opened, replace(budget, steps=len(program.phases)))
         reading = _Reading(batch, opened, snapshot, tolerance)
         yield from reading.unions()
         yield from reading.types()
-        yield from reading.obligations(implied, block)
+
+
+def _obligation(each: Obligation, batch: Batch, block: Block) -> Stated | None:
+    """What a rule says that an op implies, at the points where the op gives a result; None without such an op."""
+    op = block.ops[each.index]
+    if not op.results or op.results[0] not in batch.case_of:
+        return None
+    number = batch.case_of[op.results[0]]
+
+    def text(sizes: Sizes) -> str:
+        return f"the op runs, and {plain_name(str(each.relation))} is false"
+
+    found = list(false_at(batch.at(number), each.relation.holds, text))
+    return Stated(f"{STATES_LABEL}{each.rule}", batch.cases[number], len(found),
+                  next((one for one in found if one is not None), None))
 
 
 def _recorded(program: Program, opened: Session, budget: Budget) -> Snapshot:
@@ -238,25 +256,6 @@ class _Reading:
                     yield Stated(rule, self.batch.cases[_case_of(one) or 0], 1, None)
                 else:
                     yield from self._sizes(rule, one, two)
-
-    # -- obligations ----
-
-    def obligations(self, implied: Sequence[Obligation], block: Block) -> Iterator[Stated]:
-        """What rules say that ops imply; it must hold wherever the op gives a result."""
-        for each in implied:
-            op = block.ops[each.index]
-            if not op.results or op.results[0] not in self.batch.case_of:
-                continue
-            number = self.batch.case_of[op.results[0]]
-            at = self.at(number)
-            relation = each.relation
-
-            def text(sizes: Sizes, relation: Relation = relation) -> str:
-                return f"the op runs, and {plain_name(str(relation))} is false"
-
-            found = list(false_at(at, relation.holds, text))
-            yield Stated(f"{STATES_LABEL}{each.rule}", self.batch.cases[number], len(found),
-                         next((one for one in found if one is not None), None))
 
 
 STATES_LABEL = "label:"

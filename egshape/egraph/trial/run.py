@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from egshape.egraph.examples import Line, read_example, term_text
+from egshape.egraph.examples import Apply, Line, read_example, term_text
 from egshape.egraph.program import Program, Variant, program, states
 from egshape.egraph.rulefile import Rule
 from egshape.egraph.rules import shipped_rulesets
@@ -16,23 +17,27 @@ from egshape.egraph.trial import examples, proofs, sizes
 from egshape.egraph.trial.batch import STATES_LABEL, Batch, Stated, plain_name, try_batch
 from egshape.egraph.trial.bounds import Exploding
 from egshape.egraph.trial.compute import Difference
-from egshape.egraph.trial.mutate import mutated
+from egshape.egraph.trial.draw import Draws, patterns
+from egshape.egraph.trial.mutate import mutated, parts
 from egshape.egraph.trial.record import recording_program
 from egshape.egraph.trial.verdict import Outcome, Road, Verdict
 from egshape.errors import EgshapeError, EngineFault
 from egshape.ops import REGISTRY
 
 FEW_RULES = 20
-GRAPHS, GRAPHS_OF_FEW = 16, 60
+GRAPHS, GRAPHS_OF_FEW = 40, 160
 """How many different left sides on which a rule fires are wanted, for many rules and for few."""
 
 RARE = 20
 """A rule that fired on fewer gets more tries."""
 
-ROUNDS = 8
+ROUNDS = 6
+DRAWN, DRAWN_OF_FEW = 12, 48
+"""How many programs are drawn from a left side in a round."""
+
 BATCH = 64
-SECONDS = 4.0
-"""Time for the random programs of one rule, on average."""
+SECONDS = 15.0
+"""Time for the random programs of one rule, on average: a last resort, since what is cut off depends on the machine."""
 
 Progress = Callable[[str], None]
 
@@ -126,6 +131,33 @@ class _Seen:
                 self.worst = new
 
 
+class _Source:
+    """Programs that a rule may match: its examples, mutants of them, and what is drawn from its left side."""
+
+    def __init__(self, rule: Rule, rng: random.Random) -> None:
+        self.rule = rule
+        self.rng = rng
+        self.examples = _readable(rule)
+        samples: dict[str, list[Mapping[str, Any]]] = {}
+        for line in self.examples:
+            for part in parts(line.left):
+                if isinstance(part, Apply):
+                    samples.setdefault(part.op, []).append(part.attrs)
+        self.draws = [Draws(pattern, rng, samples) for pattern in patterns(rule)]
+
+    def programs(self, number: int, thorough: bool, rare: bool) -> Iterator[Line]:
+        """The programs of a round."""
+        each = 1 if number == 0 else 4 + 3 * number if rare else 2
+        for line in self.examples:
+            for _ in range(each):
+                yield line if number == 0 else mutated(line, self.rng, REGISTRY)
+        for draws in self.draws:
+            for _ in range(DRAWN_OF_FEW if thorough else DRAWN):
+                found = draws.line()
+                if found is not None:
+                    yield found
+
+
 class _Tensors:
     """Random programs for rules over tensors, all rules looking at each."""
 
@@ -148,20 +180,17 @@ class _Tensors:
 
     def run(self, rules: Sequence[Rule], thorough: bool, progress: Progress) -> None:
         """Try mutants of the rules' examples until each rule has fired often enough, or time is up."""
-        lines = {rule.name: _readable(rule) for rule in rules}
+        sources = [_Source(rule, self.rng) for rule in rules]
         deadline = time.monotonic() + SECONDS * max(len(rules), 2)
         for number in range(ROUNDS):
             progress(f"random programs, round {number + 1}")
             batch: list[Line] = []
-            for rule in rules:
-                count = len(self.seen.get(rule.name, _Seen()).texts)
-                if number and count >= (GRAPHS_OF_FEW if thorough else GRAPHS):
+            for source in sources:
+                seen = self.seen.get(source.rule.name, _Seen())
+                if number and (len(seen.texts) >= (GRAPHS_OF_FEW if thorough else GRAPHS) or seen.worst):
                     continue
-                each = 1 if number == 0 else 2 + number if count >= RARE else 4 + 3 * number
-                each *= 3 if number and thorough else 1
-                for line in lines[rule.name]:
-                    for _ in range(each):
-                        self._fresh(line if number == 0 else mutated(line, self.rng, REGISTRY), batch)
+                for line in source.programs(number, thorough, len(seen.texts) < RARE):
+                    self._fresh(line, batch)
             for start in range(0, len(batch), BATCH):
                 self._batch(batch[start:start + BATCH])
                 if time.monotonic() > deadline:
