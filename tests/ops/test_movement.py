@@ -82,6 +82,7 @@ def test_reshape_transpose_reverse():
     assert run("reverse", numbers(2), dims=()).tolist() == [0, 1]
     assert shape("reverse", t(N), dims=(0,)) == ("i32", (N,))
     assert elements("reverse", [object_array([N, M], (2,))], (t(2), t(2)), dims=(0,)).tolist() == [M, N]
+    assert elements("reverse", [object_array([N], ())], (t(), t()), dims=()).tolist() is N
 
 
 def test_slice():

@@ -236,6 +236,8 @@ class _Draw:
         """A function whose result has a dtype, and the dtypes of its operands."""
         rows = functions(family, REGISTRY.version).get(dtype, {})
         chosen = [name for name in rows if self._admits(expr, name)]
+        other = [name for name in chosen if rows[name] != [(dtype,) * len(rows[name][0])]]
+        chosen = other if other and self.dice.chance(0.4) else chosen  # few functions change the dtype
         op = self.dice.pick(sorted({name.partition(".")[0] for name in chosen}))
         function = self.dice.pick([name for name in chosen if name.partition(".")[0] == op])
         unify(expr, function, self.known)
