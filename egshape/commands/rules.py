@@ -91,8 +91,8 @@ def test(
     if as_json:
         put(report.model_dump_json())
     else:
-        rows = [(each.rule, each.result, str(each.graphs or "-"), each.where) for each in verdicts]
-        print_table(("rule", "result", "programs", "from"), rows)
+        rows = [(each.rule, each.result, str(each.fired), each.where) for each in verdicts]
+        print_table(("rule", "result", "fired on", "from"), rows)
         for each in verdicts:
             if not each.good:
                 put(f"\n{each.rule} ({each.where}):\n  " + each.why.replace("\n", "\n  "))

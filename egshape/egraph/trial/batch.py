@@ -11,7 +11,7 @@ from typing import Any
 from egshape.dims import Dim, const, symbol
 from egshape.egraph.budget import STEPS, Budget, Phase
 from egshape.egraph.encode import attribute
-from egshape.egraph.examples import Line, build_example, term_text
+from egshape.egraph.examples import SIZE, Line, build_example, term_text
 from egshape.egraph.obligations import Obligation, Walker
 from egshape.egraph.program import Program
 from egshape.egraph.saturate import Session
@@ -76,7 +76,8 @@ class Batch:
         text = term_text(line.left, REGISTRY)
         if given:
             text += " given " + "; ".join(plain_name(str(relation)) for relation in given)
-        case = Case(block.args, block.ops, block.symbols, given, text)
+        types = (values[0].type, *(arg.type for arg in block.args if not str(arg.name).startswith(SIZE)))
+        case = Case(block.args, block.ops, block.symbols, given, text, types)
         if not points(case, values[0], self.seed + number, wanted=1).found:
             return False
         self.builder.args += block.args
@@ -107,8 +108,11 @@ def _true(relation: Relation) -> bool:
         return False
 
 
-def try_batch(program: Program, batch: Batch, tolerance: Callable[[str], float | None]) -> Iterator[Stated]:
-    """Let the rules look at a batch and compute what they stated. Raises Exploding where they meet a limit."""
+def try_batch(program: Program, batch: Batch, tolerance: Callable[[str], float | None], share: float = 1.0
+              ) -> Iterator[Stated]:
+    """Let the rules look at a batch and compute what they stated, in a share of the time that a trial may take.
+
+    Raises Exploding where they meet a limit."""
     if not batch.cases:
         return
     block = batch.block()
@@ -116,7 +120,7 @@ def try_batch(program: Program, batch: Batch, tolerance: Callable[[str], float |
     believed = [(Relation("<=", symbol(each.name), const(LARGEST)), "entry") for each in block.symbols]
     believed += [(relation, "given") for case in batch.cases for relation in case.given]
     context.assume_all(believed)
-    with bounded(program, block, context) as (opened, budget):
+    with bounded(program, block, context, share) as (opened, budget):
         implied = opened.load()
         stated = [_obligation(each, batch, block) for each in implied]
         yield from (each for each in stated if each is not None)

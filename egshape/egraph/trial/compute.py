@@ -42,13 +42,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Case:
-    """A left side as a block of its own, what is given about its sizes, and its text."""
+    """A left side as a block of its own, what is given about its sizes, its text, and the types of its result and
+    arguments."""
 
     args: tuple[Value, ...]
     ops: tuple[Op, ...]
     symbols: tuple[object, ...]
     given: tuple[Relation, ...]
     text: str
+    types: tuple[TensorType, ...] = ()
 
     def block(self, results: Sequence[Value], more: Sequence[Op] = ()) -> Block:
         """The case with further ops, returning some values."""

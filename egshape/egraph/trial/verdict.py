@@ -21,6 +21,24 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Fired:
+    """On how many programs a rule fired, and over which ranks and dtypes of arguments and results."""
+
+    graphs: int = 0
+    ranks: tuple[int, ...] = ()
+    dtypes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.graphs:
+            return "-"
+        dtypes = " ".join(self.dtypes) if len(self.dtypes) <= _SHOWN_DTYPES else f"{len(self.dtypes)} dtypes"
+        return f"{self.graphs}: ranks {' '.join(map(str, self.ranks))}, {dtypes}"
+
+
+_SHOWN_DTYPES = 3
+
+
+@dataclass(frozen=True)
 class Verdict:
     """All that was tried on one rule. ``examples`` says what is wrong with its examples, () if nothing."""
 
@@ -28,7 +46,7 @@ class Verdict:
     where: str
     road: Road
     outcome: Outcome
-    graphs: int
+    fired: Fired
     examples: tuple[str, ...]
 
     @property
