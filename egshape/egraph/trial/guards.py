@@ -204,6 +204,14 @@ def _primitive(head: str, args: list[Any]) -> Any:  # noqa: PLR0911, one row a w
             return tuple(args)
         case "vec-push", [tuple() as vector, item]:
             return (*vector, item)
+        case "vec-pop", [tuple() as vector]:
+            _hold(bool(vector))
+            return vector[:-1]
+        case "vec-remove", [tuple() as vector, int(k)]:
+            _hold(0 <= k < len(vector))
+            return (*vector[:k], *vector[k + 1:])
+        case ("vec-contains" | "vec-not-contains"), [tuple() as vector, item]:
+            return (item in vector) == (head == "vec-contains")
         case "vec-append", _:
             return tuple(item for vector in args for item in vector)
         case ("AddShapes" | "SubShapes"), [tuple() as one, tuple() as two]:

@@ -14,7 +14,7 @@ from egshape.egraph.program import Program, Variant, program, states
 from egshape.egraph.rulefile import Rule
 from egshape.egraph.rules import shipped_rulesets
 from egshape.egraph.trial import examples, proofs, sizes
-from egshape.egraph.trial.batch import STATES_LABEL, Batch, Stated, plain_name, try_batch
+from egshape.egraph.trial.batch import STATES_LABEL, Asked, Batch, Stated, plain_name, try_batch
 from egshape.egraph.trial.bounds import Exploding
 from egshape.egraph.trial.compute import Difference
 from egshape.egraph.trial.draw import Draws, patterns
@@ -25,9 +25,9 @@ from egshape.errors import EgshapeError, EngineFault
 from egshape.ops import REGISTRY
 
 FEW_RULES = 20
-ROUNDS = 4
-DRAWN, DRAWN_OF_FEW = 10, 40
-"""How many programs are drawn from a left side in a round, for many rules and for few."""
+DRAWN, DRAWN_OF_FEW = (4, 8, 12, 16), (16, 32, 48, 64)
+"""How many programs are drawn from a left side in each round, for many rules and for few: most wrong rules are found
+in the first, and are tried no more."""
 
 MUTANTS, MORE_MUTANTS = 2, 10
 """How many times each example is changed in a round; more often while the rule fired on fewer than RARE programs."""
@@ -155,15 +155,15 @@ class _Source:
                     samples.setdefault(part.op, []).append(part.attrs)
         self.draws = [Draws(pattern, rng, samples) for pattern in patterns(rule)]
 
-    def programs(self, number: int, thorough: bool, rare: bool) -> Iterator[Line]:
+    def programs(self, first: bool, many: int, rare: bool) -> Iterator[Line]:
         """The programs of a round; examples as they are come first."""
         for line in self.examples:
-            if number == 0:
+            if first:
                 yield line
             for _ in range(MORE_MUTANTS if rare else MUTANTS):
                 yield mutated(line, self.rng, REGISTRY)
         for draws in self.draws:
-            for _ in range(DRAWN_OF_FEW if thorough else DRAWN):
+            for _ in range(many):
                 found = draws.line()
                 if found is not None:
                     yield found
@@ -179,6 +179,8 @@ class _Tensors:
         self.seen: dict[str, _Seen] = {}
         self.tried: set[str] = set()
         self.approximate = {each.name: each.tolerance for each in self.program.rules.rulesets}
+        self.open: frozenset[str] = frozenset()
+        """Rules that are still tried: none that failed in a round before."""
         self.exploding: dict[str, str] = {}
         """Rules that grew without end, and on what."""
         self.cut = False
@@ -195,20 +197,22 @@ class _Tensors:
     def run(self, rules: Sequence[Rule], thorough: bool, progress: Progress) -> None:
         """Try programs of each rule until it has failed, the rounds are over, or time is up."""
         sources = [_Source(rule, random.Random(f"{self.seed} {rule.name}")) for rule in rules]
+        self.open = frozenset(rule.name for rule in rules)
         deadline = time.monotonic() + SECONDS * max(len(rules), 2)
-        for number in range(ROUNDS):
+        for number, many in enumerate(DRAWN_OF_FEW if thorough else DRAWN):
             progress(f"random programs, round {number + 1}")
             batch: list[Line] = []
             for source in sources:
-                seen = self.seen.get(source.rule.name, _Seen())
-                if seen.worst is None:
-                    for line in source.programs(number, thorough, len(seen.texts) < RARE):
+                if source.rule.name in self.open:
+                    rare = len(self.seen.get(source.rule.name, _Seen()).texts) < RARE
+                    for line in source.programs(number == 0, many, rare):
                         self._fresh(line, batch)
             for start in range(0, len(batch), BATCH):
                 self._batch(batch[start:start + BATCH])
                 if time.monotonic() > deadline:
                     self.cut = True
                     return
+            self.open -= {name for name, seen in self.seen.items() if seen.worst is not None}
 
     def _fresh(self, line: Line, batch: list[Line]) -> None:
         """Add a line unless it was tried before."""
@@ -223,7 +227,8 @@ class _Tensors:
         for line in lines:
             batch.add(line)
         try:
-            found = list(try_batch(self.program, batch, self.tolerance, max(_SMALLEST, len(lines) / BATCH)))
+            asked = Asked(self.program, self.open, self.tolerance, max(_SMALLEST, len(lines) / BATCH))
+            found = list(try_batch(asked, batch))
         except (EgshapeError, Exploding) as error:
             # One of them has no sizes, or breaks the engine, or never ends; which one is found out by halves, with
             # less time for fewer.
