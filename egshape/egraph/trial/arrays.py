@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,31 +19,31 @@ def random_array(dtype: str, shape: Sequence[int], seed: int, tame: bool = False
     """An array full of special values, in an order that depends on the seed; the first goes round with it.
 
     tame: of small numbers instead, most of them different. NaN and infinities hide what else is wrong with a sum."""
-    choices = random.Random(seed)
     known = _small(dtype) if tame else specials(dtype)
-    count = int(np.prod(shape))
-    items = [known[seed % len(known)], *(choices.choice(known) for _ in range(count - 1))][:count]
-    return np.array(items, numpy_dtype(dtype)).reshape(tuple(shape))
+    places = np.array(np.random.default_rng(seed).integers(len(known), size=tuple(shape)))
+    if places.size:
+        places[(0,) * len(shape)] = seed % len(known)
+    return np.asarray(known[places])
 
 
 @lru_cache(maxsize=64)
-def _small(dtype: str) -> tuple[Any, ...]:
+def _small(dtype: str) -> np.ndarray:
     """Numbers whose sums differ with their order, for dtypes with more than a few."""
     if dtype == "i1" or is_narrow(dtype):
         return specials(dtype)
     kind = numpy_dtype(dtype)
     fraction = 1 if np.issubdtype(kind, np.integer) else 7
-    return tuple(kind.type(each / fraction) for each in range(1, 100))
+    return (np.arange(1, 100) / fraction).astype(kind)
 
 
 @lru_cache(maxsize=64)
-def specials(dtype: str) -> tuple[Any, ...]:
-    """The special values of a dtype, each once, as numpy's scalars."""
+def specials(dtype: str) -> np.ndarray:
+    """The special values of a dtype, each once."""
     kind = numpy_dtype(dtype)
     if is_complex(dtype):
-        return tuple(kind.type(complex(one, two)) for one in _COMPLEX for two in _COMPLEX)
+        return np.array([complex(one, two) for one in _COMPLEX for two in _COMPLEX], kind)
     if dtype == "i1":
-        return np.True_, np.False_
+        return np.array([True, False])
     if is_float(dtype) or dtype.startswith("f"):
         ends = ml_dtypes.finfo(kind)
         wide = np.array([*_FLOATS, float(ends.max), float(ends.tiny), -float(ends.smallest_subnormal)])
@@ -55,5 +53,5 @@ def specials(dtype: str) -> tuple[Any, ...]:
         low, high = integer_range(dtype)
         wide = np.array([each for each in (*_INTEGERS, low, high, low + 1, high - 1) if low <= each <= high], object)
     with np.errstate(all="ignore"):
-        found = {each.tobytes(): each for each in wide.astype(kind)}
-    return tuple(kind.type(each) for each in found.values())
+        found = wide.astype(kind)
+    return found[sorted({each.tobytes(): place for place, each in enumerate(found)}.values())]
