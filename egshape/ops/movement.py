@@ -318,7 +318,7 @@ class DynamicSlice:
 
     @staticmethod
     def reference(x: np.ndarray, *starts: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-        return x[_clamped(starts, x.shape, sizes)]
+        return np.asarray(x[_clamped(starts, x.shape, sizes)])
 
     @staticmethod
     def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Numbers that rules go wrong at: zeros of both signs, NaN, infinities, the ends of each dtype, what conversions lose."""
+"""Numbers that rules go wrong at: zeros of both signs, NaN, infinities, ends of dtypes, what conversions lose."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class _Reading:
         try:
             right = work.value(other)
         except EgshapeError as error:
-            problem = Difference({}, {}, f"the right side is ill-typed: {error.message}")
+            problem = Difference({}, {}, f"the right side is ill-typed: {plain_name(error.message)}")
             yield Stated(rule, case, len(at.found), problem if at.found else None)
             return
         if right is None:

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import const
+from egshape.dims import Dim, const
 from egshape.egraph.examples import Apply, Constant, Leaf, Line
 from egshape.egraph.instrument import PlainRule, desugar, is_variable, variables_in
 from egshape.egraph.rulefile import Rule
-from egshape.egraph.schema import ELEMENTWISE, constructor, has_constructor
+from egshape.egraph.schema import ELEMENTWISE, has_constructor
 from egshape.egraph.sexpr import Atom, List, Position, SExpr
 from egshape.egraph.trial.arrays import specials
 from egshape.egraph.trial.guards import (
@@ -98,9 +98,11 @@ def _binding(fact: SExpr, number: int) -> tuple[str, SExpr | None, tuple[SExpr, 
     """The variable of a tensor, the term that it stands for, and what else the fact says; None for other facts."""
     if not isinstance(fact, List):
         return "", None, ()
-    if fact.head.startswith("in_") and _form(fact.head[3:]) is not None:  # a row of an input table: (in_op i x ...)
-        return str(fact.items[1]), List((Atom(fact.head[3:].capitalize() if fact.head[3:] in ELEMENTWISE
-                                              else fact.head[3:], fact.at), *fact.items[2:]), fact.at), ()
+    if fact.head.startswith("in_"):  # a row of an input table: (in_op i x ...)
+        table = fact.head.removeprefix("in_")
+        head = table.capitalize() if table in ELEMENTWISE else table
+        if _makes_tensor(head):
+            return str(fact.items[1]), List((Atom(head, fact.at), *fact.items[2:]), fact.at), ()
     if fact.head != "=" or len(fact.items) != 3:
         return "", None, ()
     for one, two in (fact.items[1:], fact.items[:0:-1]):
@@ -110,7 +112,7 @@ def _binding(fact: SExpr, number: int) -> tuple[str, SExpr | None, tuple[SExpr, 
             return str(two.items[1]), *_moved(one, two, number)
         if isinstance(one, List) and one.head == "List" and two.head in ("Cons", "Nil"):
             return str(one.items[1]), two, ()
-        if is_variable(one) and (two.head in _FAMILIES or two.head in ("Cons", "Nil") or _form(two.head) is not None):
+        if is_variable(one) and (two.head in ("Cons", "Nil") or _makes_tensor(two.head)):
             return str(one), two, ()
     return "", None, ()
 
@@ -127,10 +129,9 @@ def _moved(source: SExpr, call: List, number: int) -> tuple[SExpr, tuple[SExpr, 
     return List((head, source, *axes, shape), at), (size,)
 
 
-def _form(name: str) -> OpDecl | None:
-    if name in ELEMENTWISE:
-        return next(decl for decl in REGISTRY if decl.family == name)
-    return REGISTRY[name] if name in REGISTRY and has_constructor(REGISTRY[name]) else None
+def _makes_tensor(head: str) -> bool:
+    """Whether a term with this head is a tensor of which programs can be drawn."""
+    return head in _FAMILIES or (head in REGISTRY and has_constructor(REGISTRY[head]))
 
 
 # -- drawing ----
@@ -206,9 +207,7 @@ class _Draw:
         if value is not None:
             return Drawn(Constant(np.array(value, numpy_dtype(wanted.dtype))), wanted)
         self.leaves += 1
-        if self.pattern.loose and not self.dice.numbers:
-            dims = (self.dice.size() if self.dice.chance(0.3) else dim for dim in wanted.dims)
-            wanted = TensorType(wanted.dtype, tuple(dims))
+        wanted = TensorType(wanted.dtype, self._loosened(wanted.dims))
         return Drawn(Leaf(f"x{self.leaves}", wanted), wanted)
 
     def _constant(self, name: str, dtype: str) -> Any:
@@ -220,6 +219,13 @@ class _Draw:
                 return self.dice.pick(neutral_values(function, dtype, word == "neutral"))
         wanted = any(guards.about(word, name) for word in ("is_true", "is_false"))
         return self.dice.pick(specials(dtype)) if wanted or self.dice.chance(0.25) else None
+
+    def _loosened(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        """The sizes, in a loose pattern often with another one among them."""
+        if not (self.pattern.loose and dims) or self.dice.numbers or self.dice.chance(0.4):
+            return dims
+        place = self.dice.rng.randrange(len(dims))
+        return *dims[:place], self.dice.size(), *dims[place + 1:]
 
     def _elementwise(self, expr: List, wanted: TensorType, depth: int) -> Drawn:
         function, dtypes = self._function(expr.items[1], _FAMILIES[expr.head], wanted.dtype)
@@ -254,9 +260,9 @@ class _Draw:
         return True
 
     def _op(self, expr: List, wanted: TensorType, depth: int) -> Drawn:
-        decl = _form(expr.head)
-        if decl is None:
+        if not _makes_tensor(expr.head):
             raise Misfit
+        decl = REGISTRY[expr.head]
         if decl.name == "constant":
             return Drawn(Constant(np.array(self.dice.pick(specials(wanted.dtype)), numpy_dtype(wanted.dtype))),
                          TensorType(wanted.dtype, ()))
@@ -269,14 +275,16 @@ class _Draw:
                    if (value := self._decided(item, wanted.rank)) is not None}
         way = pull(decl, wanted, decided, None if rest is None else len(rest), self.dice,
                    self.samples.get(decl.name, ()))
+        given = {attr.name: self._loosened(way.attrs[attr.name])
+                 if attr.kind == "sizes" and attr.name not in decided else way.attrs[attr.name] for attr in decl.attrs}
         for attr, item in attrs:
-            unify(item, way.attrs[attr.name], self.known)
+            unify(item, given[attr.name], self.known)
         self.solve()
         items = [*single, *([_ANY] * (len(way.operands) - len(single)) if rest is None else rest)]
         if len(items) != len(way.operands):
             raise Misfit
         operands = [self.term(item, type, depth + 1) for item, type in zip(items, way.operands, strict=True)]
-        return self._applied(decl, operands, dict(way.attrs))
+        return self._applied(decl, operands, given)
 
     def _decided(self, item: SExpr, rank: int) -> Any:
         """An attribute that is decided already, by variables that are bound, or as zeros or ones for each axis."""

@@ -78,7 +78,7 @@ def _said(fact: SExpr, known: Values) -> bool:
         if fact.head == "=":
             return _equate(fact.items[1:], known)
         if fact.head in _RELATIONS:
-            return _RELATIONS[fact.head](fact.items[1:], known)
+            return bool(_RELATIONS[fact.head](fact.items[1:], known))
         _hold(bool(_call(fact, known)))
     except Unknown:
         return False
@@ -131,12 +131,17 @@ def unify(pattern: SExpr, value: Any, known: Values) -> bool:
             return unify(inner, len(value), known)
     if isinstance(pattern, List) and pattern.head == "vec-of":
         _hold(len(value) == len(pattern.items) - 1)
-        return all([unify(item, part, known) for item, part in zip(pattern.items[1:], value, strict=True)])
+        return _unify_all(pattern.items[1:], value, known)
     try:
         _hold(same(evaluate(pattern, known), value))
     except Unknown:
         return False
     return True
+
+
+def _unify_all(items: Sequence[SExpr], values: Sequence[Any], known: Values) -> bool:
+    said = [unify(item, value, known) for item, value in zip(items, values, strict=True)]  # each binds
+    return all(said)
 
 
 def same(one: Any, two: Any) -> bool:
@@ -174,7 +179,7 @@ def _call(expr: List, known: Mapping[str, Any]) -> Any:
     return _primitive(head, [evaluate(item, known) for item in expr.items[1:]])
 
 
-def _primitive(head: str, args: list[Any]) -> Any:  # noqa: PLR0911, one row a word
+def _primitive(head: str, args: list[Any]) -> Any:
     if head in _PLAIN:
         return args[0]
     if head in _COMPARE:
@@ -257,7 +262,7 @@ def _trait(head: str, items: Sequence[SExpr], known: Values) -> bool:
     for row in rows:
         trial = dict(known)
         try:
-            done = all([unify(item, cell, trial) for item, cell in zip(items, row, strict=True)])
+            done = _unify_all(items, row, trial)
         except Contradiction:
             continue
         if len(rows) > 1 and len(trial) > len(known):
@@ -295,7 +300,7 @@ def traits(function: str, version: int) -> Rows:
         describe_function(function, REGISTRY, rows)
     except EgshapeError:
         return {}
-    return rows
+    return dict(rows)
 
 
 _TRAITS = ("result_dtype", "is_convert", "involution", "idempotent", "selects")

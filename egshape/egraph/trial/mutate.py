@@ -15,14 +15,12 @@ import numpy as np
 from egshape.dims import Dim, const, product, symbol
 from egshape.egraph.examples import Apply, Constant, Leaf, Line, Term
 from egshape.egraph.schema import ELEMENTWISE
+from egshape.egraph.trial.arrays import specials
+from egshape.egraph.trial.pull import DTYPES, NAMES
 from egshape.facts import Relation
 from egshape.ir.types import TensorType, dtype_name, is_complex, is_float, numpy_dtype
 from egshape.ops.base import Registry
 
-NAMES = ("a", "b", "c", "d")
-DTYPES = ("f32", "f32", "f32", "f64", "i32", "i32", "i64", "i8", "ui8", "i1", "f16", "bf16", "c64")
-FLOATS = (0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), float("-inf"), float("nan"))
-INTEGERS = (0, 1, -1, 2, 7, 127, -128)
 _CHANGES = 3
 _REPAIRS = 0.8
 """How often ops that no longer fit their operands get other attributes."""
@@ -286,14 +284,11 @@ def _constant(line: Line, rng: random.Random, registry: Registry) -> Line:
     constant = _choose(line, rng, Constant)
     if constant is None:
         return line
-    array = constant.array
+    dtype = dtype_name(constant.array.dtype)
     if rng.random() < 0.2:
-        name = f"k{rng.randrange(100)}"
-        return _replaced(line, constant, Leaf(name, TensorType(dtype_name(array.dtype), ())))
-    kinds: Mapping[str, Sequence[Any]] = {"b": (True, False), "i": INTEGERS, "u": INTEGERS}
-    values = kinds.get(array.dtype.kind, FLOATS)
-    with np.errstate(all="ignore"):
-        return _replaced(line, constant, Constant(np.array(rng.choice(values)).astype(array.dtype)))
+        return _replaced(line, constant, Leaf(f"k{rng.randrange(100)}", TensorType(dtype, ())))
+    values = specials(dtype)
+    return _replaced(line, constant, Constant(np.array(values[rng.randrange(len(values))])))
 
 
 def _given(line: Line, rng: random.Random, registry: Registry) -> Line:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from egshape.dims import Dim, const, product, symbol
 from egshape.ir.types import TensorType, is_integer
 from egshape.ops.base import OpDecl
@@ -38,7 +40,7 @@ class Dice:
         """True so often."""
         return self.rng.random() < share
 
-    def pick(self, items: Sequence[Any]) -> Any:
+    def pick(self, items: Sequence[Any] | np.ndarray) -> Any:
         """One of some items. Raises Misfit if there is none."""
         if len(items) == 0:
             raise Misfit
@@ -192,7 +194,7 @@ def _slice(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> W
     def limit(start: Dim, size: Dim, stride: Dim) -> Dim:
         if stride.const == 1 or size.const == 0:
             return start + size
-        return start + size * stride - dice.rng.randrange(max(1, _number(stride)))
+        return start + size * stride - dice.rng.randrange(max(1, stride.const or 1))
 
     limits = _decided(known, "limits", lambda: tuple(map(limit, starts, wanted.dims, strides)), rank)
     whole = dice.chance(0.4)
@@ -246,7 +248,7 @@ def _split(size: Dim, dice: Dice) -> tuple[Dim, Dim]:
         return dice.sums[size]
     if size.const is None:
         one = const(dice.pick((0, 0, 1)))
-        return dice.pick(((one, size - one), (size - one, one)))
+        return (one, size - one) if dice.chance(0.5) else (size - one, one)
     first = size.const // 2 if dice.chance(0.3) else dice.rng.randint(0, size.const)
     return const(first), const(size.const - first)
 
@@ -332,8 +334,9 @@ def _starts(rank: int, dice: Dice) -> tuple[TensorType, ...]:
 
 
 def _dynamic_slice(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
-    sizes = _decided(known, "sizes", lambda: tuple(_number(dim) for dim in wanted.dims), wanted.rank)
-    operand = [const(size + dice.pick((0, 0, 1, 2))) for size in sizes]
+    sizes = _decided(known, "sizes", lambda: tuple(
+        dice.pick((0, 1, 2)) if dim.const is None else dim.const for dim in wanted.dims), wanted.rank)
+    operand = [const(size + dice.pick((0, 0, 1, 2))) if dice.numbers else dice.size() for size in sizes]
     return Way({"sizes": sizes}, (_like(wanted, operand), *_starts(wanted.rank, dice)))
 
 
@@ -390,3 +393,6 @@ _PULLS: Mapping[str, Callable[[TensorType, Known, int | None, Dice], Way]] = {
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update,
 }
+
+PULLED = frozenset(_PULLS)
+"""Ops whose operands and attributes are drawn to fit."""

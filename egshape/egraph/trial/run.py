@@ -34,8 +34,8 @@ MUTANTS, MORE_MUTANTS = 2, 10
 
 RARE = 20
 BATCH = 64
-_SMALLEST = 0.2
-"""The smallest share of a batch's time that a part of it has."""
+SHARE, _SMALLEST = 2.0, 0.2
+"""The time of a batch, in that of one trial, and the smallest part of it that a part of a batch has."""
 
 SECONDS = 15.0
 """Time for the random programs of one rule, on average: a last resort, since what is cut off depends on the machine."""
@@ -227,7 +227,7 @@ class _Tensors:
         for line in lines:
             batch.add(line)
         try:
-            asked = Asked(self.program, self.open, self.tolerance, max(_SMALLEST, len(lines) / BATCH))
+            asked = Asked(self.program, self.open, self.tolerance, SHARE * max(_SMALLEST, len(lines) / BATCH))
             found = list(try_batch(asked, batch))
         except (EgshapeError, Exploding) as error:
             # One of them has no sizes, or breaks the engine, or never ends; which one is found out by halves, with
