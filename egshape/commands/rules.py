@@ -96,6 +96,8 @@ def test(
         for each in verdicts:
             if not each.good:
                 put(f"\n{each.rule} ({each.where}):\n  " + each.why.replace("\n", "\n  "))
+            elif each.outcome.text:
+                say(f"egshape: note: {each.rule}: {each.outcome.text}")
         put(f"{report.good} good, {report.bad} bad")
         if not proofs.available():
             say('egshape: note: z3 is not installed, so rules over sizes are sampled (pip install "egshape[verify]")')

@@ -214,3 +214,9 @@ def test_a_rule_that_never_fires_is_said(tmp_path: Path) -> None:
     (verdict,) = try_rules([path], thorough=False)
     assert (verdict.outcome.status, verdict.fired.graphs, verdict.good) == ("unknown", 0, False)
     assert "no program was found on which the rule fires" in verdict.why
+
+
+def test_gather_pairs_batch_axes() -> None:
+    found = [applied(line.left).attrs for line in lines(shipped("shape.obligations/gather"), 150)]
+    assert any(attrs["operand_batch"] for attrs in found)
+    assert {0, 1, 2} <= {len(attrs["start_index_map"]) for attrs in found}

@@ -40,8 +40,8 @@ from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
 from egshape.ops.elementwise import DIRECTIONS, KINDS
 
-TRIES = 40
-"""Draws in vain after which a wanted type is given up."""
+TRIES = 100
+"""Draws in vain after which a rank is given up."""
 
 _FAMILIES = {family.capitalize(): family for family in ELEMENTWISE}
 _SOURCES = {"unbroadcast": "broadcast_in_dim", "unreshape": "reshape", "untranspose": "transpose"}
@@ -139,17 +139,26 @@ def _makes_tensor(head: str) -> bool:
 
 @dataclass
 class Draws:
-    """Programs of one left side, ranks and dtypes in turn."""
+    """Programs of one left side, one rank after the other."""
 
     pattern: Pattern
     rng: random.Random
     samples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Attributes that ops have in examples, for ops that nothing else is known of."""
-    turn: int = 0
+    ranks: list[int] = field(default_factory=lambda: list(range(MAX_RANK + 1)))
+    """Ranks of the result, the next one first; one for which nothing fits is not tried again."""
 
     def line(self) -> Line | None:
-        """The next program; None if no draw fits its rank and dtype."""
-        rank, self.turn = self.turn % (MAX_RANK + 1), self.turn + 1
+        """The next program; None if there is none."""
+        while self.ranks:
+            rank = self.ranks.pop(0)
+            found = self._of_rank(rank)
+            if found is not None:
+                self.ranks.append(rank)
+                return found
+        return None
+
+    def _of_rank(self, rank: int) -> Line | None:
         for _ in range(TRIES):
             dice = Dice(self.rng, self.rng.random() < 0.5)
             wanted = TensorType(dice.pick(DTYPES), dice.sizes(rank))

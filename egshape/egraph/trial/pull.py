@@ -312,20 +312,29 @@ def _gather(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> 
     if any(not 0 <= axis < wanted.rank for axis in offsets):
         raise Misfit
     rows = [dim for axis, dim in enumerate(wanted.dims) if axis not in offsets]
+    free = not known.keys() & {"operand_batch", "indices_batch", "collapsed", "sizes"}
+    paired = [dice.rng.randrange(len(rows))] if rows and free and dice.chance(0.2) else []
+    batch_sizes = [rows[row] for row in paired]
     dropped = len(known["collapsed"]) if "collapsed" in known else dice.pick((0, 0, 1, 1, 2))
-    rank = len(offsets) + dropped
-    collapsed = _decided(known, "collapsed", lambda: tuple(sorted(dice.rng.sample(range(rank), dropped))))
+    rank = len(offsets) + dropped + len(paired)
+    places = dice.rng.sample(range(rank), dropped + len(paired))
+    collapsed = _decided(known, "collapsed", lambda: tuple(sorted(places[:dropped])))
+    batch = tuple(places[dropped:])
     inner = iter([wanted.dims[axis] for axis in sorted(offsets)])
     sizes = _decided(known, "sizes", lambda: tuple(
-        const(1) if axis in collapsed else next(inner) for axis in range(rank)), rank)
-    index_map = _decided(known, "start_index_map", lambda: dice.axes(rank, dice.rng.randint(0, rank)))
+        const(1) if axis in (*collapsed, *batch) else next(inner) for axis in range(rank)), rank)
+    others = [axis for axis in range(rank) if axis not in batch]
+    index_map = _decided(known, "start_index_map", lambda: tuple(
+        others[k] for k in dice.axes(len(others), dice.rng.randint(0, len(others)))))
     place = _decided(known, "index_vector_dim", lambda: dice.pick((0, len(rows), dice.rng.randint(0, len(rows)))))
     if len(index_map) != 1 or place < len(rows) or dice.chance(0.7):
         rows.insert(place, const(len(index_map)))
-    operand = [size + dice.pick((0, 0, 1, 2)) for size in sizes]
-    attrs = {"offset_dims": offsets, "collapsed": collapsed, "operand_batch": known.get("operand_batch", ()),
-             "indices_batch": known.get("indices_batch", ()), "start_index_map": index_map, "index_vector_dim": place,
-             "sizes": sizes, "sorted": bool(known.get("sorted", False))}
+        paired = [row + (place <= row) for row in paired]
+    whole = dict(zip(batch, batch_sizes, strict=True))
+    operand = [whole[axis] if axis in whole else size + dice.pick((0, 0, 1, 2)) for axis, size in enumerate(sizes)]
+    attrs = {"offset_dims": offsets, "collapsed": collapsed, "operand_batch": known.get("operand_batch", batch),
+             "indices_batch": known.get("indices_batch", tuple(paired)), "start_index_map": index_map,
+             "index_vector_dim": place, "sizes": sizes, "sorted": bool(known.get("sorted", False))}
     return Way(attrs, (_like(wanted, operand), TensorType(dice.pick(("i32", "i64", "ui8")), tuple(rows))))
 
 

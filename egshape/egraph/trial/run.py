@@ -40,6 +40,8 @@ SHARE, _SMALLEST = 2.0, 0.2
 SECONDS = 15.0
 """Time for the random programs of one rule, on average: a last resort, since what is cut off depends on the machine."""
 
+_CUT = "time was up before all programs were tried"
+
 Progress = Callable[[str], None]
 
 
@@ -256,9 +258,9 @@ class _Tensors:
             return seen.fired, Outcome(rule.name, "failed",
                                        text=f"it grows without end on {self.exploding[rule.name]}")
         if not seen.points:
-            return seen.fired, Outcome(rule.name, "unknown", text="no program was found on which the rule fires"
-                                       + (", before time was up" if self.cut else ""))
-        return seen.fired, Outcome(rule.name, "sampled", seen.points)
+            never = "no program was found on which the rule fires"
+            return seen.fired, Outcome(rule.name, "unknown", text=f"{never}: {_CUT}" if self.cut else never)
+        return seen.fired, Outcome(rule.name, "sampled", seen.points, _CUT if self.cut else "")
 
 
 def _readable(rule: Rule) -> list[Line]:

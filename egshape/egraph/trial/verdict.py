@@ -11,8 +11,8 @@ Status = Literal["proved", "sampled", "failed", "unknown"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Whether a rule's statement is true: proved; sampled, at so many points without a difference; failed, with the
-    smallest counterexample in ``text``; or unknown, with the reason."""
+    """Whether a rule's statement is true: proved; sampled, at so many points without a difference, with what kept it
+    from more in ``text``; failed, with the smallest counterexample; or unknown, with the reason."""
 
     rule: str
     status: Status
