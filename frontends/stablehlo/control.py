@@ -86,6 +86,15 @@ def _descending(builder: BlockBuilder, dtype: str) -> Block:
     return inner.finish([inner.one("compare", (left, right), {"direction": "GT", "kind": kind})])
 
 
+def _sharding_constraint(scope: Scope, node: Node) -> Results:
+    """The operand itself: a composite, so that what it says of devices stays where it is said."""
+    x = scope.operand(node, 0)
+    inner = scope.builder.child()
+    attrs = {"name": node.name, "attrs": (("sharding", node.attributes["sharding"].text),)}
+    region = inner.finish([inner.arg(None, x.type.dtype, x.type.shape)])
+    return scope.emit(node, "composite", (x,), attrs, regions=(region,))
+
+
 # -- reducers ------------------------------------------------------------------------------------------
 
 
@@ -375,5 +384,6 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.if": _branches("if"),
     "stablehlo.case": _branches("case"),
     "chlo.top_k": _top_k,
+    "sdy.sharding_constraint": _sharding_constraint,
 }
 """Region ops, calls and checks by MLIR name."""

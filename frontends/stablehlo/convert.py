@@ -199,6 +199,7 @@ def _metadata(module: Module, main: Function, program: Program) -> dict[str, Any
         "format": "stablehlo",
         "module_name": module.name,
         "function_name": main.name,
+        **({"meshes": {name: str(mesh) for name, mesh in module.meshes.items()}} if module.meshes else {}),
         "attributes": {
             key: str(attr) for key, attr in module.attributes.items() if key not in ("sym_name", FACTS)
         },

@@ -105,7 +105,9 @@ class _Module:
         self.helpers: dict[str, str] = {}
         self.moved: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
         """New names of the functions that came with ops that are carried through."""
-        self.names: dict[str, int] = {}
+        self.meshes: Mapping[str, str] = graph.metadata.get("meshes", {})
+        """Of devices, as text, by the names that shardings have for them."""
+        self.names: dict[str, int] = dict.fromkeys(self.meshes, 1)
 
     def text(self) -> str:
         metadata = self.graph.metadata
@@ -115,7 +117,8 @@ class _Module:
             held[FACTS] = string(self.graph.facts.to_json())
         attributes = f" attributes {{{', '.join(f'{k} = {v}' for k, v in held.items())}}}" if held else ""
         name = _symbol(metadata.get("module_name") or self.graph.name)
-        functions = "".join((public, *self.helpers.values()))
+        meshes = [f"  {mesh}\n" for mesh in self.meshes.values()]
+        functions = "".join((*meshes, public, *self.helpers.values()))
         return f"module @{name}{attributes} {{\n{functions}}}\n"
 
     def public(self) -> str:
@@ -156,8 +159,9 @@ class _Module:
         """Functions of another module, their names as they are written, in this one: what names them, renamed."""
         key = tuple(functions.items())
         if key not in self.moved:
-            names = self.moved[key] = {name: f"@{self.fresh(name)}" for name in functions}
-            for name, text in functions.items():
+            own = {name: text for name, text in functions.items() if name not in self.meshes}
+            names = self.moved[key] = {name: f"@{self.fresh(name)}" for name in own}
+            for name, text in own.items():
                 self.helpers[f"{names[name]} {text}"] = f"  {with_symbols(text, names)}\n"
         return self.moved[key]
 
@@ -354,9 +358,9 @@ def _composite(scope: _Function, op: Op) -> str | None:
 
     In place where that needs outer values, and where sizes are dynamic and the composite is none of CHLO's:
     jaxlib gives static shapes to the operands of those only, and then rejects the decomposition's types."""
-    top = _top_k(scope, op)
-    if top is not None:
-        return top
+    own = _top_k(scope, op) or _sharding_constraint(scope, op)
+    if own is not None:
+        return own
     (block,) = op.regions
     outside, inside = (*op.operands, *op.results), (*block.args, *block.results)
     known = op.attrs["name"].startswith("chlo.") or all(map(is_static, outside))
@@ -409,6 +413,13 @@ def _top_k(scope: _Function, op: Op) -> str | None:
         return None
     k = held["k"].split(":")[0].strip()
     return f"chlo.top_k({refs(scope, op.operands)}, k = {k}) : {types(op.operands)} -> ({types(op.results)})"
+
+
+def _sharding_constraint(scope: _Function, op: Op) -> str | None:
+    if op.attrs["name"] != "sdy.sharding_constraint":
+        return None
+    ((key, sharding),) = op.attrs["attrs"]
+    return f'"sdy.sharding_constraint"({refs(scope, op.operands)}) <{{{key} = {sharding}}}> : {_signature(op)}'
 
 
 def _host_call(scope: _Function, op: Op) -> str:
