@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, is_nonnegative, symbol
+from egshape.dims import Dim, is_nonnegative, is_positive, symbol
 from egshape.errors import EgshapeError
 from egshape.frontends.size_ranges import SIZE, Range, Ranges, Values, power_of_two
 from egshape.frontends.size_terms import Term, plan
@@ -382,7 +382,7 @@ class Scope:
         divide. (Shifts are no choice: XLA's shape refinement does not evaluate them.)"""
         if is_nonnegative(-den):  # where it is 0 there is no value
             num, den = -num, -den
-        divide = self._size(den, dtype, form)
+        divide = self._divisor(frame, den, dtype, form)
         value = self._size(num, dtype, form)
         if is_nonnegative(num) and is_nonnegative(den):
             return self._apply(frame, "divide", value, divide, dtype, form)
@@ -399,6 +399,14 @@ class Scope:
         less = self._apply(frame, "minimum", sign, self.integer(0, dtype, form), dtype, form)
         return self._apply(frame, "add", quotient, less, dtype, form)
 
+    def _divisor(self, frame: Frame, den: Dim, dtype: str, form: str) -> str:
+        """A divisor that is never 0, where there is no value: XLA divides before it looks at the assertion that says
+        so, and that ends its process."""
+        name = self._size(den, dtype, form)
+        if is_positive(den) or not is_nonnegative(den):
+            return name
+        return self._apply(frame, "maximum", name, self.integer(1, dtype, form), dtype, form)
+
     def _sign(self, frame: Frame, name: str, dtype: str, form: str) -> str:
         return self.line(frame, f"stablehlo.sign {name} : {static_type(dtype, _SHAPES[form])}")
 
@@ -409,7 +417,7 @@ class Scope:
         if power_of_two(den) and not (positive and self._fits(num, dtype)):
             return self._apply(frame, "and", value, self._size(den - 1, dtype, form), dtype, form)
         if positive:
-            return self._apply(frame, "remainder", value, self._size(den, dtype, form), dtype, form)
+            return self._apply(frame, "remainder", value, self._divisor(frame, den, dtype, form), dtype, form)
         quotient = self._floor(frame, num, den, dtype, form)
         whole = self._apply(frame, "multiply", quotient, self._size(den, dtype, form), dtype, form)
         return self._apply(frame, "subtract", value, whole, dtype, form)
