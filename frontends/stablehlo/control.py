@@ -267,8 +267,9 @@ def _custom_call(scope: Scope, node: Node) -> Results:
     return _declared_op(scope, node, REGISTRY.by_frontend("custom_call")[target])
 
 
-def known_target(target: str) -> bool:
-    """Whether calls of a target are read by their parts, and not carried through."""
+def known_target(op: Any) -> bool:
+    """Whether a call of its target is read by its parts, and not carried through."""
+    target = op.attributes["call_target_name"].value
     return target in _CUSTOM or target in REGISTRY.by_frontend("custom_call")
 
 

@@ -65,9 +65,9 @@ class Module:
     """The functions of an MLIR module, read when they are first asked for."""
 
     def __init__(
-        self, hlo: SimpleNamespace, module: Any, name: str, known: Callable[[str, str], bool], source: str | bytes = b""
+        self, hlo: SimpleNamespace, module: Any, name: str, known: Callable[[Any], bool], source: str | bytes = b""
     ) -> None:
-        """``known``: whether an op of a name, with a call target or "", is read by its parts."""
+        """``known``: whether an op is read by its parts."""
         self.source = name
         self._written = written_names(source)
         self.reader = Reader(hlo, name)
@@ -179,8 +179,7 @@ class Module:
         name = op.name
         location = reader.location(op.location)
         operands = tuple([ids[value] for value in op.operands])
-        target = op.attributes["call_target_name"].value if name == "stablehlo.custom_call" else ""
-        if not self._known(name, target):
+        if not self._known(op):
             return self._carried(op, location)
         attributes = reader.attributes(op)
         if name in _KEEP_TEXT:
