@@ -53,8 +53,22 @@ def _top_k(scope: Scope, node: Node) -> Results:
     return _top_k_of(scope, node, node.attributes["k"])
 
 
+def _dynamic_top_k(scope: Scope, node: Node) -> Results:
+    """The number is a size."""
+    (k,), requires = scope.builder.sizes("top_k", scope.operand(node, 1), "shape")
+    size = scope.operand(node, 0).type.dims[-1]
+    fits = (Relation("<=", const(0), k, "top_k"), Relation("<=", k, size, "top_k"))
+    return scope.emit(node, "composite", (scope.operand(node, 0),), {"name": "stablehlo.dynamic_top_k"},
+                      regions=(_first(scope, node, k),), requires=(*requires, *fits))
+
+
 def _top_k_of(scope: Scope, node: Node, k: int) -> Results:
-    """The k largest along the last axis and their places: a composite that sorts and slices."""
+    attrs = {"name": "chlo.top_k", "attrs": (("k", f"{k} : i64"),), "version": 1}
+    return scope.emit(node, "composite", (scope.operand(node, 0),), attrs, regions=(_first(scope, node, const(k)),))
+
+
+def _first(scope: Scope, node: Node, k: Dim) -> Block:
+    """The k largest along the last axis and their places: what is sorted, sliced."""
     x = scope.operand(node, 0)
     inner = scope.builder.child()
     arg = inner.arg(None, x.type.dtype, x.type.dims)
@@ -71,12 +85,10 @@ def _top_k_of(scope: Scope, node: Node, k: int) -> Results:
     )
     cut = {
         "starts": dims([0] * x.type.rank),
-        "limits": (*x.type.dims[:-1], const(k)),
+        "limits": (*x.type.dims[:-1], k),
         "strides": dims([1] * x.type.rank),
     }
-    results = [inner.one("slice", (value,), cut, location=node.location) for value in both]
-    attrs = {"name": "chlo.top_k", "attrs": (("k", f"{k} : i64"),), "version": 1}
-    return scope.emit(node, "composite", (x,), attrs, regions=(inner.finish(results),))
+    return inner.finish([inner.one("slice", (value,), cut, location=node.location) for value in both])
 
 
 def _descending(builder: BlockBuilder, dtype: str) -> Block:
@@ -361,6 +373,7 @@ def _mhlo_topk(scope: Scope, node: Node) -> Results:
 _CUSTOM: dict[str, Handler] = {
     "shape_assertion": _assertion,
     "stablehlo.dynamic_reduce_window": _dynamic_reduce_window,
+    "stablehlo.dynamic_top_k": _dynamic_top_k,
     "mhlo.erf": _mhlo_erf,
     "mhlo.topk": _mhlo_topk,
 }

@@ -24,7 +24,7 @@ from egshape.frontends.stablehlo.emit_ops import (
     refs,
     types,
 )
-from egshape.frontends.stablehlo.emit_scope import Frame, Key, Scope, UnknownSource
+from egshape.frontends.stablehlo.emit_scope import SCALAR, Frame, Key, Scope, UnknownSource
 from egshape.frontends.stablehlo.emit_text import (
     DATA_CHECK,
     FOREIGN,
@@ -407,7 +407,12 @@ def _check(scope: _Function, op: Op) -> str | None:
 
 
 def _top_k(scope: _Function, op: Op) -> str | None:
-    """CHLO's own op for its composite, which needs no decomposition."""
+    """CHLO's own op for its composite, and the call of a number that is a size: they need no decomposition."""
+    if op.attrs["name"] == "stablehlo.dynamic_top_k":
+        k = scope.size(op.results[0].type.dims[-1], "i32", SCALAR)
+        kinds = f"({types(op.operands)}, tensor<i32>) -> ({types(op.results)})"
+        name = f"custom_call @{op.attrs['name']}"
+        return f"stablehlo.{name}({refs(scope, op.operands)}, {k}) {{api_version = 2 : i32}} : {kinds}"
     held = dict(op.attrs["attrs"])
     if op.attrs["name"] != "chlo.top_k" or set(held) != {"k"} or op.attrs["version"] != 1:
         return None
