@@ -49,7 +49,8 @@ SIZED_BITS = """func.func @main(%k: tensor<2xui64>, %x: tensor<?xf32>) -> (tenso
   %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
   %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
   %0:2 = stablehlo.custom_call @stablehlo.dynamic_rng_bit_generator(%k, %s) {api_version = 2 : i32,
-    rng_algorithm = #stablehlo<rng_algorithm DEFAULT>} : (tensor<2xui64>, tensor<1xi32>) -> (tensor<2xui64>, tensor<?xui32>)
+    rng_algorithm = #stablehlo<rng_algorithm DEFAULT>} :
+    (tensor<2xui64>, tensor<1xi32>) -> (tensor<2xui64>, tensor<?xui32>)
   return %0#0, %0#1 : tensor<2xui64>, tensor<?xui32> }"""
 
 REDUCED = """func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
