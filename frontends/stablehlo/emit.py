@@ -10,6 +10,8 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Facts
 from egshape.frontends.stablehlo.emit_forms import prepared
@@ -29,6 +31,7 @@ from egshape.frontends.stablehlo.emit_text import (
     DATA_CHECK,
     FOREIGN,
     boolean,
+    dense,
     i64_array,
     location,
     pairs,
@@ -55,6 +58,12 @@ def write(graph: Graph, *, verify: bool = True, locations: bool = False) -> str:
     if verify:
         check(text)
     return text
+
+
+def statements(graph: Graph) -> int:
+    """How many statements a graph is written as. Constants are not put into text, which takes seconds for weights."""
+    text = _Module(graph, locations=False, data=False).text()
+    return sum(1 for line in text.splitlines() if "stablehlo." in line or "call @" in line)
 
 
 def bytecode(text: str) -> bytes:
@@ -97,8 +106,10 @@ def check(text: str) -> None:
 class _Module:
     """The functions of one module."""
 
-    def __init__(self, graph: Graph, locations: bool) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, locations: bool, data: bool = True) -> None:
+        self.graph, self.data = graph, data
+        self.texts: dict[int, tuple[np.ndarray, str]] = {}
+        """Of constants, by their identity: each is written in both runs."""
         self.blocks = [prepared(each.body) for each in (graph, *graph.functions)]
         self.locations = locations
         self.wanted: frozenset[Key] = frozenset()
@@ -140,6 +151,12 @@ class _Module:
             self.moved.clear()
             self.names = dict(taken)
 
+    def dense(self, array: np.ndarray) -> str:
+        """The text of a constant."""
+        if id(array) not in self.texts:
+            self.texts[id(array)] = array, dense(array) if self.data else "dense<>"
+        return self.texts[id(array)][1]
+
     def helper(self, wanted: str, write_body: Callable[[str], str]) -> str:
         """A private function; equal ones are shared. Gives its name."""
         body = write_body("\0")
@@ -175,7 +192,7 @@ class _Function(Scope):
     """One function: arguments, ops, return."""
 
     def __init__(self, module: _Module, wanted: frozenset[Key], metadata: Mapping[str, Any]) -> None:
-        super().__init__(wanted)
+        super().__init__(wanted, module.dense)
         self.module = module
         self.metadata = metadata
         self.done = ""

@@ -5,7 +5,8 @@ right before the op that first needs it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ SCALAR, VECTOR = "scalar", "vector"
 _SHAPES: dict[str, tuple[int, ...]] = {SCALAR: (), VECTOR: (1,)}
 _RING = {"add", "subtract", "multiply", "maximum", "minimum"}
 _WIDE = ("i64", "ui64")
+_SMALL = 64
+"""Elements; of larger constants a digest is compared: a copy of each would hold a model's weights once more."""
 _LONG = 3
 """A size that takes more steps than this is read from an axis that has it, if there is one."""
 
@@ -52,13 +55,14 @@ class Scope:
     """The blocks of one function, innermost last.
 
     ``wanted`` are the sizes and forms that an earlier run over the same function asked for: they decide in
-    which form an intermediate result is computed."""
+    which form an intermediate result is computed. ``dense`` gives the text of an array."""
 
-    def __init__(self, wanted: frozenset[Key] = frozenset()) -> None:
+    def __init__(self, wanted: frozenset[Key] = frozenset(), dense: Callable[[np.ndarray], str] = dense) -> None:
         self.frames = [Frame(0)]
         self.names: dict[Value, str] = {}
         self.wanted = wanted
         self.asked: set[Key] = set()
+        self._dense = dense
         self._next = 0
 
     # -- blocks and lines ----
@@ -121,7 +125,7 @@ class Scope:
         found = self.find(key)
         if found is None:
             frame = self.frames[self._outermost()]
-            found = self.line(frame, f"stablehlo.constant {dense(array)} : {static_type(dtype, array.shape)}")
+            found = self.line(frame, f"stablehlo.constant {self._dense(array)} : {static_type(dtype, array.shape)}")
             frame.memo[key] = found
         return found
 
@@ -507,7 +511,8 @@ class Scope:
 
 
 def _constant_key(array: np.ndarray) -> Key:
-    return ("constant", dtype_name(array.dtype), array.shape, array.tobytes())
+    data = array.tobytes() if array.size <= _SMALL else blake2b(np.ascontiguousarray(array).view(np.uint8)).digest()
+    return ("constant", dtype_name(array.dtype), array.shape, data)
 
 
 def _wrapped(number: int, dtype: str, form: str) -> np.ndarray:
