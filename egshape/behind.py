@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from egshape.egraph.optimize import BlockOptimizer, Surroundings
+from egshape.decide.context import Context
+from egshape.egraph.optimize import BlockOptimizer, RegionEntry
 from egshape.egraph.rebuild import substitute
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, Value
 from egshape.ops.checks import assumed_fact
-from egshape.prove.context import Context
 
 Believed = Sequence[tuple[Relation, str]]
 
@@ -53,7 +53,7 @@ def _optimized(optimizer: BlockOptimizer, body: Block, place: int, context: Cont
     known.assume_all(held)
     checks, standing = list(optimizer.outcome.checks), dict(optimizer.outcome.standing)
     found = optimizer.run(Block(arguments, rest, body.results, (*outer, *own)),
-                          Surroundings(known, [*believed, *held]))
+                          RegionEntry(known, [*believed, *held]))
     optimizer.outcome.checks[:] = checks
     _compose(optimizer, standing)
     back: dict[Value, Value] = dict(zip(found.args, arguments, strict=True))

@@ -80,7 +80,7 @@ def test(
 ) -> None:
     """Try rules out: examples, counter-examples, and whether what they state is true."""
     from egshape import rulebook
-    from egshape.egraph.trial import proofs
+    from egshape.rulebook.trial import proofs
     from egshape.rulebook.trying import test_report
 
     declare_ops(ops)

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from egshape.decide.context import Context, Step
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
 from egshape.errors import EgshapeError
@@ -22,7 +23,6 @@ from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
 from egshape.ops.host import HOST_CALLS
-from egshape.prove.context import Context, Step
 
 _LIMITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "clamp": ((2,), (0,)), "minimum": ((0, 1), ()), "maximum": ((), (0, 1))}

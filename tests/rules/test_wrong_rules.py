@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from egshape.egraph.instrument import desugar
-from egshape.egraph.sexpr import List, read
-from egshape.egraph.trial import proofs
-from egshape.egraph.trial.run import try_rules
-from egshape.egraph.trial.verdict import Verdict
 from egshape.ops.base import REGISTRY
 from egshape.ops.custom import custom_op
+from egshape.rulebook.trial import proofs
+from egshape.rulebook.trial.run import try_rules
+from egshape.rulebook.trial.verdict import Verdict
+from egshape.rulelang.provenance import desugar
+from egshape.rulelang.sexpr import List, read
 
 FOLDER = Path(__file__).resolve().parents[1] / "invalid" / "rules" / "wrong"
 FILES = sorted(path.stem for path in FOLDER.glob("*.egg"))
