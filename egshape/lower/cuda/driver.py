@@ -21,7 +21,8 @@ from egshape.lower.driver import likely_peak
 from egshape.lower.dump import dump
 from egshape.lower.host import Host, Module, module
 from egshape.plan.gpu.device import on_device
-from egshape.plan.gpu.grid import Launch, launches
+from egshape.plan.gpu.grid import Launch
+from egshape.plan.gpu.launching import launches
 from egshape.plan.inplace import in_place
 from egshape.plan.loops import Kernel
 from egshape.plan.planner import plan
