@@ -44,6 +44,11 @@ class Optimized:
     outcome: Outcome
     likely: dict[str, int]
 
+    @property
+    def normal_form(self) -> Callable[[Dim], Dim]:
+        """The normal form of a size of the graph itself: two that are known to be equal have the same."""
+        return self.outcome.sizes[0].normal_form if self.outcome.sizes else _itself
+
 
 def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:
     """What holds when the graph is entered: the facts, and that each size fits its get_dimension_size type."""
@@ -110,6 +115,10 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
         internal = InternalError(f"a fault of ours, {type(fault).__name__}: {fault}",
                                  hint=f"{STRICT}=1 shows where; please report it")
         return _fallback(graph, context, optimizer.outcome, likely, internal)
+
+
+def _itself(dim: Dim) -> Dim:
+    return dim
 
 
 def _equal(context: Context, outcome: Outcome) -> Callable[[Dim, Dim], bool]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import gcd
 
 from egshape.dims.core import (
+    ABOVE,
     Dim,
     DimLike,
     FloorDiv,
@@ -241,3 +242,6 @@ def product(values: Iterable[DimLike]) -> Dim:
     for value in values:
         total = total * value
     return total
+
+
+ABOVE.floordiv, ABOVE.mod, ABOVE.relu = floordiv, mod, relu
