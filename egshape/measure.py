@@ -5,7 +5,6 @@ which is several statements of StableHLO, and sizes that were inputs of an op ha
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -55,9 +54,9 @@ def never_worse(graph: Graph, done: Optimized) -> tuple[Optimized, str]:
     more = f"{after.count} {after.unit}, not {before.count}" if after.count > before.count else \
         f"{after.bytes} bytes of constants, not {before.bytes}"
     values = [*graph.inputs, *(value for op in graph.body.walk() for value in op.results)]
-    outcome = replace(done.outcome, rewrites=Counter(), reasons=[], standing={value: value for value in values})
+    outcome = replace(done.outcome, rewrites={}, reasons=(), standing={value: value for value in values})
     checked = _with_ops(graph, (*given, *graph.body.ops))
-    return Optimized(checked, done.context, outcome, done.likely), f"left as it was: it would be larger ({more})"
+    return replace(done, graph=checked, outcome=outcome), f"left as it was: it would be larger ({more})"
 
 
 def _given(done: Optimized) -> list[Op]:

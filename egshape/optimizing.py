@@ -87,8 +87,7 @@ def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str 
     limits = limits or Limits()
     job = Job(graph, known, rules, limits, Deadlines.of(limits), explain, refine_signature, validate, own_rules(rules))
     started = time.monotonic()
-    attempt, dropped = attempt_all(job, tracer)
-    done = attempt.done
+    done, dropped = attempt_all(job, tracer)
     for left_out in dropped:
         tracer.note(str(left_out))
     for stop in done.outcome.stops:
@@ -96,12 +95,11 @@ def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str 
             tracer.note(str(stop))
     if done.outcome.status == "fallback":
         tracer.note(f"not optimized: {done.outcome.fault}")
-    if attempt.verdict is not None and attempt.verdict.skipped and not attempt.verdict.compared:
-        tracer.note(attempt.verdict.skipped)
-    if attempt.difference:
-        tracer.note(f"not optimized, a fault of ours: the result differs from the original {attempt.difference}")
-        done.outcome.status = "fallback"
-        done = replace(done, graph=graph)
+    if done.verdict is not None and done.verdict.skipped and not done.verdict.compared:
+        tracer.note(done.verdict.skipped)
+    if done.difference:
+        tracer.note(f"not optimized, a fault of ours: the result differs from the original {done.difference}")
+        done = replace(done, graph=graph, outcome=replace(done.outcome, status="fallback"))
     if done.graph is not graph and not refine_signature and not allow_larger:
         with tracer.stage("measure"), suppress(LimitReached), holding(job.deadlines.end):
             done, larger = never_worse(graph, done)

@@ -10,7 +10,7 @@ from egshape.dims import Dim, quote_name
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.exchange import CONGRUENCE, Equality
 from egshape.egraph.obligations import Check
-from egshape.egraph.optimize import Outcome, Scope
+from egshape.egraph.outcome import Outcome, Scope
 from egshape.errors import EgshapeError, InternalError
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import parse_relation

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from egshape.egraph.optimize import Reason
+from egshape.egraph.outcome import Reason
 from egshape.errors import InvalidInput
 from egshape.ir.graph import Block, Op, Value
 from egshape.report import Step, ValueExplanation
