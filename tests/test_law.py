@@ -184,6 +184,26 @@ def test_every_import_counts_for_circles(tmp_path: Path, source: str) -> None:
     assert circles(imports_of(files)) == [["egshape.a", "egshape.b", "egshape.a"]]
 
 
+FORMATS = {"onnx", "stablehlo", "mlir", "mlirbc", "ModelProto", ".onnx", ".mlir", ".mlirbc"}
+WITHOUT_FORMATS = ("api", "attempts", "compiling", "measure", "models", "optimizing", "pipeline", "reporting",
+                   "validate")
+
+
+def formats_named(source: str) -> list[str]:
+    """The texts in a module that are the name of a format, a suffix or a class of one."""
+    return [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)
+            and isinstance(node.value, str) and node.value in FORMATS]
+
+
+@pytest.mark.parametrize("name", WITHOUT_FORMATS)
+def test_no_format_is_named_above_the_frontends(name: str) -> None:
+    assert formats_named(MODULES[f"egshape.{name}"].read_text()) == []
+
+
+def test_a_format_that_is_named_is_found() -> None:
+    assert formats_named('"""Reads onnx."""\nif kind == "onnx" or path.suffix in (".mlir",): pass') == ["onnx", ".mlir"]
+
+
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_length(module: str) -> None:
     lines = len(MODULES[module].read_text().splitlines())
