@@ -123,6 +123,19 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(p), p) if p.isdigit() and p.isascii() else (1, 0, p) for p in parts if p)
 
 
+class _Above:
+    """What sizes do with the modules that stand on this one, which say it here: ``egshape.dims`` imports them all."""
+
+    floordiv: Callable[[DimLike, DimLike], Dim]
+    mod: Callable[[DimLike, DimLike], Dim]
+    nonnegative_by_laws: Callable[[Dim], bool]
+    relu: Callable[[DimLike], Dim]
+    to_text: Callable[[Dim], str]
+
+
+ABOVE = _Above()
+
+
 class Dim:
     """A size: an interned polynomial.  `==` and `is` agree and mean identity of form."""
 
@@ -270,22 +283,20 @@ class Dim:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: DimLike) -> Dim:
-        return _floordiv(self, other) if isinstance(other, (Dim, int)) else NotImplemented
+        return ABOVE.floordiv(self, other) if isinstance(other, (Dim, int)) else NotImplemented
 
     def __rfloordiv__(self, other: int) -> Dim:
-        return _floordiv(other, self) if isinstance(other, int) else NotImplemented
+        return ABOVE.floordiv(other, self) if isinstance(other, int) else NotImplemented
 
     def __mod__(self, other: DimLike) -> Dim:
-        return _mod(self, other) if isinstance(other, (Dim, int)) else NotImplemented
+        return ABOVE.mod(self, other) if isinstance(other, (Dim, int)) else NotImplemented
 
     def __rmod__(self, other: int) -> Dim:
-        return _mod(other, self) if isinstance(other, int) else NotImplemented
+        return ABOVE.mod(other, self) if isinstance(other, int) else NotImplemented
 
     def __str__(self) -> str:
         if self._str is None:
-            from egshape.dims.printer import to_text  # the printer needs this module whole
-
-            self._str = to_text(self)
+            self._str = ABOVE.to_text(self)
         return self._str
 
     def __repr__(self) -> str:
@@ -299,24 +310,6 @@ class Dim:
 
     def __reduce__(self) -> tuple[Callable[..., Dim], tuple[object, ...]]:
         return from_terms, (self.terms,)
-
-
-def _floordiv(num: DimLike, den: DimLike) -> Dim:
-    from egshape.dims.forms import floordiv  # the canonical forms need this module whole
-
-    return floordiv(num, den)
-
-
-def _mod(num: DimLike, den: DimLike) -> Dim:
-    from egshape.dims.forms import mod
-
-    return mod(num, den)
-
-
-def _relu(arg: DimLike) -> Dim:
-    from egshape.dims.forms import relu
-
-    return relu(arg)
 
 
 # The intern tables are the one module state: identity is what makes comparing sizes free.
@@ -498,26 +491,20 @@ def _substitute_atom(atom: Atom, env: Mapping[str, DimLike]) -> Dim:
     if isinstance(atom, Symbol):
         return as_dim(env[atom.name])
     if isinstance(atom, Relu):
-        return _relu(atom.arg.substitute(env))
+        return ABOVE.relu(atom.arg.substitute(env))
     assert isinstance(atom, FloorDiv)
-    return _floordiv(atom.num.substitute(env), atom.den.substitute(env))
+    return ABOVE.floordiv(atom.num.substitute(env), atom.den.substitute(env))
 
 
 def is_nonnegative(dim: Dim) -> bool:
     """Whether the form alone shows dim >= 0 at all sizes at which it is defined."""
     if dim._nonneg is None:
-        dim._nonneg = _plainly_nonnegative(dim) or _nonnegative_by_laws(dim)
+        dim._nonneg = _plainly_nonnegative(dim) or ABOVE.nonnegative_by_laws(dim)
     return dim._nonneg
 
 
 def _plainly_nonnegative(dim: Dim) -> bool:
     return all(c > 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in dim.terms)
-
-
-def _nonnegative_by_laws(dim: Dim) -> bool:
-    from egshape.dims.forms import nonnegative_by_laws  # the rules need this module whole
-
-    return nonnegative_by_laws(dim)
 
 
 def is_positive(dim: Dim) -> bool:

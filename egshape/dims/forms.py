@@ -7,6 +7,7 @@ from math import lcm
 
 from egshape.dims import at_once
 from egshape.dims.core import (
+    ABOVE,
     Atom,
     Dim,
     DimLike,
@@ -174,3 +175,7 @@ def product(values: Iterable[DimLike]) -> Dim:
     for value in values:
         total = total * value
     return total
+
+
+ABOVE.floordiv, ABOVE.mod, ABOVE.relu = floordiv, mod, relu
+ABOVE.nonnegative_by_laws = nonnegative_by_laws

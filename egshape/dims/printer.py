@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from egshape.dims.core import (
+    ABOVE,
     Atom,
     Dim,
     FloorDiv,
@@ -223,3 +224,6 @@ def _is_one_call(text: str) -> bool:
         if depth == 0:
             return i == len(rest) - 1
     return False
+
+
+ABOVE.to_text = to_text

@@ -6,7 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -116,15 +116,17 @@ class Session:
             self.engine.step("load")
         self.engine.step("prelude.shape")
 
-    def believe(self, walk: Walk, budget: Budget) -> None:
+    def believe(self, walk: Walk, budget: Budget) -> Walk:
         """Phase 1's result: sizes that are equal are united, shape tensors are their elements, and values are the
-        terms of their ops; but an op whose own check hangs on data stays as it is, so that no rewrite relies on it."""
+        terms of their ops; but an op whose own check hangs on data stays as it is, so that no rewrite relies on it.
+
+        The walk, with what the prover says of max and min."""
         guarded = walk.guarded
         found = self.encoder.out.op_of_node
         self.encoder.out.tables["live"] += [(node,) for node in range(len(self.encoder.out.values))
                                             if node not in found or found[node][0] not in guarded]
         dims = list(self.encoder.out.dims.values())
-        walk.believed += self._settled(walk, dims)
+        walk = replace(walk, believed=(*walk.believed, *self._settled(walk, dims)))
         for relation, reason in walk.believed:
             self._believe(relation, reason)
         self.sizes.add_dims(dims)
@@ -138,6 +140,7 @@ class Session:
             if node is not None:
                 self._elements(node, value, elements)
         self.flush()
+        return walk
 
     def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, str]]:
         """What the prover says of the max and min in sizes of the graph, where a check that is no order (two sizes

@@ -158,9 +158,7 @@ class Graph:
         return self.body.ops
 
     def __str__(self) -> str:
-        from egshape.ir.text import print_graph
-
-        return print_graph(self)
+        return display.text(self)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)

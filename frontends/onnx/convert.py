@@ -15,10 +15,11 @@ from egshape.dims import Dim, const, parse, symbol
 from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import SEMANTICS
-from egshape.frontends.onnx import ops  # noqa: F401  (declares the ops)
+from egshape.frontends.onnx import host, ops  # noqa: F401  (ops: declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
 from egshape.frontends.onnx.files import Model, initializers, open_model
+from egshape.frontends.onnx.lowering import lower
 from egshape.frontends.onnx.node import STANDARD, graphs_of
 from egshape.frontends.onnx.scope import Items, Operand, Program, Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, operand
@@ -83,7 +84,7 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
         raise Unsupported(f"is of opset {opsets['']}, the installed onnx knows up to {onnx_opset_version()}",
                           where=model.name, hint="install a newer onnx")
     functions = {("" if each.domain in STANDARD else each.domain, each.name): each for each in proto.functions}
-    program = Program(model, functions)
+    program = Program(model, lower, host.call, functions)
     builder = BlockBuilder(decide=program.bounds.decide)
     builder.names.keep(name for node in proto.graph.node for name in node.output if name.isdigit())
     program.ranks.update(_declared_ranks(proto.graph))

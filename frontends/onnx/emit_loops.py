@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from onnx import TensorProto, helper
 
 from egshape.dims import Dim
 from egshape.frontends.onnx.emit_moves import LAST
+from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Block, Op, Value
-
-if TYPE_CHECKING:
-    from egshape.frontends.onnx.emit import Emitter
 
 
 def if_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:

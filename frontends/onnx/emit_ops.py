@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from egshape.dims import Dim
 from egshape.frontends.onnx.emit_scope import Scope
+from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import is_float
-
-if TYPE_CHECKING:
-    from egshape.frontends.onnx.emit import Emitter
 
 UNARY = {
     "abs": "Abs", "negate": "Neg", "floor": "Floor", "ceil": "Ceil", "round_nearest_even": "Round",

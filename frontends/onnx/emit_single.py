@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from egshape.dims import const
 from egshape.frontends.onnx.emit_loops import dynamic_slice, dynamic_update_slice
+from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Op
-
-if TYPE_CHECKING:
-    from egshape.frontends.onnx.emit import Emitter
 
 
 def _reshape(e: Emitter, op: Op) -> str:

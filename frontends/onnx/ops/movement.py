@@ -6,24 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from egshape.dims import Dim, const, floordiv, maximum, minimum, product, relu
+from egshape.dims import Dim, const, floordiv, maximum, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
 from egshape.frontends.onnx.checks import require
 from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops import computed
 from egshape.frontends.onnx.ops.elementwise import compare
+from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import MOST_SIZES, Scope
 from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, equal, exact_quotient, of_length
 from egshape.ir.graph import Value
 
 _ONE = const(1)
-
-
-def reshape(s: Scope, x: Value, shape: Sequence[Dim]) -> Value:
-    """The same elements in another shape; x itself where it has that."""
-    return x if x.type.dims == tuple(shape) else s.moved(x, s.one("reshape", (x,), shape=tuple(shape)))
 
 
 @onnx_op("Reshape")
@@ -130,8 +127,6 @@ def flatten(s: Scope, node: Node, x: Value) -> Value:
 @onnx_op("Squeeze")
 def squeeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value:
     """Without axes of size 1; all that are known to be 1 where none are named."""
-    from egshape.frontends.onnx.ops import computed
-
     if given is not None and s.numbers(given) is None:
         found: Value = s.composite(node, (x, given), computed.squeeze)[0]  # type: ignore[assignment]
         return found
@@ -149,8 +144,6 @@ def unsqueeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Val
     """With new axes of size 1, counted in the result."""
     numbers = node.ints("axes", ()) if given is None else s.numbers(given)
     if numbers is None:
-        from egshape.frontends.onnx.ops import computed
-
         assert given is not None
         found: Value = s.composite(node, (x, given), computed.unsqueeze)[0]  # type: ignore[assignment]
         return found
@@ -221,23 +214,11 @@ def tile(s: Scope, node: Node, x: Value, repeats: Value) -> Value:
 # -- slices ------------------------------------------------------------------------------------------------------
 
 
-def window(s: Scope, x: Value, axis: int, start: Dim, limit: Dim, stride: int = 1) -> Value:
-    """A part of one axis; x itself where it is the whole axis."""
-    if start.const == 0 and limit is x.type.dims[axis] and stride == 1:
-        return x
-    starts = [const(0)] * x.type.rank
-    limits, strides = list(x.type.dims), [_ONE] * x.type.rank
-    starts[axis], limits[axis], strides[axis] = start, limit, const(stride)
-    return s.one("slice", (x,), starts=tuple(starts), limits=tuple(limits), strides=tuple(strides))
-
-
 @onnx_op("Slice")
 def slice_of(s: Scope, node: Node, x: Value, starts: Value | None = None, ends: Value | None = None,
              axes: Value | None = None, steps: Value | None = None) -> Value:
     """Parts of axes, counted from either end, clamped to the axis; a negative step goes backwards."""
     if any(each is not None and s.numbers(each) is None for each in (axes, steps)):
-        from egshape.frontends.onnx.ops import computed
-
         found: Value = s.composite(node, (x, starts, ends, axes, steps), computed.slices)[0]  # type: ignore[assignment]
         return found
     given: list[Sequence[object]]
@@ -363,8 +344,6 @@ def pad(s: Scope, node: Node, x: Value, pads: Value | None = None, value: Value 
     rank = x.type.rank
     named = tuple(range(rank)) if axes is None else s.numbers(axes)
     if named is None:
-        from egshape.frontends.onnx.ops import computed
-
         assert pads is not None and axes is not None
         named, pads = tuple(range(rank)), computed.pads_by_axis(s, node, rank, pads, axes)
     if pads is None:
@@ -413,22 +392,6 @@ def _floor_mod(s: Scope, x: Value, y: Value) -> Value:
     rest = s.one("remainder", (x, y))
     negative = s.one("compare", (rest, s.full(0, rest)), direction="LT", kind="SIGNED")
     return s.one("select", (negative, s.one("add", (rest, y)), rest))
-
-
-def taken(s: Scope, x: Value, axis: int, places: Value, empty: bool = False) -> Value:
-    """Elements of one axis at places within it, which may have any rank: their axes stand for that axis. ``empty``:
-    the axis may have no elements, as there are surely no places then, or a check rejects them; else it is checked."""
-    rank, inner = x.type.rank, places.type.rank
-    offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
-    sizes = list(x.type.dims)
-    sizes[axis] = single(s, sizes[axis]) if empty else _ONE
-    return s.one("gather", (x, places), offset_dims=offset, collapsed=(axis,), start_index_map=(axis,),
-                 index_vector_dim=inner, sizes=tuple(sizes))
-
-
-def single(s: Scope, size: Dim) -> Dim:
-    """How much of an axis of this size one place takes: an element, or nothing where it has none."""
-    return _ONE if s.decide("<=", _ONE, size) is True else minimum(size, _ONE)
 
 
 def not_empty(s: Scope, x: Value, axes: Sequence[int], element: np.ndarray) -> Value:
