@@ -147,9 +147,14 @@ class Scope:
         known = self.enforced.get(block, ())
         return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))
 
-    def find(self, key: Key) -> str | None:
-        """The name of what a visible graph has computed."""
-        return next((frame.memo[key] for frame in reversed(self.frames) if key in frame.memo), None)
+    def around(self, frame: Frame) -> Sequence[Frame]:
+        """The graphs whose names one of them sees: those from the outermost to itself."""
+        return self.frames[:self.frames.index(frame) + 1]
+
+    def find(self, key: Key, frame: Frame | None = None) -> str | None:
+        """The name of what a graph that is visible from ``frame``, the innermost by default, has computed."""
+        seen = self.frames if frame is None else self.around(frame)
+        return next((each.memo[key] for each in reversed(seen) if key in each.memo), None)
 
     def bind(self, value: Value, name: str) -> None:
         """A value is there from now on, and so are the sizes of its axes."""
@@ -178,7 +183,7 @@ class Scope:
     def shared(self, op: str, inputs: Sequence[str], hint: str, frame: Frame, **attributes: Any) -> str:
         """A node that is appended once: the same op on the same names gives the same name."""
         key: Key = ("node", op, tuple(inputs), tuple(sorted(attributes.items())))
-        found = self.find(key)
+        found = self.find(key, frame)
         if found is None:
             found = frame.memo[key] = self.node(op, inputs, hint, frame, **attributes)
         return found

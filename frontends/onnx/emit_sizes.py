@@ -44,9 +44,8 @@ class Sizes:
         key: Key = ("vector", wanted)
         found = s.find(key)
         if found is None:
-            frame = max((self._home(size) for size in wanted if size.const is None), key=s.frames.index)
-            found = self._read_run(wanted) or self._joined(frame, wanted)
-            frame.memo[key] = found
+            found = self._read_run(wanted) or self._joined(wanted)
+            self._home(*wanted).memo[key] = found
         return found
 
     def _read_run(self, dims: tuple[Dim, ...]) -> str | None:
@@ -55,8 +54,9 @@ class Sizes:
         return None if found is None else self._shape(*found, found[2] + len(dims))
 
     def _holder(self, dims: tuple[Dim, ...]) -> tuple[Frame, Value, int] | None:
-        """The graph, the value and the axis where a run of sizes stands in a shape that one node can read."""
-        for frame in self.scope.frames:
+        """The graph, the value and the axis where a run of sizes stands in a shape that one node can read: where all of
+        them are known, since what reads the node may stand there too."""
+        for frame in self.scope.around(self._home(*dims)):
             if dims in frame.shapes:
                 value, start = frame.shapes[dims]
                 whole = start == 0 and len(dims) == value.type.rank
@@ -64,13 +64,13 @@ class Sizes:
                     return frame, value, start
         return None
 
-    def _joined(self, frame: Frame, dims: tuple[Dim, ...]) -> str:
+    def _joined(self, dims: tuple[Dim, ...]) -> str:
         parts, at = [], 0
         while at < len(dims):
             end = self._run(dims, at)
             parts.append(self.vector(dims[at:end]))
             at = end
-        return self.scope.node("Concat", parts, "sizes", frame, axis=0)
+        return self.scope.node("Concat", parts, "sizes", self._home(*dims), axis=0)
 
     def _run(self, dims: tuple[Dim, ...], start: int) -> int:
         """Where the piece of a vector that begins at ``start`` ends: a run that is there, or constants, or one size."""
@@ -131,11 +131,9 @@ class Sizes:
             return s.shared("Squeeze", [name, s.ints([0], "axes")], "size", frame)
         return s.shared("Squeeze", [name], "size", frame, axes=(0,))
 
-    def _home(self, dim: Dim) -> Frame:
-        """The outermost graph in which all symbols of a size are known."""
-        s = self.scope
-        depth = max((self._depth(name) for name in dim.symbols()), default=0)
-        return s.frames[depth]
+    def _home(self, *dims: Dim) -> Frame:
+        """The outermost graph in which all symbols of sizes are known."""
+        return self.scope.frames[max((self._depth(name) for dim in dims for name in dim.symbols()), default=0)]
 
     def _depth(self, name: str) -> int:
         for depth, frame in enumerate(self.scope.frames):
