@@ -124,8 +124,9 @@ INSIDE = model(
     [n("ReduceSum", "x", "t", keepdims=0), n("Greater", "t zero", "c"), n("Unsqueeze", "x one", "x1"),
      helper.make_node("If", ["c"], ["y"],
                       then_branch=helper.make_graph([n("Mul", "x1 z", "p"), n("Shape", "p", "d"),
-                                                     n("Concat", "d four", "t4", axis=0), n("ConstantOfShape", "t4", "o"),
-                                                     n("Unsqueeze", "p two", "p1"), n("Concat", "o p1", "a", axis=2)],
+                                                     n("Concat", "d four", "t4", axis=0),
+                                                     n("ConstantOfShape", "t4", "o"), n("Unsqueeze", "p two", "p1"),
+                                                     n("Concat", "o p1", "a", axis=2)],
                                                     "then", [], [helper.make_tensor_value_info("a", F, ["b", "s", 5])]),
                       else_branch=helper.make_graph([n("Expand", "z e", "a2")], "else", [],
                                                     [helper.make_tensor_value_info("a2", F, ["b", "s", 5])]))],
@@ -160,7 +161,8 @@ SIZES_OUT = model(
     {"zero": np.array(0), "one": np.array(1), "c": np.array(2, np.float32)})
 
 CASES = {"heads": HEADS, "mask": MASK, "positions": POSITIONS, "parts": PARTS, "backwards": BACKWARDS, "whole": WHOLE,
-         "branch": BRANCH, "inside": INSIDE, "scores": SCORES, "zero and -1": ZERO_LEFT, "loop": LOOP, "sizes out": SIZES_OUT}
+         "branch": BRANCH, "inside": INSIDE, "scores": SCORES, "zero and -1": ZERO_LEFT, "loop": LOOP,
+         "sizes out": SIZES_OUT}
 
 
 @pytest.mark.parametrize("name", CASES)
