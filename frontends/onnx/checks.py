@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
@@ -105,9 +104,7 @@ _PURE = frozenset(("constant", "dims", "compare", "select", "not", "or", "and", 
 
 def without_spent(block: Block, spent: Collection[Value]) -> Block:
     """A block without the arithmetic of nodes that became checks, where nothing else reads it."""
-    read = Counter(value for op in block.ops for value in op.operands)
-    read.update(value for op in block.ops for region in op.regions for value in region.captures())
-    read.update((*block.results, *(each.value for each in block.symbols)))
+    read = block.readers()
     gone, ops = set(spent), list[Op]()
     for op in reversed(block.ops):
         made = bool(op.results) and all(value in gone and not read[value] and small(value.type) for value in op.results)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from onnx import helper, numpy_helper
@@ -14,7 +15,7 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.emit_scope import Scope
 from egshape.frontends.onnx.emit_sizes import AXES_AS_INPUT, Sizes
 from egshape.frontends.onnx.types import elem_type_of
-from egshape.ir.graph import Op, Value
+from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import numpy_dtype
 
 LAST = 2**63 - 1
@@ -27,6 +28,15 @@ ZERO_SIZES = 14
 
 WHERE = 9
 """The opset since which there is Where, and Flatten takes every dtype."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """One place on an axis of the operand of a slice, without the axis."""
+
+    part: Op
+    axis: int
+    place: int
 
 
 class Moves:
@@ -208,6 +218,11 @@ class Moves:
         ends = [const(FIRST)] * len(axes)
         return self._sliced(name, [const(-1)] * len(axes), ends, axes, [-1] * len(axes), op.result.name)
 
+    def pick(self, pick: Pick, name: str, hint: str) -> str:
+        """One place on an axis."""
+        place = self.scope.constant(np.array(pick.place, np.int64), "place")
+        return self.scope.node("Gather", [name, place], hint, axis=pick.axis)
+
     def split(self, parts: Sequence[Op], name: str, axis: int, outputs: Sequence[str]) -> None:
         """One Split for slices that tile an axis."""
         s = self.scope
@@ -293,6 +308,31 @@ def tiles(ops: Sequence[Op], x: Value) -> tuple[int, list[Op]] | None:
         if len(order) > 1 and at is x.type.dims[axis] and len(order) == len(parts):
             return axis, order
     return None
+
+
+def picked(block: Block) -> dict[Value, Pick]:
+    """Reshapes that only drop the axis on which a slice, read by nothing else, takes one place, by their results; but
+    those whose slice may be made together with others of that axis, which are more."""
+    readers = block.readers()
+    slices = {op.result: op for op in block.ops if op.name == "slice" and len(op.operands) == 1}
+    found = {}
+    for op in block.ops:
+        part = slices.get(op.operands[0]) if op.name == "reshape" else None
+        if part is not None and readers[part.result] == 1 and (pick := _pick(part, op)):
+            found[op.result] = pick
+    parts = {pick.part for pick in found.values()}
+    alone = {pick.part for pick in found.values() if all(
+        each in parts for each in slices.values()
+        if each.operands == pick.part.operands and _only_axis(each) == pick.axis)}
+    return {value: pick for value, pick in found.items() if pick.part in alone}
+
+
+def _pick(part: Op, reshape: Op) -> Pick | None:
+    axis, dims = _only_axis(part), part.result.type.dims
+    if axis is None or dims[axis].const != 1 or (*dims[:axis], *dims[axis + 1:]) != reshape.result.type.dims:
+        return None
+    place = _counted(part.attrs["starts"][axis], part.operands[0].type.dims[axis]).const
+    return None if place is None or place < 0 else Pick(part, axis, place)
 
 
 def _only_axis(op: Op) -> int | None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 def _reshape(e: Emitter, op: Op) -> str:
     x = op.operands[0]
+    pick = e.picks.get(op.result)
+    if pick is not None:
+        return e.moves.pick(pick, e.name(pick.part.operands[0]), op.result.name)
     return e.moves.reshape(e.name(x), x.type.dims, op.result.type.dims, op.result.name)
 
 

@@ -96,6 +96,10 @@ PARTS = model(
     {"x": (F, ["b", "s", 8])}, {"y": F}, {"start": ints(-1), "end": ints(2**62), "ax": ints(1)}, opset=13)
 PARTS.graph.node[0].input[:] = ["x"]
 
+PICKS = model(
+    [n("Gather", "x zero", "y", axis=1), n("Gather", "x one", "z", axis=1)],
+    {"x": (F, ["b", 2, "s"])}, {"y": F, "z": F}, {"zero": np.array(0), "one": np.array(-1)})
+
 BACKWARDS = model(
     [n("Slice", "x start end ax step", "l"), n("Concat", "x l", "y", axis=1)],
     {"x": (F, ["b", "s", 4])}, {"y": F},
@@ -160,8 +164,8 @@ SIZES_OUT = model(
     {"x": (F, ["b", "s"])}, {"d": INT, "r": INT, "y": F, "b_": INT},
     {"zero": np.array(0), "one": np.array(1), "c": np.array(2, np.float32)})
 
-CASES = {"heads": HEADS, "mask": MASK, "positions": POSITIONS, "parts": PARTS, "backwards": BACKWARDS, "whole": WHOLE,
-         "branch": BRANCH, "inside": INSIDE, "scores": SCORES, "zero and -1": ZERO_LEFT, "loop": LOOP,
+CASES = {"heads": HEADS, "mask": MASK, "positions": POSITIONS, "parts": PARTS, "picks": PICKS, "backwards": BACKWARDS,
+         "whole": WHOLE, "branch": BRANCH, "inside": INSIDE, "scores": SCORES, "zero and -1": ZERO_LEFT, "loop": LOOP,
          "sizes out": SIZES_OUT}
 
 
@@ -175,6 +179,7 @@ NEEDED: dict[str, tuple[str, Callable[[Counter[str]], bool]]] = {
     "mask": ("Add broadcasts by itself", lambda k: not k["Expand"] + k["Shape"]),
     "positions": ("one size for the range", lambda k: k["Shape"] == 1 and not k["Expand"] + k["Concat"]),
     "parts": ("slices that tile an axis are one Split", lambda k: k["Split"] == 1 and k["Slice"] == 1),
+    "picks": ("a place of an axis is one Gather", lambda k: k["Gather"] == 2 == k.total()),
     "whole": ("one op in, one op out", lambda k: k["LayerNormalization"] == k["Gemm"] == k["Softmax"] == 1),
     "scores": ("MatMul stays one", lambda k: k["MatMul"] == 2 and not k["Einsum"] + k["Expand"]),
 }
@@ -185,6 +190,13 @@ def test_no_more_sizes_than_needed(name: str, tmp_path: Path) -> None:
     why, holds = NEEDED[name]
     found = kinds(roundtrip(CASES[name], tmp_path))
     assert holds(found), (why, dict(found))
+
+
+@pytest.mark.parametrize("name", ["branch", "inside"])
+def test_a_region_gives_its_results_itself(name: str, tmp_path: Path) -> None:
+    (held,) = [node for node in roundtrip(CASES[name], tmp_path).graph.node if node.op_type == "If"]
+    inside = [node for each in held.attribute for node in each.g.node]
+    assert inside and all(node.op_type != "Identity" for node in inside)
 
 
 def test_another_opset(tmp_path: Path) -> None:
