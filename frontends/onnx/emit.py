@@ -145,7 +145,8 @@ class Emitter:
         self.checks: Checks = Checks(self.scope, self.sizes)
         self.first, self.mode, self.why = first, mode, why
         if first is not None:
-            self.scope.wanted = first.wanted
+            self.scope.wanted = {block: [each for each in wanted if (block, each) in first.met]
+                                 for block, wanted in first.wanted.items()}
         self.found = False
         """Whether there are checks."""
         self.listed: list[str] = []

@@ -115,7 +115,16 @@ class Moves:
             others = product(size for axis, size in enumerate(target) if axis != left[0])
             if not self._positive(others) and not self.scope.left_over(others):
                 return None
+        elif product(source) is product(target):
+            self._take_rest(target, out)
         return out
+
+    def _take_rest(self, target: Sequence[Dim], numbers: list[int]) -> None:
+        """Let a size be what is left where that makes a check."""
+        for axis in range(len(target)):
+            if self.scope.left_over(product(size for at, size in enumerate(target) if at != axis), needless=True):
+                numbers[axis] = -1
+                return
 
     def _at_most(self, one: Dim, two: Dim) -> bool:
         return self.scope.bounds.decide(Relation("<=", one, two)) is True

@@ -83,7 +83,7 @@ class Scope:
         self.enforced: dict[Block, set[Dim]] = {}
         """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
         self.wanted: dict[Block, list[Relation]] = {}
-        """The checks of blocks that a node could make."""
+        """The checks of blocks that a Reshape that takes what is left could make, in their order."""
         self.met: set[tuple[Block, Relation]] = set()
         """Those of them that a node makes."""
 
@@ -129,15 +129,16 @@ class Scope:
                 return True
         return self.bounds.decide(Relation("!=", size, const(1))) is True
 
-    def left_over(self, others: Dim) -> bool:
+    def left_over(self, others: Dim, needless: bool = False) -> bool:
         """Whether a Reshape that takes what is left beside ``others`` makes a check that is wanted here: it rejects
-        others that are 0."""
+        others that are 0. ``needless``: it could do without, so that it is made once."""
         positive = Relation("<=", const(1), others)
         for relation in self.wanted.get(self.frame.block, ()):
-            if (relation.symbols() & others.symbols()
+            key = self.frame.block, relation
+            if (relation.symbols() & others.symbols() and not (needless and key in self.met)
                     and self.bounds.with_fact(relation).decide(positive) is True
                     and self.bounds.with_fact(positive).decide(relation) is True):
-                self.met.add((self.frame.block, relation))
+                self.met.add(key)
                 return True
         return False
 

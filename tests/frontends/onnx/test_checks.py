@@ -272,6 +272,30 @@ def test_a_reshape_that_takes_what_is_left_makes_the_check(tmp_path: Path) -> No
         session.run(None, {"x": np.zeros((0, 3, 4), np.float32)})
 
 
+def test_a_reshape_to_known_sizes_takes_what_is_left_where_that_makes_a_check(tmp_path: Path) -> None:
+    """Two reshapes whose sizes are all known by copying; each rejects what one of the original's did."""
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Tanh", ["r"], ["out"]),
+             helper.make_node("Reshape", ["y", "t"], ["q"]), helper.make_node("Tanh", ["q"], ["also"])]
+    graph = helper.make_graph(nodes, "left", [helper.make_tensor_value_info(name, F, ["n", "m", 6]) for name in "xy"],
+                              [helper.make_tensor_value_info(name, F, None) for name in ("out", "also")],
+                              [numpy_helper.from_array(np.array(target, np.int64), name)
+                               for name, target in (("s", [0, -1, 2, 3]), ("t", [-1, 0, 3, 2]))])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    result = egshape.optimize(load(model))
+    assert sum(check.status == "kept" for check in result.report.checks) == 2
+    written = saved(result.graph, tmp_path)
+    assert not checks(written) and len(written.graph.node) == 4
+    for session in sessions(written):
+        for n, m in ((2, 3), (1, 1), (0, 3), (3, 0), (0, 0)):
+            array = np.zeros((n, m, 6), np.float32)
+            if n and m:
+                found = session.run(None, {"x": array, "y": array})
+                assert [each.shape for each in found] == [(n, m, 2, 3), (n, m, 3, 2)]
+            else:
+                with pytest.raises(Exception, match="Reshape"):
+                    session.run(None, {"x": array, "y": array})
+
+
 def test_a_module_with_a_kept_check_rejects_as_a_model(tmp_path: Path) -> None:
     text = """module @jit_f {
   func.func public @main(%arg0: tensor<?x3xf32>) -> tensor<?x3xf32> {
