@@ -26,8 +26,14 @@ FIRST = -(2**63)
 ZERO_SIZES = 14
 """The opset since which Reshape has ``allowzero``."""
 
+COMPUTED_SLICES = 10
+"""The opset since which Slice takes its places as inputs."""
+
+RANGE = 11
+"""The opset since which there is Range."""
+
 WHERE = 9
-"""The opset since which there is Where, and Flatten takes every dtype."""
+"""The opset since which there are Where, NonZero and ConstantOfShape, and Flatten takes every dtype."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,9 @@ class Pick:
     part: Op
     axis: int
     place: int
+
+
+CONVERT = "convert the model to a newer opset first (onnx.version_converter)"
 
 
 class Moves:
@@ -211,10 +220,10 @@ class Moves:
     def _sliced(self, name: str, starts: Sequence[Dim], ends: Sequence[Dim], axes: Sequence[int],
                 steps: Sequence[int], hint: str) -> str:
         s = self.scope
-        if s.opset < 10:
+        if s.opset < COMPUTED_SLICES:
             numbers = [[size.const for size in each] for each in (starts, ends)]
             if any(number is None for each in numbers for number in each) or any(step != 1 for step in steps):
-                raise Unsupported("a slice at run-time places needs opset 10", where=hint, hint="--opset 13")
+                raise Unsupported("a slice at run-time places needs opset 10", where=hint, hint=CONVERT)
             return s.node("Slice", [name], hint, starts=numbers[0], ends=numbers[1], axes=list(axes))
         inputs = [name, self.sizes.vector(starts), self.sizes.vector(ends), s.ints(axes, "axes")]
         if any(step != 1 for step in steps):
@@ -260,10 +269,23 @@ class Moves:
         s = self.scope
         if size.const is not None and size.const <= 64:
             return s.constant(np.arange(size.const).astype(numpy_dtype(dtype)), "line")
+        found = self._range(size) if s.opset >= RANGE else self._places(size)
+        return found if dtype == "i64" else s.shared("Cast", [found], "line", s.frame, to=elem_type_of(dtype))
+
+    def _range(self, size: Dim) -> str:
+        s = self.scope
         limits = [s.constant(np.array(0, np.int64), "zero"), self.sizes.scalar(size),
                   s.constant(np.array(1, np.int64), "one")]
-        found = s.shared("Range", limits, "line", s.frame)
-        return found if dtype == "i64" else s.shared("Cast", [found], "line", s.frame, to=elem_type_of(dtype))
+        return s.shared("Range", limits, "line", s.frame)
+
+    def _places(self, size: Dim) -> str:
+        """The places of a vector of ones that are not 0."""
+        s = self.scope
+        if s.opset < WHERE:
+            raise Unsupported(f"0, 1, ... needs opset {WHERE}", where=str(size), hint=CONVERT)
+        one = numpy_helper.from_array(np.ones(1, np.int64))
+        ones = s.node("ConstantOfShape", [self.sizes.one(size)], "ones", value=one)
+        return s.node("Reshape", [s.node("NonZero", [ones], "places"), s.ints([-1], "flat")], "line")
 
 
 def inserted(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:

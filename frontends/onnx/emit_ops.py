@@ -9,6 +9,7 @@ import numpy as np
 
 from egshape.dims import Dim
 from egshape.frontends.onnx.emit_scope import Scope
+from egshape.frontends.onnx.emit_sizes import EXTREMES
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import is_float
@@ -51,7 +52,10 @@ def extreme(e: Emitter, op: Op) -> str:
         for one, two in ((x, y), (y, x)):
             if _number(e, two) == 0 and not np.signbit(_array(e, two)):
                 return e.node(op, "Relu", [e.name(one)])
-    return e.node(op, "Max" if op.name == "maximum" else "Min", broadcast_names(e, op))
+    names = broadcast_names(e, op)
+    if not is_float(x.type.dtype) and e.scope.opset < EXTREMES:
+        return e.sizes.extreme(op.name, *names, e.scope.frame)
+    return e.node(op, "Max" if op.name == "maximum" else "Min", names)
 
 
 def logic(e: Emitter, op: Op) -> str:

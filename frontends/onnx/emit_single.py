@@ -76,7 +76,7 @@ def _gather(e: Emitter, op: Op) -> str:
         high = e.sizes.scalar(x.type.dims[axis] - const(1))
         if indices.type.dtype != "i64":
             name = e.scope.node("Cast", [name], f"{op.result.name}_places", to=elem_type_of("i64"))
-        name = e.scope.node("Min", [e.scope.node("Max", [name, low], "place"), high], "place")
+        name = e.sizes.clamped(name, low, high)
     return e.node(op, "Gather", [e.name(x), name], axis=axis)
 
 

@@ -190,6 +190,16 @@ class Sizes:
         if kind == "bcast":
             unit = s.shared("Equal", [x, s.ints([1], "size")], "is_one", frame)
             return s.shared("Where", [unit, y, x], "size", frame)
+        return self.extreme(kind, x, y, frame)
+
+    def clamped(self, name: str, low: str, high: str) -> str:
+        """An integer tensor of the graph under construction, brought between two bounds."""
+        frame = self.scope.frame
+        return self.extreme("minimum", self.extreme("maximum", name, low, frame), high, frame)
+
+    def extreme(self, kind: str, x: str, y: str, frame: Frame) -> str:
+        """The maximum or minimum of two integer tensors."""
+        s = self.scope
         if s.opset >= EXTREMES:
             return s.shared("Max" if kind == "maximum" else "Min", [x, y], "size", frame)
         less = s.shared("Less", [x, y], "is_less", frame)

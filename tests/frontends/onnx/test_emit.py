@@ -159,6 +159,14 @@ LOOP = model(
      n("ReduceSum", "rows", "r", keepdims=0), n("Add", "z r", "y")],
     {"x": (F, ["b", "s"])}, {"y": F}, {"count": np.array(3)})
 
+SCAN = model(
+    [helper.make_node("Scan", ["zero", "x"], ["z", "y"], num_scan_inputs=1, body=helper.make_graph(
+        [n("Add", "h e", "g"), n("Identity", "g", "f")], "body",
+        [helper.make_tensor_value_info(name, F, []) for name in "he"],
+        [helper.make_tensor_value_info(name, F, []) for name in "gf"]))],
+    {"x": (F, ["s"])}, {"z": F, "y": F}, {"zero": np.array(0, np.float32)}, opset=9)
+"""Run-time places before Slice takes them, in lines before there is Range."""
+
 SIZES_OUT = model(
     [n("Shape", "x", "d"), n("Gather", "d zero", "b_"), n("Range", "zero b_ one", "r"), n("Expand", "c d", "y")],
     {"x": (F, ["b", "s"])}, {"d": INT, "r": INT, "y": F, "b_": INT},
@@ -166,7 +174,7 @@ SIZES_OUT = model(
 
 CASES = {"heads": HEADS, "mask": MASK, "positions": POSITIONS, "parts": PARTS, "picks": PICKS, "backwards": BACKWARDS,
          "whole": WHOLE, "branch": BRANCH, "inside": INSIDE, "scores": SCORES, "zero and -1": ZERO_LEFT, "loop": LOOP,
-         "sizes out": SIZES_OUT}
+         "scan": SCAN, "sizes out": SIZES_OUT}
 
 
 @pytest.mark.parametrize("name", CASES)
