@@ -99,6 +99,7 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     scope.names.update(zip((info.name for info in inputs), given, strict=True))
     program.named.update(values)
     for value in values:
+        program.sizes.update(value.type.shape or ())
         for size in value.type.shape or ():
             if size.const is None:
                 program.bounds.learn(Relation("<=", size, const(2**31 - 1)))

@@ -15,6 +15,7 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.emit_scope import Scope
 from egshape.frontends.onnx.emit_sizes import AXES_AS_INPUT, Sizes
 from egshape.frontends.onnx.types import elem_type_of
+from egshape.frontends.size_terms import plan
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import numpy_dtype
 
@@ -138,6 +139,10 @@ class Moves:
     def _at_most(self, one: Dim, two: Dim) -> bool:
         return self.scope.bounds.decide(Relation("<=", one, two)) is True
 
+    def nonnegative(self, size: Dim) -> bool:
+        """Whether a size is known not to be negative."""
+        return self._at_most(const(0), size)
+
     def _positive(self, size: Dim) -> bool:
         return self._at_most(const(1), size)
 
@@ -167,13 +172,23 @@ class Moves:
             return self._filled(scalar, shape, hint)
         there = dict(zip(axes, x.type.dims, strict=True))
         moved = self.aligned(name, x.type.dims, axes, len(shape), hint)
-        target = [const(1) if there.get(axis) is size else size for axis, size in enumerate(shape)]
+        target = [const(1) if there.get(axis) is size else self._asked(there.get(axis), size)
+                  for axis, size in enumerate(shape)]
         if all(size.const == 1 for size in target):
             first = min(axes, default=len(shape))
             return self.axes_changed("Unsqueeze", moved, range(first), hint) if first else moved
         for axis, size in there.items():
-            self.scope.spreads([size], shape[axis])
+            self.scope.spreads([size, target[axis]], shape[axis])
         return self.scope.node("Expand", [moved, self.sizes.vector(target)], hint)
+
+    def _asked(self, held: Dim | None, size: Dim) -> Dim:
+        """What Expand is asked for so that an axis gets a size: it broadcasts by itself."""
+        meaning = size.substitute(self.scope.meanings)
+        if held is None or meaning is size:
+            return size
+        term, own = plan(meaning), held.substitute(self.scope.meanings)
+        pairs = (term.operands, term.operands[::-1]) if term.kind == "bcast" else ()
+        return next((other for one, other in pairs if one is own), size)
 
     def _filled(self, scalar: np.ndarray, shape: Sequence[Dim], hint: str) -> str:
         if all(size.const is not None for size in shape):
@@ -213,7 +228,7 @@ class Moves:
             one = place + relu(mono[0][0].arg)
             two = one - mono[0][0].arg
             for held, other in ((one, two), (two, one)):
-                if held is size and self.scope.bounds.decide(Relation("<=", const(0), other)) is True:
+                if held is size and self.nonnegative(other):
                     return other
         return place
 

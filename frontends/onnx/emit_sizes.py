@@ -44,7 +44,7 @@ class Sizes:
         key: Key = ("vector", wanted)
         found = s.find(key)
         if found is None:
-            found = self._read_run(wanted) or self._joined(wanted)
+            found = self._read_run(wanted) or self._tensor(wanted) or self._joined(wanted)
             self._home(*wanted).memo[key] = found
         return found
 
@@ -52,6 +52,20 @@ class Sizes:
         """A run of sizes that the shape of one tensor has."""
         found = self._holder(dims)
         return None if found is None else self._shape(*found, found[2] + len(dims))
+
+    def _tensor(self, dims: tuple[Dim, ...]) -> str | None:
+        """An integer vector that has these sizes as its elements."""
+        frame = self._home(*dims)
+        found = [frame.symbols.get(name) for size in dims for name in size.symbols() if symbol(name) is size]
+        defines = [each for each in found if each is not None]
+        if len(defines) != len(dims) or defines != [SymbolDef(each.name, defines[0].value, element=place)
+                                                    for place, each in enumerate(defines)]:
+            return None
+        value = defines[0].value
+        if value.type.shape != (const(len(dims)),):
+            return None
+        name = self.scope.named(value)
+        return name if value.type.dtype == "i64" else self.scope.shared("Cast", [name], "sizes", frame, to=7)
 
     def _holder(self, dims: tuple[Dim, ...]) -> tuple[Frame, Value, int] | None:
         """The graph, the value and the axis where a run of sizes stands in a shape that one node can read: where all of
@@ -167,7 +181,7 @@ class Sizes:
         name = s.named(value)
         if define.axis is not None:
             return self._shape(frame, value, define.axis, define.axis + 1)
-        if value.type.shape != (const(1),):
+        if value.type.shape is None or value.type.rank != 1:
             name = s.shared("Reshape", [name, s.ints([-1], "flat")], "flat", frame)
         if value.type.shape != (const(1),) and any(size.const != 1 for size in value.type.dims):
             name = s.shared("Gather", [name, s.ints([define.element or 0], "place")], "size", frame, axis=0)

@@ -272,6 +272,35 @@ def test_a_reshape_that_takes_what_is_left_makes_the_check(tmp_path: Path) -> No
         session.run(None, {"x": np.zeros((0, 3, 4), np.float32)})
 
 
+@pytest.mark.parametrize(("text", "most"), [
+    ("g (float[a,b] x, float[c,d] y) => (float[e,f] o) { s = Shape(y) o = Expand(x, s) }", 2),
+    ("g (float[a,b] x, int64[2] s) => (float[e,f] o) { o = Expand(x, s) }", 40),
+    ("g (float[a,b] x, int64[k] s) => (float[e,f] o) { o = Expand(x, s) }", 42),
+])
+def test_expand_rejects_a_size_that_does_not_broadcast(text: str, most: int, tmp_path: Path) -> None:
+    """Also where the larger one is that of the tensor; by itself where it is asked for the sizes of a tensor."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    result = egshape.optimize(load(model))
+    written = saved(result.graph, tmp_path)
+    assert len(written.graph.node) <= most
+    runtimes = sessions(model), sessions(written)
+    for shape, asked in (((4, 1), (4, 3)), ((4, 3), (1, 1)), ((4, 1), (3, 4)), ((2, 2), (0, 2)), ((1, 2), (0, 1)),
+                         ((3, 2), (2, 2)), ((2, 3), (2, 2))):
+        x, other = np.ones(shape, np.float32), result.graph.inputs[1].name
+        feed = {"x": x, other: np.ones(asked, np.float32) if other == "y" else np.array(asked)}
+        found = []
+        for session in (each for pair in runtimes for each in pair):
+            try:
+                found.append(session.run(None, feed)[0].shape)
+            except Exception:
+                found.append(None)
+        try:
+            found.append(interpret(result.graph, list(feed.values()))[0].shape)
+        except EgshapeError:
+            found.append(None)
+        assert len(set(found)) == 1, (shape, asked, found)
+
+
 def test_a_reshape_to_known_sizes_takes_what_is_left_where_that_makes_a_check(tmp_path: Path) -> None:
     """Two reshapes whose sizes are all known by copying; each rejects what one of the original's did."""
     nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Tanh", ["r"], ["out"]),

@@ -1,4 +1,4 @@
-"""Shifts of signed numbers, which ONNX has since opset 28: before, by what it has."""
+"""Ops that ONNX has not, or only since late: shifts of signed numbers before opset 28, pads by sizes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ ort = pytest.importorskip("onnxruntime", reason="ONNX needs the extra onnx")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 import egshape  # noqa: E402
+from egshape.dims import const  # noqa: E402
 from egshape.ir.builder import BlockBuilder  # noqa: E402
 from egshape.ir.graph import Graph  # noqa: E402
 from egshape.ir.interpret import interpret  # noqa: E402
@@ -53,3 +54,18 @@ def test_since_opset_28_as_it_came(op: str, tmp_path: Path) -> None:
         pytest.skip(f"the installed onnx is older: {error}")
     egshape.save(egshape.optimize(graph).graph, tmp_path / "m.onnx")
     assert [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node] == ["BitShift"]
+
+
+@pytest.mark.parametrize("low", [0, 2, -1])
+def test_a_pad(low: int, tmp_path: Path) -> None:
+    """Also one that depends on a size, and one that cuts off."""
+    builder = BlockBuilder()
+    x = builder.arg("x", "f32", (None, const(3)), ("n", None))
+    value = builder.one("constant", (), {"value": np.float32(7).reshape(())})
+    attrs = {"low": (x.type.dims[0], const(low)), "high": (const(1), const(2)), "interior": (const(0),) * 2}
+    graph = Graph("g", builder.finish([builder.one("pad", (x, value), attrs)]), ("y",))
+    egshape.save(graph, tmp_path / "m.onnx")
+    session = ort.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for n in (0, 1, 4):
+        array = np.arange(n * 3, dtype=np.float32).reshape(n, 3)
+        np.testing.assert_array_equal(session.run(None, {"x": array})[0], interpret(graph, [array])[0])
