@@ -143,7 +143,7 @@ class Emitter:
         self.sizes: Sizes = Sizes(self.scope)
         self.moves: Moves = Moves(self.scope, self.sizes)
         self.checks: Checks = Checks(self.scope, self.sizes)
-        self.first, self.mode, self.why = first, mode, why
+        self.graph, self.first, self.mode, self.why = graph, first, mode, why
         if first is not None:
             self.scope.wanted = {block: [each for each in wanted if (block, each) in first.met]
                                  for block, wanted in first.wanted.items()}
@@ -283,11 +283,13 @@ class Emitter:
 
     def notes(self, mode: str) -> tuple[str, ...]:
         """What the model does not hold."""
+        lost = [*self.lost, *(f"the function {each.name} is not written: an ONNX model has one graph"
+                              for each in self.graph.functions)]
         if mode == "metadata" and self.listed:
             count = len(self.listed)
-            return (*self.lost, f"{count} check{'s' * (count != 1)} {'are' if count != 1 else 'is'} only listed in the "
+            return (*lost, f"{count} check{'s' * (count != 1)} {'are' if count != 1 else 'is'} only listed in the "
                                 "metadata: no runtime makes them")
-        return tuple(self.lost)
+        return tuple(lost)
 
     def _op(self, op: Op, siblings: Sequence[Op], wanted: Mapping[Value, str]) -> None:
         if all(value in self.scope.name_of for value in op.results) and op.results:
