@@ -117,6 +117,13 @@ def test_an_element_may_be_negative() -> None:
         ("a//2 + b", "c*2 - 3"),
         ("a*b", "4*c"),
         ("-1", "2*a - 7"),
+        ("max(a - 2, 0)", "0"),
+        ("3", "2*max(a - b, 0)"),
+        ("max(a - 2, 0)//2", "0"),
+        ("max(a - 1, 0)//2*3", "4"),
+        ("(a - 3)//2", "0"),
+        ("min(a, 3)", "a"),
+        ("a", "max(a, b)"),
     ],
 )
 def test_forms_are_equivalent(lhs: str, rhs: str) -> None:
@@ -129,6 +136,13 @@ def test_forms_are_equivalent(lhs: str, rhs: str) -> None:
             wanted = holds(one.evaluate(env), two.evaluate(env))
             for kind, left, right in found:
                 assert _HOLDS[kind](left.evaluate(env), right.evaluate(env)) == wanted, (kind, left, right)
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "bound"), [
+    ("max(a - 512, 0)", "0", 512), ("max(a - 192, 0)//512", "0", 703), ("min(a, 9)", "a", 9),
+])
+def test_a_bound_in_a_function_of_a_size_is_one_of_the_size(lhs: str, rhs: str, bound: int) -> None:
+    assert ("<=", symbol("a"), const(bound)) in forms("==", parse(lhs), parse(rhs))
 
 
 def _steps(dim: Dim) -> set[Dim]:
