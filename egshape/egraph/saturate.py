@@ -24,6 +24,7 @@ from egshape.egraph.snapshot import Snapshot
 from egshape.facts import Relation
 from egshape.ir.graph import Block
 from egshape.ops.base import Registry
+from egshape.rulelang.schema import MAX_RANK
 
 FUEL = 6
 """How many elementwise ops a reshape, transpose or broadcast may be moved below (ends the hoisting rules)."""

@@ -56,7 +56,8 @@ def extreme(e: Emitter, op: Op) -> str:
                 return e.node(op, "Relu", [e.name(one)])
     names = broadcast_names(e, op)
     if not is_float(x.type.dtype) and e.scope.opset < EXTREMES:
-        return e.sizes.extreme(op.name, *names, e.scope.frame)
+        one_name, two_name = names
+        return e.sizes.extreme(op.name, one_name, two_name, e.scope.frame)
     return e.node(op, "Max" if op.name == "maximum" else "Min", names)
 
 

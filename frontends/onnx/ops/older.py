@@ -15,7 +15,7 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand
 from egshape.frontends.onnx.checks import relate
 from egshape.frontends.onnx.node import STANDARD, Node, graphs_of
-from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import onnx_op
 from egshape.ir.graph import Value
 
