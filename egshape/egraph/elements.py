@@ -10,7 +10,6 @@ import numpy as np
 
 from egshape.dims import Dim, const
 from egshape.egraph.encode import Encoder
-from egshape.egraph.schema import MAX_RANK
 from egshape.egraph.snapshot import Snapshot
 from egshape.facts import Relation
 from egshape.ir.builder import fits
@@ -18,6 +17,7 @@ from egshape.ir.functions import function_parts
 from egshape.ir.types import TensorType, is_integer, numpy_dtype
 from egshape.ops.base import Registry, object_array
 from egshape.ops.shapecode import wrapped
+from egshape.rulelang.schema import MAX_RANK
 
 Known = tuple[np.ndarray, TensorType]
 

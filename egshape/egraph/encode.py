@@ -15,11 +15,11 @@ from egshape.egraph.constants import Constants, is_splat
 from egshape.egraph.fold import Folder
 from egshape.egraph.implied import imply
 from egshape.egraph.keys import hashable, region_key
-from egshape.egraph.schema import ELEMENTWISE, MAX_RANK, has_constructor
 from egshape.egraph.splits import LIMIT
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import dtype_name, itemsize
 from egshape.ops.base import OpDecl, Registry
+from egshape.rulelang.schema import ELEMENTWISE, MAX_RANK, has_constructor
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,10 @@ class Encoder:
         self._constants = Constants(self.out.constants, self.out.constant_dtypes)
         self._records: dict[Any, int] = {}
         self._keys: dict[Any, int] = {}
+
+    def add(self, table: str, *row: Any) -> None:
+        """Add a row to a table."""
+        self.out.tables[table].append(row)
 
     # -- interning -----------------------------------------------------------------------------------------------
 

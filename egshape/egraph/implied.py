@@ -6,39 +6,52 @@ rules of ``shape.obligations``."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from egshape.dims import Dim, minimum, product
-from egshape.ir.graph import Op
+from egshape.ir.graph import Op, Value
 from egshape.ir.types import itemsize
 from egshape.ops.windows import windowed_dims
 
-if TYPE_CHECKING:
-    from egshape.egraph.encode import Encoder
+
+class Rows(Protocol):
+    """What rows are added to (``encode.Encoder``)."""
+
+    def add(self, table: str, *row: Any) -> None:
+        """Add a row to a table."""
+
+    def shape(self, dims: tuple[Dim, ...]) -> int:
+        """The number of a shape."""
+
+    def axes(self, axes: tuple[int, ...]) -> int:
+        """The number of a list of static integers."""
+
+    def leaf(self, value: Value) -> int:
+        """The node of a value."""
 
 
-def imply(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+def imply(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
     """Add the rows of one op; ``nodes`` are those of its operands. Ops on unranked operands imply nothing here."""
     write = _WRITERS.get(op.name)
     if write is not None and all(operand.type.shape is not None for operand in op.operands):
-        write(encoder, op, nodes)
+        write(rows, op, nodes)
 
 
-def _reduce(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
-    _same_shapes(encoder, op, nodes[:len(nodes) // 2])
+def _reduce(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
+    _same_shapes(rows, op, nodes[:len(nodes) // 2])
 
 
-def _reduce_window(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
-    _reduce(encoder, op, nodes)
+def _reduce_window(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
+    _reduce(rows, op, nodes)
     for name in ("strides", "base_dilation", "window_dilation"):
-        _steps(encoder, op, tuple(op.attrs[name]))
+        _steps(rows, op, tuple(op.attrs[name]))
 
 
-def _sort(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
-    _same_shapes(encoder, op, nodes)
+def _sort(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
+    _same_shapes(rows, op, nodes)
 
 
-def _scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+def _scatter(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
     """The axes of inputs that a window of the updates covers, in order, and the axes of updates and indices that
     count the windows."""
     count = len(nodes) // 2
@@ -50,23 +63,21 @@ def _scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
     counted = tuple(axis for axis in range(op.operands[count + 1].type.rank) if axis not in window)
     counting = tuple(axis for axis in range(op.operands[count].type.rank) if axis != vector)
     lists = (covered, window, counted, counting, attrs["operand_batch"], attrs["indices_batch"])
-    encoder.out.tables["scatter_of"].append(
-        (_node(encoder, op), inputs[0], indices, updates[0], *map(encoder.axes, lists), vector,
-         len(attrs["scatter_dims_to_operand_dims"])))
-    _same_shapes(encoder, op, inputs)
-    _same_shapes(encoder, op, updates)
+    rows.add("scatter_of", _node(rows, op), inputs[0], indices, updates[0], *map(rows.axes, lists), vector,
+             len(attrs["scatter_dims_to_operand_dims"]))
+    _same_shapes(rows, op, inputs)
+    _same_shapes(rows, op, updates)
 
 
-def _gather(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+def _gather(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
     """The slice sizes of axes that the result drops, and what each is at least: 1 where the result has elements."""
     sizes = tuple(op.attrs["sizes"][axis] for axis in (*op.attrs["collapsed"], *op.attrs["operand_batch"]))
     if any(size.const != 1 for size in sizes):
         least = minimum(product(op.result.type.dims), 1)
-        encoder.out.tables["dropped_of"].append(
-            (_node(encoder, op), encoder.shape((least,) * len(sizes)), encoder.shape(sizes)))
+        rows.add("dropped_of", _node(rows, op), rows.shape((least,) * len(sizes)), rows.shape(sizes))
 
 
-def _region(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+def _region(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
     """The sizes of operands, and those that the arguments of the regions state: a symbol of a region's own is any."""
     for region in op.regions:
         own = {each.name for each in region.symbols}
@@ -74,48 +85,47 @@ def _region(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
         stated = tuple(size for arg in region.args for size in arg.type.dims)
         for one, two in zip(given, stated, strict=True):
             if one is not two and op.results and not two.symbols() & own:
-                sides = encoder.shape((one,)), encoder.shape((two,))
-                encoder.out.tables["taken_of"].append((_node(encoder, op), *sides))
+                rows.add("taken_of", _node(rows, op), rows.shape((one,)), rows.shape((two,)))
 
 
-def _select_and_scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+def _select_and_scatter(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
     attrs, sizes = op.attrs, op.operands[0].type.dims
     ones = (1,) * len(sizes)
     counts = windowed_dims(sizes, attrs["window"], attrs["strides"], attrs["padding"], ones, ones)
     source = op.operands[1].type.dims
-    encoder.out.tables["taken_of"].append((_node(encoder, op), encoder.shape(source), encoder.shape(counts)))
+    rows.add("taken_of", _node(rows, op), rows.shape(source), rows.shape(counts))
 
 
-def _convolution(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+def _convolution(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
     batch, feature, _, kernel_in, kernel_out, *_ = op.attrs["numbers"]
-    encoder.out.tables["convolution_of"].append(
-        (_node(encoder, op), nodes[0], nodes[1], batch, feature, kernel_in, kernel_out,
-         op.attrs["feature_groups"], op.attrs["batch_groups"]))
+    rows.add("convolution_of", _node(rows, op), nodes[0], nodes[1], batch, feature, kernel_in, kernel_out,
+             op.attrs["feature_groups"], op.attrs["batch_groups"])
 
 
-def _bitcast(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
+def _bitcast(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
     """A bitcast to a wider dtype takes the last axis, whose elements make up one element."""
     source, target = op.operands[0].type, op.result.type
     ratio, rest = divmod(itemsize(target.dtype), itemsize(source.dtype))
     if ratio > 1 and not rest:
-        encoder.out.tables["widened_of"].append((_node(encoder, op), nodes[0], ratio))
+        rows.add("widened_of", _node(rows, op), nodes[0], ratio)
 
 
-def _same_shapes(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
-    encoder.out.tables["same_shapes"] += [(_node(encoder, op), nodes[0], node) for node in nodes[1:]]
+def _same_shapes(rows: Rows, op: Op, nodes: Sequence[int]) -> None:
+    for node in nodes[1:]:
+        rows.add("same_shapes", _node(rows, op), nodes[0], node)
 
 
-def _steps(encoder: Encoder, op: Op, steps: tuple[Dim, ...]) -> None:
+def _steps(rows: Rows, op: Op, steps: tuple[Dim, ...]) -> None:
     if any(step.const is None for step in steps):
-        encoder.out.tables["steps_of"].append((_node(encoder, op), encoder.shape(steps)))
+        rows.add("steps_of", _node(rows, op), rows.shape(steps))
 
 
-def _node(encoder: Encoder, op: Op) -> int:
+def _node(rows: Rows, op: Op) -> int:
     """The node by which the op's place in the block is known."""
-    return encoder.leaf(op.results[0])
+    return rows.leaf(op.results[0])
 
 
-_WRITERS: dict[str, Callable[[Encoder, Op, Sequence[int]], None]] = {
+_WRITERS: dict[str, Callable[[Rows, Op, Sequence[int]], None]] = {
     "gather": _gather, "composite": _region, "while": _region,
     "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
     "select_and_scatter": _select_and_scatter, "convolution": _convolution, "bitcast_convert": _bitcast,

@@ -16,14 +16,14 @@ from egshape.dims import Dim, const
 from egshape.dims import symbol as dim_of
 from egshape.egraph.encode import Call, Encoding, attribute
 from egshape.egraph.extract import Extraction
-from egshape.egraph.instrument import NAME_STRIDE
 from egshape.egraph.obligations import Check
-from egshape.egraph.schema import constructor
 from egshape.ir.functions import function_parts
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
 from egshape.ir.types import TensorType
 from egshape.limits import tick
 from egshape.ops.base import Registry
+from egshape.rulelang.provenance import NAME_STRIDE
+from egshape.rulelang.schema import constructor
 
 SPLAT_LIMIT = 1 << 14
 """A static broadcast of a scalar constant with at most this many elements is written as one constant."""
@@ -162,7 +162,7 @@ class Rebuilder:
                 continue
             self.value(self.class_of(symbol.value))
             attrs = {"relation": "<=", "sides": (const(0), dim_of(symbol.name)), "args": (),
-                     "message": f"the size {symbol.name} is negative"}
+                     "message": f"the size {symbol.name} is negative", "fact": ""}
             self._ops.append(Op("check", (), attrs, (), (), NOWHERE))
 
     def _is_size(self, value: Value, element: int, offset: int) -> bool:
@@ -192,7 +192,8 @@ class Rebuilder:
         sides = (check.relation.lhs, check.relation.rhs)
         for cls in self.extraction.size_reads(sides):
             self.value(cls)
-        attrs = {"relation": check.relation.kind, "sides": sides, "message": check.message, "args": check.args}
+        attrs = {"relation": check.relation.kind, "sides": sides, "message": check.message, "args": check.args,
+                 "fact": check.fact}
         location = check.op.location if check.op is not None else Location(name=check.location)
         self._ops.append(Op("check", (), attrs, (), (), location))
 

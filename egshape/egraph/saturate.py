@@ -6,9 +6,10 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from egshape.decide.context import Context
 from egshape.dims import Dim, Relu, const, relu
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.elements import Elements
@@ -19,12 +20,11 @@ from egshape.egraph.host import Host
 from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
-from egshape.egraph.schema import MAX_RANK
 from egshape.egraph.snapshot import Snapshot
 from egshape.facts import Relation
 from egshape.ir.graph import Block
 from egshape.ops.base import Registry
-from egshape.prove.context import Context
+from egshape.rulelang.schema import MAX_RANK
 
 FUEL = 6
 """How many elementwise ops a reshape, transpose or broadcast may be moved below (ends the hoisting rules)."""
@@ -114,15 +114,17 @@ class Session:
             self.engine.step("load")
         self.engine.step("prelude.shape")
 
-    def believe(self, walk: Walk, budget: Budget) -> None:
+    def believe(self, walk: Walk, budget: Budget) -> Walk:
         """Phase 1's result: sizes that are equal are united, shape tensors are their elements, and values are the
-        terms of their ops; but an op whose own check hangs on data stays as it is, so that no rewrite relies on it."""
+        terms of their ops; but an op whose own check hangs on data stays as it is, so that no rewrite relies on it.
+
+        The walk, with what the prover says of max and min."""
         guarded = walk.guarded
         found = self.encoder.out.op_of_node
         self.encoder.out.tables["live"] += [(node,) for node in range(len(self.encoder.out.values))
                                             if node not in found or found[node][0] not in guarded]
         dims = list(self.encoder.out.dims.values())
-        walk.believed += self._settled(walk, dims)
+        walk = replace(walk, believed=(*walk.believed, *self._settled(walk, dims)))
         for relation, reason in walk.believed:
             self._believe(relation, reason)
         self.sizes.add_dims(dims)
@@ -136,6 +138,7 @@ class Session:
             if node is not None:
                 self.elements.say(node, elements, value.type.dtype)
         self.flush()
+        return walk
 
     def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, str]]:
         """What the prover says of the max and min in sizes of the graph, where a check that is no order (two sizes
