@@ -511,7 +511,8 @@ class Scope:
 
 
 def _constant_key(array: np.ndarray) -> Key:
-    data = array.tobytes() if array.size <= _SMALL else blake2b(np.ascontiguousarray(array).view(np.uint8)).digest()
+    small = array.size <= _SMALL
+    data = array.tobytes() if small else blake2b(np.ascontiguousarray(array).view(np.uint8).data).digest()
     return ("constant", dtype_name(array.dtype), array.shape, data)
 
 

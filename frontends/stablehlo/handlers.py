@@ -168,7 +168,7 @@ _FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
 def keeps_precision(op: Any) -> bool:
     """Whether a ``reduce_precision`` takes nothing away, as those that ``jax.checkpoint`` writes."""
     exponent, mantissa = _FORMATS.get(str(op.operands[0].type.element_type), (64, 64))
-    return op.attributes["exponent_bits"].value >= exponent and op.attributes["mantissa_bits"].value >= mantissa
+    return bool(op.attributes["exponent_bits"].value >= exponent and op.attributes["mantissa_bits"].value >= mantissa)
 
 
 def _same(scope: Scope, node: Node) -> Results:
