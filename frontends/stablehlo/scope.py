@@ -26,8 +26,8 @@ Handler = Callable[["Scope", Node], Sequence["Value | None"]]
 
 
 MOST_OPS, DEEPEST = 200_000, 150
-"""Ops of a program whose calls are inlined, and calls within calls: a few functions that each call the next one twice are
-without end, and the conversion is as deep as they are."""
+"""Ops of a program with its calls in line, and calls within calls: functions that each call the next one twice make
+millions, and the conversion is as deep as they are."""
 
 
 @dataclass(frozen=True)
