@@ -31,6 +31,9 @@ MAX_COST = 3_000_000
 MAX_SPENT = 10 * MAX_COST
 """Elements computed by one run of one graph, counted while it runs, in loops and at sizes that data gives too."""
 
+_LARGEST = 2**59
+"""Elements: numpy makes no array with larger sizes, though one of them is 0."""
+
 MAX_LOOP = 200
 """Rounds of a loop; a run that needs more says nothing."""
 
@@ -236,7 +239,7 @@ def inputs_at(graph: Graph, point: Point, number: int) -> list[np.ndarray] | Non
             shape = [dim.evaluate(point.env) for dim in value.type.shape or ()]
         except UndefinedSize:
             return None
-        if min(shape, default=0) < 0:
+        if min(shape, default=0) < 0 or prod(max(size, 1) for size in shape) > _LARGEST:
             return None
         most = _INTEGERS[number % len(_INTEGERS)]
         out.append(_elements(value.type.dtype, shape, np.random.default_rng([number, place]), point.data, most))

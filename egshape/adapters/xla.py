@@ -80,12 +80,14 @@ def run_stablehlo(
 def host_function(payload: bytes) -> Run:
     """The function of a module of one op: compiled by XLA for each set of sizes that it meets.
 
-    Raises Unsupported for a custom_call of a target that XLA does not know here, MissingDependency without jax."""
+    Raises Unsupported for a custom_call of a target that XLA does not know here, MissingDependency without jax; what it
+    gives raises Unsupported for such a call with an empty matrix."""
     hlo = _libraries()
     program = payload.decode()
     name = "host call"
     hlo.backend.get_backend("cpu")  # targets are known with the back end
-    for target in {plain or quoted for plain, quoted in _TARGET.findall(program)} - _BUILT_IN:
+    targets = sorted({plain or quoted for plain, quoted in _TARGET.findall(program)} - _BUILT_IN)
+    for target in targets:
         if target not in hlo.targets("cpu"):
             raise Unsupported(f"calls {target!r}, which XLA on the CPU does not know", where=f"custom_call @{target}")
     made: dict[tuple[Any, ...], Run] = {}
@@ -97,6 +99,9 @@ def host_function(payload: bytes) -> Run:
         return shapes, tuple(arrays[place].tobytes() for place in sorted(folded.get(shapes, ())))
 
     def run(arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        if targets and any(0 in array.shape[-2:] for array in arrays if array.ndim > 1):
+            raise Unsupported(f"{targets[0]!r} is not called with an empty matrix, since functions of LAPACK divide by "
+                              "its sizes, which ends the process", where=f"custom_call @{targets[0]}")
         found = made.get(key_of(arrays))
         if found is None:
             if len(made) >= _MOST:

@@ -25,6 +25,11 @@ Handler = Callable[["Scope", Node], Sequence["Value | None"]]
 """Adds what an op means and gives its results; None for a value that is no tensor (a shape witness)."""
 
 
+MOST_OPS, DEEPEST = 200_000, 150
+"""Ops of a program with its calls in line, and calls within calls: functions that each call the next one twice make
+millions, and the conversion is as deep as they are."""
+
+
 @dataclass(frozen=True)
 class Program:
     """What all blocks of one conversion share."""
@@ -38,6 +43,8 @@ class Program:
     proved: list[tuple[str, str, str]] = field(default_factory=list)
     """Message and location of the assertions that hold, and why."""
     numbers: Iterator[int] = field(default_factory=count)
+    converted: Iterator[int] = field(default_factory=count)
+    """Counts the ops."""
     bounds: Bounds = field(default_factory=Bounds)
     calls: dict[tuple[Any, ...], list[Value | None]] = field(default_factory=dict)
     """Results of calls without effects, by block, function and arguments."""
@@ -141,6 +148,9 @@ class Scope:
         """Convert the ops of a body whose arguments are bound; what it returns."""
         handlers, plain, values = self.program.handlers, self.program.plain, self.values
         for node in body.nodes:
+            if next(self.program.converted) >= MOST_OPS:
+                raise Unsupported(f"more than {MOST_OPS:,} ops, each call in line", where=str(node.location),
+                                  hint="calls of calls multiply: give a part of the program")
             handler = self.program.carry if node.single else handlers.get(node.name)
             if handler is not None:
                 results = handler(self, node)
@@ -231,6 +241,9 @@ class Scope:
             raise Unsupported(
                 f"@{name} calls itself", where=str(node.location), hint="write it as stablehlo.while"
             )
+        if len(self.stack) >= DEEPEST:
+            raise Unsupported(f"more than {DEEPEST} calls within calls", where=str(node.location),
+                              hint="inline the calls of the module")
         if name not in self.program.module:
             raise EgshapeError(
                 f"{node.name} names the function @{name}, which the module does not hold",

@@ -232,3 +232,20 @@ def test_programs_of_jax(name: str) -> None:
         found = native(x)
         for one, two in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
+
+
+def test_lapack_is_not_called_with_an_empty_matrix() -> None:
+    """Its functions divide by the sizes, which ends the process: one clear error, and validation goes on."""
+    import jax
+    import jax.numpy as jnp
+    from jax import export
+
+    (n,) = export.symbolic_shape("n")
+    argument = jax.ShapeDtypeStruct((n - 1, 4), F)
+    svd = jax.jit(lambda x: jnp.linalg.svd(x, compute_uv=False))
+    result = optimize(read(export.export(svd, platforms=["cpu"])(argument).mlir_module(), "t.mlir"))
+    assert result.report.status == "saturated"
+    run = compile_graph(result)
+    np.testing.assert_allclose(run(np.eye(3, 4, dtype=F)), np.ones(3, F), rtol=1e-5)
+    with pytest.raises(EgshapeError, match="empty matrix"):
+        run(np.zeros((0, 4), F))

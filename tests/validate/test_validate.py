@@ -137,6 +137,14 @@ def test_large_sizes_are_left_out() -> None:
     assert "cost too much" in verdict.skipped
 
 
+@pytest.mark.parametrize("dtype", ["f32", "i1", "i64", "c64"])
+def test_inputs_that_numpy_cannot_hold_are_left_out(dtype: str) -> None:
+    builder = BlockBuilder()
+    x = builder.arg("x", dtype, (None, 2**63 - 1), ("n", None))
+    graph = Graph("g", builder.finish([x]), ("y",))
+    assert validate(graph, graph, Facts()) == []
+
+
 def test_the_time_limit_holds() -> None:
     b = BlockBuilder()
     x = b.arg("x", "f32", [None], ["n"])
