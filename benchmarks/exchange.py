@@ -48,9 +48,9 @@ def layers(count: int) -> Iterator[tuple[list[Dim], list[Equation], Dim]]:
         before = here
 
 
-def measure(sizes: int, instrument: bool) -> None:
+def measure(sizes: int, logged: bool) -> None:
     """Run once and print."""
-    rules = shape_program(instrument=instrument)
+    rules = shape_program(provenance=logged)
     with POOL.lend(rules.pieces):
         pass
     dims: list[Dim] = []
@@ -72,7 +72,7 @@ def measure(sizes: int, instrument: bool) -> None:
         formed = time.perf_counter()
     rule_seconds = state.seconds
     print(
-        f"{'logged' if instrument else 'plain':7} {len(dims)} sizes, {len(state.dims)} polynomials, "
+        f"{'logged' if logged else 'plain':7} {len(dims)} sizes, {len(state.dims)} polynomials, "
         f"{len(state.equalities)} equalities, {len(forms)} forms, {state.rounds} rounds, {state.status}: "
         f"load {loaded - began:.3f} s, rules {rule_seconds:.3f} s, "
         f"exchange {done - loaded - rule_seconds:.3f} s, forms {formed - done:.3f} s"
@@ -82,8 +82,8 @@ def measure(sizes: int, instrument: bool) -> None:
 def main() -> None:
     """Entry point."""
     sizes = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
-    for instrument in (False, True):
-        measure(sizes, instrument)
+    for logged in (False, True):
+        measure(sizes, logged)
 
 
 if __name__ == "__main__":

@@ -54,11 +54,11 @@ def _plain(name: object) -> str:
 
 def rules_page() -> str:
     """Every shipped ruleset with its header, and every rule with its equation, guard and examples."""
-    from egshape.egraph.rules import load_rulesets, shipped_rulesets
-    from egshape.egraph.schema import declarations
     from egshape.ops import REGISTRY
+    from egshape.rulelang.loader import load_rulesets, shipped_rulesets
+    from egshape.rulelang.schema import declarations
 
-    loaded = load_rulesets(shipped_rulesets(), instrument=False, preludes={"prelude.tensor": declarations(REGISTRY)})
+    loaded = load_rulesets(shipped_rulesets(), provenance=False, preludes={"prelude.tensor": declarations(REGISTRY)})
     headers = [each for each in loaded.rulesets if any(rule.ruleset == each.name for rule in loaded.rules)]
     lines = ["# Rules", "", f"The {len(loaded.rules)} rules of the {len(headers)} shipped rulesets. "
              "[The law](law.md) says what a rule must be.", ""]
@@ -254,7 +254,7 @@ def _picture(name: str) -> str:
 
 def example_report() -> str:
     """The report that the page about pictures links to."""
-    from egshape.advise import advise_within, table
+    from egshape.reasons.advise import advise_within, table
     from egshape.viz.report.page import report
 
     return report(_example(), table(advise_within(_example().source, seconds=5)))

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from egshape import frontends, runtime
     from egshape.adapters.jax import jax_call
     from egshape.api import Limits, Result, compile, load, optimize, save
-    from egshape.diff import diff
     from egshape.errors import EgshapeError
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
     from egshape.ops.custom import custom_op
     from egshape.prove import prove
+    from egshape.reasons.diff import diff
 
 __version__ = "0.1.0"
 
@@ -51,7 +51,7 @@ _HOME = {
     "Result": "egshape.api",
     "compile": "egshape.api",
     "custom_op": "egshape.ops.custom",
-    "diff": "egshape.diff",
+    "diff": "egshape.reasons.diff",
     "jax_call": "egshape.adapters.jax",
     "load": "egshape.api",
     "optimize": "egshape.api",

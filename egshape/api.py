@@ -19,9 +19,6 @@ from egshape.dims import Dim, const, parse, symbol
 from egshape.egraph.budget import STEPS
 from egshape.egraph.engine import POOL
 from egshape.errors import InvalidInput, Unsupported
-from egshape.explain import Known, chain, explain_fact
-from egshape.explain import explain as explain_sizes
-from egshape.explain_value import explain_removed, explain_value
 from egshape.facts import Facts, Relation, several
 from egshape.inner import settled
 from egshape.ir import display
@@ -34,6 +31,9 @@ from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.measure import never_worse
 from egshape.ops.host import HOST_CALLS, unresolved
 from egshape.pipeline import Optimized
+from egshape.reasons.explain import Known, chain, explain_fact
+from egshape.reasons.explain import explain as explain_sizes
+from egshape.reasons.explain_value import explain_removed, explain_value
 from egshape.report import (
     CheckRow,
     Explanation,

@@ -13,11 +13,11 @@ from functools import cached_property
 
 from egshape.egraph.budget import Stop
 from egshape.egraph.program import Variant, program, shipped
-from egshape.egraph.rules import Rule
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.pipeline import Optimized, run_stages
+from egshape.rulelang.loader import Rule
 from egshape.trace import Tracer
 from egshape.validate import Verdict, compare
 

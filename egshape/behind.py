@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from egshape.egraph.optimize import BlockOptimizer, Surroundings
+from egshape.decide.context import Context
+from egshape.egraph.optimize import BlockOptimizer, RegionEntry
 from egshape.egraph.rebuild import substitute
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, Value
-from egshape.prove.context import Context
 
 Believed = Sequence[tuple[Relation, str]]
 
@@ -30,7 +30,8 @@ def _next(body: Block, start: int) -> int | None:
     """The place of the first such check."""
     entry = {each.name for each in body.symbols if each.value in body.args}
     for place, op in enumerate(body.ops[start:], start):
-        if op.name == "check" and op.attrs["sides"] and op.attrs["fact"] and not _relation(op).symbols() <= entry:
+        assumed = op.name == "check" and op.attrs["sides"] and op.attrs.get("fact")
+        if assumed and not _relation(op).symbols() <= entry:
             return place
     return None
 
@@ -51,7 +52,7 @@ def _optimized(optimizer: BlockOptimizer, body: Block, place: int, context: Cont
     known.assume_all(held)
     checks, standing = list(optimizer.outcome.checks), dict(optimizer.outcome.standing)
     found = optimizer.run(Block(arguments, rest, body.results, (*outer, *own)),
-                          Surroundings(known, [*believed, *held]))
+                          RegionEntry(known, [*believed, *held]))
     optimizer.outcome.checks[:] = checks
     _compose(optimizer, standing)
     back: dict[Value, Value] = dict(zip(found.args, arguments, strict=True))

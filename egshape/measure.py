@@ -45,19 +45,14 @@ def cost(graph: Graph) -> Cost:
     kind = graph.metadata.get("format")
     try:
         if ops <= MOST_OPS and kind == "stablehlo":
-            return _statements(graph)
+            from egshape.frontends.stablehlo import emit
+
+            return Cost(emit.statements(expand(graph, keep=True)), "statements")
         if ops <= MOST_OPS and kind == "onnx":
             return _nodes(graph)
     except (EgshapeError, MemoryError, ValueError):  # numpy's, of an array that is larger than memory or than integers
         pass  # saying what cannot be written is for whoever saves the graph
     return Cost(ops, "ops")
-
-
-def _statements(graph: Graph) -> Cost:
-    from egshape.frontends.stablehlo import emit
-
-    text = emit.write(expand(graph, keep=True), verify=False)
-    return Cost(sum(1 for line in text.splitlines() if "stablehlo." in line or "call @" in line), "statements")
 
 
 def _nodes(graph: Graph) -> Cost:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from egshape.behind import optimize_behind
+from egshape.decide.context import Context
 from egshape.dims import Dim, const, symbol
 from egshape.egraph.budget import Budget, Stop
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
 from egshape.egraph.obligations import Check
-from egshape.egraph.optimize import BlockOptimizer, Outcome, Surroundings, Watch, order_of_symbols
+from egshape.egraph.optimize import BlockOptimizer, Outcome, RegionEntry, Watch, order_of_symbols
 from egshape.egraph.program import PLAIN, Variant, program
 from egshape.errors import Contradiction, EgshapeError, EngineFault, InternalError
 from egshape.facts import Facts, Relation
@@ -24,7 +25,6 @@ from egshape.ir.verify import verify
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
 from egshape.ops.checks import assumed_message
-from egshape.prove.context import Context
 from egshape.trace import Tracer
 
 LARGEST_SIZE = 2**31 - 1
@@ -91,7 +91,7 @@ def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits,
         with holding(deadlines.graph, deadlines.memory_mb):
             believed = entry_facts(graph, facts)
             context.assume_all(believed)
-            body = optimizer.run(graph.body, Surroundings(context, believed), assumed_checks(facts), refine_signature)
+            body = optimizer.run(graph.body, RegionEntry(context, believed), assumed_checks(facts), refine_signature)
             body = optimize_behind(optimizer, body, context, believed)
             result = replace(graph, body=body)
             with tracer.stage("verify"):

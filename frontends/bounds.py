@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from egshape.decide.context import Context
 from egshape.dims import Dim, is_nonnegative, is_positive, symbol
 from egshape.errors import Contradiction
 from egshape.facts import Relation
-from egshape.prove.context import Context
 
 
 class Bounds:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from egshape.egraph.extract import Candidate, Extraction
-from egshape.egraph.schema import ELEMENTWISE, constructor, has_constructor
 from egshape.egraph.snapshot import ENode
 from egshape.errors import InvalidInput
 from egshape.ir.graph import Block, Value
@@ -19,6 +18,7 @@ from egshape.ir.types import TensorType
 from egshape.limits import Limits
 from egshape.ops import REGISTRY
 from egshape.pipeline import run_stages
+from egshape.rulelang.schema import ELEMENTWISE, constructor, has_constructor
 from egshape.sizes import values_of
 from egshape.trace import Tracer
 from egshape.viz.dot import Cluster, Edge, Html, Item, Node, Picture, escaped

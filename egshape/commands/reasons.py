@@ -57,7 +57,7 @@ def explain(
     format: FormatOpt = None,
 ) -> None:
     """Say why two sizes A and B of MODEL are equal, or the statement A holds; or what became of a value A."""
-    from egshape.explain import replayed
+    from egshape.reasons.explain import replayed
 
     graph = load_model(model, format, ops)
     result = optimized(graph, assume, facts=read_facts(facts), rules=rules, validate=False)
@@ -87,8 +87,8 @@ def advise(
     format: FormatOpt = None,
 ) -> None:
     """Name the facts that would make MODEL smaller or faster if they hold, each tried, the best first."""
-    from egshape.advise import advise_within, table
     from egshape.facts import Facts
+    from egshape.reasons.advise import advise_within, table
 
     graph = load_model(model, format, ops)
     known = read_facts(facts) or Facts()

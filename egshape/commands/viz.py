@@ -206,7 +206,7 @@ def _measured(result: Result, inputs: Path) -> Profile:
 
 
 def _advice(graph: Graph, facts: Facts, seconds: float) -> AdviceTable:
-    from egshape.advise import advise_within, table
+    from egshape.reasons.advise import advise_within, table
 
     with trials() as on_trial:
         return table(advise_within(graph, facts, seconds=seconds, on_trial=on_trial))

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from egshape.dims import Dim
-from egshape.egraph.engine import Piece
-from egshape.egraph.growth import spelled_sides
-from egshape.egraph.instrument import NAME_STRIDE, EquationLog, PlainRule
-from egshape.egraph.rules import Loader
-from egshape.egraph.schema import ELEMENTWISE
-from egshape.egraph.sexpr import Atom, List, SExpr
-from egshape.egraph.wellformed import variable_sorts
 from egshape.ops import REGISTRY
+from egshape.rulelang.loader import Loader
+from egshape.rulelang.piece import Piece
+from egshape.rulelang.provenance import NAME_STRIDE, EquationLog, PlainRule
+from egshape.rulelang.schema import ELEMENTWISE
+from egshape.rulelang.sexpr import Atom, List, SExpr
+from egshape.rulelang.termination import spelled_sides
+from egshape.rulelang.typecheck import variable_sorts
 
 if TYPE_CHECKING:
     from egshape.egraph.saturate import Saturated
@@ -55,9 +55,9 @@ class Applied:
 class Tracing(Loader):
     """A loader whose rules over tensors keep their applications."""
 
-    def __init__(self, preludes: Mapping[str, str], instrument: bool, split: bool = False,
+    def __init__(self, preludes: Mapping[str, str], provenance: bool, split: bool = False,
                  omit: frozenset[str] = frozenset()) -> None:
-        super().__init__(preludes, instrument, split, omit)
+        super().__init__(preludes, provenance, split, omit)
         self.applications: list[Application] = []
 
     def logged(self, plain: PlainRule) -> tuple[PlainRule, tuple[EquationLog, ...]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from egshape.decide.context import Context, Step
 from egshape.egraph.obligations import Check
-from egshape.prove.context import Context, Step
 
 MAX_CANDIDATES = 48
 """More checks of our own than this are left as they are: each one asked about costs a context of its own."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from egshape.dims import Dim
 from egshape.egraph.encode import Encoder, attribute
-from egshape.egraph.schema import ELEMENTWISE, Constructor, constructor
 from egshape.egraph.snapshot import Snapshot
 from egshape.errors import EgshapeError
 from egshape.ir.types import TensorType
 from egshape.ops.base import Registry
+from egshape.rulelang.schema import ELEMENTWISE, Constructor, constructor
 
 Rows = dict[str, list[tuple[Any, ...]]]
 Shapes = Mapping[int, tuple[Dim, ...]]

@@ -15,11 +15,11 @@ from egshape.egraph.constants import Constants, is_splat
 from egshape.egraph.fold import Folder
 from egshape.egraph.implied import imply
 from egshape.egraph.keys import hashable, region_key
-from egshape.egraph.schema import ELEMENTWISE, MAX_RANK, has_constructor
 from egshape.egraph.splits import LIMIT
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import dtype_name, itemsize
 from egshape.ops.base import OpDecl, Registry
+from egshape.rulelang.schema import ELEMENTWISE, MAX_RANK, has_constructor
 
 
 @dataclass(frozen=True, slots=True)

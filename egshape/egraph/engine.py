@@ -20,11 +20,12 @@ from typing import Any
 
 from egshape.egraph.budget import STEPS, Budget, Growth, Phase, Saturation, StepReport
 from egshape.egraph.process import LOOK_EVERY, SPARE, Allowance, WorkerLost
-from egshape.egraph.sexpr import List, read_lists
 from egshape.egraph.snapshot import Snapshot, without_collecting
 from egshape.egraph.worker import REFUSED
 from egshape.errors import EgshapeError, EngineFault
 from egshape.limits import LimitReached, resident_mb
+from egshape.rulelang.piece import Piece
+from egshape.rulelang.sexpr import List, read_lists
 
 Cell = int | float | str
 
@@ -34,14 +35,6 @@ _MAX_IDLE_ENGINES = 4
 _UNDO_SECONDS = 0.25
 _IDLE_MB = 512
 """What an engine that waits for its next use may take to get there, and may hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A few commands of the engine's language, and the place that an error in them is reported at."""
-
-    text: str
-    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +123,7 @@ class Engine:
         try:
             while self._opened and not self.dead:
                 self.pop()
-        except EgshapeError:
+        except (EgshapeError, LimitReached):  # this limit is not one of the run that is over
             return False
         self.allowance = Allowance()
         return not self.dead and self._worker.usable and resident_mb(self._worker.pid) <= _IDLE_MB

@@ -18,19 +18,19 @@ from egshape.dims.core import natural_key
 from egshape.egraph.basis import Basis, SymbolOrder
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.engine import Cell, Engine
-from egshape.egraph.instrument import EquationLog
-from egshape.egraph.rules import LoadedRules, load_rulesets
-from egshape.egraph.sexpr import Atom, SExpr
 from egshape.egraph.snapshot import Snapshot
 from egshape.egraph.splits import LIMIT, Split, division, edge, goal, ramp, split, weight
+from egshape.rulelang.loader import LoadedRules, load_rulesets
+from egshape.rulelang.provenance import EquationLog
+from egshape.rulelang.sexpr import Atom, SExpr
 
 SHAPE_RULESETS = (
-    "shape.dim",
-    "shape.interval",
-    "shape.divisibility",
-    "shape.floordiv",
-    "shape.relu",
-    "shape.order",
+    "size.dim",
+    "size.interval",
+    "size.divisibility",
+    "size.floordiv",
+    "size.relu",
+    "size.order",
 )
 CONGRUENCE = "congruence"
 _MAX_ROUNDS = 12
@@ -443,18 +443,18 @@ class ExchangeState:
             self._tables["in_eq"].append((dim.id, form.id))
 
 
-def shape_program(extra: Iterable[str] = (), instrument: bool = True) -> LoadedRules:
+def shape_program(extra: Iterable[str] = (), provenance: bool = True) -> LoadedRules:
     """The shipped rules over sizes (and `extra` rulesets), loaded."""
-    return load_rulesets((*SHAPE_RULESETS, *extra), instrument)
+    return load_rulesets((*SHAPE_RULESETS, *extra), provenance)
 
 
 def shape_phases(rules: LoadedRules) -> tuple[Phase | str, ...]:
     """The rulesets of a round of the exchange."""
     # A chain of orders advances one link a step, so it runs to its end within a round.
-    chained = "shape.order"
+    chained = "size.order"
     return (
         "prelude.shape",
-        *(Phase(name, None) if name == chained else Phase(name) for name in rules.names("shape.")),
+        *(Phase(name, None) if name == chained else Phase(name) for name in rules.names("size.")),
     )
 
 

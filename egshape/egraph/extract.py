@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from egshape.dims import Dim
 from egshape.egraph.cost import CostModel
 from egshape.egraph.saturate import Saturated
-from egshape.egraph.schema import ELEMENTWISE, constructor, has_constructor
 from egshape.egraph.snapshot import ENode
 from egshape.errors import InternalError
 from egshape.ir.graph import Op, SymbolDef, dims_of
 from egshape.limits import tick
 from egshape.ops.base import Registry
+from egshape.rulelang.schema import ELEMENTWISE, constructor, has_constructor
 
 HORIZON = 64
 """How many classes below a choice are looked at when it is made again."""

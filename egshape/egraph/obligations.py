@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from egshape.decide.context import Context, Step
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
 from egshape.errors import EgshapeError
@@ -22,7 +23,6 @@ from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
 from egshape.ops.host import HOST_CALLS
-from egshape.prove.context import Context, Step
 
 _LIMITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "clamp": ((2,), (0,)), "minimum": ((0, 1), ()), "maximum": ((), (0, 1))}
@@ -245,7 +245,7 @@ class Walker:
             args = self._arguments(own) if own is not None else ()
             self.walk.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
                                           "proved" if status == "proved" else "kept", own, entry, why, args or (),
-                                          "" if own is None else own.attrs["fact"]))
+                                          "" if own is None else own.attrs.get("fact", "")))
         if status == "proved" and entry and relation.kind == "==" and not _is_broadcast(relation):
             self.walk.believed.append((relation, f"{message} (proved)"))
         if status == "kept":

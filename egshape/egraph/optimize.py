@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from egshape.decide.context import Context
 from egshape.dims import Dim
 from egshape.egraph.applications import Applied, read_applications
 from egshape.egraph.budget import STEPS, Budget, Growth, Stop
@@ -17,7 +18,6 @@ from egshape.egraph.cost import CostModel
 from egshape.egraph.effects import must_stay, without_unread
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.extract import Extraction
-from egshape.egraph.instrument import NAME_STRIDE
 from egshape.egraph.obligations import Check, Walk, Walker
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
@@ -28,7 +28,7 @@ from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.limits import LimitReached
 from egshape.ops.base import Registry
-from egshape.prove.context import Context
+from egshape.rulelang.provenance import NAME_STRIDE
 from egshape.trace import Tracer
 
 NESTED = {"while", "if", "case", "composite"}
@@ -89,7 +89,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RegionEntry:
     """What a block is entered with.
 
     believed: what holds, with reasons, as the context knows it too. symbols: the sizes that are known then.
@@ -124,7 +124,7 @@ class BlockOptimizer:
         self.outcome = Outcome()
         self._names: Counter[str] = Counter()
 
-    def run(self, block: Block, around: Surroundings, given: Sequence[Check] = (),
+    def run(self, block: Block, around: RegionEntry, given: Sequence[Check] = (),
             refine_signature: bool = False) -> Block:
         """The optimized block. ``given`` are checks that must stand in it first."""
         for arg in block.args:
@@ -195,7 +195,7 @@ class BlockOptimizer:
 
         return Extraction(saturated, self.registry, self.model, symbols, leaves)
 
-    def _rebuild(self, block: Block, around: Surroundings, walk: Walk, entry: frozenset[str], extraction: Extraction,
+    def _rebuild(self, block: Block, around: RegionEntry, walk: Walk, entry: frozenset[str], extraction: Extraction,
                  refine_signature: bool) -> Block:
         normal = extraction.normal
         effects = [(index, op) for index, op in enumerate(block.ops)
@@ -204,7 +204,7 @@ class BlockOptimizer:
         def regions(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
             if op.name not in NESTED or op.attrs.get("whole") or not _worthwhile(region):
                 return substitute(region, mapping)
-            inner = Surroundings(walk.context.copy(), walk.believed, entry | {symbol.name for symbol in block.symbols},
+            inner = RegionEntry(walk.context.copy(), walk.believed, entry | {symbol.name for symbol in block.symbols},
                                  walk.elements, mapping, normal)
             try:
                 return self.run(region, inner)

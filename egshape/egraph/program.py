@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from egshape.egraph.applications import Application, Tracing
-from egshape.egraph.check import refuse_wrong
-from egshape.egraph.engine import Piece
 from egshape.egraph.exchange import SHAPE_RULESETS
-from egshape.egraph.rules import LoadedRules, Loader, Rule, find_rulesets
-from egshape.egraph.schema import declarations, has_constructor, load_rules
-from egshape.egraph.sexpr import List, SExpr
 from egshape.ops import REGISTRY
+from egshape.rulelang.lint import refuse_wrong
+from egshape.rulelang.loader import LoadedRules, Loader, Rule, find_rulesets
+from egshape.rulelang.piece import Piece
+from egshape.rulelang.schema import declarations, has_constructor, load_rules
+from egshape.rulelang.sexpr import List, SExpr
 
 TENSOR_RULESETS = ("tensor.types", "tensor.reshape", "tensor.transpose", "tensor.broadcast", "tensor.slice",
                    "tensor.neutral")

@@ -16,14 +16,14 @@ from egshape.dims import Dim, const
 from egshape.dims import symbol as dim_of
 from egshape.egraph.encode import Call, Encoding, attribute
 from egshape.egraph.extract import Extraction
-from egshape.egraph.instrument import NAME_STRIDE
 from egshape.egraph.obligations import Check
-from egshape.egraph.schema import constructor
 from egshape.ir.functions import function_parts
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
 from egshape.ir.types import TensorType
 from egshape.limits import tick
 from egshape.ops.base import Registry
+from egshape.rulelang.provenance import NAME_STRIDE
+from egshape.rulelang.schema import constructor
 
 SPLAT_LIMIT = 1 << 14
 """A static broadcast of a scalar constant with at most this many elements is written as one constant."""

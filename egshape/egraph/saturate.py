@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from egshape.decide.context import Context
 from egshape.dims import Dim, Relu, const, relu
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.encode import Encoder, Encoding
@@ -20,14 +21,13 @@ from egshape.egraph.host import Host
 from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
-from egshape.egraph.schema import MAX_RANK
 from egshape.egraph.snapshot import Snapshot
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import numpy_dtype
 from egshape.ops.base import Registry
 from egshape.ops.shapecode import wrapped
-from egshape.prove.context import Context
+from egshape.rulelang.schema import MAX_RANK
 
 FUEL = 6
 """How many elementwise ops a reshape, transpose or broadcast may be moved below (ends the hoisting rules)."""

@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, get_args
 
+from egshape.decide.context import Context
 from egshape.dims import Dim, const, symbol
 from egshape.errors import Contradiction, InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts
 from egshape.plan.loops import Bounds
-from egshape.prove.context import Context
 
 Level = Literal["none", "shape", "all"]
 

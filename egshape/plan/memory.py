@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from egshape.decide.context import Context
 from egshape.dims import Dim, const, maximum, symbol
 from egshape.dims.core import is_nonnegative
 from egshape.errors import Contradiction, UndefinedSize
@@ -13,7 +14,6 @@ from egshape.facts import Relation
 from egshape.ir.types import itemsize
 from egshape.plan.loops import Buffer, buffers
 from egshape.plan.program import BindSize, Branch, CheckSizes, CheckValue, Copy, HostCall, Program, Repeat, Run, Step
-from egshape.prove.context import Context
 
 ALIGN = 64
 _SOME = 64

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from egshape.decide.context import Context, Step, Verdict, holds_all
+from egshape.decide.refute import Budget, refute_world
+from egshape.decide.samples import Sampler
 from egshape.dims import Definedness
 from egshape.dims.core import natural_key
 from egshape.errors import Contradiction, ParseError, UndefinedSize
 from egshape.facts import Relation, parse_facts, parse_relation, several
 from egshape.prove.candidates import candidates, made_true
-from egshape.prove.context import Context, Step, Verdict, holds_all
 from egshape.prove.proof import CaseModel, CasesModel, Proof, Status, StepModel
-from egshape.prove.refute import Budget, refute_world
-from egshape.prove.samples import Sampler
 
 _FIRST_POINTS = 12
 _MORE_POINTS = 120

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast, get_args
 
-from egshape.egraph import plugins
-from egshape.egraph.diagnostic import meant
 from egshape.egraph.program import preludes
-from egshape.egraph.rules import LoadedRules, Rule, find_rulesets, load_rulesets, shipped_rulesets
-from egshape.egraph.schema import CORE, ELEMENTWISE, constructor, has_constructor
-from egshape.egraph.sexpr import Comment, List, read
 from egshape.errors import EgshapeError
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
 from egshape.rulebook.models import OpEntry, RuleEntry
+from egshape.rulelang import plugins
+from egshape.rulelang.diagnostic import meant
+from egshape.rulelang.loader import LoadedRules, Rule, find_rulesets, load_rulesets, shipped_rulesets
+from egshape.rulelang.schema import CORE, ELEMENTWISE, constructor, has_constructor
+from egshape.rulelang.sexpr import Comment, List, read
 
 Kind = Literal["op", "elementwise op", "constructor", "function", "relation", "input table"]
 
@@ -27,7 +27,7 @@ def list_rules(items: Sequence[str] = ()) -> list[RuleEntry]:
     named = bool(items)
     wanted = items if named else (*shipped_rulesets(), *(point.name for point in plugins.packages()))
     files = [each for item in wanted for each in find_rulesets(item)]
-    loaded = load_rulesets(files, instrument=False, preludes=preludes())
+    loaded = load_rulesets(files, provenance=False, preludes=preludes())
     packages = {str(path): point.name for point in plugins.packages() for path in plugins.files_of(point).values()}
     asked = {name for file in files for name in _names_of(file, loaded)}
     return [_entry(rule, packages) for rule in loaded.rules if rule.ruleset in asked]
@@ -96,7 +96,7 @@ def _ops() -> Iterator[OpEntry]:
 
 def _declared() -> Iterator[OpEntry]:
     """The words of both preludes; the comment above a group of declarations is the doc of each."""
-    shape = load_rulesets(["prelude.shape"], instrument=False).sources
+    shape = load_rulesets(["prelude.shape"], provenance=False).sources
     for text in (*shape.values(), CORE):
         comment: list[Comment] = []
         for item in read(text):

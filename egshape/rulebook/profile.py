@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from egshape.api import Limits, resolve
 from egshape.egraph.program import PLAIN, Variant, program
-from egshape.egraph.rules import LoadedRules
 from egshape.facts import Facts
 from egshape.inner import settled
 from egshape.ir.graph import Graph
 from egshape.pipeline import Optimized, run_stages
 from egshape.rulebook.models import ProfileReport, ProfileRow, StepRow, TraceReport, TraceRow
+from egshape.rulelang.loader import LoadedRules
 from egshape.trace import Tracer
 
 Progress = Callable[[str], None]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from egshape.egraph.check import Checked, check_rulesets
+from egshape.egraph.engine import Engine
 from egshape.egraph.program import preludes
-from egshape.egraph.rules import find_rulesets, shipped_rulesets
-from egshape.egraph.trial import proofs
-from egshape.egraph.trial.run import try_rules
-from egshape.egraph.trial.verdict import Verdict
 from egshape.rulebook.models import CheckReport, Problem, TestReport, TestRow
+from egshape.rulebook.trial import proofs
+from egshape.rulebook.trial.run import try_rules
+from egshape.rulebook.trial.verdict import Verdict
+from egshape.rulelang.lint import Checked, check_rulesets
+from egshape.rulelang.loader import find_rulesets, shipped_rulesets
 
 
 def check(*items: str) -> Checked:
@@ -18,7 +19,7 @@ def check(*items: str) -> Checked:
 
     Raises EgshapeError for a file that cannot be read and for an unknown name."""
     found = [each for item in items for each in find_rulesets(str(item))] or list(shipped_rulesets())
-    return check_rulesets(found, preludes())
+    return check_rulesets(found, preludes(), Engine)
 
 
 def check_report(checked: Checked) -> CheckReport:
@@ -44,8 +45,8 @@ def test_report(verdicts: Sequence[Verdict]) -> TestReport:
     """The verdicts as JSON."""
     rows = tuple(
         TestRow(rule=each.rule, where=each.where, road=each.road, status=each.outcome.status, good=each.good,
-                points=each.outcome.points, graphs=each.graphs, counterexample=each.outcome.text,
-                examples=each.examples)
+                points=each.outcome.points, graphs=each.fired.graphs, ranks=each.fired.ranks,
+                dtypes=each.fired.dtypes, counterexample=each.outcome.text, examples=each.examples)
         for each in verdicts)
     good = sum(each.good for each in verdicts)
     return TestReport(proofs=proofs.available(), good=good, bad=len(rows) - good, rules=rows)

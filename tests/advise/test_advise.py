@@ -10,13 +10,13 @@ import pytest
 
 import egshape
 from egshape import api
-from egshape.advise import Advice, advise, advise_within, measure
 from egshape.cli import main
 from egshape.dims import symbol
 from egshape.errors import InvalidInput
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
-from egshape.replay import key_of
+from egshape.reasons.advise import Advice, advise, advise_within, measure
+from egshape.reasons.replay import key_of
 from tests.behaviours.programs import Program, dims
 
 

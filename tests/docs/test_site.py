@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from egshape.egraph.rules import shipped_rulesets
 from egshape.ops import REGISTRY
+from egshape.rulelang.loader import shipped_rulesets
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -5,9 +5,10 @@ import time
 import pytest
 
 from egshape.egraph.budget import Budget, Phase
-from egshape.egraph.engine import Engine, EnginePool, Piece
+from egshape.egraph.engine import Engine, EnginePool
 from egshape.egraph.snapshot import ENode
 from egshape.errors import EgshapeError, EngineFault
+from egshape.rulelang.piece import Piece
 
 PROGRAM = (
     Piece(

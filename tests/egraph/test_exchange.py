@@ -140,7 +140,7 @@ def test_bounds_come_back() -> None:
 
 def test_equalities_carry_the_rule_that_found_them() -> None:
     result = ask("b*(h//k)*k", divide=[("k", "h")], bounds={"k": (1, None)})
-    assert ("shape.floordiv/exact") in [equality.reason for equality in result.equalities]
+    assert ("size.floordiv/exact") in [equality.reason for equality in result.equalities]
 
 
 def test_explain_names_the_equations_used_and_no_others() -> None:
@@ -188,7 +188,7 @@ def test_products_over_shapes_are_named() -> None:
 
 
 def test_logs_off_finds_the_same() -> None:
-    rules = shape_program(instrument=False)
+    rules = shape_program(provenance=False)
     assert rules.logs == ()
     left, right = parse("b*(h//k)*k"), parse("b*h")
     with POOL.lend(rules.pieces) as engine:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import egshape
+from egshape.decide.context import Context
 from egshape.dims import const, symbol
 from egshape.egraph.checks import without_implied
 from egshape.egraph.obligations import Check, Obligation, Walk, Walker
@@ -14,7 +15,6 @@ from egshape.facts import Relation
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Block, Graph, Value
 from egshape.ops import REGISTRY
-from egshape.prove.context import Context
 from tests.egraph.programs import constant, named, optimized
 
 A, B, C = map(symbol, "abc")

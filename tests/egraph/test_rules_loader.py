@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from egshape.egraph.engine import Engine, Piece
+from egshape.egraph.engine import Engine
 from egshape.egraph.exchange import SHAPE_RULESETS
-from egshape.egraph.rules import load_rulesets, shipped_rulesets
 from egshape.errors import EgshapeError
+from egshape.rulelang.loader import load_rulesets, shipped_rulesets
+from egshape.rulelang.piece import Piece
 
 HEADER = """; ruleset: my.rules
 ; about:   a test
@@ -39,10 +40,10 @@ TINY = {
 }
 
 
-def load(tmp_path: Path, text: str, instrument: bool = False, **preludes: str):  # type: ignore[no-untyped-def]
+def load(tmp_path: Path, text: str, provenance: bool = False, **preludes: str):  # type: ignore[no-untyped-def]
     path = tmp_path / "my.egg"
     path.write_text(text)
-    return load_rulesets([path], instrument, TINY | preludes)
+    return load_rulesets([path], provenance, TINY | preludes)
 
 
 def test_a_rule_comes_with_what_is_written_around_it(tmp_path: Path) -> None:
@@ -128,8 +129,8 @@ def test_an_error_of_the_engine_names_the_rule_file_and_line(tmp_path: Path) -> 
 
 
 def test_needs_come_first_and_only_once() -> None:
-    names = [ruleset.name for ruleset in load_rulesets(["shape.floordiv", "shape.interval"]).rulesets]
-    assert names == ["prelude.shape", "shape.divisibility", "shape.interval", "shape.floordiv"]
+    names = [ruleset.name for ruleset in load_rulesets(["size.floordiv", "size.interval"]).rulesets]
+    assert names == ["prelude.shape", "size.divisibility", "size.interval", "size.floordiv"]
 
 
 def test_shipped_names_are_paths() -> None:
@@ -153,7 +154,7 @@ def run(loaded, rows: dict[str, list[tuple[int, ...]]], *facts: str):  # type: i
 
 def test_a_union_is_logged_by_the_names_of_both_sides(tmp_path: Path) -> None:
     text = HEADER + RULE.replace(":when ((kind x k) (> k 0)) ", "")
-    snapshot = run(load(tmp_path, text, instrument=True), {}, "(union (Leaf 7) (F (F (Leaf 3))))")
+    snapshot = run(load(tmp_path, text, provenance=True), {}, "(union (Leaf 7) (F (F (Leaf 3))))")
     # The rule may see the united class once more, under its new name.
     assert set(snapshot.table("why")) - {(3, 3, "my.rules/twice")} == {(7, 3, "my.rules/twice")}
     leaf = snapshot.mapping("Leaf")
@@ -166,7 +167,7 @@ def test_terms_inside_of_a_result_are_named_after_the_node_that_they_replace(tmp
 (birewrite (F (F x)) (G (G x x) x) :ruleset my.rules :name "my.rules/both")
 ;; example   f(f(x))  =>  g(g(x, x), x)
 """
-    loaded = load(tmp_path, HEADER + rule, instrument=True)
+    loaded = load(tmp_path, HEADER + rule, provenance=True)
     snapshot = run(loaded, {}, "(union (Leaf 7) (F (F (Leaf 3))))")
     assert (7, -1, "my.rules/both") in snapshot.table("why")
     assert loaded.rule("my.rules/both<=").name == "my.rules/both"
@@ -187,8 +188,8 @@ def test_without_logging_the_same_is_found_and_nothing_logged(tmp_path: Path) ->
 
 def test_subsume_is_kept(tmp_path: Path) -> None:
     text = HEADER + RULE.replace(":when ((kind x k) (> k 0))", ":subsume")
-    for instrument in (False, True):
-        snapshot = run(load(tmp_path, text, instrument), {}, "(union (Leaf 7) (F (F (Leaf 3))))")
+    for provenance in (False, True):
+        snapshot = run(load(tmp_path, text, provenance), {}, "(union (Leaf 7) (F (F (Leaf 3))))")
         assert len(snapshot.table("F")) == 1
 
 
@@ -202,7 +203,7 @@ def test_a_union_whose_sort_is_unknown_is_refused(tmp_path: Path) -> None:
 """
     )
     with pytest.raises(EgshapeError, match="cannot be told"):
-        load(tmp_path, text, instrument=True)
+        load(tmp_path, text, provenance=True)
 
 
 def test_logging_stays_cheap_even_where_every_match_is_a_union(tmp_path: Path) -> None:
@@ -228,22 +229,22 @@ def test_logging_stays_cheap_even_where_every_match_is_a_union(tmp_path: Path) -
     }
     path = tmp_path / "my.egg"
     path.write_text(HEADER + rule)
-    engines = {instrument: Engine(load_rulesets([path], instrument, extra).pieces) for instrument in (False, True)}
+    engines = {provenance: Engine(load_rulesets([path], provenance, extra).pieces) for provenance in (False, True)}
     times: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(7):
-        for instrument, engine in engines.items():
+        for provenance, engine in engines.items():
             with engine.scope():
                 leaves = range(100_000, 103_000)
                 engine.load_table("in_f", [(i - 90_000, i) for i in leaves])
                 engine.load_table("in_g", [(i - 100_000, i - 90_000, 10_000 + i * 7 % 3000) for i in leaves])
                 began = time.process_time()  # of this process alone: others share the cores
                 done = engine.saturate(["prelude.tiny", "my.rules"])
-                times[instrument].append(time.process_time() - began)
+                times[provenance].append(time.process_time() - began)
             assert done.matches["my.rules/out"] > 0
-    best = {instrument: min(each) for instrument, each in times.items()}
+    best = {provenance: min(each) for provenance, each in times.items()}
     assert best[True] < 3 * best[False], best
 
 
 def test_pieces_are_plain_commands() -> None:
-    pieces = load_rulesets(["shape.relu"]).pieces
+    pieces = load_rulesets(["size.relu"]).pieces
     assert all(isinstance(piece, Piece) and piece.text.startswith("(") for piece in pieces)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import egshape
-from egshape.diff import REASONS, DiffRow
 from egshape.ir.text import parse_graph
+from egshape.reasons.diff import REASONS, DiffRow
 from egshape.report import Step
 
 REDUCED = """graph f(%x: f32[n, 4]) {

@@ -13,6 +13,7 @@ from egshape.dims import Dim, const, parse, symbol
 
 pytest.importorskip("jax")
 
+from benchmarks.robustness import xla_process
 from egshape.adapters.xla import run_stablehlo
 from egshape.errors import CheckFailed
 from egshape.frontends.size_ranges import Ranges
@@ -249,3 +250,19 @@ def test_padding_behind_the_last_window_is_constant_where_it_can_be(text: str, f
     for size in (0, 1, 4, 5):
         data = np.arange(1, size + 1, dtype=np.float32)
         np.testing.assert_array_equal(run_stablehlo(written, [data])[0], interpret(graph, [data])[0])
+
+
+@pytest.mark.parametrize("size", ["7%a", "7//a", "b//(a*c)", "(b - c)//a", "(b - c)%a"])
+def test_a_check_of_a_divisor_fails_before_xla_divides(size: str) -> None:
+    builder = BlockBuilder()
+    values = [builder.arg(f"x{name}", "f32", (None,), (name,)) for name in "abc"]
+    builder.add("check", (), {"relation": "<=", "sides": (const(1), parse("a")), "message": "a is empty", "args": ()})
+    value = builder.one("dims", (), {"elements": (parse(size),), "shape": (), "dtype": "i32"})
+    text = write(Graph("g", builder.finish([*values, value]), ("a", "b", "c", "size")))
+
+    def run(a: int, b: int, c: int) -> xla_process.Ran:
+        return xla_process.run(text, [np.zeros(n, np.float32) for n in (a, b, c)])
+
+    assert "a is empty" in run(0, 5, 1)[1], "its process must not end"
+    for a, b, c in ((1, 5, 2), (3, 2, 9), (7, 1, 1)):
+        assert run(a, b, c)[0][3] == eval(size, {}, {"a": a, "b": b, "c": c})

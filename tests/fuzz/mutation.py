@@ -15,8 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from egshape.egraph import program
-from egshape.egraph.sexpr import Comment, List, SExpr, read
 from egshape.errors import EgshapeError
+from egshape.rulelang.sexpr import Comment, List, SExpr, read
 from tests.fuzz.engine import Tally, try_seed
 from tests.fuzz.patterns import PATTERNS
 

@@ -20,10 +20,11 @@ import pytest
 import egshape
 from benchmarks.exploding import RULES, chain, write
 from egshape.egraph.budget import Budget
-from egshape.egraph.engine import POOL, Engine, EnginePool, Piece
+from egshape.egraph.engine import POOL, Engine, EnginePool
 from egshape.egraph.process import SPARE, Allowance
 from egshape.ir.graph import Graph
 from egshape.limits import LimitReached, holding, tick
+from egshape.rulelang.piece import Piece
 
 NEVER = Piece(
     """
@@ -77,6 +78,14 @@ def test_an_allowance_holds_for_every_request() -> None:
     with pytest.raises(LimitReached), POOL.lend((NEVER,), Allowance(until=time.monotonic() + 1)) as engine:
         engine.load_table("Leaf", [(i,) for i in range(9)])
         engine.step("huge")
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, 0.0005])
+def test_an_engine_that_is_slow_to_be_undone_is_dropped(monkeypatch: pytest.MonkeyPatch, seconds: float,
+                                                        adds: Graph) -> None:
+    monkeypatch.setattr("egshape.egraph.engine._UNDO_SECONDS", seconds)
+    found = egshape.optimize(adds, validate=False)
+    assert found.report.status == "saturated"
 
 
 def test_a_state_of_few_nodes_can_be_gone_back_to() -> None:

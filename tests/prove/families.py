@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from egshape.decide.context import holds_all
 from egshape.errors import UndefinedSize
 from egshape.facts import Relation, parse_facts, parse_relation
-from egshape.prove.context import holds_all
 
 NAMES = ("a", "b", "c", "d", "n", "m")
 SIZES = (0, 1, 2, 3, 4, 6, 8, 12)

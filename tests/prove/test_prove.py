@@ -10,10 +10,10 @@ import time
 
 import pytest
 
+from egshape.decide.context import holds_all
 from egshape.errors import ParseError
 from egshape.facts import Relation, parse_facts, parse_relation
 from egshape.prove import check_counterexample, prove, prove_cases
-from egshape.prove.context import holds_all
 
 PROVED = [
     ("", "2*a*(b + 1) == 2*a*b + 2*a"),

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from egshape.egraph.check import check_rulesets
+from egshape.egraph.engine import Engine
 from egshape.egraph.program import preludes, program
 from egshape.errors import EgshapeError
+from egshape.rulelang.lint import check_rulesets
 
 FOLDER = Path(__file__).resolve().parents[1] / "invalid" / "rules" / "mistakes"
 MISTAKES = sorted(path.stem for path in FOLDER.glob("*.egg"))
@@ -24,7 +25,7 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)
-    checked = check_rulesets([f"{name}.egg"], preludes())
+    checked = check_rulesets([f"{name}.egg"], preludes(), Engine)
     assert checked.problems, "nothing was found"
     assert bool(checked.errors) == (name not in WARNED)
     assert all(problem.hint and problem.at.line >= 1 and problem.at.column >= 1 for problem in checked.problems)

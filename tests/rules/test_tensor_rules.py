@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from egshape.egraph.examples import read_example
-from egshape.egraph.rules import Example
-from egshape.egraph.trial.examples import both_sides
 from egshape.ops import REGISTRY
+from egshape.rulebook.trial.examples import both_sides
+from egshape.rulelang.examples import read_example
+from egshape.rulelang.loader import Example
 
 
 @pytest.mark.parametrize(

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from egshape.egraph.instrument import desugar
-from egshape.egraph.sexpr import List, read
-from egshape.egraph.trial import proofs
-from egshape.egraph.trial.run import try_rules
-from egshape.egraph.trial.verdict import Verdict
 from egshape.ops.base import REGISTRY
 from egshape.ops.custom import custom_op
+from egshape.rulebook.trial import proofs
+from egshape.rulebook.trial.run import try_rules
+from egshape.rulebook.trial.verdict import Verdict
+from egshape.rulelang.provenance import desugar
+from egshape.rulelang.sexpr import List, read
 
 FOLDER = Path(__file__).resolve().parents[1] / "invalid" / "rules" / "wrong"
 FILES = sorted(path.stem for path in FOLDER.glob("*.egg"))
 
 
 def test_there_are_enough() -> None:
-    assert sum((FOLDER / f"{name}.egg").read_text().count("/wrong-") for name in FILES) >= 30
+    assert sum((FOLDER / f"{name}.egg").read_text().count("/wrong-") for name in FILES) >= 120
 
 
-@pytest.mark.long_but("values", "sizes")
+@pytest.mark.long_but("obligations", "sizes", "numbers")
 @pytest.mark.parametrize("name", FILES)
 def test_wrong_rules_are_found_out(name: str) -> None:
     verdicts = try_rules([str(FOLDER / f"{name}.egg")])

@@ -1,0 +1,1 @@
+"""Deciding questions about sizes at once: what is known, solved, and the theory that answers by it."""

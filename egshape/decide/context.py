@@ -1,0 +1,372 @@
+"""Deciding while walking a program: assume, ask, copy for a region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from egshape.decide.known import Clash, Item
+from egshape.decide.linear import project, row_of
+from egshape.decide.refute import Budget, refute
+from egshape.decide.samples import Sampler
+from egshape.decide.shown import shown
+from egshape.decide.world import World
+from egshape.dims import Definedness, Dim, Symbol, const, symbol
+from egshape.dims.core import natural_key
+from egshape.errors import UndefinedSize
+from egshape.facts import Facts, Relation
+from egshape.facts.intervals import complement
+from egshape.facts.store import contradiction
+from egshape.limits import tick
+
+Answer = Literal["proved", "refuted", "unknown"]
+
+_ZERO = const(0)
+_EFFORT = 20_000
+_EFFORT_PER_FACT = 3_000
+_BOUND_ROWS = 60
+_MAX_LEFT_OUT = 8
+_MAX_LEFT_OUT_TERMS = 24
+_LITTLE = 2
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of an explanation: by `rule`, from the statements `from_`, follows `to`."""
+
+    rule: str
+    from_: tuple[str, ...]
+    to: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the JSON of proofs."""
+        return {"rule": self.rule, "from": list(self.from_), "to": self.to}
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A relation that holds here, and why."""
+
+    relation: Relation
+    reason: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer with the rule that gave it and the assumptions (bit mask) that it used."""
+
+    answer: Answer
+    rule: str = ""
+    why: int = 0
+
+
+_UNKNOWN = Verdict("unknown")
+
+
+class Context:
+    """What is known at one point of a program.
+
+    `symbol_order` is a sort key on names: of equal sizes the one with the smallest key stays.
+    Answers are never wrong; "unknown" is always possible.
+    """
+
+    def __init__(self, facts: Facts | None = None, symbol_order: Callable[[str], Any] = natural_key) -> None:
+        self._world = World(symbol_order)
+        self._assumptions: list[Assumption] = []
+        self._shown: dict[Dim, Dim] = {}
+        self._verdicts: dict[Relation, Verdict] = {}
+        self._sampler: Sampler | None = None
+        if facts is not None:
+            self.assume_all([(r, r.source or "fact") for r in facts.statements()])
+
+    def copy(self) -> Context:
+        """A context with the same assumptions, for a region; changes do not leak."""
+        new = Context.__new__(Context)
+        new._world = self._world.copy()
+        new._assumptions = list(self._assumptions)
+        new._shown = dict(self._shown)
+        new._verdicts = dict(self._verdicts)
+        new._sampler = self._sampler
+        return new
+
+    @property
+    def world(self) -> World:
+        """The solved state; not to be changed."""
+        return self._world
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """All that was assumed, in order."""
+        return tuple(self._assumptions)
+
+    def assume(self, relation: Relation, reason: str = "") -> None:
+        """From here on the relation holds and has a value.  Raises Contradiction, which names the facts."""
+        self.assume_all([(relation, reason)])
+
+    def assume_all(
+        self, relations: Sequence[tuple[Relation, str]], effort: int = _EFFORT, per_fact: int = _EFFORT_PER_FACT
+    ) -> None:
+        """Assume several at once, which is faster than one by one, at a bounded cost."""
+        items: list[Item] = []
+        for relation, reason in relations:
+            bit = 1 << len(self._assumptions)
+            self._assumptions.append(Assumption(relation, reason))
+            items.extend(items_of(relation, bit))
+        self._shown.clear()
+        self._verdicts.clear()
+        self._sampler = None
+        self._world.spend(effort + per_fact * len(items))
+        try:
+            self._world.add(items)
+        except Clash as clash:
+            raise contradiction(self.texts(clash.why)) from None
+
+    def texts(self, why: int) -> tuple[str, ...]:
+        """The assumptions of a bit mask, as text."""
+        found = (a.relation.text for i, a in enumerate(self._assumptions) if why >> i & 1)
+        return tuple(dict.fromkeys(found))
+
+    def normal_form(self, dim: Dim) -> Dim:
+        """The size written the one way that all sizes known to be equal by form share."""
+        world = self._world
+        if world.is_plain:
+            return dim
+        known = self._shown.get(dim)
+        if known is None:
+            world.spend(_EFFORT)
+            known = self._shown[dim] = self._normal_form(dim)
+        return known
+
+    def _normal_form(self, dim: Dim) -> Dim:
+        world = self._world
+        if not world.rules and all(isinstance(a, Symbol) for m, _ in dim.terms for a, _ in m):
+            names = dim.symbols()
+            if all(self._is_own_form(name) for name in names):
+                return dim
+        return shown(world, world.normal(dim))
+
+    def _is_own_form(self, name: str) -> bool:
+        """Whether a symbol stays itself in every polynomial: free, or free but for slacks."""
+        world = self._world
+        value = world.value_of(name)[0] if name in world.solved else None
+        if value is None:
+            return not any(f.divisor is not None for f in world.fresh.values()) or not world.rules
+        if any((f := world.fresh.get(n)) is not None and not f.is_slack for n in value.symbols()):
+            return False
+        this = symbol(name)
+        own = self._shown.get(this)
+        if own is None:
+            own = self._shown[this] = shown(world, world.normal(this))
+        return own is this
+
+    def bounds(self, dim: Dim) -> tuple[int | None, int | None]:
+        """(low, high), inclusive; None where no bound is known."""
+        world = self._world
+        if dim.const is not None:
+            return dim.const, dim.const
+        world.spend(_EFFORT)
+        normal = world.normal(dim)
+        if normal.const is not None:
+            return normal.const, normal.const
+        offset = normal.terms[-1][1] if not normal.terms[-1][0] else 0
+        part = normal - offset
+        atom = part.terms[0][0] if len(part.terms) == 1 and part.terms[0][1] == 1 else None
+        if atom is not None:
+            rows = world.near_rows([], _BOUND_ROWS, [atom])
+            low, high, _ = project(rows, world.is_free, atom, world.effort)
+            if not world.is_free(atom):
+                low = max(low or 0, 0)
+        else:
+            stand_in = (((symbol("\x00bound").terms[0][0][0][0]), 1),)
+            this = symbol("\x00bound")
+            rows = world.near_rows([row_of(this - part), row_of(part - this)], _BOUND_ROWS)
+            low, high, _ = project(rows, lambda m: m == stand_in or world.is_free(m), stand_in, world.effort)
+            if low is None and world.nonnegative(part):
+                low = 0
+        return (None if low is None else low + offset, None if high is None else high + offset)
+
+    def divides(self, k: int, dim: Dim) -> bool:
+        """Whether k divides the size at all sizes (k >= 1)."""
+        if k == 1:
+            return True
+        self._world.spend(_EFFORT)
+        normal = self._world.normal(dim)
+        if all(c % k == 0 for _, c in normal.terms):
+            return True
+        return self.verdict(Relation("==", dim % k, _ZERO)).answer == "proved"
+
+    def decide(self, relation: Relation) -> Answer:
+        """ "proved": true at all sizes admitted here; "refuted": false at all of them."""
+        return self.verdict(relation).answer
+
+    def verdict(self, relation: Relation, budget: int = 24, effort: int = _EFFORT) -> Verdict:
+        """`decide` with the rule and the assumptions used.
+
+        `budget` bounds the cases tried, `effort` the whole cost (about microseconds).
+        """
+        known = self._verdicts.get(relation)
+        if known is None:
+            tick()
+            self._world.spend(effort)
+            known = self._verdicts[relation] = self._verdict(relation, budget)
+        return known
+
+    def _verdict(self, relation: Relation, budget: int) -> Verdict:
+        conditions = 0
+        for condition in relation.conditions():
+            found = self.holds_condition(condition, budget)
+            if found is None:
+                return _UNKNOWN
+            conditions |= found
+        dim, why = self._difference(relation)
+        if dim.const is not None and relation.kind != "in":
+            truth = Relation(relation.kind, _ZERO, dim).holds({})
+            return Verdict("proved" if truth else "refuted", "size.normal-form", why | conditions)
+        may_hold, may_fail = self._sampled(relation)
+        if may_hold and may_fail:
+            return _UNKNOWN
+        quick = self._by_sign(relation, dim, may_hold, may_fail) if relation.kind != "in" else None
+        if quick is not None:
+            return Verdict(quick.answer, quick.rule, quick.why | conditions)
+        if not may_fail:
+            found = self.refuted_by([items_of(r, 0) for r in denials(relation)], budget)
+            if found is not None:
+                return Verdict("proved", "size.order", found | conditions)
+        if not may_hold:
+            found = self.refuted_by([items_of(relation, 0)], budget)
+            if found is not None:
+                return Verdict("refuted", "size.order", found | conditions)
+        return _UNKNOWN
+
+    def holds_condition(self, condition: Definedness, budget: int = 24) -> int | None:
+        """The assumptions by which the condition holds, or None."""
+        one, two = condition.one, condition.two
+        if condition.kind == "nonzero":
+            return self.refuted_by([[Item("==", one, 0)]], budget)
+        apart = [Item("!=", one - two, 0), Item("!=", one - 1, 0), Item("!=", two - 1, 0)]
+        return self.refuted_by([apart], budget)
+
+    def refuted_by(self, cases: list[list[Item]], budget: int) -> int | None:
+        """The assumptions by which every one of the cases is impossible, or None."""
+        why = 0
+        for case in cases:
+            found = refute(self._world, case, Budget(budget))
+            if found is None:
+                return None
+            why |= found
+        return why
+
+    def _difference(self, relation: Relation) -> tuple[Dim, int]:
+        """(rhs - lhs in normal form, the assumptions used)."""
+        self._world.used = 0
+        return self._world.normal(relation.rhs - relation.lhs), self._world.used
+
+    def _by_sign(self, relation: Relation, dim: Dim, may_hold: bool, may_fail: bool) -> Verdict | None:
+        """By ranges and one elimination, where dim is rhs - lhs."""
+        world = self._world
+        world.used = 0
+        world.normal(relation.rhs - relation.lhs)
+        if relation.kind in ("<=", "<"):
+            slack = dim if relation.kind == "<=" else dim - 1
+            if not may_fail and world.nonnegative(slack):
+                return Verdict("proved", "size.interval", world.used)
+            if not may_hold and world.nonnegative(-slack - 1):
+                return Verdict("refuted", "size.interval", world.used)
+            return None
+        apart: Answer = "refuted" if relation.kind == "==" else "proved"
+        if (apart == "refuted" and may_hold) or (apart == "proved" and may_fail):
+            return None
+        if world.nonnegative(dim - 1) or world.nonnegative(-dim - 1):
+            return Verdict(apart, "size.interval", world.used)
+        return None
+
+    def _sampled(self, relation: Relation) -> tuple[bool, bool]:
+        """(true, false) at some admitted sizes among a few."""
+        if self._sampler is None:
+            self._sampler = Sampler(self._world)
+        seen_true = seen_false = False
+        for env in self._sampler.few(relation.symbols()):
+            try:
+                truth = relation.holds(env)
+            except UndefinedSize:
+                continue
+            seen_true, seen_false = seen_true or truth, seen_false or not truth
+            if seen_true and seen_false:
+                break
+        return seen_true, seen_false
+
+    def reasons(self, relation: Relation) -> list[Step]:
+        """The steps by which the relation is proved (or refuted); empty if it is unknown.
+
+        The assumptions named are a set that suffices, made small by leaving out one after the other.
+        """
+        verdict = self.verdict(relation)
+        if verdict.answer == "unknown":
+            return []
+        used = [i for i in range(len(self._assumptions)) if verdict.why >> i & 1]
+        needed = self._smallest(relation, used, verdict.answer)
+        texts = tuple(dict.fromkeys(self._assumptions[i].relation.text for i in needed))
+        steps = [
+            Step("assume", (a.reason,) if a.reason else (), a.relation.text)
+            for a in (self._assumptions[i] for i in needed)
+            if a.reason and a.reason != a.relation.text
+        ]
+        goal = relation if verdict.answer == "proved" else relation.negated()
+        return [*steps, Step(verdict.rule, texts, goal.text if goal is relation else str(goal))]
+
+    def _smallest(self, relation: Relation, used: list[int], answer: Answer) -> list[int]:
+        """Leave out what is not needed, where that is quick to see."""
+        size = len(relation.lhs.terms) + len(relation.rhs.terms)
+        if not 1 < len(used) <= _MAX_LEFT_OUT or size > _MAX_LEFT_OUT_TERMS:
+            return used
+        needed = list(used)
+        for i in used:
+            fewer = [j for j in needed if j != i]
+            if self._suffices(fewer, relation, answer):
+                needed = fewer
+        return needed
+
+    def _suffices(self, indices: Sequence[int], relation: Relation, answer: Answer) -> bool:
+        small = Context(symbol_order=self._world.symbol_order)
+        small.assume_all([(self._assumptions[i].relation, "") for i in indices], _EFFORT // 8, _EFFORT // 32)
+        return small.verdict(relation, _LITTLE, _EFFORT // 8).answer == answer
+
+
+def items_of(relation: Relation, why: int) -> list[Item]:
+    """What a relation says, together with what it needs in order to have a value."""
+    items: list[Item] = []
+    for need in relation.conditions():
+        if need.kind == "nonzero":
+            items.append(Item("!=", need.one, why))
+            continue
+        one, two = need.one, need.two
+        choices = (Item("==", one - two, why), Item("==", one - 1, why), Item("==", two - 1, why))
+        items.append(Item("or", _ZERO, why, (), choices))
+    if relation.kind == "in":
+        items.append(Item("in", relation.lhs, why, relation.ranges))
+    elif relation.kind in ("==", "!="):
+        items.append(Item(relation.kind, relation.lhs - relation.rhs, why))
+    else:
+        strict = 1 if relation.kind == "<" else 0
+        items.append(Item(">=", relation.rhs - relation.lhs - strict, why))
+    return items
+
+
+def denials(relation: Relation) -> list[Relation]:
+    """Cases that cover everywhere the relation is false (and has a value)."""
+    if relation.kind == "==":
+        lower = Relation("<", relation.lhs, relation.rhs, "", (), relation.needs)
+        return [lower, Relation("<", relation.rhs, relation.lhs, "", (), relation.needs)]
+    if relation.kind == "in":
+        outside = complement(relation.ranges)
+        return [Relation("in", relation.lhs, relation.rhs, "", (i,), relation.needs) for i in outside]
+    return [relation.negated()]
+
+
+def holds_all(relations: Sequence[Relation], env: Mapping[str, int]) -> bool:
+    """Whether all have a value and are true at these sizes."""
+    try:
+        return all(r.holds(env) for r in relations)
+    except UndefinedSize:
+        return False

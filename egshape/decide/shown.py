@@ -1,0 +1,58 @@
+"""Sizes in the words of the program: fresh symbols are replaced by what they stand for."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from egshape.decide.known import FRESH, Fresh, Known
+from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol, const, symbol
+from egshape.dims.core import divide_monomial, from_terms, multiply_monomials, of_atom
+from egshape.dims.forms import floordiv, relu
+from egshape.dims.theory import divide
+
+
+def shown(world: Known, dim: Dim) -> Dim:
+    """The size with fresh symbols replaced by what they stand for."""
+    for _ in range(3 + len(world.fresh)):
+        names = [n for n in dim.symbols() if n.startswith(FRESH)]
+        if not names:
+            return dim
+        slacks = [n for n in names if world.fresh[n].is_slack]
+        if slacks:
+            newest = max(slacks, key=lambda n: int(n[1:]))
+            dim = dim.substitute({newest: world.fresh[newest].meaning})
+        else:
+            newest = max(names, key=lambda n: int(n[1:]))
+            dim = _show_quotient(dim, newest, world.fresh[newest])
+    return dim
+
+
+def _show_quotient(dim: Dim, name: str, fresh: Fresh) -> Dim:
+    """c*q becomes (c/g) * (meaning // (divisor/g)): coefficients go into the division first."""
+    atom = symbol(name).terms[0][0][0][0]
+    den = fresh.divisor
+    assert den is not None
+
+    def inside(other: Atom) -> Dim:
+        if name not in other.symbols or isinstance(other, Symbol):
+            return of_atom(other)
+        if isinstance(other, Relu):
+            return relu(_show_quotient(other.arg, name, fresh))
+        assert isinstance(other, FloorDiv)
+        return floordiv(_show_quotient(other.num, name, fresh), _show_quotient(other.den, name, fresh))
+
+    dim = dim.map_atoms(inside)
+    plain = floordiv(fresh.meaning, den)
+    divided = [(divide_monomial(m, ((atom, 1),)), c) for m, c in dim.terms]
+    factor = from_terms((m, c) for m, c in divided if m is not None)
+    rest = dim - from_terms((multiply_monomials(m, ((atom, 1),)), c) for m, c in factor.terms)
+    if den.const is None:
+        quotient, left = divide(factor, den)
+        whole = quotient * fresh.meaning + left * plain
+    else:
+        whole = const(0)
+        for mono, c in factor.terms:
+            common = gcd(c, den.const)
+            part = from_terms([(mono, c // common)])
+            whole += part * floordiv(fresh.meaning, den.const // common)
+    return rest + whole.substitute({name: plain})

@@ -1,0 +1,384 @@
+"""Why two sizes are equal, or what is missing for it; and chains that can be replayed without the prover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from egshape.decide.context import Assumption, Context
+from egshape.dims import Dim, quote_name
+from egshape.egraph.checks import GIVEN
+from egshape.egraph.exchange import CONGRUENCE, Equality
+from egshape.egraph.obligations import Check
+from egshape.egraph.optimize import Outcome, Scope
+from egshape.errors import EgshapeError, InternalError
+from egshape.facts import Facts, Relation
+from egshape.facts.relation import parse_relation
+from egshape.ir.graph import Block, Graph, Op
+from egshape.pipeline import entry_facts
+from egshape.prove import prove
+from egshape.reasons.replay import RING, Checked, Key, follows_by_ring, key_of, replay
+from egshape.report import Explanation, Step
+from egshape.sizes import blocks_of, parents_of, size_of, symbols_of, values_of
+
+if TYPE_CHECKING:
+    from egshape.api import Result
+
+SAME = "same expression"
+NORMAL_FORM = "size.normal-form"
+IMPLIED = "implied by the other checks"
+_MAX_PREMISES = 24
+_MAX_MINIMIZED = 10
+
+
+def explain(result: Result, a: str, b: str) -> Explanation:
+    """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression.
+
+    Raises InvalidInput for a size that the model does not have."""
+    left, right = size_of(result.source, a), size_of(result.source, b)
+    sizes = {name: str(dim) for name, dim in ((a, left), (b, right)) if name != str(dim)}
+    scope = _scope(result, (a, b), left.symbols() | right.symbols())
+    steps = chain(Known(result.facts, result.optimized.outcome, scope), left, right) if scope else _trivial(left, right)
+    if steps is not None:
+        return Explanation(a=a, b=b, status="proved", why=steps, sizes=sizes)
+    context = scope.context if scope else result.optimized.context
+    return _undecided(context, a, b, Relation("==", left, right), sizes)
+
+
+def explain_fact(result: Result, text: str) -> Explanation:
+    """Why a statement about sizes holds: a bound, a divisibility, an order, such as ``16*arg0.0 % 8 == 0``.
+
+    Raises InvalidInput for a size that the model does not have, ParseError for what is no statement."""
+    stated = parse_relation(text)
+    goal = _resolved(stated, lambda name: size_of(result.source, name))
+    scope = _scope(result, stated.symbols(), goal.symbols())
+    context = scope.context if scope else result.optimized.context
+    sizes = {str(stated): str(goal)} if str(stated) != str(goal) else {}
+    if scope is None or context.decide(goal) != "proved":
+        return _undecided(context, text, "", goal, sizes)
+    if goal.kind == "==":
+        steps = chain(Known(result.facts, result.optimized.outcome, scope), goal.lhs, goal.rhs)
+    else:
+        maker = _Chain(Known(result.facts, result.optimized.outcome, scope))
+        maker.derive(goal, context.verdict(goal).rule)
+        steps = maker.done()
+    return Explanation(a=text, b="", status="proved", why=steps or (), sizes=sizes)
+
+
+def _resolved(relation: Relation, size: Callable[[str], Dim]) -> Relation:
+    return relation.substitute({name: size(quote_name(name)) for name in relation.symbols()})
+
+
+def _trivial(left: Dim, right: Dim) -> tuple[Step, ...] | None:
+    return (Step(rule=SAME, to=f"{left} == {right}"),) if left is right else None
+
+
+def _undecided(context: Context, a: str, b: str, goal: Relation, sizes: dict[str, str]) -> Explanation:
+    """A counterexample, or the smallest missing fact found."""
+    given = [str(each) for each in _related([a.relation for a in context.assumptions], goal.symbols())]
+    proof = prove(str(goal), given)
+    if proof.status == "refuted":
+        missing = None if context.decide(goal) == "refuted" else str(goal)
+        return Explanation(a=a, b=b, status="refuted", counterexample=proof.counterexample, missing=missing,
+                           sizes=sizes)
+    if proof.status == "inconsistent":
+        return Explanation(a=a, b=b, status="inconsistent", clash=tuple(proof.clash or ()), sizes=sizes)
+    return Explanation(a=a, b=b, status="unknown", missing=proof.missing or str(goal), sizes=sizes)
+
+
+def _scope(result: Result, names: Iterable[str], symbols: Iterable[str]) -> Scope | None:
+    """What was derived in the innermost block where the sizes stand; where they stand apart, in the graph itself."""
+    scopes = {each.block: each for each in result.optimized.outcome.scopes}
+    body = result.source.body
+    if body not in scopes:
+        return None
+    parents = parents_of(body)
+    values, defined = values_of(result.source), symbols_of(result.source)
+    home = {value: block for block in blocks_of(body)
+            for value in (*block.args, *(v for op in block.ops for v in op.results))}
+    found = [home[values[name[1:].rpartition(".")[0]]] for name in names if name.startswith("%")]
+    found += [defined[name] for name in symbols if name in defined]
+    inner = max(found, key=lambda block: len(_around(block, parents)), default=body)
+    enclosing = _around(inner, parents)
+    if any(block not in enclosing for block in found):
+        return scopes[body]
+    return next((scopes[block] for block in enclosing if block in scopes), scopes[body])
+
+
+def _around(block: Block, parents: dict[Block, tuple[Block, Op]]) -> list[Block]:
+    """A block and those around it, the innermost first."""
+    out = [block]
+    while out[-1] in parents:
+        out.append(parents[out[-1]][0])
+    return out
+
+
+class Known:
+    """What was believed in one block, looked up by statement; made once for all chains in it."""
+
+    def __init__(self, facts: Facts, outcome: Outcome, scope: Scope) -> None:
+        self.scope = scope
+        self.given = frozenset(facts.assumed)
+        self.assumed: dict[Key, Assumption] = {}
+        self.texts: dict[str, Relation] = {}
+        for each in scope.context.assumptions:
+            self.assumed.setdefault(key_of(each.relation), each)
+            self.texts.setdefault(each.relation.text, each.relation)
+        self.checks: dict[Key, Check] = {}
+        for check in sorted(outcome.checks, key=lambda check: check.status == "proved"):
+            if check.relation is not None:
+                self.checks.setdefault(key_of(check.relation), check)
+
+
+def chain(known: Known, left: Dim, right: Dim) -> tuple[Step, ...] | None:
+    """The steps that lead to left == right, None if it is not known."""
+    trivial = _trivial(left, right)
+    if trivial is not None:
+        return trivial
+    scope = known.scope
+    goal = Relation("==", left, right)
+    found = scope.sizes.explain(left, right)
+    maker = _Chain(known)
+    if found is not None:
+        for equality in found:
+            maker.equality(equality)
+        maker.conclude(goal)
+        return maker.done()
+    if scope.context.decide(goal) != "proved":
+        return None
+    maker.derive(goal, scope.context.verdict(goal).rule)
+    return maker.done()
+
+
+@dataclass
+class _Chain:
+    """A chain while it is made: each statement once, after those that it follows from."""
+
+    known: Known
+    steps: dict[str, Step] = field(default_factory=dict)
+    stated: dict[str, Relation] = field(default_factory=dict)
+
+    def done(self) -> tuple[Step, ...]:
+        """The steps so far, in order."""
+        return tuple(self.steps.values())
+
+    def equality(self, equality: Equality) -> None:
+        """A step for an equation that the sizes' e-graph or the model gave."""
+        relation = Relation("==", equality.left, equality.right)
+        if key_of(relation) in self.known.assumed:
+            self.state(relation)
+        elif equality.reason.endswith("(proved)"):
+            self.derive(relation, equality.reason.partition(":")[0])
+        else:
+            self.derive(relation, "size.dim/congruence" if equality.reason == CONGRUENCE else equality.reason)
+
+    def state(self, relation: Relation) -> str:
+        """A step for what is assumed in the graph; gives its text."""
+        text = str(relation)
+        if text in self.steps:
+            return text
+        check = self.known.checks.get(key_of(relation))
+        if check is not None and check.status == "proved":
+            return self._implied(relation)
+        rule, location = self._source(relation, check)
+        return self._add(Step(rule=rule, to=text, location=location), relation)
+
+    def _source(self, relation: Relation, check: Check | None) -> tuple[str, str]:
+        known = self.known.assumed.get(key_of(relation))
+        reason = known.reason if known is not None else ""
+        if check is not None and check.index != GIVEN:
+            return "check", check.location
+        if reason == "entry":
+            return "entry", ""
+        for rule in ("elements", "semantics"):
+            if reason.startswith(f"{rule} of"):
+                return rule, self._defined_at(relation)
+        text = known.relation.text if known is not None else relation.text
+        return ("assumed" if check is not None or text in self.known.given else "fact"), ""
+
+    def _defined_at(self, relation: Relation) -> str:
+        """Where the value is computed whose element a size is."""
+        values = {each.value for each in self.known.scope.block.symbols if each.name in relation.symbols()}
+        return next((str(op.location) for op in self.known.scope.block.ops if not values.isdisjoint(op.results)), "")
+
+    def _implied(self, relation: Relation) -> str:
+        """A step for a check that was dropped since the other ones imply it."""
+        kept = [a.relation for key, a in self.known.assumed.items()
+                if (check := self.known.checks.get(key)) is None or check.status != "proved"]
+        context = Context()
+        context.assume_all([(each, "") for each in kept])
+        premises = _premises(context, relation, {each.text: each for each in kept})
+        if premises is None:
+            premises = _related(kept, relation.symbols())
+        names = tuple(dict.fromkeys(self.state(each) for each in premises))
+        return self._add(Step(rule=IMPLIED, from_=names, to=str(relation)), relation)
+
+    def derive(self, relation: Relation, rule: str) -> str:
+        """A step for what follows by a rule, from premises that suffice; gives its text."""
+        text = str(relation)
+        if text in self.steps:
+            return text
+        earlier = self._ring(relation)
+        if earlier is None:
+            premises = _premises(self.known.scope.context, relation, self.known.texts)
+            if premises is None:
+                known = [*self.stated.values(), *self.known.texts.values()]
+                premises = list({str(each): each for each in _related(known, relation.symbols())}.values())
+            earlier = tuple(dict.fromkeys(self.state(each) for each in premises))
+        return self._add(Step(rule=rule, from_=earlier, to=text), relation)
+
+    def conclude(self, goal: Relation) -> None:
+        """The last step: what was asked, by arithmetic from the equations so far."""
+        last = next(reversed(self.stated.values()), None)
+        if last is not None and key_of(last) == key_of(goal) and len(self.steps) > 1:
+            return
+        by_ring = self._ring(goal)
+        if by_ring is not None:
+            self.steps.pop(str(goal), None)
+            if by_ring == (str(goal),):  # what was asked is itself given
+                self.state(goal)
+                return
+            self._add(Step(rule=RING, from_=by_ring, to=str(goal)), goal)
+        else:
+            self.derive(goal, NORMAL_FORM)
+
+    def _ring(self, goal: Relation) -> tuple[str, ...] | None:
+        """The statements so far from which an equation follows by arithmetic, as few as is quick to see."""
+        known = dict(self.stated)
+        if not follows_by_ring(known.values(), goal):
+            return None
+        for text in list(known) if len(known) <= _MAX_MINIMIZED else ():
+            fewer = {name: each for name, each in known.items() if name != text}
+            if follows_by_ring(fewer.values(), goal):
+                known = fewer
+        return tuple(known)
+
+    def _add(self, step: Step, relation: Relation) -> str:
+        self.steps[step.to] = step
+        self.stated[step.to] = relation
+        return step.to
+
+
+def _premises(context: Context, goal: Relation, by_text: dict[str, Relation]) -> list[Relation] | None:
+    """Assumptions of the context that suffice for the goal, None if it is not known there."""
+    if context.decide(goal) != "proved":
+        return None
+    last = context.reasons(goal)[-1]
+    found = [by_text.get(text) for text in last.from_]
+    return [each for each in found if each is not None] if None not in found else None
+
+
+def _related(relations: Sequence[Relation], names: Iterable[str]) -> list[Relation]:
+    """Those that speak of the names, or of names that these speak of, and so on; the nearest ones first."""
+    out: list[Relation] = []
+    near, waiting = set(names), list(relations)
+    while waiting and len(out) < _MAX_PREMISES:
+        touching = [each for each in waiting if not near.isdisjoint(each.symbols())]
+        if not touching:
+            break
+        out += touching
+        waiting = [each for each in waiting if each not in touching]
+        near.update(name for each in touching for name in each.symbols())
+    return out[:_MAX_PREMISES]
+
+
+# -- checking ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Givens:
+    """What needs no reason: statements with the places that state them, and the graph whose sizes are spoken of."""
+
+    statements: dict[Key, frozenset[str]]
+    size: Callable[[str], Dim] | None = None
+
+
+def givens(result: Result) -> Givens:
+    """What a chain about a result may start from: the facts, the size limits at entry, the checks that the result
+    performs, and what its shape code computes."""
+    found: list[tuple[Relation, str]] = [(each, "") for each, _ in entry_facts(result.source, result.facts)]
+    for op in result.graph.body.walk():
+        if op.name == "check" and op.attrs["relation"] != "value":
+            found.append((Relation(op.attrs["relation"], *op.attrs["sides"]), str(op.location)))
+    if result.unchanged:  # there the ops themselves reject what they imply
+        found += [(check.relation, check.location) for check in result.optimized.outcome.checks
+                  if check.relation is not None and check.status == "kept"]
+    places = _places(result.source)
+    for scope in result.optimized.outcome.scopes:
+        for each in scope.context.assumptions:
+            if each.reason.startswith(("elements of", "semantics of")):
+                found += [(each.relation, places.get(name, "")) for name in each.relation.symbols()]
+    return Givens(_table(found), lambda text: size_of(result.source, text))
+
+
+def _places(graph: Graph) -> dict[str, str]:
+    """The location of the op that computes the value by which a symbol is defined."""
+    out: dict[str, str] = {}
+    for block in blocks_of(graph.body):
+        home = {value: str(op.location) for op in block.ops for value in op.results}
+        out.update({each.name: home.get(each.value, "") for each in block.symbols})
+    return out
+
+
+def _table(found: Iterable[tuple[Relation, str]]) -> dict[Key, frozenset[str]]:
+    out: dict[Key, frozenset[str]] = {}
+    for relation, place in found:
+        key = key_of(relation)
+        out[key] = out.get(key, frozenset()) | {place}
+    return out
+
+
+def replay_explanation(explanation: Explanation, facts: Facts | Givens) -> tuple[Checked, ...]:
+    """How each step of a chain was checked, and what is wrong with it."""
+    given = facts if isinstance(facts, Givens) else Givens(_table((each, "") for each in facts.statements()))
+    return tuple(replay(explanation.why, given.statements))
+
+
+def replayed(result: Result, explanation: Explanation) -> Explanation:
+    """The explanation with how each step was checked. Raises InternalError for one that does not hold."""
+    given = givens(result)
+    problems = check_explanation(explanation, given)
+    if problems:
+        raise InternalError(f"the explanation does not hold: {problems[0]}", hint="a fault of ours; please report it")
+    how = tuple(each.how for each in replay_explanation(explanation, given))
+    return explanation.model_copy(update={"checked": how})
+
+
+def check_explanation(explanation: Explanation, facts: Facts | Givens) -> list[str]:
+    """What is wrong with an explanation; empty if each step follows and the last one is what was asked.
+
+    facts: what may be taken as given (``givens(result)`` for what ``result.explain`` says). The prover is not asked."""
+    given = facts if isinstance(facts, Givens) else Givens(_table((each, "") for each in facts.statements()))
+    problems = [each.problem for each in replay(explanation.why, given.statements) if each.problem]
+    try:
+        size = given.size or (lambda text: parse_relation(f"{text} == 0").lhs)
+        goal = Relation("==", size(explanation.a), size(explanation.b)) if explanation.b else \
+            _resolved(parse_relation(explanation.a), size)
+        if explanation.status == "proved":
+            problems += _unlike(explanation, goal)
+        elif explanation.counterexample is not None:
+            problems += _no_counterexample(explanation.counterexample, goal)
+    except EgshapeError as error:
+        problems.append(error.message)
+    return problems
+
+
+def _unlike(explanation: Explanation, goal: Relation) -> list[str]:
+    if not explanation.why:
+        return ["nothing says why"]
+    last = explanation.why[-1]
+    try:
+        said = parse_relation(last.to)
+    except EgshapeError:
+        return []  # reported by the replay
+    if key_of(said) != key_of(goal):
+        return [f"the chain ends with {last.to!r}, which is not {str(goal)!r}"]
+    return []
+
+
+def _no_counterexample(sizes: dict[str, int], goal: Relation) -> list[str]:
+    missing = [name for name in goal.symbols() if name not in sizes]
+    if missing or min(sizes.values(), default=0) < 0 or goal.holds(sizes):
+        return [f"{sizes} is no counterexample of {str(goal)!r}"]
+    return []

@@ -1,0 +1,198 @@
+"""Both sides of what a rule stated, computed at many sizes and held against each other."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from egshape.errors import EgshapeError
+from egshape.facts import Relation
+from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.ir.interpret import interpret
+from egshape.ir.types import TensorType
+from egshape.rulebook.trial.arrays import random_array
+
+SIZES = (0, 1, 2, 3, 5, 7)
+POINTS = 12
+"""At how many sizes two sides are compared."""
+TRIES = 40
+"""How many sizes are looked at to find so many at which the left side runs."""
+
+ELEMENTS = 5000
+"""Sizes at which a value has more elements than this are passed over."""
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Sizes and arrays at which two sides are not the same, and how they differ."""
+
+    sizes: Sizes
+    inputs: Mapping[str, np.ndarray]
+    text: str
+
+    @property
+    def weight(self) -> tuple[int, int, int]:
+        """The smaller, the easier to read."""
+        return sum(array.size for array in self.inputs.values()), sum(self.sizes.values()), len(self.text)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A left side as a block of its own, what is given about its sizes, its text, and the types of its result and
+    arguments."""
+
+    args: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    symbols: tuple[object, ...]
+    given: tuple[Relation, ...]
+    text: str
+    types: tuple[TensorType, ...] = ()
+
+    def block(self, results: Sequence[Value], more: Sequence[Op] = ()) -> Block:
+        """The case with further ops, returning some values."""
+        return Block(self.args, (*self.ops, *more), tuple(results), self.symbols)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Sizes and arrays at which the left side of a case runs."""
+
+    case: Case
+    found: tuple[tuple[Sizes, tuple[np.ndarray, ...]], ...]
+
+
+def sizes_of(symbols: Sequence[str], given: Sequence[Relation], seed: int) -> Iterator[dict[str, int]]:
+    """Sizes at which the givens hold: small ones and random ones in turn, some of them twice where there are few."""
+    names = sorted(set(symbols))
+    choices = random.Random(seed)
+    if len(names) <= 3:
+        tuples = list(itertools.product(SIZES, repeat=len(names)))
+    else:
+        tuples = [tuple(choices.choice(SIZES) for _ in names) for _ in range(4 * TRIES)]
+    mixed = [each for pair in zip(sorted(tuples, key=sum), choices.sample(tuples, len(tuples)), strict=True)
+             for each in pair]
+    for values in (mixed * POINTS)[:TRIES]:
+        sizes = dict(zip(names, values, strict=True))
+        try:
+            if all(relation.holds(sizes) for relation in given):
+                yield sizes
+        except EgshapeError:
+            continue
+
+
+def points(case: Case, root: Value, seed: int = 0, wanted: int = POINTS) -> Points:
+    """Where the left side runs, at so many sizes."""
+    names = [name for arg in case.args for dim in arg.type.dims for name in dim.symbols()]
+    found: list[tuple[Sizes, tuple[np.ndarray, ...]]] = []
+    for number, sizes in enumerate(sizes_of(names, case.given, seed)):
+        try:
+            if _largest(case, sizes) > ELEMENTS:
+                continue
+            inputs = _inputs(case.args, sizes, 100 * seed + number)
+            _run(case.block([root]), inputs)
+        except (EgshapeError, MemoryError):
+            continue
+        found.append((sizes, inputs))
+        if len(found) == wanted:
+            break
+    return Points(case, tuple(found))
+
+
+def _largest(case: Case, sizes: Sizes) -> int:
+    """The most elements that a value has, as far as sizes known at entry tell."""
+    values = (*case.args, *(value for op in case.ops for value in op.results))
+    shapes = [[dim.evaluate(sizes) for dim in value.type.dims] for value in values
+              if all(dim.symbols() <= sizes.keys() for dim in value.type.dims)]
+    return max((prod(shape) for shape in shapes), default=0)
+
+
+def _inputs(args: Sequence[Value], sizes: Sizes, seed: int) -> tuple[np.ndarray, ...]:
+    out = []
+    for place, arg in enumerate(args):
+        shape = [dim.evaluate(sizes) for dim in arg.type.dims]
+        if min(shape, default=0) < 0:
+            raise EgshapeError("no such array")
+        out.append(random_array(arg.type.dtype, shape, seed * 31 + place, tame=seed % 3 == 2))
+    return tuple(out)
+
+
+def _run(block: Block, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    graph = Graph("trial", block, tuple(f"out{k}" for k in range(len(block.results))))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy on special values
+        return interpret(graph, inputs)
+
+
+def differences(at: Points, left: Value, right: Value, more: Sequence[Op], tolerance: float | None
+                ) -> Iterator[Difference | None]:
+    """For each point, how the right side differs from the left one; None where it does not."""
+    if left.type.dtype != right.type.dtype:
+        yield Difference({}, {}, f"the left side has the dtype {left.type.dtype}, the right side {right.type.dtype}")
+        return
+    if left.type.rank != right.type.rank:
+        yield Difference({}, {}, f"the left side has {left.type.rank} axes, the right side {right.type.rank}")
+        return
+    block = at.case.block([left, right], more)
+    names = [arg.name for arg in at.case.args]
+    for sizes, inputs in at.found:
+        held = dict(zip(names, inputs, strict=True))
+        try:
+            one, two = _run(block, inputs)
+        except EgshapeError as error:
+            yield Difference(sizes, held, f"the left side runs, the right side does not: {error.message}")
+            continue
+        text = "" if same(one, two, tolerance) else f"{_short(one)} became {_short(two)}"
+        if text and one.shape != two.shape:
+            text = f"shape {list(one.shape)} became {list(two.shape)}"
+        yield Difference(sizes, held, text) if text else None
+
+
+def false_at(at: Points, test: Callable[[Sizes], bool], text: Callable[[Sizes], str]) -> Iterator[Difference | None]:
+    """For each point, whether a statement about sizes is false there."""
+    names = [arg.name for arg in at.case.args]
+    for sizes, inputs in at.found:
+        try:
+            good = test(sizes)
+        except EgshapeError:
+            good = False
+        yield None if good else Difference(sizes, dict(zip(names, inputs, strict=True)), text(sizes))
+
+
+def same(one: np.ndarray, two: np.ndarray, tolerance: float | None) -> bool:
+    """Whether two arrays agree: to the bit, any NaN being any NaN, or within a relative tolerance."""
+    if one.dtype != two.dtype or one.shape != two.shape:
+        return False
+    if tolerance is None or one.dtype.kind not in "fcV":
+        return bits(one) == bits(two)
+    wide_one, wide_two = (each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in (one, two))
+    least = tolerance * float(np.finfo(np.float32).tiny)
+    return bool(np.allclose(wide_one, wide_two, rtol=tolerance, atol=least, equal_nan=True))
+
+
+def bits(array: np.ndarray) -> bytes:
+    """The bytes of an array, all NaNs alike: which NaN an op gives is not specified."""
+    if array.dtype.kind in "fV":
+        nans = np.isnan(array)
+        array = np.where(nans, np.array(np.nan).astype(array.dtype), array) if nans.any() else array
+    elif array.dtype.kind == "c":
+        parts = (array.real, array.imag)
+        return b"".join(bits(np.ascontiguousarray(part)) for part in parts)
+    return np.ascontiguousarray(array).tobytes()
+
+
+def _short(array: np.ndarray) -> str:
+    text = np.array2string(array.reshape(-1)[:8] if array.size > 8 else array, separator=", ", threshold=8)
+    return " ".join(text.split()) + (" ..." if array.size > 8 else "")
+
+
+def show(type: TensorType, rename: Callable[[str], str]) -> str:
+    """A type with symbols called as the author called them."""
+    return f"{type.dtype}[{', '.join(rename(str(dim)) for dim in type.dims)}]"

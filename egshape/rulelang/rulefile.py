@@ -1,0 +1,342 @@
+"""One `.egg` file of rules: its header, its rules with what is written around them, and what breaks the law.
+
+rulesets/README.md is the law. Mistakes are collected, so that `egshape rules check` shows all of them at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from egshape.errors import EgshapeError
+from egshape.rulelang.diagnostic import Diagnostic, meant, wrong
+from egshape.rulelang.provenance import keyword_options
+from egshape.rulelang.sexpr import Atom, Comment, List, Position, SExpr, read
+
+HEADER = ("ruleset", "about", "needs", "law", "ends")
+OPTIONAL = ("tolerance", "at once")
+PRELUDE = "prelude."
+APPROX = "approx."
+_RULES = frozenset(("rule", "rewrite", "birewrite"))
+_DECLARATIONS = frozenset(("sort", "datatype", "function", "relation", "constructor"))
+# A prelude may also define: copy input rows into nodes, unfold a request. That needs no reason in a log.
+_PRELUDE = _DECLARATIONS | {"ruleset", "rule", "unstable-combined-ruleset"}
+_COMPARISONS = frozenset(("<", ">", "<=", ">=", "!="))
+_KEY = re.compile(r";\s?(\w+(?: once)?):\s*(.*)")
+_EXAMPLE = re.compile(r";;\s*(example|counter)\s+(.*\S)\s*")
+_PYTHON = ("py-", "unstable-app-py", "py_")
+_FILES = frozenset(("input", "output", "include", "print-function", "print-size", "save"))
+_COMMANDS = frozenset(("run", "run-schedule", "push", "pop", "check", "extract", "let", "set", "union", "fail",
+                       "delete", "panic", "simplify", "query-extract", "set-option", "calc", "action"))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A left side, and the result that it must have (example) or must not have (counter).
+
+    `after` is "" where the rule must not fire at all. `reason` is a remark in parentheses at the end.
+    """
+
+    before: str
+    after: str
+    reason: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One named rule. `guards` are its conditions; `sound` says why they suffice; `ends` why it does not grow."""
+
+    name: str
+    ruleset: str
+    file: str
+    line: int
+    comment: str
+    sound: str
+    guards: tuple[str, ...]
+    examples: tuple[Example, ...]
+    counters: tuple[Example, ...]
+    text: str
+    ends: str
+    command: List = field(repr=False, compare=False)
+
+    @property
+    def where(self) -> str:
+        """file:line."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruleset:
+    """The header of one file. `tolerance` is the relative difference that an approximate ruleset may make; `at_once`
+    names the rules that simplify where a size is made, in the order in which they are tried."""
+
+    name: str
+    about: str
+    needs: tuple[str, ...]
+    law: str
+    ends: str
+    file: str
+    tolerance: float | None = None
+    at_once: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """What one file holds: `header` is None, and `rules` and `declarations` are empty, where it cannot be read."""
+
+    file: str
+    text: str
+    header: Ruleset | None
+    declarations: tuple[List, ...]
+    rules: tuple[Rule, ...]
+    problems: tuple[Diagnostic, ...]
+
+
+def is_prelude(name: str) -> bool:
+    """Whether a ruleset name is that of a prelude, which declares and holds no rewrites."""
+    return name.startswith(PRELUDE)
+
+
+def is_approximate(name: str) -> bool:
+    """Whether a ruleset name is that of float algebra that changes rounding."""
+    return name.startswith(APPROX)
+
+
+@lru_cache(maxsize=256)
+def read_rule_file(text: str, file: str) -> RuleFile:
+    """A file with everything in it that breaks the law of its form; never raises for what the file says."""
+    problems: list[Diagnostic] = []
+    try:
+        expressions = read(text, file)
+    except EgshapeError as error:
+        return RuleFile(file, text, None, (), (), (_of_syntax(error, file),))
+    header = _header(expressions, file, problems)
+    if header is None:
+        return RuleFile(file, text, None, (), (), tuple(problems))
+    if is_prelude(header.name):
+        commands = _commands(expressions, _PRELUDE, "a prelude only declares and defines", problems)
+        return RuleFile(file, text, header, tuple(commands), (), tuple(problems))
+    hint = "a ruleset only holds rule, rewrite and birewrite; declarations belong in a prelude"
+    rules: dict[str, Rule] = {}
+    for command in _commands(expressions, _RULES, hint, problems):
+        rule = _described(command, header, expressions, problems)
+        if rule is not None and rule.name in rules:
+            other = rules[rule.name].where
+            problems.append(wrong(command, "duplicate-name",
+                                  f"a rule named {rule.name} exists already ({other})", "rename it"))  # fmt: skip
+        elif rule is not None:
+            rules[rule.name] = rule
+    return RuleFile(file, text, header, (), tuple(rules.values()), tuple(problems))
+
+
+def _of_syntax(error: EgshapeError, file: str) -> Diagnostic:
+    """The diagnostic of an error of the reader, which gives file:line:column."""
+    *_, line, column = error.where.rsplit(":", 2)
+    return Diagnostic("syntax", error.message, Position(file, int(line), int(column)), error.hint)
+
+
+def _header(expressions: Sequence[SExpr | Comment], file: str, problems: list[Diagnostic]) -> Ruleset | None:
+    """The fields in the comments before the first command; indented lines continue a field."""
+    fields: dict[str, str] = {}
+    places: dict[str, Position] = {}
+    last, line_before = "", 0
+    for item in expressions:
+        if not isinstance(item, Comment) or (last and item.at.line != line_before + 1):
+            break
+        match = _KEY.fullmatch(item.text)
+        if match and match.group(1) in HEADER + OPTIONAL:
+            last = match.group(1)
+            fields[last] = match.group(2).strip()
+            places[last] = item.at
+        elif last:
+            fields[last] += " " + item.text.lstrip("; ").strip()
+        line_before = item.at.line
+    missing = [key for key in HEADER if not fields.get(key)]
+    if missing:
+        problems.append(Diagnostic(
+            "header", f"the header has no '{missing[0]}:'", Position(file, 1, 1),
+            "begin the file with '; ruleset:', '; about:', '; needs:', '; law:' and '; ends:' lines",
+        ))  # fmt: skip
+        return None
+    needs = tuple(re.split(r"[,\s]+", fields["needs"])) if fields["needs"] != "nothing" else ()
+    tolerance = _tolerance(fields, places, problems)
+    name = fields["ruleset"]
+    at_once = tuple(f"{name}/{each}" for each in re.split(r"[,\s]+", fields.get("at once", "")) if each)
+    return Ruleset(name, fields["about"], needs, fields["law"], fields["ends"], file, tolerance, at_once)
+
+
+def _tolerance(fields: dict[str, str], places: dict[str, Position], problems: list[Diagnostic]) -> float | None:
+    stated, approximate = fields.get("tolerance"), is_approximate(fields["ruleset"])
+    if approximate and stated is None:
+        problems.append(Diagnostic("header", "an approximate ruleset has no 'tolerance:'", places["ruleset"],
+                                   "say how far a result may be off, such as '; tolerance: 1e-6'"))  # fmt: skip
+    if stated is None:
+        return None
+    if not approximate:
+        problems.append(Diagnostic("header", "an exact ruleset has a tolerance", places["tolerance"],
+                                   "name it approx.SOMETHING, or keep every bit and drop the line"))  # fmt: skip
+    try:
+        found = float(stated)
+    except ValueError:
+        found = -1.0
+    if not 0 < found < 1:
+        problems.append(Diagnostic("header", f"the tolerance {stated!r} is no number between 0 and 1",
+                                   places["tolerance"], "such as '; tolerance: 1e-6'"))  # fmt: skip
+        return None
+    return found
+
+
+def _commands(
+    expressions: Sequence[SExpr | Comment], allowed: frozenset[str], hint: str, problems: list[Diagnostic]
+) -> Iterator[List]:
+    for item in expressions:
+        if isinstance(item, Comment):
+            continue
+        outside = next((a for a in _atoms(item) if a.text.startswith(_PYTHON)), None)
+        if outside is not None:
+            problems.append(wrong(outside, "runs-code", f"'{outside}' runs Python from a rule",
+                                  "a ruleset is data: use the engine's own functions"))  # fmt: skip
+        elif not isinstance(item, List) or item.head not in allowed:
+            problems.append(_not_allowed(item, allowed, hint))
+        else:
+            yield item
+
+
+def _not_allowed(item: SExpr, allowed: frozenset[str], hint: str) -> Diagnostic:
+    shown = item.head if isinstance(item, List) else str(item)
+    if shown in _FILES:
+        return wrong(item, "touches-files", f"'{shown}' is not allowed here: it reads or writes files",
+                     "a ruleset is data: " + hint)  # fmt: skip
+    if shown in _COMMANDS:
+        return wrong(item, "runs", f"'{shown}' is not allowed here: it is a command, and egshape runs the rules",
+                     "a ruleset is data: " + hint)  # fmt: skip
+    return wrong(item, "command", f"'{shown}' is not allowed here", meant(shown, allowed, hint))
+
+
+def _described(
+    command: List, header: Ruleset, expressions: Sequence[SExpr | Comment], problems: list[Diagnostic]
+) -> Rule | None:
+    """The rule of a command, with the comments that stand around it; None if it has no name."""
+
+    def bad(code: str, message: str, hint: str, place: SExpr = command) -> None:
+        problems.append(wrong(place, code, message, hint))
+
+    options = keyword_options(command)
+    name = options.get(":name")
+    if not isinstance(name, Atom) or not name.is_string:
+        bad("no-name", "the rule has no name", f'add :name "{header.name}/<what-it-does>"')
+        return None
+    if len(command.items) < 3 or not _well_formed(command):
+        form = "((FACT ...) (ACTION ...))" if command.head == "rule" else "LEFT RIGHT"
+        bad("form", f"the {command.head} is not of the form ({command.head} {form} ...)", "see rulesets/README.md")
+        return None
+    if not re.fullmatch(re.escape(header.name) + r"/[a-z0-9][a-z0-9-]*", name.value):
+        bad("name", f"the rule's name {name.value} is not of the form {header.name}/some-name", "rename it", name)
+    if str(options.get(":ruleset")) != header.name:
+        bad("ruleset", f"rule {name.value} is not in this file's ruleset", f"add :ruleset {header.name}")
+    before, after = _comments_around(command, expressions)
+    parts = _parts(before)
+    if not parts[""]:
+        bad("no-comment", f"rule {name.value} has no comment above it", "write the equation in a comment")
+    found = [m for c in after if (m := _EXAMPLE.fullmatch(c.text))]
+    examples = [_example(m, c.at) for c in after if (m := _EXAMPLE.fullmatch(c.text))]
+    good = tuple(e for e, m in zip(examples, found, strict=True) if m.group(1) == "example")
+    counters = tuple(e for e, m in zip(examples, found, strict=True) if m.group(1) == "counter")
+    if not good:
+        bad("no-example", f"rule {name.value} has no example", "add ';; example LEFT => RIGHT' below it")
+    return Rule(
+        name.value,
+        header.name,
+        command.at.file,
+        command.at.line,
+        parts[""],
+        parts["sound"],
+        tuple(str(fact) for fact in facts_of(command) if is_guard(fact)),
+        good,
+        counters,
+        str(command),
+        parts["ends"],
+        command,
+    )
+
+
+def _well_formed(command: List) -> bool:
+    """Whether the parts of a rule are where they must be."""
+    if command.head != "rule":
+        when = keyword_options(command).get(":when")
+        return not str(command.items[2]).startswith(":") and (when is None or isinstance(when, List))
+    return all(isinstance(part, List) and all(isinstance(each, List) for each in part.items)
+               for part in command.items[1:3])  # fmt: skip
+
+
+def _parts(lines: Sequence[str]) -> dict[str, str]:
+    """The comment above a rule: the equation, and what follows `sound:` and `ends:`."""
+    found: dict[str, list[str]] = {"": [], "sound": [], "ends": []}
+    current = ""
+    for line in lines:
+        for key in ("sound", "ends"):
+            if line.startswith(f"{key}:"):
+                current, line = key, line.removeprefix(f"{key}:")  # noqa: PLW2901
+        found[current].append(line.strip())
+    return {key: " ".join(each for each in texts if each) for key, texts in found.items()}
+
+
+def _comments_around(
+    command: List, expressions: Sequence[SExpr | Comment]
+) -> tuple[list[str], list[Comment]]:
+    """The comment lines right above a command, without semicolons, and the ;; lines that follow it."""
+    index = next(i for i, item in enumerate(expressions) if item is command)
+    above: list[Comment] = []
+    for item in reversed(expressions[:index]):
+        if not isinstance(item, Comment) or item.text.startswith(";;"):
+            break
+        if (above[-1].at.line if above else command.at.line) != item.at.line + 1:
+            break
+        above.append(item)
+    below: list[Comment] = []
+    for item in expressions[index + 1 :]:
+        if not isinstance(item, Comment) or not item.text.startswith(";;"):
+            break
+        below.append(item)
+    return [comment.text.lstrip("; ").strip() for comment in reversed(above)], below
+
+
+def _example(match: re.Match[str], at: Position) -> Example:
+    body = match.group(2)
+    before, arrow, after = body.partition("=>")
+    reason = ""
+    last = after if arrow else before
+    remark = re.fullmatch(r"(.*\S)\s{2,}\((.*)\)", last)
+    if remark:
+        last, reason = remark.group(1), remark.group(2)
+    where = f"{at.file}:{at.line}"
+    if arrow:
+        return Example(before.strip(), last.strip(), reason, where)
+    return Example(last.strip(), "", reason, where)
+
+
+def facts_of(command: List) -> tuple[SExpr, ...]:
+    """The conditions of a rule: its body, or what stands behind `:when`."""
+    if command.head == "rule":
+        body = command.items[1]
+    else:
+        body = keyword_options(command).get(":when", List((), command.at))
+    return body.items if isinstance(body, List) else ()
+
+
+def is_guard(fact: SExpr) -> bool:
+    """A condition beyond the pattern: a comparison."""
+    if not isinstance(fact, List):
+        return False
+    return fact.head in _COMPARISONS or fact.head.startswith("bool-")
+
+
+def _atoms(expr: SExpr) -> Iterator[Atom]:
+    if isinstance(expr, Atom):
+        yield expr
+    else:
+        for item in expr.items:
+            yield from _atoms(item)
