@@ -32,7 +32,8 @@ def _next(body: Block, start: int) -> int | None:
     """The place of the first such check."""
     entry = {each.name for each in body.symbols if each.value in body.args}
     for place, op in enumerate(body.ops[start:], start):
-        if op.name == "check" and op.attrs["sides"] and op.attrs["fact"] and not _relation(op).symbols() <= entry:
+        assumed = op.name == "check" and op.attrs["sides"] and op.attrs.get("fact")
+        if assumed and not _relation(op).symbols() <= entry:
             return place
     return None
 

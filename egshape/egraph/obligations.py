@@ -250,7 +250,7 @@ class Walker:
             args = self._arguments(own) if own is not None else ()
             self.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
                                      "proved" if status == "proved" else "kept", own, entry, why, args or (),
-                                     "" if own is None else own.attrs["fact"]))
+                                     "" if own is None else own.attrs.get("fact", "")))
         if status == "proved" and entry and relation.kind == "==" and not _is_broadcast(relation):
             self.believed.append((relation, f"{message} (proved)"))
         if status == "kept":

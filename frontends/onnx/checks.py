@@ -39,7 +39,7 @@ def described(op: Op) -> str:
     """What a check says where it fails, sizes in braces by name, the fact that it states, and where it comes from: the
     text of its node."""
     message = format_message(op.attrs["message"], [f"{{{size}}}" for size in op.attrs["args"]])
-    lines = ((_FACT, op.attrs["fact"]), (_PLACE, str(op.location)))
+    lines = ((_FACT, op.attrs.get("fact", "")), (_PLACE, str(op.location)))
     return "\n".join((message, *(f"{key}{text}" for key, text in lines if text)))
 
 

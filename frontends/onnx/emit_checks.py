@@ -82,7 +82,7 @@ class Checks:
         for divisor in divisors:  # runtimes end where integers are divided by 0
             self._compared(Relation("!=", divisor, const(0)), f"{relation} divides by 0")
         safe = Relation(relation.kind, _safe(lhs), _safe(rhs))
-        self._compared(safe, described(op), op.attrs["fact"])
+        self._compared(safe, described(op), op.attrs.get("fact", ""))
 
     def value(self, op: Op, name: str) -> None:
         """A check of data: ``name`` is a boolean scalar. Raises Unheld."""

@@ -56,8 +56,7 @@ def extreme(e: Emitter, op: Op) -> str:
                 return e.node(op, "Relu", [e.name(one)])
     names = broadcast_names(e, op)
     if not is_float(x.type.dtype) and e.scope.opset < EXTREMES:
-        one_name, two_name = names
-        return e.sizes.extreme(op.name, one_name, two_name, e.scope.frame)
+        return e.sizes.extreme(op.name, names[0], names[1], e.scope.frame)
     return e.node(op, "Max" if op.name == "maximum" else "Min", names)
 
 
