@@ -307,6 +307,11 @@ class Host:
 
     def _fold_function(self, relation: str, function: str, numbers: Sequence[int], rows: Rows) -> None:
         name, attrs = function_parts(function, self.registry)
+        types = [TensorType(self.encoder.out.constant_dtypes[number], ()) for number in numbers]
+        try:  # a rule may have applied it to what it does not take
+            self.registry[name].shape(*types, **attrs)
+        except EgshapeError:
+            return
         found = self._folds((relation, function, *numbers), name, numbers, attrs)
         if found is None:
             return

@@ -220,3 +220,10 @@ def test_gather_pairs_batch_axes() -> None:
     found = [applied(line.left).attrs for line in lines(shipped("shape.obligations/gather"), 150)]
     assert any(attrs["operand_batch"] for attrs in found)
     assert {0, 1, 2} <= {len(attrs["start_index_map"]) for attrs in found}
+
+
+def test_a_function_of_constants_that_it_does_not_take_is_a_difference(tmp_path: Path) -> None:
+    path = rules_of(tmp_path, '(rewrite (Binary "maximum" x y) (Binary "or" x y)',
+                    "maximum(const(f32, 1.0), const(f32, 2.0))  =>  const(f32, 2.0)")
+    (verdict,) = try_rules([path], thorough=False)
+    assert verdict.outcome.status == "failed"

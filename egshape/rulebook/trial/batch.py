@@ -120,9 +120,10 @@ class Asked:
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """The rulesets to run: recorders need no others, since they change nothing that others see."""
+        """The rulesets to run: those of the rules and what these need; recorders change nothing that others see."""
         own = {rule.rpartition("/")[0] for rule in self.rules}
-        return tuple(name for name in self.program.phases if name == SOURCES or name in own)
+        needed = own.union(*(self.program.rules.needed(name) for name in own))
+        return tuple(name for name in self.program.phases if name == SOURCES or name in needed)
 
 
 def try_batch(asked: Asked, batch: Batch) -> Iterator[Stated]:

@@ -20,7 +20,7 @@ from egshape.rulebook.trial.arrays import random_array
 
 SIZES = (0, 1, 2, 3, 5, 7)
 POINTS = 12
-"""At how many sizes two sides are compared."""
+"""At how many sizes two sides are compared; of scalars alone, which show one number at a time, at twice as many."""
 TRIES = 40
 """How many sizes are looked at to find so many at which the left side runs."""
 
@@ -88,8 +88,9 @@ def sizes_of(symbols: Sequence[str], given: Sequence[Relation], seed: int) -> It
             continue
 
 
-def points(case: Case, root: Value, seed: int = 0, wanted: int = POINTS) -> Points:
-    """Where the left side runs, at so many sizes."""
+def points(case: Case, root: Value, seed: int = 0, wanted: int = 0) -> Points:
+    """Where the left side runs, at so many sizes; 0 for as many as two sides are compared at."""
+    wanted = wanted or (POINTS if any(arg.type.rank for arg in case.args) else 2 * POINTS)
     names = [name for arg in case.args for dim in arg.type.dims for name in dim.symbols()]
     found: list[tuple[Sizes, tuple[np.ndarray, ...]]] = []
     for number, sizes in enumerate(sizes_of(names, case.given, seed)):

@@ -224,7 +224,7 @@ class _Draw:
         guards = self.pattern.guards
         for word in ("neutral", "neutral_right"):
             for fact in guards.about(word, name):
-                function = evaluate(fact.items[1], self.known)
+                function = self._decided(fact.items[1], 0)
                 return self.dice.pick(neutral_values(function, dtype, word == "neutral"))
         wanted = any(guards.about(word, name) for word in ("is_true", "is_false"))
         return self.dice.pick(specials(dtype)) if wanted or self.dice.chance(0.25) else None
