@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from math import lcm
 from typing import TypeAlias, Union
 
+from egshape.dims.bounds import floordiv_bounds, relu_bounds
 from egshape.errors import UndefinedSize
 from egshape.limits import tick
 
@@ -58,7 +58,9 @@ class FloorDiv(Atom):
         self.num = num
         self.den = den
         self.key = (1, num.key, den.key)
-        self.nonnegative = is_nonnegative(num) and is_nonnegative(den)
+        # Where it is defined the divisor is not 0.
+        low, _ = floordiv_bounds((_least(num), None), (1 if is_nonnegative(den) else None, None))
+        self.nonnegative = low is not None and low >= 0
         self.symbols = num.symbols() | den.symbols()
         self.weight = 1 + _weight(num) + _weight(den)
 
@@ -79,7 +81,8 @@ class Relu(Atom):
     def __init__(self, arg: Dim) -> None:
         self.arg = arg
         self.key = (2, arg.key)
-        self.nonnegative = True
+        low, _ = relu_bounds((_least(arg), None))
+        self.nonnegative = low is not None and low >= 0
         self.symbols = arg.symbols()
         self.weight = 1 + _weight(arg)
         self.pinch = _pinch_of(arg)
@@ -89,6 +92,11 @@ class Relu(Atom):
 
     def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
         return relu_atom, (self.arg,)
+
+
+def _least(dim: Dim) -> int | None:
+    """0 where the form shows dim >= 0."""
+    return 0 if is_nonnegative(dim) else None
 
 
 def monomial_weight(mono: Monomial) -> int:
@@ -121,6 +129,7 @@ class _Above:
     floordiv: Callable[[DimLike, DimLike], Dim]
     mod: Callable[[DimLike, DimLike], Dim]
     relu: Callable[[DimLike], Dim]
+    is_nonnegative: Callable[[Dim], bool]
     to_text: Callable[[Dim], str]
 
 
@@ -490,46 +499,12 @@ def _substitute_atom(atom: Atom, env: Mapping[str, DimLike]) -> Dim:
 def is_nonnegative(dim: Dim) -> bool:
     """Whether the form alone shows dim >= 0 at all sizes at which it is defined."""
     if dim._nonneg is None:
-        dim._nonneg = _plainly_nonnegative(dim) or _nonnegative_without_floors(dim)
+        dim._nonneg = _plainly_nonnegative(dim) or ABOVE.is_nonnegative(dim)
     return dim._nonneg
 
 
 def _plainly_nonnegative(dim: Dim) -> bool:
     return all(c > 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in dim.terms)
-
-
-def _nonnegative_without_floors(dim: Dim) -> bool:
-    """Without floors by p/k >= floor(p/k) >= (p-k+1)/k: shows a % k >= 0, and 1 - a % 2 >= 0."""
-    scale, floored = 1, set()
-    for mono, c in dim.terms:
-        atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
-        k = atom.den.const if isinstance(atom, FloorDiv) else None
-        if k is not None and k > 0:
-            scale = lcm(scale, k)
-            floored.add(c < 0)
-    return (True in floored and _without_floors(dim, scale, False)) or (
-        False in floored and _without_floors(dim, scale, True)
-    )
-
-
-def _without_floors(dim: Dim, scale: int, both: bool) -> bool:
-    """Whether scale*dim is plainly >= 0, each c*floor(p/k) put at its least by p (for c > 0 only if ``both``)."""
-    poly: _Poly = {}
-    for mono, c in dim.terms:
-        atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
-        k = atom.den.const if isinstance(atom, FloorDiv) else None
-        if k is None or k <= 0 or not (c < 0 or both):
-            poly[mono] = poly.get(mono, 0) + c * scale
-            continue
-        assert isinstance(atom, FloorDiv)
-        times = c * scale // k
-        for m, c2 in atom.num.terms:
-            poly[m] = poly.get(m, 0) + times * c2
-        if c > 0:
-            poly[_ONE] = poly.get(_ONE, 0) - times * (k - 1)
-    # Above -scale is enough: dim is a whole number.
-    poly[_ONE] = poly.get(_ONE, 0) + scale - 1
-    return all(c >= 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in poly.items())
 
 
 def is_positive(dim: Dim) -> bool:

@@ -16,8 +16,9 @@ from egshape.dims.core import (
     multiply_monomials,
     of_atom,
 )
-from egshape.dims.forms import bcast, divide
+from egshape.dims.forms import bcast
 from egshape.dims.names import quote_name
+from egshape.dims.theory import divide
 
 _MAX_BCAST_AXES = 6  # pairs of axes tried per size
 

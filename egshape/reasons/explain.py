@@ -23,7 +23,7 @@ from egshape.result import Optimization
 from egshape.sizes import blocks_of, parents_of, size_of, symbols_of, values_of
 
 SAME = "same expression"
-NORMAL_FORM = "shape.normal-form"
+NORMAL_FORM = "size.normal-form"
 IMPLIED = "implied by the other checks"
 _MAX_PREMISES = 24
 _MAX_MINIMIZED = 10
@@ -168,7 +168,7 @@ class _Chain:
         elif equality.reason.endswith("(proved)"):
             self.derive(relation, equality.reason.partition(":")[0])
         else:
-            self.derive(relation, "shape.dim/congruence" if equality.reason == CONGRUENCE else equality.reason)
+            self.derive(relation, "size.dim/congruence" if equality.reason == CONGRUENCE else equality.reason)
 
     def state(self, relation: Relation) -> str:
         """A step for what is assumed in the graph; gives its text."""

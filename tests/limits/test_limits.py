@@ -80,6 +80,14 @@ def test_an_allowance_holds_for_every_request() -> None:
         engine.step("huge")
 
 
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, 0.0005])
+def test_an_engine_that_is_slow_to_be_undone_is_dropped(monkeypatch: pytest.MonkeyPatch, seconds: float,
+                                                        adds: Graph) -> None:
+    monkeypatch.setattr("egshape.egraph.engine._UNDO_SECONDS", seconds)
+    found = egshape.optimize(adds, validate=False)
+    assert found.report.status == "saturated"
+
+
 def test_a_state_of_few_nodes_can_be_gone_back_to() -> None:
     engine = grown()
     assert engine.shrink(4) == 4
