@@ -11,7 +11,6 @@ from egshape.egraph.rebuild import substitute
 from egshape.egraph.stages import RegionEntry
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, Value
-from egshape.ops.checks import assumed_fact
 
 Believed = Sequence[tuple[Relation, str]]
 Run = Callable[[Block, RegionEntry], Block]
@@ -33,8 +32,7 @@ def _next(body: Block, start: int) -> int | None:
     """The place of the first such check."""
     entry = {each.name for each in body.symbols if each.value in body.args}
     for place, op in enumerate(body.ops[start:], start):
-        assumed = op.name == "check" and op.attrs["sides"] and assumed_fact(op.attrs["message"])
-        if assumed and not _relation(op).symbols() <= entry:
+        if op.name == "check" and op.attrs["sides"] and op.attrs["fact"] and not _relation(op).symbols() <= entry:
             return place
     return None
 

@@ -202,7 +202,8 @@ def assumed_checks(facts: Facts) -> list[Check]:
         values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
         message = assumed_message(str(fact)) + (f": {values}" if names else "")
         for relation in fact.parts():
-            out.append(Check(GIVEN, relation, message, "", "kept", None, True, (), tuple(map(symbol, names))))
+            out.append(Check(GIVEN, relation, message, "", "kept", None, True, (), tuple(map(symbol, names)),
+                             str(fact)))
     return out
 
 

@@ -128,8 +128,8 @@ class _Above:
 
     floordiv: Callable[[DimLike, DimLike], Dim]
     mod: Callable[[DimLike, DimLike], Dim]
+    nonnegative_by_laws: Callable[[Dim], bool]
     relu: Callable[[DimLike], Dim]
-    is_nonnegative: Callable[[Dim], bool]
     to_text: Callable[[Dim], str]
 
 
@@ -499,7 +499,7 @@ def _substitute_atom(atom: Atom, env: Mapping[str, DimLike]) -> Dim:
 def is_nonnegative(dim: Dim) -> bool:
     """Whether the form alone shows dim >= 0 at all sizes at which it is defined."""
     if dim._nonneg is None:
-        dim._nonneg = _plainly_nonnegative(dim) or ABOVE.is_nonnegative(dim)
+        dim._nonneg = _plainly_nonnegative(dim) or ABOVE.nonnegative_by_laws(dim)
     return dim._nonneg
 
 

@@ -177,4 +177,5 @@ def product(values: Iterable[DimLike]) -> Dim:
     return total
 
 
-ABOVE.floordiv, ABOVE.mod, ABOVE.relu, ABOVE.is_nonnegative = floordiv, mod, relu, nonnegative_by_laws
+ABOVE.floordiv, ABOVE.mod, ABOVE.relu = floordiv, mod, relu
+ABOVE.nonnegative_by_laws = nonnegative_by_laws

@@ -67,6 +67,8 @@ class Check:
     why: tuple[Step, ...] = ()
     args: tuple[Dim, ...] = ()
     """Sizes that fill the message's places."""
+    fact: str = ""
+    """What a user assumed, if it states that."""
 
 
 _SIZE_TABLES = ("P", "Num", "Sh")
@@ -247,7 +249,8 @@ class Walker:
         if status != "proved" or own is not None:
             args = self._arguments(own) if own is not None else ()
             self.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
-                                          "proved" if status == "proved" else "kept", own, entry, why, args or ()))
+                                     "proved" if status == "proved" else "kept", own, entry, why, args or (),
+                                     "" if own is None else own.attrs["fact"]))
         if status == "proved" and entry and relation.kind == "==" and not _is_broadcast(relation):
             self.believed.append((relation, f"{message} (proved)"))
         if status == "kept":

@@ -122,7 +122,7 @@ class Reverse:
 
     @staticmethod
     def reference(x: np.ndarray, *, dims: tuple[int, ...]) -> np.ndarray:
-        return np.flip(x, dims)
+        return np.flip(x, dims) if dims else x  # of a scalar, numpy gives an element
 
 
 @op("slice", family="movement", operands=("x",),
@@ -275,14 +275,14 @@ def _check_starts(x: TensorType, starts: Sequence[TensorType]) -> None:
         raise fault("start indices are integer scalars")
 
 
-def _clamped(starts: Sequence[Any], shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[slice, ...]:
-    """The window of the given sizes, its start clamped so that it lies inside."""
+def _clamped(starts: Sequence[Any], shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    """The window of the given sizes, its start clamped so that it lies inside; of a scalar an array too."""
     for size, taken in zip(shape, sizes, strict=True):
         if not 0 <= taken <= size:
             raise _wrong("invalid-size", f"a window of shape {sizes} does not lie in the shape {shape}")
     firsts = [min(max(int(start), 0), size - taken)
               for start, size, taken in zip(starts, shape, sizes, strict=True)]
-    return tuple(slice(first, first + taken) for first, taken in zip(firsts, sizes, strict=True))
+    return *(slice(first, first + taken) for first, taken in zip(firsts, sizes, strict=True)), ...
 
 
 def _known_starts(operands: Sequence[Any], types: Sequence[TensorType], shape: tuple[int, ...],
@@ -318,7 +318,7 @@ class DynamicSlice:
 
     @staticmethod
     def reference(x: np.ndarray, *starts: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-        return x[_clamped(starts, x.shape, sizes)]
+        return np.asarray(x[_clamped(starts, x.shape, sizes)])
 
     @staticmethod
     def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:

@@ -9,7 +9,7 @@ from onnx import GraphProto, ValueInfoProto
 
 from egshape.errors import Unsupported
 from egshape.frontends.onnx.emit_checks import Checks
-from egshape.frontends.onnx.emit_moves import Moves
+from egshape.frontends.onnx.emit_moves import Moves, Pick
 from egshape.frontends.onnx.emit_scope import Frame, Scope
 from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.ir.graph import Block, Op, Value
@@ -22,6 +22,7 @@ class Emitter(Protocol):
     sizes: Sizes
     moves: Moves
     checks: Checks
+    picks: dict[Value, Pick]
 
     def name(self, value: Value) -> str:
         """The name of a value, which is written now if it is one that waits for a reader."""

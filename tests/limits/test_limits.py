@@ -230,6 +230,20 @@ def test_threads_have_engines_of_their_own(adds: Graph) -> None:
         assert set(threads.map(lambda _: str(egshape.optimize(adds).graph), range(8))) == {wanted}
 
 
+def test_an_engine_that_is_slow_to_undo_is_dropped_without_a_word(
+    adds: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine any engine may be slow: the run whose engine is given back is done, and met no limit."""
+    wanted = egshape.optimize(adds)
+    monkeypatch.setattr("egshape.egraph.engine._UNDO_SECONDS", -1.0)
+    found = egshape.optimize(adds)
+    assert (found.report.status, found.report.notes) == ("saturated", wanted.report.notes)
+    assert str(found.graph) == str(wanted.graph)
+    with POOL.lend((NEVER,)) as engine:
+        pass
+    assert engine.dead
+
+
 def test_few_engines_wait() -> None:
     pool = EnginePool(idle=2)
     with pool.lend((NEVER,)) as one, pool.lend((NEVER,)) as two, pool.lend((NEVER,)) as three:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from egshape.dims import Dim, const, floordiv, maximum, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
-from egshape.frontends.onnx.checks import require
+from egshape.frontends.onnx.checks import relate, require
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops import computed
 from egshape.frontends.onnx.ops.elementwise import compare
@@ -51,9 +52,9 @@ def _shape_operand(s: Scope, node: Node, target: Value, least: int) -> Value:
     if rank is None:
         raise NoLowering("the rank of the result is data")
     if rank == least:
-        one = s.scalar(1, target.type.dtype)
-        missing = const(rank) - target.type.dims[0]
-        return s.one("pad", (target, one), low=(missing,), high=(const(0),), interior=(const(0),))
+        own = target.type.dims[0]
+        longer = s.one("concatenate", (s.vector([_ONE] * rank, target.type.dtype), target), dim=0)
+        return s.one("slice", (longer,), starts=(own,), limits=(own + rank,), strides=(_ONE,))
     return of_length(s, target, rank)
 
 
@@ -192,12 +193,23 @@ def expand_to(s: Scope, node: Node, x: Value, target: Value) -> Value:
     """Broadcast with a shape, both ways."""
     sizes = s.sizes(_shape_operand(s, node, target, x.type.rank), node.outputs[0])
     shape = joined(s, [x.type.dims, sizes])
-    for asked, size in zip(reversed(sizes), reversed(shape), strict=False):
-        if asked is not size and asked.const is None and size.const is not None:  # x tells the size, nobody looks at it
-            element = s.vector([asked], "i64", ())
-            fits = [compare(s, "EQ", element, s.scalar(number, "i64")) for number in (1, size.const)]
-            require(s, s.one("or", tuple(fits)), True, f"Expand asks for a size {{0}} where there are {size}", (asked,))
+    for asked, held, size in zip(reversed(sizes), reversed(x.type.dims), reversed(shape), strict=False):
+        if asked.const is None and s.decide("==", asked, size) is not True:  # no op looks at what is asked for
+            _require_asked(s, asked, held, size)
     return expand(s, x, shape)
+
+
+def _require_asked(s: Scope, asked: Dim, held: Dim, size: Dim) -> None:
+    """A check that a size broadcasts with that of an axis, to ``size``."""
+    message = "Expand asks for a size {0} where there are {1}"
+    if asked in s.program.sizes:
+        relate(s, Relation("==", (asked - 1) * (asked - size), const(0)), message, (asked, held))
+        return
+    element, own = (s.vector([each], "i64", ()) for each in (asked, held))  # data may be too large to compute with
+    fits = [compare(s, "EQ", element, s.scalar(1, "i64")), compare(s, "EQ", element, own)]
+    if held.const is None:
+        fits.append(compare(s, "EQ", own, s.scalar(1, "i64")))
+    require(s, reduce(lambda one, two: s.one("or", (one, two)), fits), True, message, (asked, held))
 
 
 @onnx_op("Tile", composite=True)
