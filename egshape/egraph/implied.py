@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, minimum, product
 from egshape.ir.graph import Op
-from egshape.ir.types import itemsize
 from egshape.ops.windows import windowed_dims
 
 if TYPE_CHECKING:
@@ -86,21 +85,6 @@ def _select_and_scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
     encoder.out.tables["taken_of"].append((_node(encoder, op), encoder.shape(source), encoder.shape(counts)))
 
 
-def _convolution(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
-    batch, feature, _, kernel_in, kernel_out, *_ = op.attrs["numbers"]
-    encoder.out.tables["convolution_of"].append(
-        (_node(encoder, op), nodes[0], nodes[1], batch, feature, kernel_in, kernel_out,
-         op.attrs["feature_groups"], op.attrs["batch_groups"]))
-
-
-def _bitcast(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
-    """A bitcast to a wider dtype takes the last axis, whose elements make up one element."""
-    source, target = op.operands[0].type, op.result.type
-    ratio, rest = divmod(itemsize(target.dtype), itemsize(source.dtype))
-    if ratio > 1 and not rest:
-        encoder.out.tables["widened_of"].append((_node(encoder, op), nodes[0], ratio))
-
-
 def _same_shapes(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
     encoder.out.tables["same_shapes"] += [(_node(encoder, op), nodes[0], node) for node in nodes[1:]]
 
@@ -118,5 +102,5 @@ def _node(encoder: Encoder, op: Op) -> int:
 _WRITERS: dict[str, Callable[[Encoder, Op, Sequence[int]], None]] = {
     "gather": _gather, "composite": _region, "while": _region,
     "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
-    "select_and_scatter": _select_and_scatter, "convolution": _convolution, "bitcast_convert": _bitcast,
+    "select_and_scatter": _select_and_scatter,
 }
