@@ -14,17 +14,12 @@ _MOVING = frozenset(("get_dimension_size", "constant", "dims", "iota", "optimiza
 
 _CONTROL = frozenset(("if", "case", "composite"))
 
-_UNRULED = frozenset(("scatter", "select_and_scatter"))
-"""Ops whose conditions on sizes no rule of ``shape.obligations`` states."""
-
 
 def must_stay(op: Op, registry: Registry) -> bool:
     """True for effects, and for ops that could reject a run in a way that no check of the block says."""
     if registry[op.name].effect:
         return True
-    judged = op.name in _CONTROL or op.name == "while" or op.name in _UNRULED
-    judged = judged or (op.name == "gather" and bool(op.attrs["operand_batch"]))
-    return judged and may_fail(op, registry)
+    return (op.name in _CONTROL or op.name in ("while", "select_and_scatter")) and may_fail(op, registry)
 
 
 def without_unread(block: Block, registry: Registry) -> Block:
@@ -75,18 +70,4 @@ def _total(op: Op, registry: Registry) -> bool:
         return True
     if any(operand.type.shape is None for operand in op.operands):
         return False
-    if registry[op.name].contract is not None:
-        return not registry[op.name].requires(op)
-    return op.name == "scatter" and _scatters(op)
-
-
-def _scatters(op: Op) -> bool:
-    """One input, whole windows, and as many updates as indices, by form."""
-    if len(op.operands) != 3 or op.attrs["operand_batch"]:
-        return False
-    x, indices, updates = (operand.type.dims for operand in op.operands)
-    windows = op.attrs["update_window_dims"]
-    outer = [size for axis, size in enumerate(updates) if axis not in windows]
-    batch = [size for axis, size in enumerate(indices) if axis != op.attrs["index_vector_dim"]]
-    kept = [size for axis, size in enumerate(x) if axis not in op.attrs["inserted_window_dims"]]
-    return outer == batch and kept == [updates[axis] for axis in windows]
+    return registry[op.name].contract is not None and not registry[op.name].requires(op)

@@ -1,4 +1,4 @@
-"""Rows for the obligations of ops whose attributes rules cannot see: those with regions, and convolutions.
+"""Rows for the obligations of ops whose attributes rules cannot see: those with regions.
 
 Each row names the operands and the axes of them that belong together; which facts follow from that is said by the
 rules of ``shape.obligations``."""
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from egshape.dims import Dim, minimum, product
+from egshape.dims import Dim
 from egshape.ir.graph import Op
 from egshape.ops.windows import windowed_dims
 
@@ -35,34 +35,6 @@ def _reduce_window(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
 
 def _sort(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
     _same_shapes(encoder, op, nodes)
-
-
-def _scatter(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
-    """The axes of inputs that a window of the updates covers, in order, and the axes of updates and indices that
-    count the windows."""
-    count = len(nodes) // 2
-    inputs, indices, updates = nodes[:count], nodes[count], nodes[count + 1:]
-    attrs = op.attrs
-    gone = (*attrs["inserted_window_dims"], *attrs["operand_batch"])
-    covered = tuple(axis for axis in range(op.operands[0].type.rank) if axis not in gone)
-    window, vector = attrs["update_window_dims"], attrs["index_vector_dim"]
-    counted = tuple(axis for axis in range(op.operands[count + 1].type.rank) if axis not in window)
-    counting = tuple(axis for axis in range(op.operands[count].type.rank) if axis != vector)
-    lists = (covered, window, counted, counting, attrs["operand_batch"], attrs["indices_batch"])
-    encoder.out.tables["scatter_of"].append(
-        (_node(encoder, op), inputs[0], indices, updates[0], *map(encoder.axes, lists), vector,
-         len(attrs["scatter_dims_to_operand_dims"])))
-    _same_shapes(encoder, op, inputs)
-    _same_shapes(encoder, op, updates)
-
-
-def _gather(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
-    """The slice sizes of axes that the result drops, and what each is at least: 1 where the result has elements."""
-    sizes = tuple(op.attrs["sizes"][axis] for axis in (*op.attrs["collapsed"], *op.attrs["operand_batch"]))
-    if any(size.const != 1 for size in sizes):
-        least = minimum(product(op.result.type.dims), 1)
-        encoder.out.tables["dropped_of"].append(
-            (_node(encoder, op), encoder.shape((least,) * len(sizes)), encoder.shape(sizes)))
 
 
 def _region(encoder: Encoder, op: Op, nodes: Sequence[int]) -> None:
@@ -100,7 +72,7 @@ def _node(encoder: Encoder, op: Op) -> int:
 
 
 _WRITERS: dict[str, Callable[[Encoder, Op, Sequence[int]], None]] = {
-    "gather": _gather, "composite": _region, "while": _region,
-    "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort, "scatter": _scatter,
+    "composite": _region, "while": _region,
+    "reduce": _reduce, "reduce_window": _reduce_window, "sort": _sort,
     "select_and_scatter": _select_and_scatter,
 }

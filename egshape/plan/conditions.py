@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egshape.dims import Dim, const, minimum, product
-from egshape.ir.graph import Op, Value
+from egshape.dims import Dim, const
+from egshape.ir.graph import Op
 from egshape.ops.base import REGISTRY, OpDecl
 from egshape.ops.windows import windowed_dims
 from egshape.plan.program import CheckSizes
@@ -60,46 +60,6 @@ def _within(op: Op, low: Dim, high: Dim, what: str) -> CheckSizes:
     return CheckSizes("<=", low, high, f"{what}: {{0}} is more than {{1}}", (low, high), place(op))
 
 
-def _gather(op: Op) -> Iterator[CheckSizes]:
-    x, indices = op.operands[:2]
-    a = op.attrs
-    for axis, (size, taken) in enumerate(zip(x.type.dims, a["sizes"], strict=True)):
-        yield _within(op, taken, size, "slice size and axis")
-        if axis in a["collapsed"] or axis in a["operand_batch"]:
-            yield _within(op, taken, const(1), "the slice size of a collapsed axis")
-            yield _within(op, minimum(product(op.result.type.dims), 1), taken, "the slice size of a collapsed axis")
-    yield from _batching(op, x, indices)
-
-
-def _batching(op: Op, x: Value, indices: Value) -> Iterator[CheckSizes]:
-    a = op.attrs
-    for left, right in zip(a["operand_batch"], a["indices_batch"], strict=True):
-        yield _equal(op, x.type.dims[left], indices.type.dims[right], "batching axes")
-    dim = a["index_vector_dim"]
-    axes = a["start_index_map"] if op.name == "gather" else a["scatter_dims_to_operand_dims"]
-    if dim < indices.type.rank:
-        yield _equal(op, indices.type.dims[dim], const(len(axes)), "index vectors")
-
-
-def _scatter(op: Op) -> Iterator[CheckSizes]:
-    a = op.attrs
-    count = len(op.operands) // 2
-    inputs, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1:]
-    for group in (inputs, updates):
-        for value in group[1:]:
-            for one, two in zip(group[0].type.dims, value.type.dims, strict=True):
-                yield _equal(op, one, two, "operands")
-    outer = [size for axis, size in enumerate(updates[0].type.dims) if axis not in a["update_window_dims"]]
-    batch = [size for axis, size in enumerate(indices.type.dims) if axis != a["index_vector_dim"]]
-    for one, two in zip(outer, batch, strict=True):
-        yield _equal(op, one, two, "updates and indices")
-    dropped = (*a["inserted_window_dims"], *a["operand_batch"])
-    kept = [axis for axis in range(inputs[0].type.rank) if axis not in dropped]
-    for axis, source in zip(kept, a["update_window_dims"], strict=True):
-        yield _within(op, updates[0].type.dims[source], inputs[0].type.dims[axis], "update window and axis")
-    yield from _batching(op, inputs[0], indices)
-
-
 def _inputs(op: Op) -> Iterator[CheckSizes]:
     half = op.operands if op.name == "sort" else op.operands[:len(op.operands) // 2]
     for value in half[1:]:
@@ -119,7 +79,6 @@ def _select_and_scatter(op: Op) -> Iterator[CheckSizes]:
 
 
 _CONDITIONS = {
-    "gather": _gather, "scatter": _scatter,
     "reduce": _inputs, "reduce_window": _inputs, "sort": _inputs,
     "select_and_scatter": _select_and_scatter,
 }

@@ -1,9 +1,9 @@
 """Contracts compiled to Python: one text of an op, run over sizes when a program is read, over numbers when it runs.
 
 Each contract becomes the source of two functions. ``conditions(out, reading, ...)`` goes through the requirements in
-order: what is decided when a program is read (ranks, dtypes, attributes) raises at once (dtypes only while it is
-read), a condition on sizes is handed to ``out`` with both sides, which judges it in its own way. ``result(...)`` gives
-the type of the result. They are made when an op is used for the first time."""
+order: what is decided when a program is read (ranks, dtypes, attributes) raises at once (dtypes and regions only while
+it is read), a condition on sizes is handed to ``out`` with both sides, which judges it in its own way. ``result(...)``
+gives the type of the result. They are made when an op is used for the first time."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ def functions(text: Contract) -> Functions:
     return Functions(text)
 
 
-def _asks_dtype(item: SExpr) -> bool:
-    """Whether a condition is about dtypes, which no run changes."""
-    return isinstance(item, List) and (item.head == "dtype" or any(map(_asks_dtype, item.items)))
+def _asks_program(item: SExpr) -> bool:
+    """Whether a condition is about what no run changes: dtypes and regions."""
+    return isinstance(item, List) and (item.head in ("dtype", "args", "returns") or any(map(_asks_program, item.items)))
 
 
 def _shapes(types: Sequence[Any]) -> Sequence[Any]:
@@ -190,8 +190,8 @@ class _Source:
         holes = [own(part).code for part in clause.message if not isinstance(part, str)]
         values = f"({''.join(f'{hole}, ' for hole in holes)})"
         if clause.label is None:
-            self.made.runs |= not _asks_dtype(clause.condition)
-            when = "f_reading and " if _asks_dtype(clause.condition) else ""
+            self.made.runs |= not _asks_program(clause.condition)
+            when = "f_reading and " if _asks_program(clause.condition) else ""
             self.add(depth, f"if {when}not ({own.of(clause.condition, 'bool')}): f_refuse({number}, {values})")
             return
         if clause.condition.head not in RELATIONS or len(clause.condition.items) != 3:

@@ -38,10 +38,11 @@ _FUNCTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "size": (("T", "int"), "size", "{0}.shape[{1}]"),
     "scalar": (("T",), "bool", "f_is_scalar({0})"),
     "ranked": (("Ts",), "T", "f_ranked({0})"),
+    "where-ranked": (("Ts", "sizes"), "sizes", "f_where_ranked({0}, {1})"),
     "common-size": (("Ts", "int"), "size", "f_common({0}, {1})"),
     # dtypes
     "kind": (("dtype",), "text", "f_kind({0})"),
-    "quotient": (("int", "int"), "int", "{0} // {1}"),
+    "quotient": (("int", "int"), "int", "({0} // {1})"),
     "itemsize": (("dtype",), "int", "f_itemsize({0})"),
     "real-of": (("dtype",), "dtype", "f_real_of({0})"),
     "complex-of": (("dtype",), "dtype", "f_complex_of({0})"),
@@ -65,7 +66,8 @@ _FUNCTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "strided": (("size", "size", "size"), "size", "f_strided({0}, {1}, {2})"),
     "windows": (("size",) * 7, "size", "f_windows({0}, {1}, {2}, {3}, {4}, {5}, {6})"),
     # truth
-    "not": (("bool",), "bool", "not ({0})"),
+    "not": (("bool",), "bool", "(not {0})"),
+    "is": (("size", "int"), "bool", "({0} == f_dim({1}))"),
     # regions
     "args": (("region",), "values", "[value.type for value in {0}.args]"),
     "returns": (("region",), "values", "[value.type for value in {0}.results]"),
@@ -228,7 +230,9 @@ class Expressions:
         return Compiled(f"f_with_({found.code}, {place}, {new})", found.sort)
 
     def common(self, item: List) -> Compiled:
-        """The shape that operands share."""
+        """The shape that operands share, given one by one or as a list."""
+        if len(item.items) == 2 and self(item.items[1]).sort == "Ts":
+            return Compiled(f"f_common_shape(*{self(item.items[1]).code})", "sizes")
         return Compiled(f"f_common_shape({', '.join(self.of(arg, 'T') for arg in item.items[1:])})", "sizes")
 
     def mapped(self, item: List) -> Compiled:
@@ -245,7 +249,8 @@ class Expressions:
     def type(self, item: List) -> Compiled:
         """(type dtype shape): one of several results."""
         self._arity(item, 2)
-        return Compiled(f"({self.of(item.items[1], 'dtype')}, {self.of(item.items[2], 'sizes')})", "type")
+        dtype, shape = self.of(item.items[1], "dtype"), self.of(item.items[2], "sizes")
+        return Compiled(f"({dtype}, f_if_ranked(lambda: {shape}))", "type")
 
 
 _SPECIAL: dict[str, Callable[[Expressions, List], Compiled]] = {

@@ -55,6 +55,13 @@ def ranked(operands: Sequence[Any]) -> Any:
     raise Unranked
 
 
+def _where_ranked(operands: Sequence[Any], shape: Any) -> Any:
+    """A shape that is known only where the ranks of all operands are."""
+    for operand in operands:
+        len(operand.shape)
+    return shape
+
+
 def is_scalar(operand: Any) -> bool:
     """Whether an operand surely has no axes."""
     return not isinstance(operand, Shapeless) and not operand.shape
@@ -87,6 +94,14 @@ def each_size(indices: Iterable[int], size: Callable[[int], Any]) -> tuple[Any, 
         except Unranked:
             out.append(None)
     return tuple(out)
+
+
+def _if_ranked(shape: Callable[[], Any]) -> Any:
+    """A shape, None if it hangs on an operand of unknown rank."""
+    try:
+        return shape()
+    except Unranked:
+        return None
 
 
 def _known(axes: Sequence[int], count: int) -> bool:
@@ -156,8 +171,9 @@ def _windows(sizes: Namespace) -> Callable[..., Any]:
 
 _BOTH: dict[str, Any] = {
     "DTYPES": DTYPES, "Unranked": Unranked, "arrange": _arrange, "common": common, "common_shape": common_shape,
-    "complex_of": _complex_of, "each_size": each_size, "either": _either, "is_scalar": is_scalar, "itemsize": itemsize,
-    "kind": kind, "known": _known, "placed": _placed, "ranked": ranked, "real_of": _real_of, "with_": _with}
+    "complex_of": _complex_of, "each_size": each_size, "either": _either, "if_ranked": _if_ranked,
+    "is_scalar": is_scalar, "itemsize": itemsize, "kind": kind, "known": _known, "placed": _placed, "ranked": ranked,
+    "real_of": _real_of, "where_ranked": _where_ranked, "with_": _with}
 
 SIZES: dict[str, Any] = {
     **_BOTH, "ceildiv": ceildiv, "dim": lambda size: size if isinstance(size, Dim) else const(size),
