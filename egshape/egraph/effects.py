@@ -19,7 +19,7 @@ def must_stay(op: Op, registry: Registry) -> bool:
     """True for effects, and for ops that could reject a run in a way that no check of the block says."""
     if registry[op.name].effect:
         return True
-    return (op.name in _CONTROL or op.name in ("while", "select_and_scatter")) and may_fail(op, registry)
+    return (op.name in _CONTROL or op.name == "while") and may_fail(op, registry)
 
 
 def without_unread(block: Block, registry: Registry) -> Block:

@@ -11,7 +11,7 @@ A declaration is a class body read once by ``@op``::
 What the op requires of its operands and the type of its result stand in its contract, in the file of its family under
 ``rulesets/ops/``; the reference is called only with sizes that it allows. An op without one has a function ``shape``
 from operand types to the type of the result, where an axis whose size cannot be expressed is None and becomes a symbol;
-what it implies about its operands is then a rule (``rulesets/shape/obligations.egg``).
+what it implies about its operands is then a rule with ``must_eq`` and the like (docs/rules.md).
 """
 
 from __future__ import annotations

@@ -244,7 +244,8 @@ class Expressions:
             return Compiled(f"sum([{found.code} for {name} in {over.code}])", found.sort)
         if found.sort not in _LISTS:
             raise wrong(f"there are no lists of the sort {found.sort}", item.at)
-        return Compiled(f"[{found.code} for {name} in {over.code}]", _LISTS[found.sort])
+        items = f"[{found.code} for {name} in {over.code}]"
+        return Compiled(items if found.sort == "type" else f"tuple({items})", _LISTS[found.sort])
 
     def type(self, item: List) -> Compiled:
         """(type dtype shape): one of several results."""
