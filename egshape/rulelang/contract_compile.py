@@ -108,9 +108,9 @@ class Functions:
 
     def refute(self, number: int, lhs: Dim, rhs: Dim, values: tuple[Any, ...]) -> None:
         """Raise where a relation is false at all sizes, by form alone."""
-        kind = self.requires[number].condition.head
-        if kind == "<=":
-            gap = (rhs - lhs).const
+        if self.requires[number].condition.head == "<=":
+            # A constant and a size that is none differ by no constant.
+            gap = (rhs - lhs).const if (lhs.const is None) == (rhs.const is None) else None
             false = gap is not None and gap < 0
         else:
             false = lhs.const is not None and rhs.const is not None

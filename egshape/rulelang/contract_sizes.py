@@ -152,6 +152,8 @@ def _complex_of(dtype: str) -> str:
 
 def _strided(start: Dim, limit: Dim, stride: Dim) -> Dim | None:
     """How many of start, start + stride, ... are below the limit; not known for a stride that may be negative."""
+    if stride.const == 1:
+        return limit - start
     # Where a stride is 0 the op is rejected before anything has its size.
     return ceildiv(limit - start, stride) if is_nonnegative(stride) else None
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import egshape
-from egshape.errors import EgshapeError
+from egshape.dims import Dim, const
+from egshape.errors import CheckFailed, EgshapeError
 from egshape.facts import Relation
 from egshape.ir.graph import Op
+from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
 from egshape.ops.contracts import OpContract
 from egshape.rulebook.trial.examples import relation_key
@@ -51,7 +54,7 @@ def test_example(example: ContractExample) -> None:
     assert found == set(map(relation_key, wanted))
 
 
-def key_of(kind: str, lhs: egshape.dims.Dim, rhs: egshape.dims.Dim) -> tuple[str, frozenset[str]]:
+def key_of(kind: str, lhs: Dim, rhs: Dim) -> tuple[str, frozenset[str]]:
     if kind == "expands":
         return relation_key(Relation.of((lhs - 1) * (lhs - rhs), "==", 0))
     return relation_key(Relation(kind, lhs, rhs))
@@ -67,6 +70,23 @@ def test_each_contract_names_its_specification() -> None:
     every = (each for family in FAMILIES for each in contracts(family).values())
     sources = ("StableHLO spec:", "CHLO", "of our own")
     assert [str(each.at) for each in every if not any(source in each.comment for source in sources)] == []
+
+
+def test_ranks_that_were_not_known_are_held_in_a_run() -> None:
+    unknown = TensorType("f32", None)
+    assert REGISTRY["add"].shape(unknown, unknown) == ("f32", None)
+    with pytest.raises(CheckFailed, match="different ranks") as refused:
+        REGISTRY["add"].reference(np.ones(2, np.float32), np.ones((2, 2), np.float32))
+    assert refused.value.code == "shape-mismatch"
+
+
+def test_one_message_when_read_and_run() -> None:
+    attrs = {"starts": (0,), "limits": (4,), "strides": (1,)}
+    said = "axis 0: the limit 4 is more than the size 3"
+    with pytest.raises(EgshapeError, match=said):
+        REGISTRY["slice"].shape(TensorType("f32", (const(3),)), **{key: (const(*item),) for key, item in attrs.items()})
+    with pytest.raises(CheckFailed, match=said):
+        REGISTRY["slice"].reference(np.ones(3), **attrs)
 
 
 GOOD = """; f(x)    StableHLO spec: none
