@@ -12,22 +12,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from egshape.egraph.budget import Stop
+from egshape.egraph.outcome import Outcome
 from egshape.egraph.program import Variant, program, shipped
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
-from egshape.limits import Deadlines, LimitReached, Limits, holding
+from egshape.limits import Deadlines, Limits
 from egshape.pipeline import Optimized, run_stages
 from egshape.rulelang.loader import Rule
 from egshape.trace import Tracer
-from egshape.validate import Verdict, compare
 
 GROWTH, LEAST_NODES = 200, 50_000
 """E-nodes for each op of the graph, and at least, that rules of a user may make before they are said to explode."""
 
 TRIAL_SECONDS, TRIAL_PER_OP = 4.0, 0.002
 """Time for an attempt with rules of a user, at most half of what is left: a step that never ends is noticed by it."""
-
-VALIDATION_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -39,19 +37,6 @@ class Dropped:
 
     def __str__(self) -> str:
         return f"the rule {self.rule} is left out: {self.why}; try `egshape rules test`"
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One run of the stages, and how its result compared with the original (None: not compared)."""
-
-    done: Optimized
-    verdict: Verdict | None = None
-
-    @property
-    def difference(self) -> str:
-        """How the result differs from the original, "" where it does not as far as was tried."""
-        return self.verdict.differences[0] if self.verdict is not None and self.verdict.differences else ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +59,7 @@ class Job:
         """The number of ops."""
         return sum(1 for _ in self.graph.body.walk())
 
-    def attempt(self, tracer: Tracer, omit: Iterable[str] = (), split: bool = False, loose: bool = False) -> Attempt:
+    def attempt(self, tracer: Tracer, omit: Iterable[str] = (), split: bool = False, loose: bool = False) -> Optimized:
         """Run the stages without some rules. With rules of the user left there is time for another attempt after it,
         and they may add few nodes, unless that is ``loose``."""
         omitted = frozenset(omit)
@@ -84,35 +69,22 @@ class Job:
         if deadlines is not self.deadlines and not loose:
             nodes = max(LEAST_NODES, GROWTH * self.size)
             limits = replace(limits, nodes=min(nodes, nodes if limits.nodes is None else limits.nodes))
-        done = run_stages(self.graph, self.facts, self.rules, limits, tracer, self.explain, self.refine_signature,
-                          variant=Variant(split=split, omit=omitted), deadlines=deadlines)
-        if not self.validate or done.graph is self.graph:
-            return Attempt(done)
-        with tracer.stage("validate"):
-            return Attempt(done, self._compared(done))
+        return run_stages(self.graph, self.facts, self.rules, limits, tracer, self.explain, self.refine_signature,
+                          variant=Variant(split=split, omit=omitted), deadlines=deadlines,
+                          tolerance=self.tolerance if self.validate else None)
 
-    def _compared(self, done: Optimized) -> Verdict:
-        end = self.deadlines.end
-        seconds = min(VALIDATION_SECONDS, end - time.monotonic())
-        try:
-            with holding(end, self.deadlines.memory_mb):
-                return compare(self.graph, done.graph, self.facts, seconds=max(seconds, 0.0),
-                               tolerance=self.tolerance(done))
-        except LimitReached as reached:
-            return Verdict(skipped=f"the comparison with the original was stopped at the limit of {reached.limit}")
-
-    def fired(self, done: Optimized) -> list[str]:
+    def fired(self, outcome: Outcome) -> list[str]:
         """The rules of the user that rewrote something."""
-        names = {rule.removesuffix("<=") for rule in done.outcome.rewrites}
+        names = {rule.removesuffix("<=") for rule in outcome.rewrites}
         return sorted(name for name in names if name in self.own)
 
-    def tolerance(self, done: Optimized) -> float:
+    def tolerance(self, outcome: Outcome) -> float:
         """How far a result may be off: what the approximate rules that fired allow together."""
         if not self.own:
             return 0.0
         allowed = {each.name: each.tolerance for each in program(self.rules).rules.rulesets}
-        return sum(done.outcome.rewrites.get(name, 1) * (allowed.get(self.own[name].ruleset) or 0.0)
-                   for name in self.fired(done))
+        return sum(outcome.rewrites.get(name, 1) * (allowed.get(self.own[name].ruleset) or 0.0)
+                   for name in self.fired(outcome))
 
 
 def own_rules(rules: Sequence[str]) -> dict[str, Rule]:
@@ -123,7 +95,7 @@ def own_rules(rules: Sequence[str]) -> dict[str, Rule]:
     return {rule.name: rule for rule in program(tuple(rules)).rules.rules if rule.ruleset not in base}
 
 
-def attempt_all(job: Job, tracer: Tracer) -> tuple[Attempt, tuple[Dropped, ...]]:
+def attempt_all(job: Job, tracer: Tracer) -> tuple[Optimized, tuple[Dropped, ...]]:
     """Attempts until one has no rule of the user to blame: it, and the rules that were left out on the way."""
     dropped: dict[str, Dropped] = {}
     split = loose = False
@@ -134,7 +106,7 @@ def attempt_all(job: Job, tracer: Tracer) -> tuple[Attempt, tuple[Dropped, ...]]
         if found is None:  # one of several rules of a ruleset: each is run by itself
             split = True
             continue
-        stopped = any(stop.limit == "nodes" for stop in attempt.done.outcome.stops)
+        stopped = any(stop.limit == "nodes" for stop in attempt.outcome.stops)
         if not found and left and stopped and not loose:  # the shipped rules alone may need more nodes
             loose = True
             continue
@@ -143,32 +115,32 @@ def attempt_all(job: Job, tracer: Tracer) -> tuple[Attempt, tuple[Dropped, ...]]
         dropped.update({each.rule: each for each in found})
 
 
-def _to_blame(job: Job, attempt: Attempt, left: Sequence[str], dropped: Iterable[str], tracer: Tracer
+def _to_blame(job: Job, attempt: Optimized, left: Sequence[str], dropped: Iterable[str], tracer: Tracer
               ) -> Sequence[Dropped] | None:
     """The rules to leave out; None where it takes another run to tell which of a ruleset."""
-    outcome = attempt.done.outcome
+    outcome = attempt.outcome
     for stop in outcome.stops:
-        suspects = _suspects(job, stop, attempt.done, left)
+        suspects = _suspects(job, stop, attempt, left)
         if stop.limit == "engine" and len(suspects) > 1:
             return None
         if suspects:
             return [Dropped(suspects[0], _why(stop))]
-    if outcome.status == "budget" and attempt.done.graph is job.graph:
+    if outcome.status == "budget" and attempt.graph is job.graph:
         return [Dropped(name, "with it there was no result within half of the time") for name in left]
     if attempt.difference:
-        return _culprits(job, job.fired(attempt.done), left, dropped, tracer, _difference, _difference(attempt))
+        return _culprits(job, job.fired(outcome), left, dropped, tracer, _difference, _difference(attempt))
     if outcome.status == "fallback":
         matched = sorted({rule.removesuffix("<=") for rule in outcome.matches} & set(left))
         return _culprits(job, matched, left, dropped, tracer, _fault, _fault(attempt))
     return ()
 
 
-def _difference(attempt: Attempt) -> str:
+def _difference(attempt: Optimized) -> str:
     return attempt.difference and f"the result differs from the original {attempt.difference}"
 
 
-def _fault(attempt: Attempt) -> str:
-    return attempt.done.outcome.fault
+def _fault(attempt: Optimized) -> str:
+    return attempt.outcome.fault
 
 
 def _why(stop: Stop) -> str:
@@ -194,7 +166,7 @@ def _suspects(job: Job, stop: Stop, done: Optimized, left: Sequence[str]) -> lis
 
 
 def _culprits(job: Job, suspects: Sequence[str], left: Sequence[str], dropped: Iterable[str], tracer: Tracer,
-              failure: Callable[[Attempt], str], why: str) -> list[Dropped]:
+              failure: Callable[[Optimized], str], why: str) -> list[Dropped]:
     """Those of the suspects that fail alone; all of them if none does, or there is no time to look."""
     if len(suspects) == 1:
         return [Dropped(suspects[0], why)]

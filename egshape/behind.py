@@ -3,26 +3,27 @@ not, and so it is optimized as a program of its own, which is entered where the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from egshape.decide.context import Context
-from egshape.egraph.optimize import BlockOptimizer, RegionEntry
 from egshape.egraph.rebuild import substitute
+from egshape.egraph.stages import RegionEntry
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, Value
-from egshape.ops.checks import assumed_fact
 
 Believed = Sequence[tuple[Relation, str]]
+Run = Callable[[Block, RegionEntry], Block]
+"""Optimizes a block."""
 
 
-def optimize_behind(optimizer: BlockOptimizer, body: Block, context: Context, believed: Believed) -> Block:
+def optimize_behind(run: Run, body: Block, context: Context, believed: Believed) -> Block:
     """The block, with what stands behind each check of an assumed fact on sizes that data gives optimized anew.
 
     ``context`` and ``believed``: what holds where the block is entered."""
     place = _next(body, 0)
     while place is not None:
-        body = _optimized(optimizer, body, place, context, believed)
+        body = _optimized(run, body, place, context, believed)
         place = _next(body, place + 1)
     return body
 
@@ -31,8 +32,7 @@ def _next(body: Block, start: int) -> int | None:
     """The place of the first such check."""
     entry = {each.name for each in body.symbols if each.value in body.args}
     for place, op in enumerate(body.ops[start:], start):
-        assumed = op.name == "check" and op.attrs["sides"] and assumed_fact(op.attrs["message"])
-        if assumed and not _relation(op).symbols() <= entry:
+        if op.name == "check" and op.attrs["sides"] and op.attrs["fact"] and not _relation(op).symbols() <= entry:
             return place
     return None
 
@@ -41,7 +41,7 @@ def _relation(op: Op) -> Relation:
     return Relation(op.attrs["relation"], *op.attrs["sides"])
 
 
-def _optimized(optimizer: BlockOptimizer, body: Block, place: int, context: Context, believed: Believed) -> Block:
+def _optimized(run: Run, body: Block, place: int, context: Context, believed: Believed) -> Block:
     first, rest = body.ops[:place + 1], body.ops[place + 1:]
     made = {value for op in rest for value in op.results}
     own = tuple(each for each in body.symbols if each.value in made)
@@ -51,19 +51,8 @@ def _optimized(optimizer: BlockOptimizer, body: Block, place: int, context: Cont
     held = [(_relation(op), "an earlier check") for op in first if op.name == "check" and op.attrs["sides"]]
     known = context.copy()
     known.assume_all(held)
-    checks, standing = list(optimizer.outcome.checks), dict(optimizer.outcome.standing)
-    found = optimizer.run(Block(arguments, rest, body.results, (*outer, *own)),
-                          RegionEntry(known, [*believed, *held]))
-    optimizer.outcome.checks[:] = checks
-    _compose(optimizer, standing)
+    found = run(Block(arguments, rest, body.results, (*outer, *own)), RegionEntry(known, [*believed, *held]))
     back: dict[Value, Value] = dict(zip(found.args, arguments, strict=True))
     inner = substitute(replace(found, args=(), symbols=tuple(each for each in found.symbols if each.value not in back)),
                        back)
     return Block(body.args, (*first, *inner.ops), inner.results, (*outer, *inner.symbols))
-
-
-def _compose(optimizer: BlockOptimizer, before: dict[Value, Value]) -> None:
-    """What stands for a value of the original is what stands for what stood for it."""
-    after = optimizer.outcome.standing
-    for value, new in before.items():
-        after[value] = after.get(new, new)

@@ -16,12 +16,13 @@ from egshape.ir.graph import Graph
 from egshape.ir.inputs import checked_inputs
 from egshape.ir.interpret import interpret, shapes_of
 from egshape.ir.types import TensorType, numpy_dtype
+from egshape.limits import Limits
+from egshape.models import Model, load
+from egshape.optimizing import Result, optimize
 from egshape.runtime.names import ordered
 from egshape.runtime.shown import described
 
 if TYPE_CHECKING:
-    from egshape.api import Model, Result
-    from egshape.limits import Limits
     from egshape.runtime.cuda_function import CudaFunction
     from egshape.runtime.function import CompiledFunction
 
@@ -172,8 +173,6 @@ def compile(model: Model | Graph | Result, target: str | None = None, threads: i
 def _graph(model: Model | Graph | Result, optimized: bool, assume: str | Sequence[str], rules: str | Sequence[str],
            limits: Limits | None, format: str | None) -> Graph:
     """The graph of what is given to ``compile``, optimized if it is to be."""
-    from egshape.api import Result, load, optimize
-
     asked = bool(assume or rules or limits)
     if asked and (isinstance(model, Result) or not optimized):
         why = "a Result was optimized before" if isinstance(model, Result) else "optimize=False was given"

@@ -115,7 +115,7 @@ def _checks(relation: Relation, fact: Relation) -> list[Op]:
     values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
     message = assumed_message(fact.text) + (f": {values}" if names else "")
     return [Op("check", (), {"relation": part.kind, "sides": (part.lhs, part.rhs), "message": message,
-                             "args": tuple(map(symbol, names))}, ()) for part in relation.parts()]
+                             "args": tuple(map(symbol, names)), "fact": fact.text}, ()) for part in relation.parts()]
 
 
 def _with(block: Block, places: Mapping[Place, list[Op]]) -> Block:

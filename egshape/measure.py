@@ -5,19 +5,16 @@ which is several statements of StableHLO, and sizes that were inputs of an op ha
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from egshape.egraph.checks import GIVEN
 from egshape.errors import EgshapeError
+from egshape.frontends.frontend import Cost
+from egshape.frontends.registry import of_graph
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph, Op
 from egshape.pipeline import Optimized
-
-if TYPE_CHECKING:
-    from onnx import GraphProto
 
 MOST_OPS = 5_000
 """Larger graphs are not written to be measured (50 to 100 us an op): their own ops count."""
@@ -26,70 +23,40 @@ _SLACK = 4096
 """Bytes of constants that a model may gain: folded vectors of sizes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """How many statements or nodes a graph is written as, what they are called, and the bytes of its constants."""
-
-    count: int
-    unit: str
-    bytes: int = 0
-
-    def exceeds(self, other: Cost) -> bool:
-        """Whether this is more: nodes first; bytes only beyond a few constants of sizes."""
-        return self.count > other.count or self.bytes > other.bytes + max(_SLACK, other.bytes // 100)
+def exceeds(cost: Cost, other: Cost) -> bool:
+    """Whether one cost is more than another: nodes first; bytes only beyond a few constants of sizes."""
+    return cost.count > other.count or cost.bytes > other.bytes + max(_SLACK, other.bytes // 100)
 
 
 def cost(graph: Graph) -> Cost:
     """What a graph costs in the format that it came in; ops of ours where there is none, or it cannot be written."""
     ops = sum(1 for _ in graph.body.walk())
-    kind = graph.metadata.get("format")
+    frontend = of_graph(graph)
     try:
-        if ops <= MOST_OPS and kind == "stablehlo":
-            return _statements(graph)
-        if ops <= MOST_OPS and kind == "onnx":
-            return _nodes(graph)
+        if ops <= MOST_OPS and frontend is not None:
+            return frontend.cost(expand(graph, keep=True))
     except (EgshapeError, MemoryError, ValueError):  # numpy's, of an array that is larger than memory or than integers
         pass  # saying what cannot be written is for whoever saves the graph
     return Cost(ops, "ops")
-
-
-def _statements(graph: Graph) -> Cost:
-    from egshape.frontends.stablehlo import emit
-
-    text = emit.write(expand(graph, keep=True), verify=False)
-    return Cost(sum(1 for line in text.splitlines() if "stablehlo." in line or "call @" in line), "statements")
-
-
-def _nodes(graph: Graph) -> Cost:
-    from egshape.frontends.onnx import emit
-
-    found = emit.whole(expand(graph, keep=True), None, "none")  # checks as nodes are wanted, however many
-    return Cost(_count(found.model.graph), "nodes", sum(array.nbytes for array in found.initializers.values()))
-
-
-def _count(graph: GraphProto) -> int:
-    """Nodes of a graph and of the graphs inside."""
-    inner = [each for node in graph.node for attribute in node.attribute for each in (attribute.g, *attribute.graphs)]
-    return len(graph.node) + sum(map(_count, inner))
 
 
 def never_worse(graph: Graph, done: Optimized) -> tuple[Optimized, str]:
     """The result, or the graph as it came if the result would cost more; then also a note that says so.
 
     The checks of what the user assumed do not count: they were asked for, and stay."""
-    if not graph.metadata.get("format"):
+    if of_graph(graph) is None:
         return done, ""
     given = dict.fromkeys(_given(done))
     before = cost(graph)
     after = cost(_with_ops(done.graph, (op for op in done.graph.body.ops if op not in given)))
-    if before.unit != after.unit or not after.exceeds(before):
+    if before.unit != after.unit or not exceeds(after, before):
         return done, ""
     more = f"{after.count} {after.unit}, not {before.count}" if after.count > before.count else \
         f"{after.bytes} bytes of constants, not {before.bytes}"
     values = [*graph.inputs, *(value for op in graph.body.walk() for value in op.results)]
-    outcome = replace(done.outcome, rewrites=Counter(), reasons=[], standing={value: value for value in values})
+    outcome = replace(done.outcome, rewrites={}, reasons=(), standing={value: value for value in values})
     checked = _with_ops(graph, (*given, *graph.body.ops))
-    return Optimized(checked, done.context, outcome, done.likely), f"left as it was: it would be larger ({more})"
+    return replace(done, graph=checked, outcome=outcome), f"left as it was: it would be larger ({more})"
 
 
 def _given(done: Optimized) -> list[Op]:

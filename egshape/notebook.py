@@ -11,7 +11,6 @@ from egshape.errors import EgshapeError
 from egshape.ir.graph import Graph
 from egshape.prove.proof import Proof
 from egshape.report import Explanation, ValueExplanation
-from egshape.show import summary
 from egshape.viz import dot, graph, why
 from egshape.viz.dot import Picture
 from egshape.viz.result import before_and_after
@@ -43,7 +42,7 @@ def _graph(shown: Graph) -> Iterator[str]:
 
 def _result(result: Result) -> Iterator[str]:
     report = result.report
-    head, *rest = summary(report, sum(stage.seconds for stage in report.stages))
+    head, *rest = report.summary()
     yield f"<b>{escape(head)}</b>"
     rows = [[cell for cell in line.replace("->", " ").split() if cell] for line in rest if "->" in line]
     yield _table(("op", "before", "after"), rows)

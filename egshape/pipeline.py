@@ -1,35 +1,55 @@
-"""The map: the ordered, named stages, and nothing else.
+"""The map: the stages in order, each a call.
 
-frontends -> encode -> obligations -> saturate -> extract -> verify -> validate -> frontends (out)
+frontends -> encode -> oblige -> saturate -> extract -> rebuild -> verify -> validate -> frontends (out)
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from egshape.behind import optimize_behind
 from egshape.decide.context import Context
 from egshape.dims import Dim, const, symbol
-from egshape.egraph.budget import Budget, Stop
+from egshape.egraph.budget import Budget
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
 from egshape.egraph.obligations import Check
-from egshape.egraph.optimize import BlockOptimizer, Outcome, RegionEntry, Watch, order_of_symbols
+from egshape.egraph.outcome import Outcome, Scope, outcome_of, stopped
+from egshape.egraph.process import Allowance
 from egshape.egraph.program import PLAIN, Variant, program
+from egshape.egraph.rebuild import substitute
+from egshape.egraph.saturate import session
+from egshape.egraph.snapshot import without_collecting
+from egshape.egraph.stages import (
+    RegionEntry,
+    Setting,
+    Watch,
+    encode,
+    extract,
+    inside,
+    is_program,
+    oblige,
+    order_of_symbols,
+    rebuild,
+    saturate,
+)
 from egshape.errors import Contradiction, EgshapeError, EngineFault, InternalError
 from egshape.facts import Facts, Relation
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.verify import verify
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
 from egshape.ops.checks import assumed_message
 from egshape.trace import Tracer
+from egshape.validate import Verdict, compare
 
 LARGEST_SIZE = 2**31 - 1
 """Each single size fits the i32 that get_dimension_size gives: an entry fact."""
 
+VALIDATION_SECONDS = 2.0
 
 STRICT = "EGSHAPE_STRICT"
 """Environment variable: let faults of ours surface instead of falling back to the unoptimized graph."""
@@ -37,12 +57,132 @@ STRICT = "EGSHAPE_STRICT"
 
 @dataclass(frozen=True)
 class Optimized:
-    """What the stages give: the graph, what holds in it, what happened, and the likely sizes that costs used."""
+    """What the stages give: the graph, what holds in it, what happened, the likely sizes that costs used, and how it
+    compared with the original (None: not compared)."""
 
     graph: Graph
     context: Context
     outcome: Outcome
     likely: dict[str, int]
+    verdict: Verdict | None = None
+
+    @property
+    def normal_form(self) -> Callable[[Dim], Dim]:
+        """The normal form of a size of the graph itself: two that are known to be equal have the same."""
+        return self.outcome.sizes[0].normal_form if self.outcome.sizes else _itself
+
+    @property
+    def difference(self) -> str:
+        """How the result differs from the original, "" where it does not as far as was tried."""
+        return self.verdict.differences[0] if self.verdict is not None and self.verdict.differences else ""
+
+
+def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits, tracer: Tracer,
+               explain: bool = True, refine_signature: bool = False, watch: Watch | None = None,
+               variant: Variant = PLAIN, deadlines: Deadlines | None = None,
+               tolerance: Callable[[Outcome], float] | None = None) -> Optimized:
+    """All stages from a graph to the optimized, verified graph. ``watch`` is shown each block's e-graph.
+
+    ``variant`` is for looking at rules. ``deadlines``: those of ``limits`` from now on, where they are not given.
+    ``tolerance``: how far the result may be off, None if it is not validated.
+    Raises EgshapeError for contradictory facts and wrong rule files; a limit that is met before there is a smaller
+    graph, a fault of the engine or of ours give the graph as it came, with a note."""
+    deadlines = deadlines or Deadlines.of(limits)
+    likely = likely_sizes(facts, [each.name for each in graph.body.symbols])
+    places = order_of_symbols(graph.body.symbols, graph.inputs)
+
+    def order(name: str) -> tuple[tuple[int, int], str]:
+        return places.get(name, (3, 0)), name
+
+    budget = Budget(nodes=limits.nodes, memory_mb=deadlines.memory_mb, deadline=deadlines.rules, last=deadlines.graph)
+    allowance = Allowance(deadlines.graph, budget.memory())
+    loaded = program(tuple(rules), explain, variant)
+    road = Road(Setting(loaded, REGISTRY, CostModel(likely), budget, allowance, order, watch), tracer)
+    done = Optimized(graph, Context(symbol_order=order), Outcome(), likely)
+    try:
+        with holding(deadlines.graph, deadlines.memory_mb):
+            result = road.graph(graph, facts, done.context, refine_signature)
+            with tracer.stage("verify"):
+                verify(result, equal=_equal(done.context, road.outcome))
+        done = replace(done, graph=result, outcome=road.outcome)
+    except LimitReached as reached:
+        return replace(done, outcome=road.outcome.then(stopped(reached.limit, road.outcome.grew_most)))
+    except Exception as fault:
+        return replace(done, outcome=road.outcome.then(_fallback(fault)))
+    if tolerance is None:
+        return done
+    with tracer.stage("validate"):
+        return replace(done, verdict=validate(graph, done.graph, facts, deadlines, tolerance(done.outcome)))
+
+
+class Road:
+    """The way of one graph through the stages. ``outcome``: what its blocks have given so far, all that changes."""
+
+    def __init__(self, setting: Setting, tracer: Tracer) -> None:
+        self.setting = setting
+        self.tracer = tracer
+        self.outcome = Outcome()
+
+    def graph(self, graph: Graph, facts: Facts, context: Context, refine_signature: bool) -> Graph:
+        """The graph, optimized; then what stands behind checks of sizes that data gives, once more."""
+        believed = entry_facts(graph, facts)
+        context.assume_all(believed)
+        body = self.block(graph.body, RegionEntry(context, believed), assumed_checks(facts), refine_signature)
+        return replace(graph, body=optimize_behind(self.behind, body, context, believed))
+
+    def block(self, block: Block, entry: RegionEntry, given: Sequence[Check] = (), refine_signature: bool = False
+              ) -> Block:
+        """A block through the stages. ``given`` are checks that must stand in it first."""
+        setting, stage = self.setting, self.tracer.stage
+        setting.names.update(arg.name for arg in block.args)
+        with session(setting.program, block, setting.registry, setting.order, entry.context,
+                     setting.allowance) as engine:
+            with stage("encode"):
+                obligations = encode(engine)
+            with stage("obligations"):
+                walk = oblige(setting, engine, block, entry, obligations, given)
+            with stage("saturate"):
+                saturated = saturate(setting, engine)
+            self._note(outcome_of(setting.program, walk, saturated))
+            with stage("extract"), without_collecting():
+                extraction = extract(setting, block, walk, saturated)
+        self._note(Outcome(scopes=(Scope(block, saturated.sizes, walk.context, walk.elements),)))
+
+        def region(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
+            if not is_program(op, region):
+                return substitute(region, mapping)
+            try:
+                return self.block(region, inside(block, walk, mapping, extraction.normal))
+            except LimitReached as reached:
+                self._note(stopped(reached.limit))
+                return substitute(region, mapping)
+
+        with stage("rebuild"), without_collecting():
+            rebuilt = rebuild(setting, block, entry, walk, extraction, region, refine_signature)
+        self._note(Outcome(standing=rebuilt.standing))
+        return rebuilt.block
+
+    def behind(self, block: Block, entry: RegionEntry) -> Block:
+        """A block that went through the stages before, as a part of another one, once more: its checks are known."""
+        before = self.outcome
+        found = self.block(block, entry)
+        now = self.outcome.standing
+        standing = {value: now.get(new, new) for value, new in before.standing.items()}
+        self.outcome = replace(self.outcome, checks=before.checks, standing={**now, **standing})
+        return found
+
+    def _note(self, found: Outcome) -> None:
+        self.outcome = self.outcome.then(found)
+
+
+def validate(graph: Graph, result: Graph, facts: Facts, deadlines: Deadlines, tolerance: float) -> Verdict:
+    """How a result compares with the original at a few sizes, in what is left of the time."""
+    seconds = min(VALIDATION_SECONDS, deadlines.end - time.monotonic())
+    try:
+        with holding(deadlines.end, deadlines.memory_mb):
+            return compare(graph, result, facts, seconds=max(seconds, 0.0), tolerance=tolerance)
+    except LimitReached as reached:
+        return Verdict(skipped=f"the comparison with the original was stopped at the limit of {reached.limit}")
 
 
 def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:
@@ -62,54 +202,13 @@ def assumed_checks(facts: Facts) -> list[Check]:
         values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
         message = assumed_message(str(fact)) + (f": {values}" if names else "")
         for relation in fact.parts():
-            out.append(Check(GIVEN, relation, message, "", "kept", None, True, (), tuple(map(symbol, names))))
+            out.append(Check(GIVEN, relation, message, "", "kept", None, True, (), tuple(map(symbol, names)),
+                             str(fact)))
     return out
 
 
-def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits, tracer: Tracer,
-               explain: bool = True, refine_signature: bool = False, watch: Watch | None = None,
-               variant: Variant = PLAIN, deadlines: Deadlines | None = None) -> Optimized:
-    """All stages from a graph to the optimized, verified graph. ``watch`` is shown each block's e-graph.
-
-    ``variant`` is for looking at rules. ``deadlines``: those of ``limits`` from now on, where they are not given.
-    Raises EgshapeError for contradictory facts and wrong rule files; a limit that is met before there is a smaller
-    graph, a fault of the engine or of ours give the graph as it came, with a note."""
-    deadlines = deadlines or Deadlines.of(limits)
-    names = [each.name for each in graph.body.symbols]
-    likely = likely_sizes(facts, names)
-    places = order_of_symbols(graph.body.symbols, graph.inputs)
-
-    def order(name: str) -> tuple[tuple[int, int], str]:
-        return places.get(name, (3, 0)), name
-
-    budget = Budget(nodes=limits.nodes, memory_mb=deadlines.memory_mb, deadline=deadlines.rules, last=deadlines.graph)
-    loaded = program(tuple(rules), explain, variant)
-    context = Context(symbol_order=order)
-    optimizer = BlockOptimizer(loaded, REGISTRY, CostModel(likely), budget, tracer, order, watch)
-    try:
-        with holding(deadlines.graph, deadlines.memory_mb):
-            believed = entry_facts(graph, facts)
-            context.assume_all(believed)
-            body = optimizer.run(graph.body, RegionEntry(context, believed), assumed_checks(facts), refine_signature)
-            body = optimize_behind(optimizer, body, context, believed)
-            result = replace(graph, body=body)
-            with tracer.stage("verify"):
-                verify(result, equal=_equal(context, optimizer.outcome))
-        return Optimized(result, context, optimizer.outcome, likely)
-    except LimitReached as reached:
-        return _unfinished(graph, context, optimizer.outcome, likely, reached)
-    except (EngineFault, InternalError) as fault:
-        return _fallback(graph, context, optimizer.outcome, likely, fault)
-    except EgshapeError as error:
-        if isinstance(error, Contradiction) or error.code in ("violated", "rules"):
-            raise
-        return _fallback(graph, context, optimizer.outcome, likely, error)
-    except Exception as fault:
-        if os.environ.get(STRICT):
-            raise
-        internal = InternalError(f"a fault of ours, {type(fault).__name__}: {fault}",
-                                 hint=f"{STRICT}=1 shows where; please report it")
-        return _fallback(graph, context, optimizer.outcome, likely, internal)
+def _itself(dim: Dim) -> Dim:
+    return dim
 
 
 def _equal(context: Context, outcome: Outcome) -> Callable[[Dim, Dim], bool]:
@@ -123,15 +222,16 @@ def _equal(context: Context, outcome: Outcome) -> Callable[[Dim, Dim], bool]:
     return equal
 
 
-def _unfinished(graph: Graph, context: Context, outcome: Outcome, likely: dict[str, int], reached: LimitReached
-                ) -> Optimized:
-    """The graph as it came: a limit was met before another one was whole."""
-    outcome.status = "budget"
-    outcome.stops.append(Stop(reached.limit, "", outcome.grew_most))
-    return Optimized(graph, context, outcome, likely)
-
-
-def _fallback(graph: Graph, context: Context, outcome: Outcome, likely: dict[str, int], fault: EgshapeError
-              ) -> Optimized:
-    outcome.status, outcome.fault = "fallback", str(fault)
-    return Optimized(graph, context, outcome, likely)
+def _fallback(fault: Exception) -> Outcome:
+    """That the graph stays as it came, for a fault of the engine or of ours. Raises what is wrong with the input."""
+    if isinstance(fault, EngineFault | InternalError):
+        return Outcome(status="fallback", fault=str(fault))
+    if isinstance(fault, EgshapeError):
+        if isinstance(fault, Contradiction) or fault.code in ("violated", "rules"):
+            raise fault
+        return Outcome(status="fallback", fault=str(fault))
+    if os.environ.get(STRICT):
+        raise fault
+    internal = InternalError(f"a fault of ours, {type(fault).__name__}: {fault}",
+                             hint=f"{STRICT}=1 shows where; please report it")
+    return Outcome(status="fallback", fault=str(internal))

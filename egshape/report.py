@@ -7,18 +7,22 @@ The JSON of facts and of proofs belongs to ``egshape.facts`` and ``egshape.prove
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from egshape.ir import display
-from egshape.show import advice_rows, history, shape_rows, summary, table, verdict
+from egshape.show import history, table, verdict
 
 Range = tuple[int, int | None]
 """An inclusive interval; no upper end is None."""
 
 CheckStatus = Literal["proved", "kept", "violated"]
 Outcome = Literal["saturated", "budget", "fallback"]
+
+_KINDS_SHOWN = 12
+"""Rows of the summary of ``optimize``."""
 
 
 class _Json(BaseModel):
@@ -113,10 +117,31 @@ class Report(_Json):
 
     def in_short(self) -> str:
         """One line: the model, how many ops before and after, and how it ended."""
-        return next(summary(self, sum(stage.seconds for stage in self.stages)))
+        return next(self.summary())
+
+    def summary(self, seconds: float | None = None) -> Iterator[str]:
+        """What happened, for a person: totals, the kinds of ops whose number changed, checks. ``seconds``: those that
+        it took, the sum of the stages' where they are not given."""
+        seconds = sum(stage.seconds for stage in self.stages) if seconds is None else seconds
+        before, after = self.ops.before, self.ops.after
+        yield f"{self.model}: {before.total} ops -> {after.total} ops ({self.status}, {seconds:.2f} s)"
+        changes = [
+            (name, before.by_name.get(name, 0), after.by_name.get(name, 0))
+            for name in {**before.by_name, **after.by_name}
+        ]
+        changes = sorted((row for row in changes if row[1] != row[2]), key=lambda row: (row[2] - row[1], row[0]))
+        rows = changes if len(changes) <= _KINDS_SHOWN else changes[: _KINDS_SHOWN - 1]
+        rest = changes[len(rows) :]
+        if rest:
+            rows.append((f"{len(rest)} other kinds", sum(row[1] for row in rest), sum(row[2] for row in rest)))
+        width = max((len(row[0]) for row in rows), default=0)
+        for name, old, new in rows:
+            yield f"  {name:<{width}}  {old:>5} -> {new}"
+        checks = {status: sum(check.status == status for check in self.checks) for status in ("proved", "kept")}
+        yield f"checks: {checks['proved']} proved, {checks['kept']} kept"
 
     def __str__(self) -> str:
-        lines = summary(self, sum(stage.seconds for stage in self.stages))
+        lines = self.summary()
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -137,8 +162,16 @@ class ShapeTable(_Json):
     version: Literal[1] = 1
     values: tuple[ShapeRow, ...]
 
+    def rows(self) -> list[tuple[str, ...]]:
+        """The cells of the table, its heading first."""
+        rows: list[tuple[str, ...]] = [("value", "op", "type", "from", "location")]
+        for row in self.values:
+            type = row.dtype + ("[?]" if row.shape is None else f"[{', '.join(row.shape)}]")
+            rows.append((row.name, row.op, type, "; ".join(" ".join(each) or "-" for each in row.from_), row.location))
+        return rows
+
     def __str__(self) -> str:
-        return table(shape_rows(self))
+        return table(self.rows())
 
 
 class Explanation(_Json):
@@ -204,6 +237,12 @@ class AdviceTable(_Json):
     candidates: int = 0
     likely: dict[str, int] = {}
 
+    def rows(self) -> list[tuple[str, ...]]:
+        """The cells of the table, its heading first."""
+        rows = [(str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag)
+                for each in self.advice]
+        return [("bytes saved", "ops removed", "checks removed", "option"), *rows]
+
     def __str__(self) -> str:
         tried = f"{self.tried} of {self.candidates} facts were tried{'' if self.advice else ', and none helps'}"
-        return f"{table(advice_rows(self))}\n{tried}" if self.advice else tried
+        return f"{table(self.rows())}\n{tried}" if self.advice else tried

@@ -5,7 +5,7 @@ common factor is computed as a product, so that the sum (mostly a size itself) i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
@@ -13,6 +13,7 @@ from math import gcd
 from egshape.dims import (
     Dim,
     Monomial,
+    Symbol,
     bcast,
     ceildiv,
     const,
@@ -23,7 +24,7 @@ from egshape.dims import (
     mod,
     symbol,
 )
-from egshape.dims.core import FloorDiv, divide_monomial, from_terms
+from egshape.dims.core import FloorDiv, Relu, divide_monomial, from_terms
 from egshape.dims.text import Scanner
 
 
@@ -50,11 +51,11 @@ def plan(dim: Dim) -> Term:
 
 
 def forms(relation: str, lhs: Dim, rhs: Dim) -> Iterator[tuple[str, Dim, Dim]]:
-    """Relations that hold where ``lhs relation rhs`` does; the given one comes first. Terms move to the other side, and
-    a common factor is divided out."""
+    """Relations that hold where ``lhs relation rhs`` does; the given one comes first. Terms move to the other side, a
+    common factor is divided out, and a bound of max(x, 0) or of x // number is one of x."""
     yield relation, lhs, rhs
     difference = lhs - rhs
-    if set(difference.atoms()) != {*lhs.atoms(), *rhs.atoms()}:
+    if not all(isinstance(atom, Symbol) for atom in {*lhs.atoms(), *rhs.atoms()} - set(difference.atoms())):
         return  # what cancels may be undefined
     constant = sum(c for mono, c in difference.terms if not mono)
     terms = [(mono, c) for mono, c in difference.terms if mono]
@@ -66,6 +67,9 @@ def forms(relation: str, lhs: Dim, rhs: Dim) -> Iterator[tuple[str, Dim, Dim]]:
     if relation == "<=" or constant % factor == 0:
         terms = [(mono, c // factor) for mono, c in terms]
         constant = -(-constant // factor)
+    inside = _bounded(relation, terms, -constant)
+    if inside is not None:
+        yield from forms("<=", *inside)
     whole = from_terms(terms)
     positive = from_terms([(mono, c) for mono, c in terms if c > 0])
     yield relation, positive + max(constant, 0), positive - whole + max(-constant, 0)
@@ -75,6 +79,22 @@ def forms(relation: str, lhs: Dim, rhs: Dim) -> Iterator[tuple[str, Dim, Dim]]:
             yield relation, alone, alone - whole - constant
         else:
             yield relation, whole + alone + constant, alone
+
+
+def _bounded(relation: str, terms: Sequence[tuple[Monomial, int]], bound: int) -> tuple[Dim, Dim] | None:
+    """The two sides of the bound of x that ``terms relation bound`` is where the terms are max(x, 0) or x // number."""
+    if len(terms) != 1 or relation == "!=" or bound < 0:
+        return None
+    ((mono, c),) = terms
+    atom, power = mono[0]
+    if len(mono) > 1 or power > 1 or (c < 0 if relation == "<=" else bound != 0):
+        return None  # "==" is a bound of what is not negative, by 0
+    if isinstance(atom, Relu):
+        return atom.arg, const(bound)
+    if isinstance(atom, FloorDiv) and atom.den.const is not None and atom.den.const > 0 and (
+            relation == "<=" or is_nonnegative(atom.num)):
+        return atom.num, const(atom.den.const * (bound + 1) - 1)
+    return None
 
 
 def _factored(dim: Dim) -> Term | None:

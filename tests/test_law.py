@@ -34,7 +34,7 @@ LAYERS = [
     ("runtime", ["runtime"]),
     ("top", ["api", "cli", "__main__", "pipeline", "adapters", "report", "validate", "viz", "rulesets",
              "attempts", "behind", "inner", "measure", "sizes", "reasons", "compiling", "show", "notebook", "commands",
-             "rulebook"]),
+             "rulebook", "models", "result", "reporting", "optimizing"]),
 ]
 RANK = {name: rank for rank, (_, names) in enumerate(LAYERS) for name in names}
 TOP = len(LAYERS) - 1
@@ -124,6 +124,86 @@ def violations(module: str, source: str, modules: dict[str, Path]) -> list[str]:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_imports(module: str) -> None:
     assert violations(module, MODULES[module].read_text(), MODULES) == []
+
+
+def imports_of(modules: dict[str, Path]) -> dict[str, set[str]]:
+    """The modules that each module imports, for types or inside of functions too."""
+    return {module: {target for _, target, _ in _imports(path.read_text(), modules) if target in modules} - {module}
+            for module, path in modules.items()}
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """For each knot of modules that reach each other, a shortest way around through its first one."""
+    found, seen = [], set[str]()
+    for start in sorted(graph):
+        if start not in seen and (way := _around(graph, start)):
+            found.append(way)
+            seen |= _reached(graph, start) & {each for each in graph if start in _reached(graph, each)}
+    return found
+
+
+def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    found, left = set[str](), [start]
+    while left:
+        new = graph[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def _around(graph: dict[str, set[str]], start: str) -> list[str]:
+    """The shortest way from a module back to it, [] if there is none."""
+    ways, seen = [[start]], set[str]()
+    while ways:
+        longer = []
+        for way in ways:
+            for target in sorted(graph[way[-1]]):
+                if target == start:
+                    return [*way, start]
+                if target not in seen:
+                    seen.add(target)
+                    longer.append([*way, target])
+        ways = longer
+    return []
+
+
+def test_no_module_imports_itself_around_a_circle() -> None:
+    found = circles(imports_of(MODULES))
+    assert found == [], "\n".join(" -> ".join(way) for way in found)
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set[str](), "f": {"g", "a"}, "g": {"f"}}
+    assert circles(graph) == [["a", "b", "c", "a"], ["f", "g", "f"]]
+
+
+@pytest.mark.parametrize("source", ["from egshape.b import x", "def f():\n    import egshape.b",
+                                    "if TYPE_CHECKING:\n    from egshape import b"])
+def test_every_import_counts_for_circles(tmp_path: Path, source: str) -> None:
+    files = {"egshape.a": tmp_path / "a.py", "egshape.b": tmp_path / "b.py"}
+    files["egshape.a"].write_text(source)
+    files["egshape.b"].write_text("from egshape.a import y")
+    assert circles(imports_of(files)) == [["egshape.a", "egshape.b", "egshape.a"]]
+
+
+FORMATS = {"onnx", "stablehlo", "mlir", "mlirbc", "ModelProto", ".onnx", ".mlir", ".mlirbc"}
+WITHOUT_FORMATS = ("api", "attempts", "compiling", "measure", "models", "optimizing", "pipeline", "reporting",
+                   "validate")
+
+
+def formats_named(source: str) -> list[str]:
+    """The texts in a module that are the name of a format, a suffix or a class of one."""
+    return [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)
+            and isinstance(node.value, str) and node.value in FORMATS]
+
+
+@pytest.mark.parametrize("name", WITHOUT_FORMATS)
+def test_no_format_is_named_above_the_frontends(name: str) -> None:
+    assert formats_named(MODULES[f"egshape.{name}"].read_text()) == []
+
+
+def test_a_format_that_is_named_is_found() -> None:
+    assert formats_named('"""Reads onnx."""\nif kind == "onnx" or path.suffix in (".mlir",): pass') == ["onnx", ".mlir"]
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

@@ -10,15 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import egshape
-from benchmarks.robustness import jax_exports
+from benchmarks.robustness import jax_exports, xla_process
 from benchmarks.robustness.agree import difference
 from benchmarks.robustness.outcome import Row
 from benchmarks.robustness.trial import Ended, Point, Trial
-from egshape.adapters.xla import run_stablehlo
-from egshape.errors import CheckFailed, EgshapeError
+from benchmarks.robustness.xla_process import ENDED, UNUSABLE, Ran
 
 LIST = Path(__file__).with_name("jax_programs.txt")
 SERVED = 60
@@ -41,36 +38,22 @@ def run(program: str, say: Callable[[str], None]) -> Row:
         cases = list(_cases(program, exported.module_kept_var_idx))
         text = exported.mlir_module()
         with trial.stage("oracle"):
-            before = [_run(text, arrays) for _, arrays in cases]
+            before = [xla_process.run(text, arrays) for _, arrays in cases]
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "out.mlir"
             trial.through(lambda: egshape.load(exported), target, runs=any(not error for _, error in before))
             written = target.read_text()
         with trial.stage("compare"):
-            points = [_point(sizes, one, _run(written, arrays))
-                      for (sizes, arrays), one in zip(cases, before, strict=True) if one[1] != "unusable"]
+            points = [_point(sizes, one, xla_process.run(written, arrays))
+                      for (sizes, arrays), one in zip(cases, before, strict=True) if one[1] not in (UNUSABLE, ENDED)]
     except Ended as ended:
         return trial.row(ended.outcome, ended.detail)
     return trial.verdict(points)
 
 
-Ran = tuple[Sequence[np.ndarray[Any, Any]], str]
-
-
-def _run(text: str, arrays: Sequence[Any]) -> Ran:
-    """Results and "", or none and the message; "unusable" if XLA cannot tell."""
-    try:
-        return run_stablehlo(text, arrays), ""
-    except CheckFailed as error:
-        return (), f"{error.code}: {error}".splitlines()[0]
-    except EgshapeError as error:
-        return (), "unusable" if error.code == "unsupported" else f"{error.code}: {error}".splitlines()[0]
-
-
 def _point(sizes: str, before: Ran, after: Ran) -> Point:
-    said = "XLA cannot compile it" if after[1] == "unusable" else after[1]
     both = not before[1] and not after[1]
-    return Point(sizes, before[1], said, difference(before[0], after[0]) if both else "")
+    return Point(sizes, before[1], after[1], difference(before[0], after[0]) if both else "")
 
 
 def _cases(program: str, kept: Sequence[int]) -> list[tuple[str, list[Any]]]:

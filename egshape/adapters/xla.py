@@ -33,7 +33,8 @@ _MOST = 64  # so many compiled sizes are kept for an op
 _TARGET = re.compile(r"custom_call @\"?([\w.$-]+)|call_target_name = \"([^\"]+)\"")
 # What XLA resolves itself, without a function of the name.
 _BUILT_IN = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
-                       "ApproxTopK", "PartialReduce", "TopK", "Qr", "Eigh", "ProductOfElementaryHouseholderReflectors"))
+                       "ApproxTopK", "PartialReduce", "TopK", "Qr", "Eigh", "ProductOfElementaryHouseholderReflectors",
+                       "stablehlo.dynamic_approx_top_k", "stablehlo.dynamic_rng_bit_generator"))
 # numpy does not widen bf16 chains, and neither may the oracle.
 _COMPILE_OPTIONS = {
     "xla_allow_excess_precision": "False",

@@ -126,13 +126,13 @@ def _with_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]
 def check_target(output: str | Path | None, *, model: bool = True) -> None:
     """Raises EgshapeError, before any work is done, where a file cannot be written; ``model``: its name says a
     format."""
-    from egshape import api
+    from egshape.frontends.registry import form_of
 
     if output is None or output == "-":
         return
     path = Path(output)
     if model:
-        api.format_of(path)
+        form_of(path)
     elif path.is_dir():
         raise EgshapeError("is a folder", where=str(path), hint="give a file name", code="usage")
     folder = next(each for each in path.absolute().parents if each.exists())

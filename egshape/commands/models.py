@@ -37,7 +37,7 @@ from egshape.commands.options import (
     Target,
 )
 from egshape.commands.terminal import put, say
-from egshape.show import print_table, shape_rows, summary
+from egshape.show import print_table
 
 if TYPE_CHECKING:
     from egshape.report import ShapeTable
@@ -114,7 +114,7 @@ def optimize(
     whole = result.report.model_copy(update={"notes": (*result.report.notes, *notes)})
     if report is not None:
         write_atomic(report, whole.model_dump_json(indent=2) + "\n")
-    (say if output == "-" else put)("\n".join(summary(whole, seconds_taken)))
+    (say if output == "-" else put)("\n".join(whole.summary(seconds_taken)))
     if strict_rules and result.report.dropped_rules:
         raise typer.Exit(1)
 
@@ -135,7 +135,7 @@ def shapes(
     if as_json:
         put(table.model_dump_json())
         return
-    heading, *rows = shape_rows(table)
+    heading, *rows = table.rows()
     print_table(heading, rows)
 
 

@@ -14,7 +14,7 @@ from egshape.commands.optimizing import optimized
 from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt, RulesOpt
 from egshape.commands.terminal import put, say, trials
 from egshape.errors import EgshapeError, ParseError
-from egshape.show import advice_rows, print_table
+from egshape.show import print_table
 
 if TYPE_CHECKING:
     from egshape.report import Explanation
@@ -98,7 +98,7 @@ def advise(
     if as_json:
         put(shown.model_dump_json())
         return
-    heading, *rows = advice_rows(shown)
+    heading, *rows = shown.rows()
     if rows:
         print_table(heading, rows)
     helped = "" if rows else ", and none helps"

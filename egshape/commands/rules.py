@@ -91,11 +91,13 @@ def test(
     if as_json:
         put(report.model_dump_json())
     else:
-        rows = [(each.rule, each.result, str(each.graphs or "-"), each.where) for each in verdicts]
-        print_table(("rule", "result", "programs", "from"), rows)
+        rows = [(each.rule, each.result, str(each.fired), each.where) for each in verdicts]
+        print_table(("rule", "result", "fired on", "from"), rows)
         for each in verdicts:
             if not each.good:
                 put(f"\n{each.rule} ({each.where}):\n  " + each.why.replace("\n", "\n  "))
+            elif each.outcome.text:
+                say(f"egshape: note: {each.rule}: {each.outcome.text}")
         put(f"{report.good} good, {report.bad} bad")
         if not proofs.available():
             say('egshape: note: z3 is not installed, so rules over sizes are sampled (pip install "egshape[verify]")')

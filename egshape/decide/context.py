@@ -222,7 +222,7 @@ class Context:
         dim, why = self._difference(relation)
         if dim.const is not None and relation.kind != "in":
             truth = Relation(relation.kind, _ZERO, dim).holds({})
-            return Verdict("proved" if truth else "refuted", "shape.normal-form", why | conditions)
+            return Verdict("proved" if truth else "refuted", "size.normal-form", why | conditions)
         may_hold, may_fail = self._sampled(relation)
         if may_hold and may_fail:
             return _UNKNOWN
@@ -232,11 +232,11 @@ class Context:
         if not may_fail:
             found = self.refuted_by([items_of(r, 0) for r in denials(relation)], budget)
             if found is not None:
-                return Verdict("proved", "shape.order", found | conditions)
+                return Verdict("proved", "size.order", found | conditions)
         if not may_hold:
             found = self.refuted_by([items_of(relation, 0)], budget)
             if found is not None:
-                return Verdict("refuted", "shape.order", found | conditions)
+                return Verdict("refuted", "size.order", found | conditions)
         return _UNKNOWN
 
     def holds_condition(self, condition: Definedness, budget: int = 24) -> int | None:
@@ -270,15 +270,15 @@ class Context:
         if relation.kind in ("<=", "<"):
             slack = dim if relation.kind == "<=" else dim - 1
             if not may_fail and world.nonnegative(slack):
-                return Verdict("proved", "shape.interval", world.used)
+                return Verdict("proved", "size.interval", world.used)
             if not may_hold and world.nonnegative(-slack - 1):
-                return Verdict("refuted", "shape.interval", world.used)
+                return Verdict("refuted", "size.interval", world.used)
             return None
         apart: Answer = "refuted" if relation.kind == "==" else "proved"
         if (apart == "refuted" and may_hold) or (apart == "proved" and may_fail):
             return None
         if world.nonnegative(dim - 1) or world.nonnegative(-dim - 1):
-            return Verdict(apart, "shape.interval", world.used)
+            return Verdict(apart, "size.interval", world.used)
         return None
 
     def _sampled(self, relation: Relation) -> tuple[bool, bool]:

@@ -15,12 +15,12 @@ from egshape.dims import (
     Monomial,
     Relu,
     Symbol,
-    const,
+    at_once,
     is_nonnegative,
-    is_positive,
 )
-from egshape.dims.core import divide_monomial, from_terms, natural_key, of_atom
-from egshape.dims.forms import floordiv, floordiv_positive, relu
+from egshape.dims.bounds import floordiv_bounds, relu_bounds
+from egshape.dims.core import divide_monomial, floordiv_atom, from_terms, natural_key, of_atom, relu_atom
+from egshape.dims.forms import laws_of
 from egshape.facts.absorb import linear_symbol
 from egshape.facts.intervals import Ranges, hull
 
@@ -112,8 +112,7 @@ class Known:
         self.sign_memo: dict[Dim, tuple[bool, int]] = {}
         self.used = 0  # assumptions that the current question has touched
         self.effort = Effort(_EFFORT)
-        self.meanings: dict[Atom, tuple[Dim, ...]] = {}  # this and the next hang on nothing assumed
-        self.product_rows: dict[Monomial, tuple[Row, ...]] = {}
+        self.product_rows: dict[Monomial, tuple[Row, ...]] = {}  # hangs on nothing assumed
         self.pairs_left = _MAX_PAIRS
         self.next_fresh = 0
 
@@ -127,7 +126,6 @@ class Known:
             setattr(new, store, list(getattr(self, store)))
         new.used = self.used
         new.effort = self.effort
-        new.meanings = self.meanings
         new.product_rows = self.product_rows
         new.pairs_left = self.pairs_left
         new.next_fresh = self.next_fresh
@@ -203,42 +201,28 @@ class Known:
         return dim
 
     def _atom(self, atom: Atom) -> Dim:
-        """An atom, its inside in normal form and simplified where a sign is known."""
+        """An atom made anew of its parts in normal form."""
         if isinstance(atom, Relu):
-            arg = self.normal(atom.arg)
-            if self.nonnegative(arg):
-                return arg
-            if self.nonnegative(-arg):
-                return const(0)
-            return relu(arg)
+            return self.relu(self.normal(atom.arg))
         if isinstance(atom, FloorDiv):
-            num, den = self.normal(atom.num), self.normal(atom.den)
-            if den.const is None and not is_positive(den):
-                if self.nonnegative(den - 1):
-                    return self._division(num, den)
-                if self.nonnegative(-den - 1):
-                    return self._division(-num, -den)
-                return floordiv(num, den)
-            return floordiv(num, den) if den.const == 0 else self._division(num, den)
+            return self.floordiv(self.normal(atom.num), self.normal(atom.den))
         return of_atom(atom)
 
-    def _division(self, num: Dim, den: Dim) -> Dim:
-        """floor(num / den) with den known >= 1 (or a number that is not 0)."""
-        value = floordiv(num, den) if den.const is not None else floordiv_positive(num, den)
-        lone = ((m[0][0], c) for m, c in value.terms if len(m) == 1 and m[0][1] == 1 and abs(c) == 1)
-        found = [(a, c) for a, c in lone if isinstance(a, FloorDiv)]
-        if len(found) != 1:
-            return value
-        atom, c = found[0]
-        rest = value - c * of_atom(atom)
-        if self.nonnegative(atom.num) and self.nonnegative(atom.den - 1 - atom.num):
-            return rest
-        if atom.den.const is None:
-            for q in (-1, 1):  # num = q*den + r by what is known, where the form alone does not show it
-                left = atom.num - q * atom.den
-                if self.nonnegative(left) and self.nonnegative(atom.den - 1 - left):
-                    return rest + c * q
-        return value
+    def at_least(self, dim: Dim, number: int) -> bool:
+        """Whether dim >= number follows quickly. dim is in normal form."""
+        if dim.const is not None:
+            return dim.const >= number
+        return self.nonnegative(dim - number if number else dim)
+
+    def floordiv(self, num: Dim, den: Dim) -> Dim:
+        """floor(num / den), simplified by the rules where a sign is known."""
+        found = at_once.floordiv(self, num, den)
+        return of_atom(floordiv_atom(num, den)) if found is None else found[0]
+
+    def relu(self, arg: Dim) -> Dim:
+        """max(0, arg), simplified by the rules where a sign is known."""
+        found = at_once.relu(self, arg)
+        return of_atom(relu_atom(arg)) if found is None else found[0]
 
     def _exact_divisions(self, dim: Dim) -> Dim:
         """k*floor(num/k) = num - r where num % k == r is known."""
@@ -272,20 +256,6 @@ class Known:
         return None
 
     # ---- signs ----
-
-    def meaning_of(self, atom: Atom) -> tuple[Dim, ...]:
-        """Sizes that are >= 0 by the meaning of the atom."""
-        known = self.meanings.get(atom)
-        if known is None:
-            this = of_atom(atom)
-            if isinstance(atom, Relu):
-                known = (this, this - atom.arg)
-            elif isinstance(atom, FloorDiv) and (atom.den.const or is_positive(atom.den)):
-                known = (atom.num - atom.den * this, atom.den * this + atom.den - 1 - atom.num)
-            else:
-                known = ()
-            self.meanings[atom] = known
-        return known
 
     def is_free(self, mono: Monomial) -> bool:
         """Whether a monomial may be negative."""
@@ -350,15 +320,13 @@ class Known:
             return (0, None, 0) if ranges is None else (*hull(ranges), self.ranges_why[atom.name])
         if isinstance(atom, Relu):
             low, high, why = self.interval(atom.arg)
-            return max(low or 0, 0), None if high is None else max(high, 0), why
+            return (*relu_bounds((low, high)), why)
         assert isinstance(atom, FloorDiv)
         low, high, why = self.interval(atom.num)
-        k = atom.den.const
-        if k is not None and k > 0:
-            return None if low is None else low // k, None if high is None else high // k, why
-        if atom.nonnegative:  # where it has a value its divisor is >= 1
-            return 0, high, why
-        return None, None, 0
+        least, most, den_why = self.interval(atom.den)
+        if atom.nonnegative and not least:  # where it has a value its divisor is not 0
+            least = 1
+        return (*floordiv_bounds((low, high), (least, most)), why | den_why)
 
     def near_rows(self, start: list[Row], limit: int, about: Iterable[Monomial] = ()) -> list[Row]:
         """The start and the known rows near its variables (and those of `about`), up to a limit."""
@@ -405,7 +373,7 @@ class Known:
             if high is None:
                 return []
             return [Row({mono: -1}, high, self.ranges_why[atom.name])]
-        rows = [row_of(d) for d in self.meaning_of(atom)]
+        rows = [row_of(d) for d in laws_of(atom)]
         _, top, why = self._atom_interval(atom)
         if top is not None:
             rows.append(Row({mono: -1}, top, why))
@@ -435,7 +403,7 @@ class Known:
                 rest = _without(mono, atom)
                 if not isinstance(atom, Symbol) and all(a.nonnegative for a, _ in rest):
                     factor = from_terms([(rest, 1)])
-                    found.extend(row_of(d * factor) for d in self.meaning_of(atom))
+                    found.extend(row_of(d * factor) for d in laws_of(atom))
             self.effort.left -= _PRODUCT_COST * len(found)
             known = self.product_rows[mono] = tuple(found)
         return known

@@ -7,7 +7,8 @@ from math import gcd
 from egshape.decide.known import FRESH, Fresh, Known
 from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol, const, symbol
 from egshape.dims.core import divide_monomial, from_terms, multiply_monomials, of_atom
-from egshape.dims.forms import divide, floordiv, relu
+from egshape.dims.forms import floordiv, relu
+from egshape.dims.theory import divide
 
 
 def shown(world: Known, dim: Dim) -> Dim:

@@ -23,7 +23,8 @@ from egshape.dims.core import (
     natural_key,
     of_atom,
 )
-from egshape.dims.forms import divide, is_nonpositive
+from egshape.dims.forms import is_nonpositive, laws_of
+from egshape.dims.theory import divide
 from egshape.facts.absorb import congruence, linear_symbol
 from egshape.facts.intervals import EVERYTHING, Ranges, clip_to_class, hull, intersect, preimage
 
@@ -335,7 +336,7 @@ class World(Known):
                 del self.bounds[part]
                 self.queue.append(Item(">=", part + constant, part_why))
         for atom, _ in mono:
-            self.queue.extend(Item(">=", d, why) for d in self.meaning_of(atom))
+            self.queue.extend(Item(">=", d, why) for d in laws_of(atom))
 
     def _critical_pairs(self, new: Rule) -> list[Item]:
         """Where two rules overlap, their two results are equal (Buchberger), within a bound."""

@@ -17,6 +17,7 @@ from egshape.dims.core import (
     symbol,
 )
 from egshape.dims.forms import bcast, broadcast_gap, ceildiv, floordiv, maximum, minimum, mod, product, relu
+from egshape.dims.printer import to_text
 from egshape.dims.text import Definedness, parse, parse_with_conditions, quote_name
 
 __all__ = [
@@ -43,4 +44,5 @@ __all__ = [
     "quote_name",
     "relu",
     "symbol",
+    "to_text",
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from math import lcm
 from typing import TypeAlias, Union
 
+from egshape.dims.bounds import floordiv_bounds, relu_bounds
 from egshape.errors import UndefinedSize
 from egshape.limits import tick
 
@@ -58,7 +58,9 @@ class FloorDiv(Atom):
         self.num = num
         self.den = den
         self.key = (1, num.key, den.key)
-        self.nonnegative = is_nonnegative(num) and is_nonnegative(den)
+        # Where it is defined the divisor is not 0.
+        low, _ = floordiv_bounds((_least(num), None), (1 if is_nonnegative(den) else None, None))
+        self.nonnegative = low is not None and low >= 0
         self.symbols = num.symbols() | den.symbols()
         self.weight = 1 + _weight(num) + _weight(den)
 
@@ -79,7 +81,8 @@ class Relu(Atom):
     def __init__(self, arg: Dim) -> None:
         self.arg = arg
         self.key = (2, arg.key)
-        self.nonnegative = True
+        low, _ = relu_bounds((_least(arg), None))
+        self.nonnegative = low is not None and low >= 0
         self.symbols = arg.symbols()
         self.weight = 1 + _weight(arg)
         self.pinch = _pinch_of(arg)
@@ -89,6 +92,11 @@ class Relu(Atom):
 
     def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
         return relu_atom, (self.arg,)
+
+
+def _least(dim: Dim) -> int | None:
+    """0 where the form shows dim >= 0."""
+    return 0 if is_nonnegative(dim) else None
 
 
 def monomial_weight(mono: Monomial) -> int:
@@ -113,6 +121,19 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key under which x2 comes before x10."""
     parts = re.split(r"(\d+)", name)
     return tuple((0, int(p), p) if p.isdigit() and p.isascii() else (1, 0, p) for p in parts if p)
+
+
+class _Above:
+    """What sizes do with the modules that stand on this one, which say it here: ``egshape.dims`` imports them all."""
+
+    floordiv: Callable[[DimLike, DimLike], Dim]
+    mod: Callable[[DimLike, DimLike], Dim]
+    nonnegative_by_laws: Callable[[Dim], bool]
+    relu: Callable[[DimLike], Dim]
+    to_text: Callable[[Dim], str]
+
+
+ABOVE = _Above()
 
 
 class Dim:
@@ -262,22 +283,20 @@ class Dim:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: DimLike) -> Dim:
-        return _floordiv(self, other) if isinstance(other, (Dim, int)) else NotImplemented
+        return ABOVE.floordiv(self, other) if isinstance(other, (Dim, int)) else NotImplemented
 
     def __rfloordiv__(self, other: int) -> Dim:
-        return _floordiv(other, self) if isinstance(other, int) else NotImplemented
+        return ABOVE.floordiv(other, self) if isinstance(other, int) else NotImplemented
 
     def __mod__(self, other: DimLike) -> Dim:
-        return _mod(self, other) if isinstance(other, (Dim, int)) else NotImplemented
+        return ABOVE.mod(self, other) if isinstance(other, (Dim, int)) else NotImplemented
 
     def __rmod__(self, other: int) -> Dim:
-        return _mod(other, self) if isinstance(other, int) else NotImplemented
+        return ABOVE.mod(other, self) if isinstance(other, int) else NotImplemented
 
     def __str__(self) -> str:
         if self._str is None:
-            from egshape.dims.printer import to_text  # the printer needs this module whole
-
-            self._str = to_text(self)
+            self._str = ABOVE.to_text(self)
         return self._str
 
     def __repr__(self) -> str:
@@ -291,24 +310,6 @@ class Dim:
 
     def __reduce__(self) -> tuple[Callable[..., Dim], tuple[object, ...]]:
         return from_terms, (self.terms,)
-
-
-def _floordiv(num: DimLike, den: DimLike) -> Dim:
-    from egshape.dims.forms import floordiv  # the canonical forms need this module whole
-
-    return floordiv(num, den)
-
-
-def _mod(num: DimLike, den: DimLike) -> Dim:
-    from egshape.dims.forms import mod
-
-    return mod(num, den)
-
-
-def _relu(arg: DimLike) -> Dim:
-    from egshape.dims.forms import relu
-
-    return relu(arg)
 
 
 # The intern tables are the one module state: identity is what makes comparing sizes free.
@@ -490,54 +491,20 @@ def _substitute_atom(atom: Atom, env: Mapping[str, DimLike]) -> Dim:
     if isinstance(atom, Symbol):
         return as_dim(env[atom.name])
     if isinstance(atom, Relu):
-        return _relu(atom.arg.substitute(env))
+        return ABOVE.relu(atom.arg.substitute(env))
     assert isinstance(atom, FloorDiv)
-    return _floordiv(atom.num.substitute(env), atom.den.substitute(env))
+    return ABOVE.floordiv(atom.num.substitute(env), atom.den.substitute(env))
 
 
 def is_nonnegative(dim: Dim) -> bool:
     """Whether the form alone shows dim >= 0 at all sizes at which it is defined."""
     if dim._nonneg is None:
-        dim._nonneg = _plainly_nonnegative(dim) or _nonnegative_without_floors(dim)
+        dim._nonneg = _plainly_nonnegative(dim) or ABOVE.nonnegative_by_laws(dim)
     return dim._nonneg
 
 
 def _plainly_nonnegative(dim: Dim) -> bool:
     return all(c > 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in dim.terms)
-
-
-def _nonnegative_without_floors(dim: Dim) -> bool:
-    """Without floors by p/k >= floor(p/k) >= (p-k+1)/k: shows a % k >= 0, and 1 - a % 2 >= 0."""
-    scale, floored = 1, set()
-    for mono, c in dim.terms:
-        atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
-        k = atom.den.const if isinstance(atom, FloorDiv) else None
-        if k is not None and k > 0:
-            scale = lcm(scale, k)
-            floored.add(c < 0)
-    return (True in floored and _without_floors(dim, scale, False)) or (
-        False in floored and _without_floors(dim, scale, True)
-    )
-
-
-def _without_floors(dim: Dim, scale: int, both: bool) -> bool:
-    """Whether scale*dim is plainly >= 0, each c*floor(p/k) put at its least by p (for c > 0 only if ``both``)."""
-    poly: _Poly = {}
-    for mono, c in dim.terms:
-        atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
-        k = atom.den.const if isinstance(atom, FloorDiv) else None
-        if k is None or k <= 0 or not (c < 0 or both):
-            poly[mono] = poly.get(mono, 0) + c * scale
-            continue
-        assert isinstance(atom, FloorDiv)
-        times = c * scale // k
-        for m, c2 in atom.num.terms:
-            poly[m] = poly.get(m, 0) + times * c2
-        if c > 0:
-            poly[_ONE] = poly.get(_ONE, 0) - times * (k - 1)
-    # Above -scale is enough: dim is a whole number.
-    poly[_ONE] = poly.get(_ONE, 0) + scale - 1
-    return all(c >= 0 and all(a.nonnegative or p % 2 == 0 for a, p in m) for m, c in poly.items())
 
 
 def is_positive(dim: Dim) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from egshape.dims.core import (
+    ABOVE,
     Atom,
     Dim,
     FloorDiv,
@@ -15,8 +16,9 @@ from egshape.dims.core import (
     multiply_monomials,
     of_atom,
 )
-from egshape.dims.forms import bcast, divide
+from egshape.dims.forms import bcast
 from egshape.dims.names import quote_name
+from egshape.dims.theory import divide
 
 _MAX_BCAST_AXES = 6  # pairs of axes tried per size
 
@@ -222,3 +224,6 @@ def _is_one_call(text: str) -> bool:
         if depth == 0:
             return i == len(rest) - 1
     return False
+
+
+ABOVE.to_text = to_text

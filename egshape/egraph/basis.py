@@ -23,7 +23,8 @@ from egshape.dims.core import (
     natural_key,
     of_atom,
 )
-from egshape.dims.forms import divide, floordiv_positive
+from egshape.dims.forms import floordiv_positive
+from egshape.dims.theory import divide
 from egshape.egraph.splits import inner_sizes
 
 _MAX_PASSES = 32

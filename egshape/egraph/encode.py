@@ -64,6 +64,10 @@ class Encoder:
         self._records: dict[Any, int] = {}
         self._keys: dict[Any, int] = {}
 
+    def add(self, table: str, *row: Any) -> None:
+        """Add a row to a table."""
+        self.out.tables[table].append(row)
+
     # -- interning -----------------------------------------------------------------------------------------------
 
     def shape(self, dims: tuple[Dim, ...]) -> int:

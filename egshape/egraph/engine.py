@@ -123,7 +123,7 @@ class Engine:
         try:
             while self._opened and not self.dead:
                 self.pop()
-        except EgshapeError:
+        except (EgshapeError, LimitReached):  # what was found in it is whole: the borrower has it already
             return False
         self.allowance = Allowance()
         return not self.dead and self._worker.usable and resident_mb(self._worker.pid) <= _IDLE_MB

@@ -25,12 +25,12 @@ from egshape.rulelang.provenance import EquationLog
 from egshape.rulelang.sexpr import Atom, SExpr
 
 SHAPE_RULESETS = (
-    "shape.dim",
-    "shape.interval",
-    "shape.divisibility",
-    "shape.floordiv",
-    "shape.relu",
-    "shape.order",
+    "size.dim",
+    "size.interval",
+    "size.divisibility",
+    "size.floordiv",
+    "size.relu",
+    "size.order",
 )
 CONGRUENCE = "congruence"
 _MAX_ROUNDS = 12
@@ -451,10 +451,10 @@ def shape_program(extra: Iterable[str] = (), provenance: bool = True) -> LoadedR
 def shape_phases(rules: LoadedRules) -> tuple[Phase | str, ...]:
     """The rulesets of a round of the exchange."""
     # A chain of orders advances one link a step, so it runs to its end within a round.
-    chained = "shape.order"
+    chained = "size.order"
     return (
         "prelude.shape",
-        *(Phase(name, None) if name == chained else Phase(name) for name in rules.names("shape.")),
+        *(Phase(name, None) if name == chained else Phase(name) for name in rules.names("size.")),
     )
 
 

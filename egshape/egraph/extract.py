@@ -298,24 +298,55 @@ class Extraction:
             current = self.chosen[cls]
             base, released = self._release(current, uses)
             best, moved = current, dict[int, float]()
+            turns: list[Candidate] = []
             for option in options:
                 if option is current:
                     continue
                 places = self._places(cls, option)
                 if places is None:
+                    turns += [option] if len(option.reads) == 1 else []
                     continue
                 cost = self._added(option, uses)
-                if cost < base - 1e-9:
-                    base, best, moved = cost, option, places
+                if cost < base - 1e-9 or (cost < base + 1e-9 and self._deep(option) < self._deep(best)):
+                    base, best, moved = min(cost, base), option, places
             if best is current:
                 for read in released:
                     uses[read] += 1
+                changed |= any(self._turn(cls, option, uses) for option in turns)
             else:
                 self._hold(best, uses)
                 self.chosen[cls] = best
                 self.order.update(moved)
                 changed = True
         return changed
+
+    def _deep(self, candidate: Candidate) -> float:
+        """What stands before a candidate, counted without sharing: of two that cost the same, the one that needs less
+        is taken. What else is used now may be gone when it is asked again (a region no longer reads it)."""
+        return sum(self._settled[read] for read in candidate.reads)
+
+    def _turn(self, cls: int, option: Candidate, uses: dict[int, int]) -> bool:
+        """Where an option moves a class that is itself a move of ``cls`` now, turn both around if another choice for
+        that class makes it cheaper; True if it was done."""
+        (made,) = option.reads
+        current = self.chosen.get(made)
+        if current is None or cls not in current.reads or uses[made] == 0 or uses[cls] < 2:
+            return False
+        before, released = self._release(current, uses)
+        more, also = self._release(self.chosen[cls], uses)
+        end = self.order[cls]
+        for other in self.candidates[made]:
+            start = max((self.order.get(read, end) for read in other.reads), default=-1.0)
+            place = (start + end) / 2
+            if start < place < end and option.cost + self._added(other, uses) < before + more - 1e-9:
+                self._hold(other, uses)
+                self._hold(option, uses)
+                self.chosen.update({made: other, cls: option})
+                self.order[made] = place
+                return True
+        for read in (*released, *also):
+            uses[read] += 1
+        return False
 
     def _places(self, cls: int, option: Candidate) -> dict[int, float] | None:
         """Where the classes that an option needs, and that stand behind ``cls``, would stand before it; None if one of

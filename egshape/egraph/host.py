@@ -23,6 +23,7 @@ from egshape.ir.types import (
     DTYPES,
     TensorType,
     dtype_name,
+    holds_all,
     integer_range,
     is_complex,
     is_float,
@@ -55,6 +56,7 @@ def describe_function(function: str, registry: Registry, rows: Rows) -> None:
         rows["result_dtype"].append((function, dtype, found.dtype if isinstance(found, TensorType) else found[0]))
     if name == "convert":
         rows["is_convert"].append((function, attrs["dtype"]))
+        rows["keeps"] += [(function, dtype) for dtype in DTYPES if holds_all(attrs["dtype"], dtype)]
     rows["idempotent"] += [(function, dtype) for dtype in DTYPES if is_idempotent(name, dtype)]
     for names, table in ((INVOLUTIONS, "involution"), (SELECTS, "selects")):
         if name in names:
@@ -150,8 +152,9 @@ class Host:
 
     # -- one round -----------------------------------------------------------------------------------------------
 
-    def round(self, snapshot: Snapshot, rows: Rows) -> None:
-        """Add rows for everything new in the e-graph; no rows means that the host has nothing more to say."""
+    def round(self, snapshot: Snapshot, rows: Rows) -> dict[int, tuple[Dim, ...]]:
+        """Add rows for everything new in the e-graph; no rows means that the host has nothing more to say. Gives the
+        sizes of each class of shapes."""
         dims = self.dims(snapshot)
         shapes = self._shapes = self.shapes(snapshot, dims)
         self._name_dims(snapshot, dims, rows)
@@ -159,6 +162,7 @@ class Host:
         self._functions_and_axes(snapshot, rows)
         self._reshapes(snapshot, shapes, rows)
         self._windows(snapshot, shapes, rows)
+        self._no_elements(snapshot, shapes, rows)
         self._types.round(snapshot, shapes, rows)
         self._fold(snapshot, rows)
         known = len(self.encoder.out.constants)
@@ -167,6 +171,7 @@ class Host:
             describe_constant(number, array, self.encoder.out.constant_dtypes[number], rows)
             self.encoder.splat(number)
         self._constants = known  # scalars of splats are described next time
+        return shapes
 
     def _name_dims(self, snapshot: Snapshot, dims: dict[int, Dim], rows: Rows) -> None:
         for table, relation in (("Add", "in_add"), ("Mul", "in_mul")):
@@ -263,6 +268,24 @@ class Host:
         if number not in self._counted:
             self._counted.add(number)
             rows["in_count"].append((number, self._dim(self.normal(product(shape)))))
+
+    def _no_elements(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
+        """Say which shapes have no element, and give the zero of each dtype of theirs."""
+        none = {cls for cls, sizes in shapes.items() if const(0) in sizes}
+        if not none:
+            return
+        dtype_of = snapshot.mapping("dtype_of")
+        dtypes = {dtype_of.get(cls) for cls, shape in snapshot.mapping("ShapeOf").items() if shape in none}
+        for number in sorted({self.encoder.shape(shapes[cls]) for cls in none}):
+            self._once("in_no_element", rows, number)
+        for dtype in DTYPES:
+            if dtype in dtypes:
+                self._once("in_zero", rows, dtype, self.encoder.scalar(np.zeros((), numpy_dtype(dtype)), dtype))
+
+    def _once(self, table: str, rows: Rows, *row: int | str) -> None:
+        if (table, *row) not in self._named:
+            self._named.add((table, *row))
+            rows[table].append(row)
 
     # -- constants -----------------------------------------------------------------------------------------------
 

@@ -67,20 +67,24 @@ class Check:
     why: tuple[Step, ...] = ()
     args: tuple[Dim, ...] = ()
     """Sizes that fill the message's places."""
+    fact: str = ""
+    """What a user assumed, if it states that."""
 
 
 _SIZE_TABLES = ("P", "Num", "Sh")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Walk:
     """The result of phase 1: what holds (for rewriting), the checks in order, and the elements of shape code."""
 
     context: Context
-    checks: list[Check] = field(default_factory=list)
-    believed: list[tuple[Relation, str]] = field(default_factory=list)
+    checks: tuple[Check, ...] = ()
+    believed: tuple[tuple[Relation, str], ...] = ()
     """What rewrites may use, with its reason, in order: facts, kept checks on entry sizes, proved obligations."""
-    elements: dict[Value, np.ndarray] = field(default_factory=dict)
+    elements: Mapping[Value, np.ndarray] = field(default_factory=dict)
+    entry: frozenset[str] = frozenset()
+    """The symbols that are known when the block is entered."""
 
     @property
     def guarded(self) -> frozenset[int]:
@@ -200,9 +204,12 @@ class Walker:
         self.registry = registry
         self.top = top
         self.entry = entry | {s.name for s in block.symbols if s.value in block.args}
-        self.walk = Walk(context, believed=list(believed), elements=dict(elements))
+        self.context = context
+        self.checks: list[Check] = []
+        self.believed = list(believed)
+        self.elements = dict(elements)
         self.known = context
-        """What later obligations may be proved from; forks off ``walk.context`` at the first data-dependent check."""
+        """What later obligations may be proved from; forks off ``context`` at the first data-dependent check."""
         self._hard = _HARD_QUESTIONS
         self._sizes: set[Dim] = set()
         self._settled: set[Relation] = set()
@@ -231,24 +238,24 @@ class Walker:
                 self._elements(index, op)
                 self._between(op)
         self._elements_again()
-        return self.walk
+        return Walk(self.context, tuple(self.checks), tuple(self.believed), self.elements, self.entry)
 
     def _elements_again(self) -> None:
         """Shape code that what came after it decides: facts known at entry hold before every op."""
-        known = self.walk.elements
+        known = self.elements
         for index, op in enumerate(self.block.ops):
             if len(op.results) == 1 and op.result not in self._bound and op.operands \
                     and all(operand in known for operand in op.operands) and _is_open(known.get(op.result)):
                 self._elements(index, op)
-        for value, items in list(self.walk.elements.items()):
+        for value, items in list(self.elements.items()):
             if value.type.dtype == "i1" and any(isinstance(item, Relation) for item in items.reshape(-1)):
-                self.walk.elements[value] = np.array([self._truth(item) for item in items.reshape(-1)],
+                self.elements[value] = np.array([self._truth(item) for item in items.reshape(-1)],
                                                      object).reshape(items.shape)
 
     def _truth(self, item: object) -> object:
         if not isinstance(item, Relation):
             return item
-        return {"proved": True, "refuted": False}.get(self.walk.context.decide(item), item)
+        return {"proved": True, "refuted": False}.get(self.context.decide(item), item)
 
     def _negative(self, op: Op) -> list[Dim]:
         """Sizes of an op's results that may be negative, each once: there the op is rejected."""
@@ -272,10 +279,11 @@ class Walker:
         why = tuple(self.known.reasons(relation)) if status == "proved" and own else ()
         if status != "proved" or own is not None:
             args = self._arguments(own) if own is not None else ()
-            self.walk.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
-                                          "proved" if status == "proved" else "kept", own, entry, why, args or ()))
+            self.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
+                                     "proved" if status == "proved" else "kept", own, entry, why, args or (),
+                                     "" if own is None else own.attrs["fact"]))
         if status == "proved" and entry and relation.kind == "==" and not _is_broadcast(relation):
-            self.walk.believed.append((relation, f"{message} (proved)"))
+            self.believed.append((relation, f"{message} (proved)"))
         if status == "kept":
             self._believe(relation, f"check at {op.location}" if str(op.location) else f"check {message}", entry)
 
@@ -287,27 +295,27 @@ class Walker:
         return self.known.decide(relation)
 
     def _believe(self, relation: Relation, reason: str, entry: bool) -> None:
-        if not entry and self.known is self.walk.context:
-            self.known = self.walk.context.copy()
+        if not entry and self.known is self.context:
+            self.known = self.context.copy()
         if entry:
             self._assume(relation, reason)
-            self.walk.believed.append((relation, reason))
+            self.believed.append((relation, reason))
         else:
             self.known.assume(relation, reason)
 
     def _assume(self, relation: Relation, reason: str) -> None:
         """Believe something in rewrites and in later obligations."""
-        self.walk.context.assume(relation, reason)
-        if self.known is not self.walk.context:
+        self.context.assume(relation, reason)
+        if self.known is not self.context:
             self.known.assume(relation, reason)
 
     def _check(self, index: int, op: Op) -> None:
         relation = self._stated(op)
         if relation is None:
-            self.walk.checks.append(Check(index, None, op.attrs["message"], str(op.location), "kept", op, False))
+            self.checks.append(Check(index, None, op.attrs["message"], str(op.location), "kept", op, False))
             return
         if isinstance(relation, bool):
-            self.walk.checks.append(Check(index, None, op.attrs["message"], str(op.location), "proved", op, True,
+            self.checks.append(Check(index, None, op.attrs["message"], str(op.location), "proved", op, True,
                                           (Step("constant folding", (), "true"),)))
             return
         self._oblige(index, op, relation, op.attrs["message"], own=op)
@@ -318,7 +326,7 @@ class Walker:
             return tuple(op.attrs["args"]) if not op.operands else None
         out = []
         for operand in op.operands[1:]:
-            known = self.walk.elements.get(operand)
+            known = self.elements.get(operand)
             item = None if known is None or known.size != 1 else known.reshape(-1)[0]
             if not isinstance(item, Dim):
                 return None
@@ -330,7 +338,7 @@ class Walker:
         if op.attrs["relation"] != "value":
             lhs, rhs = op.attrs["sides"]
             return Relation(op.attrs["relation"], lhs, rhs)
-        known = self.walk.elements.get(op.operands[0])
+        known = self.elements.get(op.operands[0])
         item = None if known is None else known.reshape(-1)[0]
         if isinstance(item, Relation):
             return item
@@ -343,13 +351,13 @@ class Walker:
         if decl.elements is None or len(op.results) != 1 or not small(op.result.type):
             return
         fixed = op.operands if decl.variadic else op.operands[:len(decl.operands)]
-        known = [self.walk.elements.get(operand) for operand in fixed]
+        known = [self.elements.get(operand) for operand in fixed]
         scope = _Scope(self, op)
         attrs = {**op.attrs, "regions": op.regions} if op.regions else op.attrs
         found = decl.elements(scope, known, attrs, (*(operand.type for operand in fixed), op.result.type))
         if found is None or not scope.granted():
             return
-        self.walk.elements[op.result] = found
+        self.elements[op.result] = found
         flat = found.reshape(-1)
         for each in self._bound.get(op.result, ()):
             item = flat[each.element]
@@ -376,7 +384,7 @@ class Walker:
 
     def _element(self, operand: Value, place: int, op: Op) -> Dim | None:
         """An element of shape code that surely is the number that it stands for (it does not wrap)."""
-        known = self.walk.elements.get(operand)
+        known = self.elements.get(operand)
         if known is None:
             return None
         item = known.reshape(-1)[0 if known.size == 1 else place]
@@ -386,7 +394,7 @@ class Walker:
         return item if self._holds("<=", const(low), item) and self._holds("<=", item, const(high)) else None
 
     def _holds(self, kind: str, lhs: Dim, rhs: Dim) -> bool:
-        return self.walk.context.decide(Relation(kind, lhs, rhs)) == "proved"
+        return self.context.decide(Relation(kind, lhs, rhs)) == "proved"
 
     def _define(self, index: int, name: str, item: Dim, offset: int, op: Op) -> None:
         """A symbol bound to an element that turned out to be an expression is that expression."""
@@ -421,14 +429,14 @@ class _Scope:
         self._needs: list[Relation] = []
 
     def decide(self, relation: Relation) -> bool | None:
-        return {"proved": True, "refuted": False}.get(self._walker.walk.context.decide(relation))
+        return {"proved": True, "refuted": False}.get(self._walker.context.decide(relation))
 
     def require_fit(self, dim: Dim, dtype: str) -> None:
         self._needs += fits(dim, dtype, "elements")
 
     def granted(self) -> bool:
         """True if all that must fit does."""
-        decide = self._walker.walk.context.decide
+        decide = self._walker.context.decide
         return all(relation in self._required or decide(relation) == "proved" for relation in self._needs)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from egshape.egraph.applications import Application, Tracing
 from egshape.egraph.exchange import SHAPE_RULESETS
+from egshape.egraph.tracing import Application, Tracing
 from egshape.ops import REGISTRY
 from egshape.rulelang.lint import refuse_wrong
 from egshape.rulelang.loader import LoadedRules, Loader, Rule, find_rulesets

@@ -162,7 +162,7 @@ class Rebuilder:
                 continue
             self.value(self.class_of(symbol.value))
             attrs = {"relation": "<=", "sides": (const(0), dim_of(symbol.name)), "args": (),
-                     "message": f"the size {symbol.name} is negative"}
+                     "message": f"the size {symbol.name} is negative", "fact": ""}
             self._ops.append(Op("check", (), attrs, (), (), NOWHERE))
 
     def _is_size(self, value: Value, element: int, offset: int) -> bool:
@@ -192,7 +192,8 @@ class Rebuilder:
         sides = (check.relation.lhs, check.relation.rhs)
         for cls in self.extraction.size_reads(sides):
             self.value(cls)
-        attrs = {"relation": check.relation.kind, "sides": sides, "message": check.message, "args": check.args}
+        attrs = {"relation": check.relation.kind, "sides": sides, "message": check.message, "args": check.args,
+                 "fact": check.fact}
         location = check.op.location if check.op is not None else Location(name=check.location)
         self._ops.append(Op("check", (), attrs, (), (), location))
 

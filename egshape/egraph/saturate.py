@@ -6,14 +6,13 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-import numpy as np
 
 from egshape.decide.context import Context
 from egshape.dims import Dim, Relu, const, relu
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
+from egshape.egraph.elements import Elements
 from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
@@ -23,10 +22,8 @@ from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
 from egshape.egraph.snapshot import Snapshot
 from egshape.facts import Relation
-from egshape.ir.graph import Block, Value
-from egshape.ir.types import numpy_dtype
+from egshape.ir.graph import Block
 from egshape.ops.base import Registry
-from egshape.ops.shapecode import wrapped
 from egshape.rulelang.schema import MAX_RANK
 
 FUEL = 6
@@ -80,6 +77,7 @@ class Session:
         self.encoder = Encoder(registry)
         self.host = Host(self.encoder, registry, self.sizes, self._fits, self._at_most,
                          prog.makes)
+        self.elements = Elements(self.encoder, registry, context.decide, self.host.normal)
         self.matches: Counter[str] = Counter()
 
     def _at_most(self, small: Dim, large: Dim) -> bool:
@@ -117,15 +115,17 @@ class Session:
             self.engine.step("load")
         self.engine.step("prelude.shape")
 
-    def believe(self, walk: Walk, budget: Budget) -> None:
+    def believe(self, walk: Walk, budget: Budget) -> Walk:
         """Phase 1's result: sizes that are equal are united, shape tensors are their elements, and values are the
-        terms of their ops; but an op whose own check hangs on data stays as it is, so that no rewrite relies on it."""
+        terms of their ops; but an op whose own check hangs on data stays as it is, so that no rewrite relies on it.
+
+        The walk, with what the prover says of max and min."""
         guarded = walk.guarded
         found = self.encoder.out.op_of_node
         self.encoder.out.tables["live"] += [(node,) for node in range(len(self.encoder.out.values))
                                             if node not in found or found[node][0] not in guarded]
         dims = list(self.encoder.out.dims.values())
-        walk.believed += self._settled(walk, dims)
+        walk = replace(walk, believed=(*walk.believed, *self._settled(walk, dims)))
         for relation, reason in walk.believed:
             self._believe(relation, reason)
         self.sizes.add_dims(dims)
@@ -137,8 +137,9 @@ class Session:
         for value, elements in walk.elements.items():
             node = self.encoder.out.node_of.get(value)
             if node is not None:
-                self._elements(node, value, elements)
+                self.elements.say(node, elements, value.type.dtype)
         self.flush()
+        return walk
 
     def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, str]]:
         """What the prover says of the max and min in sizes of the graph, where a check that is no order (two sizes
@@ -171,22 +172,9 @@ class Session:
             else:
                 self.sizes.add_order(relation.lhs + step, relation.rhs)
 
-    def _elements(self, node: int, value: Value, elements: np.ndarray) -> None:
-        flat, dtype = list(elements.reshape(-1)), value.type.dtype
-        static = tuple(elements.shape)
-        tables = self.encoder.out.tables
-        if dtype == "i1" and all(isinstance(item, bool) for item in flat):
-            number = self.encoder.constant(np.array(flat, np.bool_).reshape(static), "i1")
-            tables["in_constant"].append((node, number))
-            return
-        if not all(isinstance(item, Dim) for item in flat) or len(flat) > MAX_RANK or dtype == "i1":
-            return
-        sizes = tuple(self.host.normal(item) for item in flat)
-        tables["in_dims_of"].append((node, self.encoder.shape(sizes), self.encoder.axes(static), dtype))
-        numbers = [wrapped(size.const, dtype) for size in sizes if size.const is not None]
-        if len(numbers) == len(sizes):
-            array = np.array(numbers, np.uint64 if dtype == "ui64" else np.int64).reshape(static)
-            tables["in_constant"].append((node, self.encoder.constant(array.astype(numpy_dtype(dtype)), dtype)))
+    def _exchange(self, snapshot: Snapshot) -> None:
+        """Add rows for what the host has to say of the e-graph."""
+        self.elements.round(snapshot, self.host.round(snapshot, self.encoder.out.tables))
 
     def saturate(self, phases: Sequence[str], budget: Budget) -> Saturated:
         """Run the tensor rulesets and the exchange in turn until neither has anything new."""
@@ -197,7 +185,7 @@ class Session:
         steps: list[Growth] = []
         times: defaultdict[str, float] = defaultdict(float)
         snapshot = self.engine.read()
-        self.host.round(snapshot, self.encoder.out.tables)
+        self._exchange(snapshot)
         few = max(LEAST_NODES, GROWN * self.engine.size())
         for _ in range(MAX_ROUNDS):
             self.flush()
@@ -215,7 +203,7 @@ class Session:
                 snapshot = self.engine.read()
                 break
             snapshot = self.engine.read()
-            self.host.round(snapshot, self.encoder.out.tables)
+            self._exchange(snapshot)
             if not any(self.encoder.out.tables.values()):
                 break
         return Saturated(snapshot, self.encoder.out, self.host, self.sizes, status, self.engine.size(),

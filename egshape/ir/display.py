@@ -4,15 +4,22 @@ when it is asked for: nothing below depends on it."""
 from __future__ import annotations
 
 import importlib
+from functools import singledispatch
 
 _HOME = "egshape.notebook"
 _TEXT = "egshape.show"
 
 
+@singledispatch
+def text(thing: object) -> str:
+    """The text of a graph: ``ir/text.py``, which stands on it, says here how one is written."""
+    raise TypeError(f"a {type(thing).__name__} has no text")
+
+
 def html(thing: object) -> str:
     """HTML for a graph, a result, a proof or an explanation, as Jupyter shows it."""
-    text: str = importlib.import_module(_HOME).html(thing)
-    return text
+    found: str = importlib.import_module(_HOME).html(thing)
+    return found
 
 
 def verdict(answer: dict[str, object]) -> str:

@@ -6,6 +6,7 @@ integer value (a data-dependent size). Everything is immutable once built; ``ir.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -125,6 +126,13 @@ class Block:
             read(value)
         return tuple(seen)
 
+    def readers(self) -> Counter[Value]:
+        """How often each value is read: by ops, once by each region that reads it, as a result, and as a symbol."""
+        read = Counter(value for op in self.ops for value in op.operands)
+        read.update(value for op in self.ops for region in op.regions for value in region.captures())
+        read.update((*self.results, *(each.value for each in self.symbols)))
+        return read
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Graph:
@@ -158,9 +166,7 @@ class Graph:
         return self.body.ops
 
     def __str__(self) -> str:
-        from egshape.ir.text import print_graph
-
-        return print_graph(self)
+        return display.text(self)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)

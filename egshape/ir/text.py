@@ -25,6 +25,7 @@ from egshape.dims.text import Scanner
 from egshape.errors import EgshapeError, ParseError
 from egshape.facts import EVERYTHING, Facts, Relation
 from egshape.facts.relation import read_ranges
+from egshape.ir import display
 from egshape.ir.graph import NOWHERE, Block, Graph, Location, Op, SymbolDef, Value
 from egshape.ir.types import DTYPES, TEXT, TensorType, dtype_name, is_complex, is_float, is_narrow, numpy_dtype
 
@@ -63,6 +64,9 @@ def print_graph(graph: Graph, *, locations: bool = False) -> str:
     lines.append("}")
     others = (print_graph(each, locations=locations) for each in graph.functions)
     return "\n".join(["\n".join(lines) + "\n", *others])
+
+
+display.text.register(Graph, print_graph)
 
 
 def print_op(op: Op) -> str:

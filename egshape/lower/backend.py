@@ -7,15 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from egshape.dims import Dim
 from egshape.ir.types import itemsize
+from egshape.lower.entry import Entry
 from egshape.plan.loops import Buffer, Kernel
 from egshape.plan.program import CheckValue, Copy, Run, Step
-
-if TYPE_CHECKING:
-    from egshape.lower.host import Host
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Backend(ABC):
     gap = 0
     constants = "%constants"
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Entry) -> None:
         self.host = host
         self.w = host.w
         self.kernels: dict[str, str] = {}
@@ -132,4 +130,4 @@ class Backend(ABC):
         """Times what is written inside under a name, where the caller wants times."""
 
 
-Maker: TypeAlias = Callable[["Host"], Backend]
+Maker: TypeAlias = Callable[[Entry], Backend]

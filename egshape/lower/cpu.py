@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from egshape.dims import Dim, const, symbol
 from egshape.ir.types import itemsize
 from egshape.lower import pool, redzones, scalar, tasks
 from egshape.lower.backend import Backend, Request
+from egshape.lower.entry import Entry
 from egshape.lower.kernel import function
 from egshape.lower.timing import FUNCTIONS, timed
 from egshape.plan.loops import Buffer
 from egshape.plan.memory import THREADS
 from egshape.plan.program import Copy, Run
 from egshape.plan.work import flops, traffic
-
-if TYPE_CHECKING:
-    from egshape.lower.host import Host
 
 DECLARATIONS = ("declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)\n"
                 "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n")
@@ -27,7 +25,7 @@ DECLARATIONS = ("declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)\n
 class Cpu(Backend):
     """Writes memory and steps for this processor; ``zones``: with red zones around buffers."""
 
-    def __init__(self, host: Host, zones: bool = False) -> None:
+    def __init__(self, host: Entry, zones: bool = False) -> None:
         super().__init__(host)
         self.gap = redzones.ZONE if zones else 0
         self.zones: dict[Buffer, tuple[str, str]] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from egshape.atomic import write_atomic
 from egshape.ir.types import NARROW
 from egshape.lower import native
-from egshape.lower.host import ERROR_WORDS, WORDS
+from egshape.lower.entry import ERROR_WORDS, WORDS
 from egshape.lower.weights import ALIGN
 
 _C_TYPES = {"i1": "uint8_t", "f32": "float", "f64": "double", "f16": "uint16_t", "bf16": "uint16_t",

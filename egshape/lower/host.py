@@ -1,32 +1,23 @@
-"""The native entry: sizes, checks, memory and kernel calls in one function.
-
-``i32 egshape_entry(ptr call)`` takes a structure of 64-bit words (``WORDS``): tables of pointers to inputs, constants
-and outputs, the axes of all inputs and outputs, memory that the caller lends. It returns 0, or 1 a check
-(error = [number, values...]), 2 an input axis (error = [input, axis, wanted, found]), 3 out of memory, 4 a size too
-large, 5 a negative data-dependent size (error = [number, value]), 6 shapes (where ``strict``: the outputs known at the
-entry have not the shapes that the table of shapes holds; nothing has run, the table has the right ones now),
-8 a result of a host call (error = [number, output, axis, wanted, found]), 9 a failed host call (error =
-[number]), 10 a red zone (error = [kernel, buffer]), 11 and 12 a device (lower/cuda/device.py). What runs the steps, and
-where their memory lies, is a ``Backend``: this processor or a device."""
+"""The native entry: sizes, checks, memory and kernel calls in one function (``lower/entry.py`` says how it is called).
+What runs the steps, and where their memory lies, is a ``Backend``: this processor or a device."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from egshape.dims import Dim
-from egshape.ir.types import is_float, itemsize
+from egshape.ir.types import itemsize
 from egshape.lower import scalar
 from egshape.lower.backend import Backend, Maker, Request
 from egshape.lower.callbacks import described, host_call
 from egshape.lower.cpu import Cpu
+from egshape.lower.entry import WORDS, Entry
 from egshape.lower.functions import text as functions_text
 from egshape.lower.objects import python_entry
-from egshape.lower.sizes import LARGEST, cannot_wrap, wraps
-from egshape.lower.writer import Writer
+from egshape.lower.sizes import LARGEST
 from egshape.plan.loops import Buffer, Kernel
-from egshape.plan.memory import Layout, layout, privates, touched
+from egshape.plan.memory import Layout, touched
 from egshape.plan.memory import room as room_of
 from egshape.plan.program import (
     BindSize,
@@ -42,10 +33,6 @@ from egshape.plan.program import (
     Step,
 )
 
-WORDS = ("arena", "room", "inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error", "pool", "threads",
-         "profile", "host", "strict", "device")
-"""The call structure (runtime/call.py has the same)."""
-ERROR_WORDS = 24
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }\n'
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt"}
 
@@ -60,13 +47,6 @@ class Module:
     layout: Layout
     kernels: dict[str, Kernel]
     """By the names of their functions; equal kernels once."""
-
-
-@dataclass
-class _Tables:
-    checks: list[dict[str, Any]] = field(default_factory=list)
-    sizes: list[dict[str, Any]] = field(default_factory=list)
-    host_calls: list[dict[str, Any]] = field(default_factory=list)
 
 
 def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
@@ -92,24 +72,11 @@ def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
     return Module(text, manifest, program.constants, host.layout, backend.bodies)
 
 
-class Host:
-    """Writes the entry."""
+class Host(Entry):
+    """Writes the entry; what runs the steps, and where their memory lies, is a ``Backend``."""
 
     def __init__(self, program: Program, make: Maker, reuse: bool = True) -> None:
-        self.program = program
-        self.w = Writer()
-        self.layout = layout(program, reuse)
-        self.private = privates(program.steps)
-        self.tables = _Tables()
-        self.pointers: dict[Buffer, str] = {}
-        self.late: dict[Buffer, str] = {}
-        self.rooms: dict[Buffer, str] = {}
-        self.ports = {port.buffer: k for k, port in enumerate(program.outputs)}
-        self.axes: dict[tuple[int, int], str] = {}
-        """The size of each axis of each input."""
-        self.table_words = 1
-        self.first: list[str] = []
-        """Stores that stand before anything can fail."""
+        super().__init__(program, reuse)
         self.backend: Backend = make(self)
 
     def build(self) -> None:
@@ -141,26 +108,6 @@ class Host:
 
     # -- entry ----------------------------------------------------------------------------------------------------
 
-    def word(self, name: str) -> str:
-        """The address of a word of the call structure."""
-        return self.w.value(f"getelementptr i64, ptr %call, i64 {WORDS.index(name)}")
-
-    def entry_of(self, table: str, k: int) -> str:
-        """A pointer of a table."""
-        return self.w.value(f"load ptr, ptr {self.w.value(f'getelementptr ptr, ptr {table}, i64 {k}')}")
-
-    def fail(self, condition: str, code: int, words: Sequence[str]) -> None:
-        """Leave with a code and error words where an i1 holds."""
-        w = self.w
-        bad, good = w.label("bad"), w.label("good")
-        w.line(f"br i1 {condition}, label %{bad}, label %{good}")
-        w.block(bad)
-        for k, word in enumerate(words[:ERROR_WORDS]):
-            w.line(f"store i64 {word}, ptr {w.value(f'getelementptr i64, ptr %error, i64 {k}')}")
-        w.line(f"store i32 {code}, ptr {self.code}")
-        w.line("br label %finish")
-        w.block(good)
-
     def _inputs(self) -> None:
         w, axes, flat = self.w, self.axes, 0
         for number, port in enumerate(self.program.inputs):
@@ -181,22 +128,6 @@ class Host:
                 wanted = w.dim(dim)
                 if wanted != found:
                     self.fail(w.value(f"icmp ne i64 {wanted}, {found}"), 2, [str(number), str(axis), wanted, found])
-
-    def bytes(self, size: Dim, width: int) -> str:
-        """Bytes of a buffer, at least 1, rounded up for alignment; leaves if there are too many."""
-        w = self.w
-        self._exact(size * width)
-        many = w.value(f"fcmp ugt double {w.dim_float(size * width)}, {scalar.constant('f64', LARGEST)}")
-        self.fail(many, 4, [])
-        least = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(size * width)}, i64 1)")
-        return w.value(f"and i64 {w.value(f'add i64 {least}, 63')}, -64")
-
-    def _exact(self, *sizes: Dim) -> None:
-        """Leave if computing a size may wrap."""
-        for size in sizes:
-            if not cannot_wrap(size) and self.w.find(("exact", size)) is None:
-                self.w.keep(("exact", size), "shown")
-                self.fail(wraps(self.w, size), 4, [])
 
     def _memory(self) -> None:
         w, backend = self.w, self.backend
@@ -294,7 +225,7 @@ class Host:
         if isinstance(step, HostCall | BindSize | Branch | Repeat):
             self.backend.settle()
         if isinstance(step, HostCall):
-            host_call(self, step)
+            host_call(self, self.backend, step)
             return
         for buffer in touched(step):
             self.ready(buffer)
@@ -328,18 +259,18 @@ class Host:
         w = self.w
         match step:
             case CheckSizes():
-                self._exact(step.lhs, step.rhs)
+                self.exact(step.lhs, step.rhs)
                 one, two = w.dim(step.lhs), w.dim(step.rhs)
                 holds = w.value(f"icmp {_RELATIONS[step.relation]} i64 {one}, {two}")
                 words = [w.dim(arg) for arg in step.args]
                 text = f"{step.lhs} {step.relation} {step.rhs}"
-                self._failed_check(holds, step.message, step.where, words, ["i64"] * len(words), text)
+                self.failed_check(holds, step.message, step.where, words, ["i64"] * len(words), text)
             case CheckValue():
                 self._check_value(step)
             case BindSize():
                 self._bind(step)
             case DefineSize():
-                self._exact(step.value)
+                self.exact(step.value)
                 self.define(step.name, w.dim(step.value))
             case Run():
                 self.backend.run(step)
@@ -350,33 +281,12 @@ class Host:
             case Repeat():
                 self._repeat(step)
 
-    def _failed_check(self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str],
-                      text: str = "") -> None:
-        number = len(self.tables.checks)
-        self.tables.checks.append({"message": message, "where": where, "args": list(kinds), "text": text})
-        self.fail(self.w.value(f"xor i1 {holds}, true"), 1, [str(number), *words])
-
     def _check_value(self, step: CheckValue) -> None:
         """What the message shows is read only where the check fails."""
         w = self.w
         if not self.backend.deferred(step):
             with w.when(w.value(f"xor i1 {self.backend.scalar(step.value)}, true")):
                 self.refuse(step, self.backend.scalar)
-
-    def refuse(self, step: CheckValue, read: Callable[[Buffer], str]) -> None:
-        """Leave with the message of a check that does not hold. ``read``: how its values are read."""
-        w, words, kinds = self.w, list[str](), list[str]()
-        for buffer in step.args:
-            value = read(buffer)
-            kinds.append("f64" if is_float(buffer.dtype) else buffer.dtype if buffer.dtype in ("i1", "ui64") else "i64")
-            if is_float(buffer.dtype):
-                value = w.value(f"bitcast double {scalar.convert(w, buffer.dtype, 'f64', value)} to i64")
-            else:
-                value = scalar.convert(w, buffer.dtype, "i64", value)
-            words.append(value)
-        if not words:
-            words, kinds = [w.dim(size) for size in step.sizes], ["i64"] * len(step.sizes)
-        self._failed_check("false", step.message, step.where, words, kinds)
 
     def _bind(self, step: BindSize) -> None:
         w, dtype = self.w, step.buffer.dtype
@@ -387,19 +297,6 @@ class Host:
         self.fail(w.value(f"icmp slt i64 {size}, 0"), 5, [str(number), raw])
         self.fail(w.value(f"icmp sgt i64 {size}, {int(LARGEST)}"), 4, [])
         self.define(step.name, size)
-
-    def define(self, name: str, value: str) -> None:
-        """The symbol has this value from here on."""
-        if name not in self.w.slots:
-            self.w.slots[name] = self.w.slot("i64")
-        self.w.line(f"store i64 {value}, ptr {self.w.slots[name]}")
-        self._forget(name)
-
-    def _forget(self, name: str) -> None:
-        """What was computed from a symbol is not reused."""
-        for frame in self.w.frames:
-            for key in [key for key in frame if _reads(key, name)]:
-                del frame[key]
 
     def _branch(self, step: Branch) -> None:
         w = self.w
@@ -425,7 +322,7 @@ class Host:
     def _repeat(self, step: Repeat) -> None:
         w = self.w
         for name in _defined((*step.test, *step.body)):
-            self._forget(name)  # a later round has another value
+            self.forget(name)  # a later round has another value
         head, body, end = w.label("head"), w.label("round"), w.label("after")
         w.line(f"br label %{head}")
         w.block(head)
@@ -454,7 +351,3 @@ def _defined(steps: Sequence[Step]) -> Iterator[str]:
             yield from _defined(part)
 
 
-def _reads(key: object, name: str) -> bool:
-    """Whether a remembered size or atom reads the symbol."""
-    symbols = getattr(key[1] if isinstance(key, tuple) else key, "symbols", ())
-    return name in (symbols() if callable(symbols) else symbols)

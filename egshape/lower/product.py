@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from egshape.dims import const
 from egshape.lower.gemm import TILE_ROWS, TYPES
+from egshape.lower.writer import Writer
 from egshape.plan.loops import (
     FEW_ROWS,
+    Buffer,
     Matrix,
     Pack,
     Product,
     Reach,
+    Stmt,
     Store,
     panel_columns,
     panel_step,
@@ -20,12 +23,21 @@ from egshape.plan.loops import (
 )
 from egshape.plan.parallel import coefficient
 
-if TYPE_CHECKING:
-    from egshape.lower.kernel import KernelWriter
-    from egshape.lower.writer import Writer
+
+class Around(Protocol):
+    """What writes the kernel around a product (``kernel.KernelWriter``)."""
+
+    w: Writer
+    values: dict[str, str]
+
+    def body(self, stmts: Sequence[Stmt]) -> None:
+        """Write statements."""
+
+    def address(self, buffer: Buffer, index: str) -> str:
+        """The address of an element."""
 
 
-def pack(kernel: KernelWriter, stmt: Pack) -> None:
+def pack(kernel: Around, stmt: Pack) -> None:
     """Copy a panel."""
     w = kernel.w
     source, sr, sc = _matrix(kernel, stmt.source)
@@ -35,7 +47,7 @@ def pack(kernel: KernelWriter, stmt: Pack) -> None:
            f"ptr {target}, i64 {_rounded(w, columns, panel_step(stmt.dtype))})")
 
 
-def product(kernel: KernelWriter, g: Product) -> None:
+def product(kernel: Around, g: Product) -> None:
     """Blocks of rows, each computed to a block on the stack and taken from there by the epilogue."""
     w = kernel.w
     name, _ = TYPES[g.dtype]
@@ -84,7 +96,7 @@ def _down(g: Product) -> bool:
         and coefficient(stores[0].index, g.column) is not const(1)
 
 
-def _rows(kernel: KernelWriter, g: Product, n: str, tile: str, first: str, rows: str) -> None:
+def _rows(kernel: Around, g: Product, n: str, tile: str, first: str, rows: str) -> None:
     """The epilogue of a block, column by column."""
     w = kernel.w
     name, size = TYPES[g.dtype]
@@ -99,7 +111,7 @@ def _rows(kernel: KernelWriter, g: Product, n: str, tile: str, first: str, rows:
             kernel.body(g.body)
 
 
-def _columns(kernel: KernelWriter, g: Product, n: str, row: str) -> None:
+def _columns(kernel: Around, g: Product, n: str, row: str) -> None:
     """The epilogue of a row of a block."""
     w = kernel.w
     name, size = TYPES[g.dtype]
@@ -124,7 +136,7 @@ class _Lines:
         end = w.value(f"add nsw i64 {w.value(f'add nsw i64 {self.before}, {n}')}, {w.value(f'add nsw i64 {some}, -1')}")
         self.count = w.value(f"sdiv i64 {end}, {some}")
 
-    def epilogue(self, kernel: KernelWriter, g: Product, row: str) -> None:
+    def epilogue(self, kernel: Around, g: Product, row: str) -> None:
         """The epilogue of a row of a block, one line after the other."""
         w = kernel.w
         name, size = TYPES[g.dtype]
@@ -141,7 +153,7 @@ class _Lines:
                 kernel.body(g.body)
 
 
-def _matrix(kernel: KernelWriter, matrix: Matrix) -> tuple[str, str, str]:
+def _matrix(kernel: Around, matrix: Matrix) -> tuple[str, str, str]:
     w = kernel.w
     return kernel.address(matrix.buffer, w.dim(matrix.offset)), w.dim(matrix.row), w.dim(matrix.column)
 
@@ -153,7 +165,7 @@ def _rounded(w: Writer, value: str, step: int) -> str:
     return w.value(f"and i64 {w.value(f'add nuw nsw i64 {value}, {step - 1}')}, -{step}")
 
 
-def _choice(kernel: KernelWriter, direct: Matrix, rows: str, n: str, packed: str, width: str) -> tuple[str, str, str]:
+def _choice(kernel: Around, direct: Matrix, rows: str, n: str, packed: str, width: str) -> tuple[str, str, str]:
     """The right side where it lies if there are few rows, else packed: pointer, row stride, columns to compute."""
     w = kernel.w
     place, step, _ = _matrix(kernel, direct)

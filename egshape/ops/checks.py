@@ -23,32 +23,24 @@ def format_message(message: str, args: Sequence[object]) -> str:
     return message
 
 
-_ASSUMED = "the assumed fact "
-_FAILS = " does not hold"
-
-
 def assumed_message(fact: str) -> str:
     """How the message of a check begins that states what a user assumed."""
-    return f"{_ASSUMED}{fact}{_FAILS}"
-
-
-def assumed_fact(message: str) -> str:
-    """The fact in such a message, "" if it is another."""
-    fact, fails, _ = message.removeprefix(_ASSUMED).partition(_FAILS)
-    return fact if fails and message.startswith(_ASSUMED) else ""
+    return f"the assumed fact {fact} does not hold"
 
 
 @op("check", family="checks", operands=("*values",),
-    attrs={"relation": ("text", "value"), "sides": ("sizes", ()), "message": "text", "args": ("sizes", ())},
+    attrs={"relation": ("text", "value"), "sides": ("sizes", ()), "message": "text", "args": ("sizes", ()),
+           "fact": ("text", "")},
     effect=True,
     doc="Stops the program with a message unless a condition holds: values[0] is true (relation \"value\"; "
-        "further values fill the message), or ==, !=, <=, < of the two sides (args fill the message).")
+        "further values fill the message), or ==, !=, <=, < of the two sides (args fill the message). fact: what a "
+        "user assumed, if it states that.")
 class Check:
     """JAX: custom_call @shape_assertion; conditions on sizes that egshape keeps."""
 
     @staticmethod
     def shape(*values: TensorType, relation: str, sides: tuple[Dim, ...], message: str,
-              args: tuple[Dim, ...]) -> list[Loose]:
+              args: tuple[Dim, ...], fact: str = "") -> list[Loose]:
         if relation == "value":
             if not values or values[0].dtype != "i1" or values[0].shape not in (None, ()):
                 raise fault("needs an i1 scalar")
@@ -62,7 +54,7 @@ class Check:
 
     @staticmethod
     def reference(*values: np.ndarray, relation: str, sides: tuple[int, ...], message: str,
-                  args: tuple[int, ...]) -> list[np.ndarray]:
+                  args: tuple[int, ...], fact: str = "") -> list[np.ndarray]:
         if relation == "value":
             holds = bool(values[0].reshape(()))
             shown: Sequence[object] = [value.tolist() for value in values[1:]] or args

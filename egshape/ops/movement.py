@@ -65,7 +65,7 @@ class Reverse:
 
     @staticmethod
     def reference(x: np.ndarray, *, dims: tuple[int, ...]) -> np.ndarray:
-        return np.flip(x, dims)
+        return np.flip(x, dims) if dims else x  # of a scalar, numpy gives an element
 
 
 @op("slice", family="movement", operands=("x",),
@@ -131,11 +131,11 @@ class Concatenate:
         return Concatenate.reference(*known, dim=attrs["dim"]) if len(known) == len(filled) else None
 
 
-def _clamped(starts: Sequence[Any], shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[slice, ...]:
-    """The window of the given sizes, its start clamped so that it lies inside."""
+def _clamped(starts: Sequence[Any], shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    """The window of the given sizes, its start clamped so that it lies inside; of a scalar an array too."""
     firsts = [min(max(int(start), 0), size - taken)
               for start, size, taken in zip(starts, shape, sizes, strict=True)]
-    return tuple(slice(first, first + taken) for first, taken in zip(firsts, sizes, strict=True))
+    return *(slice(first, first + taken) for first, taken in zip(firsts, sizes, strict=True)), ...
 
 
 def _known_starts(operands: Sequence[Any], types: Sequence[TensorType], shape: tuple[int, ...],
@@ -161,7 +161,7 @@ class DynamicSlice:
 
     @staticmethod
     def reference(x: np.ndarray, *starts: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-        return x[_clamped(starts, x.shape, sizes)]
+        return np.asarray(x[_clamped(starts, x.shape, sizes)])
 
     @staticmethod
     def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:

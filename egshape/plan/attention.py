@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, ceildiv, const, minimum, symbol
 from egshape.dims import product as total
@@ -19,9 +18,7 @@ from egshape.plan.loops import Assign, Buffer, Let, Load, Local, Matrix, Stmt, S
 from egshape.plan.panels import ONE, Axes, Dot, Right, axes_of, loops, operand, packed, parts
 from egshape.plan.reader import ZERO, Indices, is_elementwise
 from egshape.plan.rows import is_row_reduce, joins
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 GROUP = 16
 """Rows whose scores are held at a time."""
@@ -43,7 +40,7 @@ class Cluster:
     out: epilogue.Cluster
     side: int
 
-    def emit(self, p: Planner) -> None:
+    def emit(self, p: Steps) -> None:
         """Add the kernels."""
         _Writer(p, self).emit()
 
@@ -135,7 +132,7 @@ def _reaches(made: dict[Value, Op], value: Value, target: Value, stops: Collecti
 class _Writer:
     """Writes the kernels of one attention."""
 
-    def __init__(self, p: Planner, cluster: Cluster) -> None:
+    def __init__(self, p: Steps, cluster: Cluster) -> None:
         self.p, self.cluster = p, cluster
         first, second = cluster.scores.ops[0], cluster.out.ops[0]
         self.dtype = first.attrs["dtype"]

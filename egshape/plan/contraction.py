@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, ceildiv, const, minimum, symbol
 from egshape.dims import product as total
@@ -30,9 +29,7 @@ from egshape.plan.loops import (
 )
 from egshape.plan.panels import ONE, Axes, Dot, Right, axes_of, loops, operand, packed, parts
 from egshape.plan.reader import ZERO, Indices
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 FEW_PANELS = 4
 
@@ -64,7 +61,7 @@ def is_product(op: Op) -> bool:
     return op.name == "dot_general" and dtype in ("f32", "f64") and all(x.type.dtype == dtype for x in op.operands)
 
 
-def dot(p: Planner, op: Op) -> None:
+def dot(p: Steps, op: Op) -> None:
     """A dot_general of other dtypes: sums in the result's memory, the innermost loop along it. Where they have another
     dtype they lie in memory of their own, and are converted at the end."""
     p.start()
@@ -82,7 +79,7 @@ def dot(p: Planner, op: Op) -> None:
     p.places[op.result] = out
 
 
-def product(p: Planner, cluster: Cluster) -> None:
+def product(p: Steps, cluster: Cluster) -> None:
     """A product with its epilogue: panels of columns, all rows of one together; or one sum after the other."""
     op = cluster.ops[0]
     d = axes_of(p, op)
@@ -129,7 +126,7 @@ class Sides:
         return d.at(two, one) if self.turned else d.at(one, two)
 
 
-def panelled(p: Planner, cluster: Cluster, d: Dot, sides: Sides, side: Right,
+def panelled(p: Steps, cluster: Cluster, d: Dot, sides: Sides, side: Right,
              held: Callable[[Var, Indices], Expr] | None = None) -> None:
     """The kernel of a product and its epilogue: panels of columns, all rows of one, or a group of them, together.
     ``held``: the element of the product, of the sum and the element's indices."""
@@ -153,7 +150,7 @@ def panelled(p: Planner, cluster: Cluster, d: Dot, sides: Sides, side: Right,
     p.places[cluster.result] = out
 
 
-def sums_of(p: Planner, value: Var, left: Matrix, right: Matrix, j: Dim, n: Dim, k: Dim,
+def sums_of(p: Steps, value: Var, left: Matrix, right: Matrix, j: Dim, n: Dim, k: Dim,
           store: Store) -> tuple[Stmt, ...]:
     """A row times a matrix whose columns lie in memory: one sum after the other."""
     deep = symbol(p.name("i"))

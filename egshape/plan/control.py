@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, product, symbol
 from egshape.facts import Relation
@@ -11,12 +10,10 @@ from egshape.ir.graph import Block, Op, Value
 from egshape.plan.loops import Buffer
 from egshape.plan.program import Branch, CheckSizes, Copy, DefineSize, Repeat, Step
 from egshape.plan.reader import place
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 
-def _captures(p: Planner, op: Op) -> None:
+def _captures(p: Steps, op: Op) -> None:
     """What regions read from outside lies in buffers before they run."""
     for region in op.regions:
         for value in region.captures():
@@ -25,7 +22,7 @@ def _captures(p: Planner, op: Op) -> None:
                 p.buffer(root)
 
 
-def loop(p: Planner, op: Op) -> None:
+def loop(p: Steps, op: Op) -> None:
     """while: carried values in buffers of their own; a round's results are copied there at its end. Sizes that change
     from round to round are symbols that each round defines anew."""
     _captures(p, op)
@@ -65,7 +62,7 @@ def _fitting(op: Op, values: Sequence[Value], block: Block, sizes: Mapping[str, 
                                  (given, wanted), place(op))
 
 
-def _carry(p: Planner, op: Op, carried: list[Buffer], growing: list[bool], own: list[tuple[str, int, int]]) -> None:
+def _carry(p: Steps, op: Op, carried: list[Buffer], growing: list[bool], own: list[tuple[str, int, int]]) -> None:
     """Copy the round's results to the carried buffers, as if all at once."""
     body = op.regions[1]
     following = {name: symbol(f"{name}.next") for name, _, _ in own}
@@ -84,7 +81,7 @@ def _carry(p: Planner, op: Op, carried: list[Buffer], growing: list[bool], own: 
     p.steps += moves
 
 
-def branch(p: Planner, op: Op) -> None:
+def branch(p: Steps, op: Op) -> None:
     """if and case: each branch writes its results to the op's buffers, and defines the sizes that only they tell."""
     _captures(p, op)
     index = p.buffer(op.operands[0])
@@ -103,7 +100,7 @@ def branch(p: Planner, op: Op) -> None:
     p.places.update(zip(op.results, out, strict=True))
 
 
-def _told(p: Planner, op: Op, region: Block) -> Iterator[tuple[str, Dim]]:
+def _told(p: Steps, op: Op, region: Block) -> Iterator[tuple[str, Dim]]:
     """The sizes of an op's results that are symbols of their own, as a region of the op says them."""
     for inside, result in zip(region.results, op.results, strict=True):
         for each in p.definitions.get(result, ()):
@@ -111,7 +108,7 @@ def _told(p: Planner, op: Op, region: Block) -> Iterator[tuple[str, Dim]]:
                 yield each.name, inside.type.dims[each.axis]
 
 
-def composite(p: Planner, op: Op) -> None:
+def composite(p: Steps, op: Op) -> None:
     """composite: its decomposition in place."""
     (region,) = op.regions
     p.same.update(zip(region.args, op.operands, strict=True))
@@ -134,7 +131,7 @@ def composite(p: Planner, op: Op) -> None:
             p.same[result] = value
 
 
-CONTROL: dict[str, Callable[[Planner, Op], None]] = {
+CONTROL: dict[str, Callable[[Steps, Op], None]] = {
     "while": loop, "if": branch, "case": branch, "composite": composite,
 }
 """How control flow is planned."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,10 +42,6 @@ from egshape.plan.loops import (
 from egshape.plan.panels import ONE, Axes, Right, loops, matrix, packed, parts
 from egshape.plan.reader import ZERO, Indices
 
-if TYPE_CHECKING:
-    from egshape.plan.epilogue import Cluster
-    from egshape.plan.planner import Planner
-
 FEW_FEATURES = 4
 """Input times output features of a group up to which sums are direct."""
 FEW_TAPS = 64
@@ -70,25 +65,16 @@ def is_product(op: Op) -> bool:
             and all(x.type.dtype == dtype for x in op.operands[:2]))
 
 
-def emit(p: Planner, cluster: Cluster) -> None:
-    """Add the kernels of a convolution and its epilogue."""
-    from egshape.plan import convolution_bytes
-    from egshape.plan.convolution_loops import direct
-
-    whole = cluster.ops[0].attrs["dtype"] == "i32"
-    if whole and not convolution_bytes.is_product(p, cluster.ops[0]):  # an operand got a buffer of i32 in the meantime
-        direct(p, cluster.ops[0])
-        p.buffer(cluster.result)
-        return
-    c = convolution_bytes.Bytes(p, cluster) if whole else Convolution(p, cluster)
-    if c.groups > 1 and (c.inputs * c.outputs).const is not None and (c.inputs * c.outputs).const <= FEW_FEATURES:
-        c.sums()
-    else:
-        c.products()
-
-
 class Convolution(Operands):
     """The kernels of a convolution."""
+
+    def emit(self) -> None:
+        """Add them: direct sums where groups are many and features few, else products."""
+        features = (self.inputs * self.outputs).const
+        if self.groups > 1 and features is not None and features <= FEW_FEATURES:
+            self.sums()
+        else:
+            self.products()
 
     def products(self) -> None:
         """Products of features and the places of an image, or of places and features, whichever wastes less; sizes

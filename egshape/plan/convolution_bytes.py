@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.convolution import FEW_FEATURES, Convolution, Products
+from egshape.plan.epilogue import Cluster
 from egshape.plan.integers import BYTES, Element, element
 from egshape.plan.loops import (
     QUAD,
@@ -38,13 +38,10 @@ from egshape.plan.loops import (
 )
 from egshape.plan.panels import ONE, Right, packed
 from egshape.plan.reader import ZERO, Indices
-
-if TYPE_CHECKING:
-    from egshape.plan.epilogue import Cluster
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 
-def is_product(p: Planner, op: Op) -> bool:
+def is_product(p: Steps, op: Op) -> bool:
     """Whether a convolution of i32 is computed by products of bytes, or by direct sums."""
     if op.name != "convolution" or op.result.type.rank < 3 or op.attrs["dtype"] != "i32":
         return False
@@ -72,7 +69,7 @@ class _Kernel:
     added: np.ndarray
 
 
-def _kernel(p: Planner, op: Op) -> _Kernel | None:
+def _kernel(p: Steps, op: Op) -> _Kernel | None:
     """The kernel of a convolution, if it is a constant whose numbers for one feature lie within 256."""
     found, axis = p.arrays.of(op.operands[1]), op.attrs["numbers"][4]
     if found is None:
@@ -86,7 +83,7 @@ def _kernel(p: Planner, op: Op) -> _Kernel | None:
     return _Kernel((found - added.reshape(shape)).astype(np.int8), added.astype(np.int32))
 
 
-def _input(p: Planner, op: Op) -> Element | None:
+def _input(p: Steps, op: Op) -> Element | None:
     """An element of the input as ui8; None if it is no byte or its zero point none."""
     x, image = op.operands[0], op.attrs["numbers"][0]
     at = tuple(ZERO if axis == image else symbol(p.name("i")) for axis in range(x.type.rank))
@@ -111,7 +108,7 @@ def _is_byte(zero: Expr, dtype: str) -> bool:
 class Bytes(Convolution):
     """A convolution whose elements are quads; few features of a group are summed as i32."""
 
-    def __init__(self, p: Planner, cluster: Cluster) -> None:
+    def __init__(self, p: Steps, cluster: Cluster) -> None:
         super().__init__(p, cluster)
         self.features_in = self.inputs
         self.quads = self.groups == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from egshape.dims import Dim, const, symbol
 from egshape.ir.graph import Op
 from egshape.ops.contraction import summed_in
@@ -11,12 +9,10 @@ from egshape.plan.contraction import converted, undilated, zero
 from egshape.plan.loops import Call, Choose, Load, Store, Test, linear
 from egshape.plan.panels import ONE, Axes, loops
 from egshape.plan.reader import ZERO
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 
-def direct(p: Planner, op: Op) -> None:
+def direct(p: Steps, op: Op) -> None:
     """Convolution of any dtype: sums in the result's memory, or their own where they have another dtype, over the taps
     and then the features, the innermost loop along the result's last axis."""
     for value in op.operands[:2]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,14 +14,12 @@ from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.contraction import undilated, zero
+from egshape.plan.epilogue import Cluster
 from egshape.plan.loops import Buffer, Choose, Expr, Stmt, Store, Test, linear, panel_step
 from egshape.plan.panels import ONE, Axes, loops
 from egshape.plan.pieces import in_pieces
 from egshape.plan.reader import ZERO, Indices
-
-if TYPE_CHECKING:
-    from egshape.plan.epilogue import Cluster
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 MOST_PHASES = 16
 """Kinds of places up to which each has products of its own."""
@@ -29,7 +27,7 @@ FEW_PARTS = 4
 """Parts of the padded input up to which each is copied by loops of its own."""
 
 
-def index_of(p: Planner, size: Dim) -> Dim:
+def index_of(p: Steps, size: Dim) -> Dim:
     """A new loop variable over an axis; 0 where there is one place only."""
     return ZERO if size.const == 1 else symbol(p.name("i"))
 
@@ -74,7 +72,7 @@ def _phase(number: int, dilation: int, low: int, size: int) -> _Phase:
 class Operands:
     """The sizes of a convolution, all by group: ``inputs`` and ``outputs`` features, ``taps``, places ``spots``."""
 
-    def __init__(self, p: Planner, cluster: Cluster) -> None:
+    def __init__(self, p: Steps, cluster: Cluster) -> None:
         self.p, self.cluster, self.op = p, cluster, cluster.ops[0]
         self.x, self.kernel = self.op.operands[:2]
         a = self.a = _without_units(self.op)

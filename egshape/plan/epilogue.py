@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from egshape.dims import Dim
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan.loops import linear
 from egshape.plan.reader import Indices, is_elementwise, reshape_is_affine
-
-if TYPE_CHECKING:
-    from egshape.dims import Dim
-    from egshape.plan.planner import Planner
 
 LONGEST = 32
 """Ops in one epilogue."""
@@ -56,17 +52,6 @@ class Cluster:
                 order = op.attrs["permutation"]
                 at, shape = tuple(at[axis] for axis in order), tuple(shape[axis] for axis in order)
         return linear(at, shape)
-
-    def emit(self, p: Planner) -> None:
-        """Add the kernels."""
-        from egshape.plan import contraction, convolution, integers
-
-        if self.ops[0].name == "convolution":
-            convolution.emit(p, self)
-        elif self.ops[0].attrs["dtype"] == "i32":
-            integers.emit(p, self)
-        else:
-            contraction.product(p, self)
 
 
 def readers(block: Block) -> Readers:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from egshape.ir.graph import Op
 from egshape.plan.program import HostCall, Port
 from egshape.plan.reader import place
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 
-def host_call(p: Planner, op: Op) -> None:
+def host_call(p: Steps, op: Op) -> None:
     """A step that calls back into Python."""
     inputs = tuple(Port(value.name, p.buffer(value), value.type.dims) for value in op.operands)
     p.start()

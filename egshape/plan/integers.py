@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Block, Op, Value
+from egshape.plan.contraction import Sides, dot, panelled
+from egshape.plan.epilogue import Cluster
 from egshape.plan.loops import (
     QUAD,
     Assign,
@@ -39,10 +40,7 @@ from egshape.plan.loops import (
 )
 from egshape.plan.panels import ONE, Axes, Dot, Right, axes_of, constant_matrices, loops, matrix, panels, parts
 from egshape.plan.reader import ZERO, Indices
-
-if TYPE_CHECKING:
-    from egshape.plan.epilogue import Cluster
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 BYTES = ("i8", "ui8")
 _RANGES = {"i8": (-128, 127), "ui8": (0, 255)}
@@ -64,7 +62,7 @@ class Element:
         return Element(_moved(self.byte, dtype), move if self.zero is None else _call("add", self.zero, move))
 
 
-def is_product(p: Planner, op: Op) -> bool:
+def is_product(p: Steps, op: Op) -> bool:
     """Whether an op is an i32 product of bytes, as they are read."""
     if op.name != "dot_general" or op.attrs["dtype"] != "i32":
         return False
@@ -75,7 +73,7 @@ def is_product(p: Planner, op: Op) -> bool:
     return all(element(p, p.read(*side), d.deep) is not None for side in d.sides)
 
 
-def element(p: Planner, expr: Expr, axes: Axes) -> Element | None:
+def element(p: Steps, expr: Expr, axes: Axes) -> Element | None:
     """An operand's element as a byte and a zero point that is the same along the axes; None if it is no such."""
     deep = {name for index, _ in axes for name in index.symbols()}
     if isinstance(expr, Call) and expr.op == "subtract":
@@ -85,7 +83,7 @@ def element(p: Planner, expr: Expr, axes: Axes) -> Element | None:
     return None if found is None else Element(found, None)
 
 
-def _byte(p: Planner, expr: Expr) -> Expr | None:
+def _byte(p: Steps, expr: Expr) -> Expr | None:
     """The byte that an i32 expression is; a constant of few values is made one of bytes."""
     if expr.dtype in BYTES:
         return expr
@@ -99,7 +97,7 @@ def _byte(p: Planner, expr: Expr) -> Expr | None:
     return None
 
 
-def _narrowed(p: Planner, buffer: Buffer) -> Buffer | None:
+def _narrowed(p: Steps, buffer: Buffer) -> Buffer | None:
     """A constant buffer of i32 as one of bytes, if its elements are such."""
     data, key = buffer.data, ("bytes", buffer)
     if data is None or not data.size:
@@ -145,7 +143,7 @@ class _Side:
     """An operand on one side of the product. ``dtype``: of the bytes that are multiplied; ``free``: its rows or
     columns."""
 
-    p: Planner
+    p: Steps
     d: Dot
     value: Value
     indices: Indices
@@ -211,10 +209,8 @@ def _constant(expr: Expr) -> int | None:
     return None
 
 
-def emit(p: Planner, cluster: Cluster) -> None:
+def emit(p: Steps, cluster: Cluster) -> None:
     """Add the kernels of a product of bytes and its epilogue."""
-    from egshape.plan.contraction import Sides, dot, panelled
-
     op = cluster.ops[0]
     d = axes_of(p, op)
     p.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, symbol
 from egshape.ir.graph import Op
@@ -28,9 +27,7 @@ from egshape.plan.loops import (
     name_of,
 )
 from egshape.plan.reader import Indices
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 
 def compare(one: Expr, direction: str, two: Expr) -> Expr:
@@ -52,7 +49,7 @@ class Lines:
     """The lines of a sort: where they lie, in which loops, and how two elements of one compare. ``now`` and ``then``
     hold orders of the indices of a line."""
 
-    def __init__(self, p: Planner, op: Op) -> None:
+    def __init__(self, p: Steps, op: Op) -> None:
         for value in op.operands:
             p.buffer(value)
         p.start()
@@ -82,7 +79,7 @@ class Lines:
         return LetIndex(name_of(slot), Load("i64", self.now, j)), *reads, *writes
 
 
-def sort(p: Planner, op: Op) -> None:
+def sort(p: Steps, op: Op) -> None:
     """Each line along ``dim``: an order of indices is merged, then the operands are read in this order."""
     lines = Lines(p, op)
     now, then, length = lines.now, lines.then, lines.length
@@ -100,7 +97,7 @@ def sort(p: Planner, op: Op) -> None:
     p.places.update(zip(op.results, lines.out, strict=True))
 
 
-def _merge(p: Planner, width: Var, n: Expr, now: Buffer, then: Buffer, less: Callable[[Dim, Dim], Expr]) -> list[Stmt]:
+def _merge(p: Steps, width: Var, n: Expr, now: Buffer, then: Buffer, less: Callable[[Dim, Dim], Expr]) -> list[Stmt]:
     """Merge all pairs of runs of ``width`` of ``now`` into ``then``; the left run wins ties."""
     lo, left, right, at = (Var("i64", p.name("v")) for _ in range(4))
     middle, high, pick = (Var("i64", p.name("v")) for _ in range(3))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,9 +31,7 @@ from egshape.plan.loops import (
     panel_step,
 )
 from egshape.plan.reader import ZERO, Indices
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 Axes = list[tuple[Dim, Dim]]
 """Index and size of each axis of a group."""
@@ -56,7 +53,7 @@ class Dot:
         return tuple(index for index, _ in self.batch) + rows + columns
 
 
-def axes_of(p: Planner, op: Op, batch: Axes | None = None) -> Dot:
+def axes_of(p: Steps, op: Op, batch: Axes | None = None) -> Dot:
     """The axes of a dot_general with new indices, those of the batch given if there are any."""
     a, (left, right) = op.attrs, op.operands
     at: dict[tuple[int, int], Dim] = {}
@@ -96,7 +93,7 @@ def parts(index: Dim, axes: Axes) -> Indices:
     return tuple(reversed(found))
 
 
-def operand(p: Planner, op: Op, d: Dot, side: int) -> Matrix:
+def operand(p: Steps, op: Op, d: Dot, side: int) -> Matrix:
     """An operand as a matrix (free, deep): where it lies, else in a buffer of its own, else copied."""
     value, indices = d.sides[side]
     free = (d.rows, d.columns)[side]
@@ -109,7 +106,7 @@ def operand(p: Planner, op: Op, d: Dot, side: int) -> Matrix:
     return copied(p, d, side) if found is None else found
 
 
-def copied(p: Planner, d: Dot, side: int) -> Matrix:
+def copied(p: Steps, d: Dot, side: int) -> Matrix:
     """A copy of an operand: batch after batch, the depth along memory."""
     value, indices = d.sides[side]
     free = (d.rows, d.columns)[side]
@@ -182,7 +179,7 @@ class Right:
     signed: str = ""
     unit: int = 1
 
-    def columns(self, p: Planner) -> Dim:
+    def columns(self, p: Steps) -> Dim:
         """Index of the panel: a new loop variable, or 0 where there is one only."""
         return ZERO if self.n.const is not None and self.n.const <= panel_columns(self.dtype) else symbol(p.name("i"))
 
@@ -216,7 +213,7 @@ class Right:
         return self.n if panel is ZERO else minimum(const(width), self.n - panel * width)
 
 
-def packed(p: Planner, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, k: Dim, rounds: Dim = ONE) -> Right:
+def packed(p: Steps, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, k: Dim, rounds: Dim = ONE) -> Right:
     """A right operand in panels: made now if it is constant, else by a kernel unless rows are known to be few.
     ``rounds`` is 0 where sizes make it needless."""
     step = const(panel_step(dtype))

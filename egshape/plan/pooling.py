@@ -3,8 +3,6 @@ wide windows are folded along one axis after the other."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from egshape.dims import Dim, const, maximum
@@ -15,9 +13,7 @@ from egshape.plan.panels import loops
 from egshape.plan.pieces import in_pieces
 from egshape.plan.reader import ZERO, Indices
 from egshape.plan.scan import is_neutral
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 FEW = 9
 """Places of a window up to which all are folded in one pass; more of them axis by axis."""
@@ -25,7 +21,7 @@ LONGEST = 32
 """Places along an axis up to which they are written out."""
 
 
-def pooled(p: Planner, op: Op) -> bool:
+def pooled(p: Steps, op: Op) -> bool:
     """Plan a reduce_window that folds one operand over small windows of known size; False if it is none."""
     a = op.attrs
     windows = [size.const for size in a["window"]]
@@ -42,7 +38,7 @@ def pooled(p: Planner, op: Op) -> bool:
 
 
 class _Pooling:
-    def __init__(self, p: Planner, op: Op) -> None:
+    def __init__(self, p: Steps, op: Op) -> None:
         self.p, self.op = p, op
         self.x, self.init = op.operands
         self.dtype = op.result.type.dtype

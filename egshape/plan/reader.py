@@ -49,8 +49,8 @@ def shape_of(value: Value, op: Op) -> tuple[Dim, ...]:
 
 def is_elementwise(op: Op) -> bool:
     """Whether an op works on the elements at one index, and is compiled so."""
-    if op.name == "bitcast_convert":
-        return op.operands[0].type.shape == op.result.type.shape
+    if op.name == "bitcast_convert":  # to elements of one width; the sizes may be equal and not of one form
+        return op.operands[0].type.rank == op.result.type.rank
     return op.name in REGISTRY and REGISTRY[op.name].family in ELEMENTWISE
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, const, floordiv, product, symbol
 from egshape.ir.graph import Op, Value
@@ -36,10 +35,8 @@ from egshape.plan.loops import (
     name_of,
 )
 from egshape.plan.reader import ZERO, Indices, index_vector, unsupported
+from egshape.plan.steps import Steps
 from egshape.plan.updates import taken_over
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
 
 
 def loops(names: Sequence[tuple[str, Dim]], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -49,12 +46,12 @@ def loops(names: Sequence[tuple[str, Dim]], body: Sequence[Stmt]) -> tuple[Stmt,
     return tuple(body)
 
 
-def results(p: Planner, op: Op) -> tuple[Buffer, ...]:
+def results(p: Steps, op: Op) -> tuple[Buffer, ...]:
     """New buffers for the results of an op."""
     return tuple(p.new_buffer(value) for value in op.results)
 
 
-def finish(p: Planner, op: Op, body: Sequence[Stmt], out: tuple[Buffer, ...]) -> None:
+def finish(p: Steps, op: Op, body: Sequence[Stmt], out: tuple[Buffer, ...]) -> None:
     """Add the kernel and let the results lie in its buffers."""
     p.run(op.name, body, out)
     p.places.update(zip(op.results, out, strict=True))
@@ -67,7 +64,7 @@ def _converted(op: Op, dtype: str, expr: Expr) -> Expr:
 # -- reduce -----------------------------------------------------------------------------------------------------------
 
 
-def reduce(p: Planner, op: Op) -> None:
+def reduce(p: Steps, op: Op) -> None:
     """Rows (the last axis is folded) go through locals, columns through the result's memory."""
     p.start()
     half = len(op.operands) // 2
@@ -90,7 +87,7 @@ def reduce(p: Planner, op: Op) -> None:
     finish(p, op, body, out)
 
 
-def _rows(p: Planner, op: Op, out: Sequence[Buffer], flat: Dim, inits: Sequence[Expr], items: Sequence[Expr],
+def _rows(p: Steps, op: Op, out: Sequence[Buffer], flat: Dim, inits: Sequence[Expr], items: Sequence[Expr],
           inner: Sequence[tuple[str, Dim]]) -> tuple[Stmt, ...]:
     totals = [Var(init.dtype, p.name("v")) for init in inits]
     new = p.scalars(op, op.regions[0], [*totals, *items], fast=True)
@@ -100,7 +97,7 @@ def _rows(p: Planner, op: Op, out: Sequence[Buffer], flat: Dim, inits: Sequence[
     return *start, *loops(inner, step), *end
 
 
-def assign_all(p: Planner, targets: Sequence[Var], values: Sequence[Expr]) -> list[Stmt]:
+def assign_all(p: Steps, targets: Sequence[Var], values: Sequence[Expr]) -> list[Stmt]:
     """Give locals new values that may read the old ones."""
     if len(targets) == 1:
         return [Assign(targets[0].name, values[0])]
@@ -109,7 +106,7 @@ def assign_all(p: Planner, targets: Sequence[Var], values: Sequence[Expr]) -> li
             *(Assign(var.name, Var(var.dtype, name)) for var, name in zip(targets, names, strict=True))]
 
 
-def _columns(p: Planner, op: Op, out: Buffer, flat: Dim, init: Expr, item: Expr, outer: Sequence[tuple[str, Dim]],
+def _columns(p: Steps, op: Op, out: Buffer, flat: Dim, init: Expr, item: Expr, outer: Sequence[tuple[str, Dim]],
              inner: Sequence[tuple[str, Dim]]) -> tuple[Stmt, ...]:
     (new,) = p.scalars(op, op.regions[0], [Load(out.dtype, out, flat), item], fast=True)
     *rows, last = outer
@@ -120,7 +117,7 @@ def _columns(p: Planner, op: Op, out: Buffer, flat: Dim, init: Expr, item: Expr,
 # -- windows ----------------------------------------------------------------------------------------------------------
 
 
-def reduce_window(p: Planner, op: Op) -> None:
+def reduce_window(p: Steps, op: Op) -> None:
     """Each window is folded into locals; what lies outside counts as the init value."""
     if scan.cumulative(p, op) or pooling.pooled(p, op):
         return
@@ -145,7 +142,7 @@ def reduce_window(p: Planner, op: Op) -> None:
     finish(p, op, wrap(_rows(p, op, out, flat, inits, items, taps)), out)
 
 
-def select_and_scatter(p: Planner, op: Op) -> None:
+def select_and_scatter(p: Steps, op: Op) -> None:
     """The chosen element of each window takes its share of the source: one after the other, or on a GPU in two kernels,
     of which the first one finds what each window chooses and the second one lets each element collect its shares."""
     x, source, init = op.operands
@@ -172,7 +169,7 @@ def select_and_scatter(p: Planner, op: Op) -> None:
     finish(p, op, [*fill, *wrap([*choice, end])], (out,))
 
 
-def _choice(p: Planner, op: Op, windows: Indices, chosen: Var) -> list[Stmt]:
+def _choice(p: Steps, op: Op, windows: Indices, chosen: Var) -> list[Stmt]:
     """The flat number of the element that a window chooses, or -1, in ``chosen``."""
     x, a = op.operands[0], op.attrs
     shape = x.type.dims
@@ -187,7 +184,7 @@ def _choice(p: Planner, op: Op, windows: Indices, chosen: Var) -> list[Stmt]:
     return [Local(best.name, zero(x.type.dtype)), Local(chosen.name, Const("i64", -1)), *loops(taps, [step])]
 
 
-def _collected(p: Planner, op: Op, out: Buffer, numbers: Buffer, first: Expr) -> None:
+def _collected(p: Steps, op: Op, out: Buffer, numbers: Buffer, first: Expr) -> None:
     """Each element goes over the windows that reach it, in their order, for its shares."""
     source, a, dtype = op.operands[1], op.attrs, op.result.type.dtype
     shape, windows = op.operands[0].type.dims, source.type.dims
@@ -221,7 +218,7 @@ def zero(dtype: str) -> Const:
 # -- scatter ----------------------------------------------------------------------------------------------------------
 
 
-def scatter(p: Planner, op: Op) -> None:
+def scatter(p: Steps, op: Op) -> None:
     """The updates go in one after the other, in place where the inputs are read no more, else into copies of them."""
     count = len(op.operands) // 2
     inputs, updates = op.operands[:count], op.operands[count + 1:]
@@ -262,7 +259,7 @@ def scatter(p: Planner, op: Op) -> None:
         finish(p, op, _apart(op, at, updates[0].type.dims, [*binds, inner]), out)
 
 
-def _gathered(p: Planner, op: Op, out: Sequence[Buffer], updates: Sequence[Value], numbers: Buffer) -> tuple[Stmt, ...]:
+def _gathered(p: Steps, op: Op, out: Sequence[Buffer], updates: Sequence[Value], numbers: Buffer) -> tuple[Stmt, ...]:
     """The updates of elements that may meet: the first one of each target, which no earlier one has, collects all of
     its updates in their order, so that no two threads meet and the result is the same as one after the other."""
     me, later = (symbol(p.name("i")) for _ in range(2))
@@ -310,7 +307,7 @@ def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> t
     return tuple(body)
 
 
-def _scatter_place(p: Planner, op: Op, at: Indices, batch: Indices) -> tuple[list[Dim], list[Stmt]]:
+def _scatter_place(p: Steps, op: Op, at: Indices, batch: Indices) -> tuple[list[Dim], list[Stmt]]:
     a, count = op.attrs, len(op.operands) // 2
     rank = op.operands[0].type.rank
     dropped = (*a["inserted_window_dims"], *a["operand_batch"])
@@ -328,12 +325,12 @@ def _scatter_place(p: Planner, op: Op, at: Indices, batch: Indices) -> tuple[lis
     return place, binds
 
 
-def _sort(p: Planner, op: Op) -> None:
+def _sort(p: Steps, op: Op) -> None:
     """Lines one after the other, or each by a block of a GPU."""
     (order.sort if p.target == "llvm" else block_lines.sort)(p, op)
 
 
-ROOTS: dict[str, Callable[[Planner, Op], None]] = {
+ROOTS: dict[str, Callable[[Steps, Op], None]] = {
     "reduce": reduce, "reduce_window": reduce_window, "select_and_scatter": select_and_scatter, "scatter": scatter,
     "sort": _sort, "dot_general": contraction.dot, "convolution": convolution_loops.direct,
     "host_call": host_call, "host_effect": host_call,

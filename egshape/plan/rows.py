@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, product, symbol
 from egshape.ir.graph import Block, Op, Value
@@ -30,10 +29,8 @@ from egshape.plan.loops import (
     statements,
 )
 from egshape.plan.reader import ZERO, Indices, is_elementwise
+from egshape.plan.steps import Steps
 from egshape.plan.visit import Moved
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
 
 LONGEST = 256
 """Ops in one row kernel."""
@@ -54,7 +51,7 @@ class Cluster:
         """Elements of a row."""
         return product(self.tail)
 
-    def emit(self, p: Planner) -> None:
+    def emit(self, p: Steps) -> None:
         """Add the kernel."""
         emit(p, self)
 
@@ -155,7 +152,7 @@ def _outside(block: Block, members: Sequence[Op]) -> frozenset[Value]:
 class _Row:
     """Writes the body of the loop over rows."""
 
-    def __init__(self, p: Planner, cluster: Cluster, at: Indices) -> None:
+    def __init__(self, p: Steps, cluster: Cluster, at: Indices) -> None:
         self.p, self.cluster, self.at = p, cluster, at
         self.body: list[Stmt] = []
         self.pending: list[tuple[Value, Buffer]] = []
@@ -262,7 +259,7 @@ class _Row:
             self.settle(after)
 
 
-def emit(p: Planner, cluster: Cluster) -> None:
+def emit(p: Steps, cluster: Cluster) -> None:
     """Add the kernel of a cluster."""
     p.start()
     for op in cluster.ops:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from egshape.dims import Dim, minimum, relu, symbol
@@ -12,12 +10,10 @@ from egshape.ir.types import integer_range, is_float, numpy_dtype
 from egshape.plan.gpu import block_lines
 from egshape.plan.loops import Assign, Const, Expr, Load, Local, Loop, Stmt, Store, Var, linear, name_of
 from egshape.plan.reader import ZERO, Indices
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 
-def cumulative(p: Planner, op: Op) -> bool:
+def cumulative(p: Steps, op: Op) -> bool:
     """Plan a reduce_window that is a running fold of one operand along one axis; False if it is none."""
     found = _axis(p, op)
     if found is None or len(op.operands) != 2 or len(op.regions[0].ops) != 1:
@@ -68,7 +64,7 @@ def cumulative(p: Planner, op: Op) -> bool:
     return True
 
 
-def _axis(p: Planner, op: Op) -> tuple[int, bool] | None:
+def _axis(p: Steps, op: Op) -> tuple[int, bool] | None:
     """The axis that a window covers up to each element, and whether from the end."""
     a, shape = op.attrs, op.operands[0].type.dims
     found = None
@@ -86,7 +82,7 @@ def _axis(p: Planner, op: Op) -> tuple[int, bool] | None:
     return found
 
 
-def is_neutral(p: Planner, name: str, dtype: str, init: Value) -> bool:
+def is_neutral(p: Steps, name: str, dtype: str, init: Value) -> bool:
     """Whether folding the init value, which stands for what lies outside, changes nothing."""
     expr = p.read(init, ())
     if not isinstance(expr, Const):

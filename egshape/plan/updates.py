@@ -4,19 +4,16 @@ of it and a loop over the update."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from egshape.dims import symbol
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan import epilogue
 from egshape.plan.loops import Bind, Buffer, Expr, Index, LetIndex, Stmt, Store, linear
 from egshape.plan.reader import ZERO
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 
-def in_place(p: Planner, op: Op) -> bool:
+def in_place(p: Steps, op: Op) -> bool:
     """Plan an update in the memory of its operand, if that is free."""
     buffer = taken_over(p, op, op.operands[0], op.operands[1:])
     if buffer is None:
@@ -26,7 +23,7 @@ def in_place(p: Planner, op: Op) -> bool:
     return True
 
 
-def taken_over(p: Planner, op: Op, x: Value, others: Sequence[Value]) -> Buffer | None:
+def taken_over(p: Steps, op: Op, x: Value, others: Sequence[Value]) -> Buffer | None:
     """The buffer of the operand ``x`` of the op that is planned now, free to be overwritten with its result; what else
     the op reads does not lie there."""
     buffer = spare(p, x, *p.position)
@@ -40,7 +37,7 @@ def taken_over(p: Planner, op: Op, x: Value, others: Sequence[Value]) -> Buffer 
     return buffer
 
 
-def spare(p: Planner, value: Value, block: Block, number: int) -> Buffer | None:
+def spare(p: Steps, value: Value, block: Block, number: int) -> Buffer | None:
     """The buffer of an operand of op ``number`` of a block that nothing reads afterwards, and that the block owns."""
     buffer = p.places.get(p.root(value))
     if buffer is None or buffer.kind not in ("temp", "output"):
@@ -61,7 +58,7 @@ def spare(p: Planner, value: Value, block: Block, number: int) -> Buffer | None:
     return buffer
 
 
-def _depends(p: Planner, value: Value, buffer: Buffer) -> bool:
+def _depends(p: Steps, value: Value, buffer: Buffer) -> bool:
     """Whether reading a value reads a buffer."""
     value = p.root(value)
     if value in p.places:
@@ -70,7 +67,7 @@ def _depends(p: Planner, value: Value, buffer: Buffer) -> bool:
     return op is not None and any(_depends(p, x, buffer) for x in op.operands)
 
 
-def copied(p: Planner, op: Op, target: Buffer) -> None:
+def copied(p: Steps, op: Op, target: Buffer) -> None:
     """Write the result of an update to a new place."""
     for operand in op.operands[1:]:
         if p.root(operand).type.rank == 0:
@@ -79,7 +76,7 @@ def copied(p: Planner, op: Op, target: Buffer) -> None:
     write(p, op, target)
 
 
-def write(p: Planner, op: Op, target: Buffer) -> None:
+def write(p: Steps, op: Op, target: Buffer) -> None:
     """Add the kernel that writes the update into ``target``."""
     x, update, *starts = op.operands
     p.start()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from egshape.decide.context import Assumption, Context
 from egshape.dims import Dim, quote_name
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.exchange import CONGRUENCE, Equality
 from egshape.egraph.obligations import Check
-from egshape.egraph.optimize import Outcome, Scope
+from egshape.egraph.outcome import Outcome, Scope
 from egshape.errors import EgshapeError, InternalError
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import parse_relation
@@ -20,19 +19,17 @@ from egshape.pipeline import entry_facts
 from egshape.prove import prove
 from egshape.reasons.replay import RING, Checked, Key, follows_by_ring, key_of, replay
 from egshape.report import Explanation, Step
+from egshape.result import Optimization
 from egshape.sizes import blocks_of, parents_of, size_of, symbols_of, values_of
 
-if TYPE_CHECKING:
-    from egshape.api import Result
-
 SAME = "same expression"
-NORMAL_FORM = "shape.normal-form"
+NORMAL_FORM = "size.normal-form"
 IMPLIED = "implied by the other checks"
 _MAX_PREMISES = 24
 _MAX_MINIMIZED = 10
 
 
-def explain(result: Result, a: str, b: str) -> Explanation:
+def explain(result: Optimization, a: str, b: str) -> Explanation:
     """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression.
 
     Raises InvalidInput for a size that the model does not have."""
@@ -46,7 +43,7 @@ def explain(result: Result, a: str, b: str) -> Explanation:
     return _undecided(context, a, b, Relation("==", left, right), sizes)
 
 
-def explain_fact(result: Result, text: str) -> Explanation:
+def explain_fact(result: Optimization, text: str) -> Explanation:
     """Why a statement about sizes holds: a bound, a divisibility, an order, such as ``16*arg0.0 % 8 == 0``.
 
     Raises InvalidInput for a size that the model does not have, ParseError for what is no statement."""
@@ -87,7 +84,7 @@ def _undecided(context: Context, a: str, b: str, goal: Relation, sizes: dict[str
     return Explanation(a=a, b=b, status="unknown", missing=proof.missing or str(goal), sizes=sizes)
 
 
-def _scope(result: Result, names: Iterable[str], symbols: Iterable[str]) -> Scope | None:
+def _scope(result: Optimization, names: Iterable[str], symbols: Iterable[str]) -> Scope | None:
     """What was derived in the innermost block where the sizes stand; where they stand apart, in the graph itself."""
     scopes = {each.block: each for each in result.optimized.outcome.scopes}
     body = result.source.body
@@ -171,7 +168,7 @@ class _Chain:
         elif equality.reason.endswith("(proved)"):
             self.derive(relation, equality.reason.partition(":")[0])
         else:
-            self.derive(relation, "shape.dim/congruence" if equality.reason == CONGRUENCE else equality.reason)
+            self.derive(relation, "size.dim/congruence" if equality.reason == CONGRUENCE else equality.reason)
 
     def state(self, relation: Relation) -> str:
         """A step for what is assumed in the graph; gives its text."""
@@ -294,7 +291,7 @@ class Givens:
     size: Callable[[str], Dim] | None = None
 
 
-def givens(result: Result) -> Givens:
+def givens(result: Optimization) -> Givens:
     """What a chain about a result may start from: the facts, the size limits at entry, the checks that the result
     performs, and what its shape code computes."""
     found: list[tuple[Relation, str]] = [(each, "") for each, _ in entry_facts(result.source, result.facts)]
@@ -335,7 +332,7 @@ def replay_explanation(explanation: Explanation, facts: Facts | Givens) -> tuple
     return tuple(replay(explanation.why, given.statements))
 
 
-def replayed(result: Result, explanation: Explanation) -> Explanation:
+def replayed(result: Optimization, explanation: Explanation) -> Explanation:
     """The explanation with how each step was checked. Raises InternalError for one that does not hold."""
     given = givens(result)
     problems = check_explanation(explanation, given)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from egshape.egraph.optimize import Reason
+from egshape.egraph.outcome import Reason
 from egshape.errors import InvalidInput
 from egshape.ir.graph import Block, Op, Value
 from egshape.report import Step, ValueExplanation
+from egshape.result import Optimization
 from egshape.sizes import blocks_of, parents_of, values_of
-
-if TYPE_CHECKING:
-    from egshape.api import Result
 
 READER = "not read"
 """The rule of a step that says which op no longer reads a value."""
@@ -27,7 +25,7 @@ _MAX_STEPS = 24
 Status = Literal["input", "kept", "rewritten", "gone"]
 
 
-def explain_value(result: Result, name: str) -> ValueExplanation:
+def explain_value(result: Optimization, name: str) -> ValueExplanation:
     """The chain of rules for one value, ``%12`` or ``12``. Raises InvalidInput if the model has no such value."""
     value = values_of(result.source).get(name.removeprefix("%"))
     if value is None:
@@ -35,7 +33,7 @@ def explain_value(result: Result, name: str) -> ValueExplanation:
     return _History(result).of(value)
 
 
-def explain_removed(result: Result) -> tuple[ValueExplanation, ...]:
+def explain_removed(result: Optimization) -> tuple[ValueExplanation, ...]:
     """The chains of all values whose op is not in the result, in program order."""
     history = _History(result)
     every = (history.of(value) for op in result.source.body.walk() for value in op.results[:1])
@@ -45,7 +43,7 @@ def explain_removed(result: Result) -> tuple[ValueExplanation, ...]:
 class _History:
     """What is looked up to tell the histories of the values of one result."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Optimization) -> None:
         outcome = result.optimized.outcome
         body = result.source.body
         self.standing: Mapping[Value, Value] = outcome.standing

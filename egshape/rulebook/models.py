@@ -76,7 +76,8 @@ class CheckReport(_Json):
 
 
 class TestRow(_Json):
-    """What trying one rule gave. ``points``: at how many sizes or numbers; ``graphs``: on how many programs."""
+    """What trying one rule gave. ``points``: at how many sizes or numbers; ``graphs``: on how many programs it
+    fired, with which ``ranks`` and ``dtypes``."""
 
     __test__ = False
     rule: str
@@ -86,6 +87,8 @@ class TestRow(_Json):
     good: bool
     points: int
     graphs: int
+    ranks: tuple[int, ...] = ()
+    dtypes: tuple[str, ...] = ()
     counterexample: str
     examples: tuple[str, ...]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from egshape.api import Limits, resolve
 from egshape.egraph.program import PLAIN, Variant, program
 from egshape.facts import Facts
 from egshape.inner import settled
 from egshape.ir.graph import Graph
+from egshape.limits import Limits
+from egshape.optimizing import resolve
 from egshape.pipeline import Optimized, run_stages
 from egshape.rulebook.models import ProfileReport, ProfileRow, StepRow, TraceReport, TraceRow
 from egshape.rulelang.loader import LoadedRules

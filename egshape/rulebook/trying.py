@@ -45,8 +45,8 @@ def test_report(verdicts: Sequence[Verdict]) -> TestReport:
     """The verdicts as JSON."""
     rows = tuple(
         TestRow(rule=each.rule, where=each.where, road=each.road, status=each.outcome.status, good=each.good,
-                points=each.outcome.points, graphs=each.graphs, counterexample=each.outcome.text,
-                examples=each.examples)
+                points=each.outcome.points, graphs=each.fired.graphs, ranks=each.fired.ranks,
+                dtypes=each.fired.dtypes, counterexample=each.outcome.text, examples=each.examples)
         for each in verdicts)
     good = sum(each.good for each in verdicts)
     return TestReport(proofs=proofs.available(), good=good, bad=len(rows) - good, rules=rows)

@@ -35,6 +35,9 @@ _SPACE = re.compile(r"\s*")
 _TYPE = re.compile(rf"(?:{'|'.join(DTYPES)})\[")
 _RELATION = re.compile(r" (?:==|!=|<=|>=|<|>) ")
 
+SIZE = "size."
+"""How the names of arguments begin that are there for a symbol only."""
+
 T = TypeVar("T")
 
 
@@ -325,7 +328,7 @@ class _Maker:
         found = [dim for each in _types(term) for dim in each]
         for symbol in sorted({name for dim in found for name in dim.symbols()}):
             if not any(known.name == symbol for known in self.builder.symbols):
-                self.builder.arg(f"size.{symbol}", "f32", [None], [symbol])
+                self.builder.arg(f"{SIZE}{symbol}", "f32", [None], [symbol])
 
     def value(self, term: Term) -> Value:
         if isinstance(term, Leaf):

@@ -101,7 +101,7 @@ def load_rulesets(
     *,
     split: bool = False,
 ) -> LoadedRules:
-    """Load rulesets by name (`shape.floordiv`) or path (`my.egg`), with all that they need.
+    """Load rulesets by name (`size.floordiv`) or path (`my.egg`), with all that they need.
 
     provenance: log unions of named sorts (see rulelang/provenance.py). preludes: generated preludes by name
     (`prelude.tensor`), as text without a header; a ruleset file asks for them in its `needs:`. split: each rule is a

@@ -85,21 +85,28 @@ CORE = """
 (constructor AddShapes (Shape Shape) Shape)
 (constructor SubShapes (Shape Shape) Shape)
 (constructor ClampStarts (Axes Shape Shape Shape) Shape)
-; How many more times a growing rule may fire on this tensor: of two ways to it, the one with less left.
-(function fuel (T) i64 :merge (min old new))
+; How many more times a growing rule may fire on this tensor: of two ways to it, the one with more left.
+(function fuel (T) i64 :merge (max old new))
 ; b = broadcast_in_dim(x, d, shape(b)), reshape(x, shape(b)), transpose(x, p), for an x of shape u: one such x.
 (function unbroadcast (T Axes Shape) T :merge old)
 (function unreshape (T Shape) T :merge old)
 (function untranspose (T Axes) T :merge old)
-; Of an op f: the dtype of its result; (is_convert f d); f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
+; The x of which b is a slice, the one that was found last.
+(function unslice (T) T :merge new)
+; Of an op f: the dtype of its result; (is_convert f d); f(x) has all numbers of an x of dtype d; f(f(x)) = x;
+; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
 (relation result_dtype (String String String))
 (relation is_convert (String String))
+(relation keeps (String String))
 (relation involution (String))
 (relation idempotent (String String))
 (relation selects (String))
 ; A constant of i1 that is true, or false, everywhere.
 (relation is_true (T))
 (relation is_false (T))
+; Shapes with an axis of size 0; the zero of a dtype.
+(relation no_element (Shape))
+(relation zero (String T))
 ; The number of elements of a shape.
 (constructor Count (Shape) Dim)
 ; Tables that the host fills.
@@ -129,6 +136,8 @@ CORE = """
 (relation in_permutation (i64 i64 i64))
 (relation in_expands (i64 i64 i64))
 (relation in_count (i64 i64))
+(relation in_no_element (i64))
+(relation in_zero (String i64))
 (relation in_at_most (i64 i64))
 ; p <= q is known.
 (relation at_most (Dim Dim))
@@ -147,6 +156,8 @@ SOURCES = """
   :ruleset prelude.tensor :name "prelude.tensor/unreshape")
 (rule ((= b (transpose x p)) (!= b x)) ((set (untranspose b p) x))
   :ruleset prelude.tensor :name "prelude.tensor/untranspose")
+(rule ((= b (slice x s l t)) (!= b x)) ((set (unslice b) x))
+  :ruleset prelude.tensor :name "prelude.tensor/unslice")
 (rule ((splat_unary f a n) (= (constant a) (unbroadcast x (vec-empty) o)) (= e (Unary f x)) (= s (ShapeOf e)))
       ((union e (broadcast_in_dim (Node n) (vec-empty) s)))
   :ruleset prelude.tensor :name "prelude.tensor/splat-unary")
@@ -285,6 +296,10 @@ _LOAD_CORE = """
   :ruleset load :name "load/expands")
 (rule ((in_count s p)) ((union (Count (Shp s)) (P p)))
   :ruleset load :name "load/count")
+(rule ((in_no_element s)) ((no_element (Shp s)))
+  :ruleset load :name "load/no-element")
+(rule ((in_zero d n)) ((zero d (Node n)))
+  :ruleset load :name "load/zero")
 (rule ((in_at_most p q)) ((at_most (P p) (P q)))
   :ruleset load :name "load/at-most")
 (rule ((fold_op i c) (live i)) ((union (Node i) (constant c)))

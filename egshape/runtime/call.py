@@ -13,7 +13,7 @@ from egshape.runtime.redzones import Watch
 
 WORDS = ("arena", "room", "inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error", "pool", "threads",
          "profile", "host", "strict", "device")
-"""64-bit words of the structure that the native entry takes (lower/host.py has the same)."""
+"""64-bit words of the structure that the native entry takes (lower/entry.py has the same)."""
 ERROR_WORDS = 24
 UNBOUNDED = 2**62
 _ARENA = WORDS.index("arena")

@@ -7,16 +7,13 @@ import contextlib
 import ctypes
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from egshape.runtime import dlpack
 from egshape.runtime.cuda import Driver
 from egshape.runtime.errors import RunError
-
-if TYPE_CHECKING:
-    from egshape.runtime.cuda_call import DeviceCall
 
 
 @functools.cache
@@ -25,17 +22,24 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
     return "bf16" if dtype.name == "bfloat16" else np.dtype(dtype).str.lstrip("<|=")
 
 
+class Home(Protocol):
+    """What keeps blocks, to compute later results in (``cuda_call.DeviceCall``)."""
+
+    def forget(self, block: Block) -> None:
+        """Compute nothing in a block any more."""
+
+
 class Block:
     """Memory of a result on the device, given back in the order of its stream ``queue`` once nothing refers to it.
 
-    Tables of a call keep some, to compute later results in (``DeviceCall.blocks``), which is in the stream's order
+    Its ``home`` keeps some, to compute later results in, which is in the stream's order
     too. What another stream reads by an export is in no order that is known here: such a block is not used again, and
     given back only when the device has done all of its work. ``keep`` owns the function's own stream."""
 
     __slots__ = ("address", "bytes", "driver", "home", "keep", "queue", "settled", "taken")
 
     def __init__(self, address: int, bytes: int, driver: Driver, queue: int, keep: object,
-                 home: weakref.ref[DeviceCall] | None = None) -> None:
+                 home: weakref.ref[Home] | None = None) -> None:
         self.address, self.bytes, self.driver, self.queue, self.keep = address, bytes, driver, queue, keep
         self.home = home
         self.taken = False

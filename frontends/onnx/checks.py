@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
@@ -30,18 +29,24 @@ TITLE = "check: "
 _PLACE = "at "
 """How the line of a check's text begins that says where in the source it comes from."""
 
+_FACT = "assumed: "
+"""How the line begins that says which fact a user assumed."""
+
 _BRACED = re.compile(r"\{([^{}]*)\}")
 
 
 def described(op: Op) -> str:
-    """What a check says where it fails, sizes in braces by name, and where it comes from: the text of its node."""
+    """What a check says where it fails, sizes in braces by name, the fact that it states, and where it comes from: the
+    text of its node."""
     message = format_message(op.attrs["message"], [f"{{{size}}}" for size in op.attrs["args"]])
-    return f"{message}\n{_PLACE}{op.location}" if str(op.location) else str(message)
+    lines = ((_FACT, op.attrs["fact"]), (_PLACE, str(op.location)))
+    return "\n".join((message, *(f"{key}{text}" for key, text in lines if text)))
 
 
-def _read(text: str, known: set[str]) -> tuple[str, tuple[Dim, ...], Location]:
-    """Message, the sizes that fill it, and location of a check's text."""
-    first, found, place = text.rpartition(f"\n{_PLACE}")
+def _read(text: str, known: set[str]) -> tuple[str, tuple[Dim, ...], Location, str]:
+    """Message, the sizes that fill it, location, and fact of a check's text."""
+    head, place = _cut(text, _PLACE)
+    first, fact = _cut(head, _FACT)
     args: list[Dim] = []
 
     def numbered(match: re.Match[str]) -> str:
@@ -54,24 +59,31 @@ def _read(text: str, known: set[str]) -> tuple[str, tuple[Dim, ...], Location]:
         args.append(size)
         return f"{{{len(args) - 1}}}"
 
-    message = _BRACED.sub(numbered, first if found else text)
-    return message, tuple(args), Location(name=place) if found else NOWHERE
+    message = _BRACED.sub(numbered, first)
+    return message, tuple(args), Location(name=place) if place else NOWHERE, fact
 
 
-def require(s: Scope, condition: Value, wanted: bool, message: str, args: tuple[Dim, ...] = ()) -> None:
+def _cut(text: str, key: str) -> tuple[str, str]:
+    """A text without its last line, and what this says behind the key; "" if it is another."""
+    first, found, last = text.rpartition(f"\n{key}")
+    return (first, last) if found else (text, "")
+
+
+def require(s: Scope, condition: Value, wanted: bool, message: str, args: tuple[Dim, ...] = (), fact: str = ""
+            ) -> None:
     """A check that a condition, a boolean of one element, is as wanted: of sizes where it is one of these."""
     known = s.items(condition)
     if known and isinstance(known[0], Relation):
-        relate(s, known[0] if wanted else negated(known[0]), message, args)
+        relate(s, known[0] if wanted else negated(known[0]), message, args, fact)
         return
     pred = condition if condition.type.rank == 0 else s.one("reshape", (condition,), shape=())
     s.add("check", (pred if wanted else s.one("not", (pred,)),), {"message": message, "args": args})
 
 
-def relate(s: Scope, relation: Relation, message: str, args: tuple[Dim, ...] = ()) -> None:
-    """A check of sizes, which what follows may rely on."""
+def relate(s: Scope, relation: Relation, message: str, args: tuple[Dim, ...] = (), fact: str = "") -> None:
+    """A check of sizes, which what follows may rely on; of a fact that a user assumed."""
     s.add("check", (), {"relation": relation.kind, "sides": (relation.lhs, relation.rhs), "message": message,
-                        "args": args})
+                        "args": args, "fact": fact})
     if s.builder.parent is None:
         s.program.bounds.learn(relation)
         s.program.decided.clear()
@@ -89,10 +101,10 @@ def only_row(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> bool:
         return False
     own = str(node.proto.name).startswith(TITLE)
     text = str(node.proto.doc_string) if own else ""
-    message, args, location = _read(text or f"{node.location} reads outside of a table of one", s.known_symbols())
+    message, args, location, fact = _read(text or f"{node.location} reads outside of a table of one", s.known_symbols())
     held = s.location
     s.location = location if own else held
-    require(s, condition, fits[0], message, args)
+    require(s, condition, fits[0], message, args, fact)
     s.location = held
     s.program.spent.update((condition, *(place for place, held in s.program.choices.items() if held is choice)))
     return True
@@ -105,9 +117,7 @@ _PURE = frozenset(("constant", "dims", "compare", "select", "not", "or", "and", 
 
 def without_spent(block: Block, spent: Collection[Value]) -> Block:
     """A block without the arithmetic of nodes that became checks, where nothing else reads it."""
-    read = Counter(value for op in block.ops for value in op.operands)
-    read.update(value for op in block.ops for region in op.regions for value in region.captures())
-    read.update((*block.results, *(each.value for each in block.symbols)))
+    read = block.readers()
     gone, ops = set(spent), list[Op]()
     for op in reversed(block.ops):
         made = bool(op.results) and all(value in gone and not read[value] and small(value.type) for value in op.results)

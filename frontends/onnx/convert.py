@@ -8,18 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, version_converter
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, version_converter
 from onnx.defs import onnx_opset_version
 
 from egshape.dims import Dim, const, parse, symbol
 from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import SEMANTICS
-from egshape.frontends.onnx import ops  # noqa: F401  (declares the ops)
+from egshape.frontends.onnx import host, ops  # noqa: F401  (ops: declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
 from egshape.frontends.onnx.files import Model, initializers, open_model
+from egshape.frontends.onnx.lowering import lower
 from egshape.frontends.onnx.node import STANDARD, graphs_of
+from egshape.frontends.onnx.ops import older
 from egshape.frontends.onnx.scope import Items, Operand, Program, Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, operand
 from egshape.frontends.onnx.subgraphs import free_names
@@ -83,7 +85,7 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
         raise Unsupported(f"is of opset {opsets['']}, the installed onnx knows up to {onnx_opset_version()}",
                           where=model.name, hint="install a newer onnx")
     functions = {("" if each.domain in STANDARD else each.domain, each.name): each for each in proto.functions}
-    program = Program(model, functions)
+    program = Program(model, lower, host.call, functions)
     builder = BlockBuilder(decide=program.bounds.decide)
     builder.names.keep(name for node in proto.graph.node for name in node.output if name.isdigit())
     program.ranks.update(_declared_ranks(proto.graph))
@@ -98,6 +100,7 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     scope.names.update(zip((info.name for info in inputs), given, strict=True))
     program.named.update(values)
     for value in values:
+        program.sizes.update(value.type.shape or ())
         for size in value.type.shape or ():
             if size.const is None:
                 program.bounds.learn(Relation("<=", size, const(2**31 - 1)))
@@ -113,9 +116,12 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
 
 
 def _upgraded(model: Model, opset: int) -> Model:
-    """A model of an opset before ``OLDEST`` at ``MODERN``, by ONNX's converter. Raises Unsupported where it cannot."""
+    """A model of an opset before ``OLDEST`` at ``MODERN``, by ONNX's converter, but for the ops of ``ops.older``.
+    Raises Unsupported where it cannot."""
     whole = ModelProto()
     whole.CopyFrom(model.proto)
+    older.marked(whole.graph.node)
+    whole.opset_import.append(helper.make_opsetid(older.DOMAIN, 1))
     for tensor in whole.graph.initializer:
         if tensor.name in model.raw:
             tensor.raw_data = bytes(model.raw[tensor.name])
@@ -278,7 +284,8 @@ def _metadata(model: Model, program: Program, given: Sequence[Operand], results:
     return {
         "format": "onnx",
         "ir_version": int(proto.ir_version),
-        "opsets": tuple((each.domain, int(each.version)) for each in proto.opset_import),
+        "opsets": tuple((each.domain, int(each.version)) for each in proto.opset_import
+                        if each.domain != older.DOMAIN),
         "producer": (proto.producer_name, proto.producer_version, proto.domain, int(proto.model_version)),
         "doc": proto.doc_string,
         "properties": tuple((each.key, each.value) for each in proto.metadata_props if each.key not in (FACTS, CHECKS)),

@@ -25,7 +25,7 @@ from egshape.frontends.onnx import weights
 from egshape.frontends.onnx.checks import CHECKS
 from egshape.frontends.onnx.emit_checks import Checks, Unheld
 from egshape.frontends.onnx.emit_loops import if_, while_
-from egshape.frontends.onnx.emit_moves import Moves, tiles
+from egshape.frontends.onnx.emit_moves import Moves, Pick, picked, tiles
 from egshape.frontends.onnx.emit_ops import ELEMENTWISE
 from egshape.frontends.onnx.emit_scope import Frame, Scope
 from egshape.frontends.onnx.emit_single import SINGLE
@@ -143,17 +143,19 @@ class Emitter:
         self.sizes: Sizes = Sizes(self.scope)
         self.moves: Moves = Moves(self.scope, self.sizes)
         self.checks: Checks = Checks(self.scope, self.sizes)
-        self.first, self.mode, self.why = first, mode, why
+        self.graph, self.first, self.mode, self.why = graph, first, mode, why
         if first is not None:
-            self.scope.wanted = first.wanted
+            self.scope.wanted = {block: [each for each in wanted if (block, each) in first.met]
+                                 for block, wanted in first.wanted.items()}
         self.found = False
         """Whether there are checks."""
         self.listed: list[str] = []
         """Checks of sizes of inputs that the nodes do not make."""
         self.lost: list[str] = []
         """Notes about checks that are neither nodes nor listed, or not what was asked for."""
+        self.picks: dict[Value, Pick] = {}
+        """Reshapes that are written together with their operand, a slice."""
         self._makers: dict[Value, Op] = {}
-        self._split: dict[Value, str] = {}
 
     # -- graphs --------------------------------------------------------------------------------------------------
 
@@ -196,12 +198,12 @@ class Emitter:
 
     def results(self, values: Sequence[Value], label: str, names: Sequence[str] = ()) -> list[str]:
         """The results of a region, each by a node of the region; the first that can takes its checks along."""
-        out = []
+        out: list[str] = []
         for value, name in zip(values, names or map(self.name, values), strict=True):
             hint = f"{label}_{value.name}"
-            known = value.type.shape is not None
-            found = self.checks.joined(name, value, hint) if known else name
-            out.append(found if found != name else self.scope.node("Identity", [name], hint))
+            found = self.checks.joined(name, value, hint) if value.type.shape is not None else name
+            own = found not in out and any(found in node.output for node in self.scope.frame.nodes)
+            out.append(found if own else self.scope.node("Identity", [name], hint))
         if self.scope.frame.guard is not None or self.scope.frame.entry is not None:
             raise Unheld("a region has no result of known rank to which it could be joined")
         return out
@@ -218,13 +220,14 @@ class Emitter:
     def ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
         """Write the ops of a block; ``wanted`` are the names that results must have."""
         slices: dict[Value, list[Op]] = {}
+        parts = {pick.part for pick in self.picks.values()}
         for op in block.ops:
-            if op.name == "slice" and len(op.operands) == 1:
+            if op.name == "slice" and len(op.operands) == 1 and op not in parts:
                 slices.setdefault(op.operands[0], []).append(op)
         for op in block.ops:
             if op.name == "check":
                 self._check(op)
-            elif not _waits(op) or any(value in wanted for value in op.results):
+            elif op not in parts and (not _waits(op) or any(value in wanted for value in op.results)):
                 self._op(op, slices.get(op.operands[0], ()) if op.operands else (), wanted)
                 for relation in op.requires:
                     self.scope.bounds.learn(relation)
@@ -235,6 +238,7 @@ class Emitter:
         self.ops(block, {})
 
     def _know(self, block: Block) -> None:
+        self.picks.update(picked(block))
         for op in block.ops:
             self._makers.update(dict.fromkeys(op.results, op))
             if _waits(op):
@@ -279,11 +283,13 @@ class Emitter:
 
     def notes(self, mode: str) -> tuple[str, ...]:
         """What the model does not hold."""
+        lost = [*self.lost, *(f"the function {each.name} is not written: an ONNX model has one graph"
+                              for each in self.graph.functions)]
         if mode == "metadata" and self.listed:
             count = len(self.listed)
-            return (*self.lost, f"{count} check{'s' * (count != 1)} {'are' if count != 1 else 'is'} only listed in the "
+            return (*lost, f"{count} check{'s' * (count != 1)} {'are' if count != 1 else 'is'} only listed in the "
                                 "metadata: no runtime makes them")
-        return tuple(self.lost)
+        return tuple(lost)
 
     def _op(self, op: Op, siblings: Sequence[Op], wanted: Mapping[Value, str]) -> None:
         if all(value in self.scope.name_of for value in op.results) and op.results:

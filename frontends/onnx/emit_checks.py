@@ -42,7 +42,6 @@ from egshape.frontends.size_ranges import SIZE, Range, Ranges
 from egshape.frontends.size_terms import forms, plan
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import integer_range
-from egshape.ops.checks import assumed_fact
 
 COMPARISONS = 9
 """The opset since which Where exists and Less compares integers."""
@@ -83,7 +82,7 @@ class Checks:
         for divisor in divisors:  # runtimes end where integers are divided by 0
             self._compared(Relation("!=", divisor, const(0)), f"{relation} divides by 0")
         safe = Relation(relation.kind, _safe(lhs), _safe(rhs))
-        self._compared(safe, described(op), assumed_fact(op.attrs["message"]))
+        self._compared(safe, described(op), op.attrs["fact"])
 
     def value(self, op: Op, name: str) -> None:
         """A check of data: ``name`` is a boolean scalar. Raises Unheld."""

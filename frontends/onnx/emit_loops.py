@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from onnx import TensorProto, helper
 
 from egshape.dims import Dim
-from egshape.frontends.onnx.emit_moves import LAST
+from egshape.frontends.onnx.emit_moves import COMPUTED_SLICES, LAST
+from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Block, Op, Value
-
-if TYPE_CHECKING:
-    from egshape.frontends.onnx.emit import Emitter
 
 
 def if_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
@@ -76,6 +73,10 @@ def dynamic_slice(e: Emitter, op: Op) -> str:
         if size is x.type.dims[axis]:
             continue
         place = _place(e, start, x.type.dims[axis] - size)
+        if size.const == 1:
+            name = e.scope.node("Gather", [name, place], op.result.name, axis=axis)
+            continue
+        _need_slices(e, op)
         end = e.scope.node("Add", [place, e.sizes.one(size)], "end")
         name = e.scope.node("Slice", [name, place, end, e.scope.ints([axis], "axes")], op.result.name)
     return name if name != e.name(x) else e.node(op, "Identity", [name])
@@ -92,11 +93,22 @@ def dynamic_update_slice(e: Emitter, op: Op) -> str:
     (axis,) = moved
     size: Dim = update.type.dims[axis]
     place = _place(e, starts[axis], x.type.dims[axis] - size)
+    if size.const == 1 and e.scope.opset < COMPUTED_SLICES:
+        line = e.moves.line(x.type.dims[axis], "i64")
+        here = e.scope.node("Equal", [line, place], f"{op.result.name}_here")
+        here = e.moves.aligned(here, (x.type.dims[axis],), (axis,), x.type.rank, op.result.name)
+        return e.node(op, "Where", [here, e.name(update), e.name(x)])
+    _need_slices(e, op)
     axes, zero = e.scope.ints([axis], "axes"), e.scope.ints([0], "size")
     end = e.scope.node("Add", [place, e.sizes.one(size)], "end")
     before = e.scope.node("Slice", [e.name(x), zero, place, axes], f"{op.result.name}_before")
     behind = e.scope.node("Slice", [e.name(x), end, e.scope.ints([LAST], "last"), axes], f"{op.result.name}_behind")
     return e.node(op, "Concat", [before, e.name(update), behind], axis=axis)
+
+
+def _need_slices(e: Emitter, op: Op) -> None:
+    if e.scope.opset < COMPUTED_SLICES:
+        raise e.unsupported(op, f"a slice at run-time places before opset {COMPUTED_SLICES}")
 
 
 def _place(e: Emitter, start: Value, room: Dim) -> str:
@@ -105,6 +117,5 @@ def _place(e: Emitter, start: Value, room: Dim) -> str:
     if start.type.dtype != "i64":
         name = s.node("Cast", [name], "place", to=elem_type_of("i64"))
     name = s.node("Reshape", [name, s.ints([1], "one")], "place")
-    low = s.node("Max", [name, s.ints([0], "size")], "place")
-    return s.node("Min", [low, e.sizes.one(room)], "place")
+    return e.sizes.clamped(name, s.ints([0], "size"), e.sizes.one(room))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from onnx import helper, numpy_helper
@@ -14,7 +15,8 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.emit_scope import Scope
 from egshape.frontends.onnx.emit_sizes import AXES_AS_INPUT, Sizes
 from egshape.frontends.onnx.types import elem_type_of
-from egshape.ir.graph import Op, Value
+from egshape.frontends.size_terms import plan
+from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import numpy_dtype
 
 LAST = 2**63 - 1
@@ -25,8 +27,26 @@ FIRST = -(2**63)
 ZERO_SIZES = 14
 """The opset since which Reshape has ``allowzero``."""
 
+COMPUTED_SLICES = 10
+"""The opset since which Slice takes its places as inputs."""
+
+RANGE = 11
+"""The opset since which there is Range."""
+
 WHERE = 9
-"""The opset since which there is Where, and Flatten takes every dtype."""
+"""The opset since which there are Where, NonZero and ConstantOfShape, and Flatten takes every dtype."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """One place on an axis of the operand of a slice, without the axis."""
+
+    part: Op
+    axis: int
+    place: int
+
+
+CONVERT = "convert the model to a newer opset first (onnx.version_converter)"
 
 
 class Moves:
@@ -105,10 +125,23 @@ class Moves:
             others = product(size for axis, size in enumerate(target) if axis != left[0])
             if not self._positive(others) and not self.scope.left_over(others):
                 return None
+        elif product(source) is product(target):
+            self._take_rest(target, out)
         return out
+
+    def _take_rest(self, target: Sequence[Dim], numbers: list[int]) -> None:
+        """Let a size be what is left where that makes a check."""
+        for axis in range(len(target)):
+            if self.scope.left_over(product(size for at, size in enumerate(target) if at != axis), needless=True):
+                numbers[axis] = -1
+                return
 
     def _at_most(self, one: Dim, two: Dim) -> bool:
         return self.scope.bounds.decide(Relation("<=", one, two)) is True
+
+    def nonnegative(self, size: Dim) -> bool:
+        """Whether a size is known not to be negative."""
+        return self._at_most(const(0), size)
 
     def _positive(self, size: Dim) -> bool:
         return self._at_most(const(1), size)
@@ -139,13 +172,23 @@ class Moves:
             return self._filled(scalar, shape, hint)
         there = dict(zip(axes, x.type.dims, strict=True))
         moved = self.aligned(name, x.type.dims, axes, len(shape), hint)
-        target = [const(1) if there.get(axis) is size else size for axis, size in enumerate(shape)]
+        target = [const(1) if there.get(axis) is size else self._asked(there.get(axis), size)
+                  for axis, size in enumerate(shape)]
         if all(size.const == 1 for size in target):
             first = min(axes, default=len(shape))
             return self.axes_changed("Unsqueeze", moved, range(first), hint) if first else moved
         for axis, size in there.items():
-            self.scope.spreads([size], shape[axis])
+            self.scope.spreads([size, target[axis]], shape[axis])
         return self.scope.node("Expand", [moved, self.sizes.vector(target)], hint)
+
+    def _asked(self, held: Dim | None, size: Dim) -> Dim:
+        """What Expand is asked for so that an axis gets a size: it broadcasts by itself."""
+        meaning = size.substitute(self.scope.meanings)
+        if held is None or meaning is size:
+            return size
+        term, own = plan(meaning), held.substitute(self.scope.meanings)
+        pairs = (term.operands, term.operands[::-1]) if term.kind == "bcast" else ()
+        return next((other for one, other in pairs if one is own), size)
 
     def _filled(self, scalar: np.ndarray, shape: Sequence[Dim], hint: str) -> str:
         if all(size.const is not None for size in shape):
@@ -185,17 +228,17 @@ class Moves:
             one = place + relu(mono[0][0].arg)
             two = one - mono[0][0].arg
             for held, other in ((one, two), (two, one)):
-                if held is size and self.scope.bounds.decide(Relation("<=", const(0), other)) is True:
+                if held is size and self.nonnegative(other):
                     return other
         return place
 
     def _sliced(self, name: str, starts: Sequence[Dim], ends: Sequence[Dim], axes: Sequence[int],
                 steps: Sequence[int], hint: str) -> str:
         s = self.scope
-        if s.opset < 10:
+        if s.opset < COMPUTED_SLICES:
             numbers = [[size.const for size in each] for each in (starts, ends)]
             if any(number is None for each in numbers for number in each) or any(step != 1 for step in steps):
-                raise Unsupported("a slice at run-time places needs opset 10", where=hint, hint="--opset 13")
+                raise Unsupported("a slice at run-time places needs opset 10", where=hint, hint=CONVERT)
             return s.node("Slice", [name], hint, starts=numbers[0], ends=numbers[1], axes=list(axes))
         inputs = [name, self.sizes.vector(starts), self.sizes.vector(ends), s.ints(axes, "axes")]
         if any(step != 1 for step in steps):
@@ -207,6 +250,11 @@ class Moves:
         axes = op.attrs["dims"]
         ends = [const(FIRST)] * len(axes)
         return self._sliced(name, [const(-1)] * len(axes), ends, axes, [-1] * len(axes), op.result.name)
+
+    def pick(self, pick: Pick, name: str, hint: str) -> str:
+        """One place on an axis."""
+        place = self.scope.constant(np.array(pick.place, np.int64), "place")
+        return self.scope.node("Gather", [name, place], hint, axis=pick.axis)
 
     def split(self, parts: Sequence[Op], name: str, axis: int, outputs: Sequence[str]) -> None:
         """One Split for slices that tile an axis."""
@@ -236,10 +284,23 @@ class Moves:
         s = self.scope
         if size.const is not None and size.const <= 64:
             return s.constant(np.arange(size.const).astype(numpy_dtype(dtype)), "line")
+        found = self._range(size) if s.opset >= RANGE else self._places(size)
+        return found if dtype == "i64" else s.shared("Cast", [found], "line", s.frame, to=elem_type_of(dtype))
+
+    def _range(self, size: Dim) -> str:
+        s = self.scope
         limits = [s.constant(np.array(0, np.int64), "zero"), self.sizes.scalar(size),
                   s.constant(np.array(1, np.int64), "one")]
-        found = s.shared("Range", limits, "line", s.frame)
-        return found if dtype == "i64" else s.shared("Cast", [found], "line", s.frame, to=elem_type_of(dtype))
+        return s.shared("Range", limits, "line", s.frame)
+
+    def _places(self, size: Dim) -> str:
+        """The places of a vector of ones that are not 0."""
+        s = self.scope
+        if s.opset < WHERE:
+            raise Unsupported(f"0, 1, ... needs opset {WHERE}", where=str(size), hint=CONVERT)
+        one = numpy_helper.from_array(np.ones(1, np.int64))
+        ones = s.node("ConstantOfShape", [self.sizes.one(size)], "ones", value=one)
+        return s.node("Reshape", [s.node("NonZero", [ones], "places"), s.ints([-1], "flat")], "line")
 
 
 def inserted(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
@@ -293,6 +354,31 @@ def tiles(ops: Sequence[Op], x: Value) -> tuple[int, list[Op]] | None:
         if len(order) > 1 and at is x.type.dims[axis] and len(order) == len(parts):
             return axis, order
     return None
+
+
+def picked(block: Block) -> dict[Value, Pick]:
+    """Reshapes that only drop the axis on which a slice, read by nothing else, takes one place, by their results; but
+    those whose slice may be made together with others of that axis, which are more."""
+    readers = block.readers()
+    slices = {op.result: op for op in block.ops if op.name == "slice" and len(op.operands) == 1}
+    found = {}
+    for op in block.ops:
+        part = slices.get(op.operands[0]) if op.name == "reshape" else None
+        if part is not None and readers[part.result] == 1 and (pick := _pick(part, op)):
+            found[op.result] = pick
+    parts = {pick.part for pick in found.values()}
+    alone = {pick.part for pick in found.values() if all(
+        each in parts for each in slices.values()
+        if each.operands == pick.part.operands and _only_axis(each) == pick.axis)}
+    return {value: pick for value, pick in found.items() if pick.part in alone}
+
+
+def _pick(part: Op, reshape: Op) -> Pick | None:
+    axis, dims = _only_axis(part), part.result.type.dims
+    if axis is None or dims[axis].const != 1 or (*dims[:axis], *dims[axis + 1:]) != reshape.result.type.dims:
+        return None
+    place = _counted(part.attrs["starts"][axis], part.operands[0].type.dims[axis]).const
+    return None if place is None or place < 0 else Pick(part, axis, place)
 
 
 def _only_axis(op: Op) -> int | None:

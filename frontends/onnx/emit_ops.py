@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from egshape.dims import Dim
 from egshape.frontends.onnx.emit_scope import Scope
+from egshape.frontends.onnx.emit_sizes import EXTREMES
+from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Op, Value
-from egshape.ir.types import is_float
-
-if TYPE_CHECKING:
-    from egshape.frontends.onnx.emit import Emitter
+from egshape.ir.types import is_float, numpy_dtype
 
 UNARY = {
     "abs": "Abs", "negate": "Neg", "floor": "Floor", "ceil": "Ceil", "round_nearest_even": "Round",
@@ -24,7 +23,11 @@ UNARY = {
 }
 BINARY = {"add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "power": "Pow"}
 LOGIC = {"and": "And", "or": "Or", "xor": "Xor"}
-SHIFTS = {"shift_left": "LEFT", "shift_right_logical": "RIGHT"}
+BIT_SHIFTS = ("shift_left", "shift_right_logical")
+SHIFTS = {"shift_left": "LEFT", "shift_right_logical": "RIGHT", "shift_right_arithmetic": "RIGHT"}
+SIGNED_SHIFTS = 28
+"""The opset since which BitShift takes signed numbers."""
+
 COMPARE = {"EQ": "Equal", "LT": "Less", "LE": "LessOrEqual", "GT": "Greater", "GE": "GreaterOrEqual"}
 INFINITE = {"is_inf": {}, "is_pos_inf": {"detect_negative": 0}, "is_neg_inf": {"detect_positive": 0}}
 
@@ -51,7 +54,11 @@ def extreme(e: Emitter, op: Op) -> str:
         for one, two in ((x, y), (y, x)):
             if _number(e, two) == 0 and not np.signbit(_array(e, two)):
                 return e.node(op, "Relu", [e.name(one)])
-    return e.node(op, "Max" if op.name == "maximum" else "Min", broadcast_names(e, op))
+    names = broadcast_names(e, op)
+    if not is_float(x.type.dtype) and e.scope.opset < EXTREMES:
+        one_name, two_name = names
+        return e.sizes.extreme(op.name, one_name, two_name, e.scope.frame)
+    return e.node(op, "Max" if op.name == "maximum" else "Min", names)
 
 
 def logic(e: Emitter, op: Op) -> str:
@@ -66,10 +73,39 @@ def negation(e: Emitter, op: Op) -> str:
 
 
 def shift(e: Emitter, op: Op) -> str:
-    """Shifts of unsigned numbers, which is all that ONNX has."""
-    if not op.operands[0].type.dtype.startswith("ui"):
-        raise e.unsupported(op, "a shift of signed integers")
-    return e.node(op, "BitShift", broadcast_names(e, op), direction=SHIFTS[op.name])
+    """BitShift, of signed numbers since opset 28; before by a number: bits as unsigned ones, a right shift with sign
+    bits as a division that rounds down. An amount that is no place of a bit moves all out."""
+    x, y = op.operands
+    unsigned = x.type.dtype.startswith("ui")
+    if (op.name in BIT_SHIFTS if unsigned else op.name != "shift_right_logical" and e.scope.opset >= SIGNED_SHIFTS):
+        return e.node(op, "BitShift", broadcast_names(e, op), direction=SHIFTS[op.name])
+    amount, width = _number(e, y), numpy_dtype(x.type.dtype).itemsize * 8
+    if unsigned or amount is None:
+        raise e.unsupported(op, f"a shift of {x.type.dtype} with sign bits, or by computed amounts,")
+    places = amount if 0 <= amount < width else width
+    if op.name == "shift_right_arithmetic":
+        return _rounded_down(e, op, min(places, width - 1), width)
+    kind = f"u{x.type.dtype}"
+    name = e.scope.node("Cast", [e.name(x)], f"{op.result.name}_bits", to=elem_type_of(kind))
+    for step in _steps(places, width - 1):
+        by = e.scope.constant(np.array(step, numpy_dtype(kind)), "places")
+        name = e.scope.node("BitShift", [name, by], f"{op.result.name}_bits", direction=SHIFTS[op.name])
+    return e.node(op, "Cast", [name], to=elem_type_of(x.type.dtype))
+
+
+def _rounded_down(e: Emitter, op: Op, places: int, width: int) -> str:
+    """x // 2**places: a multiple of that, divided."""
+    name, hint = e.name(op.operands[0]), op.result.name
+    for step in _steps(places, width - 2):
+        by = e.scope.constant(np.array(2**step, numpy_dtype(op.result.type.dtype)), "divisor")
+        whole = e.scope.node("Sub", [name, e.scope.node("Mod", [name, by], f"{hint}_rest")], f"{hint}_whole")
+        name = e.scope.node("Div", [whole, by], hint)
+    return name
+
+
+def _steps(places: int, most: int) -> tuple[int, ...]:
+    """A shift as shifts by at most so many places."""
+    return (places,) if places <= most else (most, places - most)
 
 
 def remainder(e: Emitter, op: Op) -> str:

@@ -83,7 +83,7 @@ class Scope:
         self.enforced: dict[Block, set[Dim]] = {}
         """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
         self.wanted: dict[Block, list[Relation]] = {}
-        """The checks of blocks that a node could make."""
+        """The checks of blocks that a Reshape that takes what is left could make, in their order."""
         self.met: set[tuple[Block, Relation]] = set()
         """Those of them that a node makes."""
 
@@ -129,15 +129,16 @@ class Scope:
                 return True
         return self.bounds.decide(Relation("!=", size, const(1))) is True
 
-    def left_over(self, others: Dim) -> bool:
+    def left_over(self, others: Dim, needless: bool = False) -> bool:
         """Whether a Reshape that takes what is left beside ``others`` makes a check that is wanted here: it rejects
-        others that are 0."""
+        others that are 0. ``needless``: it could do without, so that it is made once."""
         positive = Relation("<=", const(1), others)
         for relation in self.wanted.get(self.frame.block, ()):
-            if (relation.symbols() & others.symbols()
+            key = self.frame.block, relation
+            if (relation.symbols() & others.symbols() and not (needless and key in self.met)
                     and self.bounds.with_fact(relation).decide(positive) is True
                     and self.bounds.with_fact(positive).decide(relation) is True):
-                self.met.add((self.frame.block, relation))
+                self.met.add(key)
                 return True
         return False
 
@@ -147,9 +148,14 @@ class Scope:
         known = self.enforced.get(block, ())
         return (block, relation) in self.met or (relation.kind == "==" and (rest in known or -rest in known))
 
-    def find(self, key: Key) -> str | None:
-        """The name of what a visible graph has computed."""
-        return next((frame.memo[key] for frame in reversed(self.frames) if key in frame.memo), None)
+    def around(self, frame: Frame) -> Sequence[Frame]:
+        """The graphs whose names one of them sees: those from the outermost to itself."""
+        return self.frames[:self.frames.index(frame) + 1]
+
+    def find(self, key: Key, frame: Frame | None = None) -> str | None:
+        """The name of what a graph that is visible from ``frame``, the innermost by default, has computed."""
+        seen = self.frames if frame is None else self.around(frame)
+        return next((each.memo[key] for each in reversed(seen) if key in each.memo), None)
 
     def bind(self, value: Value, name: str) -> None:
         """A value is there from now on, and so are the sizes of its axes."""
@@ -178,7 +184,7 @@ class Scope:
     def shared(self, op: str, inputs: Sequence[str], hint: str, frame: Frame, **attributes: Any) -> str:
         """A node that is appended once: the same op on the same names gives the same name."""
         key: Key = ("node", op, tuple(inputs), tuple(sorted(attributes.items())))
-        found = self.find(key)
+        found = self.find(key, frame)
         if found is None:
             found = frame.memo[key] = self.node(op, inputs, hint, frame, **attributes)
         return found

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from egshape.dims import const
 from egshape.frontends.onnx.emit_loops import dynamic_slice, dynamic_update_slice
+from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Op
 
-if TYPE_CHECKING:
-    from egshape.frontends.onnx.emit import Emitter
+COMPUTED_PADS = 11
+"""The opset since which Pad takes how much as an input, and all numbers."""
 
 
 def _reshape(e: Emitter, op: Op) -> str:
     x = op.operands[0]
+    pick = e.picks.get(op.result)
+    if pick is not None:
+        return e.moves.pick(pick, e.name(pick.part.operands[0]), op.result.name)
     return e.moves.reshape(e.name(x), x.type.dims, op.result.type.dims, op.result.name)
 
 
@@ -73,14 +76,26 @@ def _gather(e: Emitter, op: Op) -> str:
         high = e.sizes.scalar(x.type.dims[axis] - const(1))
         if indices.type.dtype != "i64":
             name = e.scope.node("Cast", [name], f"{op.result.name}_places", to=elem_type_of("i64"))
-        name = e.scope.node("Min", [e.scope.node("Max", [name, low], "place"), high], "place")
+        name = e.sizes.clamped(name, low, high)
     return e.node(op, "Gather", [e.name(x), name], axis=axis)
+
+
+def _pad(e: Emitter, op: Op) -> str:
+    """Pad, which takes how much as an input since opset 11. It cuts off no more than there is."""
+    (x, value), a = op.operands, op.attrs
+    places = (*a["low"], *a["high"])
+    left = [size + place for size, place in zip(x.type.dims * 2, places, strict=True)]
+    if any(gap.const != 0 for gap in a["interior"]) or not all(map(e.moves.nonnegative, left)):
+        raise e.unsupported(op, "a pad between elements, or one that may cut off more than there is,")
+    if e.scope.opset < COMPUTED_PADS:
+        raise e.unsupported(op, f"a pad before opset {COMPUTED_PADS}")
+    return e.node(op, "Pad", [e.name(x), e.sizes.vector(places), e.name(value)])
 
 
 SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
     "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose, "concatenate": _concatenate,
     "dims": _dims, "get_dimension_size": _size, "gather": _gather, "dynamic_slice": dynamic_slice,
-    "dynamic_update_slice": dynamic_update_slice,
+    "dynamic_update_slice": dynamic_update_slice, "pad": _pad,
     "constant": lambda e, op: e.scope.constant(op.attrs["value"], op.result.name),
     "slice": lambda e, op: e.moves.slice(op, e.name(op.operands[0])),
     "reverse": lambda e, op: e.moves.reverse(op, e.name(op.operands[0])),

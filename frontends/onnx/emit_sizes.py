@@ -44,9 +44,8 @@ class Sizes:
         key: Key = ("vector", wanted)
         found = s.find(key)
         if found is None:
-            frame = max((self._home(size) for size in wanted if size.const is None), key=s.frames.index)
-            found = self._read_run(wanted) or self._joined(frame, wanted)
-            frame.memo[key] = found
+            found = self._read_run(wanted) or self._tensor(wanted) or self._joined(wanted)
+            self._home(*wanted).memo[key] = found
         return found
 
     def _read_run(self, dims: tuple[Dim, ...]) -> str | None:
@@ -54,9 +53,24 @@ class Sizes:
         found = self._holder(dims)
         return None if found is None else self._shape(*found, found[2] + len(dims))
 
+    def _tensor(self, dims: tuple[Dim, ...]) -> str | None:
+        """An integer vector that has these sizes as its elements."""
+        frame = self._home(*dims)
+        found = [frame.symbols.get(name) for size in dims for name in size.symbols() if symbol(name) is size]
+        defines = [each for each in found if each is not None]
+        if len(defines) != len(dims) or defines != [SymbolDef(each.name, defines[0].value, element=place)
+                                                    for place, each in enumerate(defines)]:
+            return None
+        value = defines[0].value
+        if value.type.shape != (const(len(dims)),):
+            return None
+        name = self.scope.named(value)
+        return name if value.type.dtype == "i64" else self.scope.shared("Cast", [name], "sizes", frame, to=7)
+
     def _holder(self, dims: tuple[Dim, ...]) -> tuple[Frame, Value, int] | None:
-        """The graph, the value and the axis where a run of sizes stands in a shape that one node can read."""
-        for frame in self.scope.frames:
+        """The graph, the value and the axis where a run of sizes stands in a shape that one node can read: where all of
+        them are known, since what reads the node may stand there too."""
+        for frame in self.scope.around(self._home(*dims)):
             if dims in frame.shapes:
                 value, start = frame.shapes[dims]
                 whole = start == 0 and len(dims) == value.type.rank
@@ -64,13 +78,13 @@ class Sizes:
                     return frame, value, start
         return None
 
-    def _joined(self, frame: Frame, dims: tuple[Dim, ...]) -> str:
+    def _joined(self, dims: tuple[Dim, ...]) -> str:
         parts, at = [], 0
         while at < len(dims):
             end = self._run(dims, at)
             parts.append(self.vector(dims[at:end]))
             at = end
-        return self.scope.node("Concat", parts, "sizes", frame, axis=0)
+        return self.scope.node("Concat", parts, "sizes", self._home(*dims), axis=0)
 
     def _run(self, dims: tuple[Dim, ...], start: int) -> int:
         """Where the piece of a vector that begins at ``start`` ends: a run that is there, or constants, or one size."""
@@ -131,11 +145,9 @@ class Sizes:
             return s.shared("Squeeze", [name, s.ints([0], "axes")], "size", frame)
         return s.shared("Squeeze", [name], "size", frame, axes=(0,))
 
-    def _home(self, dim: Dim) -> Frame:
-        """The outermost graph in which all symbols of a size are known."""
-        s = self.scope
-        depth = max((self._depth(name) for name in dim.symbols()), default=0)
-        return s.frames[depth]
+    def _home(self, *dims: Dim) -> Frame:
+        """The outermost graph in which all symbols of sizes are known."""
+        return self.scope.frames[max((self._depth(name) for dim in dims for name in dim.symbols()), default=0)]
 
     def _depth(self, name: str) -> int:
         for depth, frame in enumerate(self.scope.frames):
@@ -169,7 +181,7 @@ class Sizes:
         name = s.named(value)
         if define.axis is not None:
             return self._shape(frame, value, define.axis, define.axis + 1)
-        if value.type.shape != (const(1),):
+        if value.type.shape is None or value.type.rank != 1:
             name = s.shared("Reshape", [name, s.ints([-1], "flat")], "flat", frame)
         if value.type.shape != (const(1),) and any(size.const != 1 for size in value.type.dims):
             name = s.shared("Gather", [name, s.ints([define.element or 0], "place")], "size", frame, axis=0)
@@ -192,6 +204,16 @@ class Sizes:
         if kind == "bcast":
             unit = s.shared("Equal", [x, s.ints([1], "size")], "is_one", frame)
             return s.shared("Where", [unit, y, x], "size", frame)
+        return self.extreme(kind, x, y, frame)
+
+    def clamped(self, name: str, low: str, high: str) -> str:
+        """An integer tensor of the graph under construction, brought between two bounds."""
+        frame = self.scope.frame
+        return self.extreme("minimum", self.extreme("maximum", name, low, frame), high, frame)
+
+    def extreme(self, kind: str, x: str, y: str, frame: Frame) -> str:
+        """The maximum or minimum of two integer tensors."""
+        s = self.scope
         if s.opset >= EXTREMES:
             return s.shared("Max" if kind == "maximum" else "Min", [x, y], "size", frame)
         less = s.shared("Less", [x, y], "is_less", frame)

@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, defs
+from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs
 
 from egshape.errors import EgshapeError
 from egshape.frontends.onnx.files import DEPTH_LIMIT
-from egshape.frontends.onnx.node import STANDARD, Node, graphs_of
+from egshape.frontends.onnx.node import STANDARD, Node
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.types import tensor_type
 from egshape.ir.graph import Value
-
-
-def resolved(proto: NodeProto, given: Mapping[str, AttributeProto] | None) -> dict[str, AttributeProto]:
-    """The attributes of a node inside a function that is called with ``given``, references put right."""
-    out: dict[str, AttributeProto] = {}
-    for each in proto.attribute:
-        if given is None or not _refers(each):
-            out[each.name] = each
-            continue
-        if each.ref_attr_name:
-            if each.ref_attr_name not in given:
-                continue
-            held = AttributeProto()
-            held.CopyFrom(given[each.ref_attr_name])
-        else:
-            held = AttributeProto()
-            held.CopyFrom(each)
-            for graph in graphs_of([held]):
-                _resolve_graph(graph, given)
-        held.name = each.name
-        out[each.name] = held
-    return out
-
-
-def _refers(attribute: AttributeProto) -> bool:
-    return bool(attribute.ref_attr_name) or any(True for _ in graphs_of([attribute]))
-
-
-def _resolve_graph(graph: GraphProto, given: Mapping[str, AttributeProto]) -> None:
-    for node in graph.node:
-        attributes = resolved(node, given)
-        del node.attribute[:]
-        node.attribute.extend(attributes.values())
 
 
 def inline(scope: Scope, node: Node, function: FunctionProto, operands: Sequence[Operand]) -> list[Operand]:

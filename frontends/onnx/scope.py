@@ -16,7 +16,7 @@ from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.frontends.onnx.files import Model
-from egshape.frontends.onnx.node import STANDARD, Node
+from egshape.frontends.onnx.node import STANDARD, Node, resolved
 from egshape.frontends.onnx.registry import DECLARATIONS, Fork, Handler, NoLowering, results_of
 from egshape.frontends.onnx.spans import Lookup, Span
 from egshape.ir.builder import BlockBuilder, small
@@ -52,11 +52,20 @@ class Items:
 Operand = Value | Items | None
 
 
+Results = Callable[["Scope", Node, Sequence[Operand]], list[Operand]]
+"""What gives the results of a node, in ONNX's order."""
+
+
 @dataclass
 class Program:
-    """What all blocks of one conversion share."""
+    """What all blocks of one conversion share.
+
+    lower: what gives the results of any node (``lowering.lower``); call: of one that runs on the host
+    (``host.call``)."""
 
     model: Model
+    lower: Results
+    call: Results
     functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=Bounds)
     arrays: dict[Value, np.ndarray] = field(default_factory=dict)
@@ -140,10 +149,9 @@ class Scope:
 
     def _text(self, held: TensorProto, name: str) -> Value:
         """An initializer of text, as what a node gives: our constants are numbers."""
-        from egshape.frontends.onnx import host
-
         proto = helper.make_node("Constant", [], [name], value=held)
-        (found,) = host.call(self, Node(proto, self.opsets[""], {each.name: each for each in proto.attribute}), [])
+        node = Node(proto, self.opsets[""], {each.name: each for each in proto.attribute})
+        (found,) = self.program.call(self, node, [])
         assert isinstance(found, Value)
         return found
 
@@ -405,8 +413,6 @@ class Scope:
 
     def run(self, nodes: Sequence[NodeProto], attributes: Mapping[str, Any] | None = None) -> None:
         """Convert nodes in order. ``attributes`` are those of a call whose function holds the nodes."""
-        from egshape.frontends.onnx.functions import resolved
-
         for place, proto in enumerate(nodes):
             domain = "" if proto.domain in STANDARD else proto.domain
             opset = self.opsets.get(domain)
@@ -421,12 +427,11 @@ class Scope:
 
     def _fork(self, fork: Fork, node: Node, rest: Sequence[NodeProto], attributes: Mapping[str, Any] | None) -> None:
         """Take the only way of a node that fits; where several do, the node runs on the host, its rank unknown."""
-        from egshape.frontends.onnx import host
-
         try:
             way = self._taken(fork, node, rest, attributes)
         except Unsupported:
-            self._bind(node, host.call(self, node, [self.lookup(name) if name else None for name in node.inputs]))
+            operands = [self.lookup(name) if name else None for name in node.inputs]
+            self._bind(node, self.program.call(self, node, operands))
             return
         fork.choose(self, way)
         self._bind(node, fork.ways[way](self))
@@ -457,11 +462,9 @@ class Scope:
         return fits[0]
 
     def _node(self, node: Node) -> None:
-        from egshape.frontends.onnx.lowering import lower
-
         operands = [self.lookup(name) if name else None for name in node.inputs]
         try:
-            results = lower(self, node, operands)
+            results = self.program.lower(self, node, operands)
         except EgshapeError as error:
             if error.where:
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egshape.dims import Dim, const, floordiv, maximum, minimum, product
-from egshape.dims.forms import divide
+from egshape.dims.theory import divide
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.registry import NoLowering
 from egshape.frontends.onnx.scope import Scope

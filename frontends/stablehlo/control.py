@@ -53,8 +53,22 @@ def _top_k(scope: Scope, node: Node) -> Results:
     return _top_k_of(scope, node, node.attributes["k"])
 
 
+def _dynamic_top_k(scope: Scope, node: Node) -> Results:
+    """The number is a size."""
+    (k,), requires = scope.builder.sizes("top_k", scope.operand(node, 1), "shape")
+    size = scope.operand(node, 0).type.dims[-1]
+    fits = (Relation("<=", const(0), k, "top_k"), Relation("<=", k, size, "top_k"))
+    return scope.emit(node, "composite", (scope.operand(node, 0),), {"name": "stablehlo.dynamic_top_k"},
+                      regions=(_first(scope, node, k),), requires=(*requires, *fits))
+
+
 def _top_k_of(scope: Scope, node: Node, k: int) -> Results:
-    """The k largest along the last axis and their places: a composite that sorts and slices."""
+    attrs = {"name": "chlo.top_k", "attrs": (("k", f"{k} : i64"),), "version": 1}
+    return scope.emit(node, "composite", (scope.operand(node, 0),), attrs, regions=(_first(scope, node, const(k)),))
+
+
+def _first(scope: Scope, node: Node, k: Dim) -> Block:
+    """The k largest along the last axis and their places: what is sorted, sliced."""
     x = scope.operand(node, 0)
     inner = scope.builder.child()
     arg = inner.arg(None, x.type.dtype, x.type.dims)
@@ -71,12 +85,10 @@ def _top_k_of(scope: Scope, node: Node, k: int) -> Results:
     )
     cut = {
         "starts": dims([0] * x.type.rank),
-        "limits": (*x.type.dims[:-1], const(k)),
+        "limits": (*x.type.dims[:-1], k),
         "strides": dims([1] * x.type.rank),
     }
-    results = [inner.one("slice", (value,), cut, location=node.location) for value in both]
-    attrs = {"name": "chlo.top_k", "attrs": (("k", f"{k} : i64"),), "version": 1}
-    return scope.emit(node, "composite", (x,), attrs, regions=(inner.finish(results),))
+    return inner.finish([inner.one("slice", (value,), cut, location=node.location) for value in both])
 
 
 def _descending(builder: BlockBuilder, dtype: str) -> Block:
@@ -84,6 +96,15 @@ def _descending(builder: BlockBuilder, dtype: str) -> Block:
     left, right, *_ = [inner.arg(None, each, ()) for each in (dtype, dtype, "i32", "i32")]
     kind = "TOTALORDER" if is_float(dtype) else compare_kind(dtype)
     return inner.finish([inner.one("compare", (left, right), {"direction": "GT", "kind": kind})])
+
+
+def _sharding_constraint(scope: Scope, node: Node) -> Results:
+    """The operand itself: a composite, so that what it says of devices stays where it is said."""
+    x = scope.operand(node, 0)
+    inner = scope.builder.child()
+    attrs = {"name": node.name, "attrs": (("sharding", node.attributes["sharding"].text),)}
+    region = inner.finish([inner.arg(None, x.type.dtype, x.type.shape)])
+    return scope.emit(node, "composite", (x,), attrs, regions=(region,))
 
 
 # -- reducers ------------------------------------------------------------------------------------------
@@ -258,8 +279,9 @@ def _custom_call(scope: Scope, node: Node) -> Results:
     return _declared_op(scope, node, REGISTRY.by_frontend("custom_call")[target])
 
 
-def known_target(target: str) -> bool:
-    """Whether calls of a target are read by their parts, and not carried through."""
+def known_target(op: Any) -> bool:
+    """Whether a call of its target is read by its parts, and not carried through."""
+    target = op.attributes["call_target_name"].value
     return target in _CUSTOM or target in REGISTRY.by_frontend("custom_call")
 
 
@@ -351,6 +373,7 @@ def _mhlo_topk(scope: Scope, node: Node) -> Results:
 _CUSTOM: dict[str, Handler] = {
     "shape_assertion": _assertion,
     "stablehlo.dynamic_reduce_window": _dynamic_reduce_window,
+    "stablehlo.dynamic_top_k": _dynamic_top_k,
     "mhlo.erf": _mhlo_erf,
     "mhlo.topk": _mhlo_topk,
 }
@@ -375,5 +398,6 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.if": _branches("if"),
     "stablehlo.case": _branches("case"),
     "chlo.top_k": _top_k,
+    "sdy.sharding_constraint": _sharding_constraint,
 }
 """Region ops, calls and checks by MLIR name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,12 @@ HANDLERS: Mapping[str, Handler] = {
     **arith.HANDLERS,
 }
 
+_BY_PARTS: Mapping[str, Callable[[Any], bool]] = {
+    "stablehlo.custom_call": control.known_target,
+    "stablehlo.reduce_precision": handlers.keeps_precision,
+}
+"""Whether ops of these names are read by their parts; else they are carried through."""
+
 FACTS = "egshape.facts"
 """The module attribute that holds the facts as JSON."""
 
@@ -49,10 +55,11 @@ def read(source: str | bytes, name: str) -> Graph:
     """
     plain = plain_ops()
 
-    def known(op: str, target: str) -> bool:
-        if op == "stablehlo.custom_call":
-            return control.known_target(target)
-        return op in HANDLERS or op in plain or not op.startswith(host.DIALECTS)
+    def known(op: Any) -> bool:
+        decides = _BY_PARTS.get(op.name)
+        if decides is not None:
+            return decides(op)
+        return op.name in HANDLERS or op.name in plain or not op.name.startswith(host.DIALECTS)
 
     with parsed(source, name) as (hlo, module):
         return _graph(Module(hlo, module, name, known, source), name, plain)
@@ -199,6 +206,7 @@ def _metadata(module: Module, main: Function, program: Program) -> dict[str, Any
         "format": "stablehlo",
         "module_name": module.name,
         "function_name": main.name,
+        **({"meshes": {name: str(mesh) for name, mesh in module.meshes.items()}} if module.meshes else {}),
         "attributes": {
             key: str(attr) for key, attr in module.attributes.items() if key not in ("sym_name", FACTS)
         },

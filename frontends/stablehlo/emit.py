@@ -10,6 +10,8 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Facts
 from egshape.frontends.stablehlo.emit_forms import prepared
@@ -24,11 +26,12 @@ from egshape.frontends.stablehlo.emit_ops import (
     refs,
     types,
 )
-from egshape.frontends.stablehlo.emit_scope import Frame, Key, Scope, UnknownSource
+from egshape.frontends.stablehlo.emit_scope import SCALAR, Frame, Key, Scope, UnknownSource
 from egshape.frontends.stablehlo.emit_text import (
     DATA_CHECK,
     FOREIGN,
     boolean,
+    dense,
     i64_array,
     location,
     pairs,
@@ -55,6 +58,12 @@ def write(graph: Graph, *, verify: bool = True, locations: bool = False) -> str:
     if verify:
         check(text)
     return text
+
+
+def statements(graph: Graph) -> int:
+    """How many statements a graph is written as. Constants are not put into text, which takes seconds for weights."""
+    text = _Module(graph, locations=False, data=False).text()
+    return sum(1 for line in text.splitlines() if "stablehlo." in line or "call @" in line)
 
 
 def bytecode(text: str) -> bytes:
@@ -97,15 +106,19 @@ def check(text: str) -> None:
 class _Module:
     """The functions of one module."""
 
-    def __init__(self, graph: Graph, locations: bool) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, locations: bool, data: bool = True) -> None:
+        self.graph, self.data = graph, data
+        self.texts: dict[int, tuple[np.ndarray, str]] = {}
+        """Of constants, by their identity: each is written in both runs."""
         self.blocks = [prepared(each.body) for each in (graph, *graph.functions)]
         self.locations = locations
         self.wanted: frozenset[Key] = frozenset()
         self.helpers: dict[str, str] = {}
         self.moved: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
         """New names of the functions that came with ops that are carried through."""
-        self.names: dict[str, int] = {}
+        self.meshes: Mapping[str, str] = graph.metadata.get("meshes", {})
+        """Of devices, as text, by the names that shardings have for them."""
+        self.names: dict[str, int] = dict.fromkeys(self.meshes, 1)
 
     def text(self) -> str:
         metadata = self.graph.metadata
@@ -115,7 +128,8 @@ class _Module:
             held[FACTS] = string(self.graph.facts.to_json())
         attributes = f" attributes {{{', '.join(f'{k} = {v}' for k, v in held.items())}}}" if held else ""
         name = _symbol(metadata.get("module_name") or self.graph.name)
-        functions = "".join((public, *self.helpers.values()))
+        meshes = [f"  {mesh}\n" for mesh in self.meshes.values()]
+        functions = "".join((*meshes, public, *self.helpers.values()))
         return f"module @{name}{attributes} {{\n{functions}}}\n"
 
     def public(self) -> str:
@@ -137,6 +151,12 @@ class _Module:
             self.moved.clear()
             self.names = dict(taken)
 
+    def dense(self, array: np.ndarray) -> str:
+        """The text of a constant."""
+        if id(array) not in self.texts:
+            self.texts[id(array)] = array, dense(array) if self.data else "dense<>"
+        return self.texts[id(array)][1]
+
     def helper(self, wanted: str, write_body: Callable[[str], str]) -> str:
         """A private function; equal ones are shared. Gives its name."""
         body = write_body("\0")
@@ -156,8 +176,9 @@ class _Module:
         """Functions of another module, their names as they are written, in this one: what names them, renamed."""
         key = tuple(functions.items())
         if key not in self.moved:
-            names = self.moved[key] = {name: f"@{self.fresh(name)}" for name in functions}
-            for name, text in functions.items():
+            own = {name: text for name, text in functions.items() if name not in self.meshes}
+            names = self.moved[key] = {name: f"@{self.fresh(name)}" for name in own}
+            for name, text in own.items():
                 self.helpers[f"{names[name]} {text}"] = f"  {with_symbols(text, names)}\n"
         return self.moved[key]
 
@@ -171,7 +192,7 @@ class _Function(Scope):
     """One function: arguments, ops, return."""
 
     def __init__(self, module: _Module, wanted: frozenset[Key], metadata: Mapping[str, Any]) -> None:
-        super().__init__(wanted)
+        super().__init__(wanted, module.dense)
         self.module = module
         self.metadata = metadata
         self.done = ""
@@ -354,9 +375,9 @@ def _composite(scope: _Function, op: Op) -> str | None:
 
     In place where that needs outer values, and where sizes are dynamic and the composite is none of CHLO's:
     jaxlib gives static shapes to the operands of those only, and then rejects the decomposition's types."""
-    top = _top_k(scope, op)
-    if top is not None:
-        return top
+    own = _top_k(scope, op) or _sharding_constraint(scope, op)
+    if own is not None:
+        return own
     (block,) = op.regions
     outside, inside = (*op.operands, *op.results), (*block.args, *block.results)
     known = op.attrs["name"].startswith("chlo.") or all(map(is_static, outside))
@@ -403,12 +424,24 @@ def _check(scope: _Function, op: Op) -> str | None:
 
 
 def _top_k(scope: _Function, op: Op) -> str | None:
-    """CHLO's own op for its composite, which needs no decomposition."""
+    """CHLO's own op for its composite, and the call of a number that is a size: they need no decomposition."""
+    if op.attrs["name"] == "stablehlo.dynamic_top_k":
+        k = scope.size(op.results[0].type.dims[-1], "i32", SCALAR)
+        kinds = f"({types(op.operands)}, tensor<i32>) -> ({types(op.results)})"
+        name = f"custom_call @{op.attrs['name']}"
+        return f"stablehlo.{name}({refs(scope, op.operands)}, {k}) {{api_version = 2 : i32}} : {kinds}"
     held = dict(op.attrs["attrs"])
     if op.attrs["name"] != "chlo.top_k" or set(held) != {"k"} or op.attrs["version"] != 1:
         return None
     k = held["k"].split(":")[0].strip()
     return f"chlo.top_k({refs(scope, op.operands)}, k = {k}) : {types(op.operands)} -> ({types(op.results)})"
+
+
+def _sharding_constraint(scope: _Function, op: Op) -> str | None:
+    if op.attrs["name"] != "sdy.sharding_constraint":
+        return None
+    ((key, sharding),) = op.attrs["attrs"]
+    return f'"sdy.sharding_constraint"({refs(scope, op.operands)}) <{{{key} = {sharding}}}> : {_signature(op)}'
 
 
 def _host_call(scope: _Function, op: Op) -> str:

@@ -5,12 +5,13 @@ right before the op that first needs it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, is_nonnegative, symbol
+from egshape.dims import Dim, is_nonnegative, is_positive, symbol
 from egshape.errors import EgshapeError
 from egshape.frontends.size_ranges import SIZE, Range, Ranges, Values, power_of_two
 from egshape.frontends.size_terms import Term, plan
@@ -24,6 +25,8 @@ SCALAR, VECTOR = "scalar", "vector"
 _SHAPES: dict[str, tuple[int, ...]] = {SCALAR: (), VECTOR: (1,)}
 _RING = {"add", "subtract", "multiply", "maximum", "minimum"}
 _WIDE = ("i64", "ui64")
+_SMALL = 64
+"""Elements; of larger constants a digest is compared: a copy of each would hold a model's weights once more."""
 _LONG = 3
 """A size that takes more steps than this is read from an axis that has it, if there is one."""
 
@@ -52,13 +55,14 @@ class Scope:
     """The blocks of one function, innermost last.
 
     ``wanted`` are the sizes and forms that an earlier run over the same function asked for: they decide in
-    which form an intermediate result is computed."""
+    which form an intermediate result is computed. ``dense`` gives the text of an array."""
 
-    def __init__(self, wanted: frozenset[Key] = frozenset()) -> None:
+    def __init__(self, wanted: frozenset[Key] = frozenset(), dense: Callable[[np.ndarray], str] = dense) -> None:
         self.frames = [Frame(0)]
         self.names: dict[Value, str] = {}
         self.wanted = wanted
         self.asked: set[Key] = set()
+        self._dense = dense
         self._next = 0
 
     # -- blocks and lines ----
@@ -121,7 +125,7 @@ class Scope:
         found = self.find(key)
         if found is None:
             frame = self.frames[self._outermost()]
-            found = self.line(frame, f"stablehlo.constant {dense(array)} : {static_type(dtype, array.shape)}")
+            found = self.line(frame, f"stablehlo.constant {self._dense(array)} : {static_type(dtype, array.shape)}")
             frame.memo[key] = found
         return found
 
@@ -382,7 +386,7 @@ class Scope:
         divide. (Shifts are no choice: XLA's shape refinement does not evaluate them.)"""
         if is_nonnegative(-den):  # where it is 0 there is no value
             num, den = -num, -den
-        divide = self._size(den, dtype, form)
+        divide = self._divisor(frame, den, dtype, form)
         value = self._size(num, dtype, form)
         if is_nonnegative(num) and is_nonnegative(den):
             return self._apply(frame, "divide", value, divide, dtype, form)
@@ -399,6 +403,14 @@ class Scope:
         less = self._apply(frame, "minimum", sign, self.integer(0, dtype, form), dtype, form)
         return self._apply(frame, "add", quotient, less, dtype, form)
 
+    def _divisor(self, frame: Frame, den: Dim, dtype: str, form: str) -> str:
+        """A divisor that is never 0, where there is no value: XLA divides before it looks at the assertion that says
+        so, and that ends its process."""
+        name = self._size(den, dtype, form)
+        if is_positive(den) or not is_nonnegative(den):
+            return name
+        return self._apply(frame, "maximum", name, self.integer(1, dtype, form), dtype, form)
+
     def _sign(self, frame: Frame, name: str, dtype: str, form: str) -> str:
         return self.line(frame, f"stablehlo.sign {name} : {static_type(dtype, _SHAPES[form])}")
 
@@ -409,7 +421,7 @@ class Scope:
         if power_of_two(den) and not (positive and self._fits(num, dtype)):
             return self._apply(frame, "and", value, self._size(den - 1, dtype, form), dtype, form)
         if positive:
-            return self._apply(frame, "remainder", value, self._size(den, dtype, form), dtype, form)
+            return self._apply(frame, "remainder", value, self._divisor(frame, den, dtype, form), dtype, form)
         quotient = self._floor(frame, num, den, dtype, form)
         whole = self._apply(frame, "multiply", quotient, self._size(den, dtype, form), dtype, form)
         return self._apply(frame, "subtract", value, whole, dtype, form)
@@ -499,7 +511,9 @@ class Scope:
 
 
 def _constant_key(array: np.ndarray) -> Key:
-    return ("constant", dtype_name(array.dtype), array.shape, array.tobytes())
+    small = array.size <= _SMALL
+    data = array.tobytes() if small else blake2b(np.ascontiguousarray(array).view(np.uint8).data).digest()
+    return ("constant", dtype_name(array.dtype), array.shape, data)
 
 
 def _wrapped(number: int, dtype: str, form: str) -> np.ndarray:

@@ -127,6 +127,11 @@ def _listed(array: np.ndarray, dtype: np.dtype, name: str) -> str:
     return f"[{', '.join(_listed(item, dtype, name) for item in np.asarray(array))}]"
 
 
+def _alike(flat: np.ndarray) -> bool:
+    """Whether all elements have the same bits."""
+    return flat[:1].tobytes() * flat.size == flat.tobytes()
+
+
 def dense(array: np.ndarray) -> str:
     """``dense<...>`` without its type, exact to the bit."""
     name = dtype_name(array.dtype)
@@ -135,9 +140,9 @@ def dense(array: np.ndarray) -> str:
     if array.ndim == 0:
         return f"dense<{_element(array[()], array.dtype, name)}>"
     data = np.ascontiguousarray(array)
-    first = data.reshape(-1)[:1]
-    if first.tobytes() * array.size == data.tobytes():
-        return f"dense<{_element(first[0], array.dtype, name)}>"
+    flat = data.reshape(-1)
+    if _alike(flat[:_LISTED]) and _alike(flat):
+        return f"dense<{_element(flat[0], array.dtype, name)}>"
     if array.size <= _LISTED or name == "i1":
         return f"dense<{_listed(data, array.dtype, name)}>"
     return f'dense<"0x{data.tobytes().hex().upper()}">'

@@ -161,6 +161,16 @@ def _gather(scope: Scope, node: Node) -> dict[str, Any]:
     return {**_dynamic_gather(scope, node), "sizes": dims(_ints(node.attributes["slice_sizes"]))}
 
 
+_FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
+"""Bits of exponent and mantissa."""
+
+
+def keeps_precision(op: Any) -> bool:
+    """Whether a ``reduce_precision`` takes nothing away, as those that ``jax.checkpoint`` writes."""
+    exponent, mantissa = _FORMATS.get(str(op.operands[0].type.element_type), (64, 64))
+    return bool(op.attributes["exponent_bits"].value >= exponent and op.attributes["mantissa_bits"].value >= mantissa)
+
+
 def _same(scope: Scope, node: Node) -> Results:
     return scope.operands(node)
 
@@ -188,6 +198,7 @@ def _dynamic_broadcast(scope: Scope, node: Node) -> Results:
 HANDLERS: dict[str, Handler] = {
     "stablehlo.real_dynamic_slice": _real_dynamic_slice,
     "stablehlo.dynamic_broadcast_in_dim": _dynamic_broadcast,
+    "stablehlo.reduce_precision": _same,
 } | {
     f"stablehlo.{mlir}": _simple(ours, attrs)
     for mlir, ours, attrs in (

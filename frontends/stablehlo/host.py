@@ -17,7 +17,7 @@ from egshape.ops.host import UNKNOWN, call_of
 KIND = "stablehlo"
 """The kind of host calls whose payload is a module of one op."""
 
-DIALECTS = ("stablehlo.", "chlo.")
+DIALECTS = ("stablehlo.", "chlo.", "sdy.")
 """Ops of these are carried through where nothing here reads them."""
 
 _FOREIGN = ("i1", (0,))

@@ -97,7 +97,9 @@ def parts(text: str) -> Parts:
         ops = {view.operation.attributes["sym_name"].value: view.operation for view in module.body.operations}
         main = ops.pop("main")
         op = main.regions[0].blocks[0].operations[0].operation
-        shown = op.get_asm(print_generic_op_form=True, use_local_scope=True, assume_verified=True)
+        # As a part of main: shown alone, an op whose regions see nothing around names its values anew.
+        shown = main.get_asm(print_generic_op_form=True, use_local_scope=True, assume_verified=True)
+        shown = shown[: shown.rindex('"func.return"')]
         results = tuple(str(value.type) for value in op.results)
         listed = results[0] if len(results) == 1 else f"({', '.join(results)})"
         given = tuple(str(value.type) for value in op.operands)

@@ -65,9 +65,9 @@ class Module:
     """The functions of an MLIR module, read when they are first asked for."""
 
     def __init__(
-        self, hlo: SimpleNamespace, module: Any, name: str, known: Callable[[str, str], bool], source: str | bytes = b""
+        self, hlo: SimpleNamespace, module: Any, name: str, known: Callable[[Any], bool], source: str | bytes = b""
     ) -> None:
-        """``known``: whether an op of a name, with a call target or "", is read by its parts."""
+        """``known``: whether an op is read by its parts."""
         self.source = name
         self._written = written_names(source)
         self.reader = Reader(hlo, name)
@@ -77,6 +77,8 @@ class Module:
         self.name = str(self.attributes["sym_name"].value) if "sym_name" in self.attributes else ""
         self._ids: dict[Any, int] = {}
         self._found: dict[str, Any] = {}
+        self.meshes: dict[str, Any] = {}
+        """Of devices, which shardings name."""
         self._read: dict[str, Function] = {}
         self._public: list[str] = []
         self._list(module)
@@ -84,11 +86,14 @@ class Module:
     def _list(self, module: Any) -> None:
         for view in module.body.operations:
             op = view.operation
+            if op.name == "sdy.mesh":
+                self.meshes[op.attributes["sym_name"].value] = op
+                continue
             if op.name != "func.func":
                 raise Unsupported(
                     f"an op {op.name} outside of a function",
                     where=self._place(self.reader.location(op.location)),
-                    hint="a module holds functions (func.func) only",
+                    hint="a module holds functions (func.func) and meshes (sdy.mesh) only",
                 )
             name = op.attributes["sym_name"].value
             self._found[name] = op
@@ -174,8 +179,7 @@ class Module:
         name = op.name
         location = reader.location(op.location)
         operands = tuple([ids[value] for value in op.operands])
-        target = op.attributes["call_target_name"].value if name == "stablehlo.custom_call" else ""
-        if not self._known(name, target):
+        if not self._known(op):
             return self._carried(op, location)
         attributes = reader.attributes(op)
         if name in _KEEP_TEXT:
@@ -196,7 +200,7 @@ class Module:
 
     def _carried(self, op: Any, location: Location) -> Node:
         """An op that is not read by its parts."""
-        text, outer = single(self._hlo, op, self._found)
+        text, outer = single(self._hlo, op, {**self._found, **self.meshes})
         operands, captured = (tuple([self._ids[value] for value in values]) for values in (op.operands, outer))
         types = tuple([self.reader.type(value.type) for value in op.results])
         results = tuple([self._define(value) for value in op.results])

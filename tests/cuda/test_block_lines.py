@@ -12,7 +12,7 @@ from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
-from egshape.plan.gpu.grid import launches
+from egshape.plan.gpu.launching import launches
 from egshape.plan.planner import plan
 from tests.cuda.emulate import emulated, kernels, likely
 from tests.cuda.test_races import same

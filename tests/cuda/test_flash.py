@@ -22,7 +22,8 @@ from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel as printed
 from egshape.plan.gpu import flash_split, flash_tiles
 from egshape.plan.gpu.flash import SWITCH
-from egshape.plan.gpu.grid import Launch, launches
+from egshape.plan.gpu.grid import Launch
+from egshape.plan.gpu.launching import launches
 from egshape.plan.gpu.mma import Mma
 from egshape.plan.loops import Attend, Buffer, Kernel, buffers, statements
 from egshape.plan.planner import plan

@@ -8,9 +8,9 @@ import pytest
 from egshape.dims import Dim, const, symbol
 from egshape.ir.types import numpy_dtype
 from egshape.plan.gpu import folds
-from egshape.plan.gpu.grid import launches
 from egshape.plan.gpu.joint import joint
 from egshape.plan.gpu.lanes import LaneFold
+from egshape.plan.gpu.launching import launches
 from egshape.plan.loops import (
     Assign,
     Buffer,

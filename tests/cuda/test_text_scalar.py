@@ -19,7 +19,8 @@ from egshape.ir.graph import Graph
 from egshape.ir.types import is_float, itemsize, numpy_dtype
 from egshape.lower.cuda.kernel import CudaKernel, kernel
 from egshape.ops import REGISTRY
-from egshape.plan.gpu.grid import Launch, launches
+from egshape.plan.gpu.grid import Launch
+from egshape.plan.gpu.launching import launches
 from egshape.plan.loops import Buffer
 from egshape.plan.planner import plan
 from egshape.plan.program import Copy, Port, Run

@@ -10,7 +10,8 @@ import pytest
 from egshape.dims import const, symbol
 from egshape.ir.types import is_float, numpy_dtype
 from egshape.lower.cuda.kernel import kernel
-from egshape.plan.gpu.grid import launch, launches
+from egshape.plan.gpu.launching import launches
+from egshape.plan.gpu.mapping import launch
 from egshape.plan.gpu.narrow import LARGEST
 from egshape.plan.gpu.wide import Wide
 from egshape.plan.loops import (

@@ -140,7 +140,7 @@ def test_bounds_come_back() -> None:
 
 def test_equalities_carry_the_rule_that_found_them() -> None:
     result = ask("b*(h//k)*k", divide=[("k", "h")], bounds={"k": (1, None)})
-    assert ("shape.floordiv/exact") in [equality.reason for equality in result.equalities]
+    assert ("size.floordiv/exact") in [equality.reason for equality in result.equalities]
 
 
 def test_explain_names_the_equations_used_and_no_others() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from egshape.dims import symbol
+import numpy as np
+
+from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.verify import verify
 from tests.egraph.programs import constant, named, optimized
@@ -24,6 +26,32 @@ def test_a_function_is_computed_before_it_is_repeated() -> None:
     wide = builder.one("broadcast_in_dim", [x], {"dims": (0,), "shape": (symbol("a"), symbol("a"))})
     graph = optimized(builder, builder.one("exponential", [wide])).graph
     assert [op.name for op in graph.ops] == ["exponential", "broadcast_in_dim"]
+
+
+def test_a_value_and_its_move_are_turned_around_together() -> None:
+    """f of a move and the move of that, or f and its move: with a move that seemed to be shared (a comparison reads it,
+    which nobody reads) the first was taken, and each of the two by itself costs as much either way."""
+    builder = BlockBuilder()
+    x = builder.one("tanh", [builder.arg("x", "f32", [1])])
+    high = (const(1),) * 3
+    two = builder.one("constant", (), {"value": np.full((1, 1, 1), 2.0, np.float32)})
+    moved = builder.one("reshape", [x], {"shape": high})
+    other = builder.one("iota", (), {"dtype": "f32", "dim": 1, "shape": high})
+    builder.one("compare", [other, moved], {"direction": "EQ", "kind": "FLOAT"})
+    above = builder.one("multiply", [moved, two])
+    below = builder.one("reshape", [above], {"shape": high[:1]})
+    assert len(named(optimized(builder, above, below).graph, "reshape")) == 1
+
+
+def test_of_two_that_cost_the_same_the_one_that_needs_less_is_taken() -> None:
+    """The concatenation is there anyway, but the slice need not wait for it."""
+    builder = BlockBuilder()
+    x, y = (builder.arg(name, "f32", [None], [size]) for name, size in (("x", "a"), ("y", "b")))
+    joined = builder.one("concatenate", [x, y], {"dim": 0})
+    limit = symbol("a") + symbol("b")
+    cut = builder.one("slice", [joined], {"starts": (symbol("a") + 1,), "limits": (limit,), "strides": (const(1),)})
+    graph = optimized(builder, joined, cut).graph
+    assert [op.operands[0].name for op in named(graph, "slice")] == ["y"]
 
 
 def test_classes_that_hold_their_own_operands_are_no_cycle() -> None:

@@ -5,6 +5,8 @@ squares it. Here the largest e-graph of a run counts, not the last one."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,50 @@ def chain(length: int) -> tuple[BlockBuilder, Value]:
 def test_a_constant_that_is_a_move_of_itself(length: int) -> None:
     b, x = chain(length)
     assert_bounded(graph_of(b, x))
+
+
+@pytest.mark.parametrize("sizes", [(0, 0), (0, 3), (3, 0)])
+def test_a_slice_of_itself(sizes: tuple[int, int]) -> None:
+    """A concatenation with a part of no element is its other part, and the slice of it that is this part is itself."""
+    b = BlockBuilder()
+    parts = [b.arg(name, "f32", [size]) for name, size in zip("xy", sizes, strict=True)]
+    joined = b.one("concatenate", parts, {"dim": 0})
+    first, whole = const(sizes[0]), const(sum(sizes))
+    cut = [b.one("slice", (joined,), {"starts": (start,), "limits": (limit,), "strides": (const(1),)})
+           for start, limit in ((const(0), first), (first, whole))]
+    graph = graph_of(b, b.one("concatenate", cut, {"dim": 0}))
+    assert_bounded(graph)
+    assert len(egshape.optimize(graph).graph.ops) == 0
+
+
+@pytest.mark.parametrize("length", [8, 64])
+def test_a_chain_of_slices(length: int) -> None:
+    """Each slice knows log2(length) of those before it, not all of them, nor all ways to them."""
+    b = BlockBuilder()
+    x = b.arg("x", "f32", [2 * length + 1])
+    for step in range(length):
+        limit = const(2 * (length - step))
+        x = b.one("slice", (x,), {"starts": (const(1),), "limits": (limit,), "strides": (const(1),)})
+    graph = graph_of(b, x)
+    assert largest(graph) <= BASE + 5 * length * math.log2(length)
+    assert len(egshape.optimize(graph).graph.ops) == 1
+
+
+def test_tensors_of_no_element() -> None:
+    """All of a shape are equal, so each is any move and function of itself."""
+    b = BlockBuilder()
+    zero, one = const(0), const(1)
+    x: Value = b.arg("x", "f32", [0, 0])
+    for _ in range(8):
+        y = b.one("transpose", (b.one("tanh", (x,)),), {"permutation": (1, 0)})
+        y = b.one("concatenate", (x, b.one("reshape", (y,), {"shape": (zero, zero)})), {"dim": 1})
+        whole = {"starts": (zero, zero), "limits": (zero, zero), "strides": (one, one)}
+        x = b.one("add", (x, b.one("slice", (y,), whole)))
+    value = b.arg("v", "f32", [])
+    padded = b.one("pad", (x, value), {"low": (one, one), "high": (one, one), "interior": (zero, zero)})
+    graph = graph_of(b, x, padded)
+    assert_bounded(graph)
+    assert [op.name for op in egshape.optimize(graph).graph.ops] == ["broadcast_in_dim"]
 
 
 @pytest.mark.parametrize("count", [8, 32])

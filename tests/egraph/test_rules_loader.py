@@ -129,8 +129,8 @@ def test_an_error_of_the_engine_names_the_rule_file_and_line(tmp_path: Path) -> 
 
 
 def test_needs_come_first_and_only_once() -> None:
-    names = [ruleset.name for ruleset in load_rulesets(["shape.floordiv", "shape.interval"]).rulesets]
-    assert names == ["prelude.shape", "shape.divisibility", "shape.interval", "shape.floordiv"]
+    names = [ruleset.name for ruleset in load_rulesets(["size.floordiv", "size.interval"]).rulesets]
+    assert names == ["prelude.shape", "size.divisibility", "size.interval", "size.floordiv"]
 
 
 def test_shipped_names_are_paths() -> None:
@@ -246,5 +246,5 @@ def test_logging_stays_cheap_even_where_every_match_is_a_union(tmp_path: Path) -
 
 
 def test_pieces_are_plain_commands() -> None:
-    pieces = load_rulesets(["shape.relu"]).pieces
+    pieces = load_rulesets(["size.relu"]).pieces
     assert all(isinstance(piece, Piece) and piece.text.startswith("(") for piece in pieces)

@@ -125,7 +125,7 @@ TAMPERINGS = {
     "a premise is missing": changed(-1, **{"from": []}),
     "a premise that nobody stated": changed(-1, **{"from": ["a == c"]}),
     "a conclusion disguised as a fact": changed(-1, rule="assumed", **{"from": []}),
-    "a fact disguised as a rule": changed(0, rule="shape.order/chain", to="a == c"),
+    "a fact disguised as a rule": changed(0, rule="size.order/chain", to="a == c"),
     "the wrong order": backwards,
     "a place that states something else": changed(0, location="elsewhere.mlir:3:1"),
     "no statement at all": changed(0, to="a equals b"),

@@ -45,6 +45,14 @@ BITS = """func.func @main(%k: tensor<2xui64>, %x: tensor<?xf32>) -> (tensor<2xui
   %0:2 = stablehlo.rng_bit_generator %k, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<4xui32>)
   return %0#0, %0#1, %x : tensor<2xui64>, tensor<4xui32>, tensor<?xf32> }"""
 
+SIZED_BITS = """func.func @main(%k: tensor<2xui64>, %x: tensor<?xf32>) -> (tensor<2xui64>, tensor<?xui32>) {
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %0:2 = stablehlo.custom_call @stablehlo.dynamic_rng_bit_generator(%k, %s) {api_version = 2 : i32,
+    rng_algorithm = #stablehlo<rng_algorithm DEFAULT>} :
+    (tensor<2xui64>, tensor<1xi32>) -> (tensor<2xui64>, tensor<?xui32>)
+  return %0#0, %0#1 : tensor<2xui64>, tensor<?xui32> }"""
+
 REDUCED = """func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
   %0 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
     replica_groups = dense<0> : tensor<1x1xi64>}> ({
@@ -69,6 +77,7 @@ RUNS = [
     (MAP, _vectors(0, 1, 2, 5)),
     (NORM, [[np.arange(3 * n, dtype=F).reshape(n, 3), np.ones(3, F)] for n in (1, 2, 5)]),
     (BITS, [[np.array([1, 2], np.uint64), np.zeros(n, F)] for n in (0, 5)]),
+    (SIZED_BITS, [[np.array([1, 2], np.uint64), np.zeros(n, F)] for n in (0, 1, 5)]),
     (REDUCED, _vectors(0, 1, 5)),
 ]
 

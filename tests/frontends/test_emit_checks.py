@@ -13,6 +13,7 @@ from egshape.dims import Dim, const, parse, symbol
 
 pytest.importorskip("jax")
 
+from benchmarks.robustness import xla_process
 from egshape.adapters.xla import run_stablehlo
 from egshape.errors import CheckFailed
 from egshape.frontends.size_ranges import Ranges
@@ -116,6 +117,13 @@ def test_an_element_may_be_negative() -> None:
         ("a//2 + b", "c*2 - 3"),
         ("a*b", "4*c"),
         ("-1", "2*a - 7"),
+        ("max(a - 2, 0)", "0"),
+        ("3", "2*max(a - b, 0)"),
+        ("max(a - 2, 0)//2", "0"),
+        ("max(a - 1, 0)//2*3", "4"),
+        ("(a - 3)//2", "0"),
+        ("min(a, 3)", "a"),
+        ("a", "max(a, b)"),
     ],
 )
 def test_forms_are_equivalent(lhs: str, rhs: str) -> None:
@@ -128,6 +136,13 @@ def test_forms_are_equivalent(lhs: str, rhs: str) -> None:
             wanted = holds(one.evaluate(env), two.evaluate(env))
             for kind, left, right in found:
                 assert _HOLDS[kind](left.evaluate(env), right.evaluate(env)) == wanted, (kind, left, right)
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "bound"), [
+    ("max(a - 512, 0)", "0", 512), ("max(a - 192, 0)//512", "0", 703), ("min(a, 9)", "a", 9),
+])
+def test_a_bound_in_a_function_of_a_size_is_one_of_the_size(lhs: str, rhs: str, bound: int) -> None:
+    assert ("<=", symbol("a"), const(bound)) in forms("==", parse(lhs), parse(rhs))
 
 
 def _steps(dim: Dim) -> set[Dim]:
@@ -235,3 +250,19 @@ def test_padding_behind_the_last_window_is_constant_where_it_can_be(text: str, f
     for size in (0, 1, 4, 5):
         data = np.arange(1, size + 1, dtype=np.float32)
         np.testing.assert_array_equal(run_stablehlo(written, [data])[0], interpret(graph, [data])[0])
+
+
+@pytest.mark.parametrize("size", ["7%a", "7//a", "b//(a*c)", "(b - c)//a", "(b - c)%a"])
+def test_a_check_of_a_divisor_fails_before_xla_divides(size: str) -> None:
+    builder = BlockBuilder()
+    values = [builder.arg(f"x{name}", "f32", (None,), (name,)) for name in "abc"]
+    builder.add("check", (), {"relation": "<=", "sides": (const(1), parse("a")), "message": "a is empty", "args": ()})
+    value = builder.one("dims", (), {"elements": (parse(size),), "shape": (), "dtype": "i32"})
+    text = write(Graph("g", builder.finish([*values, value]), ("a", "b", "c", "size")))
+
+    def run(a: int, b: int, c: int) -> xla_process.Ran:
+        return xla_process.run(text, [np.zeros(n, np.float32) for n in (a, b, c)])
+
+    assert "a is empty" in run(0, 5, 1)[1], "its process must not end"
+    for a, b, c in ((1, 5, 2), (3, 2, 9), (7, 1, 1)):
+        assert run(a, b, c)[0][3] == eval(size, {}, {"a": a, "b": b, "c": c})

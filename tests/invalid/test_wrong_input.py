@@ -9,13 +9,14 @@ import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
 
-from egshape import api, attempts
+from egshape import api, pipeline
 from egshape.cli import main
 from egshape.errors import Contradiction, EgshapeError, EngineFault
 from egshape.facts import Facts
@@ -371,12 +372,12 @@ def test_a_result_that_differs_is_thrown_away(
 ) -> None:
     other = tmp_path / "other.mlir"
     other.write_text(GOOD.replace("stablehlo.add", "stablehlo.subtract"))
-    stages = attempts.run_stages
+    stages = pipeline.Road.graph
 
-    def wrong(graph: Graph, *rest: object, **options: object) -> object:
-        return stages(api.load(other), *rest, **options)  # type: ignore[arg-type]
+    def wrong(road: pipeline.Road, graph: Graph, *rest: Any) -> Graph:
+        return stages(road, api.load(other), *rest)
 
-    monkeypatch.setattr(attempts, "run_stages", wrong)
+    monkeypatch.setattr(pipeline.Road, "graph", wrong)
     output = tmp_path / "out.mlir"
     assert main(["optimize", good, "-o", str(output)]) == 0
     out, err = capsys.readouterr()

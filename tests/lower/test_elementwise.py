@@ -2,6 +2,7 @@
 
 import pytest
 
+from egshape.api import optimize
 from egshape.dims import symbol
 from egshape.errors import EgshapeError, Unsupported
 from egshape.ir.builder import BlockBuilder
@@ -78,6 +79,16 @@ def test_the_bits_of_another_dtype():
     x = argument(b, "x", "f32", [N])
     y = b.one("bitcast_convert", [x], {"dtype": "i32"})
     check(graph_of(b, y, b.one("bitcast_convert", [y], {"dtype": "f32"})), *(arrays("f32", 1, n) for n in SIZES))
+
+
+def test_the_bits_of_another_dtype_where_a_check_makes_sizes_equal():
+    """The operand's size is one symbol, that of the result another: their forms differ, their widths do not."""
+    b = BlockBuilder()
+    n, x = argument(b, "n", "f32", [N]), argument(b, "x", "i32", [symbol("m")])
+    b.add("check", (), {"relation": "==", "sides": (symbol("m"), N), "message": "sizes differ", "args": ()})
+    result = optimize(graph_of(b, n, b.one("bitcast_convert", [x], {"dtype": "f32"}))).graph
+    assert result.outputs[1].type.shape != result.inputs[1].type.shape
+    check(result, *([data("f32", (size,), 0), data("i32", (size,), 1)] for size in SIZES))
 
 
 def test_refusals_name_the_op():

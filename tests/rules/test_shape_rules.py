@@ -18,7 +18,7 @@ from egshape.rulelang.provenance import PlainRule, desugar
 from egshape.rulelang.sexpr import read_lists
 
 RULES = shape_program()
-OVER_SHAPES = {"shape.dim/at"}
+OVER_SHAPES = {"size.dim/at"}
 
 
 def plain(rule: Rule) -> PlainRule:
@@ -28,11 +28,11 @@ def plain(rule: Rule) -> PlainRule:
 # Guards that a rule would be true without: they keep the search finite, or leave alone, as the law
 # of divisions asks, what may divide by 0.
 CAUTIOUS = {
-    ("shape.order/chain", "(!= u y)"),
-    ("shape.floordiv/nested", "(> x 0)"),
-    ("shape.floordiv/nested", "(!= p h)"),
-    ("shape.floordiv/remainder-hi-numerator", "(> a 0)"),
-    ("shape.divisibility/weaken", "(> b 0)"),
+    ("size.order/chain", "(!= u y)"),
+    ("size.floordiv/nested", "(> x 0)"),
+    ("size.floordiv/nested", "(!= p h)"),
+    ("size.floordiv/remainder-hi-numerator", "(> a 0)"),
+    ("size.divisibility/weaken", "(> b 0)"),
 }
 
 

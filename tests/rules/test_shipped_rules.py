@@ -11,7 +11,7 @@ from egshape.rulebook.trial.run import try_rules
 from egshape.rulelang.lint import check_rulesets
 from egshape.rulelang.loader import shipped_rulesets
 
-BY_SAMPLING = {"shape.dim/at"}
+BY_SAMPLING = {"size.dim/at"}
 """Rules over sizes that z3 is not asked about: they speak of shapes."""
 
 
@@ -21,7 +21,7 @@ def test_no_shipped_file_breaks_the_law() -> None:
     assert checked.render() == ""
 
 
-@pytest.mark.long_but("shape.floordiv", "shape.relu", "tensor.transpose")
+@pytest.mark.long_but("size.floordiv", "size.relu", "tensor.transpose")
 @pytest.mark.parametrize("ruleset", shipped_rulesets())
 def test_every_rule_stands(ruleset: str) -> None:
     verdicts = try_rules([ruleset], thorough=False)

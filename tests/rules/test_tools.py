@@ -234,7 +234,7 @@ def test_commands(capsys: Captured, tmp_path: Path) -> None:
     code, out = ran(capsys, "test", str(wrong), "--rule", "wrong.sizes/wrong-itself-at-zero", "--json")
     assert code == 1
     assert json.loads(out)["rules"][0]["counterexample"].startswith("at k = 0")
-    code, out = ran(capsys, "test", "shape.order", "--no-proofs")
+    code, out = ran(capsys, "test", "size.order", "--no-proofs")
     assert code == 0
     assert "sampled" in out
     assert "(transpose x permutation)" in ran(capsys, "prelude", "transpose")[1]
@@ -254,7 +254,7 @@ def test_a_user_ruleset_over_sizes(tmp_path: Path) -> None:
     path = tmp_path / "own.egg"
     path.write_text("""; ruleset: own
 ; about:   sizes
-; needs:   prelude.shape, shape.interval
+; needs:   prelude.shape, size.interval
 ; law:     an equation holds at all sizes
 ; ends:    a bound
 

@@ -19,10 +19,10 @@ FILES = sorted(path.stem for path in FOLDER.glob("*.egg"))
 
 
 def test_there_are_enough() -> None:
-    assert sum((FOLDER / f"{name}.egg").read_text().count("/wrong-") for name in FILES) >= 30
+    assert sum((FOLDER / f"{name}.egg").read_text().count("/wrong-") for name in FILES) >= 120
 
 
-@pytest.mark.long_but("values", "sizes")
+@pytest.mark.long_but("obligations", "sizes", "numbers")
 @pytest.mark.parametrize("name", FILES)
 def test_wrong_rules_are_found_out(name: str) -> None:
     verdicts = try_rules([str(FOLDER / f"{name}.egg")])

@@ -1,6 +1,6 @@
 """What the compiler and the runtime, which may not import each other, must spell alike."""
 
-from egshape.lower import host, objects, redzones, timing
+from egshape.lower import entry, objects, redzones, timing
 from egshape.runtime import artifact, call, errors, function
 from egshape.runtime import objects as read
 from egshape.runtime import redzones as watched
@@ -8,7 +8,7 @@ from egshape.runtime.profile import KernelTime
 
 
 def test_the_call_structure():
-    assert host.WORDS == call.WORDS and host.ERROR_WORDS == call.ERROR_WORDS
+    assert entry.WORDS == call.WORDS and entry.ERROR_WORDS == call.ERROR_WORDS
 
 
 def test_the_layout_of_objects():

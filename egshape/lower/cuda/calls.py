@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from egshape.dims import Dim
 from egshape.lower.backend import Backend
 from egshape.lower.cuda import events
 from egshape.lower.cuda.table import FUNCTIONS, WORDS
-
-if TYPE_CHECKING:
-    from egshape.lower.host import Host
+from egshape.lower.entry import Entry
 
 DRIVER, MEMORY = 11, 12
 
@@ -20,7 +18,7 @@ DRIVER, MEMORY = 11, 12
 class Calls(Backend):
     """Writes calls of functions of the table, and what their errors and times are called."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Entry) -> None:
         super().__init__(host)
         self.places: dict[tuple[str, str], int] = {}
         """Rows of the tables of times and errors: what runs, and its place in the model."""
@@ -51,7 +49,7 @@ class Calls(Backend):
     def named(self, name: str, where: str, bytes: Dim, operations: Dim) -> Iterator[None]:
         """What is written inside belongs to a row of the tables of times and errors."""
         before, self.row = self.row, self.places.setdefault((name, where), len(self.places))
-        with events.timed(self, self.row, bytes, operations):
+        with events.timed(self.w, self.stream, self.row, bytes, operations):
             yield
         self.row = before
 

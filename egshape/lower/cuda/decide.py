@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from egshape.dims import const, symbol
 from egshape.ir.types import itemsize
 from egshape.lower import scalar
 from egshape.lower.cuda.memory import Memory
+from egshape.lower.entry import Entry
 from egshape.lower.kernel import function
 from egshape.plan.gpu.placement import Placement, is_small, placement
 from egshape.plan.loops import Buffer
 from egshape.plan.program import CheckValue, Run
-
-if TYPE_CHECKING:
-    from egshape.lower.host import Host
-
 
 RING = 1 << 14
 """Bytes of the host's memory from which small things go up, one behind the other: a copy may read them at any time up
@@ -36,7 +32,7 @@ class Decider(Memory):
     anything else by which it decides, and at the end. Until then the device computes on, as it may: what indices from
     data reach is inside of their buffers whatever they are, and sizes from data are read behind the checks."""
 
-    def __init__(self, host: Host, zones: bool) -> None:
+    def __init__(self, host: Entry, zones: bool) -> None:
         super().__init__(host, zones)
         self.placed_on_host = placement(host.program)
         self.mirrors: dict[Buffer, str] = {}

@@ -2,13 +2,13 @@
 
 Every pointer of a buffer is an address of the device, and is only computed with; what the host decides by lies in
 memory of its own (``plan/gpu/placement.py``) or is copied back when it is read. Codes that the entry may leave with
-besides those of ``lower/host.py``: 11, the driver refuses (error = [its code, row, function]); 12, it has no memory
+besides those of ``lower/entry.py``: 11, the driver refuses (error = [its code, row, function]); 12, it has no memory
 (error = [its code, request, bytes]); 13, a graph cannot be captured (error = [its code])."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from egshape.dims import const, symbol
 from egshape.errors import Unsupported
@@ -20,15 +20,13 @@ from egshape.lower.cuda.decide import Decider
 from egshape.lower.cuda.kernel import CudaKernel, kernel
 from egshape.lower.cuda.memory import DECLARATIONS
 from egshape.lower.cuda.table import FUNCTIONS
-from egshape.lower.host import WORDS as CALL_WORDS
+from egshape.lower.entry import WORDS as CALL_WORDS
+from egshape.lower.entry import Entry
 from egshape.plan.gpu.grid import Launch
 from egshape.plan.loops import Buffer, Kernel
 from egshape.plan.memory import THREADS
 from egshape.plan.program import Copy, Gemm, Run, Step
 from egshape.plan.work import flops, traffic
-
-if TYPE_CHECKING:
-    from egshape.lower.host import Host
 
 MOST_BLOCKS = 2**31 - 1
 
@@ -38,7 +36,7 @@ class Device(Decider):
 
     constants = "%device_constants"
 
-    def __init__(self, host: Host, zones: bool = False) -> None:
+    def __init__(self, host: Entry, zones: bool = False) -> None:
         super().__init__(host, zones)
         self.functions: dict[str, CudaKernel] = {}
         """By their text with another name."""
@@ -144,7 +142,8 @@ class Device(Decider):
         if step in self.placed_on_host.steps:
             self._run_here(step)
         elif isinstance(step, Gemm):
-            gemm.emit(self, step)
+            self.products = True
+            gemm.emit(self, step, lambda: self.kernel(step))
             self._inspect_after(f"gemm_{step.kernel.label}", step.kernel.where, [step.out])
         else:
             self.kernel(step)

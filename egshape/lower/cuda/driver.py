@@ -19,9 +19,11 @@ from egshape.lower.cuda.device import Device
 from egshape.lower.cuda.kernel import CudaKernel
 from egshape.lower.driver import likely_peak
 from egshape.lower.dump import dump
-from egshape.lower.host import Host, Module, module
+from egshape.lower.entry import Entry
+from egshape.lower.host import Module, module
 from egshape.plan.gpu.device import on_device
-from egshape.plan.gpu.grid import Launch, launches
+from egshape.plan.gpu.grid import Launch
+from egshape.plan.gpu.launching import launches
 from egshape.plan.inplace import in_place
 from egshape.plan.loops import Kernel
 from egshape.plan.planner import plan
@@ -99,7 +101,7 @@ def compile_cuda(graph: Graph, architectures: Sequence[str] = compiler.ARCHITECT
     found: list[Device] = []
     zones = bool(os.environ.get("EGSHAPE_REDZONES"))
 
-    def device(host: Host) -> Device:
+    def device(host: Entry) -> Device:
         found.append(Device(host, zones))
         return found[0]
 

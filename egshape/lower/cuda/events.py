@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim
-
-if TYPE_CHECKING:
-    from egshape.lower.cuda.calls import Calls
+from egshape.lower.writer import Writer
 
 DECLARATIONS = """define internal i1 @egs_event(ptr %log, i64 %which, ptr %record, ptr %stream) noinline {
 entry:
@@ -58,13 +55,12 @@ table of rows: row, bytes and operations of each pair."""
 
 
 @contextmanager
-def timed(device: Calls, row: int, bytes: Dim, operations: Dim) -> Iterator[None]:
-    """A pair of events around what is written inside."""
-    w = device.w
+def timed(w: Writer, stream: Callable[[], str], row: int, bytes: Dim, operations: Dim) -> Iterator[None]:
+    """A pair of events around what is written inside. ``stream``: reads the stream that they are recorded on."""
     with w.when("%profiling"):
-        w.line(f"call i1 @egs_event(ptr %profile, i64 0, ptr %device_record, ptr {device.stream()})")
+        w.line(f"call i1 @egs_event(ptr %profile, i64 0, ptr %device_record, ptr {stream()})")
     yield
     with w.when("%profiling"):
         size, work = w.dim_float(bytes), w.dim_float(operations)
         w.line(f"call void @egs_event_end(ptr %profile, i64 {row}, double {size}, double {work}, ptr %device_record, "
-               f"ptr {device.stream()})")
+               f"ptr {stream()})")

@@ -6,14 +6,12 @@ no algorithm, or a side is empty, the step's own kernel runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from egshape.dims import const
 from egshape.ir.types import itemsize
+from egshape.lower.cuda.calls import Calls
 from egshape.plan.program import Gemm, Side
-
-if TYPE_CHECKING:
-    from egshape.lower.cuda.device import Device
 
 KINDS = (("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32"))
 """Dtypes of sides and result; a key has their number."""
@@ -108,10 +106,9 @@ run:
 """
 
 
-def emit(device: Device, step: Gemm) -> None:
-    """Call the library, else launch the step's kernel."""
+def emit(device: Calls, step: Gemm, otherwise: Callable[[], None]) -> None:
+    """Call the library, else do what ``otherwise`` writes."""
     w, host = device.w, device.host
-    device.products = True
     out = step.out
     bytes = step.count * (step.m * step.k * itemsize(step.left.buffer.dtype)
                           + step.k * step.n * itemsize(step.right.buffer.dtype)
@@ -143,15 +140,15 @@ def emit(device: Device, step: Gemm) -> None:
         w.line(f"store i1 {w.value(f'icmp eq i32 {code}, 0')}, ptr {done}")
     ran = w.value(f"load i1, ptr {done}")
     with w.when(w.value(f"xor i1 {ran}, true")):
-        device.kernel(step)
+        otherwise()
 
 
-def _address(device: Device, side: Side) -> str:
+def _address(device: Calls, side: Side) -> str:
     w = device.w
     offset = w.dim(side.offset * itemsize(side.buffer.dtype))
     return w.value(f"getelementptr i8, ptr {device.host.pointers[side.buffer]}, i64 {offset}")
 
 
-def _words(device: Device, side: Side) -> list[str]:
+def _words(device: Calls, side: Side) -> list[str]:
     w = device.w
     return [w.dim(side.pitch), w.dim(side.step), str(int(side.turned))]

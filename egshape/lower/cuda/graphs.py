@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from egshape.dims import const
+from egshape.lower.cuda.calls import Calls
 from egshape.lower.cuda.decide import can_defer
 from egshape.lower.cuda.table import GRAPH_ROW, RELAXED
+from egshape.lower.entry import Entry
 from egshape.plan.gpu.placement import Placement, flat
 from egshape.plan.memory import touched
 from egshape.plan.program import Branch, CheckSizes, CheckValue, Copy, DefineSize, HostCall, Repeat, Run, Step
-
-if TYPE_CHECKING:
-    from egshape.lower.cuda.device import Device
-    from egshape.lower.host import Host
 
 DECLARATIONS = GRAPH_ROW
 CODE = 13
@@ -28,7 +25,7 @@ LEAST, LEAST_OF_A_PART = 2, 4
 """Launches from which one launch of a graph is less work."""
 
 
-def may_capture(host: Host, placed: Placement) -> bool:
+def may_capture(host: Entry, placed: Placement) -> bool:
     """Whether a program launches the same at the same sizes, and allocates nothing on the way."""
     work = [step for step in flat(host.program.steps) if not isinstance(step, CheckSizes | DefineSize)]
     return all(_is_plain(step, placed) for step in work) and not host.layout.late and len(work) >= LEAST
@@ -41,7 +38,7 @@ def parts(steps: Sequence[Step], placed: Placement) -> Iterator[tuple[bool, list
         yield plain and sum(isinstance(step, Run | Copy) for step in found) >= LEAST_OF_A_PART, found
 
 
-def has_parts(host: Host, placed: Placement) -> bool:
+def has_parts(host: Entry, placed: Placement) -> bool:
     """Whether some part of a program may be a graph. A call whose capture fails is begun again, which one that has
     called Python must not be."""
     steps = list(flat(host.program.steps))
@@ -61,7 +58,7 @@ def _is_plain(step: Step, placed: Placement) -> bool:
 class Graphs:
     """Writes the search for a graph, its capture and its launch. ``whole``: all of a program is one."""
 
-    def __init__(self, device: Device, whole: bool) -> None:
+    def __init__(self, device: Calls, whole: bool) -> None:
         self.device, self.whole = device, whole
         self.words, self.count = 0, 0
         """Of the longest key: the number of the graph, the arena, the addresses of inputs, outputs and buffers whose

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, const
 from egshape.ir.types import itemsize
 from egshape.lower import redzones
 from egshape.lower.backend import Request
 from egshape.lower.cuda.calls import MEMORY, Calls
+from egshape.lower.entry import Entry
 from egshape.plan.loops import Buffer
 from egshape.plan.program import Port
-
-if TYPE_CHECKING:
-    from egshape.lower.host import Host
 
 HOSTED, UNALIGNED = 1, 2
 """What the table ``hosted`` says of an array that cannot be computed with where it lies."""
@@ -27,7 +24,7 @@ class Memory(Calls):
     behind each kernel those of its buffers are read back. The caller's own arrays have none: in this mode the runtime
     has all of them copied."""
 
-    def __init__(self, host: Host, zones: bool) -> None:
+    def __init__(self, host: Entry, zones: bool) -> None:
         super().__init__(host)
         self.gap = redzones.ZONE if zones else 0
         self.zones: dict[Buffer, tuple[str, str]] = {}

@@ -7,7 +7,6 @@ search in the other run, all at once. All is loop IR, in loops whose rounds may 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, ceildiv, const, minimum, relu, symbol
 from egshape.ir.graph import Op
@@ -34,15 +33,13 @@ from egshape.plan.loops import (
     name_of,
 )
 from egshape.plan.order import add, compare, least
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 CHUNKS = 256
 """Pieces of a line, one for each thread of a block."""
 
 
-def scan(p: Planner, op: Op, n: Dim, item: Callable[[Dim], Expr], place: Callable[[Dim], Dim], init: Expr, out: Buffer
+def scan(p: Steps, op: Op, n: Dim, item: Callable[[Dim], Expr], place: Callable[[Dim], Dim], init: Expr, out: Buffer
          ) -> tuple[tuple[Stmt, ...], Buffer]:
     """The running fold of a line: ``item`` reads an element, ``place`` is where its result goes. Gives the statements
     and the scratch that a line needs."""
@@ -69,7 +66,7 @@ def scan(p: Planner, op: Op, n: Dim, item: Callable[[Dim], Expr], place: Callabl
     ), sums
 
 
-def sort(p: Planner, op: Op) -> None:
+def sort(p: Steps, op: Op) -> None:
     """Each line along ``dim``. Equal elements keep their order; a comparator that contradicts itself gives some order
     of elements that are there."""
     lines = order.Lines(p, op)
@@ -90,7 +87,7 @@ def sort(p: Planner, op: Op) -> None:
     p.places.update(zip(op.results, lines.out, strict=True))
 
 
-def _merged(p: Planner, width: Var, length: Dim, now: Buffer, then: Buffer, less: Callable[[Dim, Dim], Expr]) -> Stmt:
+def _merged(p: Steps, width: Var, length: Dim, now: Buffer, then: Buffer, less: Callable[[Dim, Dim], Expr]) -> Stmt:
     """Each element of two runs of ``width`` goes to its own place plus those of the other run that come before it."""
     i = symbol(p.name("i"))
     pair, middle, high, begin, end, own, low, up, half = (Var("i64", p.name("v")) for _ in range(9))

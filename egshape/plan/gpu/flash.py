@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from egshape.dims import Dim, symbol
 from egshape.dims import product as total
@@ -26,10 +25,8 @@ from egshape.plan.gpu.switches import wished
 from egshape.plan.loops import Attend, Call, Expr, Let, Store, Test, Var, dims
 from egshape.plan.panels import Axes, Dot, axes_of, loops, parts
 from egshape.plan.reader import Indices, is_elementwise
+from egshape.plan.steps import Steps
 from egshape.plan.visit import Moved
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
 
 SWITCH = "EGSHAPE_CUDA_ATTENTION"
 """Environment: ``fused`` or ``library`` instead of what ``pays`` says."""
@@ -58,7 +55,7 @@ class Cluster:
     side: int
     out: epilogue.Cluster
 
-    def emit(self, p: Planner) -> None:
+    def emit(self, p: Steps) -> None:
         """Add the kernels."""
         _emit(p, self)
 
@@ -66,7 +63,7 @@ class Cluster:
 # -- recognition ------------------------------------------------------------------------------------------------------
 
 
-def find(p: Planner, block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op],
+def find(p: Steps, block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op],
          waiting: Collection[Value]) -> Cluster | None:
     """The attention that begins with a product; None if there is none, or it would not pay."""
     first = block.ops[number]
@@ -144,7 +141,7 @@ def _between(block: Block, number: int, uses: epilogue.Readers, taken: Collectio
     return [], None
 
 
-def _fits(p: Planner, first: Op, found: Softmax, d: Dot, side: int) -> bool:
+def _fits(p: Steps, first: Op, found: Softmax, d: Dot, side: int) -> bool:
     """Whether sizes are such that one kernel can do it, and it pays."""
     width = total(size for _, size in (d.columns, d.rows)[side])
     depth = total(first.operands[0].type.dims[axis] for axis in first.attrs["lhs_contract"])
@@ -157,7 +154,7 @@ def _fits(p: Planner, first: Op, found: Softmax, d: Dot, side: int) -> bool:
     return pays(p, dtype, count)
 
 
-def pays(p: Planner, dtype: str, scores: Dim) -> bool:
+def pays(p: Steps, dtype: str, scores: Dim) -> bool:
     """Whether one kernel is likely faster than a library's products with the scores in memory between them. The place
     of that choice: with tensor cores always; in f32, where products are plain arithmetic, if scores are many."""
     wish = wished(SWITCH, ("fused", "library"))
@@ -189,7 +186,7 @@ def _reads(index: Dim, other: Dim) -> bool:
 # -- the kernel -------------------------------------------------------------------------------------------------------
 
 
-def _emit(p: Planner, cluster: Cluster) -> None:
+def _emit(p: Steps, cluster: Cluster) -> None:
     first, second, d = cluster.first, cluster.out.ops[0], cluster.axes
     keys = _keys(first, cluster.softmax.at, d.deep[0][0])
     assert keys is not None
@@ -227,13 +224,13 @@ def _emit(p: Planner, cluster: Cluster) -> None:
     p.places[cluster.out.result] = out
 
 
-def _settled(p: Planner, value: Value, most: int) -> None:
+def _settled(p: Steps, value: Value, most: int) -> None:
     """Compute an operand now if reading its elements again and again costs more than that."""
     if p.cost(value)[0] > most:
         p.places.setdefault(p.root(value), p.buffer(value))
 
 
-def _heads(p: Planner, rows: Axes, keys: Expr) -> tuple[Axes, Axes]:
+def _heads(p: Steps, rows: Axes, keys: Expr) -> tuple[Axes, Axes]:
     """Axes of rows that blocks take one by one, since keys are others there, and those whose rows are taken as rows of
     one matrix: of some heads that share keys, unless each has rows enough for a block of its own."""
     likely = CostModel(likely_sizes(p.graph.facts, sorted({name for _, size in rows for name in size.symbols()})))
@@ -248,7 +245,7 @@ def _heads(p: Planner, rows: Axes, keys: Expr) -> tuple[Axes, Axes]:
     return grid, shared
 
 
-def _operand(p: Planner, first: Op, side: int, at: Indices, deep: Dim) -> Expr:
+def _operand(p: Steps, first: Op, side: int, at: Indices, deep: Dim) -> Expr:
     """An operand of the first product at the indices of its result, and along its depth."""
     a, value = first.attrs, first.operands[side]
     name, batch = ("lhs", "rhs")[side], len(first.attrs["lhs_batch"])

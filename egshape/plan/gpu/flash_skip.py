@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from egshape.dims import Dim, ceildiv, const, floordiv, symbol
-from egshape.plan.gpu.grid import WARP
+from egshape.plan.gpu.flash_sides import Names
+from egshape.plan.gpu.grid import WARP, Threads
 from egshape.plan.gpu.lanes import lane_fold
-from egshape.plan.gpu.masks import Line, both, lines
+from egshape.plan.gpu.masks import Area, Line, both, lines
 from egshape.plan.loops import (
     Assign,
     Attend,
@@ -19,6 +20,7 @@ from egshape.plan.loops import (
     Const,
     Expr,
     If,
+    LetIndex,
     Load,
     Local,
     Loop,
@@ -28,9 +30,6 @@ from egshape.plan.loops import (
     Var,
     name_of,
 )
-
-if TYPE_CHECKING:
-    from egshape.plan.gpu.flash_tiles import Tiles
 
 MOST_LINES = 3
 """Comparisons of a mask that are told apart."""
@@ -61,14 +60,36 @@ class Flags:
         return flat * self.count
 
 
+class Rows(Protocol):
+    """The block whose keys are left out (``flash_tiles.Tiles``): its threads, new names, and its rows."""
+
+    stmt: Attend
+    threads: int
+    names: Names
+    peak: Buffer
+
+    def section(self, body: Callable[[Dim], Sequence[Stmt]], wait: bool = False) -> Threads:
+        """What all threads do."""
+
+    def rows(self, thread: Dim, body: Callable[[Dim, Dim, Dim], Sequence[Stmt]]) -> list[Stmt]:
+        """For each row of a thread: its tile, its half, and the place of its peak."""
+
+    def row(self, thread: Dim, i: Dim, half: Dim) -> LetIndex:
+        """A row of a thread, as a new index."""
+
+    def area(self, key: Dim) -> Area:
+        """The rows of the block, and the keys from ``key`` on."""
+
+
 class Skip:
     """Leaves out blocks of keys that are masked for all rows of a block, where that changes no bit: all values are
     finite, and the exponentials of masked scores are 0, because they are -inf or far below the peak of each row."""
 
-    def __init__(self, tiles: Tiles, flags: Flags, ends: Sequence[Line]) -> None:
+    def __init__(self, tiles: Rows, flags: Flags, ends: Sequence[Line]) -> None:
         self.tiles, self.flags, self.ends = tiles, flags, tuple(ends)
+        self.warps = tiles.threads // WARP
         self.low = max(line.low for line in ends if line.low is not None)
-        self.board = Buffer("$settled", "i32", const(tiles.shape.warps), "temp")
+        self.board = Buffer("$settled", "i32", const(self.warps), "temp")
         self.finite, self.sure = (Buffer(f"$own.{name}", "i32", const(tiles.threads), "temp")
                                   for name in ("finite", "sure"))
         self.registers = (self.finite, self.sure)
@@ -78,7 +99,7 @@ class Skip:
         """i1: the keys from ``key`` on need not be looked at."""
         found = reduce(lambda one, two: Call("i1", "or", (one, two)), (
             line.masked(self.tiles.area(key)) for line in self.ends))
-        for warp in range(self.tiles.shape.warps):
+        for warp in range(self.warps):
             found = both(found, _is_set(Load("i32", self.board, const(warp))))
         return found
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,9 +40,8 @@ from egshape.plan.loops import (
 from egshape.plan.panels import ONE, Axes, Dot, axes_of, coefficient, copied, loops, operand, parts, stride
 from egshape.plan.program import Gemm, Run, Side
 from egshape.plan.reader import ZERO, Indices
-
-if TYPE_CHECKING:
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
+from egshape.plan.visit import Moved
 
 LIBRARY = frozenset((("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32")))
 """Dtypes of sides and result that the library multiplies."""
@@ -85,7 +83,7 @@ class Cluster(epilogue.Cluster):
     residual: Value | None = None
     gelu: bool = False
 
-    def emit(self, p: Planner) -> None:
+    def emit(self, p: Steps) -> None:
         """Add the kernels."""
         op = self.ops[0]
         if op.name == "convolution":
@@ -101,7 +99,7 @@ class Cluster(epilogue.Cluster):
             _tiles(p, self, d, p.read(one, left), p.read(two, right))
 
 
-def find(p: Planner, block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op],
+def find(p: Steps, block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op],
          waiting: Collection[Value]) -> Cluster:
     """The cluster of a product."""
     first = block.ops[number]
@@ -133,7 +131,7 @@ def _following(block: Block, op: Op, uses: epilogue.Readers, taken: Collection[O
     return block.ops[numbers[0]]
 
 
-def _along_columns(p: Planner, block: Block, first: Op, value: Value) -> Value | None:
+def _along_columns(p: Steps, block: Block, first: Op, value: Value) -> Value | None:
     """What a value repeats along everything but the axes of columns, of which it has an element each; None if it does
     not."""
     value = p.root(value)
@@ -152,7 +150,7 @@ def _along_columns(p: Planner, block: Block, first: Op, value: Value) -> Value |
     return vector if same else None
 
 
-def _settled(p: Planner, value: Value) -> None:
+def _settled(p: Steps, value: Value) -> None:
     """Compute an operand now if reading its elements again and again costs more than a load."""
     if p.cost(value)[0] > 0:
         p.places.setdefault(p.root(value), p.buffer(value))
@@ -161,7 +159,7 @@ def _settled(p: Planner, value: Value) -> None:
 # -- dot_general ------------------------------------------------------------------------------------------------------
 
 
-def _library(p: Planner, cluster: Cluster) -> None:
+def _library(p: Steps, cluster: Cluster) -> None:
     op = cluster.ops[0]
     d = axes_of(p, op)
     m, n, k = (total(size for _, size in axes) for axes in (d.rows, d.columns, d.deep))
@@ -189,7 +187,7 @@ def _flat(axes: Axes) -> Dim:
     return flat
 
 
-def _laid(p: Planner, op: Op, d: Dot, number: int, free: Dim, deep: Dim) -> tuple[Matrix, Side]:
+def _laid(p: Steps, op: Op, d: Dot, number: int, free: Dim, deep: Dim) -> tuple[Matrix, Side]:
     """An operand where a library can read it: where it lies, else copied."""
     place = operand(p, op, d, number)
     side = _side(place, d.batch, free, deep)
@@ -200,7 +198,7 @@ def _laid(p: Planner, op: Op, d: Dot, number: int, free: Dim, deep: Dim) -> tupl
     return place, side
 
 
-def _copied(p: Planner, d: Dot, number: int) -> Matrix:
+def _copied(p: Steps, d: Dot, number: int) -> Matrix:
     """A copy of an operand, along memory what lies along memory."""
     value, indices = d.sides[number]
     free = (d.rows, d.columns)[number]
@@ -235,7 +233,7 @@ def _side(place: Matrix, batch: Axes, free: Dim, deep: Dim) -> Side | None:
     return Side(place.buffer, found[1], pitch, step, True)
 
 
-def _tiles(p: Planner, cluster: Cluster, d: Dot, left: Expr, right: Expr) -> Buffer:
+def _tiles(p: Steps, cluster: Cluster, d: Dot, left: Expr, right: Expr) -> Buffer:
     """The kernel of a product of two sides, whose indices are those of ``d``."""
     i, j, deep = (symbol(p.name("i")) for _ in range(3))
     env = {}
@@ -247,12 +245,10 @@ def _tiles(p: Planner, cluster: Cluster, d: Dot, left: Expr, right: Expr) -> Buf
     return contracted(p, cluster, d.batch, (m, n, k), (i, j, deep), (left, right), env, at)
 
 
-def contracted(p: Planner, cluster: epilogue.Cluster, batch: Axes, sizes: tuple[Dim, Dim, Dim],
+def contracted(p: Steps, cluster: epilogue.Cluster, batch: Axes, sizes: tuple[Dim, Dim, Dim],
                indices: tuple[Dim, Dim, Dim], sides: tuple[Expr, Expr], env: dict[str, Dim], at: Indices) -> Buffer:
     """The kernel of a product over rows, columns and depth. ``env``: what the indices in the sides stand for; ``at``:
     the place of an element of the product."""
-    from egshape.plan.visit import Moved
-
     op = cluster.ops[0]
     dtype = op.attrs["dtype"]
     inner = "f32" if dtype in _HALF else dtype
@@ -275,7 +271,7 @@ def contracted(p: Planner, cluster: epilogue.Cluster, batch: Axes, sizes: tuple[
 class _Taps:
     """A convolution as sums: the indices of a place of the result, of a feature of a group, of a tap and channel."""
 
-    def __init__(self, p: Planner, op: Op) -> None:
+    def __init__(self, p: Steps, op: Op) -> None:
         self.p, self.op, self.a = p, op, op.attrs
         batch, feature, space, k_in, k_out, k_space, o_batch, o_feature, o_space = op.attrs["numbers"]
         x, kernel = op.operands[:2]
@@ -326,7 +322,7 @@ class _Taps:
             (self.outputs.const or MANY_FEATURES) >= MANY_FEATURES
 
 
-def _element(p: Planner, value: Value, at: Indices, order: tuple[int, ...] | None) -> Expr:
+def _element(p: Steps, value: Value, at: Indices, order: tuple[int, ...] | None) -> Expr:
     """An element of a value; ``order``: of a copy whose axes lie so."""
     if order is None:
         p.start()
@@ -347,11 +343,11 @@ def _element(p: Planner, value: Value, at: Indices, order: tuple[int, ...] | Non
     return Load(value.type.dtype, target, linear(tuple(at[axis] for axis in order), sizes))
 
 
-def _index(p: Planner, size: Dim) -> Dim:
+def _index(p: Steps, size: Dim) -> Dim:
     return ZERO if size.const == 1 else symbol(p.name("i"))
 
 
-def _convolution(p: Planner, cluster: Cluster) -> None:
+def _convolution(p: Steps, cluster: Cluster) -> None:
     op = cluster.ops[0]
     for value in op.operands[:2]:
         _settled(p, value)
@@ -371,7 +367,7 @@ def _convolution(p: Planner, cluster: Cluster) -> None:
     contracted(p, cluster, [(c.group, const(c.groups))], sizes, (i, j, deep), (c.patch, c.weight), env, at)
 
 
-def _sums(p: Planner, cluster: Cluster, c: _Taps) -> None:
+def _sums(p: Steps, cluster: Cluster, c: _Taps) -> None:
     """A thread an element: few features of a group."""
     op = cluster.ops[0]
     dtype = op.attrs["dtype"]

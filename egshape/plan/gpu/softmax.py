@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +12,10 @@ from egshape.dims import Dim
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import is_float, itemsize
 from egshape.plan.contraction import converted
+from egshape.plan.known import Known
 from egshape.plan.loops import Call, Const, Expr, Var
 from egshape.plan.reader import READERS, Indices, is_elementwise, reshape_is_affine
-
-if TYPE_CHECKING:
-    from egshape.plan.known import Known
-    from egshape.plan.planner import Planner
+from egshape.plan.steps import Steps
 
 Place = tuple[Value, Indices]
 """An element of a value."""
@@ -55,7 +52,7 @@ class Softmax:
     clean: bool = False
     """Whether weights that are NaN are 0 instead: they are in a whole row or not at all."""
 
-    def read(self, p: Planner, weights: Indices) -> Read:
+    def read(self, p: Steps, weights: Indices) -> Read:
         """The expressions, in the kernel that the planner has begun."""
         score, peak, sum_ = (Var("f32", p.name("v")) for _ in range(3))
         p.locals[self.product, self.at] = converted(self.product.type.dtype, score)
@@ -78,7 +75,7 @@ class Softmax:
         return Read(score.name, peak.name, sum_.name, scores, factor, dead)
 
 
-def matched(p: Planner, block: Block, members: Sequence[Op], first: Op, weights: Place, column: Dim
+def matched(p: Steps, block: Block, members: Sequence[Op], first: Op, weights: Place, column: Dim
             ) -> Softmax | None:
     """The softmax that weights are of the product ``first``, along the index ``column``; None if they are none.
     ``members``: all ops of the block that read the product, and one another."""
@@ -86,7 +83,7 @@ def matched(p: Planner, block: Block, members: Sequence[Op], first: Op, weights:
 
 
 class _Matcher:
-    def __init__(self, p: Planner, block: Block, members: Sequence[Op], first: Op, column: Dim) -> None:
+    def __init__(self, p: Steps, block: Block, members: Sequence[Op], first: Op, column: Dim) -> None:
         self.p, self.product, self.column = p, first.result, column
         self.all = {op.results[0]: op for op in block.ops if len(op.results) == 1}
         self.made = {op.result: op for op in members}

@@ -13,7 +13,7 @@ from egshape.dims import Dim, const, symbol
 from egshape.egraph.budget import STEPS, Budget, Phase
 from egshape.egraph.encode import attribute
 from egshape.egraph.obligations import Obligation, Walker
-from egshape.egraph.program import Program
+from egshape.egraph.program import SOURCES, Program
 from egshape.egraph.saturate import Session
 from egshape.egraph.snapshot import Snapshot
 from egshape.errors import EgshapeError
@@ -26,7 +26,7 @@ from egshape.rulebook.trial.bounds import Exploding, bounded
 from egshape.rulebook.trial.compute import Case, Difference, Points, Sizes, differences, false_at, points
 from egshape.rulebook.trial.mutate import renamed
 from egshape.rulebook.trial.record import DTYPE, UNITED
-from egshape.rulelang.examples import Line, build_example, term_text
+from egshape.rulelang.examples import SIZE, Line, build_example, term_text
 from egshape.rulelang.schema import ELEMENTWISE, constructor, has_constructor
 
 ROUNDS = 2
@@ -76,7 +76,8 @@ class Batch:
         text = term_text(line.left, REGISTRY)
         if given:
             text += " given " + "; ".join(plain_name(str(relation)) for relation in given)
-        case = Case(block.args, block.ops, block.symbols, given, text)
+        types = (values[0].type, *(arg.type for arg in block.args if not str(arg.name).startswith(SIZE)))
+        case = Case(block.args, block.ops, block.symbols, given, text, types)
         if not points(case, values[0], self.seed + number, wanted=1).found:
             return False
         self.builder.args += block.args
@@ -107,8 +108,25 @@ def _true(relation: Relation) -> bool:
         return False
 
 
-def try_batch(program: Program, batch: Batch, tolerance: Callable[[str], float | None]) -> Iterator[Stated]:
-    """Let the rules look at a batch and compute what they stated. Raises Exploding where they meet a limit."""
+@dataclass(frozen=True)
+class Asked:
+    """Which rules look at a batch, what differences they may make (None: not a bit), and their share of the time that a
+    trial may take."""
+
+    program: Program
+    rules: frozenset[str]
+    tolerance: Callable[[str], float | None]
+    share: float = 1.0
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The rulesets to run: recorders need no others, since they change nothing that others see."""
+        own = {rule.rpartition("/")[0] for rule in self.rules}
+        return tuple(name for name in self.program.phases if name == SOURCES or name in own)
+
+
+def try_batch(asked: Asked, batch: Batch) -> Iterator[Stated]:
+    """Let rules look at a batch and compute what they stated. Raises Exploding where they meet a limit."""
     if not batch.cases:
         return
     block = batch.block()
@@ -116,24 +134,42 @@ def try_batch(program: Program, batch: Batch, tolerance: Callable[[str], float |
     believed = [(Relation("<=", symbol(each.name), const(LARGEST)), "entry") for each in block.symbols]
     believed += [(relation, "given") for case in batch.cases for relation in case.given]
     context.assume_all(believed)
-    with bounded(program, block, context) as (opened, budget):
+    with bounded(asked.program, block, context, asked.share) as (opened, budget):
         implied = opened.load()
+        stated = [_obligation(each, batch, block) for each in implied]
+        yield from (each for each in stated if each is not None)
+        # What is false of a program that runs must not be believed of it.
+        true = [each for each, said in zip(implied, stated, strict=True) if said is None or said.difference is None]
         walker = Walker(block, context, frozenset(), REGISTRY, {}, believed, True)
-        opened.believe(walker.run(implied), budget)
-        snapshot = _recorded(program, opened, replace(budget, steps=len(program.phases)))
-        reading = _Reading(batch, opened, snapshot, tolerance)
+        opened.believe(walker.run(true), budget)
+        snapshot = _recorded(asked.phases, opened, replace(budget, steps=len(asked.phases)))
+        reading = _Reading(batch, opened, snapshot, asked)
         yield from reading.unions()
         yield from reading.types()
-        yield from reading.obligations(implied, block)
 
 
-def _recorded(program: Program, opened: Session, budget: Budget) -> Snapshot:
+def _obligation(each: Obligation, batch: Batch, block: Block) -> Stated | None:
+    """What a rule says that an op implies, at the points where the op gives a result; None without such an op."""
+    op = block.ops[each.index]
+    if not op.results or op.results[0] not in batch.case_of:
+        return None
+    number = batch.case_of[op.results[0]]
+
+    def text(sizes: Sizes) -> str:
+        return f"the op runs, and {plain_name(str(each.relation))} is false"
+
+    found = list(false_at(batch.at(number), each.relation.holds, text))
+    return Stated(f"{STATES_LABEL}{each.rule}", batch.cases[number], len(found),
+                  next((one for one in found if one is not None), None))
+
+
+def _recorded(phases: Sequence[str], opened: Session, budget: Budget) -> Snapshot:
     tables = opened.encoder.out.tables
     snapshot = opened.engine.read()
     for _ in range(ROUNDS):
         opened.host.round(snapshot, tables)
         opened.flush()
-        done = opened.engine.saturate([Phase(name, 1) for name in program.phases], budget)
+        done = opened.engine.saturate([Phase(name, 1) for name in phases], budget)
         if done.stop is not None and done.limit != STEPS:
             raise Exploding(done.stop)
         snapshot = opened.engine.read()
@@ -145,12 +181,11 @@ def _recorded(program: Program, opened: Session, budget: Budget) -> Snapshot:
 class _Reading:
     """What stands in the tables after the rules have looked."""
 
-    def __init__(self, batch: Batch, opened: Session, snapshot: Snapshot,
-                 tolerance: Callable[[str], float | None]) -> None:
+    def __init__(self, batch: Batch, opened: Session, snapshot: Snapshot, asked: Asked) -> None:
         self.batch = batch
         self.encoding = opened.encoder.out
         self.snapshot = snapshot
-        self.tolerance = tolerance
+        self.asked = asked
         self.dims = opened.host.dims(snapshot)
         self.shapes = opened.host.shapes(snapshot, self.dims)
         self.values: dict[int, dict[int, Value]] = {}
@@ -171,20 +206,27 @@ class _Reading:
     def at(self, number: int) -> Points:
         return self.batch.at(number)
 
+    def _rows(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """What the rules that are asked about noted in a table, in an order of its own."""
+        for name, *cells in sorted(set(self.snapshot.table(table))):
+            rule = name.removesuffix("<=")
+            if rule in self.asked.rules:
+                yield rule, *cells
+
     # -- unions ----
 
     def unions(self) -> Iterator[Stated]:
         """What rules would unite, tensor by tensor and size by size."""
-        for rule, one, two in sorted(set(self.snapshot.table(UNITED["T"]))):
+        for rule, one, two in self._rows(UNITED["T"]):
             left = self.values.get(one)
             right = self.values.get(two)
             if left is None and right is not None:
                 one, two, left = two, one, right  # noqa: PLW2901
             for number, value in list((left or {}).items())[:1]:
-                yield from self._tensors(rule.removesuffix("<="), number, value, two)
-        for rule, a, b in self.snapshot.table(UNITED["Dim"]):
+                yield from self._tensors(rule, number, value, two)
+        for rule, a, b in self._rows(UNITED["Dim"]):
             if a in self.dims and b in self.dims:
-                yield from self._sizes(rule.removesuffix("<="), (self.dims[a],), (self.dims[b],))
+                yield from self._sizes(rule, (self.dims[a],), (self.dims[b],))
 
     def _tensors(self, rule: str, number: int, value: Value, other: int) -> Iterator[Stated]:
         case, at = self.batch.cases[number], self.at(number)
@@ -192,12 +234,12 @@ class _Reading:
         try:
             right = work.value(other)
         except EgshapeError as error:
-            problem = Difference({}, {}, f"the right side is ill-typed: {error.message}")
+            problem = Difference({}, {}, f"the right side is ill-typed: {plain_name(error.message)}")
             yield Stated(rule, case, len(at.found), problem if at.found else None)
             return
         if right is None:
             return
-        found = list(differences(at, value, right, work.ops, self.tolerance(rule)))
+        found = list(differences(at, value, right, work.ops, self.asked.tolerance(rule)))
         yield Stated(rule, case, len(found), next((each for each in found if each is not None), None))
 
     def _sizes(self, rule: str, one: Sequence[Dim], two: Sequence[Dim]) -> Iterator[Stated]:
@@ -226,37 +268,18 @@ class _Reading:
 
     def types(self) -> Iterator[Stated]:
         """The dtypes and shapes that rules state, held against those that the ops' shape functions gave."""
-        for rule, cls, dtype in self.snapshot.table(DTYPE):
+        for rule, cls, dtype in self._rows(DTYPE):
             for number, value in self.values.get(cls, {}).items():
                 text = f"the op gives {value.type.dtype}, the rule says {dtype}"
                 wrong = None if value.type.dtype == dtype else Difference({}, {}, text)
                 yield Stated(rule, self.batch.cases[number], 1, wrong)
-        for rule, a, b in self.snapshot.table(UNITED["Shape"]):
+        for rule, a, b in self._rows(UNITED["Shape"]):
             if a in self.shapes and b in self.shapes:
                 one, two = self.shapes[a], self.shapes[b]
                 if one == two:
                     yield Stated(rule, self.batch.cases[_case_of(one) or 0], 1, None)
                 else:
                     yield from self._sizes(rule, one, two)
-
-    # -- obligations ----
-
-    def obligations(self, implied: Sequence[Obligation], block: Block) -> Iterator[Stated]:
-        """What rules say that ops imply; it must hold wherever the op gives a result."""
-        for each in implied:
-            op = block.ops[each.index]
-            if not op.results or op.results[0] not in self.batch.case_of:
-                continue
-            number = self.batch.case_of[op.results[0]]
-            at = self.at(number)
-            relation = each.relation
-
-            def text(sizes: Sizes, relation: Relation = relation) -> str:
-                return f"the op runs, and {plain_name(str(relation))} is false"
-
-            found = list(false_at(at, relation.holds, text))
-            yield Stated(f"{STATES_LABEL}{each.rule}", self.batch.cases[number], len(found),
-                         next((one for one in found if one is not None), None))
 
 
 STATES_LABEL = "label:"

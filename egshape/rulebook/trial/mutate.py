@@ -14,15 +14,13 @@ import numpy as np
 
 from egshape.dims import Dim, const, product, symbol
 from egshape.facts import Relation
-from egshape.ir.types import TensorType, dtype_name, is_complex, is_float, is_integer, numpy_dtype
+from egshape.ir.types import TensorType, dtype_name, is_complex, is_float, numpy_dtype
 from egshape.ops.base import Registry
+from egshape.rulebook.trial.arrays import specials
+from egshape.rulebook.trial.pull import DTYPES, NAMES
 from egshape.rulelang.examples import Apply, Constant, Leaf, Line, Term
 from egshape.rulelang.schema import ELEMENTWISE
 
-NAMES = ("a", "b", "c", "d")
-DTYPES = ("f32", "f32", "f32", "f64", "i32", "i32", "i64", "i8", "ui8", "i1", "f16", "bf16", "c64")
-FLOATS = (0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), float("-inf"), float("nan"))
-INTEGERS = (0, 1, -1, 2, 7, 127, -128)
 _CHANGES = 3
 _REPAIRS = 0.8
 """How often ops that no longer fit their operands get other attributes."""
@@ -114,7 +112,7 @@ def _renamed_leaves(line: Line, suffix: str) -> Line:
     return replace(line, left=_walk(line.left, change), right=right)
 
 
-def _each(term: Term) -> list[Term]:
+def parts(term: Term) -> list[Term]:
     """All parts of a term, each once."""
     out: dict[int, Term] = {}
     stack = [term]
@@ -142,7 +140,7 @@ def _replaced(line: Line, old: Term, new: Term) -> Line:
 
 
 def _choose(line: Line, rng: random.Random, kind: type[Any], wanted: Callable[[Any], bool] = lambda _: True) -> Any:
-    found = [each for each in _each(line.left) if isinstance(each, kind) and wanted(each)]
+    found = [each for each in parts(line.left) if isinstance(each, kind) and wanted(each)]
     return rng.choice(found) if found else None
 
 
@@ -177,7 +175,7 @@ def _one_size(line: Line, rng: random.Random, registry: Registry) -> Line:
 
 def _dtype(line: Line, rng: random.Random, registry: Registry) -> Line:
     """All leaves and constants of one dtype get another one, or the dtype that an op names changes."""
-    dtypes = sorted({each.type.dtype for each in _each(line.left) if isinstance(each, Leaf)})
+    dtypes = sorted({each.type.dtype for each in parts(line.left) if isinstance(each, Leaf)})
     new = rng.choice(DTYPES)
     if dtypes and rng.random() < 0.7:
         old = rng.choice(dtypes)
@@ -248,7 +246,7 @@ def _function(line: Line, rng: random.Random, registry: Registry) -> Line:
 
 def _same_leaf(line: Line, rng: random.Random, registry: Registry) -> Line:
     """Two leaves become one."""
-    leaves = [each for each in _each(line.left) if isinstance(each, Leaf)]
+    leaves = [each for each in parts(line.left) if isinstance(each, Leaf)]
     if len(leaves) < 2:
         return line
     one, two = rng.sample(leaves, 2)
@@ -286,14 +284,11 @@ def _constant(line: Line, rng: random.Random, registry: Registry) -> Line:
     constant = _choose(line, rng, Constant)
     if constant is None:
         return line
-    array = constant.array
+    dtype = dtype_name(constant.array.dtype)
     if rng.random() < 0.2:
-        name = f"k{rng.randrange(100)}"
-        return _replaced(line, constant, Leaf(name, TensorType(dtype_name(array.dtype), ())))
-    kinds: Mapping[str, Sequence[Any]] = {"b": (True, False), "i": INTEGERS, "u": INTEGERS}
-    values = kinds.get(array.dtype.kind, FLOATS)
-    with np.errstate(all="ignore"):
-        return _replaced(line, constant, Constant(np.array(rng.choice(values)).astype(array.dtype)))
+        return _replaced(line, constant, Leaf(f"k{rng.randrange(100)}", TensorType(dtype, ())))
+    values = specials(dtype)
+    return _replaced(line, constant, Constant(np.array(values[rng.randrange(len(values))])))
 
 
 def _given(line: Line, rng: random.Random, registry: Registry) -> Line:
@@ -306,7 +301,7 @@ def _given(line: Line, rng: random.Random, registry: Registry) -> Line:
 
 def _rank(line: Line, rng: random.Random, registry: Registry) -> Line:
     """All leaves of one rank get another one, and ops whose attributes go with the rank new attributes."""
-    ranks = sorted({len(each.type.dims) for each in _each(line.left) if isinstance(each, Leaf)})
+    ranks = sorted({len(each.type.dims) for each in parts(line.left) if isinstance(each, Leaf)})
     if not ranks:
         return line
     old, new = rng.choice(ranks), rng.randint(0, 3)
@@ -458,25 +453,3 @@ _RESAMPLED: Mapping[str, Callable[[TensorType, random.Random], dict[str, Any]]] 
 _MUTATIONS: Sequence[Callable[[Line, random.Random, Registry], Line]] = (
     _merge_symbols, _merge_symbols, _one_size, _one_size, _dtype, _dtype, _axes, _axes, _attr_size, _attr_size,
     _function, _same_leaf, _split_leaf, _constant, _constant, _given, _rank, _resample, _resample)
-
-# -- numbers ----
-
-SPECIAL: Mapping[str, Sequence[Any]] = {
-    "float": (np.nan, -0.0, 0.0, np.inf, -np.inf, 1.0, -1.5, 3.25, 0.1, -7.7, 3e7, -3e7),
-    "int": (0, -1, 1, 7, -128, 127, 5, -3),
-    "bool": (True, False, True),
-}
-
-
-def random_array(dtype: str, shape: Sequence[int], seed: int) -> np.ndarray:
-    """An array full of special values, in an order that depends on the seed; the first goes round with it."""
-    choices = random.Random(seed)
-    count = int(np.prod(shape))
-    if is_complex(dtype):
-        items: Any = [complex(choices.choice(SPECIAL["int"]), choices.choice(SPECIAL["int"])) for _ in range(count)]
-    else:
-        kind = "float" if is_float(dtype) else "bool" if not is_integer(dtype) else "int"
-        known = SPECIAL[kind]
-        items = [known[seed % len(known)], *(choices.choice(known) for _ in range(count - 1))][:count]
-    with np.errstate(all="ignore"):
-        return np.array(items).astype(numpy_dtype(dtype)).reshape(tuple(shape))

@@ -59,7 +59,8 @@ def _order(fact: SExpr) -> bool:
     return isinstance(fact, List) and fact.head not in _RELATIONS
 
 
-_RELATIONS = frozenset(("term", "factor", "remainder", "mirror", "goal", "Dvd", "edge"))
+_RELATIONS = frozenset(("term", "factor", "remainder", "mirror", "goal", "Dvd", "edge", "whole", "near",
+                        "shared", "backward"))
 
 
 class _Translation:
@@ -131,7 +132,12 @@ class _Translation:
             (divisor, sure), (size, certain) = map(self.value, items)
             self.facts.append(self.z3.Implies(self.z3.And(sure, certain), size == divisor * self.fresh()))
             return
-        if head == "edge":
+        if head == "shared":
+            num, den, c, h, o, k = items
+            self.relate("whole", (num, c, h, o))
+            self.relate("factor", (den, c, k))
+            return
+        if head in ("edge", "backward"):
             self.facts.append(self.holds(head, items))
             return
         first, *rest = items
@@ -148,6 +154,8 @@ class _Translation:
                 return c * h + t, sure
             case "factor", [a, r]:
                 return a * r, sure
+            case ("whole" | "near"), [k, p, r]:
+                return p * k + r, sure
             case "mirror", [p]:
                 return self.z3.If(p < 0, -p, 0), sure
             case "goal", [x, y, c]:
@@ -182,6 +190,8 @@ class _Translation:
             divisor, size = values[0][0], values[1][0]
             rest = size - divisor * self.floor(size, divisor)
             return self.z3.Implies(sure, self.z3.If(divisor == 0, size == 0, rest == 0))
+        if head == "backward":  # how a size is written says nothing of numbers
+            return self.z3.BoolVal(True)
         if head == "edge":
             low, high, weight = (value for value, _ in values)
             return self.z3.Implies(sure, high >= low + weight)

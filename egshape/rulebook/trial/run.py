@@ -5,34 +5,42 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from egshape.egraph.program import Program, Variant, program, states
 from egshape.errors import EgshapeError, EngineFault
 from egshape.ops import REGISTRY
 from egshape.rulebook.trial import examples, proofs, sizes
-from egshape.rulebook.trial.batch import STATES_LABEL, Batch, Stated, plain_name, try_batch
+from egshape.rulebook.trial.batch import STATES_LABEL, Asked, Batch, Stated, plain_name, try_batch
 from egshape.rulebook.trial.bounds import Exploding
 from egshape.rulebook.trial.compute import Difference
-from egshape.rulebook.trial.mutate import mutated
+from egshape.rulebook.trial.draw import Draws, patterns
+from egshape.rulebook.trial.mutate import mutated, parts
 from egshape.rulebook.trial.record import recording_program
-from egshape.rulebook.trial.verdict import Outcome, Road, Verdict
-from egshape.rulelang.examples import Line, read_example, term_text
+from egshape.rulebook.trial.verdict import Fired, Outcome, Road, Verdict
+from egshape.rulelang.examples import SIZE, Apply, Line, read_example, term_text
 from egshape.rulelang.loader import shipped_rulesets
 from egshape.rulelang.rulefile import Rule
 
 FEW_RULES = 20
-GRAPHS, GRAPHS_OF_FEW = 16, 60
-"""How many different left sides on which a rule fires are wanted, for many rules and for few."""
+DRAWN, DRAWN_OF_FEW = (4, 8, 12, 16), (16, 32, 48, 64)
+"""How many programs are drawn from a left side in each round, for many rules and for few: most wrong rules are found
+in the first, and are tried no more."""
+
+MUTANTS, MORE_MUTANTS = 2, 10
+"""How many times each example is changed in a round; more often while the rule fired on fewer than RARE programs."""
 
 RARE = 20
-"""A rule that fired on fewer gets more tries."""
-
-ROUNDS = 8
 BATCH = 64
-SECONDS = 4.0
-"""Time for the random programs of one rule, on average."""
+SHARE, _SMALLEST = 2.0, 0.2
+"""The time of a batch, in that of one trial, and the smallest part of it that a part of a batch has."""
+
+SECONDS = 15.0
+"""Time for the random programs of one rule, on average: a last resort, since what is cut off depends on the machine."""
+
+_CUT = "time was up before all programs were tried"
 
 Progress = Callable[[str], None]
 
@@ -58,7 +66,7 @@ def try_rules(items: Sequence[str] = (), *, prove: bool = True, seed: int = 0, r
     for each in wanted:
         progress(each.name)
         outcomes[each.name] = found.outcome(each) if _over_tensors(each, everything) else (
-            0, sizes.sound(each, prove and proofs.available()))
+            Fired(), sizes.sound(each, prove and proofs.available()))
     # A wrong rule derives wrong things from the examples of the others, which are not to blame.
     wrong = frozenset(name for name, (_, outcome) in outcomes.items() if outcome.status == "failed")
     trusted = program(extra, True, Variant(split=True, without=wrong)) if wrong else everything
@@ -79,11 +87,11 @@ def _over_tensors(rule: Rule, everything: Program) -> bool:
     return "prelude.tensor" in everything.rules.needed(rule.ruleset)
 
 
-def _verdict(rule: Rule, trusted: Program, graphs: int, outcome: Outcome, tolerance: float | None) -> Verdict:
+def _verdict(rule: Rule, trusted: Program, fired: Fired, outcome: Outcome, tolerance: float | None) -> Verdict:
     road: Road = "sizes" if not _over_tensors(rule, trusted) else (
         "obligations" if states(rule) else "types" if _is_type_rule(rule) else "tensors")
     if outcome.status == "failed":
-        return Verdict(rule.name, rule.where, road, outcome, graphs, ())
+        return Verdict(rule.name, rule.where, road, outcome, fired, ())
     try:
         match road:
             case "sizes":
@@ -98,7 +106,7 @@ def _verdict(rule: Rule, trusted: Program, graphs: int, outcome: Outcome, tolera
         wrong = (f"{rule.where}: {fault.message}",)
     except Exploding as error:
         wrong = (f"{rule.where}: {error.stop}",)
-    return Verdict(rule.name, rule.where, road, outcome, graphs, wrong)
+    return Verdict(rule.name, rule.where, road, outcome, fired, wrong)
 
 
 def _is_type_rule(rule: Rule) -> bool:
@@ -112,6 +120,8 @@ class _Seen:
     """What was stated by one rule so far."""
 
     texts: set[str] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
+    dtypes: set[str] = field(default_factory=set)
     points: int = 0
     worst: tuple[Difference, str] | None = None
 
@@ -119,11 +129,46 @@ class _Seen:
         self.points += stated.points
         if stated.points:
             self.texts.add(stated.case.text)
+            self.ranks.update(type.rank for type in stated.case.types)
+            self.dtypes.update(type.dtype for type in stated.case.types)
         if stated.difference is not None:
             new = (stated.difference, stated.case.text)
             old = self.worst
             if old is None or (new[0].weight, len(new[1])) < (old[0].weight, len(old[1])):
                 self.worst = new
+
+    @property
+    def fired(self) -> Fired:
+        """On what the rule fired."""
+        return Fired(len(self.texts), tuple(sorted(self.ranks)), tuple(sorted(self.dtypes)))
+
+
+class _Source:
+    """Programs that a rule may match: its examples, mutants of them, and what is drawn from its left side."""
+
+    def __init__(self, rule: Rule, rng: random.Random) -> None:
+        self.rule = rule
+        self.rng = rng
+        self.examples = _readable(rule)
+        samples: dict[str, list[Mapping[str, Any]]] = {}
+        for line in self.examples:
+            for part in parts(line.left):
+                if isinstance(part, Apply):
+                    samples.setdefault(part.op, []).append(part.attrs)
+        self.draws = [Draws(pattern, rng, samples) for pattern in patterns(rule)]
+
+    def programs(self, first: bool, many: int, rare: bool) -> Iterator[Line]:
+        """The programs of a round; examples as they are come first."""
+        for line in self.examples:
+            if first:
+                yield line
+            for _ in range(MORE_MUTANTS if rare else MUTANTS):
+                yield mutated(line, self.rng, REGISTRY)
+        for draws in self.draws:
+            for _ in range(many):
+                found = draws.line()
+                if found is not None:
+                    yield found
 
 
 class _Tensors:
@@ -131,12 +176,17 @@ class _Tensors:
 
     def __init__(self, extra: tuple[str, ...], seed: int) -> None:
         self.program = recording_program(extra)
+        self.seed = seed
         self.rng = random.Random(seed)
         self.seen: dict[str, _Seen] = {}
         self.tried: set[str] = set()
         self.approximate = {each.name: each.tolerance for each in self.program.rules.rulesets}
+        self.open: frozenset[str] = frozenset()
+        """Rules that are still tried: none that failed in a round before."""
         self.exploding: dict[str, str] = {}
         """Rules that grew without end, and on what."""
+        self.cut = False
+        """Whether time was up before all programs were tried."""
         self.labels: dict[str, list[str]] = {}
         for rule in self.program.rules.rules:
             for label in re.findall(r'\(must_\w+ \w+ "([^"]*)"', rule.text) if states(rule) else ():
@@ -147,25 +197,24 @@ class _Tensors:
         return self.approximate.get(rule.rpartition("/")[0])
 
     def run(self, rules: Sequence[Rule], thorough: bool, progress: Progress) -> None:
-        """Try mutants of the rules' examples until each rule has fired often enough, or time is up."""
-        lines = {rule.name: _readable(rule) for rule in rules}
+        """Try programs of each rule until it has failed, the rounds are over, or time is up."""
+        sources = [_Source(rule, random.Random(f"{self.seed} {rule.name}")) for rule in rules]
+        self.open = frozenset(rule.name for rule in rules)
         deadline = time.monotonic() + SECONDS * max(len(rules), 2)
-        for number in range(ROUNDS):
+        for number, many in enumerate(DRAWN_OF_FEW if thorough else DRAWN):
             progress(f"random programs, round {number + 1}")
             batch: list[Line] = []
-            for rule in rules:
-                count = len(self.seen.get(rule.name, _Seen()).texts)
-                if number and count >= (GRAPHS_OF_FEW if thorough else GRAPHS):
-                    continue
-                each = 1 if number == 0 else 2 + number if count >= RARE else 4 + 3 * number
-                each *= 3 if number and thorough else 1
-                for line in lines[rule.name]:
-                    for _ in range(each):
-                        self._fresh(line if number == 0 else mutated(line, self.rng, REGISTRY), batch)
+            for source in sources:
+                if source.rule.name in self.open:
+                    rare = len(self.seen.get(source.rule.name, _Seen()).texts) < RARE
+                    for line in source.programs(number == 0, many, rare):
+                        self._fresh(line, batch)
             for start in range(0, len(batch), BATCH):
                 self._batch(batch[start:start + BATCH])
                 if time.monotonic() > deadline:
+                    self.cut = True
                     return
+            self.open -= {name for name, seen in self.seen.items() if seen.worst is not None}
 
     def _fresh(self, line: Line, batch: list[Line]) -> None:
         """Add a line unless it was tried before."""
@@ -180,9 +229,11 @@ class _Tensors:
         for line in lines:
             batch.add(line)
         try:
-            found = list(try_batch(self.program, batch, self.tolerance))
+            asked = Asked(self.program, self.open, self.tolerance, SHARE * max(_SMALLEST, len(lines) / BATCH))
+            found = list(try_batch(asked, batch))
         except (EgshapeError, Exploding) as error:
-            # One of them has no sizes, or breaks the engine, or never ends; which one is found out by halves.
+            # One of them has no sizes, or breaks the engine, or never ends; which one is found out by halves, with
+            # less time for fewer.
             if len(lines) > 1:
                 half = len(lines) // 2
                 self._batch(lines[:half])
@@ -198,16 +249,18 @@ class _Tensors:
             for name in names:
                 self.seen.setdefault(name, _Seen()).add(stated)
 
-    def outcome(self, rule: Rule) -> tuple[int, Outcome]:
-        """On how many programs a rule fired, and what came of it."""
-        seen = self.seen.get(rule.name)
-        if rule.name in self.exploding and (seen is None or seen.worst is None):
-            return 0, Outcome(rule.name, "failed", text=f"it grows without end on {self.exploding[rule.name]}")
-        if seen is None or not seen.points:
-            return 0, Outcome(rule.name, "unknown", text="no program was found on which the rule fires")
+    def outcome(self, rule: Rule) -> tuple[Fired, Outcome]:
+        """On which programs a rule fired, and what came of it."""
+        seen = self.seen.get(rule.name, _Seen())
         if seen.worst is not None:
-            return len(seen.texts), Outcome(rule.name, "failed", seen.points, _counterexample(*seen.worst))
-        return len(seen.texts), Outcome(rule.name, "sampled", seen.points)
+            return seen.fired, Outcome(rule.name, "failed", seen.points, _counterexample(*seen.worst))
+        if rule.name in self.exploding:
+            return seen.fired, Outcome(rule.name, "failed",
+                                       text=f"it grows without end on {self.exploding[rule.name]}")
+        if not seen.points:
+            never = "no program was found on which the rule fires"
+            return seen.fired, Outcome(rule.name, "unknown", text=f"{never}: {_CUT}" if self.cut else never)
+        return seen.fired, Outcome(rule.name, "sampled", seen.points, _CUT if self.cut else "")
 
 
 def _readable(rule: Rule) -> list[Line]:
@@ -225,7 +278,7 @@ def _counterexample(difference: Difference, text: str) -> str:
     if difference.sizes:
         parts.append("at " + ", ".join(f"{plain_name(name)} = {value}" for name, value in difference.sizes.items()))
     shown = [f"{plain_name(name)} = {_array(array)}" for name, array in difference.inputs.items()
-             if not name.startswith("size.") and array.size <= 12]
+             if not name.startswith(SIZE) and array.size <= 12]
     if shown and "became" in difference.text:
         parts.append("with " + ", ".join(shown))
     return ", ".join(parts) + f": {difference.text}"

@@ -8,13 +8,17 @@ from dataclasses import replace
 from egshape.egraph.program import Program
 from egshape.errors import EgshapeError
 from egshape.rulebook.trial import proofs
-from egshape.rulebook.trial.answers import answer
+from egshape.rulebook.trial.answers import answer, answer_at_once
 from egshape.rulebook.trial.soundness import CannotSample, check_rule
 from egshape.rulebook.trial.verdict import Outcome
+from egshape.rulelang import at_once
 from egshape.rulelang.provenance import PlainRule, desugar, is_variable
 from egshape.rulelang.rulefile import Example, Rule
 from egshape.rulelang.sexpr import Atom, List, SExpr
 from egshape.rulelang.size_examples import SizeQuestion
+
+RUNS_AT_ONCE = at_once.rules()
+"""The rules that Python runs too."""
 
 SAMPLES = 4000
 FEW = 20
@@ -43,6 +47,9 @@ def _example(rule: Rule, example: Example, question: SizeQuestion, program: Prog
     elif wrong is not None:
         yield f"{example.where}: the example itself is false at {_sizes(wrong)}"
     answered, matches, status = answer(question, program.rules, program.pieces, program.size_phases)
+    if rule.name in RUNS_AT_ONCE and not (answered and _fired(rule, matches)):
+        answered, matches = answer_at_once(example)
+        status = ""
     if status == "budget" and not answered:
         yield f"{example.where}: the rules do not end on the example"
     elif not _fired(rule, matches):
@@ -53,6 +60,9 @@ def _example(rule: Rule, example: Example, question: SizeQuestion, program: Prog
 
 def _counter(rule: Rule, example: Example, question: SizeQuestion, program: Program) -> Iterator[str]:
     answered, matches, _ = answer(question, program.rules, program.pieces, program.size_phases)
+    if rule.name in RUNS_AT_ONCE:
+        known, used = answer_at_once(example)
+        answered, matches = answered or known, {**matches, rule.name: matches.get(rule.name, 0) + used[rule.name]}
     if example.after and answered:
         yield f"{example.where}: the rules derive {example.after} from the counter-example"
     elif not example.after and _fired(rule, matches):

@@ -150,26 +150,32 @@ def _relate(head: str, items: tuple[SExpr, ...], values: Values, generator: rand
         raise CannotSample(head)
     determined = _DETERMINED[head]
     for i, item in enumerate(items):
-        if i != determined and is_variable(item):
+        if i not in determined and is_variable(item):
             values.setdefault(str(item), generator.randint(-_RANGE, _RANGE))
-    free = items[determined]
-    if is_variable(free) and str(free) not in values:
-        args = [None if i == determined else _value(item, values) for i, item in enumerate(items)]
-        values[str(free)] = _determine(head, args, generator)
-    elif not _holds(head, [_value(item, values) for item in items]):
+    for place in determined:
+        free = items[place]
+        if is_variable(free) and str(free) not in values:
+            args = [None if i in determined else _value(item, values) for i, item in enumerate(items)]
+            values[str(free)] = _determine(head, args, generator, place)
+    if not _holds(head, [_value(item, values) for item in items]):
         raise _NoSample
 
 
-# The argument of each relation that its others determine, or bound.
-_DETERMINED = {"term": 0, "factor": 0, "remainder": 0, "mirror": 0, "goal": 0, "Dvd": 1, "edge": 1}
+# The arguments of each relation that its others determine, or bound. backward says how a size is written, no number.
+_DETERMINED = {"term": (0,), "factor": (0,), "remainder": (0,), "mirror": (0,), "goal": (0,), "Dvd": (1,), "edge": (1,),
+               "whole": (0,), "near": (0,), "shared": (0, 1), "backward": ()}
 
 
-def _determine(head: str, args: list[Number], generator: random.Random) -> Number:
+def _determine(head: str, args: list[Number], generator: random.Random, place: int = 0) -> Number:
     match head, args:
         case "term", [_, int(c), int(h), int(t)]:
             return c * h + t
         case "factor", [_, int(a), int(r)]:
             return a * r
+        case ("whole" | "near"), [_, int(k), int(p), int(r)]:
+            return p * k + r
+        case "shared", [_, _, int(c), int(h), int(o), int(k)]:
+            return c * k if place else c * h + o
         case "remainder", [_, int(h), int(k)]:
             return None if k == 0 else h % k
         case "mirror", [_, int(p)]:
@@ -193,7 +199,11 @@ def _holds(head: str, args: list[Number]) -> bool:
             return known[1] == 0 if known[0] == 0 else known[1] % known[0] == 0
         case "edge":
             return known[1] >= known[0] + known[2]
-        case "term" | "factor" | "remainder" | "mirror" | "goal":
+        case "backward":
+            return True
+        case "shared":
+            return known[0] == known[2] * known[3] + known[4] and known[1] == known[2] * known[5]
+        case "term" | "factor" | "remainder" | "mirror" | "goal" | "whole" | "near":
             return known[0] == _determine(head, [None, *known[1:]], random.Random(0))
     raise CannotSample(head)
 

@@ -11,13 +11,31 @@ Status = Literal["proved", "sampled", "failed", "unknown"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Whether a rule's statement is true: proved; sampled, at so many points without a difference; failed, with the
-    smallest counterexample in ``text``; or unknown, with the reason."""
+    """Whether a rule's statement is true: proved; sampled, at so many points without a difference, with what kept it
+    from more in ``text``; failed, with the smallest counterexample; or unknown, with the reason."""
 
     rule: str
     status: Status
     points: int = 0
     text: str = ""
+
+
+@dataclass(frozen=True)
+class Fired:
+    """On how many programs a rule fired, and over which ranks and dtypes of arguments and results."""
+
+    graphs: int = 0
+    ranks: tuple[int, ...] = ()
+    dtypes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.graphs:
+            return "-"
+        dtypes = " ".join(self.dtypes) if len(self.dtypes) <= _SHOWN_DTYPES else f"{len(self.dtypes)} dtypes"
+        return f"{self.graphs}: ranks {' '.join(map(str, self.ranks))}, {dtypes}"
+
+
+_SHOWN_DTYPES = 3
 
 
 @dataclass(frozen=True)
@@ -28,7 +46,7 @@ class Verdict:
     where: str
     road: Road
     outcome: Outcome
-    graphs: int
+    fired: Fired
     examples: tuple[str, ...]
 
     @property

@@ -8,9 +8,9 @@ from egshape.dims import Dim, const, product
 from egshape.frontends.onnx.folds import fold, running
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
-from egshape.frontends.onnx.ops.movement import reshape, window
 from egshape.frontends.onnx.ops.ordering import bounded
 from egshape.frontends.onnx.ops.sampling import compared
+from egshape.frontends.onnx.ops.shaping import reshape, window
 from egshape.frontends.onnx.registry import onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import equal

@@ -10,7 +10,7 @@ from egshape.dims import Dim, const
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
-from egshape.frontends.onnx.ops.movement import reshape, taken, window
+from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.registry import Fork, NoLowering
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import of_length

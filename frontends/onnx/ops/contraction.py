@@ -7,7 +7,8 @@ from egshape.frontends.onnx.broadcast import expand, joined
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
-from egshape.frontends.onnx.ops.movement import reshape, transposed
+from egshape.frontends.onnx.ops.movement import transposed
+from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value

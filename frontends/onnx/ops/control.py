@@ -10,7 +10,7 @@ from egshape.errors import EgshapeError, Unsupported
 from egshape.frontends.onnx.checks import require
 from egshape.frontends.onnx.files import DEPTH_LIMIT
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import Fork, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, rebuilt

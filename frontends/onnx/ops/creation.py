@@ -10,7 +10,7 @@ from onnx import TensorProto
 from egshape.dims import ceildiv, const, product, relu
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare, convert
-from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import of_length

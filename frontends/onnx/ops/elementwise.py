@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 import ml_dtypes
 import numpy as np
@@ -29,6 +30,9 @@ _BINARY = {
     "Add": "add", "Sub": "subtract", "Mul": "multiply", "And": "and", "Or": "or", "Xor": "xor",
     "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
 }
+BROADCASTS = 8
+"""The opset since which ops of any number of operands broadcast."""
+
 _FOLDED = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 _COMPARED = {"Equal": "EQ", "Less": "LT", "LessOrEqual": "LE", "Greater": "GT", "GreaterOrEqual": "GE"}
 
@@ -63,14 +67,20 @@ def binary(s: Scope, ours: str, x: Value, y: Value) -> Value:
 
 def _folded(ours: str) -> Handler:
     def handler(s: Scope, node: Node, *values: Value) -> Value:
-        if not values:
-            raise node.error("has no inputs")
-        out = values[0]
-        for value in values[1:]:
-            out = binary(s, ours, out, value)
-        return out
+        return folded(s, node, ours, values)
 
     return handler
+
+
+def folded(s: Scope, node: Node, ours: str, values: Sequence[Value]) -> Value:
+    """A binary op over all operands, which broadcast since opset 8, and have one shape before."""
+    if not values:
+        raise node.error("has no inputs")
+    if node.opset >= BROADCASTS:
+        return reduce(partial(binary, s, ours), values)
+    if any(value.type.rank != values[0].type.rank for value in values):
+        raise node.error(f"takes tensors of one shape before opset {BROADCASTS}")
+    return reduce(lambda out, value: s.one(ours, (out, value)), values)
 
 
 def _compared(direction: str) -> Handler:
@@ -91,8 +101,9 @@ for _name, _ours in _UNARY.items():
     onnx_op(_name)(_unary(_ours))
 for _name, _ours in _BINARY.items():
     onnx_op(_name, since=7 if _name in ("Add", "Sub", "Mul", "And", "Or", "Xor") else 1)(_binary(_ours))
-for _name, _ours in _FOLDED.items():
-    onnx_op(_name)(_folded(_ours))
+for _name, _ours in _FOLDED.items():  # an older one stays a node of its own, which rejects other shapes by itself
+    onnx_op(_name, composite=True)(_folded(_ours))
+    onnx_op(_name, since=BROADCASTS)(_folded(_ours))
 for _name, _direction in _COMPARED.items():
     onnx_op(_name)(_compared(_direction))
 
@@ -283,9 +294,7 @@ def _scalar(s: Scope, x: Value) -> Value:
 @onnx_op("Mean", composite=True)
 def mean(s: Scope, node: Node, *values: Value) -> Value:
     """The elementwise mean of tensors that broadcast."""
-    total = values[0]
-    for value in values[1:]:
-        total = binary(s, "add", total, value)
+    total = folded(s, node, "add", values)
     return s.one("divide", (total, s.full(len(values), total)))
 
 

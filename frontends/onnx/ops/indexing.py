@@ -11,7 +11,7 @@ from egshape.frontends.onnx.checks import only_row
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare
-from egshape.frontends.onnx.ops.movement import reshape, single, taken, window
+from egshape.frontends.onnx.ops.shaping import reshape, single, taken, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axis_of

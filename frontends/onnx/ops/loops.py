@@ -12,7 +12,8 @@ from egshape.dims import Dim, const
 from egshape.errors import Unsupported
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.control import nested, subgraph
-from egshape.frontends.onnx.ops.movement import concat_along, reshape, taken, transposed
+from egshape.frontends.onnx.ops.movement import concat_along, transposed
+from egshape.frontends.onnx.ops.shaping import reshape, taken
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axis_of

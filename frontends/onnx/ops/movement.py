@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
-from egshape.dims import Dim, const, floordiv, maximum, minimum, product, relu
+from egshape.dims import Dim, const, floordiv, maximum, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
-from egshape.frontends.onnx.checks import require
+from egshape.frontends.onnx.checks import relate, require
 from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.ops import computed
 from egshape.frontends.onnx.ops.elementwise import compare
+from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import MOST_SIZES, Scope
 from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, equal, exact_quotient, of_length
 from egshape.ir.graph import Value
 
 _ONE = const(1)
-
-
-def reshape(s: Scope, x: Value, shape: Sequence[Dim]) -> Value:
-    """The same elements in another shape; x itself where it has that."""
-    return x if x.type.dims == tuple(shape) else s.moved(x, s.one("reshape", (x,), shape=tuple(shape)))
 
 
 @onnx_op("Reshape")
@@ -54,9 +52,9 @@ def _shape_operand(s: Scope, node: Node, target: Value, least: int) -> Value:
     if rank is None:
         raise NoLowering("the rank of the result is data")
     if rank == least:
-        one = s.scalar(1, target.type.dtype)
-        missing = const(rank) - target.type.dims[0]
-        return s.one("pad", (target, one), low=(missing,), high=(const(0),), interior=(const(0),))
+        own = target.type.dims[0]
+        longer = s.one("concatenate", (s.vector([_ONE] * rank, target.type.dtype), target), dim=0)
+        return s.one("slice", (longer,), starts=(own,), limits=(own + rank,), strides=(_ONE,))
     return of_length(s, target, rank)
 
 
@@ -130,8 +128,6 @@ def flatten(s: Scope, node: Node, x: Value) -> Value:
 @onnx_op("Squeeze")
 def squeeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value:
     """Without axes of size 1; all that are known to be 1 where none are named."""
-    from egshape.frontends.onnx.ops import computed
-
     if given is not None and s.numbers(given) is None:
         found: Value = s.composite(node, (x, given), computed.squeeze)[0]  # type: ignore[assignment]
         return found
@@ -149,8 +145,6 @@ def unsqueeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Val
     """With new axes of size 1, counted in the result."""
     numbers = node.ints("axes", ()) if given is None else s.numbers(given)
     if numbers is None:
-        from egshape.frontends.onnx.ops import computed
-
         assert given is not None
         found: Value = s.composite(node, (x, given), computed.unsqueeze)[0]  # type: ignore[assignment]
         return found
@@ -199,12 +193,23 @@ def expand_to(s: Scope, node: Node, x: Value, target: Value) -> Value:
     """Broadcast with a shape, both ways."""
     sizes = s.sizes(_shape_operand(s, node, target, x.type.rank), node.outputs[0])
     shape = joined(s, [x.type.dims, sizes])
-    for asked, size in zip(reversed(sizes), reversed(shape), strict=False):
-        if asked is not size and asked.const is None and size.const is not None:  # x tells the size, nobody looks at it
-            element = s.vector([asked], "i64", ())
-            fits = [compare(s, "EQ", element, s.scalar(number, "i64")) for number in (1, size.const)]
-            require(s, s.one("or", tuple(fits)), True, f"Expand asks for a size {{0}} where there are {size}", (asked,))
+    for asked, held, size in zip(reversed(sizes), reversed(x.type.dims), reversed(shape), strict=False):
+        if asked.const is None and s.decide("==", asked, size) is not True:  # no op looks at what is asked for
+            _require_asked(s, asked, held, size)
     return expand(s, x, shape)
+
+
+def _require_asked(s: Scope, asked: Dim, held: Dim, size: Dim) -> None:
+    """A check that a size broadcasts with that of an axis, to ``size``."""
+    message = "Expand asks for a size {0} where there are {1}"
+    if asked in s.program.sizes:
+        relate(s, Relation("==", (asked - 1) * (asked - size), const(0)), message, (asked, held))
+        return
+    element, own = (s.vector([each], "i64", ()) for each in (asked, held))  # data may be too large to compute with
+    fits = [compare(s, "EQ", element, s.scalar(1, "i64")), compare(s, "EQ", element, own)]
+    if held.const is None:
+        fits.append(compare(s, "EQ", own, s.scalar(1, "i64")))
+    require(s, reduce(lambda one, two: s.one("or", (one, two)), fits), True, message, (asked, held))
 
 
 @onnx_op("Tile", composite=True)
@@ -221,23 +226,11 @@ def tile(s: Scope, node: Node, x: Value, repeats: Value) -> Value:
 # -- slices ------------------------------------------------------------------------------------------------------
 
 
-def window(s: Scope, x: Value, axis: int, start: Dim, limit: Dim, stride: int = 1) -> Value:
-    """A part of one axis; x itself where it is the whole axis."""
-    if start.const == 0 and limit is x.type.dims[axis] and stride == 1:
-        return x
-    starts = [const(0)] * x.type.rank
-    limits, strides = list(x.type.dims), [_ONE] * x.type.rank
-    starts[axis], limits[axis], strides[axis] = start, limit, const(stride)
-    return s.one("slice", (x,), starts=tuple(starts), limits=tuple(limits), strides=tuple(strides))
-
-
 @onnx_op("Slice")
 def slice_of(s: Scope, node: Node, x: Value, starts: Value | None = None, ends: Value | None = None,
              axes: Value | None = None, steps: Value | None = None) -> Value:
     """Parts of axes, counted from either end, clamped to the axis; a negative step goes backwards."""
     if any(each is not None and s.numbers(each) is None for each in (axes, steps)):
-        from egshape.frontends.onnx.ops import computed
-
         found: Value = s.composite(node, (x, starts, ends, axes, steps), computed.slices)[0]  # type: ignore[assignment]
         return found
     given: list[Sequence[object]]
@@ -363,8 +356,6 @@ def pad(s: Scope, node: Node, x: Value, pads: Value | None = None, value: Value 
     rank = x.type.rank
     named = tuple(range(rank)) if axes is None else s.numbers(axes)
     if named is None:
-        from egshape.frontends.onnx.ops import computed
-
         assert pads is not None and axes is not None
         named, pads = tuple(range(rank)), computed.pads_by_axis(s, node, rank, pads, axes)
     if pads is None:
@@ -413,22 +404,6 @@ def _floor_mod(s: Scope, x: Value, y: Value) -> Value:
     rest = s.one("remainder", (x, y))
     negative = s.one("compare", (rest, s.full(0, rest)), direction="LT", kind="SIGNED")
     return s.one("select", (negative, s.one("add", (rest, y)), rest))
-
-
-def taken(s: Scope, x: Value, axis: int, places: Value, empty: bool = False) -> Value:
-    """Elements of one axis at places within it, which may have any rank: their axes stand for that axis. ``empty``:
-    the axis may have no elements, as there are surely no places then, or a check rejects them; else it is checked."""
-    rank, inner = x.type.rank, places.type.rank
-    offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
-    sizes = list(x.type.dims)
-    sizes[axis] = single(s, sizes[axis]) if empty else _ONE
-    return s.one("gather", (x, places), offset_dims=offset, collapsed=(axis,), start_index_map=(axis,),
-                 index_vector_dim=inner, sizes=tuple(sizes))
-
-
-def single(s: Scope, size: Dim) -> Dim:
-    """How much of an axis of this size one place takes: an element, or nothing where it has none."""
-    return _ONE if s.decide("<=", _ONE, size) is True else minimum(size, _ONE)
 
 
 def not_empty(s: Scope, x: Value, axes: Sequence[int], element: np.ndarray) -> Value:

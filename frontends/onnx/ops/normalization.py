@@ -9,7 +9,7 @@ from egshape.frontends.onnx.broadcast import expand
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
-from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of

@@ -9,7 +9,8 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold, running
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare, convert
-from egshape.frontends.onnx.ops.movement import reshape, taken, transposed, window
+from egshape.frontends.onnx.ops.movement import transposed
+from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axis_of

@@ -10,7 +10,7 @@ from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.contraction import product_of
 from egshape.frontends.onnx.ops.elementwise import convert, saturating
-from egshape.frontends.onnx.ops.movement import reshape
+from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.ops.windows import convolve, windows_of
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope

@@ -8,7 +8,8 @@ from egshape.dims import const, floordiv, product
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
-from egshape.frontends.onnx.ops.movement import not_empty, reshape
+from egshape.frontends.onnx.ops.movement import not_empty
+from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of, equal, of_length

@@ -10,8 +10,9 @@ import numpy as np
 from egshape.dims import Dim, const
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare, convert
-from egshape.frontends.onnx.ops.movement import reshape, transposed, window
+from egshape.frontends.onnx.ops.movement import transposed
 from egshape.frontends.onnx.ops.quantize import Weights
+from egshape.frontends.onnx.ops.shaping import reshape, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value

@@ -10,7 +10,8 @@ from egshape.frontends.onnx.folds import fold, start_of
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.computed import count_of, joined_up, named, sizes_where, squeezed
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
-from egshape.frontends.onnx.ops.movement import not_empty, reshape
+from egshape.frontends.onnx.ops.movement import not_empty
+from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axes_of

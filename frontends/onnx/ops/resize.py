@@ -14,8 +14,8 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
-from egshape.frontends.onnx.ops.movement import reshape, taken, window
 from egshape.frontends.onnx.ops.sampling import compared, cubic, keys, polynomial
+from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of, of_length

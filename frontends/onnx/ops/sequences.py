@@ -12,7 +12,8 @@ from egshape.errors import Unsupported
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.control import nested, subgraph
 from egshape.frontends.onnx.ops.indexing import counted_from_front
-from egshape.frontends.onnx.ops.movement import concat_along, cut, must_fill, reshape, taken, window
+from egshape.frontends.onnx.ops.movement import concat_along, cut, must_fill
+from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.registry import onnx_op
 from egshape.frontends.onnx.scope import Items, Operand, Scope
 from egshape.frontends.onnx.sizes import axis_of

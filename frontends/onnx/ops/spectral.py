@@ -11,8 +11,9 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.computed import by_axis
 from egshape.frontends.onnx.ops.elementwise import convert
-from egshape.frontends.onnx.ops.movement import reshape, taken, transposed, window
+from egshape.frontends.onnx.ops.movement import transposed
 from egshape.frontends.onnx.ops.sampling import compared, number
+from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of, equal

@@ -12,9 +12,9 @@ from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold, start_of
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
-from egshape.frontends.onnx.ops.movement import reshape
 from egshape.frontends.onnx.ops.normalization import mean_of
 from egshape.frontends.onnx.ops.reduce import kept
+from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import of_length

@@ -272,6 +272,59 @@ def test_a_reshape_that_takes_what_is_left_makes_the_check(tmp_path: Path) -> No
         session.run(None, {"x": np.zeros((0, 3, 4), np.float32)})
 
 
+@pytest.mark.parametrize(("text", "most"), [
+    ("g (float[a,b] x, float[c,d] y) => (float[e,f] o) { s = Shape(y) o = Expand(x, s) }", 2),
+    ("g (float[a,b] x, int64[2] s) => (float[e,f] o) { o = Expand(x, s) }", 40),
+    ("g (float[a,b] x, int64[k] s) => (float[e,f] o) { o = Expand(x, s) }", 42),
+])
+def test_expand_rejects_a_size_that_does_not_broadcast(text: str, most: int, tmp_path: Path) -> None:
+    """Also where the larger one is that of the tensor; by itself where it is asked for the sizes of a tensor."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    result = egshape.optimize(load(model))
+    written = saved(result.graph, tmp_path)
+    assert len(written.graph.node) <= most
+    runtimes = sessions(model), sessions(written)
+    for shape, asked in (((4, 1), (4, 3)), ((4, 3), (1, 1)), ((4, 1), (3, 4)), ((2, 2), (0, 2)), ((1, 2), (0, 1)),
+                         ((3, 2), (2, 2)), ((2, 3), (2, 2))):
+        x, other = np.ones(shape, np.float32), result.graph.inputs[1].name
+        feed = {"x": x, other: np.ones(asked, np.float32) if other == "y" else np.array(asked)}
+        found = []
+        for session in (each for pair in runtimes for each in pair):
+            try:
+                found.append(session.run(None, feed)[0].shape)
+            except Exception:
+                found.append(None)
+        try:
+            found.append(interpret(result.graph, list(feed.values()))[0].shape)
+        except EgshapeError:
+            found.append(None)
+        assert len(set(found)) == 1, (shape, asked, found)
+
+
+def test_a_reshape_to_known_sizes_takes_what_is_left_where_that_makes_a_check(tmp_path: Path) -> None:
+    """Two reshapes whose sizes are all known by copying; each rejects what one of the original's did."""
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Tanh", ["r"], ["out"]),
+             helper.make_node("Reshape", ["y", "t"], ["q"]), helper.make_node("Tanh", ["q"], ["also"])]
+    graph = helper.make_graph(nodes, "left", [helper.make_tensor_value_info(name, F, ["n", "m", 6]) for name in "xy"],
+                              [helper.make_tensor_value_info(name, F, None) for name in ("out", "also")],
+                              [numpy_helper.from_array(np.array(target, np.int64), name)
+                               for name, target in (("s", [0, -1, 2, 3]), ("t", [-1, 0, 3, 2]))])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    result = egshape.optimize(load(model))
+    assert sum(check.status == "kept" for check in result.report.checks) == 2
+    written = saved(result.graph, tmp_path)
+    assert not checks(written) and len(written.graph.node) == 4
+    for session in sessions(written):
+        for n, m in ((2, 3), (1, 1), (0, 3), (3, 0), (0, 0)):
+            array = np.zeros((n, m, 6), np.float32)
+            if n and m:
+                found = session.run(None, {"x": array, "y": array})
+                assert [each.shape for each in found] == [(n, m, 2, 3), (n, m, 3, 2)]
+            else:
+                with pytest.raises(Exception, match="Reshape"):
+                    session.run(None, {"x": array, "y": array})
+
+
 def test_a_module_with_a_kept_check_rejects_as_a_model(tmp_path: Path) -> None:
     text = """module @jit_f {
   func.func public @main(%arg0: tensor<?x3xf32>) -> tensor<?x3xf32> {

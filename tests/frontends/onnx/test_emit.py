@@ -96,6 +96,10 @@ PARTS = model(
     {"x": (F, ["b", "s", 8])}, {"y": F}, {"start": ints(-1), "end": ints(2**62), "ax": ints(1)}, opset=13)
 PARTS.graph.node[0].input[:] = ["x"]
 
+PICKS = model(
+    [n("Gather", "x zero", "y", axis=1), n("Gather", "x one", "z", axis=1)],
+    {"x": (F, ["b", 2, "s"])}, {"y": F, "z": F}, {"zero": np.array(0), "one": np.array(-1)})
+
 BACKWARDS = model(
     [n("Slice", "x start end ax step", "l"), n("Concat", "x l", "y", axis=1)],
     {"x": (F, ["b", "s", 4])}, {"y": F},
@@ -120,6 +124,20 @@ BRANCH = model(
                                                     [helper.make_tensor_value_info("a2", F, ["b", "s"])]))],
     {"x": (F, ["b", "s"])}, {"y": F}, {"zero": np.array(0, np.float32)})
 
+INSIDE = model(
+    [n("ReduceSum", "x", "t", keepdims=0), n("Greater", "t zero", "c"), n("Unsqueeze", "x one", "x1"),
+     helper.make_node("If", ["c"], ["y"],
+                      then_branch=helper.make_graph([n("Mul", "x1 z", "p"), n("Shape", "p", "d"),
+                                                     n("Concat", "d four", "t4", axis=0),
+                                                     n("ConstantOfShape", "t4", "o"), n("Unsqueeze", "p two", "p1"),
+                                                     n("Concat", "o p1", "a", axis=2)],
+                                                    "then", [], [helper.make_tensor_value_info("a", F, ["b", "s", 5])]),
+                      else_branch=helper.make_graph([n("Expand", "z e", "a2")], "else", [],
+                                                    [helper.make_tensor_value_info("a2", F, ["b", "s", 5])]))],
+    {"x": (F, ["b"]), "z": (F, ["s"]), "e": (INT, [3])}, {"y": F},
+    {"zero": np.array(-1e9, np.float32), "one": ints(1), "two": ints(2), "four": ints(4)})
+"""Sizes that are known outside stand together in the shape of a tensor inside."""
+
 SCORES = model(
     [n("Transpose", "k", "kt", perm=[0, 1, 3, 2]), n("MatMul", "q kt", "a"), n("Where", "c a low", "w"),
      n("Softmax", "w", "p", axis=-1), n("MatMul", "p k", "y")],
@@ -141,13 +159,22 @@ LOOP = model(
      n("ReduceSum", "rows", "r", keepdims=0), n("Add", "z r", "y")],
     {"x": (F, ["b", "s"])}, {"y": F}, {"count": np.array(3)})
 
+SCAN = model(
+    [helper.make_node("Scan", ["zero", "x"], ["z", "y"], num_scan_inputs=1, body=helper.make_graph(
+        [n("Add", "h e", "g"), n("Identity", "g", "f")], "body",
+        [helper.make_tensor_value_info(name, F, []) for name in "he"],
+        [helper.make_tensor_value_info(name, F, []) for name in "gf"]))],
+    {"x": (F, ["s"])}, {"z": F, "y": F}, {"zero": np.array(0, np.float32)}, opset=9)
+"""Run-time places before Slice takes them, in lines before there is Range."""
+
 SIZES_OUT = model(
     [n("Shape", "x", "d"), n("Gather", "d zero", "b_"), n("Range", "zero b_ one", "r"), n("Expand", "c d", "y")],
     {"x": (F, ["b", "s"])}, {"d": INT, "r": INT, "y": F, "b_": INT},
     {"zero": np.array(0), "one": np.array(1), "c": np.array(2, np.float32)})
 
-CASES = {"heads": HEADS, "mask": MASK, "positions": POSITIONS, "parts": PARTS, "backwards": BACKWARDS, "whole": WHOLE,
-         "branch": BRANCH, "scores": SCORES, "zero and -1": ZERO_LEFT, "loop": LOOP, "sizes out": SIZES_OUT}
+CASES = {"heads": HEADS, "mask": MASK, "positions": POSITIONS, "parts": PARTS, "picks": PICKS, "backwards": BACKWARDS,
+         "whole": WHOLE, "branch": BRANCH, "inside": INSIDE, "scores": SCORES, "zero and -1": ZERO_LEFT, "loop": LOOP,
+         "scan": SCAN, "sizes out": SIZES_OUT}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -160,6 +187,7 @@ NEEDED: dict[str, tuple[str, Callable[[Counter[str]], bool]]] = {
     "mask": ("Add broadcasts by itself", lambda k: not k["Expand"] + k["Shape"]),
     "positions": ("one size for the range", lambda k: k["Shape"] == 1 and not k["Expand"] + k["Concat"]),
     "parts": ("slices that tile an axis are one Split", lambda k: k["Split"] == 1 and k["Slice"] == 1),
+    "picks": ("a place of an axis is one Gather", lambda k: k["Gather"] == 2 == k.total()),
     "whole": ("one op in, one op out", lambda k: k["LayerNormalization"] == k["Gemm"] == k["Softmax"] == 1),
     "scores": ("MatMul stays one", lambda k: k["MatMul"] == 2 and not k["Einsum"] + k["Expand"]),
 }
@@ -170,6 +198,13 @@ def test_no_more_sizes_than_needed(name: str, tmp_path: Path) -> None:
     why, holds = NEEDED[name]
     found = kinds(roundtrip(CASES[name], tmp_path))
     assert holds(found), (why, dict(found))
+
+
+@pytest.mark.parametrize("name", ["branch", "inside"])
+def test_a_region_gives_its_results_itself(name: str, tmp_path: Path) -> None:
+    (held,) = [node for node in roundtrip(CASES[name], tmp_path).graph.node if node.op_type == "If"]
+    inside = [node for each in held.attribute for node in each.g.node]
+    assert inside and all(node.op_type != "Identity" for node in inside)
 
 
 def test_another_opset(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""Rules over sizes that run at once, made from rulesets/size by `python -m egshape.rulelang.at_once`.
+
+Not to be edited: each rule stands in the file that its name says, with its equation, why it is sound, and examples."""
+# ruff: noqa: E501, SIM102, UP034
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from egshape.dims import theory
+from egshape.dims.core import Dim, const
+
+Law = Iterator[tuple[Dim, str]]
+
+
+class Sizes(Protocol):
+    """Who is asked: what is known of sizes, and how the value of a size function is made by it."""
+
+    def at_least(self, dim: Dim, number: int) -> bool:
+        """Whether dim >= number is known."""
+
+    def floordiv(self, num: Dim, den: Dim) -> Dim:
+        """floor(num / den)."""
+
+    def relu(self, arg: Dim) -> Dim:
+        """max(0, arg)."""
+
+
+def floordiv(sizes: Sizes, h: Dim, k: Dim) -> tuple[Dim, str] | None:
+    """floordiv(h, k) made simpler, with the name of the rule; None where none applies."""
+    if theory.backward(k, k):
+        if sizes.at_least(-k, 1):
+            return sizes.floordiv((const(-1) * h), (const(-1) * k)), "size.floordiv/negative-divisor"
+    if sizes.at_least(k, 1):
+        for p, r in theory.whole(h, k):
+            return (p + sizes.floordiv(r, k)), "size.floordiv/whole"
+    if sizes.at_least(k, 1):
+        for c, h_, o, k_ in theory.shared(h, k):
+            if sizes.at_least(o, 0):
+                if sizes.at_least(c - o, 1):
+                    return sizes.floordiv(h_, k_), "size.floordiv/shared-factor"
+    n_c = k.const
+    if n_c is not None:
+        if n_c > 0:
+            for p, r in theory.terms(h, 1):
+                found = theory.floordiv_parts(p)
+                if found is not None:
+                    i, j = found
+                    n_e = j.const
+                    if n_e is not None:
+                        if n_e > 0:
+                            return sizes.floordiv((i + (j * r)), (j * k)), "size.floordiv/nested-in-sum"
+    n_c = k.const
+    if n_c is not None:
+        if n_c > 0:
+            for p, r in theory.terms(h, -1):
+                found = theory.floordiv_parts(p)
+                if found is not None:
+                    i, j = found
+                    n_e = j.const
+                    if n_e is not None:
+                        if n_e > 0:
+                            n_l = (n_e - 1)
+                            return sizes.floordiv(((j * r) + (const(n_l) + (const(-1) * i))), (j * k)), "size.floordiv/nested-in-difference"
+    n_c = k.const
+    if n_c is not None:
+        if n_c > 0:
+            if theory.backward(h, k):
+                n_l = (n_c - 1)
+                return (const(-1) * sizes.floordiv((const(n_l) + (const(-1) * h)), k)), "size.floordiv/turned"
+    if k.const == 2:
+        for p, t in theory.terms(h, 1):
+            if t.const == 1:
+                return (p + (const(-1) * sizes.floordiv(p, k))), "size.floordiv/half-up"
+    if sizes.at_least(h, 0):
+        if sizes.at_least(k - h, 1):
+            return const(0), "size.floordiv/small"
+    for p, r in theory.near(h, k):
+        if sizes.at_least(r, 0):
+            if sizes.at_least(k - r, 1):
+                return p, "size.floordiv/near"
+    return None
+
+
+def floordiv_laws(sizes: Sizes, value: Dim, h: Dim, k: Dim) -> Law:
+    """What is >= 0 by what floordiv means, with the rules; the value is floordiv(h, k)."""
+    if sizes.at_least(k, 1):
+        yield h - k * value, "size.floordiv/remainder-lo"
+    if sizes.at_least(k, 1):
+        yield k - (h - k * value) - 1, "size.floordiv/remainder-below"
+    yield from ()
+
+
+def relu(sizes: Sizes, h: Dim) -> tuple[Dim, str] | None:
+    """relu(h) made simpler, with the name of the rule; None where none applies."""
+    if sizes.at_least(h, 0):
+        return h, "size.relu/nonnegative"
+    if sizes.at_least(-h, 0):
+        return const(0), "size.relu/nonpositive"
+    for a, r in theory.factors(h):
+        if sizes.at_least(a, 0):
+            return (a * sizes.relu(r)), "size.relu/factor"
+    if theory.backward(h, h):
+        return (h + sizes.relu((const(-1) * h))), "size.relu/turned"
+    return None
+
+
+def relu_laws(sizes: Sizes, value: Dim, h: Dim) -> Law:
+    """What is >= 0 by what relu means, with the rules; the value is relu(h)."""
+    yield value - h, "size.relu/mirror-zero"
+    yield from ()

@@ -1,0 +1,55 @@
+"""Bounds of size functions by those of their arguments, made from rulesets/size by
+`python -m egshape.rulelang.at_once`. Not to be edited."""
+
+from __future__ import annotations
+
+Bounds = tuple[int | None, int | None]
+"""The least and the largest value, inclusive; None where there is no bound."""
+
+
+def larger(one: int | None, two: int) -> int:
+    """The tighter of two lower bounds."""
+    return two if one is None or two > one else one
+
+
+def smaller(one: int | None, two: int) -> int:
+    """The tighter of two upper bounds."""
+    return two if one is None or two < one else one
+
+
+def truncated(num: int, den: int) -> int:
+    """Division rounded towards 0."""
+    return abs(num) // abs(den) * (1 if (num < 0) == (den < 0) else -1)
+
+
+def floordiv_bounds(h: Bounds, k: Bounds) -> Bounds:
+    """Bounds of floordiv(h, k) by those of its parts."""
+    h_lo, h_hi = h
+    k_lo, k_hi = k
+    lo: int | None = None
+    hi: int | None = None
+    if h_lo is not None and h_lo >= 0 and k_lo is not None and k_lo > 0 and k_hi is not None:  # size.floordiv/lo
+        lo = larger(lo, truncated(h_lo, k_hi))
+    if h_lo is not None and h_lo >= 0 and k_lo is not None and k_lo > 0:  # size.floordiv/nonnegative
+        lo = larger(lo, 0)
+    if h_lo is not None and h_lo < 0 and k_lo is not None and k_lo > 0:  # size.floordiv/lo-negative
+        lo = larger(lo, (0 - truncated(((0 - h_lo) + (k_lo - 1)), k_lo)))
+    if h_hi is not None and h_hi >= 0 and k_lo is not None and k_lo > 0:  # size.floordiv/hi
+        hi = smaller(hi, truncated(h_hi, k_lo))
+    if h_hi is not None and h_hi < 0 and k_lo is not None and k_lo > 0:  # size.floordiv/hi-negative
+        hi = smaller(hi, -1)
+    return lo, hi
+
+
+def relu_bounds(h: Bounds) -> Bounds:
+    """Bounds of relu(h) by those of its parts."""
+    h_lo, h_hi = h
+    lo: int | None = None
+    hi: int | None = None
+    # size.relu/lo-zero
+    lo = larger(lo, 0)
+    if h_lo is not None:  # size.relu/lo
+        lo = larger(lo, h_lo)
+    if h_hi is not None:  # size.relu/hi
+        hi = smaller(hi, max(h_hi, 0))
+    return lo, hi

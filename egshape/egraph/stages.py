@@ -1,0 +1,176 @@
+"""The stages between a block that came in and the one that goes out, each a function of what the ones before it gave.
+``egshape/pipeline.py`` calls them in order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from egshape.decide.context import Context
+from egshape.dims import Dim
+from egshape.egraph.budget import Budget
+from egshape.egraph.checks import without_implied
+from egshape.egraph.cost import CostModel
+from egshape.egraph.effects import must_stay, without_unread
+from egshape.egraph.extract import Extraction
+from egshape.egraph.obligations import Check, Obligation, Walk, Walker
+from egshape.egraph.process import Allowance
+from egshape.egraph.program import Program
+from egshape.egraph.rebuild import Rebuilder, RegionRebuilder
+from egshape.egraph.saturate import Saturated, Session
+from egshape.facts import Relation
+from egshape.ir.graph import Block, Op, SymbolDef, Value
+from egshape.ops.base import Registry
+
+NESTED = {"while", "if", "case", "composite"}
+"""Ops whose regions are programs of their own; other regions are scalar reducers and stay as they are."""
+
+
+@dataclass(frozen=True)
+class RegionEntry:
+    """What a block is entered with.
+
+    believed: what holds, with reasons, as the context knows it too. symbols: the sizes that are known then.
+    elements, captured: of values around a region, their elements and what they became. normal: the normal form of
+    sizes around a region, None for the graph itself."""
+
+    context: Context
+    believed: Sequence[tuple[Relation, str]]
+    symbols: frozenset[str] = frozenset()
+    elements: Mapping[Value, np.ndarray] = field(default_factory=dict)
+    captured: Mapping[Value, Value] = field(default_factory=dict)
+    normal: Callable[[Dim], Dim] | None = None
+
+
+Watch = Callable[[Block, Extraction, Sequence[int]], None]
+"""Is shown each block's e-graph when its choices are final, with the classes that the result needs."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all blocks of a graph share: program, ops, costs, limits, and which symbols stay when sizes are equal."""
+
+    program: Program
+    registry: Registry
+    model: CostModel
+    budget: Budget
+    allowance: Allowance
+    order: Callable[[str], Any]
+    watch: Watch | None = None
+    names: Counter[str] = field(default_factory=Counter)
+    """How often each name is taken in what is rebuilt."""
+
+
+class Rebuilt(NamedTuple):
+    """A block that goes out, and what stands in it for values of the one that came in."""
+
+    block: Block
+    standing: Mapping[Value, Value]
+
+
+def encode(session: Session) -> Sequence[Obligation]:
+    """Load the block into the engine; what its ops imply of sizes, in program order."""
+    return session.load()
+
+
+def oblige(setting: Setting, session: Session, block: Block, entry: RegionEntry, obligations: Sequence[Obligation],
+           given: Sequence[Check] = ()) -> Walk:
+    """Prove what the ops imply, or keep it as a check; the engine believes what rewrites may use. ``given`` are checks
+    that must stand in the block first."""
+    unchecked = entry.context.copy()
+    walk = Walker(block, entry.context, entry.symbols, setting.registry, entry.elements, entry.believed,
+                  top=entry.normal is None).run(obligations)
+    walk = replace(walk, checks=tuple(without_implied((*given, *walk.checks), unchecked)))
+    return session.believe(walk, setting.budget)
+
+
+def saturate(setting: Setting, session: Session) -> Saturated:
+    """Let the rules over tensors run."""
+    return session.saturate(setting.program.phases, setting.budget)
+
+
+def extract(setting: Setting, block: Block, walk: Walk, saturated: Saturated) -> Extraction:
+    """Choose, while the engine is open: vectors can be read only then."""
+    symbols = {symbol.name: symbol for symbol in block.symbols if symbol.name not in walk.entry}
+    encoding, guarded = saturated.encoding, walk.guarded
+
+    def leaves(node: int) -> Sequence[int] | None:
+        found = encoding.op_of_node.get(node)
+        if found is None:
+            return () if encoding.values[node] is not None else None
+        if found[0] not in guarded and not _is_leaf(setting.registry, found[1]):
+            return None
+        return [encoding.node_of[value] for value in _reads(found[1])]
+
+    return Extraction(saturated, setting.registry, setting.model, symbols, leaves)
+
+
+def rebuild(setting: Setting, block: Block, entry: RegionEntry, walk: Walk, extraction: Extraction,
+            regions: RegionRebuilder, refine_signature: bool) -> Rebuilt:
+    """The block of what was chosen. ``regions``: what becomes of an op's region."""
+    registry = setting.registry
+    effects = [(index, op) for index, op in enumerate(block.ops) if op.name != "check" and must_stay(op, registry)]
+    rebuilder = Rebuilder(block, extraction, registry, entry.captured, regions, setting.names, walk.elements,
+                          entry.normal, refine_signature)
+    kept = _distinct([check for check in walk.checks if check.status != "proved"])
+    roots = rebuilder.roots(kept, [op for _, op in effects])
+    extraction.refine(roots)
+    extraction.stay(roots)
+    if setting.watch is not None:
+        setting.watch(block, extraction, roots)
+    rebuilt = without_unread(rebuilder.run(kept, effects), registry)
+    there = {*rebuilt.args, *entry.captured.values(), *(value for op in rebuilt.ops for value in op.results)}
+    return Rebuilt(rebuilt, {old: new for old, new in rebuilder.standing().items() if new in there})
+
+
+def is_program(op: Op, region: Block) -> bool:
+    """Whether a region is a program of its own that may gain by going through the stages."""
+    return op.name in NESTED and not op.attrs.get("whole") and _worthwhile(region)
+
+
+def inside(block: Block, walk: Walk, mapping: Mapping[Value, Value], normal: Callable[[Dim], Dim]) -> RegionEntry:
+    """What a region of a block is entered with; ``mapping``: what the values around it became."""
+    return RegionEntry(walk.context.copy(), walk.believed, walk.entry | {symbol.name for symbol in block.symbols},
+                       walk.elements, mapping, normal)
+
+
+def _reads(op: Op) -> list[Value]:
+    """What an op reads, the captures of its regions included."""
+    return [*op.operands, *dict.fromkeys(value for region in op.regions for value in region.captures())]
+
+
+def _is_leaf(registry: Registry, op: Op) -> bool:
+    """Ops that the e-graph sees only as the values they give."""
+    return registry[op.name].effect or any(value.type.shape is None for value in op.results)
+
+
+def _worthwhile(region: Block) -> bool:
+    """A region of scalar ops only has nothing to gain."""
+    return any(value.type.shape != () for op in region.walk() for value in op.results)
+
+
+def _distinct(checks: Sequence[Check]) -> list[Check]:
+    """Checks without repetitions of one relation on sizes."""
+    seen: set[tuple[str, Dim, Dim]] = set()
+    out = []
+    for check in checks:
+        if check.relation is not None:
+            key = (check.relation.kind, check.relation.lhs, check.relation.rhs)
+            if key in seen:
+                continue
+            seen.add(key)
+        out.append(check)
+    return out
+
+
+def order_of_symbols(symbols: Sequence[SymbolDef], inputs: Sequence[Value]) -> dict[str, tuple[int, int]]:
+    """Which symbols stay when sizes are equal: named ones, then input axes in order, then data-dependent ones."""
+    out = {}
+    for place, symbol in enumerate(symbols):
+        nameless = symbol.name == f"{symbol.value.name}.{symbol.axis}"
+        out[symbol.name] = (2 if symbol.value not in inputs else int(nameless), place)
+    return out

@@ -1,0 +1,50 @@
+"""Models in and out: what is loaded becomes a Graph, and a Graph is saved, in any format that there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from egshape.egraph.engine import POOL
+from egshape.errors import Unsupported
+from egshape.frontends import registry
+from egshape.frontends.frontend import Forms, Writing
+from egshape.ir.expand import expand
+from egshape.ir.graph import Graph
+
+Model = str | Path | bytes | Any
+"""What ``load`` takes: a path, bytes, or a model object (``jax.export.Exported``, ``onnx.ModelProto``)."""
+
+
+def load(model: Model | Graph, format: str | None = None, forms: Forms | None = None) -> Graph:
+    """Load a model: a path (``.mlir``, ``.mlirbc``, ``.onnx``), bytes, with a ``format`` where they do not say theirs,
+    a ``jax.export.Exported``, or an ``onnx.ModelProto``. A Graph is given back as it is.
+
+    ``forms``: of inputs of an ONNX model that are no tensors, by name: the length of a sequence; for an optional value
+    ``"tensor"``, a length, or None for one that is left out.
+
+    The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
+    POOL.prepare()  # what optimizes the model starts while it is read
+    if isinstance(model, str | Path):
+        path = Path(model)
+        return registry.of_form(registry.form_of(path, format)).read(path, path.name, forms)
+    if isinstance(model, bytes):
+        asked = registry.of_form(registry.form_of(Path("model"), format)) if format else registry.of_bytes(model)
+        return asked.read(model, "model", forms)
+    if isinstance(model, Graph):
+        return model
+    frontend = registry.of_object(model)
+    if frontend is not None:
+        return frontend.read_object(model, forms)
+    hint = f"give a path, bytes, {' or '.join(each.objects for each in registry.FRONTENDS)}"
+    if isinstance(getattr(model, "graph", None), Graph):
+        hint = "give its .graph, or its .source"
+    elif callable(model):
+        hint = "export a function of JAX first: jax.export.export(jax.jit(f))(*types)"
+    raise Unsupported(f"cannot load a {type(model).__name__}", hint=hint)
+
+
+def save_graph(graph: Graph, path: Path, format: str | None, how: Writing) -> tuple[str, ...]:
+    """Write a graph (``egshape.save``). Raises EgshapeError."""
+    form = registry.form_of(path, format)
+    return registry.of_form(form).save(expand(graph, keep=True), path, form, how)

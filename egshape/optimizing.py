@@ -1,0 +1,163 @@
+"""``optimize``: a model loaded, its facts resolved, rules tried until they hold, the result measured and reported."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from egshape.attempts import Job, attempt_all, own_rules
+from egshape.dims import Dim, symbol
+from egshape.egraph.budget import STEPS
+from egshape.errors import InvalidInput
+from egshape.facts import Facts, Relation, several
+from egshape.inner import settled
+from egshape.ir import display
+from egshape.ir.graph import Graph
+from egshape.limits import Deadlines, LimitReached, Limits, holding
+from egshape.measure import never_worse
+from egshape.models import Model, load
+from egshape.ops.host import HOST_CALLS, unresolved
+from egshape.reasons.explain import explain as explain_sizes
+from egshape.reasons.explain import explain_fact
+from egshape.reasons.explain_value import explain_removed, explain_value
+from egshape.report import Explanation, ValueExplanation
+from egshape.reporting import reported
+from egshape.result import Optimization
+from egshape.sizes import axes_of, listed
+from egshape.trace import Tracer
+
+
+@dataclass(frozen=True)
+class Result(Optimization):
+    """What ``optimize`` gives: the graph, the facts that it relies on, the report, and reasons."""
+
+    def explain(self, a: str, b: str) -> Explanation:
+        """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
+        return explain_sizes(self, a, b)
+
+    def explain_fact(self, text: str) -> Explanation:
+        """Why a statement about sizes holds, such as ``arg0.1 % 8 == 0`` or ``b <= 2*s``."""
+        return explain_fact(self, text)
+
+    def explain_removed(self) -> tuple[ValueExplanation, ...]:
+        """The same of every value whose op is not in the result, in program order."""
+        return explain_removed(self)
+
+    def explain_value(self, name: str) -> ValueExplanation:
+        """What became of a value of the original graph (``%12``), by which rules, and what stands for it."""
+        return explain_value(self, name)
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} for {self.report.in_short()}>"
+
+    def _repr_html_(self) -> str:
+        return display.html(self)
+
+
+def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str | Sequence[str] = (),
+             limits: Limits | None = None, *, facts: Facts | None = None, validate: bool = True,
+             refine_signature: bool = False, allow_larger: bool = False, explain: bool = True,
+             tracer: Tracer | None = None) -> Result:
+    """Optimize a model: a Graph, or what ``load`` takes.
+
+    assume: facts in text, one or several, trusted for rewriting and checked at entry. rules: further rulesets, paths
+    or names (of an installed package, `acme.fuse`); they are checked first.
+    limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
+    refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
+    larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
+    Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
+    graph, rules, tracer = load(model), tuple(map(str, several(rules))), tracer or Tracer()
+    user = Facts.parse(*several(assume), assumed=True)
+    if facts is not None:
+        user = facts.merge(user)
+    for note in graph.metadata.get("notes", ()):
+        tracer.note(note)
+    hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
+    for target, call in sorted(hosted.items()):
+        kept = unresolved(call)
+        tracer.note(f"{target} is kept as it is: {kept}" if kept else
+                    f"{target} has no lowering: it is called in Python")
+    graph, user = settled(graph, user)
+    known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
+    limits = limits or Limits()
+    job = Job(graph, known, rules, limits, Deadlines.of(limits), explain, refine_signature, validate, own_rules(rules))
+    started = time.monotonic()
+    done, dropped = attempt_all(job, tracer)
+    for left_out in dropped:
+        tracer.note(str(left_out))
+    for stop in done.outcome.stops:
+        if stop.limit != STEPS:
+            tracer.note(str(stop))
+    if done.outcome.status == "fallback":
+        tracer.note(f"not optimized: {done.outcome.fault}")
+    if done.verdict is not None and done.verdict.skipped and not done.verdict.compared:
+        tracer.note(done.verdict.skipped)
+    if done.difference:
+        tracer.note(f"not optimized, a fault of ours: the result differs from the original {done.difference}")
+        done = replace(done, graph=graph, outcome=replace(done.outcome, status="fallback"))
+    if done.graph is not graph and not refine_signature and not allow_larger:
+        with tracer.stage("measure"), suppress(LimitReached), holding(job.deadlines.end):
+            done, larger = never_worse(graph, done)
+            if larger:
+                tracer.note(larger)
+    functions = tuple(_optimized_function(each, rules, limits, started, validate, tracer) for each in graph.functions)
+    for name, why in graph.metadata.get("left_out", ()):
+        tracer.note(f"the public function @{name} is left out: {why}")
+    return Result(replace(_expecting(done.graph, known), functions=functions), known,
+                  reported(graph, done, known, tracer, dropped), graph, done)
+
+
+def _optimized_function(graph: Graph, rules: Sequence[str], limits: Limits, started: float, validate: bool,
+                        tracer: Tracer) -> Graph:
+    """Another public function of the model, optimized in what is left of the time."""
+    left = None if limits.seconds is None else limits.seconds - (time.monotonic() - started)
+    if left is not None and left <= 0:
+        tracer.note(f"the public function @{graph.name} is kept as it is: no time was left")
+        return graph
+    found = optimize(graph, (), rules, replace(limits, seconds=left), validate=validate, explain=False)
+    ops = found.report.ops
+    if ops.after != ops.before:
+        tracer.note(f"the public function @{graph.name} is optimized too: {ops.before.total} ops to {ops.after.total}")
+    for note in found.report.notes:
+        tracer.note(f"@{graph.name}: {note}")
+    return found.graph
+
+
+def _expecting(graph: Graph, known: Facts) -> Graph:
+    """The optimized graph with the sizes to expect, by which compiled kernels choose tiles and versions."""
+    facts, names = graph.facts, {each.name for each in graph.body.symbols}
+    for each in known.symbols:
+        if each.likely and each.name in names:
+            facts = facts.with_symbol(each.name, likely=each.likely)
+    return replace(graph, facts=facts, optimized=True)
+
+
+def resolve(graph: Graph, facts: Facts) -> Facts:
+    """Facts in the graph's own symbols: ``arg0.1`` stands for the symbol of that axis.
+
+    Raises InvalidInput for a name that the graph does not have."""
+    sizes = axes_of(graph)
+    known = {each.name for each in graph.body.symbols}
+    rename: dict[str, Dim] = {}
+    names = {name for relation in facts.statements() for name in relation.symbols()} | {s.name for s in facts.symbols}
+    for name in names - known:
+        if name not in sizes:
+            raise InvalidInput(f"a fact speaks of {name!r}, which the model does not have", hint=listed(known, sizes))
+        rename[name] = sizes[name]
+    if not rename:
+        return facts
+    out = Facts()
+    for each in facts.symbols:
+        target = rename.get(each.name, symbol(each.name))
+        for name in target.symbols():
+            if target is symbol(name):
+                out = out.with_symbol(name, sources=each.sources, likely=each.likely)
+    renamed = out.with_relations(
+        Relation(r.kind, r.lhs.substitute(rename), r.rhs.substitute(rename), r.source, r.ranges, r.needs)
+        for r in facts.statements())
+    return replace(renamed, assumed=facts.assumed)

@@ -1,0 +1,97 @@
+"""The report of an optimization: counts, signatures, what is known about symbols, checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from egshape.attempts import Dropped
+from egshape.dims import Dim, symbol
+from egshape.facts import Facts
+from egshape.ir.graph import Graph
+from egshape.ir.types import TensorType
+from egshape.pipeline import Optimized
+from egshape.reasons.explain import Known, chain
+from egshape.report import CheckRow, OpCount, OpCounts, Report, RewriteRow, Signature, StageRow, Step, Symbol
+from egshape.sizes import axes_of, shape_sources
+from egshape.trace import Tracer
+
+
+def count_ops(graph: Graph) -> OpCount:
+    """Ops of a graph by name, regions included but for those of ops that go out as one."""
+    names = Counter(op.name for op in graph.body.visible())
+    return OpCount(total=sum(names.values()), by_name=dict(sorted(names.items())))
+
+
+def reported(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer, dropped: Sequence[Dropped]) -> Report:
+    """The report of what became of a graph. ``dropped``: rules of the user that were left out."""
+    outcome = done.outcome
+    normal = done.normal_form
+    return Report(
+        model=graph.name,
+        ops=OpCounts(before=count_ops(graph), after=count_ops(done.graph)),
+        inputs=tuple(_signature(value.name, value.type, normal) for value in graph.inputs),
+        outputs=tuple(_signature(name, value.type, normal)
+                      for name, value in zip(graph.output_names, done.graph.outputs, strict=True)),
+        symbols=tuple(_symbol(name, sources, done, facts) for name, sources in _symbol_sources(graph).items()),
+        equalities=_equalities(graph, done, facts),
+        checks=_check_rows(graph, done),
+        rewrites=tuple(RewriteRow(rule=rule, count=count, seconds=round(outcome.seconds.get(rule, 0.0), 6))
+                       for rule, count in sorted(outcome.rewrites.items(), key=lambda item: (-item[1], item[0]))),
+        stages=tuple(StageRow(name=stage.name, seconds=stage.seconds) for stage in tracer.stages),
+        status=outcome.status,
+        notes=tuple(tracer.notes),
+        dropped_rules=tuple(each.rule for each in dropped),
+    )
+
+
+def _signature(name: str, type: TensorType, normal: Any) -> Signature:
+    shape = None if type.shape is None else tuple(str(normal(dim)) for dim in type.shape)
+    return Signature(name=name, dtype=type.dtype, shape=shape)
+
+
+def _symbol_sources(graph: Graph) -> dict[str, list[str]]:
+    out: dict[str, list[str]] = {}
+    sources = shape_sources(graph.body)
+    for each in graph.body.symbols:
+        out.setdefault(each.name, []).append(sources[each.name])
+    return out
+
+
+def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) -> Symbol:
+    low, high = done.context.bounds(symbol(name))
+    known = facts.symbol(name)
+    ranges = known.ranges if len(known.ranges) > 1 else ((max(low or 0, 0), None if high == 2**31 - 1 else high),)
+    return Symbol(name=name, sources=tuple(sources), ranges=tuple((int(a or 0), b) for a, b in ranges),
+                  divisor=known.divisor, likely=(done.likely[name],) if name in done.likely else ())
+
+
+def _equalities(graph: Graph, done: Optimized, facts: Facts) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:
+    """Input axes that were found equal though the model does not write them alike."""
+    out: list[tuple[str, str, tuple[Step, ...]]] = []
+    if not done.outcome.scopes:
+        return ()
+    scope = done.outcome.scopes[0]
+    known: Known | None = None
+    first: dict[Dim, tuple[str, Dim]] = {}
+    for name, dim in axes_of(graph).items():
+        form = scope.sizes.normal_form(dim)
+        if form not in first:
+            first[form] = (name, dim)
+        elif first[form][1] is not dim:
+            known = known or Known(facts, done.outcome, scope)
+            steps = chain(known, first[form][1], dim) or ()
+            out.append((first[form][0], name, steps))
+    return tuple(out)
+
+
+def _check_rows(graph: Graph, done: Optimized) -> tuple[CheckRow, ...]:
+    rows = [CheckRow(text="true", message=message, location=location, status="proved", why=(Step(rule=why, to="true"),))
+            for message, location, why in graph.metadata.get("assertions", ())]
+    for check in done.outcome.checks:
+        text = str(check.relation) if check.relation is not None else "a condition on data"
+        rows.append(CheckRow(text=text, message=check.message, location=check.location,
+                             status="proved" if check.status == "proved" else "kept",
+                             why=tuple(Step.model_validate(step.to_json()) for step in check.why)))
+    return tuple(rows)

@@ -1,0 +1,69 @@
+"""What a model format gives: the protocol of a frontend, and how it is asked to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from egshape.ir.graph import Graph
+
+Forms = Mapping[str, int | str | None]
+"""Of inputs that are no tensors, by name: the length of a sequence; for an optional value ``"tensor"``, a length, or
+None for one that is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a model is written, where its format has a choice: ``opset``, whether weights go to a file beside it, and
+    whether checks become ``"nodes"``, are listed in the ``"metadata"``, or are left out (``"none"``)."""
+
+    opset: int | None = None
+    external_data: bool | None = None
+    checks: str = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How many statements or nodes a graph is written as, what they are called, and the bytes of its constants."""
+
+    count: int
+    unit: str
+    bytes: int = 0
+
+
+class Frontend(Protocol):
+    """A format of models. What needs the format's own library imports it when it is called, and raises
+    MissingDependency where it is not installed."""
+
+    @property
+    def name(self) -> str:
+        """What the metadata of its graphs call it (``metadata["format"]``)."""
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The names of its forms, which are suffixes of files too."""
+
+    @property
+    def objects(self) -> str:
+        """The model objects that it takes, for a person."""
+
+    def recognises(self, model: object) -> bool:
+        """Whether a model object is its own."""
+
+    def begins(self, data: bytes) -> bool:
+        """Whether bytes can only be a model of this format."""
+
+    def read(self, source: Path | bytes, name: str, forms: Forms | None) -> Graph:
+        """The graph of a model. Raises EgshapeError naming place, cause and way out."""
+
+    def read_object(self, model: object, forms: Forms | None) -> Graph:
+        """The graph of a model object that it recognises. Raises as ``read``."""
+
+    def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
+        """Write a graph, in full or not at all; what of it the file does not hold, as notes. Raises EgshapeError for
+        a graph that the format cannot hold, and a file that cannot be written."""
+
+    def cost(self, graph: Graph) -> Cost:
+        """What a graph costs as a model of this format. Raises EgshapeError where it cannot hold it."""

@@ -1,0 +1,65 @@
+"""ONNX as a format: files, with their weights beside them or not, bytes, and ``onnx.ModelProto``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from egshape.errors import InvalidInput
+from egshape.frontends import onnx as files
+from egshape.frontends.frontend import Cost, Forms, Writing
+from egshape.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
+
+_IR_VERSION = b"\x08"
+"""The tag of a model's first field. No text begins with it."""
+
+
+@dataclass(frozen=True)
+class Onnx:
+    """Models of ONNX."""
+
+    name: str = "onnx"
+    forms: tuple[str, ...] = ("onnx",)
+    objects: str = "an onnx.ModelProto"
+
+    def recognises(self, model: object) -> bool:
+        """An ``onnx.ModelProto``."""
+        return type(model).__name__ == "ModelProto" and hasattr(model, "SerializeToString")
+
+    def begins(self, data: bytes) -> bool:
+        """A message that begins as a ModelProto does."""
+        return data.startswith(_IR_VERSION)
+
+    def read(self, source: Path | bytes, name: str, forms: Forms | None) -> Graph:
+        """Raises as ``egshape.frontends.onnx.read``."""
+        return files.read(source, name, forms)
+
+    def read_object(self, model: Any, forms: Forms | None) -> Graph:
+        """Raises InvalidInput for a model that protobuf cannot serialize, else as ``read``."""
+        try:
+            data = bytes(model.SerializeToString())
+        except Exception as error:  # protobuf's own classes, by version
+            raise InvalidInput(f"the ModelProto cannot be serialized: {error}",
+                               hint="a model beyond 2 GB is loaded by its path, its weights beside it") from None
+        return files.read(data, model.graph.name or "model", forms)
+
+    def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
+        """Raises as ``egshape.frontends.onnx.save``."""
+        return files.save(graph, path, how.opset, how.external_data, how.checks)
+
+    def cost(self, graph: Graph) -> Cost:
+        """Nodes, those of graphs inside too; checks as nodes are wanted, however many there are."""
+        from egshape.frontends.onnx import emit
+
+        found = emit.whole(graph, None, "none")
+        return Cost(_count(found.model.graph), "nodes", sum(array.nbytes for array in found.initializers.values()))
+
+
+def _count(graph: GraphProto) -> int:
+    """Nodes of a graph and of the graphs inside."""
+    inner = [each for node in graph.node for attribute in node.attribute for each in (attribute.g, *attribute.graphs)]
+    return len(graph.node) + sum(map(_count, inner))

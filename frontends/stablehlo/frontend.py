@@ -1,0 +1,61 @@
+"""StableHLO as a format: text, bytecode, and what ``jax.export`` gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from egshape.atomic import write_atomic
+from egshape.errors import InvalidInput
+from egshape.frontends.frontend import Cost, Forms, Writing
+from egshape.ir.graph import Graph
+
+_BYTECODE = b"ML\xefR"
+
+
+@dataclass(frozen=True)
+class StableHlo:
+    """``.mlir`` and ``.stablehlo`` are text, ``.mlirbc`` bytecode; each reads both."""
+
+    name: str = "stablehlo"
+    forms: tuple[str, ...] = ("mlir", "mlirbc", "stablehlo")
+    objects: str = "a jax.export.Exported"
+
+    def recognises(self, model: object) -> bool:
+        """A ``jax.export.Exported``."""
+        return hasattr(model, "mlir_module_serialized")
+
+    def begins(self, data: bytes) -> bool:
+        """MLIR's bytecode."""
+        return data.startswith(_BYTECODE)
+
+    def read(self, source: Path | bytes, name: str, forms: Forms | None) -> Graph:
+        """All inputs are tensors: ``forms`` says nothing. Raises as ``convert.read``."""
+        from egshape.frontends import stablehlo
+
+        if isinstance(source, Path):
+            try:
+                source = source.read_bytes()
+            except OSError as error:
+                raise InvalidInput(f"cannot be read: {error.strerror}", where=str(source)) from None
+        return stablehlo.read(source, name)
+
+    def read_object(self, model: object, forms: Forms | None) -> Graph:
+        """Raises as ``convert.from_exported``."""
+        from egshape.frontends import stablehlo
+
+        return stablehlo.from_exported(model)
+
+    def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
+        """There is no choice in how. Raises as ``emit.write``."""
+        from egshape.frontends.stablehlo import emit
+
+        text = emit.write(graph)
+        write_atomic(path, emit.bytecode(text) if form == "mlirbc" else text)
+        return emit.unheld(graph)
+
+    def cost(self, graph: Graph) -> Cost:
+        """Statements of the text, and calls."""
+        from egshape.frontends.stablehlo import emit
+
+        return Cost(emit.statements(graph), "statements")
