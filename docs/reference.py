@@ -28,12 +28,22 @@ def ops_page() -> str:
             families.setdefault(decl.family, []).append(decl)
     total = sum(map(len, families.values()))
     lines = ["# Ops", "", f"The {total} declared ops, from `egshape/ops/`. An operand with a star takes any number of "
-             "values. A size attribute may be given by an operand too where that is said.", ""]
+             "values. A size attribute may be given by an operand too where that is said. What an op requires and the "
+             "type of its result stand in its [contract](rules.md#the-contract-of-an-op).", ""]
     for family, decls in sorted(families.items()):
         lines += [f"## {family}", ""]
         for decl in sorted(decls, key=lambda each: each.name):
-            lines += [f"### {decl.name}", "", decl.doc, "", *_op_table(decl), ""]
+            lines += [f"### {decl.name}", "", decl.doc, "", *_op_table(decl), "", *_contract(decl)]
     return "\n".join(lines)
+
+
+def _contract(decl: Any) -> Iterator[str]:
+    """The contract of an op with its examples, nothing for an op without one."""
+    if decl.contract is not None:
+        text = decl.contract.text
+        examples = (f"- {each.kind}: `{each.before}`" + f" ⇒ `{each.after}`" * bool(each.after)
+                    for each in text.examples)
+        yield from (" ".join(text.comment.split()), "", "```lisp", text.source, "```", "", *examples, "")
 
 
 def _op_table(decl: Any) -> Iterator[str]:

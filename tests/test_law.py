@@ -21,6 +21,8 @@ LAYERS = [
     ("vocabulary", ["errors", "limits", "atomic", "dims", "facts", "trace"]),
     ("decide", ["decide"]),
     ("ir", ["ir"]),
+    ("contracts", [f"rulelang.{each}" for each in ("sexpr", "diagnostic", "contract", "contract_compile",
+                                                   "contract_expr", "contract_sizes")]),
     ("ops", ["ops"]),
     ("programs", [f"ir.{each}" for each in ("builder", "expand", "functions", "interpret", "verify")]),
     ("rulelang", ["rulelang"]),

@@ -5,26 +5,21 @@ the arm runs, so the arm has to stay with its checks."""
 
 from __future__ import annotations
 
-from egshape.dims import const, is_nonnegative, product
+from egshape.dims import is_nonnegative
 from egshape.ir.graph import Block, Op, Value, dims_of
 from egshape.ops.base import Registry
 
-_MOVING = frozenset(("transpose", "reverse", "get_dimension_size", "constant", "dims", "iota", "optimization_barrier"))
+_MOVING = frozenset(("get_dimension_size", "constant", "dims", "iota", "optimization_barrier"))
 """Ops that fail at no sizes that their result types have."""
 
 _CONTROL = frozenset(("if", "case", "composite"))
-
-_UNRULED = frozenset(("convolution", "scatter", "select_and_scatter"))
-"""Ops whose conditions on sizes no rule of ``shape.obligations`` states."""
 
 
 def must_stay(op: Op, registry: Registry) -> bool:
     """True for effects, and for ops that could reject a run in a way that no check of the block says."""
     if registry[op.name].effect:
         return True
-    judged = op.name in _CONTROL or op.name == "while" or op.name in _UNRULED
-    judged = judged or (op.name == "gather" and bool(op.attrs["operand_batch"]))
-    return judged and may_fail(op, registry)
+    return (op.name in _CONTROL or op.name == "while") and may_fail(op, registry)
 
 
 def without_unread(block: Block, registry: Registry) -> Block:
@@ -71,38 +66,8 @@ def _block_may_fail(block: Block, registry: Registry) -> bool:
 
 
 def _total(op: Op, registry: Registry) -> bool:
-    if op.name in _MOVING or registry[op.name].family == "unary":
-        return op.name != "bitcast_convert"
-    shapes = [operand.type.shape for operand in op.operands]
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) != len(shapes):
+    if op.name in _MOVING:
+        return True
+    if any(operand.type.shape is None for operand in op.operands):
         return False
-    if registry[op.name].family in ("binary", "ternary"):
-        return all(shape in ((), op.result.type.dims) for shape in known)
-    if op.name == "broadcast_in_dim" and len(known) == 1:
-        target = op.result.type.dims
-        return all(size in (const(1), target[axis]) for size, axis in zip(known[0], op.attrs["dims"], strict=True))
-    if op.name == "reshape" and len(known) == 1:
-        return product(known[0]) is product(op.result.type.dims)
-    if op.name == "convolution" and len(known) == 2:
-        return _convolves(op)
-    return op.name == "scatter" and _scatters(op)
-
-
-def _convolves(op: Op) -> bool:
-    """Input features fit the kernel by form, and there are no groups that sizes would have to divide."""
-    lhs, rhs = (operand.type.dims for operand in op.operands)
-    numbers = op.attrs["numbers"]
-    return lhs[numbers[1]] is rhs[numbers[3]] and op.attrs["feature_groups"] == op.attrs["batch_groups"] == 1
-
-
-def _scatters(op: Op) -> bool:
-    """One input, whole windows, and as many updates as indices, by form."""
-    if len(op.operands) != 3 or op.attrs["operand_batch"]:
-        return False
-    x, indices, updates = (operand.type.dims for operand in op.operands)
-    windows = op.attrs["update_window_dims"]
-    outer = [size for axis, size in enumerate(updates) if axis not in windows]
-    batch = [size for axis, size in enumerate(indices) if axis != op.attrs["index_vector_dim"]]
-    kept = [size for axis, size in enumerate(x) if axis not in op.attrs["inserted_window_dims"]]
-    return outer == batch and kept == [updates[axis] for axis in windows]
+    return registry[op.name].contract is not None and not registry[op.name].requires(op)

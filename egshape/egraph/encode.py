@@ -13,7 +13,6 @@ import numpy as np
 from egshape.dims import Dim, const
 from egshape.egraph.constants import Constants, is_splat
 from egshape.egraph.fold import Folder
-from egshape.egraph.implied import imply
 from egshape.egraph.keys import hashable, region_key
 from egshape.egraph.splits import LIMIT
 from egshape.ir.graph import Block, Op, Value
@@ -174,7 +173,6 @@ class Encoder:
         if decl.effect or any(result.type.shape is None for result in op.results):
             self._opaque(index, op)
             return
-        imply(self, op, nodes)
         if decl.family in ELEMENTWISE and not _changes_width(op):
             self._elementwise(index, op, decl, nodes)
         elif decl.name == "constant":

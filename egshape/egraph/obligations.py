@@ -5,7 +5,7 @@ from data is believed only by later checks, never by a rewrite."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import permutations
@@ -93,8 +93,35 @@ class Walk:
                          if check.status == "kept" and not check.entry and check.op is None)
 
 
-def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[int, int]) -> list[Obligation]:
-    """The obligations that ``shape.obligations`` derived, in program order; ``index_of`` places nodes in the block."""
+Implied = tuple[int, str, str, Dim, Dim]
+"""What op number i requires of sizes: i, the label of the condition, its kind and sides."""
+
+
+def required(block: Block, registry: Registry) -> Iterator[Implied]:
+    """What the contracts of a block's ops require, but for ops whose results have no known rank."""
+    for index, op in enumerate(block.ops):
+        if not any(result.type.shape is None for result in op.results):
+            for each in registry[op.name].requires(op):
+                yield index, each.label, each.kind, each.lhs, each.rhs
+            yield from ((index, "sizes", "==", one, two) for one, two in _taken(op))
+
+
+def _taken(op: Op) -> Iterator[tuple[Dim, Dim]]:
+    """The sizes of operands that go into regions, and those that the arguments there state: a symbol of a region's own
+    is any."""
+    if op.name not in ("composite", "while") or not op.results or any(x.type.shape is None for x in op.operands):
+        return
+    given = [size for operand in op.operands for size in operand.type.dims]
+    for region in op.regions:
+        own = {each.name for each in region.symbols}
+        stated = (size for arg in region.args for size in arg.type.dims)
+        yield from ((one, two) for one, two in zip(given, stated, strict=True) if not two.symbols() & own)
+
+
+def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[int, int],
+                     implied: Iterable[Implied] = ()) -> list[Obligation]:
+    """What contracts imply, and what rules over the ops derived, in program order; ``index_of`` places nodes in the
+    block."""
     snapshot = engine.read((*_SIZE_TABLES, *(name for name in engine.tables if name.startswith("must_"))))
     dim_of: dict[int, Dim] = {}
     for ident, cls in snapshot.table("P"):
@@ -103,34 +130,38 @@ def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[
         dim_of.setdefault(cls, const(number))
     found: dict[tuple[int, str, Dim, Dim], Obligation] = {}
 
-    def add(node: int, rule: str, kind: str, lhs: Dim, rhs: Dim, said: str = "", joined: Dim | None = None) -> None:
+    def add(index: int, rule: str, kind: str, lhs: Dim, rhs: Dim, said: str = "", joined: Dim | None = None) -> None:
         if lhs is not rhs and not (kind == "<=" and is_nonnegative(rhs - lhs)):
-            index = index_of[node]
             key = (index, kind, lhs, rhs)
             found.setdefault(key, Obligation(index, rule, Relation(kind, lhs, rhs, rule), said, joined))
 
+    given = list(implied)
+    for index, rule, kind, lhs, rhs in given:
+        if kind != "expands":
+            add(index, rule, kind, lhs, rhs)
     for node, rule, p, q in snapshot.table("must_eq"):
-        add(node, rule, "==", dim_of[p], dim_of[q])
+        add(index_of[node], rule, "==", dim_of[p], dim_of[q])
     for node, rule, p, q in snapshot.table("must_le"):
-        add(node, rule, "<=", dim_of[p], dim_of[q])
+        add(index_of[node], rule, "<=", dim_of[p], dim_of[q])
     for node, rule, divisor, p in snapshot.table("must_divide"):
-        add(node, rule, "==", mod(dim_of[p], const(divisor)), const(0))
+        add(index_of[node], rule, "==", mod(dim_of[p], const(divisor)), const(0))
     for node, rule, p, factor, q in snapshot.table("must_multiple"):
-        add(node, rule, "==", dim_of[p], dim_of[q] * factor)
-    expanded = [(node, rule, dim_of[p], dim_of[q]) for node, rule, p, q in snapshot.table("must_expand")]
+        add(index_of[node], rule, "==", dim_of[p], dim_of[q] * factor)
+    expanded = [(index, rule, lhs, rhs) for index, rule, kind, lhs, rhs in given if kind == "expands"]
+    expanded += [(index_of[node], rule, dim_of[p], dim_of[q]) for node, rule, p, q in snapshot.table("must_expand")]
     parts = _parts_of_targets(expanded)
-    for node, rule, size, target in expanded:
+    for index, rule, size, target in expanded:
         leaves, own = _leaves(target, parts), _leaves(size, parts)
         if target not in parts or not set(own) <= set(leaves):
-            add(node, rule, "==", (size - 1) * (size - target), const(0))
+            add(index, rule, "==", (size - 1) * (size - target), const(0))
             continue
         for one, two in ((one, two) for one in own for two in leaves):
             pair = sorted((one, two), key=lambda dim: dim.key)
             said = "{} and {} do not broadcast".format(*pair)
-            add(node, rule, "==", broadcast_gap(*pair), const(0), said, target)
+            add(index, rule, "==", broadcast_gap(*pair), const(0), said, target)
     shapes = {cls: vector for vector, cls in snapshot.table("Sh")}
     for node, rule, p, q in snapshot.table("must_product"):
-        add(node, rule, "==", product(dim_of[d] for d in shapes[p]), product(dim_of[d] for d in shapes[q]))
+        add(index_of[node], rule, "==", product(dim_of[d] for d in shapes[p]), product(dim_of[d] for d in shapes[q]))
     return sorted(found.values(), key=lambda each: (each.index, each.rule, str(each.relation)))
 
 

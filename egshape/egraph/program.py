@@ -18,7 +18,6 @@ from egshape.rulelang.sexpr import List, SExpr
 
 TENSOR_RULESETS = ("tensor.types", "tensor.reshape", "tensor.transpose", "tensor.broadcast", "tensor.slice",
                    "tensor.neutral")
-OBLIGATIONS = "shape.obligations"
 SOURCES = "prelude.tensor"
 """The rules of the generated prelude: what each move was made of."""
 STATES = "must_"
@@ -58,7 +57,7 @@ class Program:
 
 def shipped() -> tuple[str, ...]:
     """The rulesets that every optimization runs."""
-    return (*SHAPE_RULESETS, OBLIGATIONS, *TENSOR_RULESETS)
+    return (*SHAPE_RULESETS, *TENSOR_RULESETS)
 
 
 def preludes() -> dict[str, str]:

@@ -17,7 +17,7 @@ from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.host import Host
-from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations
+from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations, required
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
 from egshape.egraph.snapshot import Snapshot
@@ -99,7 +99,8 @@ class Session:
         self.flush()
         for phase in self.program.obligations:
             self.engine.step(phase)
-        return read_obligations(self.engine, self.encoder.out.dims, self.encoder.out.index_of)
+        return read_obligations(self.engine, self.encoder.out.dims, self.encoder.out.index_of,
+                                required(self.block, self.registry))
 
     def flush(self) -> None:
         """Hand all pending rows to the engine and turn them into terms."""

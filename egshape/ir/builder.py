@@ -17,7 +17,7 @@ from egshape.facts import Relation
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
 from egshape.ir.types import TensorType, integer_range, is_integer
 from egshape.ops import REGISTRY
-from egshape.ops.base import ELEMENT_LIMIT, Element, Loose, OpDecl, Registry, object_array
+from egshape.ops.base import ELEMENT_LIMIT, Element, Loose, OpDecl, Registry, object_array, typed
 
 SIGNED_SIZES = {"pad", "convolution", "reduce_window"}
 """Ops whose size operands may be negative (padding)."""
@@ -348,9 +348,7 @@ class BlockBuilder:
                regions: Sequence[Block]) -> list[Loose]:
         fixed = operands if decl.variadic else operands[:len(decl.operands)]
         extra = {"regions": tuple(regions)} if decl.regions else {}
-        found = decl.shape(*(operand.type for operand in fixed), **attrs, **extra)
-        return [(each.dtype, each.shape) if isinstance(each, TensorType) else each
-                for each in (found if isinstance(found, list) else [found])]
+        return typed(decl.shape(*(operand.type for operand in fixed), **attrs, **extra))
 
     def _reconcile(self, name: str, types: list[Loose], declared: Sequence[TensorDeclaration], scope: _Scope,
                    location: Location) -> list[Loose]:

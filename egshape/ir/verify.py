@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from egshape.dims import Dim
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Block, Graph, Op, Value, dims_of
-from egshape.ir.types import DTYPES, TEXT, TensorType
+from egshape.ir.types import DTYPES, TEXT
 from egshape.ops import REGISTRY
 from egshape.ops.base import AttrDecl, OpDecl, Registry
 
@@ -147,14 +147,10 @@ class _Verifier:
             raise _fault(f"takes {fixed} operands, has {count}", where)
 
     def inferred(self, op: Op, decl: OpDecl, where: str) -> list[tuple[str, tuple[Dim | None, ...] | None]]:
-        fixed = op.operands if decl.variadic else op.operands[: len(decl.operands)]
-        extra: Mapping[str, Any] = {"regions": op.regions} if decl.regions else {}
         try:
-            found = decl.shape(*(operand.type for operand in fixed), **op.attrs, **extra)
+            return decl.inferred(op)
         except EgshapeError as error:
             raise EgshapeError(error.message, where=where, code=error.code, hint=error.hint) from None
-        types = found if isinstance(found, list) else [found]
-        return [(each.dtype, each.shape) if isinstance(each, TensorType) else each for each in types]
 
     def type(
         self, op: Op, value: Value, expected: tuple[str, tuple[Dim | None, ...] | None], where: str

@@ -6,24 +6,31 @@ A declaration is a class body read once by ``@op``::
     @op("reverse", family="movement", operands=("x",), attrs={"dims": "axes"}, elements="reference",
         names={"stablehlo": "reverse"}, doc="Reverse the order of elements along dims. StableHLO spec: reverse.")
     class Reverse:
-        def shape(x, *, dims): ...        # operand types in, result type (or a tuple of them) out
         def reference(x, *, dims): ...    # numpy arrays in, numpy array (or a tuple of them) out
 
-``shape`` gives the type of the result, and only that: what an op implies about its operands is a rule
-(``rulesets/shape/obligations.egg``). An axis whose size cannot be expressed is returned as None and becomes a symbol.
+What the op requires of its operands and the type of its result stand in its contract, in the file of its family under
+``rulesets/ops/``; the reference is called only with sizes that it allows. An op without one has a function ``shape``
+from operand types to the type of the result, where an axis whose size cannot be expressed is None and becomes a symbol;
+what it implies about its operands is then a rule with ``must_eq`` and the like (docs/rules.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
+from egshape.ir.graph import Op
+from egshape.ir.types import TensorType
+from egshape.ops.contracts import OpContract
+
+if TYPE_CHECKING:
+    from egshape.rulelang.contract_compile import Condition
 
 ATTR_KINDS = ("axes", "sizes", "text", "dtype", "int", "bool", "float", "array", "record")
 """axes: tuple of static ints. sizes: tuple of Dims. text/dtype: str. array: numpy array. record: nested tuples of
@@ -82,11 +89,27 @@ class OpDecl:
     """The op in terms of others, for back ends that do not know it (``egshape.ops.custom``)."""
     custom: bool = False
     """True for an op that a user declared."""
+    contract: OpContract | None = None
+    """What the op requires and gives, as text (``rulesets/ops/``); None for an op whose ``shape`` says it."""
 
     @property
     def variadic(self) -> bool:
         """True if the last operand stands for any number of operands."""
         return bool(self.operands) and self.operands[-1].startswith("*")
+
+    def requires(self, op: Op) -> list[Condition]:
+        """The conditions on sizes under which one op of this name runs, but for those that hold by form. Only what
+        contracts say."""
+        if self.contract is None:
+            return []
+        fixed = op.operands if self.variadic else op.operands[:len(self.operands)]
+        return self.contract.conditions([operand.type for operand in fixed], {**op.attrs, "regions": op.regions})
+
+    def inferred(self, op: Op) -> list[Loose]:
+        """The types of the results of one op of this name. Raises EgshapeError for operands that it cannot have."""
+        fixed = op.operands if self.variadic else op.operands[:len(self.operands)]
+        regions = {"regions": op.regions} if self.regions else {}
+        return typed(self.shape(*(operand.type for operand in fixed), **op.attrs, **regions))
 
     def attr(self, name: str) -> AttrDecl:
         """The declaration of one attribute. KeyError if there is none."""
@@ -94,6 +117,12 @@ class OpDecl:
             if decl.name == name:
                 return decl
         raise KeyError(name)
+
+
+def typed(found: Any) -> list[Loose]:
+    """What a shape function gives, as a list of dtypes and shapes."""
+    return [(each.dtype, each.shape) if isinstance(each, TensorType) else each
+            for each in (found if isinstance(found, list) else [found])]
 
 
 class Registry:
@@ -153,7 +182,8 @@ def op(
     doc: str,
     registry: Registry = REGISTRY,
 ) -> Callable[[type], type]:
-    """Declare an op from a class body with ``shape``, ``reference`` and, for shape code, ``elements``.
+    """Declare an op from a class body with ``reference``, for shape code ``elements``, and ``shape`` if no contract
+    says what the result is.
 
     ``attrs`` maps a name to a kind, or to ``(kind, default)``. ``elements="reference"`` runs the numpy reference on
     the array of elements (right for ops that only move elements); else a class may define
@@ -161,17 +191,39 @@ def op(
 
     def declare(body: type) -> type:
         own = vars(body)
-        shape, reference = _function(own["shape"]), _function(own["reference"])
+        reference, contract = _function(own["reference"]), None
+        if "shape" in own:
+            shape = _function(own["shape"])
+        else:
+            contract = OpContract(name, body.__module__.rpartition(".")[2], _params(operands, attrs or {}, regions))
+            shape, reference = contract.infer, _held(contract, reference)
         evaluate = _function(own["elements"]) if "elements" in own else None
         if elements == "reference":
             evaluate = _moving(reference)
         declared = tuple(_attr(key, kind) for key, kind in (attrs or {}).items())
         registry.add(OpDecl(
             name, family, doc, tuple(operands), declared, tuple(dynamic), tuple(regions),
-            shape, reference, evaluate, dict(names or {}), effect))
+            shape, reference, evaluate, dict(names or {}), effect, contract=contract))
         return body
 
     return declare
+
+
+def _params(operands: Sequence[str], attrs: Mapping[str, Any], regions: Sequence[str]) -> list[tuple[str, str]]:
+    """Names and sorts of all that an op takes, as its contract names them."""
+    found = [(name.removeprefix("*"), "Ts" if name.startswith("*") else "T") for name in operands]
+    found += [(name, kind if isinstance(kind, str) else kind[0]) for name, kind in attrs.items()]
+    return found + ([("regions", "regions")] if regions else [])
+
+
+def _held(contract: OpContract, reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference that refuses arrays of sizes that the contract does not allow."""
+
+    def run(*arrays: Any, **attrs: Any) -> Any:
+        contract.hold(arrays, attrs)
+        return reference(*arrays, **attrs)
+
+    return run
 
 
 def _attr(name: str, kind: Any) -> AttrDecl:

@@ -9,20 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, floordiv
-from egshape.ir.types import TensorType, numpy_dtype
-from egshape.ops.base import Loose, fault, op
-from egshape.ops.windows import (
-    axes_within,
-    fit,
-    merge,
-    of_length,
-    positive,
-    spread,
-    window_slices,
-    windowed_dims,
-    windowed_sizes,
-)
+from egshape.ir.types import numpy_dtype
+from egshape.ops.base import op
+from egshape.ops.windows import spread, window_slices, windowed_sizes
 
 Numbers = tuple[int, int, tuple[int, ...], int, int, tuple[int, ...], int, int, tuple[int, ...]]
 
@@ -51,36 +40,6 @@ def _rest(rank: int, *used: Sequence[int]) -> list[int]:
 )
 class DotGeneral:
     @staticmethod
-    def shape(
-        lhs: TensorType,
-        rhs: TensorType,
-        *,
-        lhs_batch: tuple[int, ...],
-        rhs_batch: tuple[int, ...],
-        lhs_contract: tuple[int, ...],
-        rhs_contract: tuple[int, ...],
-        precision: Any,
-        dtype: str,
-    ) -> Loose:
-        if lhs.shape is None or rhs.shape is None:
-            return dtype, None
-        axes_within((*lhs_batch, *lhs_contract), lhs.rank, "lhs axes")
-        axes_within((*rhs_batch, *rhs_contract), rhs.rank, "rhs axes")
-        of_length(rhs_batch, len(lhs_batch), "rhs_batch")
-        of_length(rhs_contract, len(lhs_contract), "rhs_contract")
-        for left, right in zip(lhs_contract, rhs_contract, strict=True):
-            merge(lhs.dims[left], rhs.dims[right], f"contracting axes {left} and {right}")
-        batch = [
-            merge(lhs.dims[left], rhs.dims[right], f"batch axes {left} and {right}")
-            for left, right in zip(lhs_batch, rhs_batch, strict=True)
-        ]
-        return dtype, (
-            *batch,
-            *(lhs.dims[i] for i in _rest(lhs.rank, lhs_batch, lhs_contract)),
-            *(rhs.dims[i] for i in _rest(rhs.rank, rhs_batch, rhs_contract)),
-        )
-
-    @staticmethod
     def reference(
         lhs: np.ndarray,
         rhs: np.ndarray,
@@ -92,12 +51,6 @@ class DotGeneral:
         precision: Any,
         dtype: str,
     ) -> np.ndarray:
-        for left, right in zip((*lhs_batch, *lhs_contract), (*rhs_batch, *rhs_contract), strict=True):
-            fit(
-                lhs.shape[left] == rhs.shape[right],
-                f"size {lhs.shape[left]} of lhs axis {left} does not fit size {rhs.shape[right]} of rhs "
-                f"axis {right}",
-            )
         lhs_free = _rest(lhs.ndim, lhs_batch, lhs_contract)
         rhs_free = _rest(rhs.ndim, rhs_batch, rhs_contract)
         batch = tuple(lhs.shape[i] for i in lhs_batch)
@@ -157,78 +110,6 @@ def sum_of_products(left: np.ndarray, right: np.ndarray, shape: tuple[int, ...])
 )
 class Convolution:
     @staticmethod
-    def shape(
-        lhs: TensorType,
-        rhs: TensorType,
-        *,
-        numbers: Numbers,
-        strides: tuple[int, ...],
-        padding: tuple[Dim, ...],
-        lhs_dilation: tuple[int, ...],
-        rhs_dilation: tuple[int, ...],
-        reversal: tuple[int, ...],
-        feature_groups: int,
-        batch_groups: int,
-        precision: Any,
-        dtype: str,
-    ) -> Loose:
-        if lhs.shape is None or rhs.shape is None:
-            return dtype, None
-        (
-            batch,
-            feature,
-            spatial,
-            kernel_in,
-            kernel_out,
-            kernel_spatial,
-            out_batch,
-            out_feature,
-            out_spatial,
-        ) = numbers
-        rank = len(spatial) + 2
-        if lhs.rank != rank or rhs.rank != rank:
-            raise fault(f"{len(spatial)} spatial axes need operands of rank {rank}, got {lhs} and {rhs}")
-        axes_within((batch, feature, *spatial), rank, "input axes")
-        axes_within((kernel_in, kernel_out, *kernel_spatial), rank, "kernel axes")
-        axes_within((out_batch, out_feature, *out_spatial), rank, "output axes")
-        of_length(kernel_spatial, len(spatial), "the kernel's spatial axes")
-        of_length(out_spatial, len(spatial), "the output's spatial axes")
-        for items, what in (
-            (strides, "strides"),
-            (lhs_dilation, "lhs_dilation"),
-            (rhs_dilation, "rhs_dilation"),
-        ):
-            of_length(items, len(spatial), what)
-            positive(items, what)
-        of_length(reversal, len(spatial), "reversal")
-        of_length(padding, 2 * len(spatial), "padding")
-        positive((feature_groups, batch_groups), "groups")
-        if feature_groups > 1 and batch_groups > 1:
-            raise fault("feature_groups and batch_groups are both larger than 1")
-        merge(lhs.dims[feature], rhs.dims[kernel_in] * feature_groups, "input features")
-        for size, groups, what in (
-            (rhs.dims[kernel_out], feature_groups, "feature_groups"),
-            (rhs.dims[kernel_out], batch_groups, "batch_groups"),
-            (lhs.dims[batch], batch_groups, "batch_groups"),
-        ):
-            if size.const is not None and size.const % groups:
-                raise fault(f"{what} = {groups} does not divide {size}")
-        sizes = windowed_dims(
-            [lhs.dims[i] for i in spatial],
-            [rhs.dims[i] for i in kernel_spatial],
-            strides,
-            padding,
-            lhs_dilation,
-            rhs_dilation,
-        )
-        out: list[Dim] = [lhs.dims[batch]] * rank
-        out[out_batch] = floordiv(lhs.dims[batch], batch_groups)
-        out[out_feature] = rhs.dims[kernel_out]
-        for axis, size in zip(out_spatial, sizes, strict=True):
-            out[axis] = size
-        return dtype, tuple(out)
-
-    @staticmethod
     def reference(
         lhs: np.ndarray,
         rhs: np.ndarray,
@@ -261,16 +142,6 @@ class Convolution:
         kernel = kernel[
             (slice(None), slice(None), *(slice(None, None, -1 if flip else 1) for flip in reversal))
         ]
-        fit(
-            x.shape[1] == kernel.shape[1] * feature_groups,
-            f"{kernel.shape[1]} kernel input features in {feature_groups} groups do not fit {x.shape[1]} "
-            "features",
-        )
-        fit(
-            kernel.shape[0] % (feature_groups * batch_groups) == 0 and x.shape[0] % batch_groups == 0,
-            f"{kernel.shape[0]} output features and batch {x.shape[0]} do not fit into "
-            f"{feature_groups * batch_groups} groups",
-        )
         groups = []
         each = kernel.shape[0] // (feature_groups * batch_groups)
         for group in range(feature_groups * batch_groups):

@@ -22,7 +22,7 @@ from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.ir.types import DTYPES, TEXT, TensorType
 from egshape.ops.base import REGISTRY, OpDecl, Registry, op
-from egshape.ops.elementwise import common_sizes, same_arrays
+from egshape.ops.contracts import OpContract
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _ELEMENTWISE = {1: "unary", 2: "binary"}
@@ -122,18 +122,23 @@ def _shown(arg: Any) -> str:
     return str(arg) if isinstance(arg, TensorType) else f"{arg.dtype}{list(arg.shape)}"
 
 
+_ONE_SHAPE = OpContract("custom_binary", "elementwise", (("x", "T"), ("y", "T")))
+
+
 def _same_shapes(decl: OpDecl) -> OpDecl:
-    """The declaration of an elementwise op, holding its operands to one shape, as rules over such ops rely on."""
+    """The declaration of an elementwise op, holding two operands to one shape, as rules over such ops rely on."""
+    if len(decl.operands) < 2:
+        return decl
 
     def shape(*operands: TensorType, **attrs: Any) -> Any:
-        common_sizes(operands)
+        _ONE_SHAPE.infer(*operands)
         return decl.shape(*operands, **attrs)
 
     def reference(*operands: Any, **attrs: Any) -> Any:
-        same_arrays(*operands)
+        _ONE_SHAPE.hold(operands, {})
         return decl.reference(*operands, **attrs)
 
-    return replace(decl, shape=shape, reference=reference)
+    return replace(decl, shape=shape, reference=reference, contract=_ONE_SHAPE)
 
 
 def _check_names(name: str, operands: Sequence[str], attrs: Mapping[str, Any]) -> None:

@@ -11,56 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim
-from egshape.ir.graph import Block
 from egshape.ir.kinds import region_kind
 from egshape.ir.types import TensorType
-from egshape.ops.base import REGISTRY, ElementScope, Loose, fault, object_array, op
+from egshape.ops.base import REGISTRY, ElementScope, object_array, op
 from egshape.ops.regions import Region, apply, fold, is_floating, result_dtypes, total_order, update_in_order
-from egshape.ops.windows import (
-    axes_within,
-    fit,
-    merge,
-    merge_shapes,
-    of_length,
-    positive,
-    spread,
-    window_slices,
-    windowed_dims,
-    windowed_sizes,
-)
-
-
-def _inputs(operands: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
-    """The inputs of a fold: the first half; the second half are their init scalars."""
-    if not operands or len(operands) % 2:
-        raise fault(f"takes inputs and as many init values, got {len(operands)} operands")
-    half = len(operands) // 2
-    for init in operands[half:]:
-        if init.shape:
-            raise fault(f"an init value must be a scalar, got {init}")
-    return operands[:half]
-
-
-def _folded(
-    inputs: tuple[TensorType, ...], regions: tuple[Block, ...], shape: tuple[Dim | None, ...] | None
-) -> list[Loose]:
-    """The results of a fold: the region's dtypes with one shape."""
-    (body,) = regions
-    if len(body.args) != 2 * len(inputs) or len(body.results) != len(inputs):
-        raise fault(
-            f"the body takes {len(body.args)} values and gives {len(body.results)}, "
-            f"{len(inputs)} inputs need {2 * len(inputs)} and {len(inputs)}"
-        )
-    return [(value.type.dtype, shape) for value in body.results]
-
-
-def _same_shapes(arrays: tuple[np.ndarray, ...]) -> None:
-    for array in arrays[1:]:
-        fit(
-            array.shape == arrays[0].shape,
-            f"an input of shape {list(array.shape)} does not fit one of shape {list(arrays[0].shape)}",
-        )
+from egshape.ops.windows import spread, window_slices, windowed_sizes
 
 
 @op(
@@ -76,21 +31,11 @@ def _same_shapes(arrays: tuple[np.ndarray, ...]) -> None:
 )
 class Reduce:
     @staticmethod
-    def shape(*operands: TensorType, dims: tuple[int, ...], regions: tuple[Block, ...]) -> list[Loose]:
-        inputs = _inputs(operands)
-        if any(each.shape is None for each in inputs):
-            return _folded(inputs, regions, None)
-        sizes = merge_shapes(inputs, "inputs")
-        axes_within(dims, len(sizes), "dims")
-        return _folded(inputs, regions, tuple(size for axis, size in enumerate(sizes) if axis not in dims))
-
-    @staticmethod
     def reference(
         *operands: np.ndarray, dims: tuple[int, ...], regions: tuple[Region, ...]
     ) -> list[np.ndarray]:
         half = len(operands) // 2
         inputs, inits = operands[:half], operands[half:]
-        _same_shapes(inputs)
         kept = [axis for axis in range(inputs[0].ndim) if axis not in dims]
         shape = tuple(inputs[0].shape[axis] for axis in kept)
         count = prod(inputs[0].shape[axis] for axis in dims)
@@ -143,33 +88,6 @@ class Reduce:
 )
 class ReduceWindow:
     @staticmethod
-    def shape(
-        *operands: TensorType,
-        window: tuple[Dim, ...],
-        strides: tuple[Dim, ...],
-        base_dilation: tuple[Dim, ...],
-        window_dilation: tuple[Dim, ...],
-        padding: tuple[Dim, ...],
-        regions: tuple[Block, ...],
-    ) -> list[Loose]:
-        inputs = _inputs(operands)
-        if any(each.shape is None for each in inputs):
-            return _folded(inputs, regions, None)
-        sizes = merge_shapes(inputs, "inputs")
-        for items, what in (
-            (window, "window"),
-            (strides, "strides"),
-            (base_dilation, "base_dilation"),
-            (window_dilation, "window_dilation"),
-        ):
-            of_length(items, len(sizes), what)
-            if what != "window":
-                positive(items, what)
-        of_length(padding, 2 * len(sizes), "padding")
-        out = windowed_dims(sizes, window, strides, padding, base_dilation, window_dilation)
-        return _folded(inputs, regions, out)
-
-    @staticmethod
     def reference(
         *operands: np.ndarray,
         window: tuple[int, ...],
@@ -183,12 +101,6 @@ class ReduceWindow:
         dtypes = result_dtypes(regions[0], operands[half:])
         inits = [init.astype(dtype) for init, dtype in zip(operands[half:], dtypes, strict=True)]
         inputs = [x.astype(dtype) for x, dtype in zip(operands[:half], dtypes, strict=True)]
-        _same_shapes(tuple(inputs))
-        fit(
-            min((*strides, *base_dilation, *window_dilation), default=1) > 0,
-            f"strides {list(strides)} and dilations {list(base_dilation)}, {list(window_dilation)} must be "
-            "positive",
-        )
         counts = windowed_sizes(inputs[0].shape, window, strides, padding, base_dilation, window_dilation)
         padded = [spread(x, init, padding, base_dilation) for x, init in zip(inputs, inits, strict=True)]
         where = window_slices(counts, window, strides, window_dilation)
@@ -213,33 +125,6 @@ class ReduceWindow:
 )
 class SelectAndScatter:
     @staticmethod
-    def shape(
-        x: TensorType,
-        source: TensorType,
-        init: TensorType,
-        *,
-        window: tuple[int, ...],
-        strides: tuple[int, ...],
-        padding: tuple[int, ...],
-        regions: tuple[Block, ...],
-    ) -> Loose:
-        dtype = regions[1].results[0].type.dtype
-        if init.shape:
-            raise fault(f"an init value must be a scalar, got {init}")
-        if x.shape is None or source.shape is None:
-            return dtype, x.shape
-        of_length(window, x.rank, "window")
-        of_length(strides, x.rank, "strides")
-        of_length(padding, 2 * x.rank, "padding")
-        of_length(source.dims, x.rank, "the shape of source")
-        positive((*window, *strides), "window and strides")
-        ones = (1,) * x.rank
-        counts = windowed_dims(x.dims, window, strides, padding, ones, ones)
-        for axis, (count, size) in enumerate(zip(counts, source.dims, strict=True)):
-            merge(count, size, f"windows and source along axis {axis}")
-        return dtype, x.dims
-
-    @staticmethod
     def reference(
         x: np.ndarray,
         source: np.ndarray,
@@ -253,10 +138,6 @@ class SelectAndScatter:
         select, scatter = regions
         ones = (1,) * x.ndim
         counts = windowed_sizes(x.shape, window, strides, padding, ones, ones)
-        fit(
-            source.shape == counts,
-            f"a source of shape {list(source.shape)} does not fit {list(counts)} windows",
-        )
         values = spread(x, 0, padding, ones)
         places = spread(np.arange(x.size, dtype=np.int64).reshape(x.shape), -1, padding, ones)
         best = np.zeros(counts, x.dtype)
@@ -287,22 +168,7 @@ class SelectAndScatter:
 )
 class Sort:
     @staticmethod
-    def shape(*xs: TensorType, dim: int, stable: bool, regions: tuple[Block, ...]) -> list[Loose]:
-        (comparator,) = regions
-        if not xs or len(comparator.args) != 2 * len(xs):
-            raise fault(
-                f"the comparator takes {len(comparator.args)} values, {len(xs)} operands need {2 * len(xs)}"
-            )
-        ranked = [x for x in xs if x.shape is not None]
-        if not ranked:
-            return [(x.dtype, None) for x in xs]
-        sizes = merge_shapes(ranked, "operands")
-        axes_within((dim,), len(sizes), "dim")
-        return [(x.dtype, sizes) for x in xs]
-
-    @staticmethod
     def reference(*xs: np.ndarray, dim: int, stable: bool, regions: tuple[Region, ...]) -> list[np.ndarray]:
-        _same_shapes(xs)
         moved = [np.moveaxis(x, dim, -1) for x in xs]
         length = moved[0].shape[-1]
         rows = [x.reshape(prod(x.shape[:-1]), length) for x in moved]

@@ -23,6 +23,10 @@ __all__ = ["Example", "LoadedRules", "Rule", "Ruleset", "find_rulesets", "is_app
            "load_rulesets", "shipped_rulesets"]  # fmt: skip
 
 
+CONTRACTS = "ops."
+"""Files of this folder hold contracts (``rulelang/contract.py``), and no rules."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedRules:
     """A program for the engine, and what is known about its rules.
@@ -68,10 +72,10 @@ class LoadedRules:
 
 
 def shipped_rulesets() -> tuple[str, ...]:
-    """Names of all rulesets of the package, preludes apart: path = name."""
+    """Names of all rulesets of the package, preludes and contracts apart: path = name."""
     root = Path(str(files("egshape"))) / "rulesets"
     names = (".".join(path.relative_to(root).with_suffix("").parts) for path in root.rglob("*.egg"))
-    return tuple(sorted(name for name in names if not is_prelude(name)))
+    return tuple(sorted(name for name in names if not is_prelude(name) and not name.startswith(CONTRACTS)))
 
 
 def find_rulesets(item: str) -> list[str]:

@@ -64,14 +64,6 @@ CORE = """
 (relation in_equal (i64 i64))
 ; Value i is in use.
 (relation live (i64))
-; What only the host can read off an op i: (same_shapes i x y) of operands x and y, and the attributes of others.
-(relation same_shapes (i64 i64 i64))
-(relation scatter_of (i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64 i64))
-(relation convolution_of (i64 i64 i64 i64 i64 i64 i64 i64 i64))
-(relation steps_of (i64 i64))
-(relation dropped_of (i64 i64 i64))
-(relation taken_of (i64 i64 i64))
-(relation widened_of (i64 i64 i64))
 ; (neutral f c): f(c, x) = x to the bit, for a scalar c; (neutral_right f c): f(x, c) = x.
 (relation neutral (String T))
 (relation neutral_right (String T))

@@ -56,6 +56,11 @@ def shipped(name: str) -> Rule:
     return next(rule for rule in program(()).rules.rules if rule.name == name)
 
 
+def own(folder: Path, text: str, example: str) -> Rule:
+    """The rule of a file that says what an op implies."""
+    return program((rules_of(folder, text, example),)).rules.rule("drawn/rule")
+
+
 def applied(term: Term) -> Apply:
     assert isinstance(term, Apply)
     return term
@@ -103,8 +108,11 @@ def test_constants_are_what_the_body_wants_of_them() -> None:
         assert found.tobytes() == x.tobytes(), term_text(line.left, REGISTRY)
 
 
-def test_what_ops_imply_is_tried_at_unlike_sizes() -> None:
-    pairs = [[leaf.type.dims for leaf in leaves(line)] for line in lines(shipped("shape.obligations/binary"), 60)]
+def test_what_ops_imply_is_tried_at_unlike_sizes(tmp_path: Path) -> None:
+    text = """(rule ((in_binary i f a b) (= (Sh u) (ShapeOf (Node a))) (= (Sh v) (ShapeOf (Node b))) (!= u v)
+       (axis k) (< k (vec-length u)) (= p (vec-get u k)) (= q (vec-get v k)) (!= p q)) ((must_eq i "binary" p q))"""
+    rule = own(tmp_path, text, "add(x: [a], y: [b])  =>  a == b\n;; counter   add(x: [a], y: [a])")
+    pairs = [[leaf.type.dims for leaf in leaves(line)] for line in lines(rule, 60)]
     assert any(len(dims) == 2 and dims[0] != dims[1] for dims in pairs)
 
 
@@ -216,8 +224,12 @@ def test_a_rule_that_never_fires_is_said(tmp_path: Path) -> None:
     assert "no program was found on which the rule fires" in verdict.why
 
 
-def test_gather_pairs_batch_axes() -> None:
-    found = [applied(line.left).attrs for line in lines(shipped("shape.obligations/gather"), 150)]
+def test_gather_pairs_batch_axes(tmp_path: Path) -> None:
+    text = """(rule ((in_gather i a b o c ob ib m iv z so) (= (Sh u) (ShapeOf (Node a))) (= (Sh v) (Shp z))
+       (axis k) (< k (vec-length u)) (= p (vec-get v k)) (= q (vec-get u k)) (!= p q)) ((must_le i "sizes" p q))"""
+    said = "x: [n], i: i32[k, 1], [1], [], start_index_map=[0], index_vector_dim=1"
+    rule = own(tmp_path, text, f"gather({said}, sizes=[m])  =>  m <= n\n;; counter   gather({said}, sizes=[n])")
+    found = [applied(line.left).attrs for line in lines(rule, 150)]
     assert any(attrs["operand_batch"] for attrs in found)
     assert {0, 1, 2} <= {len(attrs["start_index_map"]) for attrs in found}
 

@@ -21,7 +21,6 @@ from egshape.ir.functions import function_parts
 from egshape.ir.types import TensorType, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
-from egshape.ops.elementwise import DIRECTIONS, KINDS
 from egshape.rulebook.trial.arrays import specials
 from egshape.rulebook.trial.guards import (
     Contradiction,
@@ -50,7 +49,9 @@ _SOURCES = {"unbroadcast": "broadcast_in_dim", "unreshape": "reshape", "untransp
 _SCALARS = {"select": (0,), "clamp": (0, 2)}
 """Operands of elementwise ops that may be scalars whatever the others are."""
 
-_VALUES: Mapping[str, Sequence[str]] = {"direction": DIRECTIONS, "kind": KINDS, "dtype": sorted(set(DTYPES))}
+_VALUES: Mapping[str, Sequence[str]] = {
+    "direction": ("EQ", "NE", "LT", "LE", "GT", "GE"), "kind": ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
+    "dtype": sorted(set(DTYPES))}
 """What the attributes of elementwise ops may be."""
 
 _NOWHERE = Position("", 0, 0)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from egshape.egraph.exchange import SHAPE_RULESETS
-from egshape.egraph.program import OBLIGATIONS, SOURCES, Program, preludes, shipped, states
+from egshape.egraph.program import SOURCES, Program, preludes, shipped, states
 from egshape.ops import REGISTRY
 from egshape.rulelang.loader import Loader, find_rulesets
 from egshape.rulelang.piece import Piece
@@ -39,7 +39,7 @@ def _program(extra: tuple[str, ...], version: int) -> Program:
     loader = _Recorder(preludes())
     for name in SHAPE_RULESETS:
         loader.load(name, "")
-    for name in (OBLIGATIONS, *(each for each in shipped() if each not in SHAPE_RULESETS), *extra):
+    for name in (*(each for each in shipped() if each not in SHAPE_RULESETS), *extra):
         loader.load(name, "")
     loaded = loader.loaded()
     load = tuple(Piece(text, "<load rules>") for text in load_rules(REGISTRY))
@@ -59,7 +59,7 @@ class _Recorder(Loader):
         super().__init__({name: text + TABLES for name, text in generated.items()}, provenance=True)
 
     def logged(self, plain: PlainRule) -> tuple[PlainRule, tuple[EquationLog, ...]]:
-        if "prelude.tensor" not in self.done or plain.ruleset == OBLIGATIONS or plain.ruleset in SHAPE_RULESETS:
+        if "prelude.tensor" not in self.done or plain.ruleset in SHAPE_RULESETS:
             return super().logged(plain)
         sorts = self.scheme.sorts_of_variables(plain.body)
         actions: list[SExpr] = []

@@ -1,0 +1,144 @@
+"""Contracts of ops: the examples of each hold, and what breaks the law of their form is said with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import egshape
+from egshape.dims import Dim, const
+from egshape.errors import CheckFailed, EgshapeError
+from egshape.facts import Relation
+from egshape.ir.graph import Op
+from egshape.ir.types import TensorType
+from egshape.ops import REGISTRY
+from egshape.ops.contracts import OpContract
+from egshape.rulebook.trial.examples import relation_key
+from egshape.rulelang.contract import Contract, ContractExample, contracts, read_contracts
+from egshape.rulelang.examples import build_example, read_example
+from egshape.rulelang.rulefile import Example
+
+FOLDER = Path(egshape.__file__).parent / "rulesets" / "ops"
+FAMILIES = sorted(path.stem for path in FOLDER.glob("*.egg"))
+
+
+def examples() -> Iterator[tuple[ContractExample, Contract]]:
+    for family in FAMILIES:
+        for contract in dict.fromkeys(contracts(family).values()):
+            yield from ((each, contract) for each in contract.examples)
+
+
+def last_op(example: ContractExample) -> Op:
+    line = read_example(Example(example.before, "", "", example.where), REGISTRY)
+    block, _ = build_example(line, REGISTRY, right=False)
+    return block.ops[-1]
+
+
+@pytest.mark.parametrize("example", [pytest.param(each, id=each.where) for each, _ in examples()])
+def test_example(example: ContractExample) -> None:
+    if example.kind == "rejects":
+        with pytest.raises(EgshapeError) as refused:
+            last_op(example)
+        assert refused.value.code == "invalid-op", refused.value
+        return
+    op = last_op(example)
+    if example.kind == "example":
+        assert ", ".join(str(value.type) for value in op.results) == example.after
+        return
+    found = {key_of(each.kind, each.lhs, each.rhs) for each in REGISTRY[op.name].requires(op)}
+    wanted = read_example(Example(example.before, example.after, "", example.where), REGISTRY).right or ()
+    assert isinstance(wanted, tuple)
+    assert found == set(map(relation_key, wanted))
+
+
+def key_of(kind: str, lhs: Dim, rhs: Dim) -> tuple[str, frozenset[str]]:
+    if kind == "expands":
+        return relation_key(Relation.of((lhs - 1) * (lhs - rhs), "==", 0))
+    return relation_key(Relation(kind, lhs, rhs))
+
+
+def test_each_contract_is_of_a_declared_op() -> None:
+    declared = {(decl.contract.family, decl.name) for decl in REGISTRY if decl.contract is not None and not decl.custom}
+    written = {(family, op) for family in FAMILIES for op in contracts(family)}
+    assert written - {("elementwise", "custom_binary")} == declared
+
+
+def test_each_contract_names_its_specification() -> None:
+    every = (each for family in FAMILIES for each in contracts(family).values())
+    sources = ("StableHLO spec:", "CHLO", "of our own")
+    assert [str(each.at) for each in every if not any(source in each.comment for source in sources)] == []
+
+
+def test_ranks_that_were_not_known_are_held_in_a_run() -> None:
+    unknown = TensorType("f32", None)
+    assert REGISTRY["add"].shape(unknown, unknown) == ("f32", None)
+    with pytest.raises(CheckFailed, match="different ranks") as refused:
+        REGISTRY["add"].reference(np.ones(2, np.float32), np.ones((2, 2), np.float32))
+    assert refused.value.code == "shape-mismatch"
+
+
+def test_one_message_when_read_and_run() -> None:
+    attrs = {"starts": (0,), "limits": (4,), "strides": (1,)}
+    said = "axis 0: the limit 4 is more than the size 3"
+    with pytest.raises(EgshapeError, match=said):
+        REGISTRY["slice"].shape(TensorType("f32", (const(3),)), **{key: (const(*item),) for key, item in attrs.items()})
+    with pytest.raises(CheckFailed, match=said):
+        REGISTRY["slice"].reference(np.ones(3), **attrs)
+
+
+GOOD = """; f(x)    StableHLO spec: none
+(contract f ((x T) (dims axes))
+  :requires ((%s))
+  :dtype (dtype x)
+  :shape (shape x))
+;; example  f(x: [a], [0])  =>  f32[a]
+;; implies  f(x: [a], [0])
+;; rejects  f(x: [a], [7])
+"""
+
+
+@pytest.mark.parametrize(("condition", "message"), [
+    ('(= (size x 0) 1) "sizes"', "compares sizes, which may not be known"),
+    ('(= (rank y) 1) "rank"', "the name y is not known here"),
+    ('(= (rnk x) 1) "rank"', "the function rnk is not known here (did you mean rank?)"),
+    ('(= (rank x 2) 1) "rank"', "rank takes 1 arguments"),
+    ('(distinct (shape x)) "distinct"', "is of the sort sizes, wanted is axes"),
+    ('(distinct dims) "sizes" "labelled, and no relation of sizes"', "is no relation of two sizes"),
+    ('(distinct dims) "of {dim}"', "the name dim is not known here (did you mean dims?)"),
+    ("(distinct dims)", "is no condition with its message"),
+    ('(distinct dims) "of {dims dims}"', "holds no expression"),
+])
+def test_wrong_condition(condition: str, message: str) -> None:
+    with pytest.raises(EgshapeError) as error:
+        made(GOOD % condition)
+    assert message in str(error.value)
+    assert error.value.where.startswith("my.egg:3:")
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("; f(x)    StableHLO spec: none\n", "", "nothing is said above"),
+    (";; rejects", "; rejects", "has no line ';; rejects'"),
+    (";; example", "; example", "has no line ';; example'"),
+    (";; rejects", ";; refuses", "is no example"),
+    ("  :shape (shape x))", ")", "lacks the type of the result"),
+    (":dtype", ":type", ":type is no part of a contract"),
+    ("(x T)", "(x U)", "is no parameter"),
+    ("(dims axes)", "(dims int)", "is declared with other parameters"),
+    ("contract f", "contract (f f)", "f has a contract already"),
+    ("(contract", "(rule", "only contracts stand here"),
+])
+def test_wrong_form(old: str, new: str, message: str) -> None:
+    assert made(GOOD % '(distinct dims) "repeated"').family == "my"
+    with pytest.raises(EgshapeError, match=r"my\.egg:") as error:
+        made((GOOD % '(distinct dims) "repeated"').replace(old, new, 1))
+    assert message in str(error.value)
+
+
+def made(text: str) -> OpContract:
+    """The op f by this text, compiled."""
+    found = OpContract("f", "my", (("x", "T"), ("dims", "axes")), lambda family: read_contracts(text, f"{family}.egg"))
+    found.compiled  # noqa: B018
+    return found
