@@ -23,7 +23,6 @@ from egshape.ir.types import (
     DTYPES,
     TensorType,
     dtype_name,
-    holds_all,
     integer_range,
     is_complex,
     is_float,
@@ -56,7 +55,6 @@ def describe_function(function: str, registry: Registry, rows: Rows) -> None:
         rows["result_dtype"].append((function, dtype, found.dtype if isinstance(found, TensorType) else found[0]))
     if name == "convert":
         rows["is_convert"].append((function, attrs["dtype"]))
-        rows["keeps"] += [(function, dtype) for dtype in DTYPES if holds_all(attrs["dtype"], dtype)]
     rows["idempotent"] += [(function, dtype) for dtype in DTYPES if is_idempotent(name, dtype)]
     for names, table in ((INVOLUTIONS, "involution"), (SELECTS, "selects")):
         if name in names:

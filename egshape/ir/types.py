@@ -93,22 +93,6 @@ def integer_range(name: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-_FLOATS = {"f16": (11, 5), "bf16": (8, 8), "f32": (24, 8), "f64": (53, 11)}
-"""Bits of the significand, the hidden one included, and of the exponent."""
-
-
-def holds_all(wide: str, narrow: str) -> bool:
-    """Whether each number of one dtype (i1 is 0 and 1; neither narrow nor complex) is one of another dtype."""
-    if narrow != "i1" and not (is_integer(narrow) or is_float(narrow)):
-        return False
-    if is_float(narrow):
-        return is_float(wide) and all(one >= two for one, two in zip(_FLOATS[wide], _FLOATS[narrow], strict=True))
-    low, high = integer_range(narrow)
-    if is_float(wide):
-        return max(-low, high) <= 1 << _FLOATS[wide][0]
-    return is_integer(wide) and integer_range(wide)[0] <= low and high <= integer_range(wide)[1]
-
-
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """dtype and shape of a value; ``shape`` is None for a value of unknown rank."""

@@ -93,11 +93,9 @@ CORE = """
 (function untranspose (T Axes) T :merge old)
 ; The x of which b is a slice, the one that was found last.
 (function unslice (T) T :merge new)
-; Of an op f: the dtype of its result; (is_convert f d); f(x) has all numbers of an x of dtype d; f(f(x)) = x;
-; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
+; Of an op f: the dtype of its result; (is_convert f d); f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
 (relation result_dtype (String String String))
 (relation is_convert (String String))
-(relation keeps (String String))
 (relation involution (String))
 (relation idempotent (String String))
 (relation selects (String))

@@ -157,13 +157,6 @@ def transpose_transpose(m: Maker) -> Value:
     return m.transposed(m.transposed(square(m, 3)))
 
 
-@pattern("tensor.transpose/reverse-reverse")
-def reverse_reverse(m: Maker) -> Value:
-    x = square(m, 2)
-    once = m.one("reverse", (x,), dims=(m.choice((0, 1)),))
-    return m.one("reverse", (once,), dims=(m.choice((0, 1)),))
-
-
 @pattern("tensor.transpose/transpose-identity")
 def transpose_identity(m: Maker) -> Value:
     x = square(m, m.choice((1, 2, 3)))
@@ -591,13 +584,6 @@ def same_operands(m: Maker) -> Value:
     names = {"f": ("maximum", "minimum", "add", "subtract"), "i": ("and", "or", "maximum", "xor", "add"),
              "b": ("and", "or", "xor")}
     return m.one(m.choice(names[kind(x)]), (x, x))
-
-
-@pattern("tensor.neutral/convert-back")
-def convert_back(m: Maker) -> Value:
-    x = m.value(dtype="f32")
-    wide = m.one("convert", (x,), dtype=m.choice(("f64", "f16", "bf16", "i32")))
-    return m.one("convert", (wide,), dtype="f32")
 
 
 @pattern("tensor.neutral/convert-same")

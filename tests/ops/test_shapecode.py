@@ -14,6 +14,7 @@ from egshape.ops import REGISTRY
 from egshape.ops.base import object_array
 from egshape.ops.creation import wrap
 from egshape.ops.shapecode import ATOM_LIMIT
+from egshape.prove import prove
 
 N, M = symbol("n"), symbol("m")
 SIZES = st.fixed_dictionaries({"n": st.integers(0, 12), "m": st.integers(0, 12)})
@@ -108,7 +109,8 @@ SHAPE_ARITHMETIC = (
 @pytest.mark.parametrize("x", SHAPE_ARITHMETIC, ids=str)
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 8])
 def test_floor_division_of_window_arithmetic(x, d):
-    assert floor_divide(Scope(), x, const(d)) is floordiv(x, d)
+    found, wanted = floor_divide(Scope(), x, const(d)), floordiv(x, d)
+    assert found is wanted or prove(f"{found} == {wanted}").status == "proved"
     assert remainder(Scope(), x, const(d)) is mod(x, d)
 
 

@@ -29,6 +29,9 @@ def plain(rule: Rule) -> PlainRule:
 # of divisions asks, what may divide by 0.
 CAUTIOUS = {
     ("size.order/chain", "(!= u y)"),
+    ("size.floordiv/negative-divisor", "(< b 0)"),
+    ("size.floordiv/whole", "(> b 0)"),
+    ("size.floordiv/nested-in-sum", "(> e 0)"),
     ("size.floordiv/nested", "(> x 0)"),
     ("size.floordiv/nested", "(!= p h)"),
     ("size.floordiv/remainder-hi-numerator", "(> a 0)"),

@@ -303,7 +303,7 @@ def traits(function: str, version: int) -> Rows:
     return dict(rows)
 
 
-_TRAITS = ("result_dtype", "is_convert", "keeps", "involution", "idempotent", "selects")
+_TRAITS = ("result_dtype", "is_convert", "involution", "idempotent", "selects")
 _RELATIONS: dict[str, Any] = {
     "identity": lambda items, known: _of_axes(items, known, lambda axes: axes == tuple(range(len(axes)))),
     "increasing": lambda items, known: _of_axes(items, known, lambda axes: list(axes) == sorted(set(axes))),
