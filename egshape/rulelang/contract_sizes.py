@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim, ceildiv, const, floordiv, is_nonnegative, maximum, minimum, mod, product, relu
-from egshape.ir.types import DTYPES, TEXT, TensorType, is_float, is_integer, is_narrow, itemsize
+from egshape.ir.types import DTYPES, TEXT, TensorType, dtype_name, is_float, is_integer, is_narrow, itemsize
 
 Namespace = Mapping[str, Callable[..., Any]]
 
@@ -39,8 +39,10 @@ def shown(item: object) -> str:
         return ", ".join(map(shown, item))
     if isinstance(item, tuple):
         return f"({', '.join(map(shown, item))}{',' * (len(item) == 1)})"
-    if hasattr(item, "ndim"):
-        return f"{item.dtype}{list(item.shape)}"  # type: ignore[attr-defined]
+    if isinstance(item, np.dtype):
+        return dtype_name(item)
+    if isinstance(item, np.ndarray):
+        return f"{item.dtype}{list(item.shape)}"
     return str(item)
 
 
