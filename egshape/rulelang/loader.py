@@ -56,7 +56,8 @@ class LoadedRules:
         """The engine's rulesets that stand for a ruleset: itself, or one a rule where each rule runs apart."""
         if not self.split or is_prelude(name):
             return (name,)
-        return tuple(rule.name for rule in self.rules if rule.ruleset == name)
+        outside = {each for ruleset in self.rulesets for each in ruleset.only_at_once}
+        return tuple(rule.name for rule in self.rules if rule.ruleset == name and rule.name not in outside)
 
     def needed(self, name: str) -> frozenset[str]:
         """All rulesets that a ruleset needs, directly or not."""
@@ -204,6 +205,8 @@ class Loader:
                 other = self.rules[rule.name].where
                 raise _error(f"a rule named {rule.name} exists already ({other})", rule.where, "rename it")
             self.rules[rule.name] = rule
+            if rule.name in header.only_at_once:
+                continue
             if self.split:
                 self.pieces.append(Piece(f"(ruleset {rule.name})", rule.where))
             for plain in desugar(rule.command, rule.name, rule.name if self.split else rule.ruleset):

@@ -16,7 +16,7 @@ from egshape.rulelang.provenance import keyword_options
 from egshape.rulelang.sexpr import Atom, Comment, List, Position, SExpr, read
 
 HEADER = ("ruleset", "about", "needs", "law", "ends")
-OPTIONAL = ("tolerance", "at once")
+OPTIONAL = ("tolerance", "at once", "only at once")
 PRELUDE = "prelude."
 APPROX = "approx."
 _RULES = frozenset(("rule", "rewrite", "birewrite"))
@@ -24,7 +24,7 @@ _DECLARATIONS = frozenset(("sort", "datatype", "function", "relation", "construc
 # A prelude may also define: copy input rows into nodes, unfold a request. That needs no reason in a log.
 _PRELUDE = _DECLARATIONS | {"ruleset", "rule", "unstable-combined-ruleset"}
 _COMPARISONS = frozenset(("<", ">", "<=", ">=", "!="))
-_KEY = re.compile(r";\s?(\w+(?: once)?):\s*(.*)")
+_KEY = re.compile(r";\s?((?:only )?\w+(?: once)?):\s*(.*)")
 _EXAMPLE = re.compile(r";;\s*(example|counter)\s+(.*\S)\s*")
 _PYTHON = ("py-", "unstable-app-py", "py_")
 _FILES = frozenset(("input", "output", "include", "print-function", "print-size", "save"))
@@ -71,7 +71,8 @@ class Rule:
 @dataclass(frozen=True, slots=True)
 class Ruleset:
     """The header of one file. `tolerance` is the relative difference that an approximate ruleset may make; `at_once`
-    names the rules that simplify where a size is made, in the order in which they are tried."""
+    names the rules that simplify where a size is made, in the order in which they are tried; those of them that are in
+    `only_at_once` are not for the engine, which gets sizes that they have simplified."""
 
     name: str
     about: str
@@ -81,6 +82,7 @@ class Ruleset:
     file: str
     tolerance: float | None = None
     at_once: tuple[str, ...] = ()
+    only_at_once: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,9 @@ def _header(expressions: Sequence[SExpr | Comment], file: str, problems: list[Di
     needs = tuple(re.split(r"[,\s]+", fields["needs"])) if fields["needs"] != "nothing" else ()
     tolerance = _tolerance(fields, places, problems)
     name = fields["ruleset"]
-    at_once = tuple(f"{name}/{each}" for each in re.split(r"[,\s]+", fields.get("at once", "")) if each)
-    return Ruleset(name, fields["about"], needs, fields["law"], fields["ends"], file, tolerance, at_once)
+    at_once, only = (tuple(f"{name}/{each}" for each in re.split(r"[,\s]+", fields.get(key, "")) if each)
+                     for key in ("at once", "only at once"))
+    return Ruleset(name, fields["about"], needs, fields["law"], fields["ends"], file, tolerance, at_once, only)
 
 
 def _tolerance(fields: dict[str, str], places: dict[str, Position], problems: list[Diagnostic]) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from egshape.decide.context import Context
-from egshape.dims import at_once, const
+from egshape.dims import at_once, const, core, forms
 from egshape.egraph.budget import Budget
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
@@ -83,6 +83,9 @@ def _noting() -> Iterator[Counter[str]]:
         return noted
 
     with ExitStack() as stack:
+        stack.enter_context(patch.object(forms, "_LAWS", {}))
+        for table in ("_DIMS", "_FLOORS", "_RELUS", "_SYMBOLS"):  # what is known of sizes that are there is not asked
+            stack.enter_context(patch.object(core, table, {}))
         for name in ("floordiv", "relu"):
             stack.enter_context(patch.object(at_once, name, simplifying(getattr(at_once, name))))
             stack.enter_context(patch.object(at_once, f"{name}_laws", stating(getattr(at_once, f"{name}_laws"))))
