@@ -21,6 +21,8 @@ from egshape.rulelang.size_examples import SizeQuestion
 SIZES = [rule for rule in load_rulesets(["size.floordiv", "size.relu"], provenance=False).rules
          if rule.ruleset in ("size.floordiv", "size.relu")]
 NAMES = sorted(rules())
+IN_THE_ENGINE_ONLY = {"size.floordiv/nested", "size.floordiv/common-factor"}
+"""Rules of divisors that are symbols: at once they would change how sizes are written that facts say nothing of."""
 THEORY = ("a*b == b*a", "a*(b + 1) == a*b + a", "a + b >= a")
 # Divisors past those whose remainders the search tries one by one: that n % k is one of 0..k-1 is congruence, theory.
 ABOUT = {"size.floordiv": ("(2*a)//2 == a", "(a//100)*100 <= a", "(a//9)//90 == a//810", "(a//b)*b <= a given b >= 1"),
@@ -79,7 +81,7 @@ def test_engine_and_python_agree(rule) -> None:  # type: ignore[no-untyped-def]
     for example in rule.examples:
         in_engine, _, _ = answer(SizeQuestion(example), loaded.rules, loaded.pieces, loaded.size_phases)
         at_once_too, _ = answer_at_once(example)
-        assert at_once_too, example
+        assert at_once_too or rule.name in IN_THE_ENGINE_ONLY, example
         assert in_engine or rule.name in NAMES, example
     for example in rule.counters:
         assert not (example.after and answer_at_once(example)[0]), example
