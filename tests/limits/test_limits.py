@@ -163,7 +163,8 @@ def test_strict_rules_make_it_a_failure(name: str, exploding: dict[str, Path], t
 # -- processes, threads, signals ---------------------------------------------------------------------------------------
 
 _ENDLESS = """
-    import os, sys, time
+    import os, signal, sys, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
     from egshape.egraph.budget import Budget
     from egshape.egraph.engine import Engine, Piece
     engine = Engine([Piece({text!r})])
