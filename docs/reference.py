@@ -29,7 +29,7 @@ def ops_page() -> str:
     total = sum(map(len, families.values()))
     lines = ["# Ops", "", f"The {total} declared ops, from `egshape/ops/`. An operand with a star takes any number of "
              "values. A size attribute may be given by an operand too where that is said. What an op requires and the "
-             "type of its result stand in its [contract](rules.md#the-contract-of-an-op).", ""]
+             "type of its result stand in its [contract](../rules.md#the-contract-of-an-op).", ""]
     for family, decls in sorted(families.items()):
         lines += [f"## {family}", ""]
         for decl in sorted(decls, key=lambda each: each.name):

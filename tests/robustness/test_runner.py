@@ -46,7 +46,9 @@ def test_a_time_for_all_ends_the_run() -> None:
 
 @pytest.mark.long
 def test_a_run_that_is_interrupted_leaves_no_process_behind(tmp_path: Path) -> None:
-    code = f"import sys; from benchmarks.robustness.__main__ import run_corpus; " \
+    # A shell ignores SIGINT for what runs in the background.
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); " \
+           "from benchmarks.robustness.__main__ import run_corpus; " \
            f"run_corpus({AWKWARD!r}, ['hangs'], __import__('pathlib').Path(sys.argv[1]) / 'rows', None, 1)"
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 60
