@@ -15,12 +15,11 @@ from egshape.dims import (
     Monomial,
     Relu,
     Symbol,
-    at_once,
     is_nonnegative,
 )
 from egshape.dims.bounds import floordiv_bounds, relu_bounds
-from egshape.dims.core import divide_monomial, floordiv_atom, from_terms, natural_key, of_atom, relu_atom
-from egshape.dims.forms import laws_of
+from egshape.dims.core import divide_monomial, from_terms, natural_key, of_atom
+from egshape.dims.forms import Forms, laws_of
 from egshape.facts.absorb import linear_symbol
 from egshape.facts.intervals import Ranges, hull
 
@@ -90,7 +89,7 @@ class Item:
     choices: tuple[Item, ...] = ()
 
 
-class Known:
+class Known(Forms):
     """The solved state, and sizes and signs by it.  `egshape.decide.world.World` adds to it."""
 
     def __init__(self, symbol_order: SymbolOrder = natural_key) -> None:
@@ -213,16 +212,6 @@ class Known:
         if dim.const is not None:
             return dim.const >= number
         return self.nonnegative(dim - number if number else dim)
-
-    def floordiv(self, num: Dim, den: Dim) -> Dim:
-        """floor(num / den), simplified by the rules where a sign is known."""
-        found = at_once.floordiv(self, num, den)
-        return of_atom(floordiv_atom(num, den)) if found is None else found[0]
-
-    def relu(self, arg: Dim) -> Dim:
-        """max(0, arg), simplified by the rules where a sign is known."""
-        found = at_once.relu(self, arg)
-        return of_atom(relu_atom(arg)) if found is None else found[0]
 
     def _exact_divisions(self, dim: Dim) -> Dim:
         """k*floor(num/k) = num - r where num % k == r is known."""

@@ -5,26 +5,9 @@ Not to be edited: each rule stands in the file that its name says, with its equa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
-
 from egshape.dims import theory
 from egshape.dims.core import Dim, const
-
-Law = Iterator[tuple[Dim, str]]
-
-
-class Sizes(Protocol):
-    """Who is asked: what is known of sizes, and how the value of a size function is made by it."""
-
-    def at_least(self, dim: Dim, number: int) -> bool:
-        """Whether dim >= number is known."""
-
-    def floordiv(self, num: Dim, den: Dim) -> Dim:
-        """floor(num / den)."""
-
-    def relu(self, arg: Dim) -> Dim:
-        """max(0, arg)."""
+from egshape.dims.theory import Law, Sizes
 
 
 def floordiv(sizes: Sizes, h: Dim, k: Dim) -> tuple[Dim, str] | None:

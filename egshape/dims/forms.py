@@ -25,7 +25,8 @@ from egshape.dims.core import (
 
 
 class Forms:
-    """How size functions are made where nothing is known of sizes but their forms."""
+    """How size functions are made, where nothing is known of sizes but their forms; who knows more says so in
+    ``at_least``."""
 
     def at_least(self, dim: Dim, number: int) -> bool:
         """Whether the form alone shows dim >= number at all sizes at which it is defined."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
+from typing import Protocol
 
 from egshape.dims.core import (
     Dim,
@@ -20,8 +21,24 @@ from egshape.dims.core import (
     monomial_dim,
 )
 
+Law = Iterator[tuple[Dim, str]]
+"""Sizes that are >= 0, each with the rule that says so."""
+
 _ONE: Monomial = ()
 _ZERO = const(0)
+
+
+class Sizes(Protocol):
+    """Who is asked by rules: what is known of sizes, and how the value of a size function is made by it."""
+
+    def at_least(self, dim: Dim, number: int) -> bool:
+        """Whether dim >= number is known."""
+
+    def floordiv(self, num: Dim, den: Dim) -> Dim:
+        """floor(num / den)."""
+
+    def relu(self, arg: Dim) -> Dim:
+        """max(0, arg)."""
 
 
 def whole(num: Dim, den: Dim) -> Iterator[tuple[Dim, Dim]]:

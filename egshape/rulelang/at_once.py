@@ -89,7 +89,6 @@ def _function(rule: Rule) -> str:
 class _Body:
     """A rule's body as nested Python: ``lines`` with their depth; what each variable stands for."""
 
-    sizes: str
     lines: list[tuple[int, str]] = field(default_factory=list)
     depth: int = 1
     names: dict[str, str] = field(default_factory=dict)
@@ -146,7 +145,7 @@ class _Body:
             return f"const({self.number(expr.items[1])})"
         inner = [self.size(item) for item in expr.items[1:]]
         if expr.head in FUNCTIONS:
-            return f"{self.sizes}.{FUNCTIONS[expr.head][0]}({', '.join(inner)})"
+            return f"sizes.{FUNCTIONS[expr.head][0]}({', '.join(inner)})"
         if expr.head in ("Add", "Mul"):
             sign = " + " if expr.head == "Add" else " * "
             return f"({sign.join(inner)})"
@@ -169,11 +168,11 @@ class _Body:
         step = int(head == ">")
         (large, what), (small, than) = self.end(one), self.end(two)
         if large == "lo" and small == "":
-            self.put(f"if {self.sizes}.at_least({what}, {_plus(than, step)}):", opens=True)
+            self.put(f"if sizes.at_least({what}, {_plus(than, step)}):", opens=True)
         elif large == "" and small == "hi":
-            self.put(f"if {self.sizes}.at_least(-{than}, {_plus(_negative(what), step)}):", opens=True)
+            self.put(f"if sizes.at_least(-{than}, {_plus(_negative(what), step)}):", opens=True)
         elif large == "lo" and small == "hi":
-            self.put(f"if {self.sizes}.at_least({what} - {than}, {step}):", opens=True)
+            self.put(f"if sizes.at_least({what} - {than}, {step}):", opens=True)
         elif large == small == "":
             self.put(f"if {what} {head} {than}:", opens=True)
         else:
@@ -230,9 +229,9 @@ def _equation(body: _Body, name: SExpr, value: SExpr) -> None:
         body.put(f"{body.fresh(name, 'n_')} = {text}")
 
 
-def _start(rule: PlainRule, args: Sequence[str], sizes: str) -> tuple[_Body, list[SExpr], str]:
+def _start(rule: PlainRule, args: Sequence[str]) -> tuple[_Body, list[SExpr], str]:
     """The body with the function's arguments named, the facts that are left, and the name of the value."""
-    body = _Body(sizes)
+    body = _Body()
     trigger = next(fact for fact in rule.body if isinstance(fact, List) and fact.head == "="
                    and isinstance(fact.items[2], List) and fact.items[2].head in FUNCTIONS)
     assert isinstance(trigger.items[2], List)
@@ -249,7 +248,7 @@ def _simplifier(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
              f'    """{name}({joined}) made simpler, with the name of the rule; None where none applies."""']
     for rule in rules:
         one = plain(rule)
-        body, facts, value = _start(one, args, "sizes")
+        body, facts, value = _start(one, args)
         for fact in facts:
             _fact(body, fact)
         (action,) = one.actions
@@ -278,7 +277,7 @@ def _bounds(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
 def _set_bounds(rule: PlainRule, args: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
     """What a rule sets of the value's bounds from those of its arguments: which end, the number, the conditions."""
     try:
-        body, facts, value = _start(rule, args, "sizes")
+        body, facts, value = _start(rule, args)
     except StopIteration:
         return
     numbers: dict[str, str] = {}
@@ -330,7 +329,7 @@ def _law(rule: PlainRule, args: Sequence[str]) -> list[str]:
     about = next((fact for fact in rule.body if isinstance(fact, List) and fact.head in _MEANINGS), None)
     if about is None:
         return []
-    body = _Body("sizes")
+    body = _Body()
     body.names.update((str(variable), arg) for variable, arg in zip(about.items[2:], args, strict=True))
     difference = _MEANINGS[about.head][1].format(*args)
     try:
@@ -363,49 +362,16 @@ Not to be edited: each rule stands in the file that its name says, with its equa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
-
 from egshape.dims import theory
 from egshape.dims.core import Dim, const
-
-Law = Iterator[tuple[Dim, str]]
-
-
-class Sizes(Protocol):
-    """Who is asked: what is known of sizes, and how the value of a size function is made by it."""
-
-    def at_least(self, dim: Dim, number: int) -> bool:
-        """Whether dim >= number is known."""
-
-    def floordiv(self, num: Dim, den: Dim) -> Dim:
-        """floor(num / den)."""
-
-    def relu(self, arg: Dim) -> Dim:
-        """max(0, arg)."""
+from egshape.dims.theory import Law, Sizes
 '''
 _BOUNDS = '''"""Bounds of size functions by those of their arguments, made from rulesets/size by
 `python -m egshape.rulelang.at_once`. Not to be edited."""
 
 from __future__ import annotations
 
-Bounds = tuple[int | None, int | None]
-"""The least and the largest value, inclusive; None where there is no bound."""
-
-
-def larger(one: int | None, two: int) -> int:
-    """The tighter of two lower bounds."""
-    return two if one is None or two > one else one
-
-
-def smaller(one: int | None, two: int) -> int:
-    """The tighter of two upper bounds."""
-    return two if one is None or two < one else one
-
-
-def truncated(num: int, den: int) -> int:
-    """Division rounded towards 0."""
-    return abs(num) // abs(den) * (1 if (num < 0) == (den < 0) else -1)
+from egshape.dims.ends import Bounds, larger, smaller, truncated
 '''
 
 

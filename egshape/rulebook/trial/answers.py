@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from egshape.decide.context import Context
 from egshape.dims import at_once, const, core, forms
+from egshape.dims.theory import Law
 from egshape.egraph.budget import Budget
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
@@ -75,8 +76,8 @@ def _noting() -> Iterator[Counter[str]]:
             return found
         return noted
 
-    def stating(real: Callable[..., at_once.Law]) -> Callable[..., at_once.Law]:
-        def noted(*args: Any) -> at_once.Law:
+    def stating(real: Callable[..., Law]) -> Callable[..., Law]:
+        def noted(*args: Any) -> Law:
             for law in real(*args):
                 used[law[1]] += 1
                 yield law
