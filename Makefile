@@ -56,6 +56,7 @@ test-newer:
 
 lint: $(READY) ## ruff, mypy --strict, the import law
 	$(PY) -m ruff check .
+	$(PY) -m ruff format --check --quiet .
 	$(PY) -m mypy
 	$(PY) -m pytest tests/test_law.py
 

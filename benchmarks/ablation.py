@@ -56,8 +56,9 @@ def fitting(workload: Workload) -> Sequence[Point]:
     return [point for point in workload.points if holds(point)]
 
 
-def rows(workload: Workload, threads: int, rounds: int, seconds: float, *,
-         best: bool = False) -> Sequence[tuple[str, Samples]]:
+def rows(
+    workload: Workload, threads: int, rounds: int, seconds: float, *, best: bool = False
+) -> Sequence[tuple[str, Samples]]:
     """The time of each variant at each point."""
     built = workload.build()
     made = {variant.name: compiled(workload, variant, threads) for variant in VARIANTS}

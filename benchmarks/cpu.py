@@ -175,8 +175,13 @@ class Table:
         if self._markdown:
             print(f"| {' | '.join(cells)} |", flush=True)
         else:
-            print("  ".join(cell.rjust(width) if k else cell.ljust(width) for k, (cell, width) in
-                            enumerate(zip(cells, self._widths, strict=True))), flush=True)
+            print(
+                "  ".join(
+                    cell.rjust(width) if k else cell.ljust(width)
+                    for k, (cell, width) in enumerate(zip(cells, self._widths, strict=True))
+                ),
+                flush=True,
+            )
 
 
 def shown(seconds: float) -> str:
@@ -272,14 +277,20 @@ def main() -> int:
     parser.add_argument("--best", action="store_true", help="shortest samples, not medians: for a busy machine")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
-    chosen = options.peers.split(",") if options.peers else [
-        name for name in peers.installed() if options.all or name != SLOW]
+    chosen = (
+        options.peers.split(",")
+        if options.peers
+        else [name for name in peers.installed() if options.all or name != SLOW]
+    )
     for name in chosen:
         if name not in peers.PEERS:
             parser.error(f"no peer is named {name!r}")
     how = Options(options.threads, options.rounds, options.seconds, tuple(chosen), options.best)
-    workloads = [each for each in WORKLOADS if options.case in each.name
-                 and (each.quick or options.all or options.case == each.name)]
+    workloads = [
+        each
+        for each in WORKLOADS
+        if options.case in each.name and (each.quick or options.all or options.case == each.name)
+    ]
     parts = options.parts.split(",")
     if "speed" in parts:
         speed(workloads, how, markdown=options.markdown)

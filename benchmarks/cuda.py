@@ -29,8 +29,17 @@ from benchmarks.cuda_timed import EACH
 from egshape.runtime.cuda import opened
 from egshape.runtime.errors import RunError
 
-ORDER = {"check": 2.0, "bandwidth": 4.0, "models": 5.0, "attention": 2.0, "gemm": 1.5, "host": 0.5, "streams": 0.5,
-         "sanitizer": 3.0, "tune": 4.0}
+ORDER = {
+    "check": 2.0,
+    "bandwidth": 4.0,
+    "models": 5.0,
+    "attention": 2.0,
+    "gemm": 1.5,
+    "host": 0.5,
+    "streams": 0.5,
+    "sanitizer": 3.0,
+    "tune": 4.0,
+}
 """The groups by what matters most, and their shares of the time. ``tune``: of folders that ``cuda_tune`` made."""
 BROKEN, RESTARTS, GRACE, LONGEST_PRINTED = 3, 4, 15.0, 11_500
 CASE_SECONDS = 150.0
@@ -143,17 +152,36 @@ def _in_processes(store: Store, group: str, end: float, spawn: Spawn) -> None:
 
 def spawned(folder: Path, out: Path, more: Sequence[str] = ()) -> Spawn:
     """Groups as processes of this program. One that does not end in time is ended."""
+
     def spawn(group: str, seconds: float, done: Sequence[str]) -> int:
-        command = [sys.executable, "-m", "benchmarks.cuda", str(folder), "--group", group, "--seconds",
-                   f"{seconds:.0f}", "--out", str(out), *more]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.cuda",
+            str(folder),
+            "--group",
+            group,
+            "--seconds",
+            f"{seconds:.0f}",
+            "--out",
+            str(out),
+            *more,
+        ]
         with open(out / "log.txt", "a", encoding="utf-8") as log:
             log.write(f"== {group}\n")
             log.flush()
             try:
-                return subprocess.run(command, stdout=log, stderr=log, timeout=seconds + GRACE, check=False,
-                                      env={**os.environ, "EGSHAPE_BENCH_DONE": json.dumps(list(done))}).returncode
+                return subprocess.run(
+                    command,
+                    stdout=log,
+                    stderr=log,
+                    timeout=seconds + GRACE,
+                    check=False,
+                    env={**os.environ, "EGSHAPE_BENCH_DONE": json.dumps(list(done))},
+                ).returncode
             except subprocess.TimeoutExpired:
                 return 124
+
     return spawn
 
 
@@ -167,8 +195,9 @@ def _child(chosen: argparse.Namespace) -> int:
         store.began(chosen.group, case)
         faulthandler.dump_traceback_later(CASE_SECONDS, exit=True)  # a kernel that never ends, too, ends one case
 
-    context = Context(bench, store.keep, began, done, time.monotonic() + chosen.seconds,
-                      None if chosen.without_compiled else {})
+    context = Context(
+        bench, store.keep, began, done, time.monotonic() + chosen.seconds, None if chosen.without_compiled else {}
+    )
     return run_group(context, chosen.group, store)
 
 
@@ -195,8 +224,10 @@ def about(bench: Bench) -> str:
     """The device, and what is installed."""
     major, minor = bench.driver.capability
     torch = getattr(bench.torch, "__version__", "none")
-    return (f"device sm_{major}{minor}, driver of CUDA {bench.driver.version}, a copy of 1 GiB at "
-            f"{bench.copy_rate(1 << 31) / 1e9:.0f} GB/s, torch {torch}")
+    return (
+        f"device sm_{major}{minor}, driver of CUDA {bench.driver.version}, a copy of 1 GiB at "
+        f"{bench.copy_rate(1 << 31) / 1e9:.0f} GB/s, torch {torch}"
+    )
 
 
 def main() -> int:
@@ -204,8 +235,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=540.0)
-    parser.add_argument("--only", default=",".join(each for each in ORDER if each != "tune"),
-                        help="groups, separated by commas")
+    parser.add_argument(
+        "--only", default=",".join(each for each in ORDER if each != "tune"), help="groups, separated by commas"
+    )
     parser.add_argument("--out", type=Path, default=Path("out/cuda"))
     parser.add_argument("--without-torch", action="store_true")
     parser.add_argument("--without-compiled", action="store_true", help="leave torch.compile out, which takes long")

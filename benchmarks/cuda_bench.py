@@ -49,7 +49,11 @@ class Memory:
         with driver.current():
             self.address = driver.made("cuMemAlloc_v2", self.size)
         self.__cuda_array_interface__: dict[str, Any] = {
-            "shape": tuple(shape), "typestr": dtype.str, "data": (self.address, False), "version": 3}
+            "shape": tuple(shape),
+            "typestr": dtype.str,
+            "data": (self.address, False),
+            "version": 3,
+        }
 
     def __del__(self) -> None:
         with suppress(Exception), self.driver.current():
@@ -60,8 +64,16 @@ class Bench:
     """Measures on one device. ``torch``: the module, None without it; ``place``: where its tensors are made; ``real``:
     whether there is a device behind the driver, in whose memory they lie."""
 
-    def __init__(self, folder: Path, driver: Driver, load: Loader = loaded, torch: Any = None, place: str = "cuda",
-                 runs: int = RUNS, real: bool | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        driver: Driver,
+        load: Loader = loaded,
+        torch: Any = None,
+        place: str = "cuda",
+        runs: int = RUNS,
+        real: bool | None = None,
+    ) -> None:
         self.folder, self.driver, self.load, self.torch, self.place = folder, driver, load, torch, place
         self.runs, self.real = runs, place == "cuda" if real is None else real
         self._room = tempfile.TemporaryDirectory()
@@ -157,8 +169,10 @@ class Bench:
         """Bytes a second that a copy on the device reads and writes, for arrays of so many bytes together."""
         half = max(256, size // 2)
         if half not in self._rates:
-            pairs = [[Memory(self.driver, (half,), np.dtype(np.uint8)) for _ in range(2)]
-                     for _ in range(self.rotations(size))]
+            pairs = [
+                [Memory(self.driver, (half,), np.dtype(np.uint8)) for _ in range(2)]
+                for _ in range(self.rotations(size))
+            ]
 
             def copy(one: Memory, two: Memory) -> None:
                 with self.driver.current():
@@ -213,8 +227,11 @@ class Bench:
         def run(*items: Any) -> Any:
             return function(*map(self._given, items), out=out, stream=self.stream, device=device)
 
-        return run if self.torch is not None and not self.real else \
-            lambda *items: function(*items, out=out, stream=self.stream, device=device)
+        return (
+            run
+            if self.torch is not None and not self.real
+            else lambda *items: function(*items, out=out, stream=self.stream, device=device)
+        )
 
     def _given(self, item: Any) -> Any:
         """A tensor of the host as numpy's array, in bf16 too."""

@@ -83,8 +83,10 @@ class Case:
     def inputs(self) -> list[dict[str, Any]]:
         """Dtype, shape and draw of each input."""
         source = cuda_graphs if self.kind in cuda_graphs.KINDS else cuda_models
-        return [{"dtype": dtype, "shape": shape, "draw": list(self.draws.get(number, ("normal",)))}
-                for number, (dtype, shape) in enumerate(source.inputs(self.kind, self.dtype, self.options))]
+        return [
+            {"dtype": dtype, "shape": shape, "draw": list(self.draws.get(number, ("normal",)))}
+            for number, (dtype, shape) in enumerate(source.inputs(self.kind, self.dtype, self.options))
+        ]
 
 
 def _points(names: str, *values: tuple[int, ...]) -> tuple[Sizes, ...]:
@@ -116,25 +118,62 @@ def _ids(words: int, count: int = 1) -> dict[int, tuple[Any, ...]]:
 
 def _kernel(name: str, kind: str, dtype: str, points: tuple[Sizes, ...], variants: Mapping[str, Variant]) -> Case:
     """A kernel on a matrix."""
-    return Case(name, "bandwidth", kind, dtype, SMALL, points, variants=variants,
-                likely=("likely width = 1024", "likely rows = 16384"))
+    return Case(
+        name,
+        "bandwidth",
+        kind,
+        dtype,
+        SMALL,
+        points,
+        variants=variants,
+        likely=("likely width = 1024", "likely rows = 16384"),
+    )
 
 
 def _norm(name: str, dtype: str, width: int, *rows: int) -> Case:
     """layernorm and gelu on rows of a known width."""
-    return Case(name, "bandwidth", "norm_gelu", dtype, _points("rows", (1,), (7,)),
-                _points("rows", *((each,) for each in rows)), {"width": width}, ROWS, ("likely rows = 16384",))
+    return Case(
+        name,
+        "bandwidth",
+        "norm_gelu",
+        dtype,
+        _points("rows", (1,), (7,)),
+        _points("rows", *((each,) for each in rows)),
+        {"width": width},
+        ROWS,
+        ("likely rows = 16384",),
+    )
 
 
 def _attention(dtype: str, *, causal: bool) -> Case:
     name = f"attention {dtype}{' causal' if causal else ''}"
-    return Case(name, "attention", "attention", dtype, (), PAIRS, {**HEADS, "causal": int(causal)}, ATTENTION,
-                ("likely length = 2048", "likely batch = 8"))
+    return Case(
+        name,
+        "attention",
+        "attention",
+        dtype,
+        (),
+        PAIRS,
+        {**HEADS, "causal": int(causal)},
+        ATTENTION,
+        ("likely length = 2048", "likely batch = 8"),
+    )
 
 
 def _bert(dtype: str) -> Case:
-    return Case(f"BERT-base {dtype}", "models", "bert", dtype, (), TEXTS, BERT, PLAIN, TALK, _ids(WORDS, 3),
-                ("length", tuple(range(90, 122))))
+    return Case(
+        f"BERT-base {dtype}",
+        "models",
+        "bert",
+        dtype,
+        (),
+        TEXTS,
+        BERT,
+        PLAIN,
+        TALK,
+        _ids(WORDS, 3),
+        ("length", tuple(range(90, 122))),
+    )
 
 
 TALK = ("likely length = 128", "likely batch = 1, 8")
@@ -150,30 +189,83 @@ CASES = (
     _norm("layernorm+gelu bf16", "bf16", 1024, 65536),
     _kernel("transpose f16", "transpose", "f16", LONG, WIDE),
     replace(_kernel("full sum", "total", "f32", LONG, WIDE), draws={0: ("positive",)}),
-    Case("encoder layer bf16", "gemm", "layer", "bf16", _texts((1, 1), (2, 5)),
-         _texts((32, 512), (8, 512), (32, 500), (8, 2048)), LAYER, PRODUCTS,
-         ("likely length = 512", "likely batch = 8")),
-    _attention("f16", causal=False), _attention("bf16", causal=True), _attention("bf16", causal=False),
-    Case("attention decode bf16", "attention", "decode", "bf16", (),
-         _points("batch past", (32, 1024), (8, 4096), (1, 8192)), {**HEADS, "causal": 0}, ATTENTION,
-         ("likely past = 4096", "likely batch = 8")),
+    Case(
+        "encoder layer bf16",
+        "gemm",
+        "layer",
+        "bf16",
+        _texts((1, 1), (2, 5)),
+        _texts((32, 512), (8, 512), (32, 500), (8, 2048)),
+        LAYER,
+        PRODUCTS,
+        ("likely length = 512", "likely batch = 8"),
+    ),
+    _attention("f16", causal=False),
+    _attention("bf16", causal=True),
+    _attention("bf16", causal=False),
+    Case(
+        "attention decode bf16",
+        "attention",
+        "decode",
+        "bf16",
+        (),
+        _points("batch past", (32, 1024), (8, 4096), (1, 8192)),
+        {**HEADS, "causal": 0},
+        ATTENTION,
+        ("likely past = 4096", "likely batch = 8"),
+    ),
     _attention("f32", causal=False),
     _bert("f32"),
-    Case("LLaMA-like step bf16", "models", "llama", "bf16", (), STEPS, LLAMA, PLAIN,
-         ("likely past = 512", "likely batch = 1, 8"), _ids(32000), ("past", tuple(range(300, 332)))),
+    Case(
+        "LLaMA-like step bf16",
+        "models",
+        "llama",
+        "bf16",
+        (),
+        STEPS,
+        LLAMA,
+        PLAIN,
+        ("likely past = 512", "likely batch = 1, 8"),
+        _ids(32000),
+        ("past", tuple(range(300, 332))),
+    ),
     _bert("bf16"),
     Case("encoder 4x384 f32", "models", "layer", "f32", _texts((1, 1), (2, 7)), TEXTS, SMALL_LAYERS, PLAIN, TALK),
     Case("1 input", "host", "many", "f32", SMALL, _matrix((8, 8))),
     Case("28 inputs", "host", "many", "f32", SMALL, _matrix((8, 8)), {"inputs": 28}),
     Case("64 inputs", "host", "many", "f32", SMALL, _matrix((8, 8)), {"inputs": 64}),
-    Case("tiny attention f16", "check", "attention", "f16", _texts((1, 1), (2, 70)), (), {**FEW_HEADS, "causal": 0},
-         ATTENTION),
-    Case("tiny attention f32", "check", "attention", "f32", _texts((1, 1), (2, 70)), (), {**FEW_HEADS, "causal": 1},
-         ATTENTION),
-    Case("tiny BERT", "check", "bert", "f32", _texts((1, 1), (3, 17)), (), TINY_BERT, PRODUCTS,
-         draws=_ids(100, 3)),
-    Case("tiny LLaMA", "check", "llama", "bf16", _points("batch past", (1, 1), (3, 17)), (), TINY_LLAMA, PRODUCTS,
-         draws=_ids(100)),
+    Case(
+        "tiny attention f16",
+        "check",
+        "attention",
+        "f16",
+        _texts((1, 1), (2, 70)),
+        (),
+        {**FEW_HEADS, "causal": 0},
+        ATTENTION,
+    ),
+    Case(
+        "tiny attention f32",
+        "check",
+        "attention",
+        "f32",
+        _texts((1, 1), (2, 70)),
+        (),
+        {**FEW_HEADS, "causal": 1},
+        ATTENTION,
+    ),
+    Case("tiny BERT", "check", "bert", "f32", _texts((1, 1), (3, 17)), (), TINY_BERT, PRODUCTS, draws=_ids(100, 3)),
+    Case(
+        "tiny LLaMA",
+        "check",
+        "llama",
+        "bf16",
+        _points("batch past", (1, 1), (3, 17)),
+        (),
+        TINY_LLAMA,
+        PRODUCTS,
+        draws=_ids(100),
+    ),
 )
 
 
@@ -211,8 +303,12 @@ def readers(module: str, constant: str) -> list[tuple[ModuleType, str]]:
     return found
 
 
-def make(folder: Path, cases: Sequence[Case] = CASES, compile: Compiler = compiled,
-         note: Callable[[str], None] = lambda _: None) -> Path:
+def make(
+    folder: Path,
+    cases: Sequence[Case] = CASES,
+    compile: Compiler = compiled,
+    note: Callable[[str], None] = lambda _: None,
+) -> Path:
     """Write artifacts, arrays and the list of them; the path of the list."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
@@ -245,17 +341,30 @@ def _made(folder: Path, name: str, case: Case, compile: Compiler) -> dict[str, A
     if case.small:
         sets = [random_arrays(inputs, sizes, k) for k, sizes in enumerate(case.small)]
         cuda_checks.store(folder / f"{name}.npz", graph, sets)
-    return {"name": case.name, "group": case.group, "kind": case.kind, "dtype": case.dtype, "files": files,
-            "options": dict(case.options), "inputs": inputs, "points": list(case.points), "launches": launches,
-            "needs": {kind: [_divisibility(fact) for fact in case.variants[kind].facts] for kind in files},
-            "switches": {kind: dict(case.variants[kind].switches) for kind in files},
-            "check": f"{name}.npz" if case.small else "", "wrong": WRONG[case.dtype], "cycle": case.cycle}
+    return {
+        "name": case.name,
+        "group": case.group,
+        "kind": case.kind,
+        "dtype": case.dtype,
+        "files": files,
+        "options": dict(case.options),
+        "inputs": inputs,
+        "points": list(case.points),
+        "launches": launches,
+        "needs": {kind: [_divisibility(fact) for fact in case.variants[kind].facts] for kind in files},
+        "switches": {kind: dict(case.variants[kind].switches) for kind in files},
+        "check": f"{name}.npz" if case.small else "",
+        "wrong": WRONG[case.dtype],
+        "cycle": case.cycle,
+    }
 
 
 def optimized(case: Case, variant: Variant, graph: Graph) -> Graph:
     """The graph of a case with what a variant may assume; likely sizes are facts of the graph, which planning reads."""
-    likely, facts = ([_in_symbols(fact, graph, case.inputs()) for fact in each]
-                     for each in (() if variant.blind else case.likely, variant.facts))
+    likely, facts = (
+        [_in_symbols(fact, graph, case.inputs()) for fact in each]
+        for each in (() if variant.blind else case.likely, variant.facts)
+    )
     known = graph.facts.merge(Facts.parse(*likely)) if likely else graph.facts
     plain = case.kind in cuda_graphs.KINDS
     return egshape.optimize(replace(graph, facts=known), assume=facts, explain=False, validate=plain).graph

@@ -44,8 +44,12 @@ def store(path: Path, graph: Graph, sets: Sequence[Sequence[Array]]) -> int:
 
 def named_arrays(head: str, arrays: Sequence[Array]) -> dict[str, Array]:
     """Arrays by names that begin with ``head``; bf16, which the format lacks, as ui16 whose name says so."""
-    return {f"{head}{k}_bf16" if array.dtype.name == "bfloat16" else f"{head}{k}":
-            array.view(np.uint16) if array.dtype.name == "bfloat16" else array for k, array in enumerate(arrays)}
+    return {
+        f"{head}{k}_bf16" if array.dtype.name == "bfloat16" else f"{head}{k}": array.view(np.uint16)
+        if array.dtype.name == "bfloat16"
+        else array
+        for k, array in enumerate(arrays)
+    }
 
 
 def _write(path: Path, arrays: dict[str, Array]) -> None:
@@ -72,8 +76,9 @@ def models(folder: Path, source: Path, compile: Compiler) -> int:
     return len(rows)
 
 
-def ops(folder: Path, compile: Compiler, names: Sequence[str] = (), dtypes: Sequence[str] = TYPES
-        ) -> tuple[int, list[str]]:
+def ops(
+    folder: Path, compile: Compiler, names: Sequence[str] = (), dtypes: Sequence[str] = TYPES
+) -> tuple[int, list[str]]:
     """A program for every op and dtype, with results at several sizes, in one compressed archive. How many there are,
     and those that are left out as they are not compiled."""
     from egshape.ops import REGISTRY

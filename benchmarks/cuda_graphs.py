@@ -12,7 +12,7 @@ Options = Mapping[str, int]
 
 def _text(body: str, result: str, dtype: str, more: str = "") -> Graph:
     """A function of x[rows, width] in StableHLO that gives %y."""
-    module = (f"func.func @main(%x: tensor<?x?x{dtype}>{more}) -> {result} {{\n{body}\n  return %y : {result}\n}}\n")
+    module = f"func.func @main(%x: tensor<?x?x{dtype}>{more}) -> {result} {{\n{body}\n  return %y : {result}\n}}\n"
     return egshape.load(module.encode(), "mlir")
 
 
@@ -21,9 +21,11 @@ def _chain(dtype: str, _: Options) -> Graph:
     full, lines, last = f"tensor<?x?x{dtype}>", [], "%x"
     for k in range(4):
         names = [f"%t{k}", f"%m{k}", "%y" if k == 3 else f"%a{k}"]
-        lines += [f"  {names[0]} = stablehlo.tanh {last} : {full}",
-                  f"  {names[1]} = stablehlo.multiply {names[0]}, %x : {full}",
-                  f"  {names[2]} = stablehlo.add {names[1]}, %x : {full}"]
+        lines += [
+            f"  {names[0]} = stablehlo.tanh {last} : {full}",
+            f"  {names[1]} = stablehlo.multiply {names[0]}, %x : {full}",
+            f"  {names[2]} = stablehlo.add {names[1]}, %x : {full}",
+        ]
         last = names[2]
     return _text("\n".join(lines), full, dtype)
 
@@ -31,9 +33,14 @@ def _chain(dtype: str, _: Options) -> Graph:
 def _reduced(dims: str, result: str) -> Callable[[str, Options], Graph]:
     def build(dtype: str, _: Options) -> Graph:
         full, found = f"tensor<?x?x{dtype}>", f"tensor<{result}{dtype}>"
-        return _text(f"  %z = stablehlo.constant dense<0.0> : tensor<{dtype}>\n"
-                     f"  %y = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [{dims}] : "
-                     f"({full}, tensor<{dtype}>) -> {found}", found, dtype)
+        return _text(
+            f"  %z = stablehlo.constant dense<0.0> : tensor<{dtype}>\n"
+            f"  %y = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [{dims}] : "
+            f"({full}, tensor<{dtype}>) -> {found}",
+            found,
+            dtype,
+        )
+
     return build
 
 
@@ -53,8 +60,12 @@ def _many(dtype: str, options: Options) -> Graph:
 
 
 _BUILDERS: dict[str, Callable[[str, Options], Graph]] = {
-    "chain": _chain, "columns": _reduced("0", "?x"), "total": _reduced("0, 1", ""), "transpose": _transpose,
-    "many": _many}
+    "chain": _chain,
+    "columns": _reduced("0", "?x"),
+    "total": _reduced("0, 1", ""),
+    "transpose": _transpose,
+    "many": _many,
+}
 KINDS = (*_BUILDERS, "softmax")
 
 

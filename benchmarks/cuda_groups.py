@@ -34,14 +34,19 @@ def checked(bench: Bench, function: CudaFunction, path: Path, relative: float | 
     """What is wrong with the results for stored inputs; "" if nothing. Each set is given as arrays of the host, with
     outputs that are poisoned; then three times for results on the device, so that a graph is captured and launched."""
     with np.load(path) as stored:
-        arrays = {key.removesuffix("_bf16"): stored[key].view(named("bfloat16")) if key.endswith("_bf16")
-                  else stored[key] for key in stored.files}
+        arrays = {
+            key.removesuffix("_bf16"): stored[key].view(named("bfloat16")) if key.endswith("_bf16") else stored[key]
+            for key in stored.files
+        }
     for number in range(1 + max((int(key.partition("_")[0]) for key in arrays), default=-1)):
         inputs, outputs, wide = (_listed_arrays(arrays, f"{number}_{part}") for part in ("in", "out", "wide"))
         rejected, before = f"{number}_error" in arrays, list[Array]()
         for device in (False, True, True, True):
-            out = None if device or rejected else [_poisoned(each, late) for each, late in
-                                                   zip(outputs, _late(function), strict=True)]
+            out = (
+                None
+                if device or rejected
+                else [_poisoned(each, late) for each, late in zip(outputs, _late(function), strict=True)]
+            )
             try:
                 found = [np.asarray(each) for each in listed(function(*inputs, out=out, device=device))]
             except RunError as error:
@@ -50,12 +55,16 @@ def checked(bench: Bench, function: CudaFunction, path: Path, relative: float | 
                 return f"{_shapes(inputs)}: {error}"
             if rejected:
                 return f"{_shapes(inputs)}: runs, though the interpreter rejects it"
-            if device and len(before) == len(found) and any(a.tobytes() != b.tobytes() for a, b in
-                                                            zip(before, found, strict=True)):
+            if (
+                device
+                and len(before) == len(found)
+                and any(a.tobytes() != b.tobytes() for a, b in zip(before, found, strict=True))
+            ):
                 return f"{_shapes(inputs)}: bits differ from run to run"
             before = found if device else []
-            wrong = fault([_typed(each, like) for each, like in zip(found, outputs, strict=True)], outputs,
-                          wide or None, relative)
+            wrong = fault(
+                [_typed(each, like) for each, like in zip(found, outputs, strict=True)], outputs, wide or None, relative
+            )
             if wrong:
                 return f"{_shapes(inputs)}, device={device}: {wrong}"
     return ""
@@ -95,8 +104,10 @@ def check(context: Context) -> Iterator[Row]:
     folder, bench = context.bench.folder, context.bench
     for case in stored_cases(bench):
         if context.begins(case["name"]):
-            rows = (Row("check", case["name"], kind, "WRONG" if said else "ok", said)
-                    for kind, said in verdicts(bench, case))
+            rows = (
+                Row("check", case["name"], kind, "WRONG" if said else "ok", said)
+                for kind, said in verdicts(bench, case)
+            )
             yield from context.guarded("check", case["name"], rows)
     yield from _stored(context, folder, "models.json", "model ", 1e-4)
     if (folder / "ops.tar.xz").exists():
@@ -204,8 +215,18 @@ def sanitizer(context: Context, program: str = "compute-sanitizer") -> Iterator[
         if left < 10:
             yield Row("sanitizer", tool, status="skipped", note="no time is left")
             continue
-        command = [program, "--tool", tool, "--error-exitcode", str(FOUND), sys.executable, "-m", "benchmarks.cuda",
-                   str(folder), "--sample"]
+        command = [
+            program,
+            "--tool",
+            tool,
+            "--error-exitcode",
+            str(FOUND),
+            sys.executable,
+            "-m",
+            "benchmarks.cuda",
+            str(folder),
+            "--sample",
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=left, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -220,8 +241,12 @@ def sanitizer(context: Context, program: str = "compute-sanitizer") -> Iterator[
 
 def sample(bench: Bench) -> list[str]:
     """What the sanitizer watches: small sizes of all cases; what is wrong with their results."""
-    return [f"{case['name']} [{kind}]: {said}" for case in stored_cases(bench)
-            for kind, said in verdicts(bench, case) if said]
+    return [
+        f"{case['name']} [{kind}]: {said}"
+        for case in stored_cases(bench)
+        for kind, said in verdicts(bench, case)
+        if said
+    ]
 
 
 WHOLE: Mapping[str, Callable[[Context], Iterator[Row]]] = {"check": check, "streams": streams, "sanitizer": sanitizer}

@@ -13,6 +13,7 @@ import ctypes
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,18 @@ CASES = ((1, 2), (28, 2), (64, 64))
 """Inputs and results."""
 ROUNDS, CALLS = 15, 200
 _TYPES = {"p": "ptr", "u": "i32", "i": "i32", "s": "i64"}
-_MAKES = ("cuMemAlloc_v2", "cuMemAllocFromPoolAsync", "cuStreamCreate", "cuEventCreate", "cuMemPoolCreate",
-          "cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuGraphInstantiateWithFlags",
-          "cuStreamEndCapture")
+_MAKES = (
+    "cuMemAlloc_v2",
+    "cuMemAllocFromPoolAsync",
+    "cuStreamCreate",
+    "cuEventCreate",
+    "cuMemPoolCreate",
+    "cuDevicePrimaryCtxRetain",
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuGraphInstantiateWithFlags",
+    "cuStreamEndCapture",
+)
 """Functions that write a handle or an address to their first argument; the one that ends a capture to its second."""
 _VALUES = {"cuDeviceGetCount": 1, "cuDriverGetVersion": 13000, "cuDeviceGetAttribute": 9}
 
@@ -43,14 +53,17 @@ def noop_driver() -> tuple[Driver, object]:
         body = "  ret i32 0\n"
         if name in _MAKES:
             place = "%a1" if name == "cuStreamEndCapture" else "%a0"
-            body = (f"  %old = load i64, ptr @next\n  %new = add i64 %old, 67108864\n  store i64 %new, ptr @next\n"
-                    f"  store i64 %old, ptr {place}\n") + body
+            body = (
+                f"  %old = load i64, ptr @next\n  %new = add i64 %old, 67108864\n  store i64 %new, ptr @next\n"
+                f"  store i64 %old, ptr {place}\n"
+            ) + body
         elif name in _VALUES:
             body = f"  store i32 {_VALUES[name]}, ptr %a0\n" + body
         text += f"define i32 @{name}({arguments}) {{\n{body}}}\n"
     machine = native.host_machine()
-    entries, keep = native.load([native.object_code(native.whole(text, machine.features), machine)], list(SIGNATURES),
-                                {})
+    entries, keep = native.load(
+        [native.object_code(native.whole(text, machine.features), machine)], list(SIGNATURES), {}
+    )
     return Driver(entries, keep=keep), keep
 
 
@@ -111,8 +124,9 @@ def _moved(capsule: object) -> object:
     api = ctypes.pythonapi
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", api))
-    table = (ctypes.c_uint64 * 7).from_buffer_copy((ctypes.c_uint64 * 7).from_address(
-        pointer(capsule, b"dlpack_exchange_api") or 0))
+    table = (ctypes.c_uint64 * 7).from_buffer_copy(
+        (ctypes.c_uint64 * 7).from_address(pointer(capsule, b"dlpack_exchange_api") or 0)
+    )
     text = f"""define i32 @moved(ptr %object, ptr %out) {{
   %from = inttoptr i64 {table[5]} to ptr
   %code = call i32 %from(ptr %object, ptr %out)
@@ -126,8 +140,9 @@ define i32 @queued(i32 %kind, i32 %device, ptr %out) {{
 }}
 """
     machine = native.host_machine()
-    entries, keep = native.load([native.object_code(native.whole(text, machine.features), machine)],
-                                ["moved", "queued"], {})
+    entries, keep = native.load(
+        [native.object_code(native.whole(text, machine.features), machine)], ["moved", "queued"], {}
+    )
     table[5], table[6] = entries["moved"], entries["queued"]
     name = ctypes.create_string_buffer(b"dlpack_exchange_api")
     _KEPT.extend((table, keep, name))
@@ -143,11 +158,16 @@ def report(cases: Sequence[tuple[int, int]] = CASES) -> None:
         host = [np.zeros((8, 16), np.float32) for _ in range(inputs)]
         own = [function(*host, device=True)[0] for _ in range(inputs)]
         given = list(function(*own))
-        times = [measured(lambda: function(*own)), 0.0, measured(lambda: function(*own, out=given)),  # noqa: B023
-                 measured(lambda: function(*host))]  # noqa: B023
+        calls = [
+            partial(function, *own),
+            None,
+            partial(function, *own, out=given),
+            partial(function, *host),
+        ]
         moved = tensors(inputs)
         if moved:
-            times[1] = measured(lambda: function(*moved))  # noqa: B023
+            calls[1] = partial(function, *moved)
+        times = [0.0 if call is None else measured(call) for call in calls]
         print(f"{inputs:6d} {results:7d} {times[0]:11.1f} {times[1]:8.1f} {times[2]:8.1f} {times[3]:8.1f}")
 
 

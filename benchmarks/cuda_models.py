@@ -20,8 +20,10 @@ Options = Mapping[str, int]
 def inputs(kind: str, dtype: str, options: Options) -> list[tuple[str, list[int | str]]]:
     """The dtype and the shape of each input of a model that is no weight."""
     short = {long: name for name, long in TYPES.items()}
-    return [(short[each], [int(size) if size.isdigit() else size for size in shape.split(",")])
-            for shape, each in _MAKERS[kind](options, dtype)[0]]
+    return [
+        (short[each], [int(size) if size.isdigit() else size for size in shape.split(",")])
+        for shape, each in _MAKERS[kind](options, dtype)[0]
+    ]
 
 
 def build(kind: str, dtype: str, options: Options) -> Graph:
@@ -36,7 +38,7 @@ def build(kind: str, dtype: str, options: Options) -> Graph:
     given += [jax.ShapeDtypeStruct(export.symbolic_shape(shape, scope=scope), kind) for shape, kind in taken]
 
     def whole(*arrays: Any) -> Any:
-        return function(dict(zip(made, arrays, strict=False)), *arrays[len(made):])
+        return function(dict(zip(made, arrays, strict=False)), *arrays[len(made) :])
 
     graph = egshape.load(export.export(jax.jit(whole))(*given))
     return bound(graph, [each.array().astype(named(TYPES[dtype])) for each in made.values()])
@@ -45,8 +47,9 @@ def build(kind: str, dtype: str, options: Options) -> Graph:
 def bound(graph: Graph, arrays: Sequence[np.ndarray]) -> Graph:
     """A graph whose first inputs, of known shapes, are these constants."""
     body, count = graph.body, len(arrays)
-    constants = [Op("constant", (), {"value": array}, (value,))
-                 for array, value in zip(arrays, body.args[:count], strict=True)]
+    constants = [
+        Op("constant", (), {"value": array}, (value,)) for array, value in zip(arrays, body.args[:count], strict=True)
+    ]
     return replace(graph, body=Block(body.args[count:], (*constants, *body.ops), body.results, body.symbols))
 
 
@@ -135,6 +138,7 @@ def _norm_gelu(options: Options, dtype: str) -> Made:
 
 def _layer(options: Options, dtype: str) -> Made:
     """Encoder layers without a mask."""
+
     def run(w: Any, x: Any) -> Any:
         for k in range(options["layers"]):
             x = _encode(w, k, x, options["heads"])
@@ -145,6 +149,7 @@ def _layer(options: Options, dtype: str) -> Made:
 
 def _bert(options: Options, dtype: str) -> Made:
     """BERT (Devlin et al. 2018) with a padding mask; gives the last hidden states."""
+
     def run(w: Any, ids: Any, kinds: Any, keep: Any) -> Any:
         import jax.numpy as jnp
 
@@ -168,7 +173,7 @@ def _llama(options: Options, dtype: str) -> Made:
 
         turns = place * np.float32(10000.0) ** (-np.arange(0, depth, 2, dtype=np.float32) / depth)
         sine, cosine = jnp.sin(turns), jnp.cos(turns)
-        one, two = x[..., :depth // 2].astype(jnp.float32), x[..., depth // 2:].astype(jnp.float32)
+        one, two = x[..., : depth // 2].astype(jnp.float32), x[..., depth // 2 :].astype(jnp.float32)
         both = jnp.concatenate([one * cosine - two * sine, two * cosine + one * sine], -1)
         return both.astype(x.dtype)
 
@@ -180,8 +185,10 @@ def _llama(options: Options, dtype: str) -> Made:
         x, new = w["words"][ids], []
         for k in range(options["layers"]):
             normal = _norm(w, f"{k}.one", x)
-            q, key, v = (_split(_linear(w, f"{k}.{name}", normal), count)
-                         for name, count in (("q", heads), ("k", groups), ("v", groups)))
+            q, key, v = (
+                _split(_linear(w, f"{k}.{name}", normal), count)
+                for name, count in (("q", heads), ("k", groups), ("v", groups))
+            )
             keys = jnp.concatenate([caches[2 * k], rotate(key, place)], 2)
             values = jnp.concatenate([caches[2 * k + 1], v], 2)
             q = rotate(q, place).reshape(q.shape[0], groups, heads // groups, depth)
@@ -199,5 +206,10 @@ def _llama(options: Options, dtype: str) -> Made:
 
 
 _MAKERS: dict[str, Callable[[Options, str], Made]] = {
-    "attention": _attention, "decode": _decode, "norm_gelu": _norm_gelu, "layer": _layer, "bert": _bert,
-    "llama": _llama}
+    "attention": _attention,
+    "decode": _decode,
+    "norm_gelu": _norm_gelu,
+    "layer": _layer,
+    "bert": _bert,
+    "llama": _llama,
+}

@@ -28,8 +28,14 @@ from egshape.plan.work import traffic
 ARCHITECTURES = ("sm_80", "sm_90")
 LIKELY = 1024
 """Of each size, to find the kernels that move most."""
-INSTRUCTIONS = {"16-byte": r"\b(LDG|STG|LDS|STS)\.(E\.)?([A-Z.]+\.)?128\b", "HMMA": r"\bHMMA\b", "LDSM": r"\bLDSM\b",
-                "SHFL": r"\bSHFL\b", "BAR": r"\bBAR\b", "spills": r"\b(LDL|STL)\b"}
+INSTRUCTIONS = {
+    "16-byte": r"\b(LDG|STG|LDS|STS)\.(E\.)?([A-Z.]+\.)?128\b",
+    "HMMA": r"\bHMMA\b",
+    "LDSM": r"\bLDSM\b",
+    "SHFL": r"\bSHFL\b",
+    "BAR": r"\bBAR\b",
+    "spills": r"\b(LDL|STL)\b",
+}
 """What is counted in the disassembly."""
 
 
@@ -49,12 +55,16 @@ class Machine:
         """Blocks that fit at the same time."""
         warps = -(-threads // 32)
         each = -(-max(registers, 1) * 32 // self.piece) * self.piece * warps
-        return min(self.blocks, self.threads // (32 * warps), self.registers // each,
-                   self.shared // (shared + self.reserved))
+        return min(
+            self.blocks, self.threads // (32 * warps), self.registers // each, self.shared // (shared + self.reserved)
+        )
 
 
-MACHINES = {"sm_80": Machine(65536, 164 << 10, 2048, 32), "sm_90": Machine(65536, 228 << 10, 2048, 32),
-            "sm_100": Machine(65536, 228 << 10, 2048, 32)}
+MACHINES = {
+    "sm_80": Machine(65536, 164 << 10, 2048, 32),
+    "sm_90": Machine(65536, 228 << 10, 2048, 32),
+    "sm_100": Machine(65536, 228 << 10, 2048, 32),
+}
 """Compute capabilities 8.0, 9.0 and 10.0 in the programming guide's table of technical specifications."""
 
 
@@ -110,8 +120,18 @@ def static(functions: Sequence[Function], image: bytes, architecture: str) -> li
             continue
         registers, stack, shared = used[name]
         shared += each.kernel.shared_bytes
-        rows.append(Static(name, threads, moved, registers, stack, shared,
-                           machine.resident(threads, registers, shared), listed.get(name, {})))
+        rows.append(
+            Static(
+                name,
+                threads,
+                moved,
+                registers,
+                stack,
+                shared,
+                machine.resident(threads, registers, shared),
+                listed.get(name, {}),
+            )
+        )
     most: dict[str, float] = {}
     for row in rows:
         most[row.label] = max(row.moved, most.get(row.label, 0.0))
@@ -133,8 +153,10 @@ def _tool(name: str, *arguments: str, image: bytes) -> str:
 def _used(image: bytes) -> dict[str, tuple[int, int, int]]:
     """Registers of a thread, bytes of its stack, bytes of shared memory, by the names of kernels."""
     pattern = r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+)"
-    return {name: (int(registers), int(stack), int(shared)) for name, registers, stack, shared
-            in re.findall(pattern, _tool("cuobjdump", "-res-usage", image=image))}
+    return {
+        name: (int(registers), int(stack), int(shared))
+        for name, registers, stack, shared in re.findall(pattern, _tool("cuobjdump", "-res-usage", image=image))
+    }
 
 
 def _instructions(image: bytes) -> dict[str, Counter[str]]:
@@ -153,9 +175,17 @@ def cells(model: str, row: Static) -> tuple[str, ...]:
     """A row of the table."""
     known = row.registers is not None
     share = f"{row.occupancy:.0%}" if row.occupancy is not None else "?"
-    return (model, row.name, str(row.threads), str(row.registers) if known else "?", str(row.stack) if known else "?",
-            str(row.shared), str(row.resident) if known else "?", share,
-            *(str(row.counts.get(kind, 0)) if known else "?" for kind in INSTRUCTIONS))
+    return (
+        model,
+        row.name,
+        str(row.threads),
+        str(row.registers) if known else "?",
+        str(row.stack) if known else "?",
+        str(row.shared),
+        str(row.resident) if known else "?",
+        share,
+        *(str(row.counts.get(kind, 0)) if known else "?" for kind in INSTRUCTIONS),
+    )
 
 
 Program = tuple[str, Callable[[], Graph], cuda_cases.Variant]
@@ -200,7 +230,7 @@ def main() -> None:
             except EgshapeError as error:
                 print(f"| {name} | {error} |" + " |" * (len(HEAD) - 2))
                 continue
-            for row in static(functions, image, architecture)[:chosen.most]:
+            for row in static(functions, image, architecture)[: chosen.most]:
                 print("| " + " | ".join(cells(name, row)) + " |", flush=True)
 
 

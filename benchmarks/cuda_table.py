@@ -12,10 +12,27 @@ LARGE = 120 << 20
 """Bytes of inputs and outputs from which a kernel is one of memory, not of the cache."""
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "check": ("right",),
-    "bandwidth": ("ours", "ours facts", "ours blind", "GB/s", "of a copy", "eager/ours", "compiled/ours",
-                  "triton/ours"),
-    "models": ("ours", "ours host", "replay host", "ours device", "ours longest", "eager/ours", "compiled/ours",
-               "onnxruntime/ours", "compiled again"),
+    "bandwidth": (
+        "ours",
+        "ours facts",
+        "ours blind",
+        "GB/s",
+        "of a copy",
+        "eager/ours",
+        "compiled/ours",
+        "triton/ours",
+    ),
+    "models": (
+        "ours",
+        "ours host",
+        "replay host",
+        "ours device",
+        "ours longest",
+        "eager/ours",
+        "compiled/ours",
+        "onnxruntime/ours",
+        "compiled again",
+    ),
     "attention": ("ours fused", "ours library", "TFLOP/s", "eager", "ours/eager"),
     "gemm": ("ours", "ours own", "products", "products/ours", "linear/ours", "eager/ours", "compiled/ours"),
     "host": ("new results", "given results", "own stream", "eager", "new results, done"),
@@ -34,8 +51,11 @@ def report(rows: Sequence[Row]) -> str:
         lines = [f"| {row.group} | {row.case} | {row.sizes} | {row.status} | {row.note[:160]} |" for row in faults[:25]]
         more = [f"and {len(faults) - 25} more"] if len(faults) > 25 else []
         parts.append("\n".join(["| group | case | sizes | status | why |", "|---|---|---|---|---|", *lines, *more]))
-    notes = list(dict.fromkeys(f"{row.case}: {row.note}" for row in rows if row.status == "ok" and row.note
-                               and row.group != "tune"))
+    notes = list(
+        dict.fromkeys(
+            f"{row.case}: {row.note}" for row in rows if row.status == "ok" and row.note and row.group != "tune"
+        )
+    )
     parts += ["\n".join(each[:200] for each in notes[:10])] if notes else []
     return "\n\n".join(filter(None, [*parts, _goals(rows)]))
 
@@ -127,8 +147,11 @@ GOALS = (
 def _goals(rows: Sequence[Row]) -> str:
     lines = ["| goal | reached | worst | where |", "|---|---|---|---|"]
     for goal in GOALS:
-        found = [(row.values[goal.value], row) for row in rows if row.group == goal.group and row.status == "ok"
-                 and goal.value in row.values and goal.chosen(row)]
+        found = [
+            (row.values[goal.value], row)
+            for row in rows
+            if row.group == goal.group and row.status == "ok" and goal.value in row.values and goal.chosen(row)
+        ]
         if found:
             value, row = (min if goal.least else max)(found, key=lambda each: each[0])
             reached = sum(goal.met(value) for value, _ in found)

@@ -61,8 +61,15 @@ class Judged:
     moves: str = ""
 
 
-def judged(context: Context, case: Case, variants: Mapping[str, CudaFunction], items: Sequence[Any], others: Peers,
-           *, eager: bool = False) -> Judged:
+def judged(
+    context: Context,
+    case: Case,
+    variants: Mapping[str, CudaFunction],
+    items: Sequence[Any],
+    others: Peers,
+    *,
+    eager: bool = False,
+) -> Judged:
     """Hold the results of each variant against exact ones: twice, the second time in poisoned memory. ``eager``: twice
     torch's own distance, in the same dtype, is near enough."""
     bench, worst, right, faults = context.bench, 0.0, dict[str, CudaFunction](), list[str]()
@@ -101,8 +108,9 @@ def _poisoned(bench: Bench, like: Any) -> Any:
     return tensor
 
 
-def times(context: Context, found: Mapping[str, Call], sets: Sequence[Sequence[Any]], launches: int = 1
-          ) -> tuple[dict[str, float], str]:
+def times(
+    context: Context, found: Mapping[str, Call], sets: Sequence[Sequence[Any]], launches: int = 1
+) -> tuple[dict[str, float], str]:
     """Microseconds of each on the device, and what was wrong with those that have none. Raises what ended our own, and
     what left the device unusable."""
     measured, faults = dict[str, float](), list[str]()
@@ -160,8 +168,14 @@ def bandwidth(context: Context, case: Case) -> Iterator[Row]:
         measured, note = times(context, {**ours(bench, found.right), **others.timed}, sets)
         best = best_of(measured)
         share = size / best * 1e6 / bench.copy_rate(size)
-        values = {**measured, "GB/s": size / best / 1e3, "of a copy": share, "error": found.error, "bytes": size,
-                  **over(measured, best, others)}
+        values = {
+            **measured,
+            "GB/s": size / best / 1e3,
+            "of a copy": share,
+            "error": found.error,
+            "bytes": size,
+            **over(measured, best, others),
+        }
         yield Row("bandwidth", case["name"], sizes_text(sizes), "ok", joined(found.moves, note), values)
         if share < SLOW:
             _profile(context, case, found.right, sizes)
@@ -181,8 +195,14 @@ def gemm(context: Context, case: Case) -> Iterator[Row]:
             continue
         measured, note = times(context, {**ours(bench, found.right), **others.timed}, sets, case["launches"])
         best, (linear, all) = best_of(measured), _library(bench, case, sizes)
-        values = {**measured, "products": all, "products/ours": all / best, "linear/ours": linear / best,
-                  "error": found.error, **over(measured, best, others)}
+        values = {
+            **measured,
+            "products": all,
+            "products/ours": all / best,
+            "linear/ours": linear / best,
+            "error": found.error,
+            **over(measured, best, others),
+        }
         yield Row("gemm", case["name"], sizes_text(sizes), "ok", joined(found.moves, note), values)
         _profile(context, case, found.right, sizes)
 
@@ -221,8 +241,12 @@ def attention(context: Context, case: Case) -> Iterator[Row]:
         queries, keys = (shape_at(each["shape"], sizes) for each in case["inputs"][:2])
         work = 4 * math.prod(queries) * keys[2]
         work /= 2 if case["options"]["causal"] else 1
-        values = {**measured, "error": found.error, "TFLOP/s": work / best / 1e6,
-                  **{f"ours/{name}": best / value for name, value in measured.items() if name in others.timed}}
+        values = {
+            **measured,
+            "error": found.error,
+            "TFLOP/s": work / best / 1e6,
+            **{f"ours/{name}": best / value for name, value in measured.items() if name in others.timed},
+        }
         yield Row("attention", case["name"], sizes_text(sizes), "ok", joined(found.moves, note), values)
         if number in (0, len(case["points"]) - 1):
             _profile(context, case, found.right, sizes)
@@ -258,11 +282,14 @@ def models(context: Context, case: Case) -> Iterator[Row]:
         whole = {name: bench.latency(calls[name], sets) for name in device}
         outs = _outs(bench, call(*sets[0]))
         first, replayed = whole["ours"][0], bench.latency(bench.call(variants[""], outs), sets[:1])[1]
-        values = {**{name: 1e6 * each for name, (each, _) in whole.items()}, "error": found.error,
-                  "replay host": 1e6 * replayed,
-                  **{f"{name} host": 1e6 * host for name, (_, host) in whole.items()},
-                  **{f"{name} device": each for name, each in device.items()},
-                  **{f"{name}/ours": each / first for name, (each, _) in whole.items() if name != "ours"}}
+        values = {
+            **{name: 1e6 * each for name, (each, _) in whole.items()},
+            "error": found.error,
+            "replay host": 1e6 * replayed,
+            **{f"{name} host": 1e6 * host for name, (_, host) in whole.items()},
+            **{f"{name} device": each for name, each in device.items()},
+            **{f"{name}/ours": each / first for name, (each, _) in whole.items() if name != "ours"},
+        }
         note = joined(found.moves, note, said_of_onnx)
         yield Row("models", case["name"], sizes_text(sizes), "ok", note, values)
     if case["cycle"]:
@@ -333,5 +360,11 @@ def tune(context: Context, case: Case) -> Iterator[Row]:
 
 
 EACH: Mapping[str, Callable[[Context, Case], Iterator[Row]]] = {
-    "bandwidth": bandwidth, "models": models, "attention": attention, "gemm": gemm, "host": host, "tune": tune}
+    "bandwidth": bandwidth,
+    "models": models,
+    "attention": attention,
+    "gemm": gemm,
+    "host": host,
+    "tune": tune,
+}
 """The rows of a case, by its group."""

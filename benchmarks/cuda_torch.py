@@ -41,6 +41,7 @@ def exact(torch: Any, kind: str, options: Options, made: Mapping[str, Any]) -> F
 
     def widened(*items: Any) -> Any:
         return run(*[each.double() if each.is_floating_point() else each for each in items])
+
     return widened
 
 
@@ -50,6 +51,7 @@ def _chain(torch: Any, _: Mapping[str, Any], __: Options) -> Function:
         for _ in range(4):
             y = torch.tanh(y) * x + x
         return y
+
     return run
 
 
@@ -80,6 +82,7 @@ def _many(torch: Any, _: Mapping[str, Any], __: Options) -> Function:
         for each in items[1:]:
             found = found + each
         return -found
+
     return run
 
 
@@ -119,17 +122,19 @@ def _layer(torch: Any, w: Mapping[str, Any], options: Options) -> Function:
         for k in range(options["layers"]):
             x = _encode(torch, w, k, x, options["heads"])
         return x
+
     return run
 
 
 def _bert(torch: Any, w: Mapping[str, Any], options: Options) -> Function:
     def run(ids: Any, kinds: Any, keep: Any) -> Any:
-        x = w["words"][ids] + w["places"][:ids.shape[1]][None] + w["kinds"][kinds]
+        x = w["words"][ids] + w["places"][: ids.shape[1]][None] + w["kinds"][kinds]
         x = _norm(torch, w, "first", x)
         mask = ((1 - keep.to(x.dtype)) * -10000)[:, None, None, :]
         for k in range(options["layers"]):
             x = _encode(torch, w, k, x, options["heads"], mask)
         return x
+
     return run
 
 
@@ -142,15 +147,17 @@ def _llama(torch: Any, w: Mapping[str, Any], options: Options) -> Function:
     def rotate(x: Any, past: int) -> Any:
         turns = past * rates
         sine, cosine = torch.sin(turns), torch.cos(turns)
-        one, two = x[..., :depth // 2], x[..., depth // 2:]
+        one, two = x[..., : depth // 2], x[..., depth // 2 :]
         return torch.cat([one * cosine - two * sine, two * cosine + one * sine], -1).to(x.dtype)
 
     def run(ids: Any, *caches: Any) -> Any:
         x, new, past = w["words"][ids], [], caches[0].shape[2]
         for k in range(options["layers"]):
             normal = _norm(torch, w, f"{k}.one", x)
-            q, key, v = (_split(_linear(torch, w, f"{k}.{name}", normal), count)
-                         for name, count in (("q", heads), ("k", groups), ("v", groups)))
+            q, key, v = (
+                _split(_linear(torch, w, f"{k}.{name}", normal), count)
+                for name, count in (("q", heads), ("k", groups), ("v", groups))
+            )
             keys = torch.cat([caches[2 * k], rotate(key, past)], 2)
             values = torch.cat([caches[2 * k + 1], v], 2)
             found = f.scaled_dot_product_attention(rotate(q, past), keys, values, enable_gqa=heads != groups)
@@ -160,13 +167,24 @@ def _llama(torch: Any, w: Mapping[str, Any], options: Options) -> Function:
             x = x + _linear(torch, w, f"{k}.down", inner)
             new += [keys, values]
         return _linear(torch, w, "head", _norm(torch, w, "last", x)), *new
+
     return run
 
 
 _FUNCTIONS: dict[str, Callable[[Any, Mapping[str, Any], Options], Function]] = {
-    "chain": _chain, "softmax": _softmax, "norm_gelu": _norm_gelu, "columns": _columns, "total": _total,
-    "transpose": _transpose, "many": _many, "attention": _attention, "decode": _attention, "layer": _layer,
-    "bert": _bert, "llama": _llama}
+    "chain": _chain,
+    "softmax": _softmax,
+    "norm_gelu": _norm_gelu,
+    "columns": _columns,
+    "total": _total,
+    "transpose": _transpose,
+    "many": _many,
+    "attention": _attention,
+    "decode": _attention,
+    "layer": _layer,
+    "bert": _bert,
+    "llama": _llama,
+}
 
 
 def matmuls(options: Options, sizes: Mapping[str, int]) -> list[tuple[int, int, int, int, bool]]:
@@ -225,4 +243,5 @@ def onnx_runtime(torch: Any, run: Function, items: Sequence[Any]) -> dict[str, F
             binding.bind_output(name, "cuda")
         session.run_with_iobinding(binding)
         return binding
+
     return {"onnxruntime": call}

@@ -127,11 +127,19 @@ def _total(x: Any) -> Any:
 
 def function(kind: str, weights: Mapping[str, Any]) -> Function | None:
     """The counterpart of a case; None for a kind that has none. ``weights``: tensors of the device."""
+
     def norm_gelu(x: Any) -> Any:
         out, block = torch.empty_like(x), triton.next_power_of_2(x.shape[1])
-        _norm_gelu_kernel[(x.shape[0],)](x, weights["norm"], weights["norm.bias"], out, x.shape[1], block,
-                                         num_warps=_warps(block))
+        _norm_gelu_kernel[(x.shape[0],)](
+            x, weights["norm"], weights["norm.bias"], out, x.shape[1], block, num_warps=_warps(block)
+        )
         return out
 
-    return {"chain": _chain, "softmax": _softmax, "norm_gelu": norm_gelu, "transpose": _transpose,
-            "columns": _columns, "total": _total}.get(kind)
+    return {
+        "chain": _chain,
+        "softmax": _softmax,
+        "norm_gelu": norm_gelu,
+        "transpose": _transpose,
+        "columns": _columns,
+        "total": _total,
+    }.get(kind)

@@ -81,11 +81,19 @@ def cases(knobs: Sequence[Knob] = KNOBS, among: Sequence[Case] = CASES) -> Itera
         values = knob.values()
         for case in [named[name] for name in knob.cases if name in named and values]:
             facts = case.variants["facts"].facts if "facts" in case.variants else ()
-            variants = {name: Variant(facts, dict(knob.switches), constants={knob.name: value})
-                        for name, value in values.items()}
+            variants = {
+                name: Variant(facts, dict(knob.switches), constants={knob.name: value})
+                for name, value in values.items()
+            }
             points = tuple(each for each in case.points if not facts or _even(each))[:POINTS]
-            yield replace(case, name=f"{knob.name.removeprefix(PLAN)}: {case.name}", group="tune", variants=variants,
-                          small=(), points=points)
+            yield replace(
+                case,
+                name=f"{knob.name.removeprefix(PLAN)}: {case.name}",
+                group="tune",
+                variants=variants,
+                small=(),
+                points=points,
+            )
 
 
 def _even(sizes: dict[str, int]) -> bool:

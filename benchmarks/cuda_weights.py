@@ -117,8 +117,14 @@ def hollow(path: Path, weights: Sequence[Weight], dtype: Any, limit: int = SMALL
     for number, array in enumerate(constants):
         found = known.get(_digest(array))
         if found is not None:
-            rows.append({**asdict(weights[found[0]]), "dtype": np.dtype(dtype).name, "turned": found[1],
-                         "as": list(array.shape)})
+            rows.append(
+                {
+                    **asdict(weights[found[0]]),
+                    "dtype": np.dtype(dtype).name,
+                    "turned": found[1],
+                    "as": list(array.shape),
+                }
+            )
         elif array.nbytes <= limit:
             rows.append({})
             kept[str(number)] = array
@@ -150,8 +156,9 @@ def filled(path: Path, target: Path) -> Path:
         with archive.open("weights.npz") as member, np.load(member) as stored:
             kept = {int(key): stored[key] for key in stored.files}
     with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter's lock
-        constants = list(pool.map(lambda number: _made(rows[number]) if rows[number] else kept[number],
-                                  range(len(rows))))
+        constants = list(
+            pool.map(lambda number: _made(rows[number]) if rows[number] else kept[number], range(len(rows)))
+        )
     del manifest["constants"]
     write(target, manifest, library, constants, images)
     return target
@@ -181,7 +188,7 @@ def _constants(path: Path, count: int) -> list[Array]:
     with open(path, "rb") as file:
         file.seek(entry.header_offset)
         header = file.read(30)
-        name, extra = (int.from_bytes(header[at:at + 2], "little") for at in (26, 28))
+        name, extra = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
         arrays = mapped(file, entry.header_offset + 30 + name + extra, entry.file_size)
     return [arrays[str(number)] for number in range(count)]
 

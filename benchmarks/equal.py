@@ -14,8 +14,9 @@ SMALLEST = {"float16": 6e-8, "bfloat16": 1e-40, "float32": 1.5e-45, "float64": 5
 EPSILON = {"float16": 9.8e-4, "bfloat16": 7.9e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 
 
-def fault(found: Sequence[Array], narrow: Sequence[Array], wide: Sequence[Array] | None = None,
-          relative: float | None = None) -> str:
+def fault(
+    found: Sequence[Array], narrow: Sequence[Array], wide: Sequence[Array] | None = None, relative: float | None = None
+) -> str:
     """What is wrong with results, "" if nothing is. ``narrow``: what the interpreter gives; ``wide``: what it gives in
     f64, where that could be had; ``relative``: the tolerance, that of the dtype where none is given.
 
@@ -31,8 +32,10 @@ def fault(found: Sequence[Array], narrow: Sequence[Array], wide: Sequence[Array]
         if wrong.any():
             place = tuple(map(int, np.argwhere(wrong)[0]))
             seen = "" if exact is None else f", in f64 {exact[place]!r}"
-            return (f"out{number}{list(mine.shape)}: {int(wrong.sum())} of {wrong.size} elements are wrong, "
-                    f"the first at {list(place)} is {mine[place]!r}, not {near[place]!r}{seen}")
+            return (
+                f"out{number}{list(mine.shape)}: {int(wrong.sum())} of {wrong.size} elements are wrong, "
+                f"the first at {list(place)} is {mine[place]!r}, not {near[place]!r}{seen}"
+            )
     return ""
 
 

@@ -41,12 +41,16 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "pairs": (f"rule ({_ANY} {_OTHER}) ({_ADD.format('e', 'g')})",),
     "triples": (f"rule ({_ANY} {_OTHER} {_THIRD}) ({_ADD.format('e', _ADD.format('g', 'k'))})",),
     "one-step": (f"rule ({_SIX}) ({_ALL_SIX})",),
-    "turns": (f"rule ({_ANY}) ((union e (transpose (transpose e (vec-of 0)) (vec-of 0))) "
-              f"(transpose {_ADD.format('e', 'e')} (vec-of 0)))",),
+    "turns": (
+        f"rule ({_ANY}) ((union e (transpose (transpose e (vec-of 0)) (vec-of 0))) "
+        f"(transpose {_ADD.format('e', 'e')} (vec-of 0)))",
+    ),
     "reshapes": (f"rule ({_ANY} (= s (ShapeOf e))) ({_ADD.format('(reshape e s)', '(reshape x s)')})",),
     "joins": (f"rule ({_ANY}) ((concatenate (Cons e (Cons x (Nil))) 0) (Binary f y e) (Binary f e x))",),
-    "sizes": (f"rule ({_ANY} (= (Sh u) (ShapeOf e)) (= d (vec-get u 0))) "
-              f"((reshape {_ADD.format('e', 'e')} (Sh (vec-of (Add d d)))))",),
+    "sizes": (
+        f"rule ({_ANY} (= (Sh u) (ShapeOf e)) (= d (vec-get u 0))) "
+        f"((reshape {_ADD.format('e', 'e')} (Sh (vec-of (Add d d)))))",
+    ),
     "panics": (f"rule ({_ANY} (= (Sh u) (ShapeOf e)) (= v (vec-remove u 99))) ((union e (reshape e (Sh v))))",),
 }
 """What each ruleset says, its rulesets and names left open."""
@@ -67,7 +71,9 @@ def write(folder: Path) -> Iterator[tuple[str, Path]]:
 def chain(length: int) -> str:
     """A chain of additions, as StableHLO text."""
     arguments = ", ".join(f"%a{i}: tensor<?xi32>" for i in range(length + 1))
-    lines = [f"  %s{i} = stablehlo.add %{'a0' if i == 1 else f's{i - 1}'}, %a{i} : tensor<?xi32>"
-             for i in range(1, length + 1)]
+    lines = [
+        f"  %s{i} = stablehlo.add %{'a0' if i == 1 else f's{i - 1}'}, %a{i} : tensor<?xi32>"
+        for i in range(1, length + 1)
+    ]
     body = "\n".join(lines)
     return f"func.func @main({arguments}) -> tensor<?xi32> {{\n{body}\n  return %s{length} : tensor<?xi32>\n}}\n"

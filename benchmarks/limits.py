@@ -76,8 +76,11 @@ def main() -> None:
                 allowed = 1.2 * limit.seconds + 1
                 late += took > allowed
                 report = result.report
-                print(f"{name}\t{limit.seconds:g}\t{limit.memory_mb:g}\t{took:.2f}\t{allowed:.1f}\t{peak.grown:.0f}\t"
-                      f"{report.status}\t{report.ops.after.total}\t{', '.join(report.dropped_rules)}", flush=True)
+                print(
+                    f"{name}\t{limit.seconds:g}\t{limit.memory_mb:g}\t{took:.2f}\t{allowed:.1f}\t{peak.grown:.0f}\t"
+                    f"{report.status}\t{report.ops.after.total}\t{', '.join(report.dropped_rules)}",
+                    flush=True,
+                )
     print(f"{late} late")
 
 

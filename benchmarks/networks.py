@@ -151,25 +151,59 @@ def _texts(goals: Mapping[int, float]) -> tuple[Point, ...]:
 
 
 WORKLOADS: tuple[Workload, ...] = (
-    Workload("softmax(x+b)", softmax_bias, _rows(1.5, (256, 1024), (8192, 1024), (64, 33)),
-             ("width % 16 == 0", "width in [16, 4096]", "likely width = 1024")),
-    Workload("layernorm+gelu", partial(layernorm_gelu, 768), _rows(1.5, (256, 768), (8192, 768), named=False),
-             ("rows % 8 == 0", "rows >= 8")),
-    Workload("encoder 2x64", partial(encoder, 2, 64, 4), _texts({16: 3.0}),
-             ("length % 16 == 0", "length in [16, 512]", "batch in [1, 8]", "likely length = 16, 128")),
-    Workload("encoder 6x384", partial(encoder, 6, 384, 6), _texts({16: 1.3, 64: 1.3, 128: 1.3}),
-             ("length % 16 == 0", "length in [16, 512]", "batch in [1, 8]", "likely length = 16, 128")),
-    Workload("BERT-base", bert, _texts({16: 1.1, 32: 1.1, 64: 1.1, 128: 1.1, 256: 1.0, 512: 1.0}),
-             ("length % 16 == 0", "length in [16, 512]", "batch in [1, 8]"), quick=False),
-    Workload("decoder step 6x384", partial(decoder, 6, 384, 6),
-             tuple(Point({"batch": 1, "past": past}) for past in (15, 127, 511)),
-             ("past % 16 == 15", "past <= 1023", "batch in [1, 8]")),
-    Workload("conv net", convnet, (Point({"batch": 1, "height": 64, "width": 64}, 0.8),
-                                   Point({"batch": 1, "height": 112, "width": 112}, 0.8),
-                                   Point({"batch": 1, "height": 97, "width": 131}, 0.8)),
-             ("height % 16 == 0", "width % 16 == 0", "height in [32, 512]", "width in [32, 512]")),
-    Workload("depthwise net", depthwise, (Point({"batch": 1, "height": 64, "width": 64}, 0.8),),
-             ("height % 16 == 0", "width % 16 == 0", "height in [32, 512]", "width in [32, 512]")),
+    Workload(
+        "softmax(x+b)",
+        softmax_bias,
+        _rows(1.5, (256, 1024), (8192, 1024), (64, 33)),
+        ("width % 16 == 0", "width in [16, 4096]", "likely width = 1024"),
+    ),
+    Workload(
+        "layernorm+gelu",
+        partial(layernorm_gelu, 768),
+        _rows(1.5, (256, 768), (8192, 768), named=False),
+        ("rows % 8 == 0", "rows >= 8"),
+    ),
+    Workload(
+        "encoder 2x64",
+        partial(encoder, 2, 64, 4),
+        _texts({16: 3.0}),
+        ("length % 16 == 0", "length in [16, 512]", "batch in [1, 8]", "likely length = 16, 128"),
+    ),
+    Workload(
+        "encoder 6x384",
+        partial(encoder, 6, 384, 6),
+        _texts({16: 1.3, 64: 1.3, 128: 1.3}),
+        ("length % 16 == 0", "length in [16, 512]", "batch in [1, 8]", "likely length = 16, 128"),
+    ),
+    Workload(
+        "BERT-base",
+        bert,
+        _texts({16: 1.1, 32: 1.1, 64: 1.1, 128: 1.1, 256: 1.0, 512: 1.0}),
+        ("length % 16 == 0", "length in [16, 512]", "batch in [1, 8]"),
+        quick=False,
+    ),
+    Workload(
+        "decoder step 6x384",
+        partial(decoder, 6, 384, 6),
+        tuple(Point({"batch": 1, "past": past}) for past in (15, 127, 511)),
+        ("past % 16 == 15", "past <= 1023", "batch in [1, 8]"),
+    ),
+    Workload(
+        "conv net",
+        convnet,
+        (
+            Point({"batch": 1, "height": 64, "width": 64}, 0.8),
+            Point({"batch": 1, "height": 112, "width": 112}, 0.8),
+            Point({"batch": 1, "height": 97, "width": 131}, 0.8),
+        ),
+        ("height % 16 == 0", "width % 16 == 0", "height in [32, 512]", "width in [32, 512]"),
+    ),
+    Workload(
+        "depthwise net",
+        depthwise,
+        (Point({"batch": 1, "height": 64, "width": 64}, 0.8),),
+        ("height % 16 == 0", "width % 16 == 0", "height in [32, 512]", "width in [32, 512]"),
+    ),
 )
 
 SHAPES = tuple({"batch": batch, "length": length} for batch in range(1, 9) for length in (1, 7, 16, 33, 64, 300))

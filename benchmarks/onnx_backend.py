@@ -73,12 +73,15 @@ def _loaded(case: Any) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
     import onnx
 
     if case.model is not None:
-        return case.model, [([_plain(each) for each in one], [_plain(each) for each in two])
-                            for one, two in case.data_sets]
+        return case.model, [
+            ([_plain(each) for each in one], [_plain(each) for each in two]) for one, two in case.data_sets
+        ]
     folder = Path(case.model_dir)
     model = onnx.load(folder / "model.onnx")
-    return model, [(list(_held(each, "input", model.graph.input)), list(_held(each, "output", model.graph.output)))
-                   for each in sorted(folder.glob("test_data_set_*"))]
+    return model, [
+        (list(_held(each, "input", model.graph.input)), list(_held(each, "output", model.graph.output)))
+        for each in sorted(folder.glob("test_data_set_*"))
+    ]
 
 
 def _held(folder: Path, kind: str, infos: Sequence[Any]) -> Iterator[Any]:
@@ -95,8 +98,11 @@ def _held(folder: Path, kind: str, infos: Sequence[Any]) -> Iterator[Any]:
 def _plain(held: Any) -> Any:
     import onnx
 
-    readers = {onnx.TensorProto: onnx.numpy_helper.to_array, onnx.SequenceProto: onnx.numpy_helper.to_list,
-               onnx.OptionalProto: onnx.numpy_helper.to_optional}
+    readers = {
+        onnx.TensorProto: onnx.numpy_helper.to_array,
+        onnx.SequenceProto: onnx.numpy_helper.to_list,
+        onnx.OptionalProto: onnx.numpy_helper.to_optional,
+    }
     reader = readers.get(type(held))
     return held if reader is None else reader(held)
 
@@ -194,7 +200,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="every Nth test only: a sample")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    names = [case.name for case in cases(options.only)][::options.every]
+    names = [case.name for case in cases(options.only)][:: options.every]
     found = {"fixed": run_all(names, options.target, False)}
     print(summary(found["fixed"], f"{options.target}, fixed sizes"), flush=True)
     if options.symbolic:

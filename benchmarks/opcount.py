@@ -62,9 +62,7 @@ def count_ops(text: str | bytes) -> OpCounts:
     hlo = libraries()
     with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
         module = hlo.ir.Module.parse(text, context)
-        functions = {
-            view.operation.attributes["sym_name"].value: view.operation for view in module.body.operations
-        }
+        functions = {view.operation.attributes["sym_name"].value: view.operation for view in module.body.operations}
         return _Counter(functions).count()
 
 

@@ -100,8 +100,7 @@ def _shared(function: Any) -> int:
     checks = {
         op
         for op in ops
-        if "call_target_name" in op.attributes
-        and op.attributes["call_target_name"].value == "shape_assertion"
+        if "call_target_name" in op.attributes and op.attributes["call_target_name"].value == "shape_assertion"
     }
     checked = _behind([value for op in checks for value in op.operands], maker)
     other = {op for op in ops if op not in checked and op not in checks}

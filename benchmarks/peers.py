@@ -281,7 +281,7 @@ class JaxTwin:
         return self._np.take(table, indices, axis=0, mode="clip")
 
     def rows(self, table: Any, x: Any, axis: int) -> Any:
-        return table[:x.shape[axis]]
+        return table[: x.shape[axis]]
 
     def matmul(self, x: Any, y: Any) -> Any:
         return x @ y
@@ -302,13 +302,15 @@ class JaxTwin:
         return (1.0 - keep[:, None, None, :].astype("float32")) * -10000.0
 
     def convolve(self, x: Any, kernel: Any, stride: int = 1, padding: int = 0, groups: int = 1) -> Any:
-        return self._jax.lax.conv_general_dilated(x, kernel, (stride,) * 2, [(padding, padding)] * 2,
-                                                  feature_group_count=groups)
+        return self._jax.lax.conv_general_dilated(
+            x, kernel, (stride,) * 2, [(padding, padding)] * 2, feature_group_count=groups
+        )
 
     def max_pool(self, x: Any, window: int, stride: int, padding: int = 0) -> Any:
         pads = ((0, 0), (0, 0), (padding, padding), (padding, padding))
-        return self._jax.lax.reduce_window(x, -math.inf, self._jax.lax.max, (1, 1, window, window),
-                                           (1, 1, stride, stride), pads)
+        return self._jax.lax.reduce_window(
+            x, -math.inf, self._jax.lax.max, (1, 1, window, window), (1, 1, stride, stride), pads
+        )
 
     def mean_pool(self, x: Any) -> Any:
         return x.mean((2, 3))
@@ -401,7 +403,7 @@ class TorchTwin:
         return self._f.embedding(indices, table)
 
     def rows(self, table: Any, x: Any, axis: int) -> Any:
-        return table[:x.shape[axis]]
+        return table[: x.shape[axis]]
 
     def matmul(self, x: Any, y: Any) -> Any:
         return x @ y
@@ -445,7 +447,8 @@ def torch(built: Built, threads: int, *, compiled: bool = False) -> Run:
             super().__init__()
             arrays = [layer.args[0] for layer in built.network.layers if layer.name == "weight"]
             self.weights = library.nn.ParameterList(
-                [library.nn.Parameter(library.from_numpy(each), requires_grad=False) for each in arrays])
+                [library.nn.Parameter(library.from_numpy(each), requires_grad=False) for each in arrays]
+            )
 
         def forward(self, *inputs: Any) -> Any:
             return network(twin, self.weights, inputs)
@@ -491,8 +494,12 @@ def script(built: Built) -> str:
 
 
 PEERS: dict[str, Callable[[Built, int], Run]] = {
-    "onnxruntime": onnxruntime, "onnxruntime.fused": onnxruntime_fused, "jax": jax, "torch": torch,
-    "torch.compile": torch_compile}
+    "onnxruntime": onnxruntime,
+    "onnxruntime.fused": onnxruntime_fused,
+    "jax": jax,
+    "torch": torch,
+    "torch.compile": torch_compile,
+}
 """How each peer is made, by name."""
 
 
@@ -502,5 +509,6 @@ NEEDS = {"onnxruntime.fused": ("onnxruntime", "sympy"), "torch.compile": ("torch
 
 def installed() -> list[str]:
     """The peers that can be made here."""
-    return [name for name in PEERS
-            if all(importlib.util.find_spec(each) is not None for each in NEEDS.get(name, (name,)))]
+    return [
+        name for name in PEERS if all(importlib.util.find_spec(each) is not None for each in NEEDS.get(name, (name,)))
+    ]

@@ -228,16 +228,28 @@ def ask_sympy(case: Case) -> str:
     }
     texts = [t.replace(" ", "") for t in case.given]
     positive = {n for n in names_of(case) if any(re.fullmatch(rf"{n}>=[1-9]\d*", t) for t in texts)}
-    env = {n: sympy.Symbol(n, integer=True, positive=True) if n in positive
-           else sympy.Symbol(n, integer=True, nonnegative=True) for n in names_of(case)}
-    solved = [(left, right) for t in case.given if members(t) is None
-              for left, kind, right in relations(t, env, ops) if kind == "==" and getattr(left, "is_Symbol", False)]
+    env = {
+        n: sympy.Symbol(n, integer=True, positive=True)
+        if n in positive
+        else sympy.Symbol(n, integer=True, nonnegative=True)
+        for n in names_of(case)
+    }
+    solved = [
+        (left, right)
+        for t in case.given
+        if members(t) is None
+        for left, kind, right in relations(t, env, ops)
+        if kind == "==" and getattr(left, "is_Symbol", False)
+    ]
     answers: list[bool | None] = []
     for left, kind, right in relations(case.goal, env, ops):
         rest = sympy.sympify(left - right if kind in (">=", ">", "==", "!=") else right - left)
         rest = sympy.simplify(rest.subs(solved))
-        answers.append({"==": rest.is_zero, "!=": rest.is_nonzero, ">": rest.is_positive, "<": rest.is_positive}.get(
-            kind, rest.is_nonnegative))
+        answers.append(
+            {"==": rest.is_zero, "!=": rest.is_nonzero, ">": rest.is_positive, "<": rest.is_positive}.get(
+                kind, rest.is_nonnegative
+            )
+        )
     return "proved" if all(answers) else "refuted" if False in answers else "unknown"
 
 
@@ -317,8 +329,10 @@ def table(cases: list[Case]) -> str:
             notes.append(f"{name}: {package} is not installed here and was not asked.")
             continue
         tally = measure(ask, cases)
-        rows.append(f"| {name} | {importlib.metadata.version(package)} | {tally.right} | {tally.unknown} "
-                    f"| {len(tally.wrong)} | {statistics.median(tally.ms):.2f} | {max(tally.ms):.1f} |")
+        rows.append(
+            f"| {name} | {importlib.metadata.version(package)} | {tally.right} | {tally.unknown} "
+            f"| {len(tally.wrong)} | {statistics.median(tally.ms):.2f} | {max(tally.ms):.1f} |"
+        )
         if tally.wrong:
             notes.append(f"{name} answers otherwise: {', '.join(tally.wrong)}.")
     return "\n".join([*rows, "", *notes])

@@ -1,7 +1,7 @@
 """How optimize scales: synthetic models of 1,000, 3,000 and 10,000 ops and a chain, each in a fresh process.
 
-    python benchmarks/scale.py            the table, and whether each target is met
-    python benchmarks/scale.py --quick    the 1,000-op model only"""
+python benchmarks/scale.py            the table, and whether each target is met
+python benchmarks/scale.py --quick    the 1,000-op model only"""
 
 from __future__ import annotations
 
@@ -32,8 +32,12 @@ class Case:
     seconds: float
 
 
-CASES = (Case("transformer", 1_000, 0.4), Case("transformer", 3_000, 1.0), Case("transformer", 10_000, 3.0),
-         Case("chain", 10_000, 3.0))
+CASES = (
+    Case("transformer", 1_000, 0.4),
+    Case("transformer", 3_000, 1.0),
+    Case("transformer", 10_000, 3.0),
+    Case("chain", 10_000, 3.0),
+)
 
 
 def measure(kind: str, n: int, started: float) -> dict[str, object]:
@@ -59,8 +63,18 @@ def measure(kind: str, n: int, started: float) -> dict[str, object]:
         status.add(result.report.status)
         notes.update(result.report.notes)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": statistics.median(seconds), "all": seconds, "mb": peak, "before": before, "after": after,
-            "planted": planted, "left": left, "status": sorted(status), "fresh": fresh, "notes": sorted(notes)}
+    return {
+        "seconds": statistics.median(seconds),
+        "all": seconds,
+        "mb": peak,
+        "before": before,
+        "after": after,
+        "planted": planted,
+        "left": left,
+        "status": sorted(status),
+        "fresh": fresh,
+        "notes": sorted(notes),
+    }
 
 
 def in_fresh_process(case: Case) -> dict[str, object]:
@@ -85,9 +99,11 @@ def table(cases: tuple[Case, ...]) -> bool:
         met = seconds[case] <= case.seconds and megabytes <= MEMORY_MB and not left
         met = met and (case.n > 1_000 or fresh <= FRESH_SECONDS) and row["status"] == ["saturated"]
         good = good and met
-        print(f"{case.kind:<12} {row['before']:>7} {row['after']:>8} {seconds[case]:>8.2f} {case.seconds:>7.1f} "
-              f"{megabytes:>8.0f} {row['planted']:>8} {len(left):>5} {fresh:>8.2f}  {','.join(map(str, row['status']))}"  # type: ignore[call-overload]
-              f"{'' if met else '  MISSED'}")
+        print(
+            f"{case.kind:<12} {row['before']:>7} {row['after']:>8} {seconds[case]:>8.2f} {case.seconds:>7.1f} "
+            f"{megabytes:>8.0f} {row['planted']:>8} {len(left):>5} {fresh:>8.2f}  {','.join(map(str, row['status']))}"  # type: ignore[call-overload]
+            f"{'' if met else '  MISSED'}"
+        )
         for note in row["notes"]:  # type: ignore[attr-defined]
             print(f"    {note}")
         for each in sorted({text.split(" %")[0] for text in left}):

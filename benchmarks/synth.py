@@ -122,8 +122,11 @@ class _Model:
         return self.b.one("add", (scaled, self.spread(bias, (2,), x)))
 
     def linear(self, x: Value, weight: Value) -> Value:
-        return self.b.one("dot_general", (x, weight), {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (2,),
-                                                       "rhs_contract": (0,), "dtype": "f32"})
+        return self.b.one(
+            "dot_general",
+            (x, weight),
+            {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (2,), "rhs_contract": (0,), "dtype": "f32"},
+        )
 
     def heads(self, x: Value) -> Value:
         """[b, s, width] -> [b, heads, s, depth]."""
@@ -163,8 +166,14 @@ class _Model:
 
 
 _DETOURS: tuple[Callable[[_Model, Value], Value], ...] = (
-    _Model.identity_broadcast, _Model.reshape_chain, _Model.double_transpose, _Model.full_slice,
-    _Model.same_convert, _Model.times_one, _Model.dynamic_identity)
+    _Model.identity_broadcast,
+    _Model.reshape_chain,
+    _Model.double_transpose,
+    _Model.full_slice,
+    _Model.same_convert,
+    _Model.times_one,
+    _Model.dynamic_identity,
+)
 
 
 def _model(n_ops: int, seed: int) -> tuple[_Model, Value]:

@@ -117,8 +117,15 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:160] if lines else ''}"
 
 
-def measure(name: str, path: Path, original: Path, tool: str, plan: Plan, outcome: zoo_tools.Outcome,
-            wanted: Sequence[Mapping[str, Any]]) -> Row:
+def measure(
+    name: str,
+    path: Path,
+    original: Path,
+    tool: str,
+    plan: Plan,
+    outcome: zoo_tools.Outcome,
+    wanted: Sequence[Mapping[str, Any]],
+) -> Row:
     """The row of a written model."""
     fault = "" if tool == ORIGINAL else find_fault(path, original, plan, wanted)
     row: dict[str, Any] = {"seconds": outcome.seconds, "peak_mb": outcome.peak_mb, "points": len(plan.probes)}

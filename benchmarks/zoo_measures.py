@@ -50,8 +50,10 @@ SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "HammingWindow": (0,),
     "BlackmanWindow": (0,),
     "Loop": (0,),
-    **{f"Reduce{kind}": (1,) for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp",
-                                          "SumSquare")},
+    **{
+        f"Reduce{kind}": (1,)
+        for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+    },
 }
 """Op to the operands that determine the shape of its result."""
 
@@ -272,7 +274,6 @@ class Observed:
 
     points: Sequence[Point]
     again: Sequence[Point]
-
 
 
 def observe(path: Path, plan: Plan) -> Observed:

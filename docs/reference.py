@@ -27,9 +27,14 @@ def ops_page() -> str:
         if not decl.custom:
             families.setdefault(decl.family, []).append(decl)
     total = sum(map(len, families.values()))
-    lines = ["# Ops", "", f"The {total} declared ops, from `egshape/ops/`. An operand with a star takes any number of "
-             "values. A size attribute may be given by an operand too where that is said. What an op requires and the "
-             "type of its result stand in its [contract](../rules.md#the-contract-of-an-op).", ""]
+    lines = [
+        "# Ops",
+        "",
+        f"The {total} declared ops, from `egshape/ops/`. An operand with a star takes any number of "
+        "values. A size attribute may be given by an operand too where that is said. What an op requires and the "
+        "type of its result stand in its [contract](../rules.md#the-contract-of-an-op).",
+        "",
+    ]
     for family, decls in sorted(families.items()):
         lines += [f"## {family}", ""]
         for decl in sorted(decls, key=lambda each: each.name):
@@ -41,8 +46,9 @@ def _contract(decl: Any) -> Iterator[str]:
     """The contract of an op with its examples, nothing for an op without one."""
     if decl.contract is not None:
         text = decl.contract.text
-        examples = (f"- {each.kind}: `{each.before}`" + f" ⇒ `{each.after}`" * bool(each.after)
-                    for each in text.examples)
+        examples = (
+            f"- {each.kind}: `{each.before}`" + f" ⇒ `{each.after}`" * bool(each.after) for each in text.examples
+        )
         yield from (" ".join(text.comment.split()), "", "```lisp", text.source, "```", "", *examples, "")
 
 
@@ -70,12 +76,25 @@ def rules_page() -> str:
 
     loaded = load_rulesets(shipped_rulesets(), provenance=False, preludes={"prelude.tensor": declarations(REGISTRY)})
     headers = [each for each in loaded.rulesets if any(rule.ruleset == each.name for rule in loaded.rules)]
-    lines = ["# Rules", "", f"The {len(loaded.rules)} rules of the {len(headers)} shipped rulesets. "
-             "[The law](law.md) says what a rule must be.", ""]
+    lines = [
+        "# Rules",
+        "",
+        f"The {len(loaded.rules)} rules of the {len(headers)} shipped rulesets. "
+        "[The law](law.md) says what a rule must be.",
+        "",
+    ]
     for header in headers:
         needs = ", ".join(f"`{each}`" for each in header.needs) or "nothing"
-        lines += [f"## {header.name}", "", _sentence(header.about), "", f"- law: {_prose(header.law)}",
-                  f"- ends: {_prose(header.ends)}", f"- needs: {needs}", ""]
+        lines += [
+            f"## {header.name}",
+            "",
+            _sentence(header.about),
+            "",
+            f"- law: {_prose(header.law)}",
+            f"- ends: {_prose(header.ends)}",
+            f"- needs: {needs}",
+            "",
+        ]
         for rule in loaded.rules:
             if rule.ruleset == header.name:
                 lines += _rule(rule, loaded.sources)
@@ -83,8 +102,12 @@ def rules_page() -> str:
 
 
 def _rule(rule: Any, sources: Mapping[str, str]) -> Iterator[str]:
-    yield from (f"### {rule.name.partition('/')[2]} {{ #{rule.name.replace('/', '-').replace('.', '-')} }}", "",
-                f"`{rule.comment}`", "")
+    yield from (
+        f"### {rule.name.partition('/')[2]} {{ #{rule.name.replace('/', '-').replace('.', '-')} }}",
+        "",
+        f"`{rule.comment}`",
+        "",
+    )
     if rule.sound:
         yield from (_sentence(f"Sound: {rule.sound}"), "")
     yield from ("```lisp", _source(rule, sources), "```", "")
@@ -97,7 +120,7 @@ def _rule(rule: Any, sources: Mapping[str, str]) -> Iterator[str]:
 
 def _source(rule: Any, sources: Mapping[str, str]) -> str:
     """The rule as it stands in its file; its text on one line where the file is not at hand."""
-    lines = sources.get(rule.file, "").splitlines()[rule.line - 1:]
+    lines = sources.get(rule.file, "").splitlines()[rule.line - 1 :]
     own = []
     for line in lines:
         if not line.strip() or line.startswith(";"):
@@ -110,8 +133,13 @@ def cli_page() -> str:
     """Every command with its arguments and options."""
     from egshape.cli import app
 
-    lines = ["# Command line", "", "Results go to stdout, notes to stderr. Exit codes: 0, done (for `prove` and "
-             "`explain`: proved); 1, the answer is no, or a check fails; 2, the input is wrong.", ""]
+    lines = [
+        "# Command line",
+        "",
+        "Results go to stdout, notes to stderr. Exit codes: 0, done (for `prove` and "
+        "`explain`: proved); 1, the answer is no, or a check fails; 2, the input is wrong.",
+        "",
+    ]
     return "\n".join([*lines, *_commands("egshape", app)])
 
 
@@ -232,7 +260,7 @@ def _with_pictures(markdown: str) -> str:
 
     def draw(found: re.Match[str]) -> str:
         svg = dot.render(_picture(found[1]), "svg").decode()
-        text = svg[svg.index("<svg"):].replace("\n", " ")
+        text = svg[svg.index("<svg") :].replace("\n", " ")
         return f'<div style="overflow-x:auto">{text}</div>'
 
     return _PICTURE.sub(draw, markdown)

@@ -28,12 +28,19 @@ def _graph(graph: Graph | Result, what: str) -> Graph:
     """The graph itself, or a result's. Raises InvalidInput for anything else, such as the path of a model."""
     if isinstance(graph, Graph | Result):
         return graph.graph if isinstance(graph, Result) else graph
-    raise InvalidInput(f"{what} takes a Graph or a Result, got a {type(graph).__name__}",
-                       hint="egshape.load reads a model")
+    raise InvalidInput(
+        f"{what} takes a Graph or a Result, got a {type(graph).__name__}", hint="egshape.load reads a model"
+    )
 
 
-def save(graph: Graph | Result, path: str | Path, format: str | None = None, opset: int | None = None,
-         external_data: bool | None = None, checks: str = "nodes") -> tuple[str, ...]:
+def save(
+    graph: Graph | Result,
+    path: str | Path,
+    format: str | None = None,
+    opset: int | None = None,
+    external_data: bool | None = None,
+    checks: str = "nodes",
+) -> tuple[str, ...]:
     """Write a graph, or a result's, as StableHLO text (``.mlir``) or bytecode (``.mlirbc``), or as an ONNX model
     (``.onnx``). Gives what of the graph the file does not hold, as notes.
 
@@ -45,8 +52,12 @@ def save(graph: Graph | Result, path: str | Path, format: str | None = None, ops
     return save_graph(_graph(graph, "save"), Path(path), format, Writing(opset, external_data, checks))
 
 
-def run(graph: Graph | Result, inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray], target: str = "interpret",
-        threads: int = 1) -> list[np.ndarray]:
+def run(
+    graph: Graph | Result,
+    inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray],
+    target: str = "interpret",
+    threads: int = 1,
+) -> list[np.ndarray]:
     """Run a graph, or a result's, as it is; inputs by name or in order. Raises CheckFailed where a check of the graph
     fails."""
     graph = _graph(graph, "run")
@@ -81,8 +92,16 @@ def _row(value: Value, op: str, location: str, normal: Any, sources: Mapping[str
         return ShapeRow(name=name, op=op, dtype=value.type.dtype, shape=None, location=location)
     dims = [normal(dim) for dim in value.type.shape]
     origins = tuple(tuple(sources.get(each, each) for each in sorted(dim.symbols())) for dim in dims)
-    return ShapeRow.model_validate({"name": name, "op": op, "dtype": value.type.dtype, "shape": tuple(map(str, dims)),
-                                    "from": origins, "location": location})
+    return ShapeRow.model_validate(
+        {
+            "name": name,
+            "op": op,
+            "dtype": value.type.dtype,
+            "shape": tuple(map(str, dims)),
+            "from": origins,
+            "location": location,
+        }
+    )
 
 
 # -- broadcasts ----------------------------------------------------------------------------------------------------

@@ -38,9 +38,7 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes | memor
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise EgshapeError(
-            f"cannot be written: {error.strerror or error}", where=str(path), code="write"
-        ) from error
+        raise EgshapeError(f"cannot be written: {error.strerror or error}", where=str(path), code="write") from error
 
 
 def _pieces(content: str | bytes | Iterable[bytes | memoryview]) -> Iterable[bytes | memoryview]:

@@ -69,9 +69,18 @@ class Job:
         if deadlines is not self.deadlines and not loose:
             nodes = max(LEAST_NODES, GROWTH * self.size)
             limits = replace(limits, nodes=min(nodes, nodes if limits.nodes is None else limits.nodes))
-        return run_stages(self.graph, self.facts, self.rules, limits, tracer, self.explain, self.refine_signature,
-                          variant=Variant(split=split, omit=omitted), deadlines=deadlines,
-                          tolerance=self.tolerance if self.validate else None)
+        return run_stages(
+            self.graph,
+            self.facts,
+            self.rules,
+            limits,
+            tracer,
+            self.explain,
+            self.refine_signature,
+            variant=Variant(split=split, omit=omitted),
+            deadlines=deadlines,
+            tolerance=self.tolerance if self.validate else None,
+        )
 
     def fired(self, outcome: Outcome) -> list[str]:
         """The rules of the user that rewrote something."""
@@ -83,8 +92,9 @@ class Job:
         if not self.own:
             return 0.0
         allowed = {each.name: each.tolerance for each in program(self.rules).rules.rulesets}
-        return sum(outcome.rewrites.get(name, 1) * (allowed.get(self.own[name].ruleset) or 0.0)
-                   for name in self.fired(outcome))
+        return sum(
+            outcome.rewrites.get(name, 1) * (allowed.get(self.own[name].ruleset) or 0.0) for name in self.fired(outcome)
+        )
 
 
 def own_rules(rules: Sequence[str]) -> dict[str, Rule]:
@@ -115,8 +125,9 @@ def attempt_all(job: Job, tracer: Tracer) -> tuple[Optimized, tuple[Dropped, ...
         dropped.update({each.rule: each for each in found})
 
 
-def _to_blame(job: Job, attempt: Optimized, left: Sequence[str], dropped: Iterable[str], tracer: Tracer
-              ) -> Sequence[Dropped] | None:
+def _to_blame(
+    job: Job, attempt: Optimized, left: Sequence[str], dropped: Iterable[str], tracer: Tracer
+) -> Sequence[Dropped] | None:
     """The rules to leave out; None where it takes another run to tell which of a ruleset."""
     outcome = attempt.outcome
     for stop in outcome.stops:
@@ -144,8 +155,11 @@ def _fault(attempt: Optimized) -> str:
 
 
 def _why(stop: Stop) -> str:
-    return f"the engine fails in it ({stop.fault})" if stop.limit == "engine" else \
-        f"it grows without end (the limit of {stop.limit} was met)"
+    return (
+        f"the engine fails in it ({stop.fault})"
+        if stop.limit == "engine"
+        else f"it grows without end (the limit of {stop.limit} was met)"
+    )
 
 
 def _suspects(job: Job, stop: Stop, done: Optimized, left: Sequence[str]) -> list[str]:
@@ -165,8 +179,15 @@ def _suspects(job: Job, stop: Stop, done: Optimized, left: Sequence[str]) -> lis
     return busy[:1]
 
 
-def _culprits(job: Job, suspects: Sequence[str], left: Sequence[str], dropped: Iterable[str], tracer: Tracer,
-              failure: Callable[[Optimized], str], why: str) -> list[Dropped]:
+def _culprits(
+    job: Job,
+    suspects: Sequence[str],
+    left: Sequence[str],
+    dropped: Iterable[str],
+    tracer: Tracer,
+    failure: Callable[[Optimized], str],
+    why: str,
+) -> list[Dropped]:
     """Those of the suspects that fail alone; all of them if none does, or there is no time to look."""
     if len(suspects) == 1:
         return [Dropped(suspects[0], why)]

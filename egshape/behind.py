@@ -43,7 +43,7 @@ def _relation(op: Op) -> Relation:
 
 
 def _optimized(run: Run, body: Block, place: int, context: Context, believed: Believed) -> Block:
-    first, rest = body.ops[:place + 1], body.ops[place + 1:]
+    first, rest = body.ops[: place + 1], body.ops[place + 1 :]
     made = {value for op in rest for value in op.results}
     own = tuple(each for each in body.symbols if each.value in made)
     outer = tuple(each for each in body.symbols if each.value not in made)
@@ -54,6 +54,7 @@ def _optimized(run: Run, body: Block, place: int, context: Context, believed: Be
     known.assume_all(held)
     found = run(Block(arguments, rest, body.results, (*outer, *own)), RegionEntry(known, [*believed, *held]))
     back: dict[Value, Value] = dict(zip(found.args, arguments, strict=True))
-    inner = substitute(replace(found, args=(), symbols=tuple(each for each in found.symbols if each.value not in back)),
-                       back)
+    inner = substitute(
+        replace(found, args=(), symbols=tuple(each for each in found.symbols if each.value not in back)), back
+    )
     return Block(body.args, (*first, *inner.ops), inner.results, (*outer, *inner.symbols))

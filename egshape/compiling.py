@@ -77,10 +77,17 @@ class Compiled:
         self.graph = graph
 
     def __repr__(self) -> str:
-        outputs = [f"{name}: {value.type}"
-                   for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True)]
-        return described(f"{type(self).__name__} for {self.target}", self.graph.name, list(self._inputs.values()),
-                         outputs, self.checks, INTERPRETED)
+        outputs = [
+            f"{name}: {value.type}" for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True)
+        ]
+        return described(
+            f"{type(self).__name__} for {self.target}",
+            self.graph.name,
+            list(self._inputs.values()),
+            outputs,
+            self.checks,
+            INTERPRETED,
+        )
 
     @cached_property
     def _inputs(self) -> Mapping[str, str]:
@@ -89,9 +96,13 @@ class Compiled:
     @property
     def checks(self) -> list[str]:
         """As of ``CompiledFunction``."""
-        found = [op.attrs["message"] if op.attrs["relation"] == "value" else
-                 f" {op.attrs['relation']} ".join(map(str, op.attrs["sides"]))
-                 for op in self.graph.body.walk() if op.name == "check"]
+        found = [
+            op.attrs["message"]
+            if op.attrs["relation"] == "value"
+            else f" {op.attrs['relation']} ".join(map(str, op.attrs["sides"]))
+            for op in self.graph.body.walk()
+            if op.name == "check"
+        ]
         return [*self.graph.facts.assumed, *found]
 
     @property
@@ -102,8 +113,9 @@ class Compiled:
     @property
     def outputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
         """Name, dtype and rank of each output."""
-        return tuple(_port(name, value.type)
-                     for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True))
+        return tuple(
+            _port(name, value.type) for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True)
+        )
 
     def ordered(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """The inputs in order. Raises what is wrong with their number or names."""
@@ -111,8 +123,10 @@ class Compiled:
 
     def result_shapes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """As of ``CompiledFunction``."""
-        arrays = [np.broadcast_to(np.zeros((), dtype), shape)
-                  for shape, (_, dtype, _) in zip(self.ordered(shapes, {}), self.inputs, strict=True)]
+        arrays = [
+            np.broadcast_to(np.zeros((), dtype), shape)
+            for shape, (_, dtype, _) in zip(self.ordered(shapes, {}), self.inputs, strict=True)
+        ]
         return shapes_of(self.graph, checked_inputs(self.graph, arrays))
 
     def __call__(self, /, *arrays: Any, **named: Any) -> np.ndarray | tuple[np.ndarray, ...]:
@@ -121,8 +135,12 @@ class Compiled:
 
     def save(self, path: Any, form: str = "egx") -> NoReturn:
         """Raises EgshapeError: what is interpreted has no native code."""
-        raise EgshapeError("is interpreted, and an artifact holds native code", where=str(path),
-                           hint="compile with target='llvm', or egshape.save the graph", code="unsupported")
+        raise EgshapeError(
+            "is interpreted, and an artifact holds native code",
+            where=str(path),
+            hint="compile with target='llvm', or egshape.save the graph",
+            code="unsupported",
+        )
 
 
 def _port(name: str, type: TensorType) -> tuple[str, np.dtype[Any], int]:
@@ -134,23 +152,63 @@ def _fault(message: str, code: str, where: str) -> EgshapeError:
 
 
 @overload
-def compile(model: Model | Graph | Result, target: None = ..., threads: int = ..., facts: str = ...,
-            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> Function: ...
+def compile(
+    model: Model | Graph | Result,
+    target: None = ...,
+    threads: int = ...,
+    facts: str = ...,
+    architectures: Sequence[str] | None = ...,
+    **options: Unpack[Optimizing],
+) -> Function: ...
 @overload
-def compile(model: Model | Graph | Result, target: Literal["interpret"], threads: int = ..., facts: str = ...,
-            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> Compiled: ...
+def compile(
+    model: Model | Graph | Result,
+    target: Literal["interpret"],
+    threads: int = ...,
+    facts: str = ...,
+    architectures: Sequence[str] | None = ...,
+    **options: Unpack[Optimizing],
+) -> Compiled: ...
 @overload
-def compile(model: Model | Graph | Result, target: Literal["llvm"], threads: int = ..., facts: str = ...,
-            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> CompiledFunction: ...
+def compile(
+    model: Model | Graph | Result,
+    target: Literal["llvm"],
+    threads: int = ...,
+    facts: str = ...,
+    architectures: Sequence[str] | None = ...,
+    **options: Unpack[Optimizing],
+) -> CompiledFunction: ...
 @overload
-def compile(model: Model | Graph | Result, target: Literal["cuda"], threads: int = ..., facts: str = ...,
-            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> CudaFunction: ...
+def compile(
+    model: Model | Graph | Result,
+    target: Literal["cuda"],
+    threads: int = ...,
+    facts: str = ...,
+    architectures: Sequence[str] | None = ...,
+    **options: Unpack[Optimizing],
+) -> CudaFunction: ...
 @overload
-def compile(model: Model | Graph | Result, target: str | None, threads: int = ..., facts: str = ...,
-            architectures: Sequence[str] | None = ..., **options: Unpack[Optimizing]) -> Function: ...
-def compile(model: Model | Graph | Result, target: str | None = None, threads: int = 1, facts: str = "all",
-            architectures: Sequence[str] | None = None, *, optimize: bool = True, assume: str | Sequence[str] = (),
-            rules: str | Sequence[str] = (), limits: Limits | None = None, format: str | None = None) -> Any:
+def compile(
+    model: Model | Graph | Result,
+    target: str | None,
+    threads: int = ...,
+    facts: str = ...,
+    architectures: Sequence[str] | None = ...,
+    **options: Unpack[Optimizing],
+) -> Function: ...
+def compile(
+    model: Model | Graph | Result,
+    target: str | None = None,
+    threads: int = 1,
+    facts: str = "all",
+    architectures: Sequence[str] | None = None,
+    *,
+    optimize: bool = True,
+    assume: str | Sequence[str] = (),
+    rules: str | Sequence[str] = (),
+    limits: Limits | None = None,
+    format: str | None = None,
+) -> Any:
     """A function of a model: called with arrays in input order or by name, it gives one array, or a tuple in output
     order.
 
@@ -170,14 +228,22 @@ def compile(model: Model | Graph | Result, target: str | None = None, threads: i
     return compile_graph(graph, target, threads, facts, architectures)
 
 
-def _graph(model: Model | Graph | Result, optimized: bool, assume: str | Sequence[str], rules: str | Sequence[str],
-           limits: Limits | None, format: str | None) -> Graph:
+def _graph(
+    model: Model | Graph | Result,
+    optimized: bool,
+    assume: str | Sequence[str],
+    rules: str | Sequence[str],
+    limits: Limits | None,
+    format: str | None,
+) -> Graph:
     """The graph of what is given to ``compile``, optimized if it is to be."""
     asked = bool(assume or rules or limits)
     if asked and (isinstance(model, Result) or not optimized):
         why = "a Result was optimized before" if isinstance(model, Result) else "optimize=False was given"
-        raise InvalidInput(f"assume, rules and limits go with optimizing, and {why}",
-                           hint="give them to egshape.optimize, or the model itself to compile")
+        raise InvalidInput(
+            f"assume, rules and limits go with optimizing, and {why}",
+            hint="give them to egshape.optimize, or the model itself to compile",
+        )
     if isinstance(model, Result):
         return model.graph
     graph = model if isinstance(model, Graph) else load(model, format)
@@ -190,8 +256,13 @@ def _graph(model: Model | Graph | Result, optimized: bool, assume: str | Sequenc
     return result.graph
 
 
-def compile_graph(graph: Graph, target: str | None = None, threads: int = 1, facts: str = "all",
-                  architectures: Sequence[str] | None = None) -> Any:
+def compile_graph(
+    graph: Graph,
+    target: str | None = None,
+    threads: int = 1,
+    facts: str = "all",
+    architectures: Sequence[str] | None = None,
+) -> Any:
     """A graph as it is, compiled for a target; without one for this processor, where that can be, else interpreted with
     a warning. Raises Unsupported for a target that is none, or an op that the target cannot compile."""
     if target is None:
@@ -207,16 +278,21 @@ def _check_options(target: str | None, facts: object, architectures: object) -> 
     if architectures and target != "cuda":
         raise InvalidInput("architectures go with target='cuda'", hint="leave them out")
     if not isinstance(facts, str):
-        raise InvalidInput(f"facts of compile is 'none', 'shape' or 'all', not a {type(facts).__name__}",
-                           hint="facts about sizes go to assume, or to egshape.optimize")
+        raise InvalidInput(
+            f"facts of compile is 'none', 'shape' or 'all', not a {type(facts).__name__}",
+            hint="facts about sizes go to assume, or to egshape.optimize",
+        )
 
 
 def _for_here(graph: Graph, threads: int, facts: str) -> Any:
     try:
         return _llvm(graph, threads, facts, None)
     except (MissingDependency, Unsupported) as error:
-        warnings.warn(f"{error}; the graph is interpreted (target='interpret' says that this is wanted)",
-                      RuntimeWarning, stacklevel=4)
+        warnings.warn(
+            f"{error}; the graph is interpreted (target='interpret' says that this is wanted)",
+            RuntimeWarning,
+            stacklevel=4,
+        )
         return Compiled(graph)
 
 
@@ -248,4 +324,7 @@ def _interpreted(graph: Graph, *_: object) -> Compiled:
 
 
 _MAKERS: Mapping[str, Callable[[Graph, int, str, Sequence[str] | None], Any]] = {
-    "interpret": _interpreted, "llvm": _llvm, "cuda": _cuda}
+    "interpret": _interpreted,
+    "llvm": _llvm,
+    "cuda": _cuda,
+}

@@ -32,7 +32,7 @@ class EgshapeError(Exception):
     def __str__(self) -> str:
         shown = self.message
         if len(shown) > LONGEST:
-            shown = f"{shown[:LONGEST * 2 // 3]} ... {shown[-LONGEST // 3:]}"
+            shown = f"{shown[: LONGEST * 2 // 3]} ... {shown[-LONGEST // 3 :]}"
         head = f"{self.where}: {shown}" if self.where else shown
         return f"{head} ({self.hint})" if self.hint else head
 

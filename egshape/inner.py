@@ -58,8 +58,10 @@ def _sizes(graph: Graph, facts: Facts) -> dict[str, Dim]:
         if value is None or value in graph.inputs or value.type.shape is None:
             raise InvalidInput(f"a fact speaks of {name!r}, which the model does not have", hint=_hint(graph, label))
         if not axis.isdigit() or int(axis) >= value.type.rank:
-            raise InvalidInput(f"a fact speaks of {name!r}, but %{label} has {value.type.rank} axes",
-                               hint="the number behind the last dot is an axis, counted from 0")
+            raise InvalidInput(
+                f"a fact speaks of {name!r}, but %{label} has {value.type.rank} axes",
+                hint="the number behind the last dot is an axis, counted from 0",
+            )
         out[name] = value.type.dims[int(axis)]
     return out
 
@@ -75,8 +77,12 @@ def _hint(graph: Graph, label: str) -> str:
 
 def _data_symbols(graph: Graph) -> dict[str, Value]:
     """The symbols that no input's axis gives, and the values that do."""
-    return {each.name: each.value for block in blocks_of(graph.body) for each in block.symbols
-            if each.value not in graph.inputs}
+    return {
+        each.name: each.value
+        for block in blocks_of(graph.body)
+        for each in block.symbols
+        if each.value not in graph.inputs
+    }
 
 
 def _place(graph: Graph, value: Value) -> Place:
@@ -105,8 +111,10 @@ def _innermost(graph: Graph, places: list[Place], fact: Relation) -> Place:
         raise InvalidInput(f"the fact {fact.text} speaks of values of different regions", hint="state one each")
     whole = next((parents[each][1] for each in outer if each in parents and parents[each][1].attrs.get("whole")), None)
     if whole is not None:
-        raise InvalidInput(f"the fact {fact.text} speaks of the inside of {whole.attrs['name']}, which stays one op",
-                           hint="speak of its operands or results")
+        raise InvalidInput(
+            f"the fact {fact.text} speaks of the inside of {whole.attrs['name']}, which stays one op",
+            hint="speak of its operands or results",
+        )
     return block, max(number for each, number in places if each is block)
 
 
@@ -114,8 +122,21 @@ def _checks(relation: Relation, fact: Relation) -> list[Op]:
     names = sorted(relation.symbols())
     values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
     message = assumed_message(fact.text) + (f": {values}" if names else "")
-    return [Op("check", (), {"relation": part.kind, "sides": (part.lhs, part.rhs), "message": message,
-                             "args": tuple(map(symbol, names)), "fact": fact.text}, ()) for part in relation.parts()]
+    return [
+        Op(
+            "check",
+            (),
+            {
+                "relation": part.kind,
+                "sides": (part.lhs, part.rhs),
+                "message": message,
+                "args": tuple(map(symbol, names)),
+                "fact": fact.text,
+            },
+            (),
+        )
+        for part in relation.parts()
+    ]
 
 
 def _with(block: Block, places: Mapping[Place, list[Op]]) -> Block:

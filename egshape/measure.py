@@ -51,8 +51,11 @@ def never_worse(graph: Graph, done: Optimized) -> tuple[Optimized, str]:
     after = cost(_with_ops(done.graph, (op for op in done.graph.body.ops if op not in given)))
     if before.unit != after.unit or not exceeds(after, before):
         return done, ""
-    more = f"{after.count} {after.unit}, not {before.count}" if after.count > before.count else \
-        f"{after.bytes} bytes of constants, not {before.bytes}"
+    more = (
+        f"{after.count} {after.unit}, not {before.count}"
+        if after.count > before.count
+        else f"{after.bytes} bytes of constants, not {before.bytes}"
+    )
     values = [*graph.inputs, *(value for op in graph.body.walk() for value in op.results)]
     outcome = replace(done.outcome, rewrites={}, reasons=(), standing={value: value for value in values})
     checked = _with_ops(graph, (*given, *graph.body.ops))
@@ -63,8 +66,11 @@ def _given(done: Optimized) -> list[Op]:
     """The checks in a result of what the user assumed."""
     checks = [each.relation for each in done.outcome.checks if each.index == GIVEN and each.relation is not None]
     relations = {(each.kind, each.lhs, each.rhs) for each in checks}
-    return [op for op in done.graph.body.ops
-            if op.name == "check" and (op.attrs["relation"], *op.attrs["sides"]) in relations]
+    return [
+        op
+        for op in done.graph.body.ops
+        if op.name == "check" and (op.attrs["relation"], *op.attrs["sides"]) in relations
+    ]
 
 
 def _with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:

@@ -35,8 +35,10 @@ def html(thing: object) -> str:
 
 def _graph(shown: Graph) -> Iterator[str]:
     ops = sum(1 for _ in shown.body.walk())
-    yield f"<b>{escape(shown.name)}</b>: {_count(ops, 'op')}, {_count(len(shown.inputs), 'input')}, " \
-          f"{_count(len(shown.outputs), 'output')}"
+    yield (
+        f"<b>{escape(shown.name)}</b>: {_count(ops, 'op')}, {_count(len(shown.inputs), 'input')}, "
+        f"{_count(len(shown.outputs), 'output')}"
+    )
     yield _drawn(graph.picture(shown), ops) or _text(str(shown))
 
 
@@ -84,7 +86,7 @@ def _drawn(picture: Picture, parts: int) -> str:
         text = dot.render(str(picture), "svg", seconds=10).decode()
     except EgshapeError:
         return ""
-    return f'<div style="overflow:auto;max-height:700px">{text[text.index("<svg"):]}</div>'
+    return f'<div style="overflow:auto;max-height:700px">{text[text.index("<svg") :]}</div>'
 
 
 def _text(text: str) -> str:

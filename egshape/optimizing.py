@@ -59,10 +59,19 @@ class Result(Optimization):
         return display.html(self)
 
 
-def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str | Sequence[str] = (),
-             limits: Limits | None = None, *, facts: Facts | None = None, validate: bool = True,
-             refine_signature: bool = False, allow_larger: bool = False, explain: bool = True,
-             tracer: Tracer | None = None) -> Result:
+def optimize(
+    model: Model | Graph,
+    assume: str | Sequence[str] = (),
+    rules: str | Sequence[str] = (),
+    limits: Limits | None = None,
+    *,
+    facts: Facts | None = None,
+    validate: bool = True,
+    refine_signature: bool = False,
+    allow_larger: bool = False,
+    explain: bool = True,
+    tracer: Tracer | None = None,
+) -> Result:
     """Optimize a model: a Graph, or what ``load`` takes.
 
     assume: facts in text, one or several, trusted for rewriting and checked at entry. rules: further rulesets, paths
@@ -80,8 +89,9 @@ def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str 
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
     for target, call in sorted(hosted.items()):
         kept = unresolved(call)
-        tracer.note(f"{target} is kept as it is: {kept}" if kept else
-                    f"{target} has no lowering: it is called in Python")
+        tracer.note(
+            f"{target} is kept as it is: {kept}" if kept else f"{target} has no lowering: it is called in Python"
+        )
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
     limits = limits or Limits()
@@ -108,12 +118,18 @@ def optimize(model: Model | Graph, assume: str | Sequence[str] = (), rules: str 
     functions = tuple(_optimized_function(each, rules, limits, started, validate, tracer) for each in graph.functions)
     for name, why in graph.metadata.get("left_out", ()):
         tracer.note(f"the public function @{name} is left out: {why}")
-    return Result(replace(_expecting(done.graph, known), functions=functions), known,
-                  reported(graph, done, known, tracer, dropped), graph, done)
+    return Result(
+        replace(_expecting(done.graph, known), functions=functions),
+        known,
+        reported(graph, done, known, tracer, dropped),
+        graph,
+        done,
+    )
 
 
-def _optimized_function(graph: Graph, rules: Sequence[str], limits: Limits, started: float, validate: bool,
-                        tracer: Tracer) -> Graph:
+def _optimized_function(
+    graph: Graph, rules: Sequence[str], limits: Limits, started: float, validate: bool, tracer: Tracer
+) -> Graph:
     """Another public function of the model, optimized in what is left of the time."""
     left = None if limits.seconds is None else limits.seconds - (time.monotonic() - started)
     if left is not None and left <= 0:
@@ -159,5 +175,6 @@ def resolve(graph: Graph, facts: Facts) -> Facts:
                 out = out.with_symbol(name, sources=each.sources, likely=each.likely)
     renamed = out.with_relations(
         Relation(r.kind, r.lhs.substitute(rename), r.rhs.substitute(rename), r.source, r.ranges, r.needs)
-        for r in facts.statements())
+        for r in facts.statements()
+    )
     return replace(renamed, assumed=facts.assumed)

@@ -77,10 +77,19 @@ class Optimized:
         return self.verdict.differences[0] if self.verdict is not None and self.verdict.differences else ""
 
 
-def run_stages(graph: Graph, facts: Facts, rules: Sequence[str], limits: Limits, tracer: Tracer,
-               explain: bool = True, refine_signature: bool = False, watch: Watch | None = None,
-               variant: Variant = PLAIN, deadlines: Deadlines | None = None,
-               tolerance: Callable[[Outcome], float] | None = None) -> Optimized:
+def run_stages(
+    graph: Graph,
+    facts: Facts,
+    rules: Sequence[str],
+    limits: Limits,
+    tracer: Tracer,
+    explain: bool = True,
+    refine_signature: bool = False,
+    watch: Watch | None = None,
+    variant: Variant = PLAIN,
+    deadlines: Deadlines | None = None,
+    tolerance: Callable[[Outcome], float] | None = None,
+) -> Optimized:
     """All stages from a graph to the optimized, verified graph. ``watch`` is shown each block's e-graph.
 
     ``variant`` is for looking at rules. ``deadlines``: those of ``limits`` from now on, where they are not given.
@@ -130,13 +139,15 @@ class Road:
         body = self.block(graph.body, RegionEntry(context, believed), assumed_checks(facts), refine_signature)
         return replace(graph, body=optimize_behind(self.behind, body, context, believed))
 
-    def block(self, block: Block, entry: RegionEntry, given: Sequence[Check] = (), refine_signature: bool = False
-              ) -> Block:
+    def block(
+        self, block: Block, entry: RegionEntry, given: Sequence[Check] = (), refine_signature: bool = False
+    ) -> Block:
         """A block through the stages. ``given`` are checks that must stand in it first."""
         setting, stage = self.setting, self.tracer.stage
         setting.names.update(arg.name for arg in block.args)
-        with session(setting.program, block, setting.registry, setting.order, entry.context,
-                     setting.allowance) as engine:
+        with session(
+            setting.program, block, setting.registry, setting.order, entry.context, setting.allowance
+        ) as engine:
             with stage("encode"):
                 obligations = encode(engine)
             with stage("obligations"):
@@ -187,8 +198,11 @@ def validate(graph: Graph, result: Graph, facts: Facts, deadlines: Deadlines, to
 
 def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:
     """What holds when the graph is entered: the facts, and that each size fits its get_dimension_size type."""
-    fits = [(Relation("<=", symbol(each.name), const(LARGEST_SIZE + each.offset)), "entry")
-            for each in graph.body.symbols if each.value in graph.inputs]
+    fits = [
+        (Relation("<=", symbol(each.name), const(LARGEST_SIZE + each.offset)), "entry")
+        for each in graph.body.symbols
+        if each.value in graph.inputs
+    ]
     return fits + [(relation, relation.source or "fact") for relation in facts.statements()]
 
 
@@ -202,8 +216,9 @@ def assumed_checks(facts: Facts) -> list[Check]:
         values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
         message = assumed_message(str(fact)) + (f": {values}" if names else "")
         for relation in fact.parts():
-            out.append(Check(GIVEN, relation, message, "", "kept", None, True, (), tuple(map(symbol, names)),
-                             str(fact)))
+            out.append(
+                Check(GIVEN, relation, message, "", "kept", None, True, (), tuple(map(symbol, names)), str(fact))
+            )
     return out
 
 
@@ -232,6 +247,7 @@ def _fallback(fault: Exception) -> Outcome:
         return Outcome(status="fallback", fault=str(fault))
     if os.environ.get(STRICT):
         raise fault
-    internal = InternalError(f"a fault of ours, {type(fault).__name__}: {fault}",
-                             hint=f"{STRICT}=1 shows where; please report it")
+    internal = InternalError(
+        f"a fault of ours, {type(fault).__name__}: {fault}", hint=f"{STRICT}=1 shows where; please report it"
+    )
     return Outcome(status="fallback", fault=str(internal))

@@ -239,8 +239,9 @@ class AdviceTable(_Json):
 
     def rows(self) -> list[tuple[str, ...]]:
         """The cells of the table, its heading first."""
-        rows = [(str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag)
-                for each in self.advice]
+        rows = [
+            (str(each.bytes_saved), str(each.ops_removed), str(each.checks_removed), each.flag) for each in self.advice
+        ]
         return [("bytes saved", "ops removed", "checks removed", "option"), *rows]
 
     def __str__(self) -> str:

@@ -32,13 +32,17 @@ def reported(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer, droppe
         model=graph.name,
         ops=OpCounts(before=count_ops(graph), after=count_ops(done.graph)),
         inputs=tuple(_signature(value.name, value.type, normal) for value in graph.inputs),
-        outputs=tuple(_signature(name, value.type, normal)
-                      for name, value in zip(graph.output_names, done.graph.outputs, strict=True)),
+        outputs=tuple(
+            _signature(name, value.type, normal)
+            for name, value in zip(graph.output_names, done.graph.outputs, strict=True)
+        ),
         symbols=tuple(_symbol(name, sources, done, facts) for name, sources in _symbol_sources(graph).items()),
         equalities=_equalities(graph, done, facts),
         checks=_check_rows(graph, done),
-        rewrites=tuple(RewriteRow(rule=rule, count=count, seconds=round(outcome.seconds.get(rule, 0.0), 6))
-                       for rule, count in sorted(outcome.rewrites.items(), key=lambda item: (-item[1], item[0]))),
+        rewrites=tuple(
+            RewriteRow(rule=rule, count=count, seconds=round(outcome.seconds.get(rule, 0.0), 6))
+            for rule, count in sorted(outcome.rewrites.items(), key=lambda item: (-item[1], item[0]))
+        ),
         stages=tuple(StageRow(name=stage.name, seconds=stage.seconds) for stage in tracer.stages),
         status=outcome.status,
         notes=tuple(tracer.notes),
@@ -63,8 +67,13 @@ def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) ->
     low, high = done.context.bounds(symbol(name))
     known = facts.symbol(name)
     ranges = known.ranges if len(known.ranges) > 1 else ((max(low or 0, 0), None if high == 2**31 - 1 else high),)
-    return Symbol(name=name, sources=tuple(sources), ranges=tuple((int(a or 0), b) for a, b in ranges),
-                  divisor=known.divisor, likely=(done.likely[name],) if name in done.likely else ())
+    return Symbol(
+        name=name,
+        sources=tuple(sources),
+        ranges=tuple((int(a or 0), b) for a, b in ranges),
+        divisor=known.divisor,
+        likely=(done.likely[name],) if name in done.likely else (),
+    )
 
 
 def _equalities(graph: Graph, done: Optimized, facts: Facts) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:
@@ -87,11 +96,19 @@ def _equalities(graph: Graph, done: Optimized, facts: Facts) -> tuple[tuple[str,
 
 
 def _check_rows(graph: Graph, done: Optimized) -> tuple[CheckRow, ...]:
-    rows = [CheckRow(text="true", message=message, location=location, status="proved", why=(Step(rule=why, to="true"),))
-            for message, location, why in graph.metadata.get("assertions", ())]
+    rows = [
+        CheckRow(text="true", message=message, location=location, status="proved", why=(Step(rule=why, to="true"),))
+        for message, location, why in graph.metadata.get("assertions", ())
+    ]
     for check in done.outcome.checks:
         text = str(check.relation) if check.relation is not None else "a condition on data"
-        rows.append(CheckRow(text=text, message=check.message, location=check.location,
-                             status="proved" if check.status == "proved" else "kept",
-                             why=tuple(Step.model_validate(step.to_json()) for step in check.why)))
+        rows.append(
+            CheckRow(
+                text=text,
+                message=check.message,
+                location=check.location,
+                status="proved" if check.status == "proved" else "kept",
+                why=tuple(Step.model_validate(step.to_json()) for step in check.why),
+            )
+        )
     return tuple(rows)

@@ -93,8 +93,9 @@ def validate(original: Graph, optimized: Graph, facts: Facts, *, seconds: float 
     return list(compare(original, optimized, facts, seconds=seconds).differences)
 
 
-def compare(original: Graph, optimized: Graph, facts: Facts, *, seconds: float = 2.0, tolerance: float = 0.0
-            ) -> Verdict:
+def compare(
+    original: Graph, optimized: Graph, facts: Facts, *, seconds: float = 2.0, tolerance: float = 0.0
+) -> Verdict:
     """As ``validate``, with how much was compared, and why something was not.
 
     ``tolerance``: a relative difference that floats may have (approximate rules were in use); 0 is none, to the bit."""
@@ -246,8 +247,7 @@ def inputs_at(graph: Graph, point: Point, number: int) -> list[np.ndarray] | Non
     return out
 
 
-def _elements(dtype: str, shape: Sequence[int], random: np.random.Generator, data: Data, most: int
-              ) -> np.ndarray:
+def _elements(dtype: str, shape: Sequence[int], random: np.random.Generator, data: Data, most: int) -> np.ndarray:
     """Floats as ``data`` says; integers up to ``most``, so that indices mean something."""
     target = numpy_dtype(dtype)
     if dtype == "i1":
@@ -334,8 +334,11 @@ def _is_fit(error: EgshapeError) -> bool:
 def sizes_at(graph: Graph, point: Point, arrays: Sequence[np.ndarray]) -> dict[str, int]:
     """The sizes that the inputs give, those that are elements of them too."""
     given = dict(zip(graph.inputs, arrays, strict=True))
-    held = {each.name: int(given[each.value].reshape(-1)[each.element]) + each.offset for each in graph.body.symbols
-            if each.element is not None and each.value in given and given[each.value].size > each.element}
+    held = {
+        each.name: int(given[each.value].reshape(-1)[each.element]) + each.offset
+        for each in graph.body.symbols
+        if each.element is not None and each.value in given and given[each.value].size > each.element
+    }
     return {**point.env, **held}
 
 
@@ -395,9 +398,7 @@ def array_difference(one: np.ndarray, two: np.ndarray) -> str:
     if not different.any():
         return ""
     place = tuple(int(axis) for axis in np.argwhere(different)[0])
-    return (
-        f"differs at {list(place)}: {one[place]} became {two[place]} ({int(different.sum())} of {one.size})"
-    )
+    return f"differs at {list(place)}: {one[place]} became {two[place]} ({int(different.sum())} of {one.size})"
 
 
 def _parts(one: np.ndarray, two: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

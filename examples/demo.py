@@ -60,9 +60,7 @@ def main(original: Path, optimized: Path) -> int:
         equal = difference <= TOLERANCE
         good &= equal
         times = f"{seconds_before * 1e3:.0f} ms", f"{seconds_after * 1e3:.0f} ms"
-        table.add_row(
-            str(batch), str(length), f"{difference:.1e}", *times, "equal" if equal else "DIFFERENT"
-        )
+        table.add_row(str(batch), str(length), f"{difference:.1e}", *times, "equal" if equal else "DIFFERENT")
     wrong = inputs(2, 7, mask_length=5)
     answers = rejects(before, wrong), rejects(after, wrong)
     good &= answers == (True, True)

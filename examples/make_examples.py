@@ -1,6 +1,6 @@
 """Write encoder.mlir: a small transformer encoder layer, exported by JAX with symbolic batch and sequence.
 
-    python examples/make_examples.py            (needs the extra "stablehlo")
+python examples/make_examples.py            (needs the extra "stablehlo")
 """
 
 from __future__ import annotations

@@ -151,8 +151,11 @@ class Network:
     def layernorm(self, x: Value) -> Value:
         """``normalize`` with random gain and bias."""
         width = _static(x, -1)
-        return self.normalize(x, self.add(self.random(width, scale=0.1), self.weight(np.ones(width, np.float32))),
-                              self.random(width, scale=0.1))
+        return self.normalize(
+            x,
+            self.add(self.random(width, scale=0.1), self.weight(np.ones(width, np.float32))),
+            self.random(width, scale=0.1),
+        )
 
     # -- shapes -----------------------------------------------------------------------------------------------------
 
@@ -176,17 +179,32 @@ class Network:
     def take(self, table: Value, indices: Value) -> Value:
         """Rows of a matrix: [n, width] at indices [...] gives [..., width]; indices are clamped."""
         rank = indices.type.rank
-        return self._op("gather", table, indices, offset_dims=(rank,), collapsed=(0,), start_index_map=(0,),
-                        index_vector_dim=rank, sizes=(const(1), table.type.dims[1]))
+        return self._op(
+            "gather",
+            table,
+            indices,
+            offset_dims=(rank,),
+            collapsed=(0,),
+            start_index_map=(0,),
+            index_vector_dim=rank,
+            sizes=(const(1), table.type.dims[1]),
+        )
 
     @layer
     def rows(self, table: Value, x: Value, axis: int) -> Value:
         """The first rows of a matrix, as many as x has along an axis; the graph checks that there are so many."""
         size, width = x.type.dims[axis], table.type.dims[1]
-        self._b.add("check", [], {"relation": "<=", "sides": (size, table.type.dims[0]), "args": (size,),
-                                  "message": "there are no {0} rows in the table"})
-        return self._op("slice", table, starts=(const(0), const(0)), limits=(size, width),
-                        strides=(const(1), const(1)))
+        self._b.add(
+            "check",
+            [],
+            {
+                "relation": "<=",
+                "sides": (size, table.type.dims[0]),
+                "args": (size,),
+                "message": "there are no {0} rows in the table",
+            },
+        )
+        return self._op("slice", table, starts=(const(0), const(0)), limits=(size, width), strides=(const(1), const(1)))
 
     # -- products ---------------------------------------------------------------------------------------------------
 
@@ -254,8 +272,9 @@ class Network:
         x = self.take(self.random(count, width, scale=0.5), ids)
         return self.add(x, self.rows(self.random(positions, width, scale=0.5), ids, 1)) if positions else x
 
-    def decoder_step(self, x: Value, keys: Value, values: Value, heads: int,
-                     inner: int | None = None) -> tuple[Value, Value, Value]:
+    def decoder_step(
+        self, x: Value, keys: Value, values: Value, heads: int, inner: int | None = None
+    ) -> tuple[Value, Value, Value]:
         """A decoder layer with a cache, normalized before each part as in GPT-2: x [batch, 1, width] is the newest
         place, keys and values [batch, heads, past, depth] the earlier ones. Gives y, and the cache with the new
         place."""
@@ -271,9 +290,20 @@ class Network:
     @layer
     def convolve(self, x: Value, kernel: Value, stride: int = 1, padding: int = 0, groups: int = 1) -> Value:
         """Cross-correlation of [batch, channels, height, width] with [outputs, channels / groups, h, w]."""
-        return self._op("convolution", x, kernel, numbers=_NCHW, strides=(stride, stride),
-                        padding=(const(padding),) * 4, lhs_dilation=(1, 1), rhs_dilation=(1, 1), reversal=(0, 0),
-                        feature_groups=groups, batch_groups=1, dtype="f32")
+        return self._op(
+            "convolution",
+            x,
+            kernel,
+            numbers=_NCHW,
+            strides=(stride, stride),
+            padding=(const(padding),) * 4,
+            lhs_dilation=(1, 1),
+            rhs_dilation=(1, 1),
+            reversal=(0, 0),
+            feature_groups=groups,
+            batch_groups=1,
+            dtype="f32",
+        )
 
     def conv2d(self, x: Value, outputs: int, kernel: int = 3, *, stride: int = 1, groups: int = 1) -> Value:
         """``convolve`` with random weights, a bias, and a padding that keeps the size at stride 1."""
@@ -286,10 +316,18 @@ class Network:
     def max_pool(self, x: Value, window: int, stride: int, padding: int = 0) -> Value:
         """The largest of each window of [batch, channels, height, width]."""
         ones, sides = (const(1),) * 4, (const(0),) * 4 + (const(padding),) * 4
-        (out,) = self._b.add("reduce_window", (x, self._number(-math.inf)), {
-            "window": (const(1), const(1), const(window), const(window)), "base_dilation": ones,
-            "strides": (const(1), const(1), const(stride), const(stride)), "window_dilation": ones,
-            "padding": sides}, regions=(self._region("maximum"),))
+        (out,) = self._b.add(
+            "reduce_window",
+            (x, self._number(-math.inf)),
+            {
+                "window": (const(1), const(1), const(window), const(window)),
+                "base_dilation": ones,
+                "strides": (const(1), const(1), const(stride), const(stride)),
+                "window_dilation": ones,
+                "padding": sides,
+            },
+            regions=(self._region("maximum"),),
+        )
         return out
 
     @layer
@@ -331,8 +369,16 @@ class Network:
         return self._op("broadcast_in_dim", out, dims=tuple(range(x.type.rank - 1)), shape=x.type.dims)
 
     def _dot(self, x: Value, y: Value, batch: tuple[int, ...], contract: tuple[int, int]) -> Value:
-        return self._op("dot_general", x, y, lhs_batch=batch, rhs_batch=batch, lhs_contract=contract[:1],
-                        rhs_contract=contract[1:], dtype=x.type.dtype)
+        return self._op(
+            "dot_general",
+            x,
+            y,
+            lhs_batch=batch,
+            rhs_batch=batch,
+            lhs_contract=contract[:1],
+            rhs_contract=contract[1:],
+            dtype=x.type.dtype,
+        )
 
     def _binary(self, name: str, x: Value, y: Value) -> Value:
         rank = max(x.type.rank, y.type.rank)
@@ -353,8 +399,9 @@ def _label(size: Size) -> str | None:
     if isinstance(size, Dim) and size.const is None:
         (name, *rest) = size.symbols()
         if rest or size is not symbol(name):
-            raise EgshapeError(f"an input cannot have the size {size}", hint="give the axis a name of its own",
-                               code="size")
+            raise EgshapeError(
+                f"an input cannot have the size {size}", hint="give the axis a name of its own", code="size"
+            )
         return name
     return None
 
@@ -369,8 +416,7 @@ def _static(x: Value, axis: int) -> int:
     """The size of an axis, which must be a number."""
     size = x.type.dims[axis].const
     if size is None:
-        raise EgshapeError(f"axis {axis} of {x} must be static here", hint="give the input a number there",
-                           code="size")
+        raise EgshapeError(f"axis {axis} of {x} must be static here", hint="give the input a number there", code="size")
     return size
 
 
@@ -386,5 +432,6 @@ def _spread(one: Dim, two: Dim) -> Dim:
         return one
     if one.const == 1:
         return two
-    raise EgshapeError(f"sizes {one} and {two} do not fit each other", hint="give equal sizes the same name",
-                       code="size")
+    raise EgshapeError(
+        f"sizes {one} and {two} do not fit each other", hint="give equal sizes the same name", code="size"
+    )

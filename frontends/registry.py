@@ -23,12 +23,19 @@ def form_of(path: Path, form: str | None = None) -> str:
     if form is None and path.is_dir():
         raise InvalidInput("is a folder", where=str(path), hint="give the file of a model")
     if kind == "egx":
-        raise InvalidInput("is a compiled program, not a model", where=str(path),
-                           hint="`egshape run` and egshape.runtime.load take it, `egshape compile` writes it")
+        raise InvalidInput(
+            "is a compiled program, not a model",
+            where=str(path),
+            hint="`egshape run` and egshape.runtime.load take it, `egshape compile` writes it",
+        )
     if kind not in _BY_FORM:
         message = f"the format {kind!r} is not known" if kind else "its name does not say which format it has"
-        raise InvalidInput(message, where=str(path), hint=f"known are {', '.join(sorted(_BY_FORM))}; "
-                           "a file name ends in one of these, or pass the format of what is read")
+        raise InvalidInput(
+            message,
+            where=str(path),
+            hint=f"known are {', '.join(sorted(_BY_FORM))}; "
+            "a file name ends in one of these, or pass the format of what is read",
+        )
     return kind
 
 

@@ -91,8 +91,12 @@ def _bounded(relation: str, terms: Sequence[tuple[Monomial, int]], bound: int) -
         return None  # "==" is a bound of what is not negative, by 0
     if isinstance(atom, Relu):
         return atom.arg, const(bound)
-    if isinstance(atom, FloorDiv) and atom.den.const is not None and atom.den.const > 0 and (
-            relation == "<=" or is_nonnegative(atom.num)):
+    if (
+        isinstance(atom, FloorDiv)
+        and atom.den.const is not None
+        and atom.den.const > 0
+        and (relation == "<=" or is_nonnegative(atom.num))
+    ):
         return atom.num, const(atom.den.const * (bound + 1) - 1)
     return None
 
@@ -186,11 +190,7 @@ class _Reader(Scanner):
     def _factor(self) -> Dim:
         if self.accept("-"):
             inner = self._factor()
-            return (
-                const(-inner.const)
-                if inner.const is not None
-                else self._keep("subtract", -inner, const(0), inner)
-            )
+            return const(-inner.const) if inner.const is not None else self._keep("subtract", -inner, const(0), inner)
         if self.accept("("):
             inner = self.expression()
             self.expect(")")

@@ -25,8 +25,9 @@ def chosen() -> Graph:
     kept = b.one("slice", (x, zero, b.one("abs", (count,)), one))
     kept.name = "kept"
     rounded = floordiv(kept.type.dims[0], const(4)) * 4
-    cut = b.one("slice", (b.one("exponential", (kept,)),),
-                {"starts": (const(0),), "limits": (rounded,), "strides": (const(1),)})
+    cut = b.one(
+        "slice", (b.one("exponential", (kept,)),), {"starts": (const(0),), "limits": (rounded,), "strides": (const(1),)}
+    )
     return Graph("chosen", b.finish([b.one("tanh", (cut,))]), ("y",))
 
 
@@ -57,8 +58,7 @@ def test_a_size_that_data_gives(target: str) -> None:
 
 def test_the_check_stands_before_what_relies_on_it() -> None:
     ops = egshape.optimize(chosen(), assume="%kept.0 % 4 == 0").graph.ops
-    place = next(number for number, op in enumerate(ops) if op.name == "check"
-                 and "assumed" in op.attrs["message"])
+    place = next(number for number, op in enumerate(ops) if op.name == "check" and "assumed" in op.attrs["message"])
     assert [op.name for op in ops[place:]] == ["check", "slice", "exponential", "tanh"]
 
 
@@ -100,9 +100,16 @@ def test_a_value_of_a_region_is_checked_where_the_region_runs() -> None:
         run(result.graph, [x, np.array(True)])
 
 
-@pytest.mark.parametrize(("fact", "part"), [
-    ("%nothing.0 == 2", "values inside are"), ("%z.3 == 2", "has 1 axes"), ("%zz.0 == 2", "%z"), ("%z == 2", "%z"),
-    ("%x.0 == 2", "sizes are")])
+@pytest.mark.parametrize(
+    ("fact", "part"),
+    [
+        ("%nothing.0 == 2", "values inside are"),
+        ("%z.3 == 2", "has 1 axes"),
+        ("%zz.0 == 2", "%z"),
+        ("%z == 2", "%z"),
+        ("%x.0 == 2", "sizes are"),
+    ],
+)
 def test_names_that_are_not_there(fact: str, part: str) -> None:
     with pytest.raises(InvalidInput) as error:
         egshape.optimize(joined(), assume=fact)

@@ -86,13 +86,9 @@ def test_installs_and_runs(tree: Path, wheel: Path, tmp_path: Path) -> None:
     host.write_text(sysconfig.get_path("purelib") + "\n")
     for source in ([str(wheel)], ["--no-build-isolation", "--editable", str(tree)]):
         install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps"]
-        subprocess.run(
-            [*install, "--force-reinstall", "--no-index", *source], check=True, capture_output=True
-        )
+        subprocess.run([*install, "--force-reinstall", "--no-index", *source], check=True, capture_output=True)
         code = "import egshape, egshape.frontends; print(egshape.__file__)"
         where = subprocess.run([python, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
         assert str(ROOT) not in where.stdout
-        told = subprocess.run(
-            [home / "bin" / "egshape", "--version"], check=True, capture_output=True, text=True
-        )
+        told = subprocess.run([home / "bin" / "egshape", "--version"], check=True, capture_output=True, text=True)
         assert told.stdout.strip() == egshape.__version__

@@ -102,9 +102,7 @@ def test_report_json() -> None:
     )
     data = json.loads(report.model_dump_json())
     assert data["version"] == 1
-    assert data["equalities"] == [
-        ["arg0.0", "arg1.0", [{"rule": "r", "from": ["a"], "to": "b", "location": ""}]]
-    ]
+    assert data["equalities"] == [["arg0.0", "arg1.0", [{"rule": "r", "from": ["a"], "to": "b", "location": ""}]]]
     assert set(data) == {
         *("version", "model", "ops", "inputs", "outputs", "symbols", "equalities"),
         *("checks", "rewrites", "stages", "status", "notes", "dropped_rules"),
@@ -115,9 +113,7 @@ def test_report_json() -> None:
 
 
 def test_shapes_json() -> None:
-    row = ShapeRow(
-        name="%1", op="reshape", dtype="f32", shape=("b",), from_=(("arg0.0",),), location="m.py:1"
-    )
+    row = ShapeRow(name="%1", op="reshape", dtype="f32", shape=("b",), from_=(("arg0.0",),), location="m.py:1")
     assert json.loads(ShapeTable(values=(row,)).model_dump_json()) == {
         "version": 1,
         "values": [

@@ -89,10 +89,27 @@ _ALIKE = 'fontname="Helvetica,Arial,Liberation Sans,sans-serif"'
 then fit where it is shown. The WebAssembly build knows the widths of Helvetica by itself, and only by that name."""
 
 # nslimit and mclimit bound the search for a layout: without them a graph of some hundred ops takes minutes.
-_GRAPH = {"rankdir": "TB", "fontname": "Helvetica", "fontsize": "13", "nodesep": "0.22", "ranksep": "0.32",
-          "nslimit": "3", "nslimit1": "3", "mclimit": "0.4", "bgcolor": "white"}
-_NODE = {"shape": "box", "style": "rounded,filled", "fillcolor": "#eaf2fb", "color": "#5b7fa6",
-         "fontname": "Helvetica", "fontsize": "11", "margin": "0.09,0.05", "height": "0.2"}
+_GRAPH = {
+    "rankdir": "TB",
+    "fontname": "Helvetica",
+    "fontsize": "13",
+    "nodesep": "0.22",
+    "ranksep": "0.32",
+    "nslimit": "3",
+    "nslimit1": "3",
+    "mclimit": "0.4",
+    "bgcolor": "white",
+}
+_NODE = {
+    "shape": "box",
+    "style": "rounded,filled",
+    "fillcolor": "#eaf2fb",
+    "color": "#5b7fa6",
+    "fontname": "Helvetica",
+    "fontsize": "11",
+    "margin": "0.09,0.05",
+    "height": "0.2",
+}
 _EDGE = {"fontname": "Helvetica", "fontsize": "9", "arrowsize": "0.6", "color": "#5f6b7a"}
 
 
@@ -127,8 +144,9 @@ def _lines(item: Item, indent: str) -> Iterator[str]:
 
 def attributes(attrs: Mapping[str, str]) -> str:
     """``a=b, c="d"``: every value is quoted, or markup."""
-    return ", ".join(f"{key}=<{value}>" if isinstance(value, Html) else f"{key}={quoted(value)}"
-                     for key, value in attrs.items())
+    return ", ".join(
+        f"{key}=<{value}>" if isinstance(value, Html) else f"{key}={quoted(value)}" for key, value in attrs.items()
+    )
 
 
 def quoted(text: str) -> str:
@@ -160,8 +178,9 @@ def render(dot: str, format: Literal["svg", "png"], seconds: float = RENDER_SECO
     try:
         import graphviz
     except ImportError as error:
-        raise MissingDependency(f"drawing .{format} needs the graphviz package",
-                                hint='pip install "egshape[viz]", or write .dot') from error
+        raise MissingDependency(
+            f"drawing .{format} needs the graphviz package", hint='pip install "egshape[viz]", or write .dot'
+        ) from error
     command = [str(graphviz.DOT_BINARY), f"-T{format}", *(["-Gdpi=110"] if format == "png" else [])]
     try:
         text = dot.replace(_HELVETICA, _ALIKE).encode()
@@ -169,10 +188,16 @@ def render(dot: str, format: Literal["svg", "png"], seconds: float = RENDER_SECO
     except FileNotFoundError as error:
         raise MissingDependency(f"drawing .{format} needs Graphviz's program dot", hint=NO_DOT) from error
     except subprocess.TimeoutExpired as error:
-        raise EgshapeError(f"dot did not lay the picture out in {seconds:.0f} s", code="render",
-                           hint="draw a part of it (--around V --hops N), or write .dot") from error
+        raise EgshapeError(
+            f"dot did not lay the picture out in {seconds:.0f} s",
+            code="render",
+            hint="draw a part of it (--around V --hops N), or write .dot",
+        ) from error
     if done.returncode or not done.stdout:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise EgshapeError(f"dot failed: {said[-1] if said else f'exit code {done.returncode}'}", code="render",
-                           hint="write .dot to see what it was given")
+        raise EgshapeError(
+            f"dot failed: {said[-1] if said else f'exit code {done.returncode}'}",
+            code="render",
+            hint="write .dot to see what it was given",
+        )
     return done.stdout

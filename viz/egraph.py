@@ -52,21 +52,36 @@ class Seen:
 def egraphs(result: Result, rules: Sequence[str] = (), limits: Limits | None = None) -> list[Seen]:
     """The e-graphs of a result's blocks, those of regions first: the stages run again, with the same outcome."""
     found: list[Seen] = []
-    run_stages(result.source, result.facts, tuple(map(str, rules)), limits or Limits(), Tracer(), True, False,
-               lambda block, extraction, roots: found.append(Seen(block, extraction, tuple(roots))))
+    run_stages(
+        result.source,
+        result.facts,
+        tuple(map(str, rules)),
+        limits or Limits(),
+        Tracer(),
+        True,
+        False,
+        lambda block, extraction, roots: found.append(Seen(block, extraction, tuple(roots))),
+    )
     return found
 
 
-def picture(result: Result, around: str | None = None, hops: int = 2, most: int = MOST, rules: Sequence[str] = (),
-            limits: Limits | None = None) -> Picture:
+def picture(
+    result: Result,
+    around: str | None = None,
+    hops: int = 2,
+    most: int = MOST,
+    rules: Sequence[str] = (),
+    limits: Limits | None = None,
+) -> Picture:
     """The e-graph around a value of the original graph (``%12``), or from the outputs up.
 
     hops: how many arrows away. most: how many classes are drawn at most. rules, limits: as for ``optimize``.
     Raises InvalidInput if the graph has no such value, or the e-graph has no class for it."""
     seen = egraphs(result, rules, limits)
     if not seen:
-        raise InvalidInput("there is no e-graph to draw: the model was not optimized",
-                           hint="the notes of `egshape optimize` say why")
+        raise InvalidInput(
+            "there is no e-graph to draw: the model was not optimized", hint="the notes of `egshape optimize` say why"
+        )
     own, start = _where(result, seen, around)
     wanted = _chosen_classes(own, start, hops if around is not None else None)
     drawing = _Drawing(own, set(wanted[:most]))
@@ -100,8 +115,9 @@ def _where(result: Result, seen: Sequence[Seen], around: str | None) -> tuple[Se
 def _chosen_classes(own: Seen, start: Sequence[int], hops: int | None) -> list[int]:
     """Classes in reach, the nearest first: against the arrows too where ``hops`` limits them."""
     candidates = own.extraction.candidates
-    next_to: dict[int, list[int]] = {cls: [read for each in found for read in each.reads]
-                                     for cls, found in candidates.items()}
+    next_to: dict[int, list[int]] = {
+        cls: [read for each in found for read in each.reads] for cls, found in candidates.items()
+    }
     if hops is not None:
         for cls, found in candidates.items():
             for read in dict.fromkeys(read for each in found for read in each.reads):
@@ -148,16 +164,28 @@ class _Drawing:
                 nodes.append(self._node(node, cls, candidate))
                 for read in candidate.reads:
                     if read in places:
-                        edges.append(Edge(f"c{places[read]}n0", node, {
-                            "ltail": f"cluster_c{places[read]}", "color": self._edge_colour(cls, candidate, read),
-                            "penwidth": "1.8" if self._is_chosen(cls, candidate) and cls in self.used else "0.7"}))
+                        edges.append(
+                            Edge(
+                                f"c{places[read]}n0",
+                                node,
+                                {
+                                    "ltail": f"cluster_c{places[read]}",
+                                    "color": self._edge_colour(cls, candidate, read),
+                                    "penwidth": "1.8"
+                                    if self._is_chosen(cls, candidate) and cls in self.used
+                                    else "0.7",
+                                },
+                            )
+                        )
             yield Cluster(f"c{places[cls]}", self._frame(cls), tuple(nodes))
         yield from edges
 
     def _shown(self, cls: int) -> list[Candidate]:
         """The e-nodes of a class, the chosen one first; not more than can be read."""
-        found = sorted(self.extraction.candidates[cls], key=lambda each: (not self._is_chosen(cls, each), each.cost,
-                                                                          str(each.node)))
+        found = sorted(
+            self.extraction.candidates[cls],
+            key=lambda each: (not self._is_chosen(cls, each), each.cost, str(each.node)),
+        )
         self.left_out += max(0, len(found) - _MANY)
         return found[:_MANY]
 
@@ -209,7 +237,7 @@ class _Drawing:
 
     def _attrs(self, node: ENode) -> Iterator[str]:
         form = constructor(REGISTRY[node.function])
-        values = node.args[len(form.operands):]
+        values = node.args[len(form.operands) :]
         for decl, sort, value in zip(form.decl.attrs, form.attrs, values, strict=True):
             if sort == "Shape":
                 sizes = self.extraction.shapes.get(value)

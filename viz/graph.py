@@ -40,8 +40,22 @@ MANY = 6
 FAR = 14
 """So is one whose reader stands this many ops below it."""
 _LINES = 4
-_QUIET_ATTRS = frozenset(("shape", "precision", "dtype", "kind", "value", "sides", "relation", "message", "args",
-                          "sorted", "unique", "elements"))
+_QUIET_ATTRS = frozenset(
+    (
+        "shape",
+        "precision",
+        "dtype",
+        "kind",
+        "value",
+        "sides",
+        "relation",
+        "message",
+        "args",
+        "sorted",
+        "unique",
+        "elements",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -85,8 +99,13 @@ def shape_code(graph: Graph) -> frozenset[Op]:
         data.update(block.results)
     for op in reversed(list(graph.body.walk())):
         captured = [value for region in op.regions for value in region.captures()]
-        if op.name == "check" or (op.results and not op.regions and not data.intersection(op.results)
-                                  and not REGISTRY[op.name].effect and all(map(_is_small, op.results))):
+        if op.name == "check" or (
+            op.results
+            and not op.regions
+            and not data.intersection(op.results)
+            and not REGISTRY[op.name].effect
+            and all(map(_is_small, op.results))
+        ):
             if op.name != "check":
                 found.add(op)
             continue
@@ -104,8 +123,12 @@ def _blocks(block: Block) -> Iterator[Block]:
 
 def _is_small(value: Value) -> bool:
     type = value.type
-    return (is_integer(type.dtype) or type.dtype == "i1") and type.shape is not None and len(type.shape) <= 1 and all(
-        dim.const is not None and dim.const <= 16 for dim in type.shape)
+    return (
+        (is_integer(type.dtype) or type.dtype == "i1")
+        and type.shape is not None
+        and len(type.shape) <= 1
+        and all(dim.const is not None and dim.const <= 16 for dim in type.shape)
+    )
 
 
 class Drawing:
@@ -248,9 +271,18 @@ class Drawing:
         for place, (name, items) in enumerate(groups.items()):
             nodes = tuple(item for item in items if not isinstance(item, Edge))
             if nodes:
-                yield Cluster(f"{self.look.prefix}group{place}", {
-                    "label": name, "style": "rounded,filled", "fillcolor": "#f6f9f4", "color": "#8fae7e",
-                    "fontsize": "10", "fontcolor": "#4d6b3c"}, nodes)
+                yield Cluster(
+                    f"{self.look.prefix}group{place}",
+                    {
+                        "label": name,
+                        "style": "rounded,filled",
+                        "fillcolor": "#f6f9f4",
+                        "color": "#8fae7e",
+                        "fontsize": "10",
+                        "fontcolor": "#4d6b3c",
+                    },
+                    nodes,
+                )
             yield from (item for item in items if isinstance(item, Edge))
 
     def _op(self, op: Op) -> Iterator[Item]:
@@ -266,10 +298,14 @@ class Drawing:
                 continue
             items = [*(self.value_node(value, "#f5f5f5") for value in region.args), *self._grouped(region)]
             nodes = tuple(item for item in items if not isinstance(item, Edge))
-            label = f"{op.name}: {REGISTRY[op.name].regions[index].removeprefix('*')}" \
-                if index < len(REGISTRY[op.name].regions) else f"{op.name}, region {index}"
-            yield Cluster(f"{node}r{index}", {"label": label, "style": "dashed", "color": "#9e9e9e", "fontsize": "10"},
-                          nodes)
+            label = (
+                f"{op.name}: {REGISTRY[op.name].regions[index].removeprefix('*')}"
+                if index < len(REGISTRY[op.name].regions)
+                else f"{op.name}, region {index}"
+            )
+            yield Cluster(
+                f"{node}r{index}", {"label": label, "style": "dashed", "color": "#9e9e9e", "fontsize": "10"}, nodes
+            )
             yield from (item for item in items if isinstance(item, Edge))
             for value in region.results:
                 inner = self.source(value)
@@ -289,8 +325,9 @@ class Drawing:
                 if made_by is None or place < _data_operands(op):
                     named.append(small(f"{name} = %{value.name}"))
             elif self._is_far(value, op) or (self.near is not None and source not in self.near):
-                named.append(small(f"{name} = %{value.name}: ") +
-                             f'<font point-size="9">{self.sizes.markup(value.type)}</font>')
+                named.append(
+                    small(f"{name} = %{value.name}: ") + f'<font point-size="9">{self.sizes.markup(value.type)}</font>'
+                )
             else:
                 arrows.append((value, source))
         return arrows, named
@@ -333,8 +370,10 @@ def legend(sizes: Sizes, prefix: str = "") -> Iterator[Item]:
     for form, colour in list(sizes.colours.items())[:12]:
         others = [str(dim) for dim in sizes.written[form] if dim is not form]
         text = " = ".join(clipped(each) for each in [str(form), *others[:4]])
-        rows.append(f'<tr><td bgcolor="{colour}" width="14"></td><td align="left">'
-                    f'<font color="{colour}">{escaped(text)}</font></td></tr>')
+        rows.append(
+            f'<tr><td bgcolor="{colour}" width="14"></td><td align="left">'
+            f'<font color="{colour}">{escaped(text)}</font></td></tr>'
+        )
     left_out = len(sizes.colours) - len(rows)
     if left_out > 0:
         rows.append(f'<tr><td></td><td align="left">{small(f"and {left_out} more sizes")}</td></tr>')
@@ -381,8 +420,11 @@ def _details(op: Op) -> list[str]:
         return [clipped("a condition on data" if relation == "value" else f" {relation} ".join(map(str, sides)))]
     if op.name == "constant":
         return [clipped(constant(op.attrs["value"]))]
-    shown = [f"{key} = {attribute(value)}" for key, value in op.attrs.items()
-             if key not in _QUIET_ATTRS and value not in ((), None, False) and not says_nothing(key, value)]
+    shown = [
+        f"{key} = {attribute(value)}"
+        for key, value in op.attrs.items()
+        if key not in _QUIET_ATTRS and value not in ((), None, False) and not says_nothing(key, value)
+    ]
     return [clipped(text) for text in shown[:_LINES]]
 
 
@@ -390,8 +432,13 @@ def says_nothing(key: str, value: object) -> bool:
     """Attributes of every day: strides of 1, starts of 0."""
     if not isinstance(value, tuple | list):
         return False
-    wanted = "1" if key in ("strides", "window_strides", "base_dilations", "window_dilations") else \
-        "0" if key == "starts" else None
+    wanted = (
+        "1"
+        if key in ("strides", "window_strides", "base_dilations", "window_dilations")
+        else "0"
+        if key == "starts"
+        else None
+    )
     return wanted is not None and all(str(each) == wanted for each in value)
 
 

@@ -86,8 +86,11 @@ def kernel_of(graph: Graph) -> dict[Op, KernelRun]:
                 readers.setdefault(made_by[value], []).append(op)
     out: dict[Op, KernelRun] = {}
     for op in reversed(graph.ops):
-        own = [names[planner.places[value]] for value in op.results
-               if value in planner.places and planner.places[value] in names]
+        own = [
+            names[planner.places[value]]
+            for value in op.results
+            if value in planner.places and planner.places[value] in names
+        ]
         below = [out[reader] for reader in readers.get(op, ()) if reader in out]
         if own or below:
             out[op] = own[0] if own else below[0]
@@ -174,9 +177,14 @@ class _Steps:
 
     def _edge(self, buffer: Buffer, head: str) -> Edge:
         size = self.sizes.markup(TensorType(buffer.dtype, (buffer.size,)))
-        return Edge(self.writer[buffer], head, {
-            "label": Html(f'{small(buffer.name)} <font point-size="9">{size}</font>'),
-            "color": self.sizes.colour(buffer.size)})
+        return Edge(
+            self.writer[buffer],
+            head,
+            {
+                "label": Html(f'{small(buffer.name)} <font point-size="9">{size}</font>'),
+                "color": self.sizes.colour(buffer.size),
+            },
+        )
 
 
 def _written(step: Step) -> tuple[Buffer, ...]:
@@ -191,11 +199,19 @@ def _step_look(step: Step) -> dict[str, str]:
             lines = [f"<b>{escaped(step.kernel.label)}</b>", *map(small, _loops(step.kernel.body))]
             return {"label": Html("<br/>".join(lines))}
         case CheckSizes():
-            return {"label": clipped(f"check {step.lhs} {step.relation} {step.rhs}", 60), "fillcolor": CHECK,
-                    "color": "#c98a2b", "tooltip": clipped(step.message, 200)}
+            return {
+                "label": clipped(f"check {step.lhs} {step.relation} {step.rhs}", 60),
+                "fillcolor": CHECK,
+                "color": "#c98a2b",
+                "tooltip": clipped(step.message, 200),
+            }
         case CheckValue():
-            return {"label": f"check {step.value.name}", "fillcolor": CHECK, "color": "#c98a2b",
-                    "tooltip": clipped(step.message, 200)}
+            return {
+                "label": f"check {step.value.name}",
+                "fillcolor": CHECK,
+                "color": "#c98a2b",
+                "tooltip": clipped(step.message, 200),
+            }
         case BindSize():
             text = f"{step.name} = {step.buffer.name}[{step.element}]" + (f" + {step.offset}" if step.offset else "")
         case DefineSize():
@@ -239,12 +255,15 @@ def memory_picture(program: Program) -> Picture:
     steps = _numbered(program.steps)
     shown = steps[:MOST]
     note = f", the first {MOST} of {len(steps)} steps" if len(steps) > MOST else ""
-    title = f"{program.name}: memory over {len(steps)} steps{note}\n" \
-            f"arena of {clipped(_size(lay.peak), 90)} bytes in {len(lay.slots)} slots" \
-            + (f"; {len(lay.late)} buffers are allocated while it runs" if lay.late else "")
+    title = (
+        f"{program.name}: memory over {len(steps)} steps{note}\n"
+        f"arena of {clipped(_size(lay.peak), 90)} bytes in {len(lay.slots)} slots"
+        + (f"; {len(lay.late)} buffers are allocated while it runs" if lay.late else "")
+    )
     lines = [_head(shown), *(_row(name, bars, len(shown)) for name, bars in rows)]
-    label = Html(f'<table border="0" cellborder="1" cellspacing="0" cellpadding="3" color="#c5cbd3">{"".join(lines)}'
-                 "</table>")
+    label = Html(
+        f'<table border="0" cellborder="1" cellspacing="0" cellpadding="3" color="#c5cbd3">{"".join(lines)}</table>'
+    )
     node = Node("timeline", {"shape": "plain", "style": "", "label": label})
     return Picture(program.name, (node,), {"label": title, "labelloc": "t"})
 
@@ -292,15 +311,26 @@ def _rows(program: Program, lay: Layout) -> Iterator[tuple[str, list[_Bar]]]:
 
 
 def _head(steps: Sequence[Step]) -> str:
-    cells = "".join(f'<td bgcolor="#f5f7fa" title="{escaped(_name(step))}">{small(clipped(_name(step), 9))}</td>'
-                    for step in steps)
+    cells = "".join(
+        f'<td bgcolor="#f5f7fa" title="{escaped(_name(step))}">{small(clipped(_name(step), 9))}</td>' for step in steps
+    )
     return f'<tr><td bgcolor="#f5f7fa">{small("where")}</td>{cells}</tr>'
 
 
 def _name(step: Step) -> str:
-    return step.kernel.label if isinstance(step, Run) else {
-        CheckSizes: "check", CheckValue: "check", BindSize: "size", DefineSize: "size", Copy: "copy",
-        Branch: "branch", Repeat: "while"}.get(type(step), type(step).__name__)
+    return (
+        step.kernel.label
+        if isinstance(step, Run)
+        else {
+            CheckSizes: "check",
+            CheckValue: "check",
+            BindSize: "size",
+            DefineSize: "size",
+            Copy: "copy",
+            Branch: "branch",
+            Repeat: "while",
+        }.get(type(step), type(step).__name__)
+    )
 
 
 def _row(name: str, bars: Sequence[_Bar], columns: int) -> str:

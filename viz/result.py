@@ -62,10 +62,21 @@ def before_and_after(result: Result, shape_code: bool | None = None) -> Picture:
     before = Drawing(result.source, Look(shape_code, status=statuses(result), prefix="b_"), sizes)
     after = Drawing(result.graph, Look(shape_code, prefix="a_"), sizes)
     items: list[Item] = [
-        Cluster(name, {"label": "\n".join([f"{name}: {total.total} ops", *drawing.notes()]), "style": "rounded",
-                       "color": "#c5cbd3", "margin": "14"}, tuple(drawing.items()))
-        for name, drawing, total in (("before", before, result.report.ops.before),
-                                     ("after", after, result.report.ops.after))]
+        Cluster(
+            name,
+            {
+                "label": "\n".join([f"{name}: {total.total} ops", *drawing.notes()]),
+                "style": "rounded",
+                "color": "#c5cbd3",
+                "margin": "14",
+            },
+            tuple(drawing.items()),
+        )
+        for name, drawing, total in (
+            ("before", before, result.report.ops.before),
+            ("after", after, result.report.ops.after),
+        )
+    ]
     drawn = {node.id for node in Picture("", tuple(items)).nodes()}
     links = (edge for edge in equal_inputs(result, before, sizes) if {edge.tail, edge.head} <= drawn)
     items = [*legend(sizes), *items, *links]
@@ -83,6 +94,16 @@ def equal_inputs(result: Result, drawing: Drawing, sizes: Sizes) -> Iterator[Edg
         colour = sizes.colour(two.type.dims[axis])
         rule = why[0].rule if why else ""
         label = clipped(f"{a} = {b}" + (f" ({rule})" if rule else ""))
-        yield Edge(drawing.ids[one], drawing.ids[two], {
-            "style": "dotted", "penwidth": "1.6", "arrowhead": "none", "constraint": "false", "label": label,
-            "color": colour, "fontcolor": colour})
+        yield Edge(
+            drawing.ids[one],
+            drawing.ids[two],
+            {
+                "style": "dotted",
+                "penwidth": "1.6",
+                "arrowhead": "none",
+                "constraint": "false",
+                "label": label,
+                "color": colour,
+                "fontcolor": colour,
+            },
+        )

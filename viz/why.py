@@ -73,7 +73,13 @@ def _items(chain: _Chain, end: str | None, prefix: str) -> Iterator[Item]:
                     yield Node(source, {"label": clipped(premise, _WIDE), "fillcolor": PAPER, "color": "#c9a84a"})
             yield Edge(source, node, {"arrowhead": "none"})
     if end is not None:
-        yield Node("end", {"label": clipped(prefix + end, 2 * _WIDE), "fillcolor": RESULT if prefix else "#fdeccd",
-                           "color": "#5c9a68" if prefix else "#c98a2b"})
+        yield Node(
+            "end",
+            {
+                "label": clipped(prefix + end, 2 * _WIDE),
+                "fillcolor": RESULT if prefix else "#fdeccd",
+                "color": "#5c9a68" if prefix else "#c98a2b",
+            },
+        )
         if last is not None:
             yield Edge(derived[last], "end", {"style": "dashed"})

@@ -44,8 +44,9 @@ def run_corpus(name: str, chosen: list[str], file: Path, seconds: float | None, 
 
     stop = threading.Event()
     with ThreadPoolExecutor(jobs) as pool:
-        running = [pool.submit(run_all, name, left[first::jobs], keep, seconds=seconds, stop=stop)
-                   for first in range(jobs)]
+        running = [
+            pool.submit(run_all, name, left[first::jobs], keep, seconds=seconds, stop=stop) for first in range(jobs)
+        ]
         try:
             for each in running:
                 each.result()
@@ -76,7 +77,7 @@ def main() -> int:
         unknown = [program for program in options.program or () if program not in every]
         if unknown:
             parser.error(f"the corpus {name} has no program {unknown[0]!r}")
-        chosen = options.program or every[:options.limit]
+        chosen = options.program or every[: options.limit]
         # Corpora share the time by their number, so that a part of each is run.
         after = len(NAMES) - NAMES.index(name)
         left = None if options.seconds is None else max(options.seconds - (time.monotonic() - started), 0) / after

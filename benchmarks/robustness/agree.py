@@ -14,8 +14,7 @@ LARGEST_ERROR = {"float64": 1e-9, "complex128": 1e-9, "float32": 2e-5, "complex6
 NARROW = 2e-2
 
 
-def difference(one: Sequence[np.ndarray[Any, Any]], two: Sequence[np.ndarray[Any, Any]],
-               tolerance: float = 0.0) -> str:
+def difference(one: Sequence[np.ndarray[Any, Any]], two: Sequence[np.ndarray[Any, Any]], tolerance: float = 0.0) -> str:
     """The first difference, "" if there is none. Any NaN is any NaN. ``tolerance``: more than what dtypes allow."""
     if len(one) != len(two):
         return f"{len(one)} results before, {len(two)} after"

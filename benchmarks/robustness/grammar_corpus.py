@@ -31,8 +31,9 @@ VARIATIONS = 5
 MOST = 8
 """Steps of a program, a few ops each."""
 
-ELEMENTWISE = tuple(decl.name for decl in REGISTRY if decl.family in ("unary", "binary")
-                    and not decl.attrs and not decl.regions)
+ELEMENTWISE = tuple(
+    decl.name for decl in REGISTRY if decl.family in ("unary", "binary") and not decl.attrs and not decl.regions
+)
 
 
 class Grammar(Maker):
@@ -47,8 +48,9 @@ class Grammar(Maker):
         sizes = [dim.const for dim in dims]
         if None in sizes or self.chance(3) or np.prod([size or 0 for size in sizes]) > 16 or is_narrow(dtype):
             return super().input(dtype, dims)
-        return self.keep(constant(self.b, data(dtype, [size or 0 for size in sizes], self.chooser.randint(0, 99)),
-                                  dtype))
+        return self.keep(
+            constant(self.b, data(dtype, [size or 0 for size in sizes], self.chooser.randint(0, 99)), dtype)
+        )
 
 
 def _any_op(m: Grammar) -> None:
@@ -110,8 +112,11 @@ def run(name: str, say: Callable[[str], None]) -> Row:
         with trial.stage("export"):
             maker, graph = program(seed)
         with trial.stage("oracle"):
-            inputs = [(f"{sizes} {numbers}".replace("'", ""), arrays_at(graph, sizes, numbers, seed))
-                      for sizes, numbers in variations(maker, seed, VARIATIONS) if bearable(graph, sizes)]
+            inputs = [
+                (f"{sizes} {numbers}".replace("'", ""), arrays_at(graph, sizes, numbers, seed))
+                for sizes, numbers in variations(maker, seed, VARIATIONS)
+                if bearable(graph, sizes)
+            ]
             before = [wanted(graph, [array.copy() for array in arrays]) for _, arrays in inputs]
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "out.mlir"
@@ -135,5 +140,3 @@ def _point(sizes: str, before: str, after: str, found: str) -> Point:
     if not found:
         after = before
     return Point(sizes, before, after, "" if before or after else " ".join(found.split())[:300])
-
-

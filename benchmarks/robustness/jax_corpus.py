@@ -44,8 +44,11 @@ def run(program: str, say: Callable[[str], None]) -> Row:
             trial.through(lambda: egshape.load(exported), target, runs=any(not error for _, error in before))
             written = target.read_text()
         with trial.stage("compare"):
-            points = [_point(sizes, one, xla_process.run(written, arrays))
-                      for (sizes, arrays), one in zip(cases, before, strict=True) if one[1] not in (UNUSABLE, ENDED)]
+            points = [
+                _point(sizes, one, xla_process.run(written, arrays))
+                for (sizes, arrays), one in zip(cases, before, strict=True)
+                if one[1] not in (UNUSABLE, ENDED)
+            ]
     except Ended as ended:
         return trial.row(ended.outcome, ended.detail)
     return trial.verdict(points)
@@ -58,9 +61,12 @@ def _point(sizes: str, before: Ran, after: Ran) -> Point:
 
 def _cases(program: str, kept: Sequence[int]) -> list[tuple[str, list[Any]]]:
     """Sizes with their inputs; the last are sizes that clash, where any can."""
-    found = [(f"b = {size}", jax_exports.arrays_at(program, kept, size, seed=number))
-             for number, size in enumerate(SIZES)]
+    found = [
+        (f"b = {size}", jax_exports.arrays_at(program, kept, size, seed=number)) for number, size in enumerate(SIZES)
+    ]
     if jax_exports.shared(program, kept):
-        found += [(f"b = {size} and {other}", jax_exports.arrays_at(program, kept, size, other))
-                  for size, other in ((2, 3), (1, 2), (3, 1))]
+        found += [
+            (f"b = {size} and {other}", jax_exports.arrays_at(program, kept, size, other))
+            for size, other in ((2, 3), (1, 2), (3, 1))
+        ]
     return found

@@ -13,16 +13,34 @@ from typing import Any
 import numpy as np
 
 INPUTS: dict[str, tuple[str, tuple[str | int, ...]]] = {
-    "x": ("float32", ("b", 4)), "y": ("float32", ("b", 4)), "z": ("float32", ("b", 4)),
-    "v": ("float32", ("b",)), "w": ("float32", ("b",)),
-    "m": ("float32", (4, 4)), "l": ("float32", (4,)), "s": ("float32", ()), "t": ("float32", ()),
-    "a": ("float32", ("b", 4, 4)), "g": ("float32", ("b", 8, 3)), "h": ("float32", ("b", 8, 8, 3)),
-    "f": ("float32", (3, 3, 3, 2)), "e": ("float32", (3, 3, 2)),
-    "n": ("int32", ("b", 4)), "o": ("int32", ("b", 4)), "i": ("int32", ("b",)), "j": ("int32", ("b",)),
+    "x": ("float32", ("b", 4)),
+    "y": ("float32", ("b", 4)),
+    "z": ("float32", ("b", 4)),
+    "v": ("float32", ("b",)),
+    "w": ("float32", ("b",)),
+    "m": ("float32", (4, 4)),
+    "l": ("float32", (4,)),
+    "s": ("float32", ()),
+    "t": ("float32", ()),
+    "a": ("float32", ("b", 4, 4)),
+    "g": ("float32", ("b", 8, 3)),
+    "h": ("float32", ("b", 8, 8, 3)),
+    "f": ("float32", (3, 3, 3, 2)),
+    "e": ("float32", (3, 3, 2)),
+    "n": ("int32", ("b", 4)),
+    "o": ("int32", ("b", 4)),
+    "i": ("int32", ("b",)),
+    "j": ("int32", ("b",)),
     "k": ("int32", ()),
-    "p": ("bool", ("b", 4)), "q": ("bool", ("b", 4)), "r": ("bool", ("b",)),
-    "c": ("complex64", ("b", 4)), "d": ("complex64", ("b", 4)),
-    "u": ("uint32", ("b", 4)), "B": ("uint8", ("b", 4)), "H": ("float16", ("b", 4)), "D": ("bfloat16", ("b", 4)),
+    "p": ("bool", ("b", 4)),
+    "q": ("bool", ("b", 4)),
+    "r": ("bool", ("b",)),
+    "c": ("complex64", ("b", 4)),
+    "d": ("complex64", ("b", 4)),
+    "u": ("uint32", ("b", 4)),
+    "B": ("uint8", ("b", 4)),
+    "H": ("float16", ("b", 4)),
+    "D": ("bfloat16", ("b", 4)),
     "K": ("uint32", (2,)),
 }
 """Letter to dtype and shape; K is the data of a random key."""
@@ -59,8 +77,16 @@ def _namespace() -> dict[str, Any]:
     from jax import lax, nn, random
     from jax import numpy as jnp
 
-    return {"jax": jax, "jnp": jnp, "lax": lax, "nn": nn, "random": random, "jsp": jsp, "np": np,
-            "partial": functools.partial}
+    return {
+        "jax": jax,
+        "jnp": jnp,
+        "lax": lax,
+        "nn": nn,
+        "random": random,
+        "jsp": jsp,
+        "np": np,
+        "partial": functools.partial,
+    }
 
 
 def export(program: str) -> Any:
@@ -76,12 +102,16 @@ def export(program: str) -> Any:
         size = size - 1
 
     def function(*arrays: Any) -> Any:
-        held = {name: jax.random.wrap_key_data(array) if name == "K" else array
-                for name, array in zip(names, arrays, strict=True)}
+        held = {
+            name: jax.random.wrap_key_data(array) if name == "K" else array
+            for name, array in zip(names, arrays, strict=True)
+        }
         return _arrays(eval(code, {**space, **held, "b": size}))
 
-    types = [jax.ShapeDtypeStruct([size if axis == "b" else axis for axis in INPUTS[name][1]], INPUTS[name][0])
-             for name in names]
+    types = [
+        jax.ShapeDtypeStruct([size if axis == "b" else axis for axis in INPUTS[name][1]], INPUTS[name][0])
+        for name in names
+    ]
     if not program.startswith("grad "):
         return jexport.export(jax.jit(function))(*types)
     floats = [place for place, name in enumerate(names) if "float" in INPUTS[name][0]]
@@ -126,8 +156,7 @@ def arrays_at(program: str, kept: Sequence[int], size: int, other: int | None = 
         else:
             # Between 0 and 1 every function of the special ones is defined; elsewhere few are.
             real = rng.uniform(0, 1, dims) if seed % 2 == 0 else rng.normal(0, 1, dims)
-            out.append((real + 1j * rng.normal(0, 1, dims)).astype(dtype) if "complex" in dtype
-                       else real.astype(dtype))
+            out.append((real + 1j * rng.normal(0, 1, dims)).astype(dtype) if "complex" in dtype else real.astype(dtype))
     return out
 
 

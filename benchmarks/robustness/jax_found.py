@@ -1,6 +1,6 @@
 """Find the programs of the JAX corpus: for each public function the first templates with which it exports and runs.
 
-    python -m benchmarks.robustness.jax_found             writes jax_programs.txt"""
+python -m benchmarks.robustness.jax_found             writes jax_programs.txt"""
 
 from __future__ import annotations
 
@@ -19,9 +19,16 @@ from benchmarks.robustness.jax_templates import GENERIC, SPECIAL
 from egshape.adapters.xla import run_stablehlo
 from egshape.atomic import write_atomic
 
-MODULES = {"jax.numpy": "jnp", "jax.numpy.fft": "jnp.fft", "jax.numpy.linalg": "jnp.linalg", "jax.lax": "lax",
-           "jax.lax.linalg": "lax.linalg", "jax.nn": "nn", "jax.nn.initializers": "nn.initializers",
-           "jax.random": "random"}
+MODULES = {
+    "jax.numpy": "jnp",
+    "jax.numpy.fft": "jnp.fft",
+    "jax.numpy.linalg": "jnp.linalg",
+    "jax.lax": "lax",
+    "jax.lax.linalg": "lax.linalg",
+    "jax.nn": "nn",
+    "jax.nn.initializers": "nn.initializers",
+    "jax.random": "random",
+}
 EACH = 2
 """Programs of a function that generic templates give."""
 

@@ -89,8 +89,14 @@ def _test(program: str) -> _Test:
             value = given[0].get(info.name)
             forms[info.name] = len(value) if isinstance(value, list) else None if value is None else "tensor"
     longer = _longer(given[0]) if program.startswith("symbolic ") and not forms else []
-    return _Test(model.SerializeToString(), [(f"set {number}", feed) for number, feed in enumerate(given)],
-                 [_flat(outputs) for _, outputs in sets], longer, forms, float(case.rtol))
+    return _Test(
+        model.SerializeToString(),
+        [(f"set {number}", feed) for number, feed in enumerate(given)],
+        [_flat(outputs) for _, outputs in sets],
+        longer,
+        forms,
+        float(case.rtol),
+    )
 
 
 @dataclass(frozen=True)
@@ -118,8 +124,11 @@ def _truth(test: _Test) -> _Truth:
         return _Truth(kind, test.feeds, list(zip(stated, own, strict=True)))
     ran = [(sizes, feed, _run(session, feed)) for sizes, feed in test.longer]
     longer = [each for each in ran if _says(test, kind, each[1], each[2])]
-    return _Truth(kind, [*test.feeds, *((sizes, feed) for sizes, feed, _ in longer)],
-                  [*([each] for each in stated), *([outcome] for _, _, outcome in longer)])
+    return _Truth(
+        kind,
+        [*test.feeds, *((sizes, feed) for sizes, feed, _ in longer)],
+        [*([each] for each in stated), *([outcome] for _, _, outcome in longer)],
+    )
 
 
 def _says(test: _Test, kind: str, feed: Feed, outcome: Ran) -> bool:
@@ -214,8 +223,10 @@ def _points(target: Path, truth: _Truth, tolerance: float) -> Iterator[Point]:
         after, said = _run(session, _renamed(feed, inputs))
         error, found = outcomes[0][1], ""
         if not error and not said:
-            differences = [difference(_shapes(before), _shapes(after)) if truth.loose else
-                           difference(before, after, tolerance) for before, _ in outcomes]
+            differences = [
+                difference(_shapes(before), _shapes(after)) if truth.loose else difference(before, after, tolerance)
+                for before, _ in outcomes
+            ]
             found = differences[0] if all(differences) else ""
         yield Point(sizes, error, said, found)
 

@@ -48,8 +48,9 @@ class Worker:
         self.corpus, self.served = corpus, 0
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
         command = [sys.executable, "-m", "benchmarks.robustness.worker", corpus]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-                                        cwd=ROOT, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, cwd=ROOT, start_new_session=True
+        )
         self.answers: queue.Queue[bytes] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -88,8 +89,12 @@ class Worker:
                 raise Stopped
             peak = max(peak, self._memory_mb())
             if peak > allowed.memory_mb:
-                return self._end(program, _whose(stage), f"in {stage}: {peak:.0f} MB after "
-                                 f"{time.monotonic() - since:.0f} s{self._where()}", peak)
+                return self._end(
+                    program,
+                    _whose(stage),
+                    f"in {stage}: {peak:.0f} MB after {time.monotonic() - since:.0f} s{self._where()}",
+                    peak,
+                )
             if time.monotonic() - since > (allowed.ours if stage in OURS else allowed.others):
                 outcome = "hang" if stage in OURS else "no-oracle"
                 return self._end(program, outcome, f"in {stage}{self._where()}", peak)
@@ -159,8 +164,15 @@ def _reason(code: int) -> str:
         return f"exit code {code}"
 
 
-def run_all(corpus: str, programs: Sequence[str], keep: Callable[[Row], None], *, allowed: Allowed | None = None,
-            seconds: float | None = None, stop: threading.Event | None = None) -> int:
+def run_all(
+    corpus: str,
+    programs: Sequence[str],
+    keep: Callable[[Row], None],
+    *,
+    allowed: Allowed | None = None,
+    seconds: float | None = None,
+    stop: threading.Event | None = None,
+) -> int:
     """Run programs in order, give each row to ``keep``; how many were run before ``seconds`` were over, or before
     ``stop`` was set."""
     allowed, stop = allowed or Allowed(), stop or threading.Event()

@@ -19,8 +19,16 @@ def table(rows: Sequence[Row]) -> str:
         counts = Counter(row.outcome for row in own)
         # A program that hangs or is killed leaves no time behind.
         seconds = sorted(row.ours for row in own if row.seconds) or [0.0]
-        grid.append([name, str(len(own)), *(str(counts[outcome]) for outcome in held), f"{median(seconds):.2f}",
-                     f"{seconds[-1]:.1f}", f"{max(row.peak_mb for row in own):.0f}"])
+        grid.append(
+            [
+                name,
+                str(len(own)),
+                *(str(counts[outcome]) for outcome in held),
+                f"{median(seconds):.2f}",
+                f"{seconds[-1]:.1f}",
+                f"{max(row.peak_mb for row in own):.0f}",
+            ]
+        )
     parts = [_markdown(grid)] if rows else ["nothing was run"]
     parts += [_counted(rows, "opaque", "Ops that are carried through"), _rejections(rows), faults(rows)]
     return "\n\n".join(part for part in parts if part)
@@ -37,8 +45,9 @@ def _counted(rows: Iterable[Row], field: str, title: str) -> str:
     counts = Counter(name for row in rows for name in getattr(row, field))
     if not counts:
         return ""
-    return f"{title}, by programs: " + ", ".join(f"{name} {count}" for name, count in sorted(
-        counts.items(), key=lambda item: (-item[1], item[0])))
+    return f"{title}, by programs: " + ", ".join(
+        f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    )
 
 
 def _rejections(rows: Iterable[Row]) -> str:

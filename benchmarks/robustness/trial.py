@@ -82,8 +82,9 @@ class Trial:
         if self.seconds[name] > LATE:
             raise Ended("hang", f"{name} ended after {self.seconds[name]:.0f} s, {LATE:.0f} s are allowed")
 
-    def through(self, load: Callable[[], Graph], target: Path, *, runs: bool, assume: Sequence[str] = ()
-                ) -> tuple[Graph, Graph]:
+    def through(
+        self, load: Callable[[], Graph], target: Path, *, runs: bool, assume: Sequence[str] = ()
+    ) -> tuple[Graph, Graph]:
         """Load, optimize and save to ``target``; the loaded graph and the optimized one. Raises Ended."""
         with self.ours("load", runs):
             graph = load()
@@ -101,8 +102,17 @@ class Trial:
         """The row of this program."""
         both = sum(not point.before and not point.after for point in points)
         neither = sum(bool(point.before and point.after) for point in points)
-        return Row(self.corpus, self.program, outcome, detail, self.opaque, self.seconds, points=both,
-                   rejected=neither, ops=self.ops)
+        return Row(
+            self.corpus,
+            self.program,
+            outcome,
+            detail,
+            self.opaque,
+            self.seconds,
+            points=both,
+            rejected=neither,
+            ops=self.ops,
+        )
 
     def verdict(self, points: Sequence[Point]) -> Row:
         """The row of a program that was saved and compared."""
@@ -124,8 +134,15 @@ class Trial:
 
 def opaque_ops(graph: Graph) -> tuple[str, ...]:
     """The ops of a graph that egshape carries through and does not know, by name."""
-    return tuple(sorted({str(op.attrs.get("target", op.name)) for op in graph.body.walk()
-                         if op.name in ("host_call", "custom_call", "opaque")}))
+    return tuple(
+        sorted(
+            {
+                str(op.attrs.get("target", op.name))
+                for op in graph.body.walk()
+                if op.name in ("host_call", "custom_call", "opaque")
+            }
+        )
+    )
 
 
 def _place(error: BaseException) -> str:

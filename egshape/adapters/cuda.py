@@ -21,8 +21,13 @@ OLDEST = 80
 _ARCHITECTURE = re.compile(r"sm_(\d{2,3})[af]?")
 
 
-def compile_function(graph: Graph, architectures: Sequence[str] | None = None, facts: str = "all",
-                     make: ImageMaker | None = None, open: Opener = opened) -> CudaFunction:
+def compile_function(
+    graph: Graph,
+    architectures: Sequence[str] | None = None,
+    facts: str = "all",
+    make: ImageMaker | None = None,
+    open: Opener = opened,
+) -> CudaFunction:
     """A graph as native code that drives a device of one of the architectures. The driver is opened by the first call,
     so that no device is needed to compile and to save. ``make`` and ``open``: who makes the images of kernels (by
     default NVRTC), and which driver runs them.
@@ -32,8 +37,10 @@ def compile_function(graph: Graph, architectures: Sequence[str] | None = None, f
     for each in architectures or ():
         found = _ARCHITECTURE.fullmatch(each)
         if found is None or int(found[1]) < OLDEST:
-            raise InvalidInput(f"{each!r} is no architecture that kernels are compiled for",
-                               hint=f"give names such as sm_90, from sm_{OLDEST} on")
+            raise InvalidInput(
+                f"{each!r} is no architecture that kernels are compiled for",
+                hint=f"give names such as sm_90, from sm_{OLDEST} on",
+            )
     made = compile_cuda(graph, tuple(architectures or ARCHITECTURES), facts, make)
 
     library = functools.cache(lambda: native.shared_library([made.code]))
@@ -44,15 +51,29 @@ def compile_function(graph: Graph, architectures: Sequence[str] | None = None, f
     def reduce() -> tuple[Any, ...]:
         return remade, (made.manifest, library(), made.constants, made.images, 1)
 
-    return CudaFunction(made.manifest, made.entries, made.images, made.constants, made.keep, failure, save, open,
-                        host_functions(made.manifest), reduce)
+    return CudaFunction(
+        made.manifest,
+        made.entries,
+        made.images,
+        made.constants,
+        made.keep,
+        failure,
+        save,
+        open,
+        host_functions(made.manifest),
+        reduce,
+    )
 
 
 def _save(made: Cuda, library: Callable[[], bytes], path: Path, form: str) -> list[Path]:
     """Write an artifact with the images of all architectures."""
     if form == "c":
-        raise EgshapeError("a function of a CUDA device is not written as C", where=str(path),
-                           hint="save it as an artifact, or compile it with target='llvm'", code="unsupported")
+        raise EgshapeError(
+            "a function of a CUDA device is not written as C",
+            where=str(path),
+            hint="save it as an artifact, or compile it with target='llvm'",
+            code="unsupported",
+        )
     refuse_host_calls(made.manifest, path)
     artifact.write(path, {**made.manifest, "threads": 1}, library(), made.constants, made.images)
     return [path]

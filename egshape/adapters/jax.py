@@ -28,8 +28,9 @@ except ImportError:  # `from egshape import *` works without
     jax = None
 
 Through = Literal["ffi", "callback"]
-_EXPLAIN = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64),
-                            ctypes.POINTER(ctypes.c_char), ctypes.c_int64)
+_EXPLAIN = ctypes.CFUNCTYPE(
+    None, ctypes.c_int64, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_char), ctypes.c_int64
+)
 _PROGRAMS: dict[int, CompiledFunction] = {}
 """Functions that XLA may call, by the numbers that its programs hold; XLA does not say when one ends, so they stay."""
 
@@ -46,8 +47,9 @@ def jax_call(function: Function, through: Through | None = None) -> Callable[...
     if jax is None:
         raise MissingDependency("jax is not installed", hint="pip install 'egshape[stablehlo]'")
     if not isinstance(function, CompiledFunction | Compiled):
-        raise InvalidInput(f"jax_call takes a compiled function, got a {type(function).__name__}",
-                           hint="egshape.compile makes one")
+        raise InvalidInput(
+            f"jax_call takes a compiled function, got a {type(function).__name__}", hint="egshape.compile makes one"
+        )
     call = _differentiable(_called(function, through))
 
     def on_jax(*inputs: Any, **named: Any) -> Any:
@@ -66,15 +68,17 @@ def _called(function: Function, through: Through | None) -> Callable[..., Any]:
             if through:
                 raise
     elif through == "ffi":
-        raise InvalidInput("XLA calls functions of target='llvm' itself, and this one is not, or has elements that XLA "
-                           "keeps otherwise", hint="leave out through='ffi'")
+        raise InvalidInput(
+            "XLA calls functions of target='llvm' itself, and this one is not, or has elements that XLA "
+            "keeps otherwise",
+            hint="leave out through='ffi'",
+        )
 
     def run(*arrays: Any) -> Any:
         results = _results(function, arrays)
 
         def python(*each: Any) -> Any:
-            return jax.pure_callback(functools.partial(_in_python, function), results, *each,
-                                     vmap_method="sequential")
+            return jax.pure_callback(functools.partial(_in_python, function), results, *each, vmap_method="sequential")
 
         def native(*each: Any) -> Any:
             attributes = {ATTRIBUTE: np.int64(number or 0)}
@@ -88,9 +92,13 @@ def _called(function: Function, through: Through | None) -> Callable[..., Any]:
 
 def _differentiable(run: Callable[..., Any]) -> Callable[..., Any]:
     """The function, jitted, which says that it has no derivative."""
+
     def refuse(primals: Any, tangents: Any) -> Any:
-        raise EgshapeError("a compiled function has no derivative", code="unsupported",
-                           hint="compile the gradient too, or give its inputs through jax.lax.stop_gradient")
+        raise EgshapeError(
+            "a compiled function has no derivative",
+            code="unsupported",
+            hint="compile the gradient too, or give its inputs through jax.lax.stop_gradient",
+        )
 
     wrapped: Any = jax.custom_jvp(run)
     wrapped.defjvp(refuse)
@@ -116,14 +124,17 @@ def _results(function: Function, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """What the results are. Raises InvalidInput for what JAX cannot hold."""
     for array, (name, _, _) in zip(arrays, function.inputs, strict=True):
         if not all(isinstance(size, int) for size in array.shape):
-            raise InvalidInput(f"the sizes {array.shape} of input {name!r} are not numbers while JAX traces",
-                               hint="native code is no part of a jax.export with symbolic sizes")
+            raise InvalidInput(
+                f"the sizes {array.shape} of input {name!r} are not numbers while JAX traces",
+                hint="native code is no part of a jax.export with symbolic sizes",
+            )
     for name, dtype, _ in function.outputs:
         if jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise InvalidInput(f"the result {name!r} has elements of {dtype}, which JAX cuts short", hint=_wide(dtype))
     shapes = function.result_shapes(*(array.shape for array in arrays))
-    return tuple(jax.ShapeDtypeStruct(shape, dtype)
-                 for shape, (_, dtype, _) in zip(shapes, function.outputs, strict=True))
+    return tuple(
+        jax.ShapeDtypeStruct(shape, dtype) for shape, (_, dtype, _) in zip(shapes, function.outputs, strict=True)
+    )
 
 
 def _wide(dtype: np.dtype[Any]) -> str:
@@ -140,8 +151,10 @@ def _in_python(function: Function, *arrays: Any) -> tuple[np.ndarray, ...]:
 
 def _is_native(function: CompiledFunction) -> bool:
     """Whether XLA's buffers are what the function reads and writes: elements of whole bytes, on the host."""
-    narrow = any(dtype.name.startswith(("int2", "int4", "uint2", "uint4", "float4", "float6"))
-                 for _, dtype, _ in (*function.inputs, *function.outputs))
+    narrow = any(
+        dtype.name.startswith(("int2", "int4", "uint2", "uint4", "float4", "float6"))
+        for _, dtype, _ in (*function.inputs, *function.outputs)
+    )
     return not isinstance(function, CudaFunction) and function.manifest["zones"] is None and not narrow
 
 
@@ -154,9 +167,12 @@ def _registered(function: CompiledFunction) -> int:
     number = secrets.randbits(62)
     fixed = function.fixed()
     words = (ctypes.c_int64 * len(WORDS))(*(fixed.get(word, 0) for word in WORDS))
-    counts = (ctypes.c_int64 * 4)(len(function.inputs), len(function.outputs),
-                                  sum(rank for _, _, rank in function.inputs),
-                                  sum(rank for _, _, rank in function.outputs))
+    counts = (ctypes.c_int64 * 4)(
+        len(function.inputs),
+        len(function.outputs),
+        sum(rank for _, _, rank in function.inputs),
+        sum(rank for _, _, rank in function.outputs),
+    )
     _PROGRAMS[number] = function
     if made.egshape_register(ctypes.c_int64(number), ctypes.c_void_p(function.entry), explain, counts, words):
         raise MemoryError("no memory for the tables of a function")
@@ -173,10 +189,11 @@ def _handler() -> ctypes.CDLL:
 @functools.cache
 def _explain() -> Any:
     """What the handler calls, in the thread of the call, for the message of an error."""
+
     def explain(number: int, code: int, words: Any, text: Any, room: int) -> None:
         function = _PROGRAMS[number]
         error = function.failed(code, list(words[:ERROR_WORDS]))
-        data = str(error).encode()[:room - 1]
+        data = str(error).encode()[: room - 1]
         ctypes.memmove(text, data + b"\0", len(data) + 1)
 
     return _EXPLAIN(explain)

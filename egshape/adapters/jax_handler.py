@@ -151,8 +151,13 @@ XLA_FFI_Error *HANDLER(XLA_FFI_CallFrame *frame) {
 
 def _source() -> str:
     places = ", ".join(f"AT_{word.upper()} = {place}" for place, word in enumerate(WORDS))
-    numbers = {"ENUM": f"WORDS = {len(WORDS)}, ERROR_WORDS = {ERROR_WORDS}, {places}", "HANDLER": NAME,
-               "MESSAGE": _MESSAGE, "UNBOUNDED": f"INT64_C({UNBOUNDED})", "ATTRIBUTE": f'"{ATTRIBUTE}"'}
+    numbers = {
+        "ENUM": f"WORDS = {len(WORDS)}, ERROR_WORDS = {ERROR_WORDS}, {places}",
+        "HANDLER": NAME,
+        "MESSAGE": _MESSAGE,
+        "UNBOUNDED": f"INT64_C({UNBOUNDED})",
+        "ATTRIBUTE": f'"{ATTRIBUTE}"',
+    }
     return "".join(f"#define {name} {text}\n" for name, text in numbers.items()) + SOURCE
 
 
@@ -177,13 +182,26 @@ def _made(source: str, headers: str, command: list[str]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file, target = Path(folder, "handler.c"), Path(folder, "handler.so")
         file.write_text(source)
-        whole = [*command, "-std=c11", "-O2", "-shared", "-fPIC", f"-I{headers}", "-o", str(target), str(file),
-                 "-lpthread"]
+        whole = [
+            *command,
+            "-std=c11",
+            "-O2",
+            "-shared",
+            "-fPIC",
+            f"-I{headers}",
+            "-o",
+            str(target),
+            str(file),
+            "-lpthread",
+        ]
         try:
             done = subprocess.run(whole, capture_output=True, text=True, check=False)
         except OSError as error:
             raise MissingDependency(f"cannot run {command[0]!r}: {error.strerror}", hint="CC chooses another") from None
         if done.returncode:
-            raise EgshapeError(f"compiling with {command[0]!r} failed: {done.stderr.strip()[:400]}", code="link",
-                               hint="CC chooses another")
+            raise EgshapeError(
+                f"compiling with {command[0]!r} failed: {done.stderr.strip()[:400]}",
+                code="link",
+                hint="CC chooses another",
+            )
         return target.read_bytes()

@@ -36,8 +36,11 @@ def compile_function(graph: Graph, threads: int = 1, facts: str = "all") -> Comp
     if not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
         raise InvalidInput(f"threads must be a whole number, 1 to {MOST_THREADS}, not {threads!r}")
     if has_text(graph):
-        raise Unsupported("has values that are text, which go through Python and no file holds", where=graph.name,
-                          hint="egshape.compile runs the model in this process")
+        raise Unsupported(
+            "has values that are text, which go through Python and no file holds",
+            where=graph.name,
+            hint="egshape.compile runs the model in this process",
+        )
     made = compile_native(graph, facts)
     library = functools.cache(lambda: native.shared_library([*made.codes, native.pool_object(made.machine)]))
 
@@ -47,8 +50,17 @@ def compile_function(graph: Graph, threads: int = 1, facts: str = "all") -> Comp
     def reduce() -> tuple[Any, ...]:
         return remade, (made.manifest, library(), made.constants, {}, threads)
 
-    return CompiledFunction(made.manifest, made.entries, made.constants, made.keep, failure, save, threads,
-                            host_functions(made.manifest), reduce)
+    return CompiledFunction(
+        made.manifest,
+        made.entries,
+        made.constants,
+        made.keep,
+        failure,
+        save,
+        threads,
+        host_functions(made.manifest),
+        reduce,
+    )
 
 
 def host_functions(manifest: Mapping[str, Any]) -> list[HostFunction]:
@@ -56,30 +68,53 @@ def host_functions(manifest: Mapping[str, Any]) -> list[HostFunction]:
     return [resolved((kind, payload)) for kind, payload in (row["call"] for row in manifest["host_calls"])]
 
 
-def remade(manifest: Mapping[str, Any], library: bytes, constants: Sequence[np.ndarray], images: Mapping[str, bytes],
-           threads: int) -> CompiledFunction:
+def remade(
+    manifest: Mapping[str, Any],
+    library: bytes,
+    constants: Sequence[np.ndarray],
+    images: Mapping[str, bytes],
+    threads: int,
+) -> CompiledFunction:
     """A function as it was before it was pickled, with our errors, and its host calls. Raises RunError (code
     "artifact") on another machine."""
     parts = (manifest, library, constants, images, threads)
 
     def save(path: Any, form: str) -> list[Path]:
         if form == "c":
-            raise EgshapeError("was pickled, and is written as an artifact only", where=str(path),
-                               hint="write C where it was compiled", code="unsupported")
+            raise EgshapeError(
+                "was pickled, and is written as an artifact only",
+                where=str(path),
+                hint="write C where it was compiled",
+                code="unsupported",
+            )
         refuse_host_calls(manifest, Path(path))
         artifact.write(path, {**manifest, "threads": threads}, library, constants, images)
         return [Path(path)]
 
-    return restored(manifest, library, constants, images, threads, 0, failure, save, host_functions(manifest),
-                    lambda: (remade, parts))
+    return restored(
+        manifest,
+        library,
+        constants,
+        images,
+        threads,
+        0,
+        failure,
+        save,
+        host_functions(manifest),
+        lambda: (remade, parts),
+    )
 
 
 def refuse_host_calls(manifest: Mapping[str, Any], path: Path) -> None:
     """Raises EgshapeError for a program that calls Python, which no file can hold."""
     called = sorted({row["target"] for row in manifest["host_calls"]})
     if called:
-        raise EgshapeError(f"calls Python for {', '.join(called)}: it runs in this process only", where=str(path),
-                           hint="an artifact runs without Python code of a frontend", code="host-call")
+        raise EgshapeError(
+            f"calls Python for {', '.join(called)}: it runs in this process only",
+            where=str(path),
+            hint="an artifact runs without Python code of a frontend",
+            code="host-call",
+        )
 
 
 def _save(made: Native, library: Callable[[], bytes], path: Path, form: str, threads: int) -> list[Path]:

@@ -18,8 +18,9 @@ def reference_function(payload: bytes) -> Callable[[Sequence[np.ndarray]], list[
         import onnx
         from onnx.reference import ReferenceEvaluator
     except ImportError:
-        raise MissingDependency("running this model needs the package onnx", hint="pip install 'egshape[onnx]'"
-                                ) from None
+        raise MissingDependency(
+            "running this model needs the package onnx", hint="pip install 'egshape[onnx]'"
+        ) from None
     model = onnx.ModelProto.FromString(payload)
     name = f"{model.graph.node[0].domain or 'onnx'}.{model.graph.node[0].op_type}"
     try:
@@ -40,8 +41,11 @@ def reference_function(payload: bytes) -> Callable[[Sequence[np.ndarray]], list[
 
 def _runtime_function(payload: bytes, name: str) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """The same by ONNX Runtime. Raises EgshapeError where that is not installed, or does not know the node."""
-    unknown = EgshapeError(f"there is no implementation of {name}", code="host-call",
-                           hint="give it as a function of the model; without one the model can be optimized and saved")
+    unknown = EgshapeError(
+        f"there is no implementation of {name}",
+        code="host-call",
+        hint="give it as a function of the model; without one the model can be optimized and saved",
+    )
     try:
         import onnxruntime
     except ImportError:

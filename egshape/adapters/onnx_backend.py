@@ -35,8 +35,10 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
             given = [one for each in given if each is not None for one in (each if isinstance(each, list) else [each])]
         if len(given) != len(values):
             raise EgshapeError(f"the model has {len(values)} inputs, {len(given)} were given", code="input")
-        arrays = [np.asarray(array, dtype=numpy_dtype(value.type.dtype)) if np.isscalar(array) else np.asarray(array)
-                  for value, array in zip(values, given, strict=True)]
+        arrays = [
+            np.asarray(array, dtype=numpy_dtype(value.type.dtype)) if np.isscalar(array) else np.asarray(array)
+            for value, array in zip(values, given, strict=True)
+        ]
         found = self._function(*arrays)
         results = found if isinstance(found, tuple) else (found,)
         return results if self._forms is None else _grouped(results, self._forms[1])
@@ -64,8 +66,10 @@ class Late(base.BackendRep):  # type: ignore[misc]
 def _grouped(arrays: Sequence[np.ndarray], forms: Sequence[Any]) -> tuple[Any, ...]:
     """Arrays as a model gives them: lists for sequences, None for an optional value that is not there."""
     rest = iter(arrays)
-    return tuple([next(rest) for _ in range(form)] if isinstance(form, int) else None if form is None else next(rest)
-                 for form in forms)
+    return tuple(
+        [next(rest) for _ in range(form)] if isinstance(form, int) else None if form is None else next(rest)
+        for form in forms
+    )
 
 
 def _listed(inputs: Any) -> Sequence[Any]:
@@ -87,8 +91,9 @@ class Backend(base.Backend):  # type: ignore[misc]
         return bool(cls.supports_device(device))
 
     @classmethod
-    def prepare(cls, model: ModelProto, device: str = "CPU", target: str | None = None, optimize: bool = True,
-                **_: Any) -> Prepared | Late:
+    def prepare(
+        cls, model: ModelProto, device: str = "CPU", target: str | None = None, optimize: bool = True, **_: Any
+    ) -> Prepared | Late:
         """The model, loaded, optimized and compiled, for sequences when their lengths are known. Raises EgshapeError
         for what cannot be."""
         if not cls.supports_device(device):
@@ -112,13 +117,16 @@ class Backend(base.Backend):  # type: ignore[misc]
         return cls.prepare(model, device, **options).run(inputs)
 
     @classmethod
-    def run_node(cls, node: NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None,
-                 **options: Any) -> tuple[np.ndarray, ...]:
+    def run_node(
+        cls, node: NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None, **options: Any
+    ) -> tuple[np.ndarray, ...]:
         """Run one node on arrays; the newest opset that onnx knows."""
         arrays = [np.asarray(each) for each in _listed(inputs)]
         names = [name for name in node.input if name]
-        infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-                 for name, array in zip(names, arrays, strict=True)]
+        infos = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in zip(names, arrays, strict=True)
+        ]
         outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         model = helper.make_model(helper.make_graph([node], node.op_type, infos, outputs))
         return cls.run_model(model, arrays, device, **options)

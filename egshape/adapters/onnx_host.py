@@ -80,20 +80,27 @@ def _host_call(op: Op, made: dict[Value, set[str]]) -> Op:
     inputs = [f"in{k}" for k in range(len(op.operands))]
     outputs = [f"out{k}" for k in range(len(op.results))]
     node = node_of(op.attrs["name"], op.attrs["attrs"], inputs, outputs)
-    infos = [helper.make_value_info(name, tensor_type(value.type.dtype, None))
-             for name, value in zip(inputs, op.operands, strict=True)]
-    body = helper.make_graph([node], node.op_type, infos,
-                             [helper.make_value_info(name, TypeProto()) for name in outputs])
-    model = helper.make_model(body, ir_version=10,
-                              opset_imports=[helper.make_opsetid(node.domain, op.attrs["version"])])
+    infos = [
+        helper.make_value_info(name, tensor_type(value.type.dtype, None))
+        for name, value in zip(inputs, op.operands, strict=True)
+    ]
+    body = helper.make_graph(
+        [node], node.op_type, infos, [helper.make_value_info(name, TypeProto()) for name in outputs]
+    )
+    model = helper.make_model(
+        body, ir_version=10, opset_imports=[helper.make_opsetid(node.domain, op.attrs["version"])]
+    )
     shapes = [value.type.shape for value in op.results]
     attrs = {
         "target": op.attrs["name"],
         "call": call_of("onnx", model.SerializeToString(deterministic=True)),
         "dtypes": tuple(value.type.dtype for value in op.results),
         "ranks": tuple(-1 if shape is None else len(shape) for shape in shapes),
-        "sizes": tuple(_told(size, made.get(value, set())) for value, shape in zip(op.results, shapes, strict=True)
-                       for size in shape or ()),
+        "sizes": tuple(
+            _told(size, made.get(value, set()))
+            for value, shape in zip(op.results, shapes, strict=True)
+            for size in shape or ()
+        ),
     }
     return Op("host_call", op.operands, attrs, op.results, (), op.location, op.requires)
 

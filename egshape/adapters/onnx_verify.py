@@ -56,8 +56,16 @@ def available() -> bool:
     return True
 
 
-def compare_models(original: str | Path | bytes, written: str | Path | bytes, graph: Graph, facts: Facts, *,
-                   wanted: int = 4, seconds: float = 20.0, excluding: bool = False) -> Compared:
+def compare_models(
+    original: str | Path | bytes,
+    written: str | Path | bytes,
+    graph: Graph,
+    facts: Facts,
+    *,
+    wanted: int = 4,
+    seconds: float = 20.0,
+    excluding: bool = False,
+) -> Compared:
     """Run both models at up to ``wanted`` sizes that the original and the facts admit. ``graph`` is the original as it
     was loaded, ``facts`` are in its symbols. With ``excluding`` the written model must also reject sizes that the facts
     exclude, a few of which are tried.
@@ -80,8 +88,9 @@ def compare_models(original: str | Path | bytes, written: str | Path | bytes, gr
     return _excluded(after, graph, facts, wanted, deadline, found)
 
 
-def _admitted(before: Any, after: Any, graph: Graph, facts: Facts, wanted: int, deadline: float, seconds: float
-              ) -> Compared:
+def _admitted(
+    before: Any, after: Any, graph: Graph, facts: Facts, wanted: int, deadline: float, seconds: float
+) -> Compared:
     """Both models at sizes that the facts admit."""
     ran: list[Mapping[str, int]] = []
     for number, (sizes, feed) in enumerate(_feeds(graph, facts)):
@@ -106,8 +115,9 @@ def _admitted(before: Any, after: Any, graph: Graph, facts: Facts, wanted: int, 
         ran.append(sizes)
         if len(ran) == wanted or (number and not sizes):
             break
-    return Compared("", tuple(ran), skipped="" if len(ran) >= min(wanted, 1) else
-                    "no sizes were found at which the model runs")
+    return Compared(
+        "", tuple(ran), skipped="" if len(ran) >= min(wanted, 1) else "no sizes were found at which the model runs"
+    )
 
 
 def _excluded(after: Any, graph: Graph, facts: Facts, wanted: int, deadline: float, found: Compared) -> Compared:
@@ -125,8 +135,11 @@ def _excluded(after: Any, graph: Graph, facts: Facts, wanted: int, deadline: flo
             continue
         tried[fact.text] += 1
         if not isinstance(_outputs(after, arrays), str):
-            return Compared(f"at {_place(point.sizes)} the fact {fact.text} does not hold, but the written model runs",
-                            found.sizes, tuple(rejected))
+            return Compared(
+                f"at {_place(point.sizes)} the fact {fact.text} does not hold, but the written model runs",
+                found.sizes,
+                tuple(rejected),
+            )
         rejected.append(point.sizes)
     return Compared("", found.sizes, tuple(rejected), found.skipped)
 
@@ -156,8 +169,9 @@ def _session(model: str | Path | bytes) -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = 2
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    return ort.InferenceSession(model if isinstance(model, bytes) else str(model), options,
-                                providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(
+        model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def _points(graph: Graph, facts: Facts) -> list[Point]:
@@ -171,8 +185,9 @@ def _points(graph: Graph, facts: Facts) -> list[Point]:
 def _feeds(graph: Graph, facts: Facts) -> Iterator[tuple[Mapping[str, int], dict[str, np.ndarray]]]:
     """Sizes that the facts admit, with arrays of them by name, small sizes first."""
     small = [point for point in _points(graph, facts) if violated_fact(facts, point.env) is None]
-    large = (point for scale in SCALES for point in admitted_points(graph, facts, scale)
-             if 0 not in point.sizes.values())
+    large = (
+        point for scale in SCALES for point in admitted_points(graph, facts, scale) if 0 not in point.sizes.values()
+    )
     seen: set[tuple[int, ...]] = set()
     for number, point in enumerate(chain(small, large)):
         key = tuple(point.sizes.values())
@@ -217,6 +232,7 @@ def _difference(names: Sequence[str], one: Sequence[Any], two: Sequence[Any]) ->
         finite = np.isfinite(before)
         scale = float(np.abs(before[finite]).max(initial=0.0)) + 1e-6
         if not np.array_equal(np.isnan(before), np.isnan(after)) or not np.allclose(
-                before, after, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True):
+            before, after, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True
+        ):
             return f"output {name} differs by up to {float(np.nanmax(np.abs(before - after))):.3g}"
     return ""

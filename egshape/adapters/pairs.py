@@ -103,26 +103,42 @@ class _Pairs:
         elif old.name == "constant":
             yield replace(old, attrs={"value": split(old.attrs["value"])}, results=self.values(old.results))
         elif old.name in _CARRY:
-            yield replace(old, operands=self.values(old.operands), results=self.values(old.results),
-                          regions=tuple(map(self.block, old.regions)))
+            yield replace(
+                old,
+                operands=self.values(old.operands),
+                results=self.values(old.results),
+                regions=tuple(map(self.block, old.regions)),
+            )
         else:
             yield from self.call(old, list(dict.fromkeys(reads)))
 
     def call(self, old: Op, reads: Sequence[Value]) -> Iterator[Op]:
         """An op as a call of its reference; the sizes that it needs are an operand."""
         own = [each for value in old.results for each in self.own.get(value, ())]
-        names = sorted({name for dim in _sizes(old, reads) for name in dim.symbols()} - {each.name for each in own}
-                       - {each.name for region in old.regions for each in _symbols(region)})
+        names = sorted(
+            {name for dim in _sizes(old, reads) for name in dim.symbols()}
+            - {each.name for each in own}
+            - {each.name for region in old.regions for each in _symbols(region)}
+        )
         operands, symbols = list(reads), list(own)
         if names:
             type = TensorType("i64", (const(len(names)),))
             vector = Value(f"{old.results[0].name}.sizes", type)
-            yield Op("dims", (), {"elements": tuple(map(symbol, names)), "shape": type.dims, "dtype": "i64"}, (vector,),
-                     (), old.location)
+            yield Op(
+                "dims",
+                (),
+                {"elements": tuple(map(symbol, names)), "shape": type.dims, "dtype": "i64"},
+                (vector,),
+                (),
+                old.location,
+            )
             operands.append(vector)
             symbols += [SymbolDef(name, vector, element=place) for place, name in enumerate(names)]
-        alone = Graph("op", Block(tuple(operands), (old,), old.results, tuple(symbols)),
-                      tuple(f"out{place}" for place in range(len(old.results))))
+        alone = Graph(
+            "op",
+            Block(tuple(operands), (old,), old.results, tuple(symbols)),
+            tuple(f"out{place}" for place in range(len(old.results))),
+        )
         told = {each.name for each in own}
         shapes = [value.type.shape for value in self.values(old.results)]
         attrs = {
@@ -130,8 +146,9 @@ class _Pairs:
             "call": call_of("reference", json.dumps({"graph": print_graph(alone)}).encode()),
             "dtypes": tuple(value.type.dtype for value in self.values(old.results)),
             "ranks": tuple(-1 if shape is None else len(shape) for shape in shapes),
-            "sizes": tuple(const(UNKNOWN) if size.symbols() & told else size
-                           for shape in shapes for size in shape or ()),
+            "sizes": tuple(
+                const(UNKNOWN) if size.symbols() & told else size for shape in shapes for size in shape or ()
+            ),
         }
         name = "host_effect" if REGISTRY[old.name].effect else "host_call"
         yield Op(name, self.values(operands), attrs, self.values(old.results), (), old.location)
@@ -172,8 +189,9 @@ class PairFunction(WrappedFunction):
         given = []
         for (name, dtype), array in zip(self._given, map(np.asarray, arrays), strict=True):
             if is_complex(dtype) and array.dtype != numpy_dtype(dtype):
-                raise EgshapeError(f"input {name!r} has elements of {numpy_dtype(dtype)}, got {array.dtype}",
-                                   code="input")
+                raise EgshapeError(
+                    f"input {name!r} has elements of {numpy_dtype(dtype)}, got {array.dtype}", code="input"
+                )
             given.append(split(array) if is_complex(dtype) else array)
         found = self._function(*given)
         results = found if isinstance(found, tuple) else (found,)
@@ -182,6 +200,9 @@ class PairFunction(WrappedFunction):
 
     def save(self, path: Any, form: str = "egx") -> Any:
         """Raises EgshapeError: such ops run in Python."""
-        raise EgshapeError("has ops on complex numbers, or others that run in Python, which no artifact holds",
-                           where=str(path),
-                           hint="run the model with egshape.compile in this process", code="host-call")
+        raise EgshapeError(
+            "has ops on complex numbers, or others that run in Python, which no artifact holds",
+            where=str(path),
+            hint="run the model with egshape.compile in this process",
+            code="host-call",
+        )

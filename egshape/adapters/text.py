@@ -68,14 +68,20 @@ def numbered(graph: Graph) -> Graph:
         return tuple(map(value, old))
 
     def block(old: Block) -> Block:
-        symbols = tuple(SymbolDef(each.name, value(each.value), each.axis, each.element, each.offset)
-                        for each in old.symbols)
+        symbols = tuple(
+            SymbolDef(each.name, value(each.value), each.axis, each.element, each.offset) for each in old.symbols
+        )
         return Block(values(old.args), tuple(map(op, old.ops)), values(old.results), symbols)
 
     def op(old: Op) -> Op:
         attrs = _call(old) if old.name in HOST_CALLS else old.attrs
-        return replace(old, operands=values(old.operands), results=values(old.results), attrs=attrs,
-                       regions=tuple(map(block, old.regions)))
+        return replace(
+            old,
+            operands=values(old.operands),
+            results=values(old.results),
+            attrs=attrs,
+            regions=tuple(map(block, old.regions)),
+        )
 
     return replace(graph, body=block(graph.body))
 
@@ -133,5 +139,9 @@ class TextFunction(WrappedFunction):
 
     def save(self, path: Any, form: str = "egx") -> Any:
         """Raises EgshapeError: an artifact has no texts."""
-        raise EgshapeError("has values that are text, which no artifact holds", where=str(path),
-                           hint="run the model with egshape.compile in this process", code="host-call")
+        raise EgshapeError(
+            "has values that are text, which no artifact holds",
+            where=str(path),
+            hint="run the model with egshape.compile in this process",
+            code="host-call",
+        )

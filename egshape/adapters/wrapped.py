@@ -20,13 +20,18 @@ class WrappedFunction:
     def __init__(self, graph: Graph, function: Any) -> None:
         self._function = function
         self._inputs = {value.name: f"{value.name}: {value.type}" for value in graph.inputs}
-        self._outputs = [f"{name}: {value.type}"
-                         for name, value in zip(graph.output_names, graph.outputs, strict=True)]
+        self._outputs = [f"{name}: {value.type}" for name, value in zip(graph.output_names, graph.outputs, strict=True)]
         self.manifest: dict[str, Any] = function.manifest
 
     def __repr__(self) -> str:
-        return described(f"{type(self).__name__} for llvm", self.manifest["name"], list(self._inputs.values()),
-                         self._outputs, self.checks, str(self.memory))
+        return described(
+            f"{type(self).__name__} for llvm",
+            self.manifest["name"],
+            list(self._inputs.values()),
+            self._outputs,
+            self.checks,
+            str(self.memory),
+        )
 
     @property
     def checks(self) -> list[str]:

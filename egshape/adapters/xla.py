@@ -32,9 +32,22 @@ _SMALL = 64
 _MOST = 64  # so many compiled sizes are kept for an op
 _TARGET = re.compile(r"custom_call @\"?([\w.$-]+)|call_target_name = \"([^\"]+)\"")
 # What XLA resolves itself, without a function of the name.
-_BUILT_IN = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
-                       "ApproxTopK", "PartialReduce", "TopK", "Qr", "Eigh", "ProductOfElementaryHouseholderReflectors",
-                       "stablehlo.dynamic_approx_top_k", "stablehlo.dynamic_rng_bit_generator"))
+_BUILT_IN = frozenset(
+    (
+        "Sharding",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "annotate_device_placement",
+        "ApproxTopK",
+        "PartialReduce",
+        "TopK",
+        "Qr",
+        "Eigh",
+        "ProductOfElementaryHouseholderReflectors",
+        "stablehlo.dynamic_approx_top_k",
+        "stablehlo.dynamic_rng_bit_generator",
+    )
+)
 # numpy does not widen bf16 chains, and neither may the oracle.
 _COMPILE_OPTIONS = {
     "xla_allow_excess_precision": "False",
@@ -100,8 +113,11 @@ def host_function(payload: bytes) -> Run:
 
     def run(arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         if targets and any(0 in array.shape[-2:] for array in arrays if array.ndim > 1):
-            raise Unsupported(f"{targets[0]!r} is not called with an empty matrix, since functions of LAPACK divide by "
-                              "its sizes, which ends the process", where=f"custom_call @{targets[0]}")
+            raise Unsupported(
+                f"{targets[0]!r} is not called with an empty matrix, since functions of LAPACK divide by "
+                "its sizes, which ends the process",
+                where=f"custom_call @{targets[0]}",
+            )
         found = made.get(key_of(arrays))
         if found is None:
             if len(made) >= _MOST:
@@ -117,9 +133,7 @@ def host_function(payload: bytes) -> Run:
     return run
 
 
-def refine_stablehlo(
-    program: str | bytes, inputs: Sequence[np.ndarray[Any, Any]], *, name: str = "<program>"
-) -> str:
+def refine_stablehlo(program: str | bytes, inputs: Sequence[np.ndarray[Any, Any]], *, name: str = "<program>") -> str:
     """The text of ``program`` with static shapes, as XLA compiles it for ``inputs``; errors as above."""
     hlo = _libraries()
     context = hlo.make_ir_context()
@@ -275,8 +289,7 @@ def _concrete_type(hlo: SimpleNamespace, array: np.ndarray[Any, Any], declared: 
     if fits and declared.has_rank:
         ranked = ir.RankedTensorType(declared)
         fits = ranked.rank == array.ndim and all(
-            ranked.is_dynamic_dim(axis) or ranked.get_dim_size(axis) == size
-            for axis, size in enumerate(array.shape)
+            ranked.is_dynamic_dim(axis) or ranked.get_dim_size(axis) == size for axis, size in enumerate(array.shape)
         )
     if not fits:
         raise TypeMismatch(f"wants {declared}, got {given}", where=where)

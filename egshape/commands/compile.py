@@ -73,11 +73,13 @@ def compile(
         raise EgshapeError("is a folder", where=str(output), hint="give a file name such as model.egx", code="usage")
     graph = load_model(model, format, ops)
     if not no_optimize:
-        graph = optimized(graph, assume, facts=read_facts(facts), rules=rules,
-                          limits=limits_of(seconds, nodes, memory)).graph
+        graph = optimized(
+            graph, assume, facts=read_facts(facts), rules=rules, limits=limits_of(seconds, nodes, memory)
+        ).graph
     elif assume or facts or rules:
-        raise EgshapeError("--assume, --facts and --rules go with optimizing", hint="leave out --no-optimize",
-                           code="usage")
+        raise EgshapeError(
+            "--assume, --facts and --rules go with optimizing", hint="leave out --no-optimize", code="usage"
+        )
     if architecture and target is not Native.cuda:
         raise EgshapeError("--architecture goes with --target cuda", hint="leave it out", code="usage")
     if target is Native.cuda:

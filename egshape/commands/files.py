@@ -142,8 +142,9 @@ def check_target(output: str | Path | None, *, model: bool = True) -> None:
         raise EgshapeError(f"cannot be written: no permission to write to {folder}", where=str(path), code="write")
 
 
-def save_model(result: Result, target: Path, original: Path | None, opset: int | None, external_data: bool | None,
-               checks: str) -> tuple[str, ...]:
+def save_model(
+    result: Result, target: Path, original: Path | None, opset: int | None, external_data: bool | None, checks: str
+) -> tuple[str, ...]:
     """Write a result, with its weights in a file of their own if ``external_data``; what the file does not hold, as
     notes. An ONNX model that came from ``original`` is run beside it first, and not kept if it differs."""
     from egshape import api
@@ -181,8 +182,11 @@ def _verify(original: Path, written: Path, target: Path, result: Result, *, excl
         difference, skipped = "; ".join(verdict.differences), verdict.skipped
         done = f"compared in the interpreter at {verdict.accepted} sizes"
     if difference:
-        raise OutputsDiffer(f"is not written, since it differs from the original: {difference}", where=str(target),
-                            hint="a fault of egshape; please report it (--no-verify writes the model all the same)")
+        raise OutputsDiffer(
+            f"is not written, since it differs from the original: {difference}",
+            where=str(target),
+            hint="a fault of egshape; please report it (--no-verify writes the model all the same)",
+        )
     say(f"egshape: note: {done}" + (f"; {skipped}" if skipped else ""))
 
 

@@ -49,9 +49,7 @@ def optimize(
     assume: AssumeOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="R.json", help="Report to write.")
-    ] = None,
+    report: Annotated[Path | None, typer.Option("--report", metavar="R.json", help="Report to write.")] = None,
     strict_rules: Annotated[
         bool, typer.Option("--strict-rules", help="Exit with 1 where a rule of yours failed and was left out.")
     ] = False,
@@ -67,19 +65,23 @@ def optimize(
     allow_larger: Annotated[
         bool, typer.Option("--allow-larger", help="Give a result also where its file would be larger than MODEL.")
     ] = False,
-    opset: Annotated[
-        int | None, typer.Option("--opset", min=7, help="Opset of an ONNX model that is written.")
-    ] = None,
+    opset: Annotated[int | None, typer.Option("--opset", min=7, help="Opset of an ONNX model that is written.")] = None,
     verify: Annotated[
         bool, typer.Option(help="Run an ONNX model that is written beside the original, and keep it only if equal.")
     ] = True,
     external_data: Annotated[
-        bool, typer.Option("--external-data", help="Write the weights of an ONNX model to a file beside it; "
-                           "models beyond 2 GB always do.")
+        bool,
+        typer.Option(
+            "--external-data",
+            help="Write the weights of an ONNX model to a file beside it; models beyond 2 GB always do.",
+        ),
     ] = False,
     checks: Annotated[
-        ChecksAs, typer.Option("--checks", help="How an ONNX model holds checks: as nodes that fail in any runtime, "
-                               "listed in the metadata, or not.")
+        ChecksAs,
+        typer.Option(
+            "--checks",
+            help="How an ONNX model holds checks: as nodes that fail in any runtime, listed in the metadata, or not.",
+        ),
     ] = ChecksAs.nodes,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -107,8 +109,14 @@ def optimize(
         content, notes = saved_bytes(result.graph, kind, opset, checks.value)
         sys.stdout.buffer.write(content)
     elif output is not None:
-        notes = save_model(result, Path(output), Path(model) if verify and model != "-" else None, opset,
-                           external_data or None, checks.value)
+        notes = save_model(
+            result,
+            Path(output),
+            Path(model) if verify and model != "-" else None,
+            opset,
+            external_data or None,
+            checks.value,
+        )
     for note in notes:
         say(f"egshape: note: {note}")
     whole = result.report.model_copy(update={"notes": (*result.report.notes, *notes)})

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 def prove(
     goal: Annotated[str | None, typer.Argument(metavar="GOAL", help='Such as "(a//2)*2 == a - a%2".')] = None,
-    given: Annotated[
-        list[str] | None, typer.Option("--given", metavar="FACT", help="May be repeated.")
-    ] = None,
+    given: Annotated[list[str] | None, typer.Option("--given", metavar="FACT", help="May be repeated.")] = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="CASES.tsv", help="Questions with columns id, givens, goal, want."),
@@ -121,9 +119,7 @@ def _prove_file(path: Path, as_json: bool) -> tuple[int, int]:
     if as_json:
         put(json.dumps({"version": 1, "rows": rows, "right": right, "wrong": wrong}))
     else:
-        print_table(
-            ("id", "want", "status", "goal"), [(r["id"], r["want"], r["status"], r["goal"]) for r in rows]
-        )
+        print_table(("id", "want", "status", "goal"), [(r["id"], r["want"], r["status"], r["goal"]) for r in rows])
         put(f"{right} right, {wrong} wrong")
     return right, wrong
 

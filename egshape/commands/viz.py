@@ -89,8 +89,18 @@ def viz(
 class _Request:
     """What is to be drawn. The model is optimized when a picture needs it."""
 
-    def __init__(self, graph: Graph, around: str | None, hops: int, most: int, shape_code: bool | None,
-                 why: str | None, assume: list[str] | None, facts: Facts | None, rules: list[Path] | None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        around: str | None,
+        hops: int,
+        most: int,
+        shape_code: bool | None,
+        why: str | None,
+        assume: list[str] | None,
+        facts: Facts | None,
+        rules: list[Path] | None,
+    ) -> None:
         self.graph, self.around, self.hops, self.most = graph, around, hops, most
         self.shape_code, self.why, self.assume, self.facts, self.rules = shape_code, why, assume, facts, rules
 
@@ -219,8 +229,10 @@ def _profile(path: Path) -> list[dict[str, Any]]:
     except UnicodeDecodeError as error:
         raise ParseError("is no UTF-8 text", where=str(path)) from error
     if path.suffix == ".csv":
-        return [{key: _number(cell) for key, cell in row.items() if key is not None}
-                for row in csv.DictReader(text.splitlines())]
+        return [
+            {key: _number(cell) for key, cell in row.items() if key is not None}
+            for row in csv.DictReader(text.splitlines())
+        ]
     try:
         found = json.loads(text)
     except ValueError as error:

@@ -55,8 +55,14 @@ class _Reading:
         known = self.encoding.op_of_node.get(node % NAME_STRIDE)
         value = self.name(node).removeprefix("%") if 0 <= node < NAME_STRIDE else ""
         show = _Shown(values, self).term
-        return Applied(application.rule, value, show(application.before), show(application.after),
-                       str(known[1].location) if known is not None else "", node % NAME_STRIDE)
+        return Applied(
+            application.rule,
+            value,
+            show(application.before),
+            show(application.after),
+            str(known[1].location) if known is not None else "",
+            node % NAME_STRIDE,
+        )
 
     def name(self, number: int) -> str:
         """What a tensor is called: its value, or the value after which a term that a rule made is named."""

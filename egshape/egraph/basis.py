@@ -103,9 +103,7 @@ class Basis:
         """An independent copy with its own knowledge of what is positive."""
         copy = Basis(positive, self.order, list(self.contradictions))
         copy._solved = {a: _Rule(r.lead, r.coefficient, r.rest, r.sources) for a, r in self._solved.items()}
-        copy._lowering = {
-            m: _Rule(r.lead, r.coefficient, r.rest, r.sources) for m, r in self._lowering.items()
-        }
+        copy._lowering = {m: _Rule(r.lead, r.coefficient, r.rest, r.sources) for m, r in self._lowering.items()}
         for mine, other in (
             (copy._lead_symbols, self._lead_symbols),
             (copy._rest_symbols, self._rest_symbols),

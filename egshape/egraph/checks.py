@@ -37,5 +37,10 @@ def without_implied(checks: Sequence[Check], outside: Context) -> list[Check]:
 
 
 def _is_ours(check: Check) -> bool:
-    return (check.op is None and check.index != GIVEN and check.status == "kept" and check.entry
-            and check.relation is not None)
+    return (
+        check.op is None
+        and check.index != GIVEN
+        and check.status == "kept"
+        and check.entry
+        and check.relation is not None
+    )

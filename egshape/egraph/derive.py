@@ -51,8 +51,9 @@ class _Reading:
         self.dtype_of = snapshot.mapping("dtype_of")
         self.nodes = {cls: node for node, cls in snapshot.table("Node")}
         self.lists = {cls: (head, tail) for head, tail, cls in snapshot.table("Cons")}
-        self.elementwise = {row[-1]: (family, row) for family in ELEMENTWISE
-                            for row in snapshot.table(family.capitalize())}
+        self.elementwise = {
+            row[-1]: (family, row) for family in ELEMENTWISE for row in snapshot.table(family.capitalize())
+        }
         self.open: set[int] = set()
 
     def type_of(self, cls: int) -> TensorType | None:
@@ -81,7 +82,7 @@ class _Reading:
 
     def _inferred(self, form: Constructor, operands: Sequence[TensorType], row: Sequence[Any]) -> TensorType | None:
         attrs = {}
-        for attr, arg in zip(form.decl.attrs, row[len(form.operands):-1], strict=True):
+        for attr, arg in zip(form.decl.attrs, row[len(form.operands) : -1], strict=True):
             if attr.kind == "sizes" and arg not in self.shapes:
                 return None
             attrs[attr.name] = attribute(self.encoder.out, self.shapes.__getitem__, form.name, attr.kind, arg)

@@ -25,8 +25,9 @@ Known = tuple[np.ndarray, TensorType]
 class Elements:
     """Says what the elements of nodes are. One for each e-graph; it is the scope that ``elements`` functions ask."""
 
-    def __init__(self, encoder: Encoder, registry: Registry, answer: Callable[[Relation], str],
-                 normal: Callable[[Dim], Dim]) -> None:
+    def __init__(
+        self, encoder: Encoder, registry: Registry, answer: Callable[[Relation], str], normal: Callable[[Dim], Dim]
+    ) -> None:
         """``answer`` says what is known of a relation where the block is entered."""
         self.encoder = encoder
         self.registry = registry
@@ -72,8 +73,9 @@ class Elements:
             for function, *operands, cls in snapshot.table(family.capitalize()):
                 told = cls in known or cls not in dtype_of or sizes.isdisjoint(operands)
                 if not told and all(x in known and x in nodes for x in operands):
-                    self._apply(family, function, [nodes[x] for x in operands], [known[x] for x in operands],
-                                dtype_of[cls])
+                    self._apply(
+                        family, function, [nodes[x] for x in operands], [known[x] for x in operands], dtype_of[cls]
+                    )
 
     def _known(self, snapshot: Snapshot, shapes: Mapping[int, tuple[Dim, ...]]) -> dict[int, Known]:
         out: dict[int, Known] = {}

@@ -167,9 +167,9 @@ class Encoder:
             for operand in op.operands:
                 self.leaf(operand)
             return
-        fixed = op.operands if decl.variadic or not decl.dynamic else op.operands[:len(decl.operands)]
+        fixed = op.operands if decl.variadic or not decl.dynamic else op.operands[: len(decl.operands)]
         every = [self.leaf(operand) for operand in op.operands]  # sizes that come from around a region have nodes too
-        nodes = every[:len(fixed)]
+        nodes = every[: len(fixed)]
         if decl.effect or any(result.type.shape is None for result in op.results):
             self._opaque(index, op)
             return
@@ -278,9 +278,14 @@ class Encoder:
         hidden = ()
         if len(flat) > MAX_RANK:
             hidden, flat, sizes = flat, (), ()
-        key = (op.name, hidden, hashable({name: value for name, value in op.attrs.items() if name not in sizes}),
-               tuple(region_key(region, captures) for region in op.regions),
-               tuple(value.type for value in op.results), index if self._acts(op) else None)
+        key = (
+            op.name,
+            hidden,
+            hashable({name: value for name, value in op.attrs.items() if name not in sizes}),
+            tuple(region_key(region, captures) for region in op.regions),
+            tuple(value.type for value in op.results),
+            index if self._acts(op) else None,
+        )
         number = self._keys.get(key)
         if number is None:
             number = self._keys[key] = len(self.out.calls)
@@ -299,8 +304,7 @@ class Encoder:
 
 def _changes_width(op: Op) -> bool:
     """True for a bitcast between dtypes of different sizes: it has an axis more or less, so it is not elementwise."""
-    return (op.name == "bitcast_convert"
-            and itemsize(op.operands[0].type.dtype) != itemsize(op.result.type.dtype))
+    return op.name == "bitcast_convert" and itemsize(op.operands[0].type.dtype) != itemsize(op.result.type.dtype)
 
 
 def _captures(op: Op) -> tuple[Value, ...]:

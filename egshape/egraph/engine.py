@@ -97,8 +97,12 @@ class Engine:
         refused = self._once("declare", tuple(command.text for command in commands))
         if refused is not None:
             number, why = refused
-            raise EgshapeError(f"egglog refuses the command: {why}", where=commands[number].where,
-                               hint="check the sorts, names and arities in it", code="rules")
+            raise EgshapeError(
+                f"egglog refuses the command: {why}",
+                where=commands[number].where,
+                hint="check the sorts, names and arities in it",
+                code="rules",
+            )
         self._program += commands
 
     def push(self) -> None:
@@ -171,7 +175,7 @@ class Engine:
         for place, (until, found) in reversed(list(enumerate(self._steps))):
             if found <= nodes:
                 if until < len(self._journal):
-                    del self._steps[place + 1:]
+                    del self._steps[place + 1 :]
                     self._rewind(until)
                 return found
         return self._steps[-1][1] if self._steps else 0
@@ -457,8 +461,8 @@ class EnginePool:
             return
         with self._lock:
             self._idle.append((program, engine))
-            out = self._idle[:-self._idle_limit]
-            del self._idle[:len(out)]
+            out = self._idle[: -self._idle_limit]
+            del self._idle[: len(out)]
         for _, old in out:
             old.close()
 

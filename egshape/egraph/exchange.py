@@ -117,9 +117,7 @@ class ExchangeState:
 
     def fork(self) -> ExchangeState:
         """The state for an inner scope, which begins with what is known here."""
-        copy = ExchangeState(
-            self.engine, self.rules, self.phases, self.order, dict(self.dims), list(self.equalities)
-        )
+        copy = ExchangeState(self.engine, self.rules, self.phases, self.order, dict(self.dims), list(self.equalities))
         copy.empty = self.empty
         copy.basis = self.basis.fork(copy.is_positive)
         copy._pending = list(self._pending)
@@ -384,9 +382,7 @@ class ExchangeState:
             value[self._class[i]] = dim
         for n, node in snapshot.table("Num"):
             value.setdefault(node, const(n))
-        waiting = [
-            (function, *row) for function in ("Add", "Mul", "FloorDiv") for row in snapshot.table(function)
-        ]
+        waiting = [(function, *row) for function in ("Add", "Mul", "FloorDiv") for row in snapshot.table(function)]
         loaded = self._loaded_atoms()
         waiting = [node for node in waiting if (node[1], node[2]) not in loaded or node[0] != "FloorDiv"]
         unary = [row for row in snapshot.table("Relu") if (row[0], row[0]) not in loaded]

@@ -45,8 +45,14 @@ class Candidate:
 class Extraction:
     """The chosen e-node of each class that can be reached, with readers for sorts other than tensors."""
 
-    def __init__(self, saturated: Saturated, registry: Registry, model: CostModel,
-                 symbols: dict[str, SymbolDef], leaves: Callable[[int], Sequence[int] | None]) -> None:
+    def __init__(
+        self,
+        saturated: Saturated,
+        registry: Registry,
+        model: CostModel,
+        symbols: dict[str, SymbolDef],
+        leaves: Callable[[int], Sequence[int] | None],
+    ) -> None:
         """``symbols`` are the data-dependent ones; ``leaves(node)`` gives the nodes that a leaf depends on, or None
         if the node is no leaf."""
         snapshot = saturated.snapshot
@@ -106,8 +112,11 @@ class Extraction:
         for dim in dims:
             known = self._size_reads.get(dim.id)
             if known is None:
-                known = tuple(self.class_of_node[self.encoding.node_of[self._symbols[name].value]]
-                              for name in sorted(dim.symbols()) if name in self._symbols)
+                known = tuple(
+                    self.class_of_node[self.encoding.node_of[self._symbols[name].value]]
+                    for name in sorted(dim.symbols())
+                    if name in self._symbols
+                )
                 self._size_reads[dim.id] = known
             out.update(dict.fromkeys(known))
         return tuple(out)
@@ -123,8 +132,9 @@ class Extraction:
         for inner in (each for region in op.regions for each in region.walk()):
             dims += [dim for attr in inner.attrs.values() for dim in dims_of(attr)]
             dims += [dim for value in inner.results for dim in value.type.shape or ()]
-        own = {self.class_of_node[self.encoding.node_of[value]] for value in op.results
-               if value in self.encoding.node_of}
+        own = {
+            self.class_of_node[self.encoding.node_of[value]] for value in op.results if value in self.encoding.node_of
+        }
         return tuple(cls for cls in self.size_reads(dims) if cls not in own)
 
     # -- candidates ----------------------------------------------------------------------------------------------
@@ -147,8 +157,9 @@ class Extraction:
                     out[cls].append(found)
         return out
 
-    def _candidate(self, name: str, sorts: tuple[str, ...], args: list[int], written: float,
-                   bytes_of: dict[int, float]) -> Candidate | None:
+    def _candidate(
+        self, name: str, sorts: tuple[str, ...], args: list[int], written: float, bytes_of: dict[int, float]
+    ) -> Candidate | None:
         reads: list[int] = []
         sizes: tuple[int, ...] = ()
         if name == "Node":
@@ -173,8 +184,9 @@ class Extraction:
                     sizes += self.size_reads(self.shapes[arg])
         unique = tuple(dict.fromkeys(reads))
         read = sum([bytes_of.get(each, 0.0) for each in unique])
-        return Candidate(ENode(name, tuple(args)), tuple(dict.fromkeys((*unique, *sizes))),
-                         self.model.node(name, written, read))
+        return Candidate(
+            ENode(name, tuple(args)), tuple(dict.fromkeys((*unique, *sizes))), self.model.node(name, written, read)
+        )
 
     # -- choice --------------------------------------------------------------------------------------------------
 
@@ -251,13 +263,19 @@ class Extraction:
             cls = self.class_of_node[node]
             if cls in out or cls not in self.chosen or self.chosen[cls].cost == 0.0:
                 continue  # a leaf is never worse
-            reads = [self.class_of_node[self.encoding.node_of[value]] for value in op.operands
-                     if value in self.encoding.node_of]
+            reads = [
+                self.class_of_node[self.encoding.node_of[value]]
+                for value in op.operands
+                if value in self.encoding.node_of
+            ]
             for option in self.candidates[cls]:
                 operands = self._operands(option.node)
                 name = str(option.node.args[0]) if option.node.function in _ELEMENTWISE else option.node.function
-                if name.partition(".")[0] == op.name and operands == reads[:len(operands)] \
-                        and all(read in self.chosen for read in option.reads):
+                if (
+                    name.partition(".")[0] == op.name
+                    and operands == reads[: len(operands)]
+                    and all(read in self.chosen for read in option.reads)
+                ):
                     out[cls] = option
                     break
         return out

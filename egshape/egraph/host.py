@@ -36,8 +36,12 @@ SELECTS = ("maximum", "minimum", "and", "or")
 IDEMPOTENT = ("abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz")
 """Traits of functions, to the bit; those before hold for every dtype that the function takes."""
 
-_MOVES = {"reshape": "fold_reshape", "transpose": "fold_transpose", "broadcast_in_dim": "fold_broadcast",
-          "slice": "fold_slice"}
+_MOVES = {
+    "reshape": "fold_reshape",
+    "transpose": "fold_transpose",
+    "broadcast_in_dim": "fold_broadcast",
+    "slice": "fold_slice",
+}
 """Ops that move the elements of one constant, and the table that says what they give."""
 
 Rows = dict[str, list[tuple[Any, ...]]]
@@ -71,15 +75,30 @@ def neutral_elements(dtype: str) -> Iterable[tuple[str, Any, bool]]:
 
     x + -0.0 keeps -0.0, x + 0.0 does not; x - 0.0 and x * 1 keep every bit. maximum with -inf keeps NaN."""
     if is_float(dtype):
-        yield from (("add", -0.0, True), ("subtract", 0.0, False), ("multiply", 1.0, True), ("divide", 1.0, False),
-                    ("maximum", -np.inf, True), ("minimum", np.inf, True))
+        yield from (
+            ("add", -0.0, True),
+            ("subtract", 0.0, False),
+            ("multiply", 1.0, True),
+            ("divide", 1.0, False),
+            ("maximum", -np.inf, True),
+            ("minimum", np.inf, True),
+        )
     elif is_integer(dtype):
         low, high = integer_range(dtype)
-        yield from (("add", 0, True), ("subtract", 0, False), ("multiply", 1, True), ("divide", 1, False),
-                    ("or", 0, True), ("xor", 0, True), ("and", -1 if low < 0 else high, True),
-                    ("maximum", low, True), ("minimum", high, True),
-                    ("shift_left", 0, False), ("shift_right_arithmetic", 0, False),
-                    ("shift_right_logical", 0, False))
+        yield from (
+            ("add", 0, True),
+            ("subtract", 0, False),
+            ("multiply", 1, True),
+            ("divide", 1, False),
+            ("or", 0, True),
+            ("xor", 0, True),
+            ("and", -1 if low < 0 else high, True),
+            ("maximum", low, True),
+            ("minimum", high, True),
+            ("shift_left", 0, False),
+            ("shift_right_arithmetic", 0, False),
+            ("shift_right_logical", 0, False),
+        )
     elif dtype == "i1":
         yield from (("and", True, True), ("or", False, True), ("xor", False, True))
 
@@ -100,8 +119,15 @@ def describe_constant(number: int, array: np.ndarray, dtype: str, rows: Rows) ->
 class Host:
     """Looks at the e-graph between saturations and adds rows. One for each e-graph."""
 
-    def __init__(self, encoder: Encoder, registry: Registry, sizes: ExchangeState, fits: Callable[[Dim], bool],
-                 at_most: Callable[[Dim, Dim], bool], makes: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        registry: Registry,
+        sizes: ExchangeState,
+        fits: Callable[[Dim], bool],
+        at_most: Callable[[Dim, Dim], bool],
+        makes: frozenset[str] = frozenset(),
+    ) -> None:
         """``fits`` says whether a size surely lies in [0, 2^31), so that shape code of any dtype holds it unwrapped,
         ``at_most`` whether one size surely is no larger than another. ``makes``: ops whose types are inferred here."""
         self.encoder = encoder
@@ -196,8 +222,9 @@ class Host:
                 starts = tuple(map(self.normal, _clamp(axes, *parts)))
                 self._name("name_clamp", parts, starts, rows, self.encoder.axes(tuple(axes)))
 
-    def _name(self, relation: str, parts: Sequence[tuple[Dim, ...]], result: tuple[Dim, ...], rows: Rows,
-              *first: int) -> None:
+    def _name(
+        self, relation: str, parts: Sequence[tuple[Dim, ...]], result: tuple[Dim, ...], rows: Rows, *first: int
+    ) -> None:
         result = tuple(map(self.normal, result))
         key = (relation, *first, *(self.encoder.shape(part) for part in parts), self.encoder.shape(result))
         if key not in self._named:
@@ -336,8 +363,9 @@ class Host:
         if found is not None:
             rows[relation].append((number, *columns, self.encoder.constant_of(found)))
 
-    def _folds(self, key: tuple[Any, ...], name: str, numbers: Sequence[int], attrs: dict[str, Any]
-               ) -> np.ndarray | None:
+    def _folds(
+        self, key: tuple[Any, ...], name: str, numbers: Sequence[int], attrs: dict[str, Any]
+    ) -> np.ndarray | None:
         """What an op gives for some small constants; None if that was asked before, and where the op refuses them."""
         arrays = [self.encoder.out.constants[number] for number in numbers]
         if key in self._folded or any(array.size > SMALL for array in arrays):

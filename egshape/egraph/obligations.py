@@ -25,7 +25,10 @@ from egshape.ops.base import Registry
 from egshape.ops.host import HOST_CALLS
 
 _LIMITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "clamp": ((2,), (0,)), "minimum": ((0, 1), ()), "maximum": ((), (0, 1))}
+    "clamp": ((2,), (0,)),
+    "minimum": ((0, 1), ()),
+    "maximum": ((), (0, 1)),
+}
 """Ops whose elements lie below and above operands: the places of the upper and of the lower ones."""
 
 _HARD_QUESTIONS = 32
@@ -89,8 +92,9 @@ class Walk:
     @property
     def guarded(self) -> frozenset[int]:
         """The ops (by index) that imply something about data-dependent sizes that only a check can say."""
-        return frozenset(check.index for check in self.checks
-                         if check.status == "kept" and not check.entry and check.op is None)
+        return frozenset(
+            check.index for check in self.checks if check.status == "kept" and not check.entry and check.op is None
+        )
 
 
 Implied = tuple[int, str, str, Dim, Dim]
@@ -118,8 +122,9 @@ def _taken(op: Op) -> Iterator[tuple[Dim, Dim]]:
         yield from ((one, two) for one, two in zip(given, stated, strict=True) if not two.symbols() & own)
 
 
-def read_obligations(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[int, int],
-                     implied: Iterable[Implied] = ()) -> list[Obligation]:
+def read_obligations(
+    engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[int, int], implied: Iterable[Implied] = ()
+) -> list[Obligation]:
     """What contracts imply, and what rules over the ops derived, in program order; ``index_of`` places nodes in the
     block."""
     snapshot = engine.read((*_SIZE_TABLES, *(name for name in engine.tables if name.startswith("must_"))))
@@ -198,8 +203,16 @@ def _leaves(size: Dim, parts: Mapping[Dim, tuple[Dim, ...]]) -> tuple[Dim, ...]:
 class Walker:
     """Walks one block. ``entry`` are the symbols known when the block is entered."""
 
-    def __init__(self, block: Block, context: Context, entry: frozenset[str], registry: Registry,
-                 elements: Mapping[Value, np.ndarray], believed: Sequence[tuple[Relation, str]], top: bool) -> None:
+    def __init__(
+        self,
+        block: Block,
+        context: Context,
+        entry: frozenset[str],
+        registry: Registry,
+        elements: Mapping[Value, np.ndarray],
+        believed: Sequence[tuple[Relation, str]],
+        top: bool,
+    ) -> None:
         self.block = block
         self.registry = registry
         self.top = top
@@ -244,13 +257,19 @@ class Walker:
         """Shape code that what came after it decides: facts known at entry hold before every op."""
         known = self.elements
         for index, op in enumerate(self.block.ops):
-            if len(op.results) == 1 and op.result not in self._bound and op.operands \
-                    and all(operand in known for operand in op.operands) and _is_open(known.get(op.result)):
+            if (
+                len(op.results) == 1
+                and op.result not in self._bound
+                and op.operands
+                and all(operand in known for operand in op.operands)
+                and _is_open(known.get(op.result))
+            ):
                 self._elements(index, op)
         for value, items in list(self.elements.items()):
             if value.type.dtype == "i1" and any(isinstance(item, Relation) for item in items.reshape(-1)):
-                self.elements[value] = np.array([self._truth(item) for item in items.reshape(-1)],
-                                                     object).reshape(items.shape)
+                self.elements[value] = np.array([self._truth(item) for item in items.reshape(-1)], object).reshape(
+                    items.shape
+                )
 
     def _truth(self, item: object) -> object:
         if not isinstance(item, Relation):
@@ -259,8 +278,12 @@ class Walker:
 
     def _negative(self, op: Op) -> list[Dim]:
         """Sizes of an op's results that may be negative, each once: there the op is rejected."""
-        found = [size for value in op.results for size in value.type.shape or ()
-                 if size not in self._sizes and not is_nonnegative(size)]
+        found = [
+            size
+            for value in op.results
+            for size in value.type.shape or ()
+            if size not in self._sizes and not is_nonnegative(size)
+        ]
         self._sizes.update(found)
         return list(dict.fromkeys(found))
 
@@ -274,14 +297,29 @@ class Walker:
         answer = self._decide(relation)
         status = {"proved": "proved", "refuted": "violated"}.get(answer, "kept")
         if status == "violated" and self.top and entry:
-            raise EgshapeError(f"{message}, which is false at every admitted size", where=str(op.location),
-                               hint="the program, or a fact that was assumed, is wrong here", code="violated")
+            raise EgshapeError(
+                f"{message}, which is false at every admitted size",
+                where=str(op.location),
+                hint="the program, or a fact that was assumed, is wrong here",
+                code="violated",
+            )
         why = tuple(self.known.reasons(relation)) if status == "proved" and own else ()
         if status != "proved" or own is not None:
             args = self._arguments(own) if own is not None else ()
-            self.checks.append(Check(index, relation if args is not None else None, message, str(op.location),
-                                     "proved" if status == "proved" else "kept", own, entry, why, args or (),
-                                     "" if own is None else own.attrs.get("fact", "")))
+            self.checks.append(
+                Check(
+                    index,
+                    relation if args is not None else None,
+                    message,
+                    str(op.location),
+                    "proved" if status == "proved" else "kept",
+                    own,
+                    entry,
+                    why,
+                    args or (),
+                    "" if own is None else own.attrs.get("fact", ""),
+                )
+            )
         if status == "proved" and entry and relation.kind == "==" and not _is_broadcast(relation):
             self.believed.append((relation, f"{message} (proved)"))
         if status == "kept":
@@ -315,8 +353,18 @@ class Walker:
             self.checks.append(Check(index, None, op.attrs["message"], str(op.location), "kept", op, False))
             return
         if isinstance(relation, bool):
-            self.checks.append(Check(index, None, op.attrs["message"], str(op.location), "proved", op, True,
-                                          (Step("constant folding", (), "true"),)))
+            self.checks.append(
+                Check(
+                    index,
+                    None,
+                    op.attrs["message"],
+                    str(op.location),
+                    "proved",
+                    op,
+                    True,
+                    (Step("constant folding", (), "true"),),
+                )
+            )
             return
         self._oblige(index, op, relation, op.attrs["message"], own=op)
 
@@ -350,7 +398,7 @@ class Walker:
         decl = self.registry[op.name]
         if decl.elements is None or len(op.results) != 1 or not small(op.result.type):
             return
-        fixed = op.operands if decl.variadic else op.operands[:len(decl.operands)]
+        fixed = op.operands if decl.variadic else op.operands[: len(decl.operands)]
         known = [self.elements.get(operand) for operand in fixed]
         scope = _Scope(self, op)
         attrs = {**op.attrs, "regions": op.regions} if op.regions else op.attrs

@@ -93,7 +93,8 @@ class Outcome:
             steps=(*self.steps, *later.steps),
             matches=_sum(self.matches, later.matches),
             times=_sum(self.times, later.times),
-            applied=(*self.applied, *later.applied))
+            applied=(*self.applied, *later.applied),
+        )
 
 
 def _sum(one: Mapping[str, Number], other: Mapping[str, Number]) -> Mapping[str, Number]:
@@ -129,7 +130,8 @@ def outcome_of(program: Program, walk: Walk, saturated: Saturated) -> Outcome:
         steps=(*sizes.steps, *saturated.steps),
         matches=_sum(sizes.matches, saturated.matches),
         times=_sum(sizes.times, saturated.times),
-        applied=tuple(read_applications(program.applications, saturated)))
+        applied=tuple(read_applications(program.applications, saturated)),
+    )
 
 
 def _reasons(saturated: Saturated) -> tuple[Counter[str], list[Reason]]:
@@ -142,6 +144,13 @@ def _reasons(saturated: Saturated) -> tuple[Counter[str], list[Reason]]:
         if found is not None:
             value = values[node % NAME_STRIDE]
             other = values[to] if 0 <= to < len(values) else None
-            reasons.append(Reason(value.name if value else "", found[1].name, rule, str(found[1].location),
-                                  other.name if other else ""))
+            reasons.append(
+                Reason(
+                    value.name if value else "",
+                    found[1].name,
+                    rule,
+                    str(found[1].location),
+                    other.name if other else "",
+                )
+            )
     return rewrites, reasons

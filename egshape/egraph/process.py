@@ -56,11 +56,25 @@ class Worker:
         ours, theirs = socket.socketpair()
         life_end, self._life = os.pipe()
         script = Path(__file__).with_name("worker.py")
-        command = [sys.executable, "-I", "-S", str(script), _extension(), str(self.folder), str(theirs.fileno()),
-                   str(life_end)]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(script),
+            _extension(),
+            str(self.folder),
+            str(theirs.fileno()),
+            str(life_end),
+        ]
         with self._words.open("wb") as words:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words, stderr=words,
-                                             pass_fds=(theirs.fileno(), life_end), start_new_session=True)
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                pass_fds=(theirs.fileno(), life_end),
+                start_new_session=True,
+            )
         theirs.close()
         os.close(life_end)
         self._socket = ours

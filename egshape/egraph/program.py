@@ -16,8 +16,14 @@ from egshape.rulelang.piece import Piece
 from egshape.rulelang.schema import declarations, has_constructor, load_rules
 from egshape.rulelang.sexpr import List, SExpr
 
-TENSOR_RULESETS = ("tensor.types", "tensor.reshape", "tensor.transpose", "tensor.broadcast", "tensor.slice",
-                   "tensor.neutral")
+TENSOR_RULESETS = (
+    "tensor.types",
+    "tensor.reshape",
+    "tensor.transpose",
+    "tensor.broadcast",
+    "tensor.slice",
+    "tensor.neutral",
+)
 SOURCES = "prelude.tensor"
 """The rules of the generated prelude: what each move was made of."""
 STATES = "must_"
@@ -86,8 +92,9 @@ def _stamp(items: tuple[str, ...]) -> tuple[tuple[str, int, int], ...]:
 
 
 @lru_cache(maxsize=8)
-def _program(extra: tuple[str, ...], explain: bool, variant: Variant, version: int, stamp: object,
-             base: tuple[str, ...]) -> Program:
+def _program(
+    extra: tuple[str, ...], explain: bool, variant: Variant, version: int, stamp: object, base: tuple[str, ...]
+) -> Program:
     generated = preludes()
     if extra:
         refuse_wrong(extra, generated)
@@ -111,8 +118,16 @@ def _program(extra: tuple[str, ...], explain: bool, variant: Variant, version: i
     def phases(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(phase for name in names for phase in loaded.phases(name) if phase not in variant.without)
 
-    return Program((*loaded.pieces, *load), loaded, (SOURCES, *phases(tensors)), phases(sizes), phases(obligations),
-                   _made(own), explain, tuple(loader.applications) if isinstance(loader, Tracing) else ())
+    return Program(
+        (*loaded.pieces, *load),
+        loaded,
+        (SOURCES, *phases(tensors)),
+        phases(sizes),
+        phases(obligations),
+        _made(own),
+        explain,
+        tuple(loader.applications) if isinstance(loader, Tracing) else (),
+    )
 
 
 def states(rule: Rule) -> bool:

@@ -52,9 +52,18 @@ def substitute(block: Block, mapping: Mapping[Value, Value]) -> Block:
 class Rebuilder:
     """Rebuilds one block from an extraction."""
 
-    def __init__(self, block: Block, extraction: Extraction, registry: Registry, captured: Mapping[Value, Value],
-                 regions: RegionRebuilder, names: Counter[str], elements: Mapping[Value, np.ndarray],
-                 outside: Callable[[Dim], Dim] | None = None, refine_signature: bool = False) -> None:
+    def __init__(
+        self,
+        block: Block,
+        extraction: Extraction,
+        registry: Registry,
+        captured: Mapping[Value, Value],
+        regions: RegionRebuilder,
+        names: Counter[str],
+        elements: Mapping[Value, np.ndarray],
+        outside: Callable[[Dim], Dim] | None = None,
+        refine_signature: bool = False,
+    ) -> None:
         self.block = block
         self.extraction = extraction
         self.encoding: Encoding = extraction.encoding
@@ -67,8 +76,9 @@ class Rebuilder:
             if symbol.axis is not None:
                 known = self._own_symbols.get(symbol.value, frozenset())
                 self._own_symbols[symbol.value] = known | {symbol.name}
-        self.args = tuple(Value(arg.name, self._refined(arg.type) if refine_signature else arg.type)
-                          for arg in block.args)
+        self.args = tuple(
+            Value(arg.name, self._refined(arg.type) if refine_signature else arg.type) for arg in block.args
+        )
         self._of_leaf: dict[Value, Value] = {**captured, **dict(zip(block.args, self.args, strict=True))}
         self._built: dict[int, Value] = {}
         self._calls: dict[int, tuple[Value, ...]] = {}
@@ -78,8 +88,11 @@ class Rebuilder:
         self._names = names
         self._uses: Counter[int] = Counter()
         self._first = self._first_values()
-        self._returned = {self.class_of(value): self._seen_outside(value.type, outside) for value in block.results} \
-            if outside is not None else {}
+        self._returned = (
+            {self.class_of(value): self._seen_outside(value.type, outside) for value in block.results}
+            if outside is not None
+            else {}
+        )
         self._name_of = extraction.snapshot.mapping("nm")
 
     def _refined(self, type: TensorType) -> TensorType:
@@ -161,8 +174,13 @@ class Rebuilder:
             if self._is_size(symbol.value, symbol.element, symbol.offset):
                 continue
             self.value(self.class_of(symbol.value))
-            attrs = {"relation": "<=", "sides": (const(0), dim_of(symbol.name)), "args": (),
-                     "message": f"the size {symbol.name} is negative", "fact": ""}
+            attrs = {
+                "relation": "<=",
+                "sides": (const(0), dim_of(symbol.name)),
+                "args": (),
+                "message": f"the size {symbol.name} is negative",
+                "fact": "",
+            }
             self._ops.append(Op("check", (), attrs, (), (), NOWHERE))
 
     def _is_size(self, value: Value, element: int, offset: int) -> bool:
@@ -192,8 +210,13 @@ class Rebuilder:
         sides = (check.relation.lhs, check.relation.rhs)
         for cls in self.extraction.size_reads(sides):
             self.value(cls)
-        attrs = {"relation": check.relation.kind, "sides": sides, "message": check.message, "args": check.args,
-                 "fact": check.fact}
+        attrs = {
+            "relation": check.relation.kind,
+            "sides": sides,
+            "message": check.message,
+            "args": check.args,
+            "fact": check.fact,
+        }
         location = check.op.location if check.op is not None else Location(name=check.location)
         self._ops.append(Op("check", (), attrs, (), (), location))
 
@@ -260,8 +283,12 @@ class Rebuilder:
         while stack:
             item = stack.pop()
             inner = self.extraction.chosen[item].node
-            if inner.function == "concatenate" and inner.args[1] == dim and self._uses[item] == 1 \
-                    and item not in repeated:
+            if (
+                inner.function == "concatenate"
+                and inner.args[1] == dim
+                and self._uses[item] == 1
+                and item not in repeated
+            ):
                 parts = self.extraction.items(inner.args[0])
                 repeated |= {part for part, times in Counter(parts).items() if times > 1}
                 stack.extend(reversed(parts))
@@ -305,7 +332,7 @@ class Rebuilder:
             else:
                 operands += [self._built[item] for item in self.extraction.items(arg)]
         attrs = {}
-        for attr, arg in zip(decl.attrs, args[len(form.operands):], strict=True):
+        for attr, arg in zip(decl.attrs, args[len(form.operands) :], strict=True):
             attrs[attr.name] = attribute(self.encoding, self.extraction.shape, name, attr.kind, arg)
         self._emit(cls, name, operands, attrs)
 
@@ -347,7 +374,7 @@ class Rebuilder:
         attrs = dict(op.attrs)
         place = 0
         for name, length in zip(call.sizes, call.lengths, strict=True):
-            attrs[name] = tuple(sizes[place:place + length])
+            attrs[name] = tuple(sizes[place : place + length])
             place += length
         captures = dict.fromkeys(value for region in op.regions for value in region.captures())
         captured = dict(zip(captures, values[count:], strict=True))

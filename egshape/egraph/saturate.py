@@ -66,8 +66,15 @@ class Saturated:
 class Session:
     """One block in one scope of an engine."""
 
-    def __init__(self, engine: Engine, prog: Program, block: Block, registry: Registry,
-                 order: Callable[[str], Any], context: Context) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        prog: Program,
+        block: Block,
+        registry: Registry,
+        order: Callable[[str], Any],
+        context: Context,
+    ) -> None:
         self.engine = engine
         self.program = prog
         self.context = context
@@ -75,8 +82,7 @@ class Session:
         self.block = block
         self.registry = registry
         self.encoder = Encoder(registry)
-        self.host = Host(self.encoder, registry, self.sizes, self._fits, self._at_most,
-                         prog.makes)
+        self.host = Host(self.encoder, registry, self.sizes, self._fits, self._at_most, prog.makes)
         self.elements = Elements(self.encoder, registry, context.decide, self.host.normal)
         self.matches: Counter[str] = Counter()
 
@@ -99,8 +105,9 @@ class Session:
         self.flush()
         for phase in self.program.obligations:
             self.engine.step(phase)
-        return read_obligations(self.engine, self.encoder.out.dims, self.encoder.out.index_of,
-                                required(self.block, self.registry))
+        return read_obligations(
+            self.engine, self.encoder.out.dims, self.encoder.out.index_of, required(self.block, self.registry)
+        )
 
     def flush(self) -> None:
         """Hand all pending rows to the engine and turn them into terms."""
@@ -122,16 +129,26 @@ class Session:
         The walk, with what the prover says of max and min."""
         guarded = walk.guarded
         found = self.encoder.out.op_of_node
-        self.encoder.out.tables["live"] += [(node,) for node in range(len(self.encoder.out.values))
-                                            if node not in found or found[node][0] not in guarded]
+        self.encoder.out.tables["live"] += [
+            (node,)
+            for node in range(len(self.encoder.out.values))
+            if node not in found or found[node][0] not in guarded
+        ]
         dims = list(self.encoder.out.dims.values())
         walk = replace(walk, believed=(*walk.believed, *self._settled(walk, dims)))
         for relation, reason in walk.believed:
             self._believe(relation, reason)
         self.sizes.add_dims(dims)
         if walk.believed or any(dim.atoms() for dim in dims):
-            self.sizes.run(Budget(steps=SIZE_STEPS, nodes=budget.nodes, memory_mb=budget.memory_mb,
-                                  deadline=budget.deadline, last=budget.last))
+            self.sizes.run(
+                Budget(
+                    steps=SIZE_STEPS,
+                    nodes=budget.nodes,
+                    memory_mb=budget.memory_mb,
+                    deadline=budget.deadline,
+                    last=budget.last,
+                )
+            )
         else:
             self.sizes.load()
         for value, elements in walk.elements.items():
@@ -206,8 +223,20 @@ class Session:
             self._exchange(snapshot)
             if not any(self.encoder.out.tables.values()):
                 break
-        return Saturated(snapshot, self.encoder.out, self.host, self.sizes, status, self.engine.size(),
-                         dict(self.matches), dict(seconds), grew, stop, tuple(steps), dict(times))
+        return Saturated(
+            snapshot,
+            self.encoder.out,
+            self.host,
+            self.sizes,
+            status,
+            self.engine.size(),
+            dict(self.matches),
+            dict(seconds),
+            grew,
+            stop,
+            tuple(steps),
+            dict(times),
+        )
 
 
 def _ramps(dim: Dim) -> Iterator[Relu]:
@@ -219,9 +248,14 @@ def _ramps(dim: Dim) -> Iterator[Relu]:
 
 
 @contextmanager
-def session(prog: Program, block: Block, registry: Registry, order: Callable[[str], Any],
-            context: Context, allowance: Allowance | None = None) -> Iterator[Session]:
+def session(
+    prog: Program,
+    block: Block,
+    registry: Registry,
+    order: Callable[[str], Any],
+    context: Context,
+    allowance: Allowance | None = None,
+) -> Iterator[Session]:
     """A session on a pooled engine that is given back at the end, held to ``allowance``."""
     with POOL.lend(prog.pieces, allowance) as engine:
         yield Session(engine, prog, block, registry, order, context)
-

@@ -77,13 +77,20 @@ def encode(session: Session) -> Sequence[Obligation]:
     return session.load()
 
 
-def oblige(setting: Setting, session: Session, block: Block, entry: RegionEntry, obligations: Sequence[Obligation],
-           given: Sequence[Check] = ()) -> Walk:
+def oblige(
+    setting: Setting,
+    session: Session,
+    block: Block,
+    entry: RegionEntry,
+    obligations: Sequence[Obligation],
+    given: Sequence[Check] = (),
+) -> Walk:
     """Prove what the ops imply, or keep it as a check; the engine believes what rewrites may use. ``given`` are checks
     that must stand in the block first."""
     unchecked = entry.context.copy()
-    walk = Walker(block, entry.context, entry.symbols, setting.registry, entry.elements, entry.believed,
-                  top=entry.normal is None).run(obligations)
+    walk = Walker(
+        block, entry.context, entry.symbols, setting.registry, entry.elements, entry.believed, top=entry.normal is None
+    ).run(obligations)
     walk = replace(walk, checks=tuple(without_implied((*given, *walk.checks), unchecked)))
     return session.believe(walk, setting.budget)
 
@@ -109,13 +116,29 @@ def extract(setting: Setting, block: Block, walk: Walk, saturated: Saturated) ->
     return Extraction(saturated, setting.registry, setting.model, symbols, leaves)
 
 
-def rebuild(setting: Setting, block: Block, entry: RegionEntry, walk: Walk, extraction: Extraction,
-            regions: RegionRebuilder, refine_signature: bool) -> Rebuilt:
+def rebuild(
+    setting: Setting,
+    block: Block,
+    entry: RegionEntry,
+    walk: Walk,
+    extraction: Extraction,
+    regions: RegionRebuilder,
+    refine_signature: bool,
+) -> Rebuilt:
     """The block of what was chosen. ``regions``: what becomes of an op's region."""
     registry = setting.registry
     effects = [(index, op) for index, op in enumerate(block.ops) if op.name != "check" and must_stay(op, registry)]
-    rebuilder = Rebuilder(block, extraction, registry, entry.captured, regions, setting.names, walk.elements,
-                          entry.normal, refine_signature)
+    rebuilder = Rebuilder(
+        block,
+        extraction,
+        registry,
+        entry.captured,
+        regions,
+        setting.names,
+        walk.elements,
+        entry.normal,
+        refine_signature,
+    )
     kept = _distinct([check for check in walk.checks if check.status != "proved"])
     roots = rebuilder.roots(kept, [op for _, op in effects])
     extraction.refine(roots)
@@ -134,8 +157,14 @@ def is_program(op: Op, region: Block) -> bool:
 
 def inside(block: Block, walk: Walk, mapping: Mapping[Value, Value], normal: Callable[[Dim], Dim]) -> RegionEntry:
     """What a region of a block is entered with; ``mapping``: what the values around it became."""
-    return RegionEntry(walk.context.copy(), walk.believed, walk.entry | {symbol.name for symbol in block.symbols},
-                       walk.elements, mapping, normal)
+    return RegionEntry(
+        walk.context.copy(),
+        walk.believed,
+        walk.entry | {symbol.name for symbol in block.symbols},
+        walk.elements,
+        mapping,
+        normal,
+    )
 
 
 def _reads(op: Op) -> list[Value]:

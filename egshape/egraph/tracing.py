@@ -17,7 +17,13 @@ from egshape.rulelang.termination import spelled_sides
 from egshape.rulelang.typecheck import variable_sorts
 
 _COLUMNS = {
-    "T": "i64", "Dim": "Dim", "i64": "i64", "String": "String", "Axes": "Axes", "Shape": "Shape", "Dims": "Dims",
+    "T": "i64",
+    "Dim": "Dim",
+    "i64": "i64",
+    "String": "String",
+    "Axes": "Axes",
+    "Shape": "Shape",
+    "Dims": "Dims",
 }
 
 
@@ -37,8 +43,9 @@ class Application:
 class Tracing(Loader):
     """A loader whose rules over tensors keep their applications."""
 
-    def __init__(self, preludes: Mapping[str, str], provenance: bool, split: bool = False,
-                 omit: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, preludes: Mapping[str, str], provenance: bool, split: bool = False, omit: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__(preludes, provenance, split, omit)
         self.applications: list[Application] = []
 

@@ -64,8 +64,13 @@ class Frozen:
         self._vec_sorts = vec_sorts
         self._ids = count().__next__
         self._readers: dict[str, Any] = {
-            "i64": egraph.value_to_i64, "f64": egraph.value_to_f64, "String": egraph.value_to_string,
-            "bool": egraph.value_to_bool, "BigInt": egraph.value_to_bigint, "Unit": lambda _: None}
+            "i64": egraph.value_to_i64,
+            "f64": egraph.value_to_f64,
+            "String": egraph.value_to_string,
+            "bool": egraph.value_to_bool,
+            "BigInt": egraph.value_to_bigint,
+            "Unit": lambda _: None,
+        }
         self._converters: dict[str, Any] = {}
 
     def table(self, name: str, relation: bool) -> list[tuple[Any, ...]]:
@@ -151,8 +156,9 @@ class Host:
         """Rows in each function, constructor and relation."""
         return dict(self._run("(print-size)")[0].sizes)
 
-    def read(self, names: tuple[str, ...], vec_sorts: dict[str, str], relations: frozenset[str]
-             ) -> dict[str, list[tuple[Any, ...]]]:
+    def read(
+        self, names: tuple[str, ...], vec_sorts: dict[str, str], relations: frozenset[str]
+    ) -> dict[str, list[tuple[Any, ...]]]:
         """Those of the tables that have a row, as they are now."""
         frozen = Frozen(self._egraph, vec_sorts)
         tables = {name: frozen.table(name, name in relations) for name in names}

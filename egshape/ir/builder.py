@@ -105,8 +105,9 @@ class Names:
 class BlockBuilder:
     """Builds one block. ``child()`` builds a region inside it, which sees the values of its parents."""
 
-    def __init__(self, *, parent: BlockBuilder | None = None, registry: Registry = REGISTRY,
-                 decide: Decide = decide_constant) -> None:
+    def __init__(
+        self, *, parent: BlockBuilder | None = None, registry: Registry = REGISTRY, decide: Decide = decide_constant
+    ) -> None:
         self.parent = parent
         self.registry = registry
         self._decide = decide
@@ -131,8 +132,13 @@ class BlockBuilder:
 
     # -- arguments -----------------------------------------------------------------------------------------------
 
-    def arg(self, name: str | None, dtype: str, shape: Sequence[Dim | int | None] | None,
-            axis_names: Sequence[str | None] | None = None) -> Value:
+    def arg(
+        self,
+        name: str | None,
+        dtype: str,
+        shape: Sequence[Dim | int | None] | None,
+        axis_names: Sequence[str | None] | None = None,
+    ) -> Value:
         """Add an argument. An axis given as None gets a symbol named ``axis_names[axis]`` or ``name.axis``."""
         wanted = self.names.fresh(name)
         if shape is None:
@@ -181,11 +187,18 @@ class BlockBuilder:
 
     # -- ops -----------------------------------------------------------------------------------------------------
 
-    def add(self, name: str, operands: Sequence[Value] = (), attrs: Mapping[str, Any] | None = None, *,
-            regions: Sequence[Block] = (), location: Location = NOWHERE,
-            result_names: Sequence[str | None] = (),
-            declared: Sequence[TensorDeclaration] | None = None,
-            requires: Sequence[Relation] = ()) -> tuple[Value, ...]:
+    def add(
+        self,
+        name: str,
+        operands: Sequence[Value] = (),
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        regions: Sequence[Block] = (),
+        location: Location = NOWHERE,
+        result_names: Sequence[str | None] = (),
+        declared: Sequence[TensorDeclaration] | None = None,
+        requires: Sequence[Relation] = (),
+    ) -> tuple[Value, ...]:
         """Add an op and give its results.
 
         ``declared`` are the result types a model states, ``(dtype, (size or None, ...))`` each: a stated size that
@@ -201,8 +214,9 @@ class BlockBuilder:
             full = self._attributes(decl, operands, dict(attrs or {}), scope, labels, pending)
             types = self._infer(decl, operands, full, regions)
         except EgshapeError as error:
-            raise EgshapeError(f"{name}: {error.message}", where=str(location) or error.where, hint=error.hint,
-                               code=error.code) from None
+            raise EgshapeError(
+                f"{name}: {error.message}", where=str(location) or error.where, hint=error.hint, code=error.code
+            ) from None
         while len(labels) < len(types):
             labels.append(self.names.fresh())
         if declared is not None:
@@ -211,16 +225,16 @@ class BlockBuilder:
         for value, found in zip(results, types, strict=True):
             self._define_axes(value, found)
         self.symbols.extend(pending)
-        self._track_elements(decl, operands, {**full, "regions": tuple(regions)} if regions else full, results,
-                             scope)
+        self._track_elements(decl, operands, {**full, "regions": tuple(regions)} if regions else full, results, scope)
         op = Op(name, tuple(operands), full, results, tuple(regions), location, tuple(scope.requires.values()))
         self.ops.append(op)
         for value in results:
             self._producers[value] = op
         return results
 
-    def one(self, name: str, operands: Sequence[Value] = (), attrs: Mapping[str, Any] | None = None,
-            **options: Any) -> Value:
+    def one(
+        self, name: str, operands: Sequence[Value] = (), attrs: Mapping[str, Any] | None = None, **options: Any
+    ) -> Value:
         """``add`` for an op with one result."""
         (value,) = self.add(name, operands, attrs, **options)
         return value
@@ -295,8 +309,15 @@ class BlockBuilder:
 
     # -- inside add ----------------------------------------------------------------------------------------------
 
-    def _attributes(self, decl: OpDecl, operands: Sequence[Value], given: dict[str, Any], scope: _Scope,
-                    labels: list[str], pending: list[SymbolDef]) -> dict[str, Any]:
+    def _attributes(
+        self,
+        decl: OpDecl,
+        operands: Sequence[Value],
+        given: dict[str, Any],
+        scope: _Scope,
+        labels: list[str],
+        pending: list[SymbolDef],
+    ) -> dict[str, Any]:
         """Complete attributes: defaults, and sizes read from trailing operands (``pending`` gets their symbols)."""
         fixed = len(decl.operands)
         extra = operands[fixed:] if not decl.variadic else ()
@@ -306,7 +327,7 @@ class BlockBuilder:
             raise EgshapeError(f"takes at most {fixed + len(decl.dynamic)} operands, got {len(operands)}", code="arity")
         for attribute in decl.attrs:
             if attribute.name not in given:
-                if attribute.default is ... and attribute.name not in decl.dynamic[:len(extra)]:
+                if attribute.default is ... and attribute.name not in decl.dynamic[: len(extra)]:
                     raise EgshapeError(f"needs the attribute {attribute.name!r}", code="attribute")
                 if attribute.default is not ...:
                     given[attribute.name] = attribute.default
@@ -319,8 +340,9 @@ class BlockBuilder:
             given[key] = self._sizes_of(decl.name, operand, scope, labels[0], key, pending)
         return {attribute.name: given[attribute.name] for attribute in decl.attrs if attribute.name in given}
 
-    def _sizes_of(self, name: str, operand: Value, scope: _Scope, label: str, key: str,
-                  pending: list[SymbolDef]) -> tuple[Dim, ...]:
+    def _sizes_of(
+        self, name: str, operand: Value, scope: _Scope, label: str, key: str, pending: list[SymbolDef]
+    ) -> tuple[Dim, ...]:
         """The elements of a shape operand as sizes; unknown ones become symbols named after the result."""
         if operand.type.shape is None or operand.type.rank > 2 or not is_integer(operand.type.dtype):
             raise EgshapeError(f"needs an integer vector as {key}, got {operand.type}", code="shape-operand")
@@ -344,22 +366,30 @@ class BlockBuilder:
             sizes.append(symbol(fresh) - offset)
         return tuple(sizes)
 
-    def _infer(self, decl: OpDecl, operands: Sequence[Value], attrs: Mapping[str, Any],
-               regions: Sequence[Block]) -> list[Loose]:
-        fixed = operands if decl.variadic else operands[:len(decl.operands)]
+    def _infer(
+        self, decl: OpDecl, operands: Sequence[Value], attrs: Mapping[str, Any], regions: Sequence[Block]
+    ) -> list[Loose]:
+        fixed = operands if decl.variadic else operands[: len(decl.operands)]
         extra = {"regions": tuple(regions)} if decl.regions else {}
         return typed(decl.shape(*(operand.type for operand in fixed), **attrs, **extra))
 
-    def _reconcile(self, name: str, types: list[Loose], declared: Sequence[TensorDeclaration], scope: _Scope,
-                   location: Location) -> list[Loose]:
+    def _reconcile(
+        self, name: str, types: list[Loose], declared: Sequence[TensorDeclaration], scope: _Scope, location: Location
+    ) -> list[Loose]:
         if len(types) != len(declared):
-            raise EgshapeError(f"{name} gives {len(types)} results, the model states {len(declared)}",
-                               where=str(location), code="results")
+            raise EgshapeError(
+                f"{name} gives {len(types)} results, the model states {len(declared)}",
+                where=str(location),
+                code="results",
+            )
         out: list[Loose] = []
         for (dtype, shape), (stated_dtype, stated) in zip(types, declared, strict=True):
             if dtype != stated_dtype or (shape is not None and stated is not None and len(shape) != len(stated)):
-                raise EgshapeError(f"{name} gives {_show(dtype, shape)}, the model states "
-                                   f"{_show(stated_dtype, stated)}", where=str(location), code="type-mismatch")
+                raise EgshapeError(
+                    f"{name} gives {_show(dtype, shape)}, the model states {_show(stated_dtype, stated)}",
+                    where=str(location),
+                    code="type-mismatch",
+                )
             if stated is None:
                 out.append((dtype, shape))
                 continue
@@ -373,9 +403,11 @@ class BlockBuilder:
                     continue
                 if inferred is not None and inferred is not const(said):
                     if inferred.const is not None:
-                        raise EgshapeError(f"{name} gives {_show(dtype, shape)}, the model states "
-                                           f"{_show(stated_dtype, stated)}", where=str(location),
-                                           code="type-mismatch")
+                        raise EgshapeError(
+                            f"{name} gives {_show(dtype, shape)}, the model states {_show(stated_dtype, stated)}",
+                            where=str(location),
+                            code="type-mismatch",
+                        )
                     scope.require(Relation("==", inferred, const(said), f"type of {name}"))
                 sizes.append(const(said))
             out.append((dtype, tuple(sizes)))
@@ -397,11 +429,17 @@ class BlockBuilder:
                 (label,) = value.type.dims[axis].symbols()
                 self.symbols.append(SymbolDef(label, value, axis=axis))
 
-    def _track_elements(self, decl: OpDecl, operands: Sequence[Value], attrs: Mapping[str, Any],
-                        results: tuple[Value, ...], scope: _Scope) -> None:
+    def _track_elements(
+        self,
+        decl: OpDecl,
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any],
+        results: tuple[Value, ...],
+        scope: _Scope,
+    ) -> None:
         if decl.elements is None or len(results) != 1 or not small(results[0].type):
             return
-        fixed = operands if decl.variadic else operands[:len(decl.operands)]
+        fixed = operands if decl.variadic else operands[: len(decl.operands)]
         known = [self.elements(operand) for operand in fixed]
         types = (*(operand.type for operand in fixed), results[0].type)
         found = decl.elements(scope, known, attrs, types)

@@ -35,8 +35,9 @@ class Body:
 
         def add(*operands: Any, **attrs: Any) -> Any:
             values, decl = self._values(operands), self._builder.registry[name]
-            regions = [function_region(self._builder, decl, values, attrs.pop(each)) for each in decl.regions
-                       if each in attrs]
+            regions = [
+                function_region(self._builder, decl, values, attrs.pop(each)) for each in decl.regions if each in attrs
+            ]
             found = self._builder.add(name, values, attrs, regions=regions)
             return found[0] if len(found) == 1 else found
 
@@ -56,13 +57,17 @@ class Body:
     def _values(self, operands: Sequence[Any]) -> list[Value]:
         like = next((each for each in operands if isinstance(each, Value)), None)
         if like is None and operands:
-            raise EgshapeError(f"the body of {self._op} applies an op to numbers only", code="op-body",
-                               hint="use b.const(number, dtype)")
+            raise EgshapeError(
+                f"the body of {self._op} applies an op to numbers only",
+                code="op-body",
+                hint="use b.const(number, dtype)",
+            )
         return [each if isinstance(each, Value) or like is None else self.splat(each, like) for each in operands]
 
 
-def build_body(decl: OpDecl, operands: Sequence[TensorType], attrs: Mapping[str, Any],
-               registry: Registry = REGISTRY) -> Block:
+def build_body(
+    decl: OpDecl, operands: Sequence[TensorType], attrs: Mapping[str, Any], registry: Registry = REGISTRY
+) -> Block:
     """The body of a custom op as a block whose arguments are its operands.
 
     Raises EgshapeError where the body is wrong, naming the op."""
@@ -73,14 +78,16 @@ def build_body(decl: OpDecl, operands: Sequence[TensorType], attrs: Mapping[str,
     try:
         found = decl.body(Body(builder, decl.name), *args, **attrs)
     except EgshapeError as error:
-        raise EgshapeError(f"the body of {decl.name} is wrong: {error.message}", where=error.where, hint=error.hint,
-                           code="op-body") from error
+        raise EgshapeError(
+            f"the body of {decl.name} is wrong: {error.message}", where=error.where, hint=error.hint, code="op-body"
+        ) from error
     except Exception as error:
         raise EgshapeError(f"the body of {decl.name} fails: {type(error).__name__}: {error}", code="op-body") from error
     results = list(found) if isinstance(found, list | tuple) else [found]
     if not all(isinstance(value, Value) for value in results):
-        raise EgshapeError(f"the body of {decl.name} does not give a value", code="op-body",
-                           hint="return what b.OP(...) gave")
+        raise EgshapeError(
+            f"the body of {decl.name} does not give a value", code="op-body", hint="return what b.OP(...) gave"
+        )
     return builder.finish(results)
 
 
@@ -131,12 +138,16 @@ class _Expander:
         regions = tuple(self.block(region, known) for region in op.regions)
         return replace(op, operands=operands, regions=regions) if regions or operands != op.operands else op
 
-    def _expanded(self, op: Op, decl: OpDecl, known: dict[Value, Value], ops: list[Op],
-                  symbols: list[SymbolDef]) -> None:
+    def _expanded(
+        self, op: Op, decl: OpDecl, known: dict[Value, Value], ops: list[Op], symbols: list[SymbolDef]
+    ) -> None:
         body = build_body(decl, [value.type for value in op.operands], op.attrs, self.registry)
         if len(body.results) != len(op.results):
-            raise EgshapeError(f"the body of {op.name} gives {len(body.results)} results, its shape function "
-                               f"{len(op.results)}", where=str(op.location), code="op-body")
+            raise EgshapeError(
+                f"the body of {op.name} gives {len(body.results)} results, its shape function {len(op.results)}",
+                where=str(op.location),
+                code="op-body",
+            )
         inside: dict[Value, Value] = dict(zip(body.args, op.operands, strict=True))
         needed: dict[Value, tuple[Relation, ...]] = {}
         made = {value for inner in body.ops for value in inner.results}
@@ -167,6 +178,9 @@ def _equal_types(op: Op, built: TensorType, stated: TensorType) -> tuple[Relatio
     """The sizes that must be equal for a body to give the type of its op. Raises EgshapeError if it cannot."""
     one, two = built.shape, stated.shape
     if built.dtype != stated.dtype or one is None or two is None or len(one) != len(two):
-        raise EgshapeError(f"the body of {op.name} gives {built}, its shape function says {stated}",
-                           where=str(op.location), code="op-body")
+        raise EgshapeError(
+            f"the body of {op.name} gives {built}, its shape function says {stated}",
+            where=str(op.location),
+            code="op-body",
+        )
     return tuple(Relation("==", a, b, f"body of {op.name}") for a, b in zip(one, two, strict=True) if a is not b)

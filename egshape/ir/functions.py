@@ -25,7 +25,7 @@ def function_region(builder: BlockBuilder, decl: OpDecl, operands: Sequence[Valu
     elif decl.name == "select_and_scatter":
         types = [operands[0].type] * 2
     else:
-        types = [operand.type for operand in operands[:len(operands) // 2]] * 2
+        types = [operand.type for operand in operands[: len(operands) // 2]] * 2
     args = [child.arg(None, type.dtype, ()) for type in types]
     if decl.name == "sort":
         return child.finish([child.one(op, args[:2], attrs)])

@@ -101,8 +101,9 @@ class _Sizes(dict[str, int]):
 
 
 class _Run:
-    def __init__(self, registry: Registry, trace: Trace | None, max_while: int, check_requires: bool,
-                 meter: Meter | None = None) -> None:
+    def __init__(
+        self, registry: Registry, trace: Trace | None, max_while: int, check_requires: bool, meter: Meter | None = None
+    ) -> None:
         self.registry = registry
         self.trace = trace
         self.meter = meter
@@ -238,8 +239,7 @@ class _Run:
             real = tuple(int(number) for number in numbers.reshape(-1))
             if real != attrs[key]:
                 raise EgshapeError(
-                    f"{key} is {list(real)} at run time, inferred were {_list(op.attrs[key])} = "
-                    f"{list(attrs[key])}",
+                    f"{key} is {list(real)} at run time, inferred were {_list(op.attrs[key])} = {list(attrs[key])}",
                     code="inference",
                 )
             attrs[key] = real
@@ -255,17 +255,14 @@ class _Run:
     def check_type(self, value: Value, array: np.ndarray) -> None:
         """Hold a type against the real array."""
         if array.dtype != numpy_dtype(value.type.dtype):
-            raise EgshapeError(
-                f"%{value.name} is {value.type}, but has elements of {array.dtype}", code="inference"
-            )
+            raise EgshapeError(f"%{value.name} is {value.type}, but has elements of {array.dtype}", code="inference")
         if value.type.shape is None:
             return
         wanted = tuple(size.evaluate(self.sizes) for size in value.type.shape)
         if wanted != array.shape:
             negative = [size for size in wanted if size < 0]
             raise EgshapeError(
-                f"%{value.name} is inferred as {value.type} = {list(wanted)}, "
-                f"but has the shape {list(array.shape)}",
+                f"%{value.name} is inferred as {value.type} = {list(wanted)}, but has the shape {list(array.shape)}",
                 code="invalid-size" if negative else "inference",
             )
 
@@ -330,9 +327,7 @@ class _Run:
 class _Region:
     """A region as references see it (``egshape.ops.regions``)."""
 
-    def __init__(
-        self, run: _Run, block: Block, kind: str | None, vectorised: bool, limit: int | None
-    ) -> None:
+    def __init__(self, run: _Run, block: Block, kind: str | None, vectorised: bool, limit: int | None) -> None:
         self.kind = kind
         self.vectorised = vectorised
         self.dtypes = [numpy_dtype(value.type.dtype) for value in block.results]

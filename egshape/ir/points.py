@@ -67,11 +67,7 @@ def points_of(original: Graph, optimized: Graph, facts: Facts) -> Iterator[Point
     )
     for sizes, data in planned:
         key = tuple(sizes[name] for name in names), data
-        if (
-            key not in seen
-            and min(sizes.values(), default=0) >= 0
-            and max(sizes.values(), default=0) <= largest
-        ):
+        if key not in seen and min(sizes.values(), default=0) >= 0 and max(sizes.values(), default=0) <= largest:
             seen.add(key)
             yield Point(sizes, {**_axes(original, sizes), **sizes}, data)
 
@@ -133,9 +129,7 @@ class _Solver:
     def complete(self, free: Mapping[str, int]) -> dict[str, int] | None:
         """Sizes of all symbols from those of the free ones, None where one is negative or undefined."""
         try:
-            sizes = {
-                name: free[name] if name in free else self.solved[name].evaluate(free) for name in self.names
-            }
+            sizes = {name: free[name] if name in free else self.solved[name].evaluate(free) for name in self.names}
         except UndefinedSize:
             return None
         return sizes if min(sizes.values(), default=0) >= 0 else None

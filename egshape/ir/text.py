@@ -57,8 +57,7 @@ def print_graph(graph: Graph, *, locations: bool = False) -> str:
         lines.append(f"  facts {json.dumps(facts)}")
     lines.extend(_body(graph.body, "  ", locations))
     returned = (
-        f"{_ref(value)} as {_word(name)}"
-        for value, name in zip(graph.body.results, graph.output_names, strict=True)
+        f"{_ref(value)} as {_word(name)}" for value, name in zip(graph.body.results, graph.output_names, strict=True)
     )
     lines.append(_return(returned, "  "))
     lines.append("}")

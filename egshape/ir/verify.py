@@ -152,9 +152,7 @@ class _Verifier:
         except EgshapeError as error:
             raise EgshapeError(error.message, where=where, code=error.code, hint=error.hint) from None
 
-    def type(
-        self, op: Op, value: Value, expected: tuple[str, tuple[Dim | None, ...] | None], where: str
-    ) -> None:
+    def type(self, op: Op, value: Value, expected: tuple[str, tuple[Dim | None, ...] | None], where: str) -> None:
         dtype, shape = expected
         actual = value.type.shape
         if dtype != value.type.dtype or (shape is not None and (actual is None or len(actual) != len(shape))):
@@ -176,7 +174,8 @@ class _Verifier:
         given = [region.results[place].type.shape for region in op.regions]
         stated = value.type.dims[axis]
         return op.name in ("if", "case") and all(
-            shape is not None and (shape[axis] is stated or self.same(shape[axis], stated, op)) for shape in given)
+            shape is not None and (shape[axis] is stated or self.same(shape[axis], stated, op)) for shape in given
+        )
 
     def names_axis(self, stated: Dim, value: Value, axis: int) -> bool:
         if stated.const is not None:
@@ -226,8 +225,4 @@ def _equals(value: Any, default: Any) -> bool:
 
 
 def _show(dtype: str, shape: Sequence[Dim | None] | None) -> str:
-    return (
-        f"{dtype}[*]"
-        if shape is None
-        else f"{dtype}[{', '.join('?' if d is None else str(d) for d in shape)}]"
-    )
+    return f"{dtype}[*]" if shape is None else f"{dtype}[{', '.join('?' if d is None else str(d) for d in shape)}]"

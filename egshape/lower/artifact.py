@@ -38,8 +38,13 @@ class _Stream:
         """Nothing waits."""
 
 
-def write(path: str | Path, manifest: Mapping[str, Any], library: bytes, constants: Sequence[np.ndarray],
-          images: Mapping[str, bytes] | None = None) -> None:
+def write(
+    path: str | Path,
+    manifest: Mapping[str, Any],
+    library: bytes,
+    constants: Sequence[np.ndarray],
+    images: Mapping[str, bytes] | None = None,
+) -> None:
     """Write an artifact, atomically; the same function gives the same bytes. ``images``: cubins by architecture. Raises
     EgshapeError if it cannot be."""
     stream = _Stream()

@@ -18,14 +18,22 @@ def described(port: Port) -> dict[str, Any]:
 def host_call(host: Entry, backend: Backend, step: HostCall) -> None:
     """Call Python twice: for the function and its results' sizes, and, once these have memory, for the results."""
     w, number = host.w, len(host.tables.host_calls)
-    host.tables.host_calls.append({
-        "target": step.target, "where": step.where, "call": list(step.call),
-        "inputs": [described(port) for port in step.inputs], "outputs": [described(port) for port in step.outputs]})
+    host.tables.host_calls.append(
+        {
+            "target": step.target,
+            "where": step.where,
+            "call": list(step.call),
+            "inputs": [described(port) for port in step.inputs],
+            "outputs": [described(port) for port in step.outputs],
+        }
+    )
     for port in step.inputs:
         host.ready(port.buffer)
     lent = backend.lent([port.buffer for port in step.inputs], read=True)
-    words = [*(("ptr", pointer) for pointer in lent),
-             *(("i64", w.dim(size)) for port in step.inputs for size in port.shape)]
+    words = [
+        *(("ptr", pointer) for pointer in lent),
+        *(("i64", w.dim(size)) for port in step.inputs for size in port.shape),
+    ]
     places: list[str] = []
     host.table_words = max(host.table_words, len(words) + sum(len(port.shape) + 1 for port in step.outputs))
     for k, (type, value) in enumerate(words):

@@ -18,8 +18,10 @@ from egshape.plan.memory import THREADS
 from egshape.plan.program import Copy, Run
 from egshape.plan.work import flops, traffic
 
-DECLARATIONS = ("declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)\n"
-                "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n")
+DECLARATIONS = (
+    "declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)\n"
+    "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
+)
 
 
 class Cpu(Backend):
@@ -41,8 +43,11 @@ class Cpu(Backend):
 
     def manifest(self) -> dict[str, Any]:
         """The pool's layout, kernels, red zones."""
-        return {"pool": pool.VERSION, "kernels": [{"name": name} for name in self.rows],
-                "zones": list(self.watched) if self.gap else None}
+        return {
+            "pool": pool.VERSION,
+            "kernels": [{"name": name} for name in self.rows],
+            "zones": list(self.watched) if self.gap else None,
+        }
 
     def begin(self) -> None:
         """Wake the pool."""
@@ -126,8 +131,10 @@ class Cpu(Backend):
         whole = step.source.size * itemsize(step.source.dtype)
         size = w.dim(whole)
         with self.timed("copy", 2 * whole, const(0)), w.when(w.value(f"icmp sgt i64 {size}, 0")):
-            w.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {pointers[step.target]}, "
-                   f"ptr {pointers[step.source]}, i64 {size}, i1 false)")
+            w.line(
+                f"call void @llvm.memcpy.p0.p0.i64(ptr {pointers[step.target]}, "
+                f"ptr {pointers[step.source]}, i64 {size}, i1 false)"
+            )
 
     def scalar(self, buffer: Buffer, element: int = 0) -> str:
         """Read it."""

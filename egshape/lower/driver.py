@@ -40,8 +40,13 @@ class Native:
     def manifest(self) -> dict[str, Any]:
         """What a runtime must know."""
         machine = self.machine
-        return {**self.module.manifest, "triple": machine.triple, "cpu": machine.cpu, "features": machine.features,
-                "llvm": machine.version}
+        return {
+            **self.module.manifest,
+            "triple": machine.triple,
+            "cpu": machine.cpu,
+            "features": machine.features,
+            "llvm": machine.version,
+        }
 
 
 def compile_native(graph: Graph, facts: str = "all") -> Native:
@@ -55,8 +60,10 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
     made.manifest["peak"] |= likely_peak(graph, made)
     machine = native.host_machine()
     dump(graph, program, made, machine)
-    codes = (native.cached_object(native.whole(made.text, machine.features), machine),
-             *(native.products_object(dtype, machine) for dtype in gemm.called(made.text)))
+    codes = (
+        native.cached_object(native.whole(made.text, machine.features), machine),
+        *(native.products_object(dtype, machine) for dtype in gemm.called(made.text)),
+    )
     shared = native.pool_symbols()
     entries, keep = native.load(codes, native.ENTRIES, {**native.libm_symbols(), **shared})
     return Native(made, codes, machine, {**entries, "egshape_pool": shared["egshape_pool"]}, keep)

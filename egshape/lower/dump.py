@@ -18,8 +18,9 @@ from egshape.plan.text import kernel_text, program_text
 _DEFINITION = r"^define internal void @{name}\(.*?^\}}\n"
 
 
-def dump(graph: Graph, program: Program, made: Module, machine: native.Machine,
-         sources: Mapping[str, str] | None = None) -> None:
+def dump(
+    graph: Graph, program: Program, made: Module, machine: native.Machine, sources: Mapping[str, str] | None = None
+) -> None:
     """Write everything to the folder that EGSHAPE_DUMP names, if it does; ``sources``: CUDA C++ of kernels."""
     chosen = os.environ.get("EGSHAPE_DUMP")
     if not chosen:

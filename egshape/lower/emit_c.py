@@ -16,16 +16,39 @@ from egshape.lower import native
 from egshape.lower.entry import ERROR_WORDS, WORDS
 from egshape.lower.weights import ALIGN
 
-_C_TYPES = {"i1": "uint8_t", "f32": "float", "f64": "double", "f16": "uint16_t", "bf16": "uint16_t",
-            **dict.fromkeys(NARROW, "uint8_t"),
-            **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)}, **{f"ui{n}": f"uint{n}_t" for n in (8, 16, 32, 64)}}
-_TABLES = {"inputs": "const void *const *", "sizes": "const int64_t *", "constants": "const void *const *",
-           "outputs": "void **", "rooms": "int64_t *", "shapes": "int64_t *", "error": "int64_t *", "pool": "void *",
-           "arena": "void *", "profile": "void *", "host": "void *"}
+_C_TYPES = {
+    "i1": "uint8_t",
+    "f32": "float",
+    "f64": "double",
+    "f16": "uint16_t",
+    "bf16": "uint16_t",
+    **dict.fromkeys(NARROW, "uint8_t"),
+    **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
+    **{f"ui{n}": f"uint{n}_t" for n in (8, 16, 32, 64)},
+}
+_TABLES = {
+    "inputs": "const void *const *",
+    "sizes": "const int64_t *",
+    "constants": "const void *const *",
+    "outputs": "void **",
+    "rooms": "int64_t *",
+    "shapes": "int64_t *",
+    "error": "int64_t *",
+    "pool": "void *",
+    "arena": "void *",
+    "profile": "void *",
+    "host": "void *",
+}
 
 
-def write(folder: str | Path, manifest: Mapping[str, Any], codes: Sequence[bytes], constants: Sequence[np.ndarray],
-          machine: native.Machine, threads: int) -> list[Path]:
+def write(
+    folder: str | Path,
+    manifest: Mapping[str, Any],
+    codes: Sequence[bytes],
+    constants: Sequence[np.ndarray],
+    machine: native.Machine,
+    threads: int,
+) -> list[Path]:
     """Write ``NAME.h`` and ``libNAME.so`` to a folder; their paths. Raises EgshapeError if they cannot be linked."""
     name = re.sub(r"\W", "_", manifest["name"]) or "model"
     name = f"m_{name}" if name[0].isdigit() else name
@@ -56,14 +79,16 @@ def _pack(path: Path, constants: Sequence[np.ndarray]) -> list[int]:
 def _embedded(weights: Path) -> str:
     """Assembler text of a section that holds a file."""
     place = str(weights).replace("\\", "\\\\").replace('"', '\\"')
-    return (f'.section .rodata.egs,"a"\n.balign {ALIGN}\n.hidden egs_weights\n.globl egs_weights\negs_weights:\n'
-            f'.incbin "{place}"\n.section .note.GNU-stack,"",%progbits\n')
+    return (
+        f'.section .rodata.egs,"a"\n.balign {ALIGN}\n.hidden egs_weights\n.globl egs_weights\negs_weights:\n'
+        f'.incbin "{place}"\n.section .note.GNU-stack,"",%progbits\n'
+    )
 
 
 def _glue(name: str, offsets: Sequence[int]) -> str:
     """The functions under the program's own name, and the table of its constants."""
     entries = ", ".join(f"ptr getelementptr (i8, ptr @egs_weights, i64 {offset})" for offset in offsets) or "ptr null"
-    return f'''@egs_weights = external hidden global i8
+    return f"""@egs_weights = external hidden global i8
 @egs_constants = internal constant [{len(offsets) or 1} x ptr] [{entries}]
 declare i32 @egshape_entry(ptr)
 declare ptr @egshape_pool(i32)
@@ -86,7 +111,7 @@ define void @{name}_release(ptr %call) {{
   store i64 0, ptr %room
   ret void
 }}
-'''
+"""
 
 
 def _header(name: str, manifest: Mapping[str, Any], threads: int) -> str:
@@ -95,14 +120,32 @@ def _header(name: str, manifest: Mapping[str, Any], threads: int) -> str:
     fields = "\n".join(f"    {_TABLES.get(word, 'int64_t ')}{word};" for word in WORDS)
     rows = [*_ports("input", inputs, "sizes"), *_ports("output", outputs, "shapes")]
     checks = ", ".join(_string(check["message"]) for check in manifest["checks"]) or '""'
-    kinds = ", ".join(_string("".join("f" if kind == "f64" else "i" for kind in check["args"]))
-                      for check in manifest["checks"]) or '""'
+    kinds = (
+        ", ".join(
+            _string("".join("f" if kind == "f64" else "i" for kind in check["args"])) for check in manifest["checks"]
+        )
+        or '""'
+    )
     axes = [sum(len(port["shape"]) for port in ports) for ports in (inputs, outputs)]
-    numbers = {"INPUTS": len(inputs), "OUTPUTS": len(outputs), "INPUT_AXES": axes[0], "OUTPUT_AXES": axes[1],
-               "ERROR_WORDS": ERROR_WORDS, "THREADS": threads}
+    numbers = {
+        "INPUTS": len(inputs),
+        "OUTPUTS": len(outputs),
+        "INPUT_AXES": axes[0],
+        "OUTPUT_AXES": axes[1],
+        "ERROR_WORDS": ERROR_WORDS,
+        "THREADS": threads,
+    }
     enum = ", ".join(f"{name.upper()}_{key} = {value}" for key, value in numbers.items())
-    return _HEADER.format(name=name, guard=guard, fields=fields, ports="\n".join(f"   {row}" for row in rows),
-                          enum=enum, checks=checks, kinds=kinds, cpu=manifest["cpu"])
+    return _HEADER.format(
+        name=name,
+        guard=guard,
+        fields=fields,
+        ports="\n".join(f"   {row}" for row in rows),
+        enum=enum,
+        checks=checks,
+        kinds=kinds,
+        cpu=manifest["cpu"],
+    )
 
 
 def _ports(what: str, ports: Sequence[Mapping[str, Any]], table: str) -> list[str]:
@@ -117,8 +160,9 @@ def _ports(what: str, ports: Sequence[Mapping[str, Any]], table: str) -> list[st
 
 def _string(text: str) -> str:
     """A C string literal."""
-    escaped = "".join(chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
-                      for byte in text.encode())
+    escaped = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode()
+    )
     return f'"{escaped}"'
 
 

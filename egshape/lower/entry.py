@@ -24,8 +24,23 @@ from egshape.plan.loops import Buffer
 from egshape.plan.memory import layout, privates
 from egshape.plan.program import CheckValue, Program, Step
 
-WORDS = ("arena", "room", "inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error", "pool", "threads",
-         "profile", "host", "strict", "device")
+WORDS = (
+    "arena",
+    "room",
+    "inputs",
+    "sizes",
+    "constants",
+    "outputs",
+    "rooms",
+    "shapes",
+    "error",
+    "pool",
+    "threads",
+    "profile",
+    "host",
+    "strict",
+    "device",
+)
 """The call structure (runtime/call.py has the same)."""
 ERROR_WORDS = 24
 
@@ -120,8 +135,9 @@ class Entry(ABC):
                 self.w.keep(("exact", size), "shown")
                 self.fail(wraps(self.w, size), 4, [])
 
-    def failed_check(self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str],
-                     text: str = "") -> None:
+    def failed_check(
+        self, holds: str, message: str, where: str, words: Sequence[str], kinds: Sequence[str], text: str = ""
+    ) -> None:
         """Leave with the message of a check where an i1 does not hold."""
         number = len(self.tables.checks)
         self.tables.checks.append({"message": message, "where": where, "args": list(kinds), "text": text})

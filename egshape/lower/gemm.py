@@ -86,9 +86,11 @@ class _Type:
 
     def splat(self, name: str, value: str) -> list[str]:
         """All lanes of %name are the value."""
-        return [f"  %{name}.e = insertelement {self.vector} poison, {self.name} {value}, i32 0",
-                f"  %{name} = shufflevector {self.vector} %{name}.e, {self.vector} poison, "
-                f"<{self.lanes} x i32> zeroinitializer"]
+        return [
+            f"  %{name}.e = insertelement {self.vector} poison, {self.name} {value}, i32 0",
+            f"  %{name} = shufflevector {self.vector} %{name}.e, {self.vector} poison, "
+            f"<{self.lanes} x i32> zeroinitializer",
+        ]
 
 
 _ARGS = "i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %b, i64 %br, ptr %t"
@@ -115,81 +117,134 @@ def _block(t: _Type, rows: int, vectors: int, reach: bool) -> str:
     masked, count, width = vectors == MASKED, vectors or 1, t.panel
     cells = [(r, v) for r in range(rows) for v in range(count)]
     name = f"{_name(t, rows, vectors, reach)}({_ARGS}{_more(t, vectors, reach)})"
-    lines = [f"define internal void @{name} noinline nounwind {{", "entry:",
-             f"  %bs = mul nsw i64 %br, {t.size}", f"  %as = mul nsw i64 %ac, {t.size}"]
+    lines = [
+        f"define internal void @{name} noinline nounwind {{",
+        "entry:",
+        f"  %bs = mul nsw i64 %br, {t.size}",
+        f"  %as = mul nsw i64 %ac, {t.size}",
+    ]
     for r in range(0 if reach else rows):
         lines += [f"  %ai{r} = mul nsw i64 %ar, {r}", f"  %a{r} = getelementptr {t.name}, ptr %a, i64 %ai{r}"]
-    lines += _taps(t, cells) if reach else [
-        "  %some = icmp sgt i64 %k, 0", "  br i1 %some, label %loop, label %store", "loop:",
-        "  %l = phi i64 [ 0, %entry ], [ %next, %loop ]", "  %at = phi i64 [ 0, %entry ], [ %an, %loop ]",
-        "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]",
-        *(f"  %s{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells)]
+    lines += (
+        _taps(t, cells)
+        if reach
+        else [
+            "  %some = icmp sgt i64 %k, 0",
+            "  br i1 %some, label %loop, label %store",
+            "loop:",
+            "  %l = phi i64 [ 0, %entry ], [ %next, %loop ]",
+            "  %at = phi i64 [ 0, %entry ], [ %an, %loop ]",
+            "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]",
+            *(f"  %s{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells),
+        ]
+    )
     for v in range(count):
-        lines += [f"  %bp{v} = getelementptr {t.name}, ptr %bp, i64 {t.lanes * v}",
-                  f"  %b{v} = {_load(t, f'%bp{v}', masked)}", *t.operand(f"b{v}", right=True)]
+        lines += [
+            f"  %bp{v} = getelementptr {t.name}, ptr %bp, i64 {t.lanes * v}",
+            f"  %b{v} = {_load(t, f'%bp{v}', masked)}",
+            *t.operand(f"b{v}", right=True),
+        ]
     for r in range(rows):
         address = f"ptr %ap{r - 1}, i64 %ars" if reach and r else f"ptr %a{'' if reach else r}, i64 %at"
-        lines += [f"  %ap{r} = getelementptr i8, {address}", f"  %av{r} = load {t.name}, ptr %ap{r}",
-                  *t.splat(f"x{r}", f"%av{r}"), *t.operand(f"x{r}")]
+        lines += [
+            f"  %ap{r} = getelementptr i8, {address}",
+            f"  %av{r} = load {t.name}, ptr %ap{r}",
+            *t.splat(f"x{r}", f"%av{r}"),
+            *t.operand(f"x{r}"),
+        ]
         lines += [line for v in range(count) for line in t.step(f"f{r}_{v}", f"x{r}", f"b{v}", f"s{r}_{v}")]
     lines += ["  %next = add nuw nsw i64 %l, 1"]
     last = "channelled" if reach else "loop"
-    lines += ["  %again = icmp slt i64 %next, %taps",
-              "  br i1 %again, label %loop, label %channelled, !llvm.loop !0", "channelled:",
-              "  %bn = getelementptr i8, ptr %bc, i64 %bs", "  %an = add nsw i64 %ac.0, %as",
-              "  %cn = add nuw nsw i64 %c, 1", "  %more = icmp slt i64 %cn, %k",
-              "  br i1 %more, label %channel, label %store, !llvm.loop !0", "store:"] if reach else [
-        "  %bn = getelementptr i8, ptr %bp, i64 %bs", "  %an = add nsw i64 %at, %as",
-        "  %more = icmp slt i64 %next, %k", "  br i1 %more, label %loop, label %store", "store:"]
+    lines += (
+        [
+            "  %again = icmp slt i64 %next, %taps",
+            "  br i1 %again, label %loop, label %channelled, !llvm.loop !0",
+            "channelled:",
+            "  %bn = getelementptr i8, ptr %bc, i64 %bs",
+            "  %an = add nsw i64 %ac.0, %as",
+            "  %cn = add nuw nsw i64 %c, 1",
+            "  %more = icmp slt i64 %cn, %k",
+            "  br i1 %more, label %channel, label %store, !llvm.loop !0",
+            "store:",
+        ]
+        if reach
+        else [
+            "  %bn = getelementptr i8, ptr %bp, i64 %bs",
+            "  %an = add nsw i64 %at, %as",
+            "  %more = icmp slt i64 %next, %k",
+            "  br i1 %more, label %loop, label %store",
+            "store:",
+        ]
+    )
     lines += [f"  %g{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %{last} ]" for r, v in cells]
     for r, v in cells:
-        lines += [f"  %tp{r}_{v} = getelementptr {t.name}, ptr %t, i64 {width * r + t.lanes * v}",
-                  f"  store {t.vector} %g{r}_{v}, ptr %tp{r}_{v}, align {t.size}"]
+        lines += [
+            f"  %tp{r}_{v} = getelementptr {t.name}, ptr %t, i64 {width * r + t.lanes * v}",
+            f"  store {t.vector} %g{r}_{v}, ptr %tp{r}_{v}, align {t.size}",
+        ]
     return "\n".join([*lines, "  ret void", "}", ""])
 
 
 def _taps(t: _Type, cells: Iterable[tuple[int, int]]) -> Iterator[str]:
     """The beginning of the loops over channels and taps: where both sides lie."""
     v = t.vector
-    yield from (f"  %ars = mul nsw i64 %ar, {t.size}", f"  %als = mul nsw i64 %al, {t.size}",
-                f"  %bls = mul nsw i64 %bl, {t.size}",
-                "  %some.c = icmp sgt i64 %k, 0", "  %some.s = icmp sgt i64 %taps, 0",
-                "  %some = and i1 %some.c, %some.s", "  br i1 %some, label %channel, label %store", "channel:",
-                "  %c = phi i64 [ 0, %entry ], [ %cn, %channelled ]",
-                "  %ac.0 = phi i64 [ 0, %entry ], [ %an, %channelled ]",
-                "  %bc = phi ptr [ %b, %entry ], [ %bn, %channelled ]")
+    yield from (
+        f"  %ars = mul nsw i64 %ar, {t.size}",
+        f"  %als = mul nsw i64 %al, {t.size}",
+        f"  %bls = mul nsw i64 %bl, {t.size}",
+        "  %some.c = icmp sgt i64 %k, 0",
+        "  %some.s = icmp sgt i64 %taps, 0",
+        "  %some = and i1 %some.c, %some.s",
+        "  br i1 %some, label %channel, label %store",
+        "channel:",
+        "  %c = phi i64 [ 0, %entry ], [ %cn, %channelled ]",
+        "  %ac.0 = phi i64 [ 0, %entry ], [ %an, %channelled ]",
+        "  %bc = phi ptr [ %b, %entry ], [ %bn, %channelled ]",
+    )
     yield from (f"  %c{r}_{k} = phi {v} [ zeroinitializer, %entry ], [ %f{r}_{k}, %channelled ]" for r, k in cells)
     yield from ("  br label %loop", "loop:", "  %l = phi i64 [ 0, %channel ], [ %next, %loop ]")
     yield from (f"  %s{r}_{k} = phi {v} [ %c{r}_{k}, %channel ], [ %f{r}_{k}, %loop ]" for r, k in cells)
-    yield from ("  %pair = getelementptr [2 x i64], ptr %table, i64 %l", "  %ta = load i64, ptr %pair",
-                "  %other = getelementptr i64, ptr %pair, i64 1", "  %tb = load i64, ptr %other",
-                "  %ax = mul nsw i64 %ta, %als", "  %at = add nsw i64 %ac.0, %ax",
-                "  %bx = mul nsw i64 %tb, %bls", "  %bp = getelementptr i8, ptr %bc, i64 %bx")
+    yield from (
+        "  %pair = getelementptr [2 x i64], ptr %table, i64 %l",
+        "  %ta = load i64, ptr %pair",
+        "  %other = getelementptr i64, ptr %pair, i64 1",
+        "  %tb = load i64, ptr %other",
+        "  %ax = mul nsw i64 %ta, %als",
+        "  %at = add nsw i64 %ac.0, %ax",
+        "  %bx = mul nsw i64 %tb, %bls",
+        "  %bp = getelementptr i8, ptr %bc, i64 %bx",
+    )
 
 
 def _load(t: _Type, pointer: str, masked: bool) -> str:
     if masked:
-        return (f"call {t.vector} @llvm.masked.load.{t.suffix}.p0(ptr {pointer}, i32 {t.size}, {t.mask} %mask, "
-                f"{t.vector} zeroinitializer)")
+        return (
+            f"call {t.vector} @llvm.masked.load.{t.suffix}.p0(ptr {pointer}, i32 {t.size}, {t.mask} %mask, "
+            f"{t.vector} zeroinitializer)"
+        )
     return f"load {t.vector}, ptr {pointer}, align {t.size}"
 
 
 def _by_rows(t: _Type, shape: Shape, vectors: int, reach: bool) -> str:
     """The blocks of one width for any number of rows up to TILE_ROWS."""
     more = _more(t, vectors, reach)
-    lines = [f"define internal void @{_name(t, 0, vectors, reach)}(i64 %rows, {_ARGS}{more}) noinline nounwind {{",
-             "entry:"]
+    lines = [
+        f"define internal void @{_name(t, 0, vectors, reach)}(i64 %rows, {_ARGS}{more}) noinline nounwind {{",
+        "entry:",
+    ]
     cases = " ".join(f"i64 {rows}, label %r{rows}" for rows in range(1, TILE_ROWS + 1))
     lines.append(f"  switch i64 %rows, label %done [ {cases} ]")
     for rows in range(1, TILE_ROWS + 1):
         lines.append(f"r{rows}:")
         for begin, count in _split(rows, shape.rows):
             name = f"{rows}_{begin}"
-            lines += [f"  %ai{name} = mul nsw i64 %ar, {begin}",
-                      f"  %a{name} = getelementptr {t.name}, ptr %a, i64 %ai{name}",
-                      f"  %t{name} = getelementptr {t.name}, ptr %t, i64 {begin * t.panel}",
-                      f"  call void @{_name(t, count, vectors, reach)}(i64 %k, ptr %a{name}, i64 %ar, i64 %ac, ptr %b, "
-                      f"i64 %br, ptr %t{name}{more})"]
+            lines += [
+                f"  %ai{name} = mul nsw i64 %ar, {begin}",
+                f"  %a{name} = getelementptr {t.name}, ptr %a, i64 %ai{name}",
+                f"  %t{name} = getelementptr {t.name}, ptr %t, i64 {begin * t.panel}",
+                f"  call void @{_name(t, count, vectors, reach)}(i64 %k, ptr %a{name}, i64 %ar, i64 %ac, ptr %b, "
+                f"i64 %br, ptr %t{name}{more})",
+            ]
         lines.append("  br label %done")
     return "\n".join([*lines, "done:", "  ret void", "}", ""])
 
@@ -210,35 +265,56 @@ def _widths(shape: Shape) -> list[int]:
 def _tile(t: _Type, shape: Shape, reach: bool) -> str:
     """All columns: the widest blocks first, then narrower ones, then the masked one, or whole vectors if ``reach``."""
     name, more, last = "reach" if reach else "tile", _more(t, shape.vectors, reach), len(_widths(shape))
-    lines = [f"define hidden void @egs_{name}_{t.dtype}(i64 %rows, i64 %n, {_ARGS}{more}) noinline nounwind {{",
-             "entry:", f"  %up = add nsw i64 %n, {t.lanes - 1 if reach else 0}",
-             f"  %all = and i64 %up, {-t.lanes if reach else -1}", "  br label %head0"]
+    lines = [
+        f"define hidden void @egs_{name}_{t.dtype}(i64 %rows, i64 %n, {_ARGS}{more}) noinline nounwind {{",
+        "entry:",
+        f"  %up = add nsw i64 %n, {t.lanes - 1 if reach else 0}",
+        f"  %all = and i64 %up, {-t.lanes if reach else -1}",
+        "  br label %head0",
+    ]
     before, source = "0", "entry"
     for at, vectors in enumerate(_widths(shape)):
         columns = vectors * t.lanes
-        lines += [f"head{at}:", f"  %j{at} = phi i64 [ {before}, %{source} ], [ %n{at}, %body{at} ]",
-                  f"  %n{at} = add nuw nsw i64 %j{at}, {columns}", f"  %fit{at} = icmp sle i64 %n{at}, %all",
-                  f"  br i1 %fit{at}, label %body{at}, label %head{at + 1}", f"body{at}:",
-                  *_call(t, f"{at}", f"%j{at}", vectors, more, reach), f"  br label %head{at}"]
+        lines += [
+            f"head{at}:",
+            f"  %j{at} = phi i64 [ {before}, %{source} ], [ %n{at}, %body{at} ]",
+            f"  %n{at} = add nuw nsw i64 %j{at}, {columns}",
+            f"  %fit{at} = icmp sle i64 %n{at}, %all",
+            f"  br i1 %fit{at}, label %body{at}, label %head{at + 1}",
+            f"body{at}:",
+            *_call(t, f"{at}", f"%j{at}", vectors, more, reach),
+            f"  br label %head{at}",
+        ]
         before, source = f"%j{at}", f"head{at}"
     if reach:
         return "\n".join([*lines, f"head{last}:", "  ret void", "}", ""])
-    lines += [f"head{last}:", f"  %left = sub nsw i64 %n, {before}", "  %some = icmp sgt i64 %left, 0",
-              "  br i1 %some, label %rest, label %done", "rest:", "  %count = trunc i64 %left to i32",
-              f"  %ce = insertelement <{t.lanes} x i32> poison, i32 %count, i32 0",
-              f"  %cs = shufflevector <{t.lanes} x i32> %ce, <{t.lanes} x i32> poison, "
-              f"<{t.lanes} x i32> zeroinitializer",
-              f"  %mask = icmp slt <{t.lanes} x i32> <{', '.join(f'i32 {k}' for k in range(t.lanes))}>, %cs",
-              *_call(t, "rest", before, MASKED, _more(t, MASKED, False), False), "  br label %done", "done:",
-              "  ret void", "}", ""]
+    lines += [
+        f"head{last}:",
+        f"  %left = sub nsw i64 %n, {before}",
+        "  %some = icmp sgt i64 %left, 0",
+        "  br i1 %some, label %rest, label %done",
+        "rest:",
+        "  %count = trunc i64 %left to i32",
+        f"  %ce = insertelement <{t.lanes} x i32> poison, i32 %count, i32 0",
+        f"  %cs = shufflevector <{t.lanes} x i32> %ce, <{t.lanes} x i32> poison, <{t.lanes} x i32> zeroinitializer",
+        f"  %mask = icmp slt <{t.lanes} x i32> <{', '.join(f'i32 {k}' for k in range(t.lanes))}>, %cs",
+        *_call(t, "rest", before, MASKED, _more(t, MASKED, False), False),
+        "  br label %done",
+        "done:",
+        "  ret void",
+        "}",
+        "",
+    ]
     return "\n".join(lines)
 
 
 def _call(t: _Type, name: str, j: str, vectors: int, more: str, reach: bool) -> list[str]:
-    return [f"  %bp{name} = getelementptr {t.name}, ptr %b, i64 {j}",
-            f"  %tp{name} = getelementptr {t.name}, ptr %t, i64 {j}",
-            f"  call void @{_name(t, 0, vectors, reach)}(i64 %rows, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %bp{name}, "
-            f"i64 %br, ptr %tp{name}{more})"]
+    return [
+        f"  %bp{name} = getelementptr {t.name}, ptr %b, i64 {j}",
+        f"  %tp{name} = getelementptr {t.name}, ptr %t, i64 {j}",
+        f"  call void @{_name(t, 0, vectors, reach)}(i64 %rows, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %bp{name}, "
+        f"i64 %br, ptr %tp{name}{more})",
+    ]
 
 
 # -- packing ----------------------------------------------------------------------------------------------------------
@@ -248,8 +324,10 @@ def _pack(t: _Type) -> str:
     """Squares of lanes x lanes elements go through registers where columns lie in memory one after the other along l;
     else element by element, along j."""
     n, v = t.lanes, t.vector
-    lines = [f"define hidden void @egs_pack_{t.dtype}(i64 %k, i64 %n, ptr noalias %s, i64 %sr, i64 %sc, "
-             "ptr noalias %t, i64 %w) noinline nounwind {", f"""entry:
+    lines = [
+        f"define hidden void @egs_pack_{t.dtype}(i64 %k, i64 %n, ptr noalias %s, i64 %sr, i64 %sc, "
+        "ptr noalias %t, i64 %w) noinline nounwind {",
+        f"""entry:
   %along = icmp eq i64 %sr, 1
   %kb = and i64 %k, -{n}
   %nb = and i64 %n, -{n}
@@ -264,22 +342,38 @@ lhead:
   %l = phi i64 [ 0, %jhead ], [ %ln, %square ]
   %lin = icmp slt i64 %l, %kq
   br i1 %lin, label %square, label %jnext
-square:"""]
+square:""",
+    ]
     for r in range(n):
-        lines += [f"  %j{r} = add nsw i64 %j, {r}", f"  %so{r} = mul nsw i64 %j{r}, %sc",
-                  f"  %sp{r} = getelementptr {t.name}, ptr %s, i64 %so{r}",
-                  f"  %sq{r} = getelementptr {t.name}, ptr %sp{r}, i64 %l",
-                  f"  %x0_{r} = load {v}, ptr %sq{r}, align {t.size}"]
+        lines += [
+            f"  %j{r} = add nsw i64 %j, {r}",
+            f"  %so{r} = mul nsw i64 %j{r}, %sc",
+            f"  %sp{r} = getelementptr {t.name}, ptr %s, i64 %so{r}",
+            f"  %sq{r} = getelementptr {t.name}, ptr %sp{r}, i64 %l",
+            f"  %x0_{r} = load {v}, ptr %sq{r}, align {t.size}",
+        ]
     stages = n.bit_length() - 1
     for stage in range(stages):
         lines += _stage(t, stage)
     for r in range(n):
-        lines += [f"  %l{r} = add nsw i64 %l, {r}", f"  %to{r} = mul nsw i64 %l{r}, %w",
-                  f"  %tp{r} = getelementptr {t.name}, ptr %t, i64 %to{r}",
-                  f"  %tq{r} = getelementptr {t.name}, ptr %tp{r}, i64 %j",
-                  f"  store {v} %x{stages}_{r}, ptr %tq{r}, align {t.size}"]
-    return "\n".join([*lines, f"  %ln = add nuw nsw i64 %l, {n}", "  br label %lhead", "jnext:",
-                      f"  %jn = add nuw nsw i64 %j, {n}", "  br label %jhead", _pack_rest(t)])
+        lines += [
+            f"  %l{r} = add nsw i64 %l, {r}",
+            f"  %to{r} = mul nsw i64 %l{r}, %w",
+            f"  %tp{r} = getelementptr {t.name}, ptr %t, i64 %to{r}",
+            f"  %tq{r} = getelementptr {t.name}, ptr %tp{r}, i64 %j",
+            f"  store {v} %x{stages}_{r}, ptr %tq{r}, align {t.size}",
+        ]
+    return "\n".join(
+        [
+            *lines,
+            f"  %ln = add nuw nsw i64 %l, {n}",
+            "  br label %lhead",
+            "jnext:",
+            f"  %jn = add nuw nsw i64 %j, {n}",
+            "  br label %jhead",
+            _pack_rest(t),
+        ]
+    )
 
 
 def _stage(t: _Type, stage: int) -> Iterator[str]:
@@ -292,8 +386,10 @@ def _stage(t: _Type, stage: int) -> Iterator[str]:
         high = [c + half if not c & half else n + c for c in range(n)]
         for target, order in ((r, low), (r + half, high)):
             picks = ", ".join(f"i32 {c}" for c in order)
-            yield (f"  %x{stage + 1}_{target} = shufflevector {t.vector} %x{stage}_{r}, "
-                   f"{t.vector} %x{stage}_{r + half}, <{n} x i32> <{picks}>")
+            yield (
+                f"  %x{stage + 1}_{target} = shufflevector {t.vector} %x{stage}_{r}, "
+                f"{t.vector} %x{stage}_{r + half}, <{n} x i32> <{picks}>"
+            )
 
 
 def _pack_rest(t: _Type) -> str:
@@ -349,16 +445,18 @@ done:
 
 def called(module: str) -> list[str]:
     """The dtypes of the products in a module's text."""
-    return [dtype for dtype in TYPES if any(
-        f"@egs_{name}_{dtype}(" in module for name in ("tile", "reach", "pack"))]
+    return [dtype for dtype in TYPES if any(f"@egs_{name}_{dtype}(" in module for name in ("tile", "reach", "pack"))]
 
 
 def declarations(module: str) -> str:
     """Declarations of the kernels that a module calls."""
-    return "".join(f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr)
+    return "".join(
+        f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr)
 declare hidden void @egs_reach_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr, i64, i64, i64, ptr)
 declare hidden void @egs_pack_{dtype}(i64, i64, ptr, i64, i64, ptr, i64)
-""" for dtype in called(module))
+"""
+        for dtype in called(module)
+    )
 
 
 def text(dtype: str, features: str) -> str:
@@ -366,9 +464,11 @@ def text(dtype: str, features: str) -> str:
     shape, (name, size) = shape_for(features), TYPES[dtype]
     t = _Type(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
     v, widths = t.vector, (*_widths(shape), 0)
-    parts = ["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
-             t.quads.declaration if t.quads else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
-             f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n"]
+    parts = [
+        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
+        t.quads.declaration if t.quads else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
+        f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n",
+    ]
     for reach, some in ((False, widths), (True, _widths(shape))):
         parts += [_block(t, rows, vectors, reach) for vectors in some for rows in range(1, shape.rows + 1)]
         parts += [*(_by_rows(t, shape, vectors, reach) for vectors in some), _tile(t, shape, reach)]

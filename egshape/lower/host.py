@@ -57,17 +57,24 @@ def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
     late = [port.buffer in host.layout.late for port in program.outputs]
     backend = host.backend
     kernels = "".join(backend.kernels.values())
-    text = (functions_text(kernels) + backend.declarations() + kernels
-            + f"define i32 @egshape_entry(ptr %call) {{\nentry:\n{entry}\n}}\n"
-            + python_entry([len(port.shape) for port in program.inputs], [not each for each in late], WORDS)
-            + ATTRIBUTES)
+    text = (
+        functions_text(kernels)
+        + backend.declarations()
+        + kernels
+        + f"define i32 @egshape_entry(ptr %call) {{\nentry:\n{entry}\n}}\n"
+        + python_entry([len(port.shape) for port in program.inputs], [not each for each in late], WORDS)
+        + ATTRIBUTES
+    )
     manifest = {
-        "version": 3, "name": program.name,
+        "version": 3,
+        "name": program.name,
         "inputs": [described(port) for port in program.inputs],
         "outputs": [{**described(port), "late": each} for port, each in zip(program.outputs, late, strict=True)],
-        "checks": host.tables.checks, "sizes": host.tables.sizes,
+        "checks": host.tables.checks,
+        "sizes": host.tables.sizes,
         "host_calls": host.tables.host_calls,
-        "peak": {"arena": str(host.layout.peak)}, **backend.manifest(),
+        "peak": {"arena": str(host.layout.peak)},
+        **backend.manifest(),
     }
     return Module(text, manifest, program.constants, host.layout, backend.bodies)
 
@@ -147,7 +154,7 @@ class Host(Entry):
             self.late[buffer], self.rooms[buffer] = w.slot("ptr"), w.slot("i64")
             for slot, type, zero in ((self.late[buffer], "ptr", "null"), (self.rooms[buffer], "i64", "0")):
                 self.first.append(f"  store {type} {zero}, ptr {slot}")
-        backend.placed(arena, total, rooms, at[len(self.layout.slots):])
+        backend.placed(arena, total, rooms, at[len(self.layout.slots) :])
         for buffer in self.ports:
             if buffer not in late:
                 self.pointers[buffer] = backend.given(buffer)
@@ -346,8 +353,7 @@ def _defined(steps: Sequence[Step]) -> Iterator[str]:
             yield step.name
         elif isinstance(step, HostCall):
             yield from (name for name, _, _ in step.defines)
-        for part in (step.test, step.body) if isinstance(step, Repeat) else \
-                step.branches if isinstance(step, Branch) else ():
+        for part in (
+            (step.test, step.body) if isinstance(step, Repeat) else step.branches if isinstance(step, Branch) else ()
+        ):
             yield from _defined(part)
-
-

@@ -68,8 +68,10 @@ def function(kernel: Kernel) -> Function:
     else:
         emit.range = (tasks.FIRST, tasks.LAST) if cut is not None else None
         emit.body(kernel.body)
-    params = [f"ptr noalias{'' if buffer in kernel.outputs or buffer.kind == 'temp' else ' readonly'} %b{k}"
-              for k, buffer in enumerate(touched)] + [f"i64 %d{k}" for k in range(len(sizes))]
+    params = [
+        f"ptr noalias{'' if buffer in kernel.outputs or buffer.kind == 'temp' else ' readonly'} %b{k}"
+        for k, buffer in enumerate(touched)
+    ] + [f"i64 %d{k}" for k in range(len(sizes))]
     params += [f"i64 {tasks.FIRST}", f"i64 {tasks.LAST}"] if cut is not None else []
     lines = "\n".join([*w.head, *w.lines])
     text = f"({', '.join(params)}) #0 {{\nentry:\n{lines}\n  ret void\n}}\n"
@@ -176,8 +178,9 @@ class KernelWriter:
 
     def address(self, buffer: Buffer, index: str) -> str:
         """The address of an element."""
-        return self.w.value(f"getelementptr inbounds {scalar.memory(buffer.dtype)}, ptr {self.pointers[buffer]}, "
-                            f"i64 {index}")
+        return self.w.value(
+            f"getelementptr inbounds {scalar.memory(buffer.dtype)}, ptr {self.pointers[buffer]}, i64 {index}"
+        )
 
     def expr(self, expr: Expr) -> str:
         """The value of an expression."""

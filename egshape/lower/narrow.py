@@ -107,8 +107,9 @@ def _encoded(w: Writer, dtype: str, x: str) -> str:
     small = w.value(f"icmp ult i32 {size}, {(held.lowest + 127) << _MANTISSA}")
     step = 2.0 ** (held.lowest - held.fraction + _MANTISSA)
     summed = w.value(f"fadd float {w.value(f'bitcast i32 {size} to float')}, {_float(step)}")
-    below = w.value(f"sub i32 {w.value(f'bitcast float {summed} to i32')}, "
-                    f"{struct.unpack('<i', struct.pack('<f', step))[0]}")
+    below = w.value(
+        f"sub i32 {w.value(f'bitcast float {summed} to i32')}, {struct.unpack('<i', struct.pack('<f', step))[0]}"
+    )
     odd = w.value(f"and i32 {w.value(f'lshr i32 {size}, {drop}')}, 1")
     up = w.value(f"add i32 {w.value(f'add i32 {size}, {(1 << (drop - 1)) - 1}')}, {odd}")
     above = w.value(f"sub i32 {w.value(f'lshr i32 {up}, {drop}')}, {(held.lowest + 126) << held.fraction}")

@@ -93,7 +93,8 @@ def _optimized(text: str, machine: Machine, level: int = 3) -> tuple[Any, Any]:
     """A whole module behind LLVM's passes, and the target machine that prints it as position-independent code."""
     binding = _binding()
     target = binding.Target.from_triple(machine.triple).create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=level, reloc="pic", codemodel="default")
+        cpu=machine.cpu, features=machine.features, opt=level, reloc="pic", codemodel="default"
+    )
     module = binding.parse_assembly(text)
     module.triple = machine.triple
     module.data_layout = str(target.target_data)
@@ -176,8 +177,9 @@ def shared_library(codes: Sequence[bytes], assembler: str = "") -> bytes:
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:
-            raise MissingDependency(f"cannot run {command[0]!r}: {error.strerror}",
-                                    hint="artifacts need a C linker; set CC") from None
+            raise MissingDependency(
+                f"cannot run {command[0]!r}: {error.strerror}", hint="artifacts need a C linker; set CC"
+            ) from None
         if done.returncode:
             said = done.stderr.strip()[:400] or f"it gives the code {done.returncode} and says nothing"
             raise EgshapeError(f"linking with {command[0]!r} failed: {said}", hint="CC chooses another", code="link")

@@ -20,15 +20,26 @@ def python_entry(ranks: Sequence[int], outputs: Sequence[bool], words: Sequence[
     for k, name in enumerate(LAYOUT):
         lines += [f"  %p{k} = getelementptr i64, ptr %layout, i64 {k}", f"  %{name} = load i64, ptr %p{k}"]
     for name in ("inputs", "sizes", "outputs", "error"):
-        lines += [f"  %at_{name} = getelementptr i64, ptr %call, i64 {words.index(name)}",
-                  f"  %{name} = load ptr, ptr %at_{name}"]
-    lines += ["  %in0 = getelementptr i8, ptr %ins, i64 %items", "  %out0 = getelementptr i8, ptr %outs, i64 %items",
-              "  br label %loop", *_INPUTS.format(count=len(ranks), flags=WANTED_FLAGS, first=len(LAYOUT)).split("\n")]
+        lines += [
+            f"  %at_{name} = getelementptr i64, ptr %call, i64 {words.index(name)}",
+            f"  %{name} = load ptr, ptr %at_{name}",
+        ]
+    lines += [
+        "  %in0 = getelementptr i8, ptr %ins, i64 %items",
+        "  %out0 = getelementptr i8, ptr %outs, i64 %items",
+        "  br label %loop",
+        *_INPUTS.format(count=len(ranks), flags=WANTED_FLAGS, first=len(LAYOUT)).split("\n"),
+    ]
     for k, given in enumerate(outputs):
         if given:
-            lines += [f"  %o{k} = getelementptr ptr, ptr %out0, i64 {k}", f"  %oo{k} = load ptr, ptr %o{k}",
-                      f"  %od{k} = getelementptr i8, ptr %oo{k}, i64 %data", f"  %oa{k} = load ptr, ptr %od{k}",
-                      f"  %op{k} = getelementptr ptr, ptr %outputs, i64 {k}", f"  store ptr %oa{k}, ptr %op{k}"]
+            lines += [
+                f"  %o{k} = getelementptr ptr, ptr %out0, i64 {k}",
+                f"  %oo{k} = load ptr, ptr %o{k}",
+                f"  %od{k} = getelementptr i8, ptr %oo{k}, i64 %data",
+                f"  %oa{k} = load ptr, ptr %od{k}",
+                f"  %op{k} = getelementptr ptr, ptr %outputs, i64 {k}",
+                f"  store ptr %oa{k}, ptr %op{k}",
+            ]
     lines += ["  %code = call i32 @egshape_entry(ptr %call)", "  ret i32 %code", "}", ""]
     table = ", ".join(f"i32 {rank}" for rank in ranks) or "i32 0"
     return f"@egs_ranks = internal constant [{len(ranks) or 1} x i32] [{table}]\n" + "\n".join(lines)

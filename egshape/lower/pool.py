@@ -38,8 +38,9 @@ def text(triple: str) -> str:
     if kind is None:
         return _SERIAL
     declare = {"x86_64": "declare void @llvm.x86.sse2.pause()", "aarch64": "declare void @llvm.aarch64.hint(i32)"}
-    return _THREADED.format(futex=_FUTEX[kind], pause=_PAUSE[kind], looks=_LOOKS[kind], closed=_CLOSED, stack=_STACK,
-                            declare=declare[kind])
+    return _THREADED.format(
+        futex=_FUTEX[kind], pause=_PAUSE[kind], looks=_LOOKS[kind], closed=_CLOSED, stack=_STACK, declare=declare[kind]
+    )
 
 
 _SERIAL = """

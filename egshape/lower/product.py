@@ -43,8 +43,10 @@ def pack(kernel: Around, stmt: Pack) -> None:
     source, sr, sc = _matrix(kernel, stmt.source)
     target = kernel.address(stmt.target, w.dim(stmt.offset))
     columns = w.dim(stmt.columns)
-    w.line(f"call void @egs_pack_{stmt.dtype}(i64 {w.dim(stmt.rows)}, i64 {columns}, ptr {source}, i64 {sr}, i64 {sc}, "
-           f"ptr {target}, i64 {_rounded(w, columns, panel_step(stmt.dtype))})")
+    w.line(
+        f"call void @egs_pack_{stmt.dtype}(i64 {w.dim(stmt.rows)}, i64 {columns}, ptr {source}, i64 {sr}, i64 {sc}, "
+        f"ptr {target}, i64 {_rounded(w, columns, panel_step(stmt.dtype))})"
+    )
 
 
 def product(kernel: Around, g: Product) -> None:
@@ -60,8 +62,10 @@ def product(kernel: Around, g: Product) -> None:
     right, step, columns, taps = kernel.address(g.right, w.dim(g.panel)), width, width, ""
     if g.reach is not None:
         step = w.dim(g.reach.channel)
-        taps = f", i64 {w.dim(g.reach.left)}, i64 {w.dim(g.reach.right)}, i64 {w.dim(g.reach.taps)}, " \
+        taps = (
+            f", i64 {w.dim(g.reach.left)}, i64 {w.dim(g.reach.right)}, i64 {w.dim(g.reach.taps)}, "
             f"ptr {kernel.address(g.reach.table, '0')}"
+        )
     elif g.direct is not None:
         right, step, columns = _choice(kernel, g.direct, w.dim(g.few), n, right, width)
     lines = _Lines(w, g.reach, n) if g.reach is not None and g.reach.line else None
@@ -75,8 +79,10 @@ def product(kernel: Around, g: Product) -> None:
         more = w.value(f"zext i1 {w.value(f'icmp slt i64 {number}, {longer}')} to i64")
         rows = w.value(f"add nuw nsw i64 {share}, {more}")
         at = w.value(f"getelementptr {name}, ptr {left}, i64 {w.value(f'mul nsw i64 {first}, {ar}')}")
-        w.line(f"call void @egs_{'reach' if taps else 'tile'}_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, "
-               f"i64 {ar}, i64 {ac}, ptr {right}, i64 {step}, ptr {tile}{taps})")
+        w.line(
+            f"call void @egs_{'reach' if taps else 'tile'}_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, "
+            f"i64 {ar}, i64 {ac}, ptr {right}, i64 {step}, ptr {tile}{taps})"
+        )
         if _down(g):
             _rows(kernel, g, n, tile, first, rows)
             return
@@ -92,8 +98,11 @@ def product(kernel: Around, g: Product) -> None:
 def _down(g: Product) -> bool:
     """Whether the rows of a column are stored side by side, and the columns of a row are not."""
     stores = [stmt for stmt in statements(g.body) if isinstance(stmt, Store)]
-    return len(stores) == 1 and coefficient(stores[0].index, g.row) is const(1) \
+    return (
+        len(stores) == 1
+        and coefficient(stores[0].index, g.row) is const(1)
         and coefficient(stores[0].index, g.column) is not const(1)
+    )
 
 
 def _rows(kernel: Around, g: Product, n: str, tile: str, first: str, rows: str) -> None:
@@ -170,8 +179,11 @@ def _choice(kernel: Around, direct: Matrix, rows: str, n: str, packed: str, widt
     w = kernel.w
     place, step, _ = _matrix(kernel, direct)
     few = w.value(f"icmp sle i64 {rows}, {FEW_ROWS}")
-    return (w.value(f"select i1 {few}, ptr {place}, ptr {packed}"),
-            w.value(f"select i1 {few}, i64 {step}, i64 {width}"), w.value(f"select i1 {few}, i64 {n}, i64 {width}"))
+    return (
+        w.value(f"select i1 {few}, ptr {place}, ptr {packed}"),
+        w.value(f"select i1 {few}, i64 {step}, i64 {width}"),
+        w.value(f"select i1 {few}, i64 {n}, i64 {width}"),
+    )
 
 
 def _spans(w: Writer, g: Product, n: str) -> Iterator[tuple[str, str]]:

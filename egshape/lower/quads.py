@@ -77,16 +77,20 @@ class Quads:
         if self.how == "dot":
             bytes_ = f"<{4 * self.lanes} x i8>"
             one, two = (right, left) if self.left_signed else (left, right)
-            yield (f"  %{name} = call {self.vector} @llvm.x86.avx512.vpdpbusd.{self.bits}({self.vector} %{total}, "
-                   f"{bytes_} %{one}.q, {bytes_} %{two}.q)")
+            yield (
+                f"  %{name} = call {self.vector} @llvm.x86.avx512.vpdpbusd.{self.bits}({self.vector} %{total}, "
+                f"{bytes_} %{one}.q, {bytes_} %{two}.q)"
+            )
             return
         many = 2 if self.how == "pairs" else 4
         for k in range(many):
             here = f"{name}.{k}" if k < many - 1 else name
             if self.how == "pairs":
                 half = f"<{2 * self.lanes} x i16>"
-                yield (f"  %{name}.m{k} = call {self.vector} @{_PAIRS[self.bits]}({half} %{left}.p{k}, "
-                       f"{half} %{right}.p{k})")
+                yield (
+                    f"  %{name}.m{k} = call {self.vector} @{_PAIRS[self.bits]}({half} %{left}.p{k}, "
+                    f"{half} %{right}.p{k})"
+                )
             else:
                 yield f"  %{name}.m{k} = mul {self.vector} %{left}.p{k}, %{right}.p{k}"
             yield f"  %{here} = add {self.vector} %{total}, %{name}.m{k}"

@@ -12,14 +12,36 @@ from egshape.lower.narrow import bits_of, convert_narrow
 from egshape.lower.writer import Writer
 
 LIBM = {
-    "tan": "tan", "sine": "sin", "cosine": "cos", "cbrt": "cbrt", "erfc": "erfc", "asin": "asin", "acos": "acos",
-    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
-    "lgamma": "lgamma", "power": "pow", "atan2": "atan2", "remainder": "fmod",
+    "tan": "tan",
+    "sine": "sin",
+    "cosine": "cos",
+    "cbrt": "cbrt",
+    "erfc": "erfc",
+    "asin": "asin",
+    "acos": "acos",
+    "atan": "atan",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "asinh": "asinh",
+    "acosh": "acosh",
+    "atanh": "atanh",
+    "lgamma": "lgamma",
+    "power": "pow",
+    "atan2": "atan2",
+    "remainder": "fmod",
 }
 """Functions of the C library, called in f64: exact enough for every narrower dtype. fmod is exact in any dtype."""
 
-_INTRINSICS = {"floor": "floor", "ceil": "ceil", "round_nearest_even": "rint", "round_nearest_afz": "round",
-               "sqrt": "sqrt", "abs": "fabs", "maximum": "maximum", "minimum": "minimum"}
+_INTRINSICS = {
+    "floor": "floor",
+    "ceil": "ceil",
+    "round_nearest_even": "rint",
+    "round_nearest_afz": "round",
+    "sqrt": "sqrt",
+    "abs": "fabs",
+    "maximum": "maximum",
+    "minimum": "minimum",
+}
 _ORDERED = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
 FAST = "reassoc nsz contract "
 
@@ -106,8 +128,9 @@ def rounded(w: Writer, dtype: str, value: str) -> str:
     return value
 
 
-def call(w: Writer, op: str, dtype: str, types: tuple[str, ...], args: tuple[str, ...], attrs: dict[str, Any],
-         fast: bool) -> str:
+def call(
+    w: Writer, op: str, dtype: str, types: tuple[str, ...], args: tuple[str, ...], attrs: dict[str, Any], fast: bool
+) -> str:
     """An op on values of ``types``; the value of ``dtype``."""
     source = types[0]
     if op == "select":

@@ -18,7 +18,8 @@ def cannot_wrap(dim: Dim) -> bool:
         return -(2**63) <= dim.const < 2**63
     return len(dim.terms) < 16 and all(
         abs(factor) < 2**10 and all(isinstance(atom, Symbol) and power == 1 for atom, power in mono) and len(mono) < 2
-        for mono, factor in dim.terms)
+        for mono, factor in dim.terms
+    )
 
 
 def magnitude(w: Writer, dim: Dim) -> str:

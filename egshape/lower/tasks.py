@@ -61,14 +61,20 @@ def task(name: str, arguments: Sequence[Argument]) -> str:
         lines += [f"  %p{k} = getelementptr i64, ptr %args, i64 {at}", f"  %a{k} = load {each.type}, ptr %p{k}"]
         at += 1
         if each.stride:
-            lines += [f"  %q{k} = getelementptr i64, ptr %args, i64 {at}", f"  %s{k} = load i64, ptr %q{k}",
-                      f"  %o{k} = mul i64 %s{k}, %worker", f"  %b{k} = getelementptr i8, ptr %a{k}, i64 %o{k}"]
+            lines += [
+                f"  %q{k} = getelementptr i64, ptr %args, i64 {at}",
+                f"  %s{k} = load i64, ptr %q{k}",
+                f"  %o{k} = mul i64 %s{k}, %worker",
+                f"  %b{k} = getelementptr i8, ptr %a{k}, i64 %o{k}",
+            ]
             at += 1
         passed.append(f"{each.type} %{'b' if each.stride else 'a'}{k}")
     body = "\n".join(lines)
     call = ", ".join([*passed, "i64 %first", "i64 %last"])
-    return (f"define internal void @{name}_task(ptr %args, i64 %first, i64 %last, i64 %worker) {{\n{body}\n"
-            f"  call void @{name}({call})\n  ret void\n}}\n")
+    return (
+        f"define internal void @{name}_task(ptr %args, i64 %first, i64 %last, i64 %worker) {{\n{body}\n"
+        f"  call void @{name}({call})\n  ret void\n}}\n"
+    )
 
 
 def table_words(arguments: Sequence[Argument]) -> int:

@@ -53,5 +53,6 @@ def timed(w: Writer, slot: str, row: int, traffic: Dim, flops: Dim) -> Iterator[
     with w.when("%profiling"):
         at = w.value(f"getelementptr i64, ptr %profile, i64 {row * ROW_WORDS}")
         start = w.value(f"load i64, ptr {slot}")
-        w.line(f"call void @egs_record(ptr {at}, i64 {start}, double {w.dim_float(traffic)}, "
-               f"double {w.dim_float(flops)})")
+        w.line(
+            f"call void @egs_record(ptr {at}, i64 {start}, double {w.dim_float(traffic)}, double {w.dim_float(flops)})"
+        )

@@ -10,8 +10,21 @@ import numpy as np
 from egshape.ir.types import dtype_name
 
 ALIGN = 64
-_TYPES = {"i1": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "ui8": "U8", "ui16": "U16", "ui32": "U32",
-          "ui64": "U64", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
+_TYPES = {
+    "i1": "BOOL",
+    "i8": "I8",
+    "i16": "I16",
+    "i32": "I32",
+    "i64": "I64",
+    "ui8": "U8",
+    "ui16": "U16",
+    "ui32": "U32",
+    "ui64": "U64",
+    "f16": "F16",
+    "bf16": "BF16",
+    "f32": "F32",
+    "f64": "F64",
+}
 
 
 def pieces(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:

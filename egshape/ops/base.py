@@ -102,12 +102,12 @@ class OpDecl:
         contracts say."""
         if self.contract is None:
             return []
-        fixed = op.operands if self.variadic else op.operands[:len(self.operands)]
+        fixed = op.operands if self.variadic else op.operands[: len(self.operands)]
         return self.contract.conditions([operand.type for operand in fixed], {**op.attrs, "regions": op.regions})
 
     def inferred(self, op: Op) -> list[Loose]:
         """The types of the results of one op of this name. Raises EgshapeError for operands that it cannot have."""
-        fixed = op.operands if self.variadic else op.operands[:len(self.operands)]
+        fixed = op.operands if self.variadic else op.operands[: len(self.operands)]
         regions = {"regions": op.regions} if self.regions else {}
         return typed(self.shape(*(operand.type for operand in fixed), **op.attrs, **regions))
 
@@ -121,8 +121,10 @@ class OpDecl:
 
 def typed(found: Any) -> list[Loose]:
     """What a shape function gives, as a list of dtypes and shapes."""
-    return [(each.dtype, each.shape) if isinstance(each, TensorType) else each
-            for each in (found if isinstance(found, list) else [found])]
+    return [
+        (each.dtype, each.shape) if isinstance(each, TensorType) else each
+        for each in (found if isinstance(found, list) else [found])
+    ]
 
 
 class Registry:
@@ -201,9 +203,23 @@ def op(
         if elements == "reference":
             evaluate = _moving(reference)
         declared = tuple(_attr(key, kind) for key, kind in (attrs or {}).items())
-        registry.add(OpDecl(
-            name, family, doc, tuple(operands), declared, tuple(dynamic), tuple(regions),
-            shape, reference, evaluate, dict(names or {}), effect, contract=contract))
+        registry.add(
+            OpDecl(
+                name,
+                family,
+                doc,
+                tuple(operands),
+                declared,
+                tuple(dynamic),
+                tuple(regions),
+                shape,
+                reference,
+                evaluate,
+                dict(names or {}),
+                effect,
+                contract=contract,
+            )
+        )
         return body
 
     return declare

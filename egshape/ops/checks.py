@@ -28,19 +28,29 @@ def assumed_message(fact: str) -> str:
     return f"the assumed fact {fact} does not hold"
 
 
-@op("check", family="checks", operands=("*values",),
-    attrs={"relation": ("text", "value"), "sides": ("sizes", ()), "message": "text", "args": ("sizes", ()),
-           "fact": ("text", "")},
+@op(
+    "check",
+    family="checks",
+    operands=("*values",),
+    attrs={
+        "relation": ("text", "value"),
+        "sides": ("sizes", ()),
+        "message": "text",
+        "args": ("sizes", ()),
+        "fact": ("text", ""),
+    },
     effect=True,
-    doc="Stops the program with a message unless a condition holds: values[0] is true (relation \"value\"; "
-        "further values fill the message), or ==, !=, <=, < of the two sides (args fill the message). fact: what a "
-        "user assumed, if it states that.")
+    doc='Stops the program with a message unless a condition holds: values[0] is true (relation "value"; '
+    "further values fill the message), or ==, !=, <=, < of the two sides (args fill the message). fact: what a "
+    "user assumed, if it states that.",
+)
 class Check:
     """JAX: custom_call @shape_assertion; conditions on sizes that egshape keeps."""
 
     @staticmethod
-    def shape(*values: TensorType, relation: str, sides: tuple[Dim, ...], message: str,
-              args: tuple[Dim, ...], fact: str = "") -> list[Loose]:
+    def shape(
+        *values: TensorType, relation: str, sides: tuple[Dim, ...], message: str, args: tuple[Dim, ...], fact: str = ""
+    ) -> list[Loose]:
         if relation == "value":
             if not values or values[0].dtype != "i1" or values[0].shape not in (None, ()):
                 raise fault("needs an i1 scalar")
@@ -53,8 +63,9 @@ class Check:
         return []
 
     @staticmethod
-    def reference(*values: np.ndarray, relation: str, sides: tuple[int, ...], message: str,
-                  args: tuple[int, ...], fact: str = "") -> list[np.ndarray]:
+    def reference(
+        *values: np.ndarray, relation: str, sides: tuple[int, ...], message: str, args: tuple[int, ...], fact: str = ""
+    ) -> list[np.ndarray]:
         if relation == "value":
             holds = bool(values[0].reshape(()))
             shown: Sequence[object] = [value.tolist() for value in values[1:]] or args
@@ -65,16 +76,20 @@ class Check:
         return []
 
 
-@op("custom_call", family="checks", operands=("*operands",),
-    attrs={"target": "text", "types": "record", "attrs": ("record", ())}, effect=True,
+@op(
+    "custom_call",
+    family="checks",
+    operands=("*operands",),
+    attrs={"target": "text", "types": "record", "attrs": ("record", ())},
+    effect=True,
     names={"stablehlo": "custom_call"},
-    doc="Calls a function outside of the graph that gives results of the stated types (-1: unknown size).")
+    doc="Calls a function outside of the graph that gives results of the stated types (-1: unknown size).",
+)
 class CustomCall:
     """StableHLO spec: custom_call."""
 
     @staticmethod
-    def shape(*operands: TensorType, target: str, types: tuple[Any, ...],
-              attrs: tuple[Any, ...] = ()) -> list[Loose]:
+    def shape(*operands: TensorType, target: str, types: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> list[Loose]:
         out: list[Loose] = []
         for dtype, sizes in types:
             if dtype not in DTYPES:
@@ -83,6 +98,7 @@ class CustomCall:
         return out
 
     @staticmethod
-    def reference(*operands: np.ndarray, target: str, types: tuple[Any, ...],
-                  attrs: tuple[Any, ...] = ()) -> list[np.ndarray]:
+    def reference(
+        *operands: np.ndarray, target: str, types: tuple[Any, ...], attrs: tuple[Any, ...] = ()
+    ) -> list[np.ndarray]:
         raise Unsupported(f"calls {target!r}, which egshape cannot run", where=f"custom_call @{target}")

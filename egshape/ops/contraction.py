@@ -139,9 +139,7 @@ class Convolution:
         kind = numpy_dtype(summed_in(dtype))
         x = lhs.transpose(batch, feature, *spatial).astype(kind)
         kernel = rhs.transpose(kernel_out, kernel_in, *kernel_spatial).astype(kind)
-        kernel = kernel[
-            (slice(None), slice(None), *(slice(None, None, -1 if flip else 1) for flip in reversal))
-        ]
+        kernel = kernel[(slice(None), slice(None), *(slice(None, None, -1 if flip else 1) for flip in reversal))]
         groups = []
         each = kernel.shape[0] // (feature_groups * batch_groups)
         for group in range(feature_groups * batch_groups):

@@ -19,8 +19,9 @@ Params = Sequence[tuple[str, str]]
 class OpContract:
     """The contract of one op, in the file of its family under `rulesets/ops/`."""
 
-    def __init__(self, op: str, family: str, params: Params,
-                 read: Callable[[str], Mapping[str, Contract]] | None = None) -> None:
+    def __init__(
+        self, op: str, family: str, params: Params, read: Callable[[str], Mapping[str, Contract]] | None = None
+    ) -> None:
         """``read`` gives the contracts of a family; the shipped ones by default."""
         self.op, self.family, self._params, self._read = op, family, tuple(params), read
         self._attrs = frozenset(name for name, sort in params if sort not in ("T", "Ts"))

@@ -110,9 +110,7 @@ class While:
         if len(body.results) != len(inits):
             raise fault(f"the body gives {len(body.results)} values, {len(inits)} are carried")
         _alike(tuple(value.type for value in body.results), inits, "the body's result")
-        return [
-            _carried(init, arg.type, _own_symbols(body)) for init, arg in zip(inits, body.args, strict=True)
-        ]
+        return [_carried(init, arg.type, _own_symbols(body)) for init, arg in zip(inits, body.args, strict=True)]
 
     @staticmethod
     def reference(*inits: np.ndarray, regions: tuple[Region, ...]) -> list[np.ndarray]:
@@ -150,9 +148,7 @@ class If:
     operands=("index",),
     regions=("*branches",),
     names={"stablehlo": "case"},
-    doc="The results of the region that the index names; the last one for an index out of range. StableHLO "
-    "spec: "
-    "case.",
+    doc="The results of the region that the index names; the last one for an index out of range. StableHLO spec: case.",
 )
 class Case:
     @staticmethod

@@ -25,8 +25,14 @@ def _static(sizes: Sequence[Dim]) -> tuple[int, ...] | None:
     return None if None in numbers else tuple(number for number in numbers if number is not None)
 
 
-@op("constant", family="creation", operands=(), attrs={"value": "array"}, names={"stablehlo": "constant"},
-    doc="The array ``value``.")
+@op(
+    "constant",
+    family="creation",
+    operands=(),
+    attrs={"value": "array"},
+    names={"stablehlo": "constant"},
+    doc="The array ``value``.",
+)
 class Constant:
     """StableHLO spec: constant."""
 
@@ -48,8 +54,15 @@ class Constant:
         return object_array(items, value.shape)
 
 
-@op("iota", family="creation", operands=(), attrs={"dtype": "dtype", "dim": "int", "shape": "sizes"},
-    dynamic=("shape",), names={"stablehlo": "iota"}, doc="Counts 0, 1, 2, ... along ``dim``; integers wrap.")
+@op(
+    "iota",
+    family="creation",
+    operands=(),
+    attrs={"dtype": "dtype", "dim": "int", "shape": "sizes"},
+    dynamic=("shape",),
+    names={"stablehlo": "iota"},
+    doc="Counts 0, 1, 2, ... along ``dim``; integers wrap.",
+)
 class Iota:
     """StableHLO spec: iota, dynamic_iota."""
 
@@ -82,8 +95,13 @@ def wrap(number: int, dtype: str) -> int:
     return (number - low) % (high - low + 1) + low
 
 
-@op("dims", family="creation", operands=(), attrs={"elements": "sizes", "shape": "axes", "dtype": "dtype"},
-    doc="An integer tensor of static ``shape``; its elements, row-major, are sizes wrapped to ``dtype``.")
+@op(
+    "dims",
+    family="creation",
+    operands=(),
+    attrs={"elements": "sizes", "shape": "axes", "dtype": "dtype"},
+    doc="An integer tensor of static ``shape``; its elements, row-major, are sizes wrapped to ``dtype``.",
+)
 class Dims:
     """Sizes as data; frontends and the extractor write shape code with it."""
 
@@ -106,8 +124,14 @@ class Dims:
         return object_array(attrs["elements"], attrs["shape"])
 
 
-@op("get_dimension_size", family="creation", operands=("x",), attrs={"dim": "int"},
-    names={"stablehlo": "get_dimension_size"}, doc="The size of axis ``dim`` as an i32 scalar.")
+@op(
+    "get_dimension_size",
+    family="creation",
+    operands=("x",),
+    attrs={"dim": "int"},
+    names={"stablehlo": "get_dimension_size"},
+    doc="The size of axis ``dim`` as an i32 scalar.",
+)
 class GetDimensionSize:
     """StableHLO spec: get_dimension_size."""
 

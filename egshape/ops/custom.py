@@ -55,8 +55,11 @@ def custom_op(
         if not family or operands[-1].startswith("*"):
             raise _wrong(name, f"an elementwise op has 1 or 2 operands, not {len(operands)}")
         if any((kind if isinstance(kind, str) else kind[0]) not in ("text", "dtype") for kind in kinds.values()):
-            raise _wrong(name, "the attributes of an elementwise op are text",
-                         "leave elementwise out, or declare an op for each value")
+            raise _wrong(
+                name,
+                "the attributes of an elementwise op are text",
+                "leave elementwise out, or declare an op for each value",
+            )
 
     def declare(body: type) -> type:
         own = vars(body)
@@ -64,8 +67,15 @@ def custom_op(
             if wanted not in own:
                 raise _wrong(name, f"the class {body.__name__} has no {wanted}", f"add a function '{wanted}'")
         scratch = Registry()
-        op(name, family=family, operands=operands, attrs=kinds, names={"custom_call": target or name}, doc=doc or
-           (body.__doc__ or name).strip().splitlines()[0], registry=scratch)(body)
+        op(
+            name,
+            family=family,
+            operands=operands,
+            attrs=kinds,
+            names={"custom_call": target or name},
+            doc=doc or (body.__doc__ or name).strip().splitlines()[0],
+            registry=scratch,
+        )(body)
         made = own.get("body")
         decl = replace(scratch[name], body=made.__func__ if isinstance(made, staticmethod) else made, custom=True)
         registry.add(_guarded(_same_shapes(decl) if elementwise else decl))
@@ -87,8 +97,9 @@ def _guarded(decl: OpDecl) -> OpDecl:
                 if isinstance(error, passed):
                     raise
                 message = f"the {what} of the custom op {decl.name} fails: {type(error).__name__}: {error}"
-                raise EgshapeError(message, hint=f"given were {', '.join(map(_shown, args))}",
-                                   code="custom-op") from error
+                raise EgshapeError(
+                    message, hint=f"given were {', '.join(map(_shown, args))}", code="custom-op"
+                ) from error
 
         return call
 
@@ -97,8 +108,11 @@ def _guarded(decl: OpDecl) -> OpDecl:
         types = [_typed(each) for each in (found if isinstance(found, list) else [found])]
         return types if isinstance(found, list) else types[0]
 
-    return replace(decl, shape=guard("shape function", shape, ()),
-                   reference=guard("reference", decl.reference, (ValueError, IndexError)))
+    return replace(
+        decl,
+        shape=guard("shape function", shape, ()),
+        reference=guard("reference", decl.reference, (ValueError, IndexError)),
+    )
 
 
 def _typed(found: Any) -> tuple[str, tuple[Dim | None, ...] | None]:
@@ -164,5 +178,8 @@ def _wrong(name: str, message: str, hint: str = "") -> EgshapeError:
 
 def refusal(name: str, where: str) -> Unsupported:
     """The error of a back end for an op that it does not know and that has no body."""
-    return Unsupported(f"the custom op {name} has no body, and only the interpreter runs its reference", where=where,
-                       hint=f"give {name} a body(b, ...) of other ops, or use the target 'interpret'")
+    return Unsupported(
+        f"the custom op {name} has no body, and only the interpreter runs its reference",
+        where=where,
+        hint=f"give {name} a body(b, ...) of other ops, or use the target 'interpret'",
+    )

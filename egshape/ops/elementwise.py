@@ -112,9 +112,15 @@ for _row in _BINARY:
     _declare(_row, "binary", ("x", "y"))
 
 
-@op("convert", family="unary", operands=("x",), attrs={"dtype": "dtype"}, names={"stablehlo": "convert"},
+@op(
+    "convert",
+    family="unary",
+    operands=("x",),
+    attrs={"dtype": "dtype"},
+    names={"stablehlo": "convert"},
     doc="To another dtype: floats to integers truncate and saturate, integers wrap, to i1: x != 0; "
-        "to narrow floats through f32.")
+    "to narrow floats through f32.",
+)
 class Convert:
     """StableHLO spec: convert."""
 
@@ -126,9 +132,14 @@ class Convert:
     elements = staticmethod(shapecode.convert)
 
 
-@op("bitcast_convert", family="unary", operands=("x",), attrs={"dtype": "dtype"},
+@op(
+    "bitcast_convert",
+    family="unary",
+    operands=("x",),
+    attrs={"dtype": "dtype"},
     names={"stablehlo": "bitcast_convert"},
-    doc="The same bits as another dtype; a narrower one adds a last axis, a wider one takes it.")
+    doc="The same bits as another dtype; a narrower one adds a last axis, a wider one takes it.",
+)
 class BitcastConvert:
     """StableHLO spec: bitcast_convert."""
 
@@ -137,8 +148,14 @@ class BitcastConvert:
         return N.bitcast(x, numpy_dtype(dtype))
 
 
-@op("compare", family="binary", operands=("x", "y"), attrs={"direction": "text", "kind": "text"},
-    names={"stablehlo": "compare"}, doc="x direction y as i1; complex numbers know only EQ and NE.")
+@op(
+    "compare",
+    family="binary",
+    operands=("x", "y"),
+    attrs={"direction": "text", "kind": "text"},
+    names={"stablehlo": "compare"},
+    doc="x direction y as i1; complex numbers know only EQ and NE.",
+)
 class Compare:
     """StableHLO spec: compare."""
 
@@ -149,8 +166,13 @@ class Compare:
     elements = staticmethod(shapecode.compare)
 
 
-@op("select", family="ternary", operands=("pred", "on_true", "on_false"), names={"stablehlo": "select"},
-    doc="on_true where pred holds, else on_false; pred is a scalar or has their shape.")
+@op(
+    "select",
+    family="ternary",
+    operands=("pred", "on_true", "on_false"),
+    names={"stablehlo": "select"},
+    doc="on_true where pred holds, else on_false; pred is a scalar or has their shape.",
+)
 class Select:
     """StableHLO spec: select."""
 
@@ -161,8 +183,13 @@ class Select:
     elements = staticmethod(shapecode.select)
 
 
-@op("clamp", family="ternary", operands=("low", "x", "high"), names={"stablehlo": "clamp"},
-    doc="minimum(maximum(x, low), high); low and high are scalars or have the shape of x.")
+@op(
+    "clamp",
+    family="ternary",
+    operands=("low", "x", "high"),
+    names={"stablehlo": "clamp"},
+    doc="minimum(maximum(x, low), high); low and high are scalars or have the shape of x.",
+)
 class Clamp:
     """StableHLO spec: clamp."""
 

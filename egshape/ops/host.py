@@ -72,8 +72,14 @@ class HostCall:
     """What a frontend has no lowering for. ``target`` is what the user calls it: ``onnx.Unique``."""
 
     @staticmethod
-    def shape(*operands: TensorType, target: str, call: Any, dtypes: tuple[str, ...], ranks: tuple[int, ...],
-              sizes: tuple[Dim, ...]) -> list[Loose]:
+    def shape(
+        *operands: TensorType,
+        target: str,
+        call: Any,
+        dtypes: tuple[str, ...],
+        ranks: tuple[int, ...],
+        sizes: tuple[Dim, ...],
+    ) -> list[Loose]:
         if len(dtypes) != len(ranks) or sum(rank for rank in ranks if rank > 0) != len(sizes):
             raise fault(f"of {target}: dtypes, ranks and sizes do not fit together")
         if any(dtype not in (*DTYPES, TEXT) for dtype in dtypes):
@@ -87,11 +93,19 @@ class HostCall:
         return out
 
     @staticmethod
-    def reference(*operands: np.ndarray, target: str, call: Any, dtypes: tuple[str, ...], ranks: tuple[int, ...],
-                  sizes: tuple[int, ...]) -> list[np.ndarray]:
+    def reference(
+        *operands: np.ndarray,
+        target: str,
+        call: Any,
+        dtypes: tuple[str, ...],
+        ranks: tuple[int, ...],
+        sizes: tuple[int, ...],
+    ) -> list[np.ndarray]:
         found = resolve((str(call[0]), str(call[1])))(operands)
-        return [np.asarray(result).astype(object, copy=False) if dtype == TEXT else np.asarray(result)
-                for result, dtype in zip(found, dtypes, strict=True)]
+        return [
+            np.asarray(result).astype(object, copy=False) if dtype == TEXT else np.asarray(result)
+            for result, dtype in zip(found, dtypes, strict=True)
+        ]
 
 
 @op(

@@ -48,9 +48,7 @@ class Gather:
         sizes: tuple[int, ...],
         sorted: bool,
     ) -> np.ndarray:
-        starts, batch = _starts(
-            indices, x.shape, start_index_map, index_vector_dim, operand_batch, indices_batch
-        )
+        starts, batch = _starts(indices, x.shape, start_index_map, index_vector_dim, operand_batch, indices_batch)
         slices = tuple(size for axis, size in enumerate(sizes) if axis not in (*collapsed, *operand_batch))
         if prod(batch) * prod(slices) == 0:
             out = np.empty(batch + slices, x.dtype)
@@ -93,9 +91,7 @@ def _starts(
 ) -> tuple[dict[int, np.ndarray], tuple[int, ...]]:
     """Where slices begin along the operand's axes (axis -> array over the batch positions), and the batch
     shape."""
-    vectors = (
-        indices[..., None] if index_vector_dim == indices.ndim else np.moveaxis(indices, index_vector_dim, -1)
-    )
+    vectors = indices[..., None] if index_vector_dim == indices.ndim else np.moveaxis(indices, index_vector_dim, -1)
     batch = vectors.shape[:-1]
     # An unsigned index above the int64 range is beyond any axis, as is the int64 maximum.
     wide = (
@@ -198,9 +194,7 @@ def _places(
     for axis, whole in enumerate(shape):
         index = np.zeros(updates, np.int64)
         if axis in starts:
-            start = np.clip(
-                starts[axis], -(2**62), 2**62
-            )  # far outside stays outside, and the sum does not wrap
+            start = np.clip(starts[axis], -(2**62), 2**62)  # far outside stays outside, and the sum does not wrap
             wide = [1] * len(updates)
             for position, size in zip(outer, start.shape, strict=True):
                 wide[position] = size

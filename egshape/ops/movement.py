@@ -22,9 +22,16 @@ def _unknown_filled(found: np.ndarray | None, type: TensorType) -> np.ndarray | 
     return np.full(tuple(size for size in sizes if size is not None), None, dtype=object)
 
 
-@op("broadcast_in_dim", family="movement", operands=("x",), attrs={"dims": "axes", "shape": "sizes"},
-    dynamic=("shape",), elements="reference", names={"stablehlo": "broadcast_in_dim"},
-    doc="Axis i of x becomes axis dims[i] of the result; axes of size 1 and new axes repeat.")
+@op(
+    "broadcast_in_dim",
+    family="movement",
+    operands=("x",),
+    attrs={"dims": "axes", "shape": "sizes"},
+    dynamic=("shape",),
+    elements="reference",
+    names={"stablehlo": "broadcast_in_dim"},
+    doc="Axis i of x becomes axis dims[i] of the result; axes of size 1 and new axes repeat.",
+)
 class BroadcastInDim:
     """StableHLO spec: broadcast_in_dim, dynamic_broadcast_in_dim."""
 
@@ -37,9 +44,16 @@ class BroadcastInDim:
         return np.array(np.broadcast_to(x.transpose(order).reshape(middle), shape))
 
 
-@op("reshape", family="movement", operands=("x",), attrs={"shape": "sizes"}, dynamic=("shape",),
-    elements="reference", names={"stablehlo": "reshape"},
-    doc="The same elements, row-major, in another shape.")
+@op(
+    "reshape",
+    family="movement",
+    operands=("x",),
+    attrs={"shape": "sizes"},
+    dynamic=("shape",),
+    elements="reference",
+    names={"stablehlo": "reshape"},
+    doc="The same elements, row-major, in another shape.",
+)
 class Reshape:
     """StableHLO spec: reshape, dynamic_reshape."""
 
@@ -48,8 +62,15 @@ class Reshape:
         return x.reshape(shape)
 
 
-@op("transpose", family="movement", operands=("x",), attrs={"permutation": "axes"}, elements="reference",
-    names={"stablehlo": "transpose"}, doc="Axis i of the result is axis permutation[i] of x.")
+@op(
+    "transpose",
+    family="movement",
+    operands=("x",),
+    attrs={"permutation": "axes"},
+    elements="reference",
+    names={"stablehlo": "transpose"},
+    doc="Axis i of the result is axis permutation[i] of x.",
+)
 class Transpose:
     """StableHLO spec: transpose."""
 
@@ -58,8 +79,15 @@ class Transpose:
         return x.transpose(permutation)
 
 
-@op("reverse", family="movement", operands=("x",), attrs={"dims": "axes"}, elements="reference",
-    names={"stablehlo": "reverse"}, doc="The order of elements along dims reversed.")
+@op(
+    "reverse",
+    family="movement",
+    operands=("x",),
+    attrs={"dims": "axes"},
+    elements="reference",
+    names={"stablehlo": "reverse"},
+    doc="The order of elements along dims reversed.",
+)
 class Reverse:
     """StableHLO spec: reverse."""
 
@@ -68,29 +96,42 @@ class Reverse:
         return np.flip(x, dims) if dims else x  # of a scalar, numpy gives an element
 
 
-@op("slice", family="movement", operands=("x",),
+@op(
+    "slice",
+    family="movement",
+    operands=("x",),
     attrs={"starts": "sizes", "limits": "sizes", "strides": "sizes"},
-    dynamic=("starts", "limits", "strides"), elements="reference", names={"stablehlo": "slice"},
-    doc="Elements starts, starts + strides, ... below limits, per axis.")
+    dynamic=("starts", "limits", "strides"),
+    elements="reference",
+    names={"stablehlo": "slice"},
+    doc="Elements starts, starts + strides, ... below limits, per axis.",
+)
 class Slice:
     """StableHLO spec: slice, real_dynamic_slice."""
 
     @staticmethod
-    def reference(x: np.ndarray, *, starts: tuple[int, ...], limits: tuple[int, ...],
-                  strides: tuple[int, ...]) -> np.ndarray:
+    def reference(
+        x: np.ndarray, *, starts: tuple[int, ...], limits: tuple[int, ...], strides: tuple[int, ...]
+    ) -> np.ndarray:
         return np.asarray(x[tuple(map(slice, starts, limits, strides))])  # of a scalar, numpy gives an element
 
 
-@op("pad", family="movement", operands=("x", "value"),
-    attrs={"low": "sizes", "high": "sizes", "interior": "sizes"}, dynamic=("low", "high", "interior"),
+@op(
+    "pad",
+    family="movement",
+    operands=("x", "value"),
+    attrs={"low": "sizes", "high": "sizes", "interior": "sizes"},
+    dynamic=("low", "high", "interior"),
     names={"stablehlo": "pad"},
-    doc="value in front of, behind and between the elements of x, per axis; negative low and high cut off.")
+    doc="value in front of, behind and between the elements of x, per axis; negative low and high cut off.",
+)
 class Pad:
     """StableHLO spec: pad, dynamic_pad."""
 
     @staticmethod
-    def reference(x: np.ndarray, value: np.ndarray, *, low: tuple[int, ...], high: tuple[int, ...],
-                  interior: tuple[int, ...]) -> np.ndarray:
+    def reference(
+        x: np.ndarray, value: np.ndarray, *, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
+    ) -> np.ndarray:
         shape, source, target = [], [], []
         for size, lo, hi, gap in zip(x.shape, low, high, interior, strict=True):
             total = lo + hi + size + max(size - 1, 0) * gap
@@ -115,8 +156,14 @@ class Pad:
         return Pad.reference(filled[0], filled[1], **numbers)
 
 
-@op("concatenate", family="movement", operands=("*xs",), attrs={"dim": "int"},
-    names={"stablehlo": "concatenate"}, doc="The operands one after the other along dim.")
+@op(
+    "concatenate",
+    family="movement",
+    operands=("*xs",),
+    attrs={"dim": "int"},
+    names={"stablehlo": "concatenate"},
+    doc="The operands one after the other along dim.",
+)
 class Concatenate:
     """StableHLO spec: concatenate."""
 
@@ -133,13 +180,13 @@ class Concatenate:
 
 def _clamped(starts: Sequence[Any], shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, ...]:
     """The window of the given sizes, its start clamped so that it lies inside; of a scalar an array too."""
-    firsts = [min(max(int(start), 0), size - taken)
-              for start, size, taken in zip(starts, shape, sizes, strict=True)]
+    firsts = [min(max(int(start), 0), size - taken) for start, size, taken in zip(starts, shape, sizes, strict=True)]
     return *(slice(first, first + taken) for first, taken in zip(firsts, sizes, strict=True)), ...
 
 
-def _known_starts(operands: Sequence[Any], types: Sequence[TensorType], shape: tuple[int, ...],
-                  sizes: tuple[int, ...]) -> list[int] | None:
+def _known_starts(
+    operands: Sequence[Any], types: Sequence[TensorType], shape: tuple[int, ...], sizes: tuple[int, ...]
+) -> list[int] | None:
     """Start indices that are known numbers, or of no consequence as the window is the whole axis."""
     out: list[int] = []
     for found, size, taken in zip(operands, shape, sizes, strict=True):
@@ -153,9 +200,14 @@ def _known_starts(operands: Sequence[Any], types: Sequence[TensorType], shape: t
     return out
 
 
-@op("dynamic_slice", family="movement", operands=("x", "*starts"), attrs={"sizes": "axes"},
+@op(
+    "dynamic_slice",
+    family="movement",
+    operands=("x", "*starts"),
+    attrs={"sizes": "axes"},
     names={"stablehlo": "dynamic_slice"},
-    doc="The window of static sizes at starts, clamped to lie inside x.")
+    doc="The window of static sizes at starts, clamped to lie inside x.",
+)
 class DynamicSlice:
     """StableHLO spec: dynamic_slice."""
 
@@ -170,9 +222,13 @@ class DynamicSlice:
         return None if numbers is None else x[_clamped(numbers, x.shape, attrs["sizes"])]
 
 
-@op("dynamic_update_slice", family="movement", operands=("x", "update", "*starts"),
+@op(
+    "dynamic_update_slice",
+    family="movement",
+    operands=("x", "update", "*starts"),
     names={"stablehlo": "dynamic_update_slice"},
-    doc="x with update written at starts, which are clamped so that update lies inside x.")
+    doc="x with update written at starts, which are clamped so that update lies inside x.",
+)
 class DynamicUpdateSlice:
     """StableHLO spec: dynamic_update_slice."""
 

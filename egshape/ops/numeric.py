@@ -285,8 +285,13 @@ def next_after(x: Array, y: Array) -> Array:
 # -- compare and convert -----------------------------------------------------------------------------
 
 _COMPARE: dict[str, Callable[..., Array]] = {
-    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal,
-    "GT": np.greater, "GE": np.greater_equal}
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
 
 
 def _total_order(x: Array) -> Array:

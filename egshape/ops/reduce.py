@@ -31,9 +31,7 @@ from egshape.ops.windows import spread, window_slices, windowed_sizes
 )
 class Reduce:
     @staticmethod
-    def reference(
-        *operands: np.ndarray, dims: tuple[int, ...], regions: tuple[Region, ...]
-    ) -> list[np.ndarray]:
+    def reference(*operands: np.ndarray, dims: tuple[int, ...], regions: tuple[Region, ...]) -> list[np.ndarray]:
         half = len(operands) // 2
         inputs, inits = operands[:half], operands[half:]
         kept = [axis for axis in range(inputs[0].ndim) if axis not in dims]
@@ -175,10 +173,7 @@ class Sort:
         if rows[0].size == 0:
             return [x.copy() for x in xs]
         order = _sort_order(rows, regions[0])
-        out = [
-            np.take_along_axis(row, order, axis=-1).reshape(x.shape)
-            for row, x in zip(rows, moved, strict=True)
-        ]
+        out = [np.take_along_axis(row, order, axis=-1).reshape(x.shape) for row, x in zip(rows, moved, strict=True)]
         return [np.ascontiguousarray(np.moveaxis(x, -1, dim)) for x in out]
 
 
@@ -214,9 +209,7 @@ def _merge_order(rows: list[np.ndarray], comparator: Region) -> np.ndarray:
         left = index < middle
         sibling = np.where(left, middle, start)
         low = np.broadcast_to(sibling, (count, length)).copy()
-        high = np.broadcast_to(
-            np.where(left, np.minimum(start + 2 * width, length), middle), (count, length)
-        ).copy()
+        high = np.broadcast_to(np.where(left, np.minimum(start + 2 * width, length), middle), (count, length)).copy()
         mine = [np.take_along_axis(row, order, axis=-1) for row in rows]
         for _ in range(width.bit_length()):
             active = low < high
@@ -238,9 +231,7 @@ def _merge_order(rows: list[np.ndarray], comparator: Region) -> np.ndarray:
     return order
 
 
-def _less(
-    comparator: Region, other: list[np.ndarray], mine: list[np.ndarray], left: np.ndarray
-) -> np.ndarray:
+def _less(comparator: Region, other: list[np.ndarray], mine: list[np.ndarray], left: np.ndarray) -> np.ndarray:
     """Whether the probed element of the sibling run goes before mine: other < mine, for the right run not
     mine < other."""
     pairs: list[np.ndarray] = []

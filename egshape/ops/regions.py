@@ -123,8 +123,6 @@ def update_in_order(
     for turn in range(int(counts.max(initial=0))):
         chosen = order[starts[counts > turn] + turn]
         spots = where[chosen]
-        values = apply(
-            region, [*(target[spots] for target in targets), *(update[chosen] for update in updates)]
-        )
+        values = apply(region, [*(target[spots] for target in targets), *(update[chosen] for update in updates)])
         for target, value in zip(targets, values, strict=True):
             target[spots] = value

@@ -48,8 +48,9 @@ class Cluster:
 # -- recognition ------------------------------------------------------------------------------------------------------
 
 
-def find(block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op],
-         waiting: Collection[Value]) -> Cluster | None:
+def find(
+    block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op], waiting: Collection[Value]
+) -> Cluster | None:
     """The attention that begins with a product; None if there is none."""
     if not is_product(block.ops[number]):
         return None
@@ -82,8 +83,14 @@ def find(block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op
     return Cluster((*scores.ops, *members, *out.ops), scores, (one, two), value, out, side)
 
 
-def _between(block: Block, scores: epilogue.Cluster, shape: tuple[Dim, ...], uses: epilogue.Readers,
-             taken: Collection[Op], waiting: Collection[Value]) -> tuple[list[Op], Op | None]:
+def _between(
+    block: Block,
+    scores: epilogue.Cluster,
+    shape: tuple[Dim, ...],
+    uses: epilogue.Readers,
+    taken: Collection[Op],
+    waiting: Collection[Value],
+) -> tuple[list[Op], Op | None]:
     """The ops on rows behind the scores, and the one product that reads them."""
     members: dict[int, Op] = {}
     values = {scores.result}
@@ -157,8 +164,11 @@ class _Writer:
         p.start()
         out = p.new_buffer(cluster.out.result)
         scratch = p.scratch("scores", self.dtype, minimum(self.count, const(GROUP)) * self.length)
-        body = [*self.scores(scratch, left, right, keys), *self.softmax(scratch),
-                *self.result(scratch, values, columns, out)]
+        body = [
+            *self.scores(scratch, left, right, keys),
+            *self.softmax(scratch),
+            *self.result(scratch, values, columns, out),
+        ]
         nest: Axes = [*batch, (self.group, ceildiv(self.count, const(GROUP)))]
         p.run("attention", loops(nest, body), (out,), (scratch,), once=True)
         p.places[cluster.out.result] = out
@@ -211,8 +221,9 @@ class _Writer:
         self.p.locals[value, self.at(row, j)] = element
         return j, element
 
-    def fold(self, op: Op, source: Value, scratch: Buffer, row: Dim, body: list[Stmt],
-             keep: Value | None = None) -> None:
+    def fold(
+        self, op: Op, source: Value, scratch: Buffer, row: Dim, body: list[Stmt], keep: Value | None = None
+    ) -> None:
         """One reduction of a row; the value ``keep`` takes the place of the scores."""
         p = self.p
         j, element = self.element(scratch, row, source)

@@ -18,8 +18,10 @@ def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 def plain(body: Sequence[Stmt]) -> bool:
     """Whether statements are of the kinds whose indices may be changed."""
-    return all(isinstance(stmt, Loop | Store | Let | Local | Assign | LetIndex | If | While)
-               for stmt in statements(tuple(body)))
+    return all(
+        isinstance(stmt, Loop | Store | Let | Local | Assign | LetIndex | If | While)
+        for stmt in statements(tuple(body))
+    )
 
 
 def _stmt(stmt: Stmt) -> Stmt:

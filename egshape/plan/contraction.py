@@ -74,8 +74,11 @@ def dot(p: Steps, op: Op) -> None:
     sums = Call(kind, "add", (Load(kind, held, flat), item), fast=True)
     first = loops(d.columns, [Store(held, flat, zero(kind))])
     last = loops(d.columns, [Store(out, flat, converted(out.dtype, Load(kind, held, flat)))]) if held is not out else ()
-    p.run("dot_general", loops([*d.batch, *d.rows], [
-        *first, *loops(d.deep, loops(d.columns, [Store(held, flat, sums)])), *last]), (*dict.fromkeys((held, out)),))
+    p.run(
+        "dot_general",
+        loops([*d.batch, *d.rows], [*first, *loops(d.deep, loops(d.columns, [Store(held, flat, sums)])), *last]),
+        (*dict.fromkeys((held, out)),),
+    )
     p.places[op.result] = out
 
 
@@ -126,8 +129,9 @@ class Sides:
         return d.at(two, one) if self.turned else d.at(one, two)
 
 
-def panelled(p: Steps, cluster: Cluster, d: Dot, sides: Sides, side: Right,
-             held: Callable[[Var, Indices], Expr] | None = None) -> None:
+def panelled(
+    p: Steps, cluster: Cluster, d: Dot, sides: Sides, side: Right, held: Callable[[Var, Indices], Expr] | None = None
+) -> None:
     """The kernel of a product and its epilogue: panels of columns, all rows of one, or a group of them, together.
     ``held``: the element of the product, of the sum and the element's indices."""
     p.start()
@@ -150,15 +154,17 @@ def panelled(p: Steps, cluster: Cluster, d: Dot, sides: Sides, side: Right,
     p.places[cluster.result] = out
 
 
-def sums_of(p: Steps, value: Var, left: Matrix, right: Matrix, j: Dim, n: Dim, k: Dim,
-          store: Store) -> tuple[Stmt, ...]:
+def sums_of(
+    p: Steps, value: Var, left: Matrix, right: Matrix, j: Dim, n: Dim, k: Dim, store: Store
+) -> tuple[Stmt, ...]:
     """A row times a matrix whose columns lie in memory: one sum after the other."""
     deep = symbol(p.name("i"))
     one = Load(value.dtype, left.buffer, left.offset + deep * left.column)
     two = Load(value.dtype, right.buffer, right.offset + j * right.row + deep * right.column)
     more = Call(value.dtype, "add", (value, Call(value.dtype, "multiply", (one, two))), fast=True)
-    return loops([(j, n)], (Local(value.name, zero(value.dtype)), *loops([(deep, k)], [Assign(value.name, more)]),
-                             store))
+    return loops(
+        [(j, n)], (Local(value.name, zero(value.dtype)), *loops([(deep, k)], [Assign(value.name, more)]), store)
+    )
 
 
 def _grouped(m: Dim, n: Dim, dtype: str) -> bool:

@@ -27,8 +27,12 @@ def loop(p: Steps, op: Op) -> None:
     from round to round are symbols that each round defines anew."""
     _captures(p, op)
     test, body = op.regions
-    own = [(each.name, block.args.index(each.value), each.axis) for block in (test, body) for each in block.symbols
-           if each.axis is not None and each.value in block.args]
+    own = [
+        (each.name, block.args.index(each.value), each.axis)
+        for block in (test, body)
+        for each in block.symbols
+        if each.axis is not None and each.value in block.args
+    ]
     names = {name for name, _, _ in own}
     growing = [any(size.symbols() & names for size in value.type.dims) for value in body.args]
     p.steps += [DefineSize(name, op.operands[k].type.dims[axis]) for name, k, axis in own]
@@ -58,8 +62,9 @@ def _fitting(op: Op, values: Sequence[Value], block: Block, sizes: Mapping[str, 
         for given, stated in zip(value.type.dims, arg.type.dims, strict=True):
             wanted = stated.substitute(sizes)
             if given is not wanted:
-                yield CheckSizes("==", given, wanted, "a value of size {0} is taken as one of size {1}",
-                                 (given, wanted), place(op))
+                yield CheckSizes(
+                    "==", given, wanted, "a value of size {0} is taken as one of size {1}", (given, wanted), place(op)
+                )
 
 
 def _carry(p: Steps, op: Op, carried: list[Buffer], growing: list[bool], own: list[tuple[str, int, int]]) -> None:
@@ -117,8 +122,12 @@ def composite(p: Steps, op: Op) -> None:
             p.steps.append(DefineSize(each.name, p.root(each.value).type.dims[each.axis]))
     for condition in _fitting(op, op.operands, region, {}):
         p.check(condition)
-    inner = Block(region.args, region.ops, region.results,
-                  tuple(each for each in region.symbols if each.axis is None or each.value not in region.args))
+    inner = Block(
+        region.args,
+        region.ops,
+        region.results,
+        tuple(each for each in region.symbols if each.axis is None or each.value not in region.args),
+    )
     p.block(inner)
     for name, size in _told(p, op, region):
         p.steps.append(DefineSize(name, size))
@@ -132,6 +141,9 @@ def composite(p: Steps, op: Op) -> None:
 
 
 CONTROL: dict[str, Callable[[Steps, Op], None]] = {
-    "while": loop, "if": branch, "case": branch, "composite": composite,
+    "while": loop,
+    "if": branch,
+    "case": branch,
+    "composite": composite,
 }
 """How control flow is planned."""

@@ -61,8 +61,11 @@ def is_product(op: Op) -> bool:
     if op.name != "convolution" or op.result.type.rank < 3:
         return False
     dtype = op.attrs["dtype"]
-    return (dtype in ("f32", "f64") and op.attrs["batch_groups"] == 1
-            and all(x.type.dtype == dtype for x in op.operands[:2]))
+    return (
+        dtype in ("f32", "f64")
+        and op.attrs["batch_groups"] == 1
+        and all(x.type.dtype == dtype for x in op.operands[:2])
+    )
 
 
 class Convolution(Operands):
@@ -135,22 +138,42 @@ class Convolution(Operands):
         spots = (*outer, line, column) if len(self.spots) > 1 else (column,)
         begin = (*outer, *[ZERO] * len(self.spots[-2:]))
         at = self.index(sizes, image, begin, self.start, ZERO) + start
-        reach = Reach(total(self.taps), ONE, total(sizes[2:]), ONE, start, sizes[-1], self.spots[-1], name_of(line),
-                      table)
+        reach = Reach(
+            total(self.taps), ONE, total(sizes[2:]), ONE, start, sizes[-1], self.spots[-1], name_of(line), table
+        )
         value = Var(dtype, p.name("v"))
 
         def product(many: Dim, left: Matrix, body: Stmt) -> Product:
             deep = Matrix(left.buffer, left.offset, left.row, left.column * total(self.full))
-            return Product(dtype, many, minimum(const(width), count - start), self.inputs, deep, source, at, None, ZERO,
-                           name_of(i), name_of(column), value.name, (body,), "left" * self.quads,
-                           replace(reach, left=left.column))
+            return Product(
+                dtype,
+                many,
+                minimum(const(width), count - start),
+                self.inputs,
+                deep,
+                source,
+                at,
+                None,
+                ZERO,
+                name_of(i),
+                name_of(column),
+                value.name,
+                (body,),
+                "left" * self.quads,
+                replace(reach, left=left.column),
+            )
 
         before, private = self.column_sums(product, value, line * sizes[-1] + column - start)
         store = self.stored(out, value, image, panel * width + i, spots)
-        body = loops([(panel, features.count)],
-                     [product(features.some(panel), self.left(features, panel, rounds), store)])
-        nest: Axes = [(image, self.count), (self.group, const(self.groups)),
-                      *zip(outer, self.spots[:-2], strict=True), (number, ceildiv(count, const(width)) * rounds)]
+        body = loops(
+            [(panel, features.count)], [product(features.some(panel), self.left(features, panel, rounds), store)]
+        )
+        nest: Axes = [
+            (image, self.count),
+            (self.group, const(self.groups)),
+            *zip(outer, self.spots[:-2], strict=True),
+            (number, ceildiv(count, const(width)) * rounds),
+        ]
         p.run(self.cluster.label, loops(nest, [*before, *body]), (out,), private, once=True)
 
     @property
@@ -167,13 +190,17 @@ class Convolution(Operands):
         it reads lies from what the first tap reads."""
         p = self.p
         taps = tuple(index_of(p, size) for size in self.taps)
-        number = linear(tuple(tap * spread + first for tap, spread, first in
-                              zip(taps, self.spread, self.first, strict=True)), self.full)
+        number = linear(
+            tuple(tap * spread + first for tap, spread, first in zip(taps, self.spread, self.first, strict=True)),
+            self.full,
+        )
         ahead = self.index(sizes, ZERO, self.start, taps, ZERO) - self.origin(sizes)
         p.start()
         target = p.scratch("taps", "i64", total(self.full) * 2)
-        stores = [Store(target, linear(taps, self.taps) * 2 + side, Index("i64", dim))
-                  for side, dim in enumerate(pair(number, ahead))]
+        stores = [
+            Store(target, linear(taps, self.taps) * 2 + side, Index("i64", dim))
+            for side, dim in enumerate(pair(number, ahead))
+        ]
         p.run("taps", loops(zip(taps, self.taps, strict=True), stores), (target,))
         return target
 
@@ -189,8 +216,9 @@ class Convolution(Operands):
         """What is computed of a panel of places before its products, and where: for kernels with a zero point."""
         return [], ()
 
-    def row_sums(self, product: Callable[[Right, Dim, Stmt], Product], value: Var, row: Dim
-                 ) -> tuple[list[Stmt], tuple[Buffer, ...]]:
+    def row_sums(
+        self, product: Callable[[Right, Dim, Stmt], Product], value: Var, row: Dim
+    ) -> tuple[list[Stmt], tuple[Buffer, ...]]:
         """The same of rows that are places."""
         return [], ()
 
@@ -204,8 +232,11 @@ class Convolution(Operands):
     def pointwise(self) -> bool:
         """Whether each element of the result reads the input at its own place only."""
         a = self.a
-        return (all(size is ONE for size in self.taps) and all(each is ZERO for each in a["padding"])
-                and all(each == 1 for each in (*a["strides"], *a["lhs_dilation"])))
+        return (
+            all(size is ONE for size in self.taps)
+            and all(each is ZERO for each in a["padding"])
+            and all(each == 1 for each in (*a["strides"], *a["lhs_dilation"]))
+        )
 
     def plain(self) -> bool:
         """Plan it where the input itself is a matrix of each image; False if it lies in no such order."""
@@ -223,9 +254,20 @@ class Convolution(Operands):
         every = total(self.spots)
         wide = ZERO if self.last else self.wide(every)
         features = self.features()
-        right = None if wide is ZERO else packed(
-            p, dtype, Matrix(found.buffer, found.offset, found.column, found.row), outer, self.outputs, every,
-            self.inputs, wide)
+        right = (
+            None
+            if wide is ZERO
+            else packed(
+                p,
+                dtype,
+                Matrix(found.buffer, found.offset, found.column, found.row),
+                outer,
+                self.outputs,
+                every,
+                self.inputs,
+                wide,
+            )
+        )
         p.start()
         out = p.new_buffer(self.cluster.result)
         value, i, j = Var(dtype, p.name("v")), symbol(p.name("i")), symbol(p.name("i"))
@@ -242,12 +284,21 @@ class Convolution(Operands):
             p.start()
             block = symbol(p.name("i"))
             first = block * ROW_GROUP
-            store = self.stored(out, value, image, panel * panel_columns(dtype) + j,
-                                parts(first + i, [(ONE, size) for size in self.spots]))
+            store = self.stored(
+                out,
+                value,
+                image,
+                panel * panel_columns(dtype) + j,
+                parts(first + i, [(ONE, size) for size in self.spots]),
+            )
             left = Matrix(found.buffer, found.offset + first * found.row, found.row, found.column)
             product = features.product(panel, minimum(const(ROW_GROUP), every - first), left, i, j, value.name, store)
-            nest = [(self.group, const(self.groups)), (panel, features.count), (image, self.count),
-                    (block, ceildiv(every, const(ROW_GROUP)) * (ONE - wide))]
+            nest = [
+                (self.group, const(self.groups)),
+                (panel, features.count),
+                (image, self.count),
+                (block, ceildiv(every, const(ROW_GROUP)) * (ONE - wide)),
+            ]
             p.run(self.cluster.label, loops(nest, [product]), (out,), once=True)
         p.places[self.cluster.result] = out
         return True
@@ -268,8 +319,16 @@ class Convolution(Operands):
         if lines is not ONE:
             self.along(0, out, features, source, sizes, table, rounds * (ONE - lines))
 
-    def along(self, axis: int, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], table: Buffer,
-              rounds: Dim) -> None:
+    def along(
+        self,
+        axis: int,
+        out: Buffer,
+        features: Right,
+        source: Buffer,
+        sizes: tuple[Dim, ...],
+        table: Buffer,
+        rounds: Dim,
+    ) -> None:
         """Rows are places along an axis of (image, places)."""
         p, dtype = self.p, self.dtype
         p.start()
@@ -300,8 +359,12 @@ class Convolution(Operands):
 
         before, private = self.row_sums(product, value, i)
         store = self.stored(out, value, at[0], panel * panel_columns(dtype) + j, tuple(at[1:]))
-        nest: Axes = [(self.group, const(self.groups)), (panel, features.count), *others,
-                      (block, ceildiv(shape[axis], const(ROW_GROUP)) * rounds)]
+        nest: Axes = [
+            (self.group, const(self.groups)),
+            (panel, features.count),
+            *others,
+            (block, ceildiv(shape[axis], const(ROW_GROUP)) * rounds),
+        ]
         p.run(self.cluster.label, loops(nest, [*before, product(features, panel, store)]), (out,), private, once=True)
 
     # -- direct ---------------------------------------------------------------------------------------------------
@@ -320,23 +383,40 @@ class Convolution(Operands):
         p.locals[self.op.result, at] = value
         store = Store(out, self.cluster.place(at), p.read(self.cluster.value, at))
         body = [*self.summed(value, source, sizes, weights, image, feature, spots), store]
-        by_axis = {self.o_batch: [(image, self.count)],
-                   self.o_feature: [(self.group, const(self.groups)), (feature, self.outputs)]}
+        by_axis = {
+            self.o_batch: [(image, self.count)],
+            self.o_feature: [(self.group, const(self.groups)), (feature, self.outputs)],
+        }
         by_axis |= {axis: [(spot, size)] for axis, spot, size in zip(self.o_space, spots, self.spots, strict=True)}
         nest: Axes = [each for axis in range(len(spots) + 2) for each in by_axis[axis]]
         p.run(self.cluster.label, loops(nest, body), (out,), once=True)
         p.places[self.cluster.result] = out
 
-    def summed(self, value: Var, source: Buffer, sizes: tuple[Dim, ...], weights: Buffer, image: Dim, feature: Dim,
-               spots: Indices) -> list[Stmt]:
+    def summed(
+        self,
+        value: Var,
+        source: Buffer,
+        sizes: tuple[Dim, ...],
+        weights: Buffer,
+        image: Dim,
+        feature: Dim,
+        spots: Indices,
+    ) -> list[Stmt]:
         """The sum of one element, written out where the taps are few."""
+
         def item(channel: Dim, taps: Indices) -> Expr:
-            inner = linear((*taps, channel), (*self.taps, self.inputs)) if self.last else \
-                linear((channel, *taps), (self.inputs, *self.taps))
+            inner = (
+                linear((*taps, channel), (*self.taps, self.inputs))
+                if self.last
+                else linear((channel, *taps), (self.inputs, *self.taps))
+            )
             whole = self.group * self.outputs + feature
             weight = inner * (self.outputs * self.groups) + whole if self.last else whole * self.depth + inner
-            index = self.tapped(sizes, image, spots, taps, channel) if self.last else \
-                self.split(sizes, image, spots, taps, channel)
+            index = (
+                self.tapped(sizes, image, spots, taps, channel)
+                if self.last
+                else self.split(sizes, image, spots, taps, channel)
+            )
             return Call(self.dtype, "multiply", (Load(self.dtype, source, index), Load(self.dtype, weights, weight)))
 
         counts = [size.const for size in (self.inputs, *self.taps)]
@@ -349,6 +429,7 @@ class Convolution(Operands):
         channel = index_of(self.p, self.inputs)
         taps = tuple(index_of(self.p, size) for size in self.taps)
         more = Call(self.dtype, "add", (value, item(channel, taps)), fast=True)
-        return [Local(value.name, zero(self.dtype)),
-                *loops([(channel, self.inputs), *zip(taps, self.taps, strict=True)], [Assign(value.name, more)])]
-
+        return [
+            Local(value.name, zero(self.dtype)),
+            *loops([(channel, self.inputs), *zip(taps, self.taps, strict=True)], [Assign(value.name, more)]),
+        ]

@@ -49,8 +49,9 @@ def is_product(p: Steps, op: Op) -> bool:
         return False
     if op.attrs["feature_groups"] > 1:
         return _direct(op) and all(x.type.dtype == "i32" for x in op.operands[:2])
-    return op.attrs["numbers"][7] != op.result.type.rank - 1 and _kernel(p, op) is not None \
-        and _input(p, op) is not None
+    return (
+        op.attrs["numbers"][7] != op.result.type.rank - 1 and _kernel(p, op) is not None and _input(p, op) is not None
+    )
 
 
 def _direct(op: Op) -> bool:
@@ -181,8 +182,9 @@ class Bytes(Convolution):
         self.place_sum = Load("i32", sums, column)
         return [product(ONE, ones, Store(sums, column, value))], (sums,)
 
-    def row_sums(self, product: Callable[[Right, Dim, Stmt], Product], value: Var, row: Dim
-                 ) -> tuple[list[Stmt], tuple[Buffer, ...]]:
+    def row_sums(
+        self, product: Callable[[Right, Dim, Stmt], Product], value: Var, row: Dim
+    ) -> tuple[list[Stmt], tuple[Buffer, ...]]:
         """The sums of rows of places: their product with ones."""
         if self.groups > 1 or self.added is None:
             return [], ()
@@ -220,5 +222,5 @@ def _quads(kernel: np.ndarray, axis: int) -> np.ndarray:
     """Four elements along an axis as one i32, zeros behind the end."""
     last = np.moveaxis(kernel, axis, -1)
     room = np.zeros((*last.shape[:-1], -(-last.shape[-1] // QUAD) * QUAD), np.int8)
-    room[..., :last.shape[-1]] = last
+    room[..., : last.shape[-1]] = last
     return np.moveaxis(room.view("<i4"), -1, axis)

@@ -119,17 +119,19 @@ class Operands:
         p, a = self.p, self.a
         split = self.parts()
         # A line has room for all of its places, without a tap too: what steps from line to line relies on it.
-        rooms = tuple(spot + maximum((size - 1) * step // stride, 0) for spot, size, step, stride in
-                      zip(self.spots, self.taps, a["rhs_dilation"], a["strides"], strict=True))
+        rooms = tuple(
+            spot + maximum((size - 1) * step // stride, 0)
+            for spot, size, step, stride in zip(self.spots, self.taps, a["rhs_dilation"], a["strides"], strict=True)
+        )
         sizes = (self.count, self.inputs * self.groups, *(const(each) for each in split), *rooms)
         at = tuple(index_of(p, size) for size in sizes)
-        every = [at[2:2 + len(split)]]
+        every = [at[2 : 2 + len(split)]]
         if np.prod(split) <= FEW_PARTS:  # each with loops of its own, which can be cut where the padding ends
             every = [tuple(map(const, part)) for part in np.ndindex(*split)]
         inner: list[Stmt] = []
         target = self.scratch(sizes)
         for part in every:
-            place = at[2 + len(split):]
+            place = at[2 + len(split) :]
             wide = tuple(one + many * stride for one, many, stride in zip(part, place, a["strides"], strict=True))
             axes = [*zip(part, sizes[2:], strict=False), *zip(place, rooms, strict=True)]
             inner += self.copied(target, linear((*at[:2], *part, *place), sizes), axes, at[0], at[1], wide)
@@ -141,16 +143,18 @@ class Operands:
         self.p.start()
         return self.p.scratch("padded", self.dtype, total(sizes) + panel_step(self.dtype))
 
-    def copied(self, target: Buffer, index: Dim, axes: Axes, image: Dim, feature: Dim, wide: Indices
-               ) -> tuple[Stmt, ...]:
+    def copied(
+        self, target: Buffer, index: Dim, axes: Axes, image: Dim, feature: Dim, wide: Indices
+    ) -> tuple[Stmt, ...]:
         """Loops that copy elements of the padded input at ``wide``, without a test inside where sizes allow."""
         a = self.a
         batch, axis, *_ = a["numbers"]
         place, tests = [ZERO] * self.x.type.rank, []
         place[batch], place[axis] = image, feature
         for d, (where, position) in enumerate(zip(self.space, wide, strict=True)):
-            place[where], needed = undilated(position - a["padding"][2 * d], const(a["lhs_dilation"][d]),
-                                             self.x.type.dims[where])
+            place[where], needed = undilated(
+                position - a["padding"][2 * d], const(a["lhs_dilation"][d]), self.x.type.dims[where]
+            )
             tests += [test for test in needed if test.const is None or test.const < 0]
         value = self.element(place, axis, tests)
         axes = [(index, size) for index, size in axes if index.symbols()]
@@ -208,8 +212,12 @@ class Operands:
 
     def flat(self) -> tuple[Buffer, tuple[Dim, ...]]:
         """The input padded, features last; and its sizes."""
-        rooms = tuple((spot - 1) * stride + (size - 1) * step + 1 for spot, size, step, stride in
-                      zip(self.spots, self.taps, self.a["rhs_dilation"], self.a["strides"], strict=True))
+        rooms = tuple(
+            (spot - 1) * stride + (size - 1) * step + 1
+            for spot, size, step, stride in zip(
+                self.spots, self.taps, self.a["rhs_dilation"], self.a["strides"], strict=True
+            )
+        )
         sizes = (self.count, *(maximum(room, 0) for room in rooms), self.inputs * self.groups)
         at = tuple(index_of(self.p, size) for size in sizes)
         target = self.scratch(sizes)
@@ -220,14 +228,16 @@ class Operands:
 
     def tapped(self, sizes: tuple[Dim, ...], image: Dim, spots: Sequence[Dim], taps: Indices, channel: Dim) -> Dim:
         """Where the input of a place at a tap lies, features last."""
-        place = tuple(spot * stride + tap * step for spot, stride, tap, step in
-                      zip(spots, self.a["strides"], taps, self.a["rhs_dilation"], strict=True))
+        place = tuple(
+            spot * stride + tap * step
+            for spot, stride, tap, step in zip(spots, self.a["strides"], taps, self.a["rhs_dilation"], strict=True)
+        )
         return linear((image, *place, self.group * self.inputs + channel), sizes)
 
     def split(self, sizes: tuple[Dim, ...], image: Dim, spots: Indices, taps: Indices, channel: Dim) -> Dim:
         """Where the input of a place at a tap lies in the padded input that is split by the stride."""
         reach = self.reach(taps)
-        part, place = reach[:len(taps)], (spot + each for spot, each in zip(spots, reach[len(taps):], strict=True))
+        part, place = reach[: len(taps)], (spot + each for spot, each in zip(spots, reach[len(taps) :], strict=True))
         return linear((image, self.group * self.inputs + channel, *part, *place), sizes)
 
     def index(self, sizes: tuple[Dim, ...], image: Dim, spots: Indices, taps: Indices, channel: Dim) -> Dim:
@@ -261,8 +271,9 @@ class Operands:
             one.first, one.spread = tuple(const(each.first) for each in some), spread
             one.taps, one.phase = tuple(each.taps for each in some), tuple(const(each.number) for each in some)
             one.shift = tuple(const(each.start - begin) for each, begin in zip(some, before, strict=True))
-            one.spots = tuple(ceildiv(spot - each.number, const(step))
-                              for spot, each, step in zip(spots, some, spread, strict=True))
+            one.spots = tuple(
+                ceildiv(spot - each.number, const(step)) for spot, each, step in zip(spots, some, spread, strict=True)
+            )
             found.append(one)
         padding = list(a["padding"])
         taps = list(self.taps)

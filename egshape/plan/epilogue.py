@@ -47,7 +47,7 @@ class Cluster:
     def place(self, at: Indices) -> Dim:
         """Where the element of ``value`` at the indices is stored."""
         shape = self.value.type.dims
-        for op in self.ops[self.elementwise:]:
+        for op in self.ops[self.elementwise :]:
             if op.name == "transpose":
                 order = op.attrs["permutation"]
                 at, shape = tuple(at[axis] for axis in order), tuple(shape[axis] for axis in order)

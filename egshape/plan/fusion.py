@@ -149,8 +149,15 @@ def _joint(one: Kernel, two: Kernel) -> Kernel | None:
     label = one.label if one.label == two.label else f"{one.label}_{two.label}"[:40]
     bounds = tuple(dict.fromkeys((*one.bounds, *two.bounds)))
     where = "; ".join(dict.fromkeys((*one.where.split("; "), *two.where.split("; "))))
-    return Kernel(label, (loop,), tuple(dict.fromkeys((*one.outputs, *two.outputs))), private, one.once and two.once,
-                  bounds, where)
+    return Kernel(
+        label,
+        (loop,),
+        tuple(dict.fromkeys((*one.outputs, *two.outputs))),
+        private,
+        one.once and two.once,
+        bounds,
+        where,
+    )
 
 
 def _loop(left: Loop, right: Loop, private: Sequence[Buffer]) -> Loop | None:
@@ -207,7 +214,7 @@ def _localized(kernel: Kernel, uses: Counter[Buffer]) -> Kernel:
 
 def _read_before(body: Sequence[Stmt], store: Store) -> bool:
     """Whether the stored buffer is read up to its store."""
-    before = tuple(body[:list(body).index(store) + 1])
+    before = tuple(body[: list(body).index(store) + 1])
     return any(isinstance(expr, Load) and expr.buffer is store.buffer for expr in expressions(before))
 
 

@@ -38,8 +38,12 @@ class _Inliner:
 
     def _put(self, op: Op, ops: list[Op]) -> None:
         operands = tuple(self._names.get(value, value) for value in op.operands)
-        if op.name != "composite" or op.regions[0].symbols or not self._defining.isdisjoint(op.results) \
-                or any(arg.type != value.type for arg, value in zip(op.regions[0].args, operands, strict=True)):
+        if (
+            op.name != "composite"
+            or op.regions[0].symbols
+            or not self._defining.isdisjoint(op.results)
+            or any(arg.type != value.type for arg, value in zip(op.regions[0].args, operands, strict=True))
+        ):
             regions = tuple(map(self.block, op.regions))
             ops.append(replace(op, operands=operands, regions=regions))
             return

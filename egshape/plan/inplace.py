@@ -66,7 +66,7 @@ def _behind(body: tuple[Stmt, ...], store: Store) -> tuple[Stmt, ...]:
     """The statements that follow a store in its block."""
     for number, stmt in enumerate(body):
         if stmt is store:
-            return body[number + 1:]
+            return body[number + 1 :]
     nests = (stmt.body for stmt in body if isinstance(stmt, Loop | While | Product))
     return tuple(each for inner in nests for each in _behind(inner, store))
 
@@ -132,5 +132,3 @@ class _Renamed:
         changes = {each.name: self.of(getattr(item, each.name)) for each in fields(item)}
         changed = {name: value for name, value in changes.items() if value is not getattr(item, name)}
         return replace(item, **changed) if changed else item
-
-

@@ -121,8 +121,12 @@ def widening(block: Block) -> Iterator[Op]:
     """Ops that only widen bytes for products: a kernel that makes the bytes must not go on with them."""
     made = {value: op for op in block.ops for value in op.results}
     seen: set[Op] = set()
-    waiting = [x for op in block.ops if op.name in ("dot_general", "convolution") and op.attrs["dtype"] == "i32"
-               for x in op.operands[:2]]
+    waiting = [
+        x
+        for op in block.ops
+        if op.name in ("dot_general", "convolution") and op.attrs["dtype"] == "i32"
+        for x in op.operands[:2]
+    ]
     while waiting:
         op = made.get(waiting.pop())
         if op is None or op in seen or op.result.type.dtype != "i32":
@@ -152,8 +156,11 @@ class _Side:
 
     def element(self, free: Indices | None = None) -> Element:
         """The element as it is multiplied, at other rows or columns if such are given."""
-        env = {} if free is None else {name: place for (index, _), place in zip(self.free, free, strict=True)
-                                       for name in index.symbols()}
+        env = (
+            {}
+            if free is None
+            else {name: place for (index, _), place in zip(self.free, free, strict=True) for name in index.symbols()}
+        )
         expr = self.p.read(self.value, tuple(index.substitute(env) for index in self.indices))
         found = element(self.p, expr, self.d.deep)
         assert found is not None
@@ -237,16 +244,25 @@ def emit(p: Steps, cluster: Cluster) -> None:
         rows, columns = (at[split:], at[batch:split]) if turned else (at[batch:split], at[split:])
         return _corrected(left, right, k, value, rows, columns, row_sums, column_sums)
 
-    panelled(p, cluster, d, Sides(left.free, right.free, m, n, k, place, turned), replace(panel, few=m, signed=signed),
-             held)
+    panelled(
+        p, cluster, d, Sides(left.free, right.free, m, n, k, place, turned), replace(panel, few=m, signed=signed), held
+    )
 
 
 def _is_constant(byte: Expr) -> bool:
     return isinstance(byte, Const) or (isinstance(byte, Load) and byte.buffer.data is not None)
 
 
-def _corrected(left: _Side, right: _Side, k: Dim, value: Expr, rows: Indices, columns: Indices,
-               row_sums: Buffer | None, column_sums: Buffer | None) -> Expr:
+def _corrected(
+    left: _Side,
+    right: _Side,
+    k: Dim,
+    value: Expr,
+    rows: Indices,
+    columns: Indices,
+    row_sums: Buffer | None,
+    column_sums: Buffer | None,
+) -> Expr:
     """The element of the result: the sum of products of bytes without what the zero points add."""
     za, zb = left.element(rows).zero, right.element(columns).zero
     if column_sums is not None and za is not None:
@@ -275,8 +291,12 @@ def _left(side: _Side, k: Dim, sums: bool) -> tuple[Matrix, Buffer | None]:
     target = None if plain is not None else p.scratch("bytes", side.dtype, count * depth * QUAD)
     totals = p.scratch("sums", "i32", count) if sums else None
     if target is not None or totals is not None:
-        p.run("bytes", loops(side.places, _row(side, byte, target, totals, depth * QUAD)),
-              tuple(each for each in (target, totals) if each is not None), once=True)
+        p.run(
+            "bytes",
+            loops(side.places, _row(side, byte, target, totals, depth * QUAD)),
+            tuple(each for each in (target, totals) if each is not None),
+            once=True,
+        )
     if plain is not None:
         return Matrix(plain.buffer, plain.offset, row // QUAD, ONE), totals
     assert target is not None
@@ -324,8 +344,9 @@ def _packing(side: _Side, right: Right, k: Dim, depth: Dim) -> list[Stmt]:
     some, step = right.some(panel), const(panel_step("i32"))
     width = ceildiv(some, step) * step
     free = parts(start + j, side.free)
-    env = {name: place for (index, _), place in zip(d.deep, parts(deep, d.deep), strict=True)
-           for name in index.symbols()}
+    env = {
+        name: place for (index, _), place in zip(d.deep, parts(deep, d.deep), strict=True) for name in index.symbols()
+    }
     env |= {name: place for (index, _), place in zip(side.free, free, strict=True) for name in index.symbols()}
     byte = element(p, p.read(side.value, tuple(index.substitute(env) for index in side.indices)), d.deep)
     assert byte is not None
@@ -347,8 +368,13 @@ def _column_sums(side: _Side) -> Buffer:
     target = p.scratch("sums", "i32", total(size for _, size in side.places))
     at = side.place()
     more = Store(target, at, _call("add", Load("i32", target, at), _wide(side.element().byte)))
-    p.run("sums", loops(d.batch, [*loops(side.free, [Store(target, at, Const("i32", 0))]),
-                                  *loops(d.deep, loops(side.free, [more]))]), (target,))
+    p.run(
+        "sums",
+        loops(
+            d.batch, [*loops(side.free, [Store(target, at, Const("i32", 0))]), *loops(d.deep, loops(side.free, [more]))]
+        ),
+        (target,),
+    )
     return target
 
 
@@ -367,8 +393,7 @@ def _constant_right(side: _Side, k: Dim, n: Dim, sums: bool) -> tuple[Buffer, Bu
     whole = None if wide is None else constant_matrices(wide, d.batch, n, k)
     if wide is None or whole is None:
         return None
-    key = ("quads", wide.buffer, wide.offset, wide.row, wide.column, k, n, side.dtype,
-           *(size for _, size in d.batch))
+    key = ("quads", wide.buffer, wide.offset, wide.row, wide.column, k, n, side.dtype, *(size for _, size in d.batch))
     if key not in p.packed:
         moved = [_as(each, side.dtype) for each in whole]
         flat = np.concatenate([np.zeros(0, np.int32), *(panels(quads(each)) for each in moved)])

@@ -67,8 +67,10 @@ def _versions(loop: Loop) -> list[Stmt]:
 def _rounds(body: Sequence[Stmt]) -> bool:
     """Whether statements round to whole numbers: by an op, or by a convert to integers."""
     calls = [expr for expr in expressions(tuple(body)) if isinstance(expr, Call)]
-    return any(call.op in _STEPS or (call.op == "convert" and is_float(call.args[0].dtype)
-                                     and not is_float(call.dtype)) for call in calls)
+    return any(
+        call.op in _STEPS or (call.op == "convert" and is_float(call.args[0].dtype) and not is_float(call.dtype))
+        for call in calls
+    )
 
 
 def _divisors(body: Sequence[Stmt]) -> tuple[Var, ...]:

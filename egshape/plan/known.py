@@ -82,8 +82,11 @@ class Known:
     def _shared(self) -> dict[Relation, None]:
         """The relations, also of what stands for a size in its place."""
         same = self.same()
-        moved = [replace(each, lhs=each.lhs.substitute(same), rhs=each.rhs.substitute(same))
-                 for each in self._relations if same.keys() & (each.lhs.symbols() | each.rhs.symbols())]
+        moved = [
+            replace(each, lhs=each.lhs.substitute(same), rhs=each.rhs.substitute(same))
+            for each in self._relations
+            if same.keys() & (each.lhs.symbols() | each.rhs.symbols())
+        ]
         return self._relations | dict.fromkeys(each for each in moved if each.lhs is not each.rhs)
 
     def is_one(self, size: Dim) -> bool:

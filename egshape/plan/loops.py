@@ -342,8 +342,7 @@ ROW_GROUP = 64
 """Rows of a group, where there are too few panels to share out."""
 
 
-Stmt: TypeAlias = (Loop | Store | Let | Local | Assign | LetIndex | If | While | Pack | Product | Contract
-                   | Attend)
+Stmt: TypeAlias = Loop | Store | Let | Local | Assign | LetIndex | If | While | Pack | Product | Contract | Attend
 
 
 @dataclass(frozen=True)
@@ -384,8 +383,13 @@ def fields(kind: Any) -> tuple[tuple[str, str], ...]:
 @cache
 def _holders(kind: Any, sought: str) -> tuple[tuple[str, str], ...]:
     """The fields of a class that hold what is sought, and how: alone, as a tuple, or inside of a matrix."""
-    ways = {sought: "one", f"tuple[{sought}, ...]": "many", "Matrix": "inside", "Matrix | None": "inside",
-            "Reach | None": "inside"}
+    ways = {
+        sought: "one",
+        f"tuple[{sought}, ...]": "many",
+        "Matrix": "inside",
+        "Matrix | None": "inside",
+        "Reach | None": "inside",
+    }
     return tuple((name, ways[declared]) for name, declared in fields(kind) if declared in ways)
 
 

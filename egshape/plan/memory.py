@@ -70,8 +70,9 @@ def constants(steps: Sequence[Step]) -> tuple[Buffer, ...]:
     found: dict[Buffer, None] = {}
     for step in steps:
         found.update(dict.fromkeys(buffer for buffer in touched(step) if buffer.kind == "const"))
-        inner = (step.test, step.body) if isinstance(step, Repeat) else \
-            step.branches if isinstance(step, Branch) else ()
+        inner = (
+            (step.test, step.body) if isinstance(step, Repeat) else step.branches if isinstance(step, Branch) else ()
+        )
         for part in inner:
             found.update(dict.fromkeys(constants(part)))
     return tuple(found)

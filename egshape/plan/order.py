@@ -61,7 +61,7 @@ class Lines:
 
     def at(self, index: Dim) -> Indices:
         """The place of an element of the line."""
-        return (*self.outer[:self.dim], index, *self.outer[self.dim:])
+        return (*self.outer[: self.dim], index, *self.outer[self.dim :])
 
     def less(self, one: Dim, two: Dim) -> Expr:
         """Whether one element comes before another one."""
@@ -74,8 +74,10 @@ class Lines:
         slot = symbol(p.name("g"))
         names = [p.name("v") for _ in self.out]
         reads = [Let(name, p.read(x, self.at(slot))) for name, x in zip(names, self.op.operands, strict=True)]
-        writes = [Store(buffer, linear(self.at(j), self.shape), Var(buffer.dtype, name))
-                  for buffer, name in zip(self.out, names, strict=True)]
+        writes = [
+            Store(buffer, linear(self.at(j), self.shape), Var(buffer.dtype, name))
+            for buffer, name in zip(self.out, names, strict=True)
+        ]
         return LetIndex(name_of(slot), Load("i64", self.now, j)), *reads, *writes
 
 
@@ -89,8 +91,14 @@ def sort(p: Steps, op: Op) -> None:
     body: list[Stmt] = [
         Loop(name_of(i), length, (Store(now, i, Index("i64", i)),)),
         Local(width.name, Const("i64", 1)),
-        While(compare(width, "LT", n), (*merge, Loop(name_of(k), length, (Store(now, k, Load("i64", then, k)),)),
-                                        Assign(width.name, add(width, width)))),
+        While(
+            compare(width, "LT", n),
+            (
+                *merge,
+                Loop(name_of(k), length, (Store(now, k, Load("i64", then, k)),)),
+                Assign(width.name, add(width, width)),
+            ),
+        ),
         Loop(name_of(j), length, lines.ordered(j)),
     ]
     p.run("sort", lines.wrap(body), lines.out)
@@ -102,22 +110,40 @@ def _merge(p: Steps, width: Var, n: Expr, now: Buffer, then: Buffer, less: Calla
     lo, left, right, at = (Var("i64", p.name("v")) for _ in range(4))
     middle, high, pick = (Var("i64", p.name("v")) for _ in range(3))
     a, b, w, one, two = (p.name("g") for _ in range(5))
-    takes_right = If(compare(right, "LT", high), (
-        LetIndex(a, left), LetIndex(b, right),
-        LetIndex(one, Load("i64", now, symbol(a))), LetIndex(two, Load("i64", now, symbol(b))),
-        If(less(symbol(two), symbol(one)), (Assign(pick.name, Const("i64", 1)),))))
+    takes_right = If(
+        compare(right, "LT", high),
+        (
+            LetIndex(a, left),
+            LetIndex(b, right),
+            LetIndex(one, Load("i64", now, symbol(a))),
+            LetIndex(two, Load("i64", now, symbol(b))),
+            If(less(symbol(two), symbol(one)), (Assign(pick.name, Const("i64", 1)),)),
+        ),
+    )
     choose: list[Stmt] = [
         Local(pick.name, Const("i64", 0)),
         If(compare(left, "LT", middle), (takes_right,), (Assign(pick.name, Const("i64", 1)),)),
         LetIndex(w, at),
     ]
     c, d = p.name("g"), p.name("g")
-    move = If(compare(pick, "EQ", Const("i64", 1)),
-              (LetIndex(c, right), Store(then, symbol(w), Load("i64", now, symbol(c))),
-               Assign(right.name, add(right, 1))),
-              (LetIndex(d, left), Store(then, symbol(w), Load("i64", now, symbol(d))),
-               Assign(left.name, add(left, 1))))
+    move = If(
+        compare(pick, "EQ", Const("i64", 1)),
+        (LetIndex(c, right), Store(then, symbol(w), Load("i64", now, symbol(c))), Assign(right.name, add(right, 1))),
+        (LetIndex(d, left), Store(then, symbol(w), Load("i64", now, symbol(d))), Assign(left.name, add(left, 1))),
+    )
     inner = While(compare(at, "LT", high), (*choose, move, Assign(at.name, add(at, 1))))
-    return [Local(lo.name, Const("i64", 0)), While(compare(lo, "LT", n), (
-        Let(middle.name, least(add(lo, width), n)), Let(high.name, least(add(add(lo, width), width), n)),
-        Local(left.name, lo), Local(right.name, middle), Local(at.name, lo), inner, Assign(lo.name, high)))]
+    return [
+        Local(lo.name, Const("i64", 0)),
+        While(
+            compare(lo, "LT", n),
+            (
+                Let(middle.name, least(add(lo, width), n)),
+                Let(high.name, least(add(add(lo, width), width), n)),
+                Local(left.name, lo),
+                Local(right.name, middle),
+                Local(at.name, lo),
+                inner,
+                Assign(lo.name, high),
+            ),
+        ),
+    ]

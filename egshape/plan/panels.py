@@ -74,8 +74,9 @@ def axes_of(p: Steps, op: Op, batch: Axes | None = None) -> Dot:
     axes(1, a["rhs_contract"], [index for index, _ in deep])
     rows = axes(0, [i for i in range(left.type.rank) if i not in (*a["lhs_batch"], *a["lhs_contract"])])
     columns = axes(1, [i for i in range(right.type.rank) if i not in (*a["rhs_batch"], *a["rhs_contract"])])
-    one, two = [(value, tuple(at[side, axis] for axis in range(value.type.rank)))
-                for side, value in enumerate((left, right))]
+    one, two = [
+        (value, tuple(at[side, axis] for axis in range(value.type.rank))) for side, value in enumerate((left, right))
+    ]
     return Dot(batch, rows, columns, deep, (one, two))
 
 
@@ -85,7 +86,7 @@ def parts(index: Dim, axes: Axes) -> Indices:
     for axis, size in reversed(axes):
         if axis is ZERO:
             found.append(ZERO)
-        elif any(other is not ZERO for other, _ in axes[:len(axes) - len(found) - 1]):
+        elif any(other is not ZERO for other, _ in axes[: len(axes) - len(found) - 1]):
             found.append(index - index // size * size)
             index = index // size
         else:
@@ -116,7 +117,7 @@ def copied(p: Steps, d: Dot, side: int) -> Matrix:
     target = p.scratch(value.name, value.type.dtype, total(sizes))
     p.run("copy", loops(axes, [Store(target, linear(at, sizes), p.read(value, indices))]), (target,))
     deep = total(size for _, size in d.deep)
-    batch = linear(at[:len(d.batch)], sizes[:len(d.batch)]) * deep * total(size for _, size in free)
+    batch = linear(at[: len(d.batch)], sizes[: len(d.batch)]) * deep * total(size for _, size in free)
     return Matrix(target, batch, deep, ONE)
 
 
@@ -188,8 +189,9 @@ class Right:
         """The number of panels."""
         return ceildiv(self.n, const(panel_columns(self.dtype)))
 
-    def product(self, panel: Dim, m: Dim, left: Matrix, row: Dim, column: Dim, value: str, body: Stmt,
-                at: Dim | None = None) -> Product:
+    def product(
+        self, panel: Dim, m: Dim, left: Matrix, row: Dim, column: Dim, value: str, body: Stmt, at: Dim | None = None
+    ) -> Product:
         """The product of ``m`` rows with a panel, which lies at ``at`` if not in its place among the others."""
         start = panel * panel_columns(self.dtype)
         direct = None
@@ -197,8 +199,22 @@ class Right:
             direct = Matrix(self.wide.buffer, self.wide.offset + start, self.wide.row, self.wide.column)
         (i,), (j,) = row.symbols(), column.symbols()
         place = self.offset + start * self.k * self.unit if at is None else at
-        return Product(self.dtype, m, self.some(panel), self.k, left, self.buffer, place, direct, self.few, i, j, value,
-                       (body,), self.signed)
+        return Product(
+            self.dtype,
+            m,
+            self.some(panel),
+            self.k,
+            left,
+            self.buffer,
+            place,
+            direct,
+            self.few,
+            i,
+            j,
+            value,
+            (body,),
+            self.signed,
+        )
 
     def turned(self, panel: Dim) -> Matrix:
         """A panel as a left side: (columns, k)."""
@@ -253,8 +269,11 @@ def constant_matrices(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> list[np.ndar
         if offset is None or None in counts:
             return None
         strides = row * flat.itemsize, column * flat.itemsize
-        found.append(np.lib.stride_tricks.as_strided(flat[offset:], (deep, columns), strides) if deep and columns else
-                     np.zeros((deep, columns), flat.dtype))
+        found.append(
+            np.lib.stride_tricks.as_strided(flat[offset:], (deep, columns), strides)
+            if deep and columns
+            else np.zeros((deep, columns), flat.dtype)
+        )
     return None if None in counts else found
 
 
@@ -273,9 +292,9 @@ def panels(whole: np.ndarray) -> np.ndarray:
     width, step = (each(dtype_name(whole.dtype)) for each in (panel_columns, panel_step))
     out, at = np.zeros(k * (-(-n // step) * step), whole.dtype), 0
     for begin in range(0, n, width):
-        part = whole[:, begin:begin + width]
+        part = whole[:, begin : begin + width]
         room = -(-part.shape[1] // step) * step
-        out[at:at + k * room].reshape(k, room)[:, :part.shape[1]] = part
+        out[at : at + k * room].reshape(k, room)[:, : part.shape[1]] = part
         at += k * room
     return out
 

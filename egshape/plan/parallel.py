@@ -143,8 +143,10 @@ def independent(loops: Sequence[Loop], private: Collection[Buffer] = ()) -> bool
 
 def injective(index: Dim, extents: Mapping[str, Dim]) -> bool:
     """Whether different rounds of these loops have different indices."""
-    return not any(extent.symbols() & extents.keys() for extent in extents.values()) and \
-        _place(index, extents, extents) is not None
+    return (
+        not any(extent.symbols() & extents.keys() for extent in extents.values())
+        and _place(index, extents, extents) is not None
+    )
 
 
 def coefficient(index: Dim, var: str) -> Dim | None:
@@ -156,8 +158,9 @@ def coefficient(index: Dim, var: str) -> Dim | None:
     return factor
 
 
-def _place(index: Dim, extents: Mapping[str, Dim], outer: Mapping[str, Dim],
-           further: Iterable[tuple[Dim, Dim]] = ()) -> _Place | None:
+def _place(
+    index: Dim, extents: Mapping[str, Dim], outer: Mapping[str, Dim], further: Iterable[tuple[Dim, Dim]] = ()
+) -> _Place | None:
     """The place of an index, if different iterations have different ones (all extents being at least 1); ``further``:
     steps and extents within one statement."""
     mine: list[tuple[str, Dim]] = []
@@ -187,8 +190,9 @@ def _place(index: Dim, extents: Mapping[str, Dim], outer: Mapping[str, Dim],
     return _Place(rest, frozenset(mine), frozenset(inner.items()))
 
 
-def _joined(mine: Mapping[str, Dim], inner: Counter[tuple[Dim, Dim]], outer: Mapping[str, Dim]
-            ) -> list[tuple[Dim, Dim]] | None:
+def _joined(
+    mine: Mapping[str, Dim], inner: Counter[tuple[Dim, Dim]], outer: Mapping[str, Dim]
+) -> list[tuple[Dim, Dim]] | None:
     """All steps and extents; a loop over blocks of ``most`` and the loop inside of a block, whose last one may be
     shorter, count as the one loop that they make up."""
     found, taken = [], set()
@@ -215,8 +219,9 @@ def blocked(extent: Dim, var: str) -> tuple[Dim, Dim] | None:
                 one = extent + relu(atom.arg)
                 for most in (one, one - atom.arg):  # whichever side the form of a minimum counts from
                     whole = one + one - most - atom.arg + most * symbol(var)
-                    if var not in most.symbols() | whole.symbols() and \
-                            extent is minimum(most, whole - most * symbol(var)):
+                    if var not in most.symbols() | whole.symbols() and extent is minimum(
+                        most, whole - most * symbol(var)
+                    ):
                         return whole, most
     return None
 

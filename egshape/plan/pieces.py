@@ -54,8 +54,12 @@ def _parts(loop: Loop, budget: int) -> list[Stmt]:
 
 
 def _tests(body: Sequence[Stmt]) -> list[Dim]:
-    return [dim for expr in expressions(tuple(body)) if isinstance(expr, Choose) and isinstance(expr.condition, Test)
-            for dim in expr.condition.dims]
+    return [
+        dim
+        for expr in expressions(tuple(body))
+        if isinstance(expr, Choose) and isinstance(expr.condition, Test)
+        for dim in expr.condition.dims
+    ]
 
 
 def _place(test: Dim, loop: Loop) -> tuple[Dim, Dim, bool] | None:

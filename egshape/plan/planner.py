@@ -72,8 +72,9 @@ class Planner(Steps):
             if value not in self.outputs and value not in body.args:
                 self.outputs[value] = Buffer(name, value.type.dtype, product(sizes_of(value)), "output")
         self.block(body)
-        outputs = tuple(self._output(name, value) for name, value in
-                        zip(self.graph.output_names, body.results, strict=True))
+        outputs = tuple(
+            self._output(name, value) for name, value in zip(self.graph.output_names, body.results, strict=True)
+        )
         steps = fused(self.steps, self.target != "llvm") if self.known.forms else tuple(self.steps)
         return Program(self.graph.name, inputs, outputs, symbols, steps, constants(steps))
 
@@ -85,8 +86,11 @@ class Planner(Steps):
 
     def _input_symbols(self) -> dict[str, tuple[int, int, int, int]]:
         args = self.graph.body.args
-        found = {each.name: (args.index(each.value), each.axis, 1, 0)
-                 for each in self.graph.body.symbols if each.value in args and each.axis is not None}
+        found = {
+            each.name: (args.index(each.value), each.axis, 1, 0)
+            for each in self.graph.body.symbols
+            if each.value in args and each.axis is not None
+        }
         axes = [(number, axis, size) for number, value in enumerate(args) for axis, size in enumerate(sizes_of(value))]
         for number, axis, size in sorted(axes, key=lambda item: len(item[2].terms)):
             names = size.symbols() - found.keys()
@@ -100,8 +104,9 @@ class Planner(Steps):
 
     def _entry_checks(self) -> None:
         """Assumed facts hold or the program stops; a fact may name an input's axis by its place (``arg0.1``)."""
-        axes = {f"{value.name}.{axis}": size
-                for value in self.graph.body.args for axis, size in enumerate(sizes_of(value))}
+        axes = {
+            f"{value.name}.{axis}": size for value in self.graph.body.args for axis, size in enumerate(sizes_of(value))
+        }
         own = {each.name for each in self.graph.body.symbols}
         rename = {name: size for name, size in axes.items() if name not in own}
         for fact in self.graph.facts.assumed:
@@ -231,8 +236,11 @@ class Planner(Steps):
 
     def _sliced(self, op: Op) -> None:
         """Bind the sizes of a slice that have no name of their own, before its elements are stored."""
-        axes = [each for each in self.definitions.get(op.results[0], ()) if each.axis is not None] \
-            if op.name == "slice" else []
+        axes = (
+            [each for each in self.definitions.get(op.results[0], ()) if each.axis is not None]
+            if op.name == "slice"
+            else []
+        )
         for each in axes:
             start, limit, stride = (op.attrs[key][each.axis] for key in ("starts", "limits", "strides"))
             self.steps.append(DefineSize(each.name, ceildiv(limit - start, stride)))
@@ -253,8 +261,11 @@ class Planner(Steps):
             inside = op.regions[1].args[op.results.index(definition.value)]
             self.steps.append(DefineSize(definition.name, inside.type.dims[axis]))
             return
-        raise Unsupported(f"the size {definition.name!r} is known only once %{definition.value.name} is computed",
-                          where=where, hint="the target 'interpret' runs it")
+        raise Unsupported(
+            f"the size {definition.name!r} is known only once %{definition.value.name} is computed",
+            where=where,
+            hint="the target 'interpret' runs it",
+        )
 
     def store(self, value: Value, target: Buffer) -> None:
         """Write a value to a buffer."""
@@ -271,16 +282,24 @@ class Planner(Steps):
         value = op.result
         if op.name == "reshape" and not self._reshape_reads(op):
             inner = self.root(op.operands[0])
-            if value in self.outputs and inner not in self.places and inner not in self.outputs \
-                    and self.producers[inner].name != "constant":
+            if (
+                value in self.outputs
+                and inner not in self.places
+                and inner not in self.outputs
+                and self.producers[inner].name != "constant"
+            ):
                 self.outputs[inner] = self.outputs[value]
             source = self.buffer(inner)
             self.places[value] = source if value not in self.outputs else self.new_buffer(value)
             if self.places[value] is not source:
                 self.steps.append(Copy(source, self.places[value]))
             return
-        if op.name == "gather" and self.target == "llvm" and op.attrs["offset_dims"] \
-                and self.cost(op.operands[1])[0] > CHEAP_INDEX:
+        if (
+            op.name == "gather"
+            and self.target == "llvm"
+            and op.attrs["offset_dims"]
+            and self.cost(op.operands[1])[0] > CHEAP_INDEX
+        ):
             self.buffer(op.operands[1])  # the indices are read for many elements each
         if value in self.outputs or self._costly(op) or (op.name == "gather" and self.uses[value] > 1):
             self.buffer(value)
@@ -295,6 +314,7 @@ class Planner(Steps):
         if source in self.places or not self.known.forms:
             return False
         return reshape_is_affine(source.type.dims, op.result.type.dims) and self.producers[source].name != "constant"
+
 
 def _comparisons(relation: Relation) -> Iterator[tuple[str, Dim, Dim]]:
     """A relation as comparisons; a gap [a, b] between intervals is min(max(n-(a-1), 0), max(b+1-n, 0)) == 0."""

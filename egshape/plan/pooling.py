@@ -30,8 +30,11 @@ def pooled(p: Steps, op: Op) -> bool:
     if any(size.const is None for key in ("strides", "window_dilation") for size in a[key]):
         return False
     x, init = op.operands
-    if op.result.type.dtype != x.type.dtype or any(each.const != 1 for each in a["base_dilation"]) \
-            or not is_neutral(p, op.regions[0].ops[0].name, x.type.dtype, init):
+    if (
+        op.result.type.dtype != x.type.dtype
+        or any(each.const != 1 for each in a["base_dilation"])
+        or not is_neutral(p, op.regions[0].ops[0].name, x.type.dtype, init)
+    ):
         return False
     _Pooling(p, op).emit()
     return True
@@ -68,7 +71,8 @@ class _Pooling:
         p, shape = self.p, self.x.type.dims
         sizes, moved = list(shape), False
         for axis, (window, stride, step, low) in enumerate(
-                zip(self.windows, self.strides, self.steps, self.low, strict=True)):
+            zip(self.windows, self.strides, self.steps, self.low, strict=True)
+        ):
             high = self.op.attrs["padding"][2 * axis + 1]
             if low is not ZERO or high is not ZERO:
                 moved = True
@@ -79,8 +83,12 @@ class _Pooling:
         target = p.scratch("padded", self.dtype, total(sizes))
         at, wrap = p.nest(sizes)
         place = tuple(index - low for index, low in zip(at, self.low, strict=True))
-        tests = [test for axis, index in enumerate(place) if sizes[axis] is not shape[axis] or index is not at[axis]
-                 for test in (index, shape[axis] - 1 - index)]
+        tests = [
+            test
+            for axis, index in enumerate(place)
+            if sizes[axis] is not shape[axis] or index is not at[axis]
+            for test in (index, shape[axis] - 1 - index)
+        ]
         value: Expr = p.read(self.x, place)
         if tests:
             value = Choose(self.dtype, Test(tuple(tests)), value, p.read(self.init, ()))

@@ -11,8 +11,12 @@ from egshape.plan.steps import Steps
 
 def is_product(p: Steps, op: Op) -> bool:
     """Whether an op is computed by panels of products."""
-    return (contraction.is_product(op) or convolution.is_product(op) or integers.is_product(p, op)
-            or convolution_bytes.is_product(p, op))
+    return (
+        contraction.is_product(op)
+        or convolution.is_product(op)
+        or integers.is_product(p, op)
+        or convolution_bytes.is_product(p, op)
+    )
 
 
 class Cluster(epilogue.Cluster):
@@ -28,8 +32,9 @@ class Cluster(epilogue.Cluster):
             contraction.product(p, self)
 
 
-def find(block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op], waiting: Collection[Value]
-         ) -> Cluster:
+def find(
+    block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op], waiting: Collection[Value]
+) -> Cluster:
     """The cluster of a product, as ``epilogue.find`` finds it."""
     found = epilogue.find(block, number, uses, taken, waiting)
     return Cluster(found.ops, found.elementwise)

@@ -77,7 +77,7 @@ def reshape_groups(source: Sequence[Dim], target: Sequence[Dim]) -> list[tuple[l
     for count, product in enumerate(left):
         found = next((k for k in range(begin_right, len(right)) if right[k] is product), None)
         if found is not None:
-            groups.append((one[begin_left:count + 1], two[begin_right:found + 1]))
+            groups.append((one[begin_left : count + 1], two[begin_right : found + 1]))
             begin_left, begin_right = count + 1, found + 1
     return groups
 
@@ -221,15 +221,20 @@ def _transpose(r: Reader, op: Op, at: Indices) -> Expr:
 
 
 def _slice(r: Reader, op: Op, at: Indices) -> Expr:
-    return r.read(op.operands[0], tuple(
-        start + index * stride
-        for start, index, stride in zip(op.attrs["starts"], at, op.attrs["strides"], strict=True)))
+    return r.read(
+        op.operands[0],
+        tuple(
+            start + index * stride
+            for start, index, stride in zip(op.attrs["starts"], at, op.attrs["strides"], strict=True)
+        ),
+    )
 
 
 def _reverse(r: Reader, op: Op, at: Indices) -> Expr:
     x = op.operands[0]
-    return r.read(x, tuple(
-        x.type.dims[axis] - 1 - index if axis in op.attrs["dims"] else index for axis, index in enumerate(at)))
+    return r.read(
+        x, tuple(x.type.dims[axis] - 1 - index if axis in op.attrs["dims"] else index for axis, index in enumerate(at))
+    )
 
 
 def _pad(r: Reader, op: Op, at: Indices) -> Expr:
@@ -260,7 +265,7 @@ def _concatenate(r: Reader, op: Op, at: Indices) -> Expr:
 
     def part(k: int) -> Expr:
         begin = ends[k - 1] if k else ZERO
-        here = r.read(op.operands[k], (*at[:dim], at[dim] - begin, *at[dim + 1:]))
+        here = r.read(op.operands[k], (*at[:dim], at[dim] - begin, *at[dim + 1 :]))
         if k == len(ends) - 1:
             return here
         return Choose(here.dtype, Test((ends[k] - 1 - at[dim],)), here, part(k + 1))
@@ -273,7 +278,7 @@ def _constant(r: Reader, op: Op, at: Indices) -> Expr:
     if array.size:
         raw = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
         # A few elements tell nearly every large array from one whose elements are all the same.
-        if (raw[::len(raw) // 64 + 1] == raw[0]).all() and (raw == raw[0]).all():
+        if (raw[:: len(raw) // 64 + 1] == raw[0]).all() and (raw == raw[0]).all():
             return scalar_constant(array)
     return Load(op.result.type.dtype, r.constant(op), linear(at, op.result.type.dims))
 
@@ -330,15 +335,19 @@ def bind_all(r: Reader, values: Sequence[tuple[Expr, Dim]], body: Callable[[Indi
 
 def _dynamic_slice(r: Reader, op: Op, at: Indices) -> Expr:
     x, *starts = op.operands
-    limits = [(r.read(start, ()), size - taken)
-              for start, size, taken in zip(starts, x.type.dims, op.attrs["sizes"], strict=True)]
+    limits = [
+        (r.read(start, ()), size - taken)
+        for start, size, taken in zip(starts, x.type.dims, op.attrs["sizes"], strict=True)
+    ]
     return bind_all(r, limits, lambda found: r.read(x, tuple(a + b for a, b in zip(found, at, strict=True))))
 
 
 def _dynamic_update_slice(r: Reader, op: Op, at: Indices) -> Expr:
     x, update, *starts = op.operands
-    limits = [(r.read(start, ()), size - taken)
-              for start, size, taken in zip(starts, x.type.dims, update.type.dims, strict=True)]
+    limits = [
+        (r.read(start, ()), size - taken)
+        for start, size, taken in zip(starts, x.type.dims, update.type.dims, strict=True)
+    ]
 
     def body(found: Indices) -> Expr:
         inside = tuple(index - first for index, first in zip(at, found, strict=True))
@@ -370,8 +379,9 @@ def _gather(r: Reader, op: Op, at: Indices) -> Expr:
     for left, right in zip(a["operand_batch"], a["indices_batch"], strict=True):
         inside[left] = batch[right - (right > a["index_vector_dim"])]
     axes = a["start_index_map"]
-    limits = [(index_vector(r, op, indices, batch, k), x.type.dims[axis] - a["sizes"][axis])
-              for k, axis in enumerate(axes)]
+    limits = [
+        (index_vector(r, op, indices, batch, k), x.type.dims[axis] - a["sizes"][axis]) for k, axis in enumerate(axes)
+    ]
 
     def body(found: Indices) -> Expr:
         full = list(inside)
@@ -406,10 +416,21 @@ def _bitcast(r: Reader, op: Op, at: Indices) -> Expr:
 
 
 READERS: dict[str, Callable[[Reader, Op, Indices], Expr]] = {
-    "broadcast_in_dim": _broadcast, "reshape": _reshape, "transpose": _transpose, "slice": _slice,
-    "reverse": _reverse, "pad": _pad, "concatenate": _concatenate, "constant": _constant, "iota": _iota,
-    "dims": _dims, "get_dimension_size": _size, "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice, "gather": _gather, "bitcast_convert": _bitcast,
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "reverse": _reverse,
+    "pad": _pad,
+    "concatenate": _concatenate,
+    "constant": _constant,
+    "iota": _iota,
+    "dims": _dims,
+    "get_dimension_size": _size,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "gather": _gather,
+    "bitcast_convert": _bitcast,
     "optimization_barrier": _same,
 }
 """Ops that need no loop of their own: how an element of the (first) result is read."""

@@ -87,8 +87,15 @@ def reduce(p: Steps, op: Op) -> None:
     finish(p, op, body, out)
 
 
-def _rows(p: Steps, op: Op, out: Sequence[Buffer], flat: Dim, inits: Sequence[Expr], items: Sequence[Expr],
-          inner: Sequence[tuple[str, Dim]]) -> tuple[Stmt, ...]:
+def _rows(
+    p: Steps,
+    op: Op,
+    out: Sequence[Buffer],
+    flat: Dim,
+    inits: Sequence[Expr],
+    items: Sequence[Expr],
+    inner: Sequence[tuple[str, Dim]],
+) -> tuple[Stmt, ...]:
     totals = [Var(init.dtype, p.name("v")) for init in inits]
     new = p.scalars(op, op.regions[0], [*totals, *items], fast=True)
     step: list[Stmt] = assign_all(p, totals, new)
@@ -102,12 +109,22 @@ def assign_all(p: Steps, targets: Sequence[Var], values: Sequence[Expr]) -> list
     if len(targets) == 1:
         return [Assign(targets[0].name, values[0])]
     names = [p.name("v") for _ in targets]
-    return [*(Let(name, value) for name, value in zip(names, values, strict=True)),
-            *(Assign(var.name, Var(var.dtype, name)) for var, name in zip(targets, names, strict=True))]
+    return [
+        *(Let(name, value) for name, value in zip(names, values, strict=True)),
+        *(Assign(var.name, Var(var.dtype, name)) for var, name in zip(targets, names, strict=True)),
+    ]
 
 
-def _columns(p: Steps, op: Op, out: Buffer, flat: Dim, init: Expr, item: Expr, outer: Sequence[tuple[str, Dim]],
-             inner: Sequence[tuple[str, Dim]]) -> tuple[Stmt, ...]:
+def _columns(
+    p: Steps,
+    op: Op,
+    out: Buffer,
+    flat: Dim,
+    init: Expr,
+    item: Expr,
+    outer: Sequence[tuple[str, Dim]],
+    inner: Sequence[tuple[str, Dim]],
+) -> tuple[Stmt, ...]:
     (new,) = p.scalars(op, op.regions[0], [Load(out.dtype, out, flat), item], fast=True)
     *rows, last = outer
     first = loops([last], [Store(out, flat, init)])
@@ -136,8 +153,10 @@ def reduce_window(p: Steps, op: Op) -> None:
         place.append(index)
         tests += needed
     inside = Test(tuple(tests))
-    items = [Choose(dtype, inside, _converted(op, dtype, p.read(x, tuple(place))), init)
-             for dtype, x, init in zip(dtypes, op.operands[:half], inits, strict=True)]
+    items = [
+        Choose(dtype, inside, _converted(op, dtype, p.read(x, tuple(place))), init)
+        for dtype, x, init in zip(dtypes, op.operands[:half], inits, strict=True)
+    ]
     flat = linear(at, op.results[0].type.dims)
     finish(p, op, wrap(_rows(p, op, out, flat, inits, items, taps)), out)
 
@@ -163,8 +182,9 @@ def select_and_scatter(p: Steps, op: Op) -> None:
     at, over = p.nest(shape)
     fill = over([Store(out, linear(at, shape), first)])
     spot = p.name("g")
-    (new,) = p.scalars(op, op.regions[1], [Load(dtype, out, symbol(spot)),
-                                           _converted(op, dtype, p.read(source, windows))])
+    (new,) = p.scalars(
+        op, op.regions[1], [Load(dtype, out, symbol(spot)), _converted(op, dtype, p.read(source, windows))]
+    )
     end = If(_less(chosen, 0), (), (LetIndex(spot, chosen), Store(out, symbol(spot), new)))
     finish(p, op, [*fill, *wrap([*choice, end])], (out,))
 
@@ -179,8 +199,10 @@ def _choice(p: Steps, op: Op, windows: Indices, chosen: Var) -> list[Stmt]:
     best, value = Var(x.type.dtype, p.name("v")), p.read(x, place)
     (keep,) = p.scalars(op, op.regions[0], [best, value])
     take = Call("i1", "or", (_less(chosen, 0), Call("i1", "not", (keep,))))
-    step = If(Test(tuple(tests)), (If(take, (
-        Assign(best.name, value), Assign(chosen.name, Index("i64", linear(place, shape))))),))
+    step = If(
+        Test(tuple(tests)),
+        (If(take, (Assign(best.name, value), Assign(chosen.name, Index("i64", linear(place, shape))))),),
+    )
     return [Local(best.name, zero(x.type.dtype)), Local(chosen.name, Const("i64", -1)), *loops(taps, [step])]
 
 
@@ -198,8 +220,12 @@ def _collected(p: Steps, op: Op, out: Buffer, numbers: Buffer, first: Expr) -> N
         tests += [index, windows[k] - 1 - index, a["window"][k] - 1 - shifted + index * a["strides"][k]]
     total = Var(dtype, p.name("v"))
     (new,) = p.scalars(op, op.regions[1], [total, _converted(op, dtype, p.read(source, tuple(place)))])
-    mine = Call("i1", "compare", (Load("i64", numbers, linear(tuple(place), windows)), Index("i64", linear(at, shape))),
-                (("direction", "EQ"), ("kind", "SIGNED")))
+    mine = Call(
+        "i1",
+        "compare",
+        (Load("i64", numbers, linear(tuple(place), windows)), Index("i64", linear(at, shape))),
+        (("direction", "EQ"), ("kind", "SIGNED")),
+    )
     step = If(Test(tuple(tests)), (If(mine, (Assign(total.name, new),)),))
     body = [Local(total.name, first), *loops(taps, [step]), Store(out, linear(at, shape), total)]
     p.run(op.name, wrap(body), (out,), once=True)
@@ -221,7 +247,7 @@ def zero(dtype: str) -> Const:
 def scatter(p: Steps, op: Op) -> None:
     """The updates go in one after the other, in place where the inputs are read no more, else into copies of them."""
     count = len(op.operands) // 2
-    inputs, updates = op.operands[:count], op.operands[count + 1:]
+    inputs, updates = op.operands[:count], op.operands[count + 1 :]
     for value, result in zip(inputs, op.results, strict=True):
         if value.type.dtype != result.type.dtype:
             raise unsupported(op, "changes the dtype of its input")
@@ -250,9 +276,13 @@ def scatter(p: Steps, op: Op) -> None:
     changes = [_converted(op, buffer.dtype, p.read(x, at)) for buffer, x in zip(out, updates, strict=True)]
     new = p.scalars(op, op.regions[0], [*old, *changes])
     names = [p.name("v") for _ in out]
-    inner = If(tests, (
-        *(Let(name, value) for name, value in zip(names, new, strict=True)),
-        *(Store(buffer, flat, Var(buffer.dtype, name)) for buffer, name in zip(out, names, strict=True))))
+    inner = If(
+        tests,
+        (
+            *(Let(name, value) for name, value in zip(names, new, strict=True)),
+            *(Store(buffer, flat, Var(buffer.dtype, name)) for buffer, name in zip(out, names, strict=True)),
+        ),
+    )
     if p.target == "llvm":
         finish(p, op, wrap([*binds, inner]), out)
     else:
@@ -266,9 +296,14 @@ def _gathered(p: Steps, op: Op, out: Sequence[Buffer], updates: Sequence[Value],
     sizes, count = updates[0].type.dims, product(updates[0].type.dims)
     key, at, first = Var("i64", p.name("v")), Var("i64", p.name("v")), Var("i1", p.name("v"))
     spot, seen = symbol(p.name("g")), symbol(p.name("g"))
-    search = While(Call("i1", "and", (first, order.compare(at, "LT", Index("i64", me)))), (
-        LetIndex(name_of(seen), at),
-        Assign(first.name, order.compare(Load("i64", numbers, seen), "NE", key)), Assign(at.name, order.add(at, 1))))
+    search = While(
+        Call("i1", "and", (first, order.compare(at, "LT", Index("i64", me)))),
+        (
+            LetIndex(name_of(seen), at),
+            Assign(first.name, order.compare(Load("i64", numbers, seen), "NE", key)),
+            Assign(at.name, order.add(at, 1)),
+        ),
+    )
     totals = [Var(buffer.dtype, p.name("v")) for buffer in out]
     axes = [Loop(f"$axis{k}", size, ()) for k, size in enumerate(sizes) if size.const != 1]
     found = at_round(axes, me + later)
@@ -280,7 +315,9 @@ def _gathered(p: Steps, op: Op, out: Sequence[Buffer], updates: Sequence[Value],
     apply: tuple[Stmt, ...] = (
         LetIndex(name_of(spot), key),
         *(Local(var.name, Load(buffer.dtype, buffer, spot)) for var, buffer in zip(totals, out, strict=True)),
-        collect, *(Store(buffer, spot, var) for var, buffer in zip(totals, out, strict=True)))
+        collect,
+        *(Store(buffer, spot, var) for var, buffer in zip(totals, out, strict=True)),
+    )
     begin = (Local(first.name, Const("i1", True)), Local(at.name, Const("i64", 0)))
     inside = If(_less(key, 0), (), (*begin, search, If(first, apply)))
     return (Free(name_of(me), count, (Let(key.name, Load("i64", numbers, me)), inside)),)
@@ -291,8 +328,11 @@ def _whole(op: Op) -> set[int]:
     a, rank = op.attrs, op.operands[0].type.rank
     dropped = (*a["inserted_window_dims"], *a["operand_batch"])
     kept = [axis for axis in range(rank) if axis not in dropped]
-    return {source for axis, source in zip(kept, a["update_window_dims"], strict=True)
-            if axis not in a["scatter_dims_to_operand_dims"]}
+    return {
+        source
+        for axis, source in zip(kept, a["update_window_dims"], strict=True)
+        if axis not in a["scatter_dims_to_operand_dims"]
+    }
 
 
 def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -300,8 +340,10 @@ def _apart(op: Op, at: Indices, sizes: Sequence[Dim], body: Sequence[Stmt]) -> t
     begin at 0, and all of them where the op says that no two updates meet."""
     a, whole = op.attrs, _whole(op)
     moving = [axis for axis, index in enumerate(at) if index is not ZERO]
-    for axis in (*(k for k in reversed(moving) if not (a["unique"] or k in whole)),
-                 *(k for k in reversed(moving) if a["unique"] or k in whole)):
+    for axis in (
+        *(k for k in reversed(moving) if not (a["unique"] or k in whole)),
+        *(k for k in reversed(moving) if a["unique"] or k in whole),
+    ):
         kind = Free if a["unique"] or axis in whole else Loop
         body = (kind(name_of(at[axis]), sizes[axis], tuple(body)),)
     return tuple(body)
@@ -331,8 +373,14 @@ def _sort(p: Steps, op: Op) -> None:
 
 
 ROOTS: dict[str, Callable[[Steps, Op], None]] = {
-    "reduce": reduce, "reduce_window": reduce_window, "select_and_scatter": select_and_scatter, "scatter": scatter,
-    "sort": _sort, "dot_general": contraction.dot, "convolution": convolution_loops.direct,
-    "host_call": host_call, "host_effect": host_call,
+    "reduce": reduce,
+    "reduce_window": reduce_window,
+    "select_and_scatter": select_and_scatter,
+    "scatter": scatter,
+    "sort": _sort,
+    "dot_general": contraction.dot,
+    "convolution": convolution_loops.direct,
+    "host_call": host_call,
+    "host_effect": host_call,
 }
 """How ops with loops of their own are planned."""

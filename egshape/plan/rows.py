@@ -66,8 +66,9 @@ def is_row_reduce(op: Op) -> bool:
     return bool(dims) and sorted(dims) == list(range(rank - len(dims), rank)) and not op.regions[0].captures()
 
 
-def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Value],
-         widening: Collection[Op] = ()) -> Cluster | None:
+def find(
+    block: Block, start: int, taken: Collection[Op], waiting: Collection[Value], widening: Collection[Op] = ()
+) -> Cluster | None:
     """The row kernel that begins with op ``start`` of the block; None if nothing is gained by one.
 
     taken: ops of other row kernels. waiting: results of those that are not written yet. widening: ops that belong to
@@ -76,11 +77,11 @@ def find(block: Block, start: int, taken: Collection[Op], waiting: Collection[Va
     value = first.operands[0] if is_row_reduce(first) else first.results[0]
     shape = value.type.dims
     folded = len(first.attrs["dims"]) if is_row_reduce(first) else _folded(block, start, value)
-    rows, tail = shape[:len(shape) - folded], shape[len(shape) - folded:]
+    rows, tail = shape[: len(shape) - folded], shape[len(shape) - folded :]
     if not shape or product(tail).const == 1:
         return None
     members, known = [first], set(first.results)
-    for op in block.ops[start + 1:]:
+    for op in block.ops[start + 1 :]:
         reads = any(x in known for x in op.operands) or any(x in known for r in op.regions for x in r.captures())
         if not reads and not (is_row_reduce(first) and is_row_reduce(op) and op.operands[0] is value):
             continue
@@ -103,7 +104,7 @@ def _shape(value: Value) -> tuple[Dim, ...] | None:
 
 def _folded(block: Block, start: int, value: Value) -> int:
     """How many axes the next reduction of values shaped like this one folds."""
-    for op in block.ops[start + 1:start + LONGEST]:
+    for op in block.ops[start + 1 : start + LONGEST]:
         if is_row_reduce(op) and op.operands[0].type.shape == value.type.shape:
             return len(op.attrs["dims"])
     return 1
@@ -123,13 +124,14 @@ def joins(op: Op, rows: tuple[Dim, ...], tail: tuple[Dim, ...]) -> bool:
     small = op.operands[0].type.dims if op.operands else ()
     if op.name == "reshape":
         return _narrow(small, rows) and _narrow(shape, rows)
-    return (op.name == "broadcast_in_dim" and _narrow(small, rows)
-            and tuple(op.attrs["dims"]) == tuple(range(len(small))))
+    return (
+        op.name == "broadcast_in_dim" and _narrow(small, rows) and tuple(op.attrs["dims"]) == tuple(range(len(small)))
+    )
 
 
 def _narrow(shape: tuple[Dim, ...], rows: tuple[Dim, ...]) -> bool:
     """Whether a value has one element in a row."""
-    return shape[:len(rows)] == rows and all(size.const == 1 for size in shape[len(rows):])
+    return shape[: len(rows)] == rows and all(size.const == 1 for size in shape[len(rows) :])
 
 
 def _outside(block: Block, members: Sequence[Op]) -> frozenset[Value]:
@@ -275,8 +277,12 @@ def emit(p: Steps, cluster: Cluster) -> None:
     for scratch in private:
         body = _in_output(body, scratch, at, cluster)
     left = set(buffers(body))
-    p.run("row", wrap(body), tuple(buffer for buffer in row.written if buffer in left),
-          tuple(buffer for buffer in private if buffer in left))
+    p.run(
+        "row",
+        wrap(body),
+        tuple(buffer for buffer in row.written if buffer in left),
+        tuple(buffer for buffer in private if buffer in left),
+    )
     p.scratch_rows.clear()
 
 
@@ -293,9 +299,13 @@ def _in_output(body: tuple[Stmt, ...], scratch: Buffer, at: Indices, cluster: Cl
     for stmt in last.body:
         if isinstance(stmt, Store) and stmt.buffer.dtype == scratch.dtype and stmt.buffer is not scratch:
             alone = sum(isinstance(each, Store) and each.buffer is stmt.buffer for each in statements(body)) == 1
-            behind = last.body[list(last.body).index(stmt) + 1:]
-            if alone and stmt.index is first + symbol(last.var) and not any(_loads(each, scratch) for each in behind) \
-                    and not any(_loads(each, stmt.buffer) for each in body):
+            behind = last.body[list(last.body).index(stmt) + 1 :]
+            if (
+                alone
+                and stmt.index is first + symbol(last.var)
+                and not any(_loads(each, scratch) for each in behind)
+                and not any(_loads(each, stmt.buffer) for each in body)
+            ):
                 return Moved({}, {scratch: (stmt.buffer, first)}).body(body)
     return body
 

@@ -37,15 +37,22 @@ def cumulative(p: Steps, op: Op) -> bool:
         (new,) = p.scalars(op, op.regions[0], [old, p.read(x, place(index))])
         return new
 
-    if p.target != "llvm" and all(size.const == 1 for size in shape[axis + 1:]):
-        lines, sums = block_lines.scan(p, op, n, lambda index: p.read(x, place(index)),
-                                       lambda index: linear(place(index), shape), p.read(init, ()), out)
+    if p.target != "llvm" and all(size.const == 1 for size in shape[axis + 1 :]):
+        lines, sums = block_lines.scan(
+            p,
+            op,
+            n,
+            lambda index: p.read(x, place(index)),
+            lambda index: linear(place(index), shape),
+            p.read(init, ()),
+            out,
+        )
         p.run("scan", _loops(list(zip(before, shape[:axis], strict=True)), lines), (out,), (sums,), once=True)
         p.places[op.result] = out
         return True
     step = symbol(p.name("i"))
     alone = p.target != "llvm"  # a thread runs along the axis, its neighbours beside it
-    if alone or all(size.const == 1 for size in shape[axis + 1:]):
+    if alone or all(size.const == 1 for size in shape[axis + 1 :]):
         total = Var(x.type.dtype, p.name("v"))
         round_: list[Stmt] = [Assign(total.name, folded(total, step)), Store(out, linear(place(step), shape), total)]
         body: tuple[Stmt, ...] = (Local(total.name, p.read(init, ())), Loop(name_of(step), n, tuple(round_)))
@@ -54,11 +61,14 @@ def cumulative(p: Steps, op: Op) -> bool:
         old = Load(out.dtype, out, linear(place(step), shape))
         begin = Store(out, linear(place(first), shape), folded(p.read(init, ()), first))
         then = Store(out, linear(place(step + 1), shape), folded(old, step + 1))
-        rows = list(zip(behind, shape[axis + 1:], strict=True))
-        body = (Loop(name_of(first), minimum(n, 1), _loops(rows, (begin,))),
-                Loop(name_of(step), relu(n - 1), _loops(rows, (then,))))
-    nest = list(zip(before, shape[:axis], strict=True)) + (list(zip(behind, shape[axis + 1:], strict=True)) if alone
-                                                           else [])
+        rows = list(zip(behind, shape[axis + 1 :], strict=True))
+        body = (
+            Loop(name_of(first), minimum(n, 1), _loops(rows, (begin,))),
+            Loop(name_of(step), relu(n - 1), _loops(rows, (then,))),
+        )
+    nest = list(zip(before, shape[:axis], strict=True)) + (
+        list(zip(behind, shape[axis + 1 :], strict=True)) if alone else []
+    )
     p.run("scan", _loops(nest, body), (out,))
     p.places[op.result] = out
     return True
@@ -69,7 +79,7 @@ def _axis(p: Steps, op: Op) -> tuple[int, bool] | None:
     a, shape = op.attrs, op.operands[0].type.dims
     found = None
     for axis, (size, window) in enumerate(zip(shape, a["window"], strict=True)):
-        low, high = a["padding"][2 * axis:2 * axis + 2]
+        low, high = a["padding"][2 * axis : 2 * axis + 2]
         if any(a[key][axis].const != 1 for key in ("strides", "base_dilation", "window_dilation")):
             return None
         if window.const == 1 and low is ZERO and high is ZERO:

@@ -48,20 +48,30 @@ class _Signed:
 
     def block(self, block: Block) -> Block:
         symbols = tuple(replace(each, value=self._value(each.value)) for each in block.symbols)
-        return Block(tuple(map(self._value, block.args)), tuple(map(self._op, block.ops)),
-                     tuple(map(self._value, block.results)), symbols)
+        return Block(
+            tuple(map(self._value, block.args)),
+            tuple(map(self._op, block.ops)),
+            tuple(map(self._value, block.results)),
+            symbols,
+        )
 
     def _op(self, op: Op) -> Op:
         requires = tuple(replace(each, lhs=self._attr(each.lhs), rhs=self._attr(each.rhs)) for each in op.requires)
-        return replace(op, operands=tuple(map(self._value, op.operands)), results=tuple(map(self._value, op.results)),
-                       attrs={key: self._attr(attr) for key, attr in op.attrs.items()},
-                       regions=tuple(map(self.block, op.regions)), requires=requires)
+        return replace(
+            op,
+            operands=tuple(map(self._value, op.operands)),
+            results=tuple(map(self._value, op.results)),
+            attrs={key: self._attr(attr) for key, attr in op.attrs.items()},
+            regions=tuple(map(self.block, op.regions)),
+            requires=requires,
+        )
 
     def _value(self, value: Value) -> Value:
         if value not in self._values:
             shape = value.type.shape
-            self._values[value] = value if shape is None else Value(
-                value.name, TensorType(value.type.dtype, self._attr(shape)))
+            self._values[value] = (
+                value if shape is None else Value(value.name, TensorType(value.type.dtype, self._attr(shape)))
+            )
         return self._values[value]
 
     def _attr(self, attr: Any) -> Any:

@@ -22,10 +22,34 @@ from egshape.plan.reader import ZERO, Indices, Reader, is_elementwise, place
 from egshape.plan.tiles import tiled
 from egshape.plan.visit import Moved
 
-_HEAVY = frozenset((
-    "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "tan", "sine", "cosine",
-    "power", "cbrt", "erf", "erfc", "atan2", "lgamma", "remainder", "sinh", "cosh", "asin", "acos", "atan", "asinh",
-    "acosh", "atanh"))
+_HEAVY = frozenset(
+    (
+        "exponential",
+        "exponential_minus_one",
+        "log",
+        "log_plus_one",
+        "logistic",
+        "tanh",
+        "tan",
+        "sine",
+        "cosine",
+        "power",
+        "cbrt",
+        "erf",
+        "erfc",
+        "atan2",
+        "lgamma",
+        "remainder",
+        "sinh",
+        "cosh",
+        "asin",
+        "acos",
+        "atan",
+        "asinh",
+        "acosh",
+        "atanh",
+    )
+)
 _MIDDLE = frozenset(("divide", "sqrt", "rsqrt"))
 _FREE = frozenset(("constant", "iota", "dims", "get_dimension_size"))
 
@@ -127,8 +151,15 @@ class Steps(Reader, ABC):
         at = tuple(ZERO if name is None else symbol(name) for name in names)
         return at, _Wrap(tuple((name, size) for name, size in zip(names, sizes, strict=True) if name is not None))
 
-    def run(self, label: str, body: Sequence[Stmt], outputs: tuple[Buffer, ...],
-            private: tuple[Buffer, ...] = (), once: bool = False, where: str = "") -> None:
+    def run(
+        self,
+        label: str,
+        body: Sequence[Stmt],
+        outputs: tuple[Buffer, ...],
+        private: tuple[Buffer, ...] = (),
+        once: bool = False,
+        where: str = "",
+    ) -> None:
         """Add a kernel; ``private``: scratch that each iteration of its outer loops writes before it reads; ``once``:
         each element of the outputs is stored by one of these iterations; ``where``: the op that it computes, if that
         is not the one that is planned now."""
@@ -176,9 +207,15 @@ class _Wrap:
 def sizes_of(value: Value) -> tuple[Dim, ...]:
     """The sizes of a value. Raises Unsupported for one of no rank, or of complex numbers."""
     if value.type.shape is None:
-        raise Unsupported(f"%{value.name} has no rank, native code needs one", where=f"%{value.name}",
-                          hint="the target 'interpret' runs it")
+        raise Unsupported(
+            f"%{value.name} has no rank, native code needs one",
+            where=f"%{value.name}",
+            hint="the target 'interpret' runs it",
+        )
     if value.type.dtype in ("c64", "c128"):
-        raise Unsupported(f"complex numbers ({value.type}) are not compiled", where=f"%{value.name}",
-                          hint="the target 'interpret' runs it")
+        raise Unsupported(
+            f"complex numbers ({value.type}) are not compiled",
+            where=f"%{value.name}",
+            hint="the target 'interpret' runs it",
+        )
     return value.type.shape

@@ -63,9 +63,11 @@ def launch_text(launch: Launch) -> str:
     """How a kernel runs on a device, and what its sizes bought or have to pass for that."""
     wide = sum(isinstance(stmt, Wide) for stmt in statements(launch.kernel.body))
     _, room = launch.places()
-    lines = [f"{launch.blocks} blocks of {launch.threads} threads, {room} bytes of shared memory",
-             f"indices of {32 if launch.narrow else 64} bits",
-             f"{wide} accesses of up to 16 bytes" if wide else "an access for each element"]
+    lines = [
+        f"{launch.blocks} blocks of {launch.threads} threads, {room} bytes of shared memory",
+        f"indices of {32 if launch.narrow else 64} bits",
+        f"{wide} accesses of up to 16 bytes" if wide else "an access for each element",
+    ]
     if launch.why:
         lines.append(launch.why)
     if launch.otherwise is not None:

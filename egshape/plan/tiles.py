@@ -30,8 +30,15 @@ def tiled(stmt: Stmt) -> Stmt:
     last = loops[-1]
     if coefficient(inner.index, last.var) is not const(1):
         return stmt
-    across = next((loop for loop in loops[:-1] if not _is(loop.extent.const, ALONG_LOAD // 2)
-                   and any(_crosses(load, loop.var, last.var) for load in expressions((inner,)))), None)
+    across = next(
+        (
+            loop
+            for loop in loops[:-1]
+            if not _is(loop.extent.const, ALONG_LOAD // 2)
+            and any(_crosses(load, loop.var, last.var) for load in expressions((inner,)))
+        ),
+        None,
+    )
     if across is None:
         return stmt
     rest = [loop for loop in loops[:-1] if loop is not across]

@@ -27,9 +27,29 @@ from egshape.plan.loops import (
 )
 
 _ZERO = const(0)
-HEAVY = frozenset((
-    "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "tan", "sine", "cosine", "power",
-    "cbrt", "erf", "erfc", "atan2", "lgamma", "remainder", "divide", "sqrt", "rsqrt"))
+HEAVY = frozenset(
+    (
+        "exponential",
+        "exponential_minus_one",
+        "log",
+        "log_plus_one",
+        "logistic",
+        "tanh",
+        "tan",
+        "sine",
+        "cosine",
+        "power",
+        "cbrt",
+        "erf",
+        "erfc",
+        "atan2",
+        "lgamma",
+        "remainder",
+        "divide",
+        "sqrt",
+        "rsqrt",
+    )
+)
 _SOME = 16
 """Assumed rounds of a loop whose count only data tells."""
 

@@ -74,8 +74,14 @@ def advise(graph: Graph, facts: Facts | None = None, limit: int = 10) -> list[Ad
     return list(advise_within(graph, facts, limit).advice)
 
 
-def advise_within(graph: Graph, facts: Facts | None = None, limit: int = 10, seconds: float = SECONDS,
-                  trials: int = TRIALS, on_trial: Callable[[int, int, str], None] | None = None) -> Advised:
+def advise_within(
+    graph: Graph,
+    facts: Facts | None = None,
+    limit: int = 10,
+    seconds: float = SECONDS,
+    trials: int = TRIALS,
+    on_trial: Callable[[int, int, str], None] | None = None,
+) -> Advised:
     """``advise`` under limits; ``on_trial`` is told (number, how many, fact) before each trial."""
     from egshape.api import optimize
 
@@ -114,9 +120,14 @@ def _least_demanding(found: list[tuple[Relation, Advice]]) -> list[Advice]:
     for number, (fact, advice) in enumerate(found):
         context = Context()
         context.assume(fact)
-        enough = (weaker for place, (weaker, other) in enumerate(found) if place != number
-                  and all(a >= b for a, b in zip(_gains(other), _gains(advice), strict=True))
-                  and context.decide(weaker) == "proved" and (place < number or not _implies(weaker, fact)))
+        enough = (
+            weaker
+            for place, (weaker, other) in enumerate(found)
+            if place != number
+            and all(a >= b for a, b in zip(_gains(other), _gains(advice), strict=True))
+            and context.decide(weaker) == "proved"
+            and (place < number or not _implies(weaker, fact))
+        )
         if next(enough, None) is None:
             out.append(advice)
     return out
@@ -177,8 +188,11 @@ def measure(result: Result, likely: dict[str, int], own: Iterable[Key] = ()) -> 
     ops = [op for op in result.graph.body.walk() if op.name not in _UNCOUNTED]
     model = CostModel(likely)
     checks: set[Key] = set()
-    asked = {key_of(check.relation) for check in result.optimized.outcome.checks
-             if check.index != GIVEN and check.relation is not None}
+    asked = {
+        key_of(check.relation)
+        for check in result.optimized.outcome.checks
+        if check.index != GIVEN and check.relation is not None
+    }
     for number, op in enumerate(op for op in result.graph.body.walk() if op.name == "check"):
         if op.attrs["relation"] == "value":
             checks.add(("data", number))
@@ -286,7 +300,7 @@ def _equal_sizes(graph: Graph) -> Iterator[Relation]:
 
 def _pairs(shapes: list[tuple[Dim, ...]]) -> Iterator[Relation]:
     for number, one in enumerate(shapes):
-        for two in shapes[number + 1:]:
+        for two in shapes[number + 1 :]:
             for a, b in zip(one, two, strict=False):
                 if a is not b and len(a.symbols()) == len(b.symbols()) == 1 and len(a.terms) == len(b.terms) == 1:
                     yield Relation("==", a, b)

@@ -87,8 +87,9 @@ class _Diff:
         self.made = {value.name: op for op in target.body.walk() for value in op.results}
         self.named = {value.name: value for value in target.inputs}
         for op in target.body.walk():
-            self.named.update((value.name, value) for values in (op.results, *(each.args for each in op.regions))
-                              for value in values)
+            self.named.update(
+                (value.name, value) for values in (op.results, *(each.args for each in op.regions)) for value in values
+            )
         same = str(result.graph) == str(target)
         self.standing: Mapping[Value, Value] = result.optimized.outcome.standing if same else {}
         self.outer = {*source.inputs, *(value for op in source.body.ops for value in op.results)}
@@ -123,8 +124,9 @@ class _Diff:
     def row(self, op: Op, met: set[str]) -> DiffRow:
         if not op.results:
             kept = any(self.effect_key(other) == self.effect_key(op) for other in self.target.body.walk())
-            return DiffRow("same" if kept else "removed", "", print_op(op), print_op(op) if kept else "", (),
-                           str(op.location))
+            return DiffRow(
+                "same" if kept else "removed", "", print_op(op), print_op(op) if kept else "", (), str(op.location)
+            )
         value = next((each for each in op.results if self.counterpart(each) is not None), op.results[0])
         now = self.counterpart(value)
         made = self.made.get(now.name) if now is not None else None
@@ -135,8 +137,9 @@ class _Diff:
         fresh = made.results[0].name not in met
         met.add(made.results[0].name)
         if self.same(op, made):
-            return DiffRow("same" if fresh else "merged", f"%{value.name}", print_op(op), print_op(made), (),
-                           str(op.location))
+            return DiffRow(
+                "same" if fresh else "merged", f"%{value.name}", print_op(op), print_op(made), (), str(op.location)
+            )
         return self.changed("rewritten" if fresh else "merged", op, print_op(made))
 
     def same(self, op: Op, made: Op) -> bool:

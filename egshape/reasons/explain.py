@@ -77,8 +77,9 @@ def _undecided(context: Context, a: str, b: str, goal: Relation, sizes: dict[str
     proof = prove(str(goal), given)
     if proof.status == "refuted":
         missing = None if context.decide(goal) == "refuted" else str(goal)
-        return Explanation(a=a, b=b, status="refuted", counterexample=proof.counterexample, missing=missing,
-                           sizes=sizes)
+        return Explanation(
+            a=a, b=b, status="refuted", counterexample=proof.counterexample, missing=missing, sizes=sizes
+        )
     if proof.status == "inconsistent":
         return Explanation(a=a, b=b, status="inconsistent", clash=tuple(proof.clash or ()), sizes=sizes)
     return Explanation(a=a, b=b, status="unknown", missing=proof.missing or str(goal), sizes=sizes)
@@ -92,8 +93,11 @@ def _scope(result: Optimization, names: Iterable[str], symbols: Iterable[str]) -
         return None
     parents = parents_of(body)
     values, defined = values_of(result.source), symbols_of(result.source)
-    home = {value: block for block in blocks_of(body)
-            for value in (*block.args, *(v for op in block.ops for v in op.results))}
+    home = {
+        value: block
+        for block in blocks_of(body)
+        for value in (*block.args, *(v for op in block.ops for v in op.results))
+    }
     found = [home[values[name[1:].rpartition(".")[0]]] for name in names if name.startswith("%")]
     found += [defined[name] for name in symbols if name in defined]
     inner = max(found, key=lambda block: len(_around(block, parents)), default=body)
@@ -201,8 +205,11 @@ class _Chain:
 
     def _implied(self, relation: Relation) -> str:
         """A step for a check that was dropped since the other ones imply it."""
-        kept = [a.relation for key, a in self.known.assumed.items()
-                if (check := self.known.checks.get(key)) is None or check.status != "proved"]
+        kept = [
+            a.relation
+            for key, a in self.known.assumed.items()
+            if (check := self.known.checks.get(key)) is None or check.status != "proved"
+        ]
         context = Context()
         context.assume_all([(each, "") for each in kept])
         premises = _premises(context, relation, {each.text: each for each in kept})
@@ -299,8 +306,11 @@ def givens(result: Optimization) -> Givens:
         if op.name == "check" and op.attrs["relation"] != "value":
             found.append((Relation(op.attrs["relation"], *op.attrs["sides"]), str(op.location)))
     if result.unchanged:  # there the ops themselves reject what they imply
-        found += [(check.relation, check.location) for check in result.optimized.outcome.checks
-                  if check.relation is not None and check.status == "kept"]
+        found += [
+            (check.relation, check.location)
+            for check in result.optimized.outcome.checks
+            if check.relation is not None and check.status == "kept"
+        ]
     places = _places(result.source)
     for scope in result.optimized.outcome.scopes:
         for each in scope.context.assumptions:
@@ -350,8 +360,11 @@ def check_explanation(explanation: Explanation, facts: Facts | Givens) -> list[s
     problems = [each.problem for each in replay(explanation.why, given.statements) if each.problem]
     try:
         size = given.size or (lambda text: parse_relation(f"{text} == 0").lhs)
-        goal = Relation("==", size(explanation.a), size(explanation.b)) if explanation.b else \
-            _resolved(parse_relation(explanation.a), size)
+        goal = (
+            Relation("==", size(explanation.a), size(explanation.b))
+            if explanation.b
+            else _resolved(parse_relation(explanation.a), size)
+        )
         if explanation.status == "proved":
             problems += _unlike(explanation, goal)
         elif explanation.counterexample is not None:

@@ -74,8 +74,13 @@ class _History:
         """The whole story of one value."""
         block, op = self.home[value]
         if op is None:
-            return ValueExplanation(value=_shown(value), op="input" if block not in self.parents else "argument",
-                                    location="", status="input", stands=str(value.type))
+            return ValueExplanation(
+                value=_shown(value),
+                op="input" if block not in self.parents else "argument",
+                location="",
+                status="input",
+                stands=str(value.type),
+            )
         now = self._now(value)
         status = self._status(op, now)
         why = () if status == "kept" else tuple(self._steps(value, op, now))
@@ -83,8 +88,14 @@ class _History:
             why = (self._folded(value, op, now),)
         if status == "gone" and not why:
             why = (Step(rule=UNREAD, to=f"%{value.name} is not needed", location=str(op.location)),)
-        return ValueExplanation(value=_shown(value), op=op.name, location=str(op.location), status=status,
-                                stands=now.text if now else None, why=why)
+        return ValueExplanation(
+            value=_shown(value),
+            op=op.name,
+            location=str(op.location),
+            status=status,
+            stands=now.text if now else None,
+            why=why,
+        )
 
     def _now(self, value: Value) -> _Now | None:
         """What computes a value in the result."""
@@ -138,8 +149,12 @@ class _History:
                 for result in reader.results[:1]:
                     if result not in seen:
                         seen.add(result)
-                        yield Step(rule=READER, from_=(_line(reader),), to=f"%{result.name} is computed without "
-                                   f"%{current.name}", location=str(reader.location))
+                        yield Step(
+                            rule=READER,
+                            from_=(_line(reader),),
+                            to=f"%{result.name} is computed without %{current.name}",
+                            location=str(reader.location),
+                        )
                         waiting.append((result, reader))
 
     def _rules(self, value: Value, op: Op, now: _Now | None) -> Iterator[Step]:
@@ -172,8 +187,11 @@ class _Now:
 
 def _line(op: Op) -> str:
     """An op in short: its result, its name, what it reads."""
-    return f"%{op.results[0].name} = {op.name}({', '.join(f'%{each.name}' for each in op.operands)})" if op.results \
+    return (
+        f"%{op.results[0].name} = {op.name}({', '.join(f'%{each.name}' for each in op.operands)})"
+        if op.results
         else f"{op.name}({', '.join(f'%{each.name}' for each in op.operands)})"
+    )
 
 
 def _shown(value: Value) -> str:

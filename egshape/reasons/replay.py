@@ -190,7 +190,7 @@ def _solvable(rows: list[list[Fraction]], columns: int) -> bool:
             continue
         rows[done], rows[pivot] = rows[pivot], rows[done]
         lead = rows[done]
-        for row in rows[done + 1:]:
+        for row in rows[done + 1 :]:
             if row[column]:
                 factor = row[column] / lead[column]
                 for i in range(column, len(row)):

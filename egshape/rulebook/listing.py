@@ -39,10 +39,19 @@ def _names_of(item: str, loaded: LoadedRules) -> Iterator[str]:
 
 def _entry(rule: Rule, packages: Mapping[str, str]) -> RuleEntry:
     origin = "shipped" if rule.ruleset in shipped_rulesets() else packages.get(rule.file, "file")
-    return RuleEntry(name=rule.name, ruleset=rule.ruleset, origin=origin, where=rule.where, about=rule.comment,
-                     sound=rule.sound, ends=rule.ends, guards=rule.guards,
-                     examples=tuple(_line(each.before, each.after) for each in rule.examples),
-                     counters=tuple(_line(each.before, each.after) for each in rule.counters), text=rule.text)
+    return RuleEntry(
+        name=rule.name,
+        ruleset=rule.ruleset,
+        origin=origin,
+        where=rule.where,
+        about=rule.comment,
+        sound=rule.sound,
+        ends=rule.ends,
+        guards=rule.guards,
+        examples=tuple(_line(each.before, each.after) for each in rule.examples),
+        counters=tuple(_line(each.before, each.after) for each in rule.counters),
+        text=rule.text,
+    )
 
 
 def _line(before: str, after: str) -> str:
@@ -65,8 +74,11 @@ def show_rule(entry: RuleEntry) -> str:
     for what, text in (("sound", entry.sound), ("ends", entry.ends), ("guards", " ".join(entry.guards))):
         if text:
             lines.append(f"  {what}: {text}")
-    lines += [f"  {entry.text}", *(f"  example   {each}" for each in entry.examples),
-              *(f"  counter   {each}" for each in entry.counters)]
+    lines += [
+        f"  {entry.text}",
+        *(f"  example   {each}" for each in entry.examples),
+        *(f"  counter   {each}" for each in entry.counters),
+    ]
     return "\n".join(lines)
 
 
@@ -85,13 +97,27 @@ def _ops() -> Iterator[OpEntry]:
         if decl.family in ELEMENTWISE:
             name = ".".join([decl.name, *(attr.name.upper() for attr in decl.attrs)])
             operands = " ".join(decl.operands)
-            yield OpEntry(name=decl.name, kind="elementwise op", custom=decl.custom, doc=decl.doc, result="T",
-                          form=f'({decl.family.capitalize()} "{name}" {operands})', args=("T",) * len(decl.operands))
+            yield OpEntry(
+                name=decl.name,
+                kind="elementwise op",
+                custom=decl.custom,
+                doc=decl.doc,
+                result="T",
+                form=f'({decl.family.capitalize()} "{name}" {operands})',
+                args=("T",) * len(decl.operands),
+            )
         elif has_constructor(decl):
             form = constructor(decl)
             names = [*(each.removeprefix("*") for each in decl.operands), *(attr.name for attr in decl.attrs)]
-            yield OpEntry(name=decl.name, kind="op", custom=decl.custom, doc=decl.doc, result="T",
-                          form=f"({' '.join([decl.name, *names])})", args=(*form.operands, *form.attrs))
+            yield OpEntry(
+                name=decl.name,
+                kind="op",
+                custom=decl.custom,
+                doc=decl.doc,
+                result="T",
+                form=f"({' '.join([decl.name, *names])})",
+                args=(*form.operands, *form.attrs),
+            )
 
 
 def _declared() -> Iterator[OpEntry]:
@@ -120,5 +146,11 @@ def _words(item: List, doc: str) -> Iterator[OpEntry]:
 def _word(head: str, name: str, sorts: Sequence[object], result: str, doc: str) -> OpEntry:
     args = tuple(map(str, sorts))
     table = re.match(r"(in_|fold_|name_)", name) is not None
-    return OpEntry(name=name, kind="input table" if table else cast(Kind, head), form=f"({' '.join([name, *args])})",
-                   args=args, result=result, doc=doc)
+    return OpEntry(
+        name=name,
+        kind="input table" if table else cast(Kind, head),
+        form=f"({' '.join([name, *args])})",
+        args=args,
+        result=result,
+        doc=doc,
+    )

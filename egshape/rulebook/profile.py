@@ -19,16 +19,24 @@ from egshape.trace import Tracer
 Progress = Callable[[str], None]
 
 
-def _run(graph: Graph, assume: Sequence[str], rules: Sequence[str], limits: Limits | None, tracer: Tracer,
-         variant: Variant) -> Optimized:
+def _run(
+    graph: Graph, assume: Sequence[str], rules: Sequence[str], limits: Limits | None, tracer: Tracer, variant: Variant
+) -> Optimized:
     user = Facts.parse(*assume, assumed=True)
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
     return run_stages(graph, known, tuple(map(str, rules)), limits or Limits(), tracer, variant=variant)
 
 
-def profile(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = (), limits: Limits | None = None, *,
-            decisive_seconds: float = 20.0, progress: Progress = lambda rule: None) -> ProfileReport:
+def profile(
+    graph: Graph,
+    assume: Sequence[str] = (),
+    rules: Sequence[str] = (),
+    limits: Limits | None = None,
+    *,
+    decisive_seconds: float = 20.0,
+    progress: Progress = lambda rule: None,
+) -> ProfileReport:
     """Optimize a graph with each rule run and measured alone.
 
     decisive_seconds: time for the question which rules the result hangs on, each of them left out in turn; 0 does not
@@ -44,15 +52,30 @@ def profile(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = (),
         for equality in sizes.equalities:
             if equality.reason in loaded.by_name:
                 unions[equality.reason] = unions.get(equality.reason, 0) + 1
-    without = _without(graph, assume, rules, limits, done, sorted(unions, key=lambda name: (-unions[name], name)),
-                       decisive_seconds, progress)
+    without = _without(
+        graph,
+        assume,
+        rules,
+        limits,
+        done,
+        sorted(unions, key=lambda name: (-unions[name], name)),
+        decisive_seconds,
+        progress,
+    )
     rows = [_row(name, loaded, done, unions, without) for name in loaded.by_name if _matched(name, done)]
     return ProfileReport(
-        model=graph.name, ops_before=_ops(graph), ops_after=_ops(done.graph), nodes=outcome.nodes,
-        status=outcome.status, notes=tuple(tracer.notes),
+        model=graph.name,
+        ops_before=_ops(graph),
+        ops_after=_ops(done.graph),
+        nodes=outcome.nodes,
+        status=outcome.status,
+        notes=tuple(tracer.notes),
         rules=tuple(sorted(rows, key=lambda row: (-row.unions, -row.seconds, row.rule))),
-        steps=tuple(StepRow(rule=each.ruleset, before=each.before, after=each.nodes, seconds=round(each.seconds, 6))
-                    for each in outcome.steps))
+        steps=tuple(
+            StepRow(rule=each.ruleset, before=each.before, after=each.nodes, seconds=round(each.seconds, 6))
+            for each in outcome.steps
+        ),
+    )
 
 
 def _matched(name: str, done: Optimized) -> int:
@@ -60,20 +83,36 @@ def _matched(name: str, done: Optimized) -> int:
     return matches.get(name, 0) + matches.get(name + "<=", 0)
 
 
-def _row(name: str, loaded: LoadedRules, done: Optimized, unions: dict[str, int], without: dict[str, str]
-         ) -> ProfileRow:
+def _row(
+    name: str, loaded: LoadedRules, done: Optimized, unions: dict[str, int], without: dict[str, str]
+) -> ProfileRow:
     grew = sum(step.nodes - step.before for step in done.outcome.steps if step.ruleset == name)
-    return ProfileRow(rule=name, where=loaded.by_name[name].where, matches=_matched(name, done),
-                      unions=unions.get(name, 0), grew=grew, seconds=round(done.outcome.times.get(name, 0.0), 6),
-                      decisive=None if name not in without else bool(without[name]), without=without.get(name, ""))
+    return ProfileRow(
+        rule=name,
+        where=loaded.by_name[name].where,
+        matches=_matched(name, done),
+        unions=unions.get(name, 0),
+        grew=grew,
+        seconds=round(done.outcome.times.get(name, 0.0), 6),
+        decisive=None if name not in without else bool(without[name]),
+        without=without.get(name, ""),
+    )
 
 
 def _ops(graph: Graph) -> int:
     return sum(1 for _ in graph.body.walk())
 
 
-def _without(graph: Graph, assume: Sequence[str], rules: Sequence[str], limits: Limits | None, done: Optimized,
-             names: Sequence[str], seconds: float, progress: Progress) -> dict[str, str]:
+def _without(
+    graph: Graph,
+    assume: Sequence[str],
+    rules: Sequence[str],
+    limits: Limits | None,
+    done: Optimized,
+    names: Sequence[str],
+    seconds: float,
+    progress: Progress,
+) -> dict[str, str]:
     """What the result is like without each rule, "" where it is the same; as many rules as time allows."""
     until = time.monotonic() + seconds
     found: dict[str, str] = {}
@@ -95,8 +134,15 @@ def _difference(one: Graph, other: Graph) -> str:
     return "other ops, as many"
 
 
-def trace(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = (), limits: Limits | None = None, *,
-          rule: str = "", value: str = "") -> TraceReport:
+def trace(
+    graph: Graph,
+    assume: Sequence[str] = (),
+    rules: Sequence[str] = (),
+    limits: Limits | None = None,
+    *,
+    rule: str = "",
+    value: str = "",
+) -> TraceReport:
     """Every application of a rule over tensors while a graph is optimized, in the order of the ops.
 
     rule: only this rule, or this ruleset. value: only what concerns ``%7`` of the graph.
@@ -111,8 +157,16 @@ def trace(graph: Graph, assume: Sequence[str] = (), rules: Sequence[str] = (), l
             continue
         if wanted and each.value != wanted and not _mentions(f"{each.before} {each.after}", wanted):
             continue
-        rows.append(TraceRow(rule=each.rule, where=loaded.rule(each.rule).where, value=each.value, before=each.before,
-                             after=each.after, location=each.location))
+        rows.append(
+            TraceRow(
+                rule=each.rule,
+                where=loaded.rule(each.rule).where,
+                value=each.value,
+                before=each.before,
+                after=each.after,
+                location=each.location,
+            )
+        )
     return TraceReport(model=graph.name, applications=tuple(rows))
 
 

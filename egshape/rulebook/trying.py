@@ -24,15 +24,28 @@ def check(*items: str) -> Checked:
 
 def check_report(checked: Checked) -> CheckReport:
     """What was found, as JSON."""
-    return CheckReport(rules=len(checked.rules), problems=tuple(
-        Problem(code=each.code, severity="error" if each.severity == "error" else "warning", file=each.at.file,
-                line=each.at.line, column=each.at.column, length=each.length, message=each.message, hint=each.hint,
-                rule=each.rule)
-        for each in checked.problems))
+    return CheckReport(
+        rules=len(checked.rules),
+        problems=tuple(
+            Problem(
+                code=each.code,
+                severity="error" if each.severity == "error" else "warning",
+                file=each.at.file,
+                line=each.at.line,
+                column=each.at.column,
+                length=each.length,
+                message=each.message,
+                hint=each.hint,
+                rule=each.rule,
+            )
+            for each in checked.problems
+        ),
+    )
 
 
-def test(*items: str, rule: str = "", prove: bool = True, seed: int = 0,
-         progress: Callable[[str], None] = lambda name: None) -> list[Verdict]:
+def test(
+    *items: str, rule: str = "", prove: bool = True, seed: int = 0, progress: Callable[[str], None] = lambda name: None
+) -> list[Verdict]:
     """Try rules out: examples, counter-examples, and whether what they state is true, by proof or by numbers.
 
     rule: only the one of this name. prove=False samples also where z3 could prove. Raises EgshapeError for a file that
@@ -44,10 +57,21 @@ def test(*items: str, rule: str = "", prove: bool = True, seed: int = 0,
 def test_report(verdicts: Sequence[Verdict]) -> TestReport:
     """The verdicts as JSON."""
     rows = tuple(
-        TestRow(rule=each.rule, where=each.where, road=each.road, status=each.outcome.status, good=each.good,
-                points=each.outcome.points, graphs=each.fired.graphs, ranks=each.fired.ranks,
-                dtypes=each.fired.dtypes, counterexample=each.outcome.text, examples=each.examples)
-        for each in verdicts)
+        TestRow(
+            rule=each.rule,
+            where=each.where,
+            road=each.road,
+            status=each.outcome.status,
+            good=each.good,
+            points=each.outcome.points,
+            graphs=each.fired.graphs,
+            ranks=each.fired.ranks,
+            dtypes=each.fired.dtypes,
+            counterexample=each.outcome.text,
+            examples=each.examples,
+        )
+        for each in verdicts
+    )
     good = sum(each.good for each in verdicts)
     return TestReport(proofs=proofs.available(), good=good, bad=len(rows) - good, rules=rows)
 

@@ -79,8 +79,12 @@ def _function(rule: Rule) -> str:
     for fact in plain(rule).body:
         if isinstance(fact, List) and fact.head in _MEANINGS:
             return _MEANINGS[fact.head][0]
-        if isinstance(fact, List) and fact.head == "=" and isinstance(fact.items[2], List) \
-                and fact.items[2].head in FUNCTIONS:
+        if (
+            isinstance(fact, List)
+            and fact.head == "="
+            and isinstance(fact.items[2], List)
+            and fact.items[2].head in FUNCTIONS
+        ):
             return fact.items[2].head
     return ""
 
@@ -232,8 +236,14 @@ def _equation(body: _Body, name: SExpr, value: SExpr) -> None:
 def _start(rule: PlainRule, args: Sequence[str]) -> tuple[_Body, list[SExpr], str]:
     """The body with the function's arguments named, the facts that are left, and the name of the value."""
     body = _Body()
-    trigger = next(fact for fact in rule.body if isinstance(fact, List) and fact.head == "="
-                   and isinstance(fact.items[2], List) and fact.items[2].head in FUNCTIONS)
+    trigger = next(
+        fact
+        for fact in rule.body
+        if isinstance(fact, List)
+        and fact.head == "="
+        and isinstance(fact.items[2], List)
+        and fact.items[2].head in FUNCTIONS
+    )
     assert isinstance(trigger.items[2], List)
     for variable, arg in zip(trigger.items[2].items[1:], args, strict=True):
         if str(variable) in body.names:
@@ -244,8 +254,10 @@ def _start(rule: PlainRule, args: Sequence[str]) -> tuple[_Body, list[SExpr], st
 
 def _simplifier(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
     joined = ", ".join(args)
-    lines = [f"def {name}(sizes: Sizes, {', '.join(f'{arg}: Dim' for arg in args)}) -> tuple[Dim, str] | None:",
-             f'    """{name}({joined}) made simpler, with the name of the rule; None where none applies."""']
+    lines = [
+        f"def {name}(sizes: Sizes, {', '.join(f'{arg}: Dim' for arg in args)}) -> tuple[Dim, str] | None:",
+        f'    """{name}({joined}) made simpler, with the name of the rule; None where none applies."""',
+    ]
     for rule in rules:
         one = plain(rule)
         body, facts, value = _start(one, args)
@@ -262,15 +274,19 @@ def _simplifier(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
 
 def _bounds(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
     pairs = ", ".join(f"{arg}: Bounds" for arg in args)
-    lines = [f"def {name}_bounds({pairs}) -> Bounds:",
-             f'    """Bounds of {name}({", ".join(args)}) by those of its parts."""']
+    lines = [
+        f"def {name}_bounds({pairs}) -> Bounds:",
+        f'    """Bounds of {name}({", ".join(args)}) by those of its parts."""',
+    ]
     lines += [f"    {arg}_lo, {arg}_hi = {arg}" for arg in args]
     lines += ["    lo: int | None = None", "    hi: int | None = None"]
     for rule in rules:
         for target, value, guards in _set_bounds(plain(rule), args):
             better = "larger" if target == "lo" else "smaller"
-            lines += [f"    if {' and '.join(guards)}:  # {rule.name}" if guards else f"    # {rule.name}",
-                      f"    {'    ' if guards else ''}{target} = {better}({target}, {value})"]
+            lines += [
+                f"    if {' and '.join(guards)}:  # {rule.name}" if guards else f"    # {rule.name}",
+                f"    {'    ' if guards else ''}{target} = {better}({target}, {value})",
+            ]
     return "\n".join([*lines, "    return lo, hi", ""])
 
 
@@ -318,8 +334,10 @@ def _integer(expr: SExpr, numbers: dict[str, str]) -> str:
 
 
 def _laws(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
-    lines = [f"def {name}_laws(sizes: Sizes, value: Dim, {', '.join(f'{arg}: Dim' for arg in args)}) -> Law:",
-             f'    """What is >= 0 by what {name} means, with the rules; the value is {name}({", ".join(args)})."""']
+    lines = [
+        f"def {name}_laws(sizes: Sizes, value: Dim, {', '.join(f'{arg}: Dim' for arg in args)}) -> Law:",
+        f'    """What is >= 0 by what {name} means, with the rules; the value is {name}({", ".join(args)})."""',
+    ]
     for rule in rules:
         lines += _law(plain(rule), args)
     return "\n".join([*lines, "    yield from ()", ""])

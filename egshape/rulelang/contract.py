@@ -149,7 +149,7 @@ def _above(items: Sequence[SExpr | Comment], number: int) -> str:
 def _below(items: Sequence[SExpr | Comment], number: int) -> tuple[ContractExample, ...]:
     """The examples under a form."""
     found = []
-    for item in items[number + 1:]:
+    for item in items[number + 1 :]:
         if not isinstance(item, Comment):
             break
         match = _EXAMPLE.fullmatch(item.text)
@@ -182,13 +182,24 @@ def _contract(form: List, around: _Around) -> Contract:
         raise wrong(f"the contract of {ops[0]} lacks the type of the result", form.at, "add :dtype and :shape")
     requires = _clauses(parts.pop(":requires"), around.defines) if ":requires" in parts else ()
     if not around.comment:
-        raise wrong(f"nothing is said above the contract of {ops[0]}", form.at,
-                    "say in a comment what the op is, and the section of its specification")
+        raise wrong(
+            f"nothing is said above the contract of {ops[0]}",
+            form.at,
+            "say in a comment what the op is, and the section of its specification",
+        )
     wanted = {"example", *(["rejects"] if requires else []), *(["implies"] if any(_labels(requires)) else [])}
     for kind in sorted(wanted - {each.kind for each in around.examples}):
         raise wrong(f"the contract of {ops[0]} has no line ';; {kind}' below it", form.at, "add one, it is a test")
-    return Contract(ops, params, requires, tuple(parts.items()), around.comment, around.examples,
-                    _source(form, around.text), form.at)
+    return Contract(
+        ops,
+        params,
+        requires,
+        tuple(parts.items()),
+        around.comment,
+        around.examples,
+        _source(form, around.text),
+        form.at,
+    )
 
 
 def _labels(clauses: Sequence[Clause]) -> Iterator[str]:
@@ -198,7 +209,7 @@ def _labels(clauses: Sequence[Clause]) -> Iterator[str]:
 
 def _source(form: List, text: str) -> str:
     """The form as it stands in its file."""
-    lines = text.splitlines()[form.at.line - 1:]
+    lines = text.splitlines()[form.at.line - 1 :]
     end = next((number for number, line in enumerate(lines) if not line.strip() or line.startswith(";")), len(lines))
     return "\n".join(lines[:end])
 
@@ -257,8 +268,11 @@ def _require(item: List) -> Require:
     condition, *texts = item.items
     message = texts[-1] if texts else item
     if not isinstance(condition, List) or len(texts) > 2 or not isinstance(message, Atom) or not message.is_string:
-        raise wrong(f"{item} is no condition with its message", item.at,
-                    'write (CONDITION "message"), or (CONDITION "label" "message") for one on sizes')
+        raise wrong(
+            f"{item} is no condition with its message",
+            item.at,
+            'write (CONDITION "message"), or (CONDITION "label" "message") for one on sizes',
+        )
     return Require(condition, texts[0] if len(texts) == 2 else None, _message(message))
 
 

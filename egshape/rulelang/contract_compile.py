@@ -60,8 +60,10 @@ class Functions:
         """Whether attributes make the sizes of the result, so that they may be negative."""
         code = compile("\n".join(_Source(self, text).lines), f"<contract {text.at}>", "exec")
         # Names of the package begin with f_, as no name of a contract can hide them so.
-        symbolic, numeric = ({f"f_{name}": each for name, each in {**table, "refuse": refuse}.items()}
-                             for table, refuse in ((SIZES, self.refuse), (NUMBERS, self.refuse_run)))
+        symbolic, numeric = (
+            {f"f_{name}": each for name, each in {**table, "refuse": refuse}.items()}
+            for table, refuse in ((SIZES, self.refuse), (NUMBERS, self.refuse_run))
+        )
         for names in (symbolic, numeric):
             exec(code, names)  # made from a checked contract: names and tables of this package only
         self.walk, self.result = symbolic["conditions"], symbolic["result"]
@@ -195,8 +197,11 @@ class _Source:
             self.add(depth, f"if {when}not ({own.of(clause.condition, 'bool')}): f_refuse({number}, {values})")
             return
         if clause.condition.head not in RELATIONS or len(clause.condition.items) != 3:
-            raise wrong(f"{clause.condition} is no relation of two sizes", clause.condition.at,
-                        f"sizes are related by {', '.join(RELATIONS)}")
+            raise wrong(
+                f"{clause.condition} is no relation of two sizes",
+                clause.condition.at,
+                f"sizes are related by {', '.join(RELATIONS)}",
+            )
         lhs, rhs = (own.of(side, "size") for side in clause.condition.items[1:])
         self.made.runs = True
         self.add(depth, f"f_lhs, f_rhs = {lhs}, {rhs}")

@@ -23,11 +23,28 @@ class Compiled:
         return _ITEMS.get(self.sort, "")
 
 
-_ITEMS = {"axes": "int", "sizes": "size", "Ts": "T", "record": "record", "regions": "region", "values": "T",
-          "dtypes": "dtype", "types": "type"}
+_ITEMS = {
+    "axes": "int",
+    "sizes": "size",
+    "Ts": "T",
+    "record": "record",
+    "regions": "region",
+    "values": "T",
+    "dtypes": "dtype",
+    "types": "type",
+}
 _LISTS = {item: name for name, item in _ITEMS.items()}
-_TAKEN_FOR = {("int", "size"), ("axes", "sizes"), ("text", "dtype"), ("dtype", "text"), ("record", "int"),
-              ("record", "axes"), ("record", "sizes"), ("record", "size"), ("values", "Ts")}
+_TAKEN_FOR = {
+    ("int", "size"),
+    ("axes", "sizes"),
+    ("text", "dtype"),
+    ("dtype", "text"),
+    ("record", "int"),
+    ("record", "axes"),
+    ("record", "sizes"),
+    ("record", "size"),
+    ("values", "Ts"),
+}
 """Pairs of sorts, the first of which may stand where the second is wanted."""
 
 _FUNCTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -132,8 +149,9 @@ class Expressions:
             raise self._unknown("name", item.text, self.scope, item)
         return self.scope[item.text]
 
-    def _unknown(self, what: str, name: str, known: Sequence[str] | Mapping[str, Compiled], item: SExpr
-                 ) -> EgshapeError:
+    def _unknown(
+        self, what: str, name: str, known: Sequence[str] | Mapping[str, Compiled], item: SExpr
+    ) -> EgshapeError:
         from egshape.rulelang.diagnostic import nearest
 
         near = nearest(name, tuple(known))
@@ -150,8 +168,11 @@ class Expressions:
         self._arity(item, 2)
         one, two = map(self, item.items[1:])
         if "size" in (one.sort, two.sort):
-            raise wrong(f"{item} compares sizes, which may not be known", item.at,
-                        'give it a label: (CONDITION "label" "message")')
+            raise wrong(
+                f"{item} compares sizes, which may not be known",
+                item.at,
+                'give it a label: (CONDITION "label" "message")',
+            )
         return Compiled(f"({one.code} {'==' if item.head == '=' else '<='} {two.code})", "bool")
 
     def arithmetic(self, item: List) -> Compiled:
@@ -255,11 +276,24 @@ class Expressions:
 
 
 _SPECIAL: dict[str, Callable[[Expressions, List], Compiled]] = {
-    "=": Expressions.compare, "<=": Expressions.compare,
-    "+": Expressions.arithmetic, "-": Expressions.arithmetic, "*": Expressions.arithmetic,
-    "and": Expressions.logic, "or": Expressions.logic, "in": Expressions.among, "if": Expressions.choice,
-    "axes": Expressions.axes, "length": Expressions.length, "at": Expressions.at,
+    "=": Expressions.compare,
+    "<=": Expressions.compare,
+    "+": Expressions.arithmetic,
+    "-": Expressions.arithmetic,
+    "*": Expressions.arithmetic,
+    "and": Expressions.logic,
+    "or": Expressions.logic,
+    "in": Expressions.among,
+    "if": Expressions.choice,
+    "axes": Expressions.axes,
+    "length": Expressions.length,
+    "at": Expressions.at,
     **dict.fromkeys(("first", "last", "rest", "but-last", "take", "skip"), Expressions.slice),
-    "append": Expressions.append, "list": Expressions.several, "with": Expressions.replaced,
-    "common": Expressions.common, "for": Expressions.mapped, "sum": Expressions.mapped, "type": Expressions.type,
+    "append": Expressions.append,
+    "list": Expressions.several,
+    "with": Expressions.replaced,
+    "common": Expressions.common,
+    "for": Expressions.mapped,
+    "sum": Expressions.mapped,
+    "type": Expressions.type,
 }

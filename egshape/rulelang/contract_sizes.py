@@ -111,7 +111,7 @@ def _known(axes: Sequence[int], count: int) -> bool:
 
 
 def _with(items: Sequence[Any], place: int, item: Any) -> tuple[Any, ...]:
-    return (*items[:place], item, *items[place + 1:])
+    return (*items[:place], item, *items[place + 1 :])
 
 
 def _arrange(items: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
@@ -121,7 +121,7 @@ def _arrange(items: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
 
 def _placed(items: Sequence[Any], axes: Sequence[int], count: int) -> tuple[Any, ...]:
     """A list of ``count`` items: the first ones at ``axes``, the others in between."""
-    inner, outer = iter(items[:len(axes)]), iter(items[len(axes):])
+    inner, outer = iter(items[: len(axes)]), iter(items[len(axes) :])
     return tuple(next(inner if axis in axes else outer) for axis in range(count))
 
 
@@ -174,22 +174,53 @@ def _windows(sizes: Namespace) -> Callable[..., Any]:
 
 
 _BOTH: dict[str, Any] = {
-    "DTYPES": DTYPES, "Unranked": Unranked, "arrange": _arrange, "common": common, "common_shape": common_shape,
-    "complex_of": _complex_of, "each_size": each_size, "either": _either, "if_ranked": _if_ranked,
-    "is_scalar": is_scalar, "itemsize": itemsize, "kind": kind, "known": _known, "placed": _placed, "ranked": ranked,
-    "real_of": _real_of, "where_ranked": _where_ranked, "with_": _with}
+    "DTYPES": DTYPES,
+    "Unranked": Unranked,
+    "arrange": _arrange,
+    "common": common,
+    "common_shape": common_shape,
+    "complex_of": _complex_of,
+    "each_size": each_size,
+    "either": _either,
+    "if_ranked": _if_ranked,
+    "is_scalar": is_scalar,
+    "itemsize": itemsize,
+    "kind": kind,
+    "known": _known,
+    "placed": _placed,
+    "ranked": ranked,
+    "real_of": _real_of,
+    "where_ranked": _where_ranked,
+    "with_": _with,
+}
 
 SIZES: dict[str, Any] = {
-    **_BOTH, "ceildiv": ceildiv, "dim": lambda size: size if isinstance(size, Dim) else const(size),
-    "floordiv": floordiv, "maximum": maximum, "minimum": minimum, "mod": mod, "product": product, "relu": relu,
-    "strided": _strided}
+    **_BOTH,
+    "ceildiv": ceildiv,
+    "dim": lambda size: size if isinstance(size, Dim) else const(size),
+    "floordiv": floordiv,
+    "maximum": maximum,
+    "minimum": minimum,
+    "mod": mod,
+    "product": product,
+    "relu": relu,
+    "strided": _strided,
+}
 """The functions that generated code calls when a program is read."""
 
 NUMBERS: dict[str, Any] = {
-    **_BOTH, "ceildiv": lambda a, b: -(-a // b), "dim": lambda size: size, "floordiv": lambda a, b: a // b,
+    **_BOTH,
+    "ceildiv": lambda a, b: -(-a // b),
+    "dim": lambda size: size,
+    "floordiv": lambda a, b: a // b,
     "itemsize": lambda dtype: dtype.itemsize if isinstance(dtype, np.dtype) else itemsize(dtype),
-    "maximum": max, "minimum": min, "mod": lambda a, b: a % b, "product": math.prod, "relu": lambda a: max(a, 0),
-    "strided": lambda start, limit, stride: -((start - limit) // stride)}
+    "maximum": max,
+    "minimum": min,
+    "mod": lambda a, b: a % b,
+    "product": math.prod,
+    "relu": lambda a: max(a, 0),
+    "strided": lambda start, limit, stride: -((start - limit) // stride),
+}
 """The same on numbers and arrays, for a run."""
 
 for _functions in (SIZES, NUMBERS):

@@ -276,8 +276,10 @@ def term_text(term: Term, registry: Registry) -> str:
             value = each.array.item()
             return f"const({dtype_name(each.array.dtype)}, {str(value).lower() if isinstance(value, bool) else value})"
         decl = registry[each.op]
-        parts = [*map(show, each.operands), *(_attribute_text(attr, each.attrs[attr.name]) for attr in decl.attrs
-                                              if attr.name in each.attrs)]
+        parts = [
+            *map(show, each.operands),
+            *(_attribute_text(attr, each.attrs[attr.name]) for attr in decl.attrs if attr.name in each.attrs),
+        ]
         parts += [f"{name}={function}" for name, function in zip(decl.regions, each.regions, strict=False)]
         return f"{each.op}({', '.join(parts)})"
 
@@ -352,7 +354,8 @@ def _types(term: Term) -> Iterator[tuple[Dim, ...]]:
     if isinstance(term, Leaf):
         yield term.type.dims
     elif isinstance(term, Apply):
-        yield tuple(dim for value in term.attrs.values() if isinstance(value, tuple)
-                    for dim in value if isinstance(dim, Dim))
+        yield tuple(
+            dim for value in term.attrs.values() if isinstance(value, tuple) for dim in value if isinstance(dim, Dim)
+        )
         for operand in term.operands:
             yield from _types(operand)

@@ -115,9 +115,15 @@ class _Check:
             return
         before = len(self.problems)
         if header.name in loader.scheme.signatures:
-            self.problems.append(Diagnostic("header", f"something else is called {header.name} too: an op, function or "
-                                            "relation", _place_of(header.name, found), "give the ruleset another name",
-                                            len(header.name)))
+            self.problems.append(
+                Diagnostic(
+                    "header",
+                    f"something else is called {header.name} too: an op, function or relation",
+                    _place_of(header.name, found),
+                    "give the ruleset another name",
+                    len(header.name),
+                )
+            )
         tensors = TENSORS in loader.done
         for rule in found.rules:
             self._rule(rule, loader, tensors)
@@ -167,11 +173,21 @@ class _Check:
         if not rule.guards and not (rule.command.head != "rule" and facts_of(rule.command)):
             return
         if not rule.sound:
-            yield wrong(rule.command, "no-sound", f"{rule.name} has a guard and does not say why that is enough",
-                        "add a '; sound:' comment above it", rule=rule.name)
+            yield wrong(
+                rule.command,
+                "no-sound",
+                f"{rule.name} has a guard and does not say why that is enough",
+                "add a '; sound:' comment above it",
+                rule=rule.name,
+            )
         if not rule.counters:
-            yield wrong(rule.command, "no-counter", f"{rule.name} has a guard and no counter-example",
-                        "add ';; counter LEFT' below it: a left side on which it must not fire", rule=rule.name)
+            yield wrong(
+                rule.command,
+                "no-counter",
+                f"{rule.name} has a guard and no counter-example",
+                "add ';; counter LEFT' below it: a left side on which it must not fire",
+                rule=rule.name,
+            )
 
     def _example(self, rule: Rule, example: Example, tensors: bool) -> None:
         """An example must at least be readable, and its ops take their operands."""
@@ -183,8 +199,9 @@ class _Check:
         except ParseError as error:
             self.problems.append(self._in_example(rule, example, "example", error.message, error))
         except EgshapeError as error:
-            self.problems.append(self._in_example(rule, example, "example-type", f"the example is ill-typed: "
-                                                  f"{error.message}", error))
+            self.problems.append(
+                self._in_example(rule, example, "example-type", f"the example is ill-typed: {error.message}", error)
+            )
 
     def _in_example(self, rule: Rule, example: Example, code: str, message: str, error: EgshapeError) -> Diagnostic:
         file, _, line = example.where.rpartition(":")
@@ -203,16 +220,28 @@ class _Check:
         for rule in found.rules:
             other = loader.rules.get(rule.name) or next((each for each in self.rules if each.name == rule.name), None)
             if other is not None:
-                self.problems.append(wrong(rule.command, "duplicate-name",
-                                           f"a rule named {rule.name} exists already ({other.where})", "rename it"))
+                self.problems.append(
+                    wrong(
+                        rule.command,
+                        "duplicate-name",
+                        f"a rule named {rule.name} exists already ({other.where})",
+                        "rename it",
+                    )
+                )
 
     def _accepted(self, found: RuleFile, header: Ruleset, loader: Loader, new: NewEngine) -> None:
         """Let egglog itself read the rules."""
         try:
             engine = new(loader.pieces)
         except EgshapeError as error:
-            self.problems.append(Diagnostic("needs", f"what {header.name} needs does not load: {error.message}",
-                                            Position(header.file, 1, 1), error.hint))
+            self.problems.append(
+                Diagnostic(
+                    "needs",
+                    f"what {header.name} needs does not load: {error.message}",
+                    Position(header.file, 1, 1),
+                    error.hint,
+                )
+            )
             return
         engine.declare(f"(ruleset {header.name})")
         for rule in found.rules:
@@ -233,4 +262,3 @@ def _place_of(name: str, found: RuleFile) -> Position:
         if line.startswith(";") and name in line:
             return Position(found.file, number, line.index(name) + 1)
     return Position(found.file, 1, 1)
-

@@ -118,8 +118,9 @@ def load_rulesets(
 class Loader:
     """The state of one `load_rulesets`."""
 
-    def __init__(self, preludes: Mapping[str, str], provenance: bool, split: bool = False,
-                 omit: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, preludes: Mapping[str, str], provenance: bool, split: bool = False, omit: frozenset[str] = frozenset()
+    ) -> None:
         self.preludes = preludes
         self.omit = omit
         self.provenance = provenance

@@ -42,16 +42,24 @@ def files_of(point: EntryPoint) -> dict[str, Path]:
         given = point.load()
         given = given() if callable(given) else given
     except Exception as error:
-        raise EgshapeError(f"the package of rules cannot be loaded: {type(error).__name__}: {error}", where=where,
-                           hint="mend or remove the package", code="rules") from error
+        raise EgshapeError(
+            f"the package of rules cannot be loaded: {type(error).__name__}: {error}",
+            where=where,
+            hint="mend or remove the package",
+            code="rules",
+        ) from error
     found: dict[str, Path] = {}
     for path in _paths(given):
         root = path if path.is_dir() else path.parent
         for file in sorted(path.rglob("*.egg")) if path.is_dir() else (path,):
             found[".".join([point.name, *file.relative_to(root).with_suffix("").parts])] = file
     if not found:
-        raise EgshapeError("the entry point gives no .egg files", where=where, code="rules",
-                           hint="let it name a folder, or a list of files")
+        raise EgshapeError(
+            "the entry point gives no .egg files",
+            where=where,
+            code="rules",
+            hint="let it name a folder, or a list of files",
+        )
     return found
 
 

@@ -166,8 +166,10 @@ def _header(expressions: Sequence[SExpr | Comment], file: str, problems: list[Di
     needs = tuple(re.split(r"[,\s]+", fields["needs"])) if fields["needs"] != "nothing" else ()
     tolerance = _tolerance(fields, places, problems)
     name = fields["ruleset"]
-    at_once, only = (tuple(f"{name}/{each}" for each in re.split(r"[,\s]+", fields.get(key, "")) if each)
-                     for key in ("at once", "only at once"))
+    at_once, only = (
+        tuple(f"{name}/{each}" for each in re.split(r"[,\s]+", fields.get(key, "")) if each)
+        for key in ("at once", "only at once")
+    )
     return Ruleset(name, fields["about"], needs, fields["law"], fields["ends"], file, tolerance, at_once, only)
 
 
@@ -287,9 +289,7 @@ def _parts(lines: Sequence[str]) -> dict[str, str]:
     return {key: " ".join(each for each in texts if each) for key, texts in found.items()}
 
 
-def _comments_around(
-    command: List, expressions: Sequence[SExpr | Comment]
-) -> tuple[list[str], list[Comment]]:
+def _comments_around(command: List, expressions: Sequence[SExpr | Comment]) -> tuple[list[str], list[Comment]]:
     """The comment lines right above a command, without semicolons, and the ;; lines that follow it."""
     index = next(i for i, item in enumerate(expressions) if item is command)
     above: list[Comment] = []

@@ -20,8 +20,17 @@ MAX_RANK = 16
 
 ELEMENTWISE = {"unary": 1, "binary": 2, "ternary": 3}
 
-_SORT = {"axes": "Axes", "sizes": "Shape", "text": "String", "dtype": "String", "int": "i64", "bool": "i64",
-         "record": "i64", "float": "i64", "array": "i64"}
+_SORT = {
+    "axes": "Axes",
+    "sizes": "Shape",
+    "text": "String",
+    "dtype": "String",
+    "int": "i64",
+    "bool": "i64",
+    "record": "i64",
+    "float": "i64",
+    "array": "i64",
+}
 """Sort of an attribute; records, floats and arrays are keys that the host interprets."""
 
 CORE = """
@@ -183,8 +192,12 @@ class Constructor:
 
 def has_constructor(decl: OpDecl) -> bool:
     """True for ops with a constructor of their own: not elementwise, no regions, no effect, results one tensor."""
-    return decl.family not in ELEMENTWISE and not decl.regions and not decl.effect \
+    return (
+        decl.family not in ELEMENTWISE
+        and not decl.regions
+        and not decl.effect
         and decl.name not in ("custom_call", "host_call")
+    )
 
 
 def constructor(decl: OpDecl) -> Constructor:
@@ -207,8 +220,12 @@ def declarations(decls: Iterable[OpDecl]) -> str:
     Raises EgshapeError (code "op-declaration") for a user's op with the name of something else in the language."""
     decls = list(decls)
     for taken in sorted(reserved_names() & {decl.name for decl in decls if decl.custom}):
-        raise EgshapeError("the e-graph has something else of this name", where=f"custom op {taken!r}",
-                           hint="give the op another name", code="op-declaration")
+        raise EgshapeError(
+            "the e-graph has something else of this name",
+            where=f"custom op {taken!r}",
+            hint="give the op another name",
+            code="op-declaration",
+        )
     lines = [CORE.strip()]
     for rank in range(MAX_RANK + 1):
         columns = " ".join(["i64"] * (rank + 1))
@@ -341,5 +358,7 @@ def _own(form: Constructor) -> str:
             terms.append(f"v{position}")
         else:
             terms.append(name)
-    return (f"(rule ((in_{form.name} {' '.join(names)}) (live i) {' '.join(guards)}) "
-            f"((union (Node i) ({form.name} {' '.join(terms)}))) :ruleset load :name \"load/{form.name}\")")
+    return (
+        f"(rule ((in_{form.name} {' '.join(names)}) (live i) {' '.join(guards)}) "
+        f'((union (Node i) ({form.name} {" ".join(terms)}))) :ruleset load :name "load/{form.name}")'
+    )

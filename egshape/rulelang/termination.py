@@ -71,8 +71,18 @@ def rewritings(rule: Rule, scheme: Scheme) -> list[Rewriting]:
         subsumes = any(isinstance(each, List) and each.head == "subsume" for each in plain.actions)
         for sides in spelled_sides(plain, scheme):
             computed = _spelled(sides.right, {**_definitions(plain, None), **terms})
-            out.append(Rewriting(rule, sides.left, sides.right, _conditions(plain, terms), patterns, computed,
-                                 _has_fuel(plain), subsumes))
+            out.append(
+                Rewriting(
+                    rule,
+                    sides.left,
+                    sides.right,
+                    _conditions(plain, terms),
+                    patterns,
+                    computed,
+                    _has_fuel(plain),
+                    subsumes,
+                )
+            )
     return out
 
 
@@ -113,8 +123,11 @@ def _spelled(expr: SExpr, terms: Mapping[str, SExpr], depth: int = _ROUNDS) -> S
 
 def _conditions(rule: PlainRule, terms: Mapping[str, SExpr]) -> tuple[SExpr, ...]:
     """What a rule asks for beyond its left side."""
-    return tuple(_spelled(fact, terms) for fact in rule.body
-                 if not (isinstance(fact, List) and fact.head == "=" and any(map(is_variable, fact.items[1:]))))
+    return tuple(
+        _spelled(fact, terms)
+        for fact in rule.body
+        if not (isinstance(fact, List) and fact.head == "=" and any(map(is_variable, fact.items[1:])))
+    )
 
 
 def _has_fuel(rule: PlainRule) -> bool:
@@ -165,8 +178,15 @@ def check_termination(rule: Rule, scheme: Scheme) -> list[Diagnostic]:
     place = rule.command
     way_out = "say why it ends in a '; ends:' comment above the rule, spend fuel, or drop the rule"
     if place.head == "birewrite":
-        return [wrong(place, "grows", f"{rule.name} rewrites both ways and does not say why that ends", way_out,
-                      rule=rule.name)]
+        return [
+            wrong(
+                place,
+                "grows",
+                f"{rule.name} rewrites both ways and does not say why that ends",
+                way_out,
+                rule=rule.name,
+            )
+        ]
     for each in rewritings(rule, scheme):
         if each.fuel or _without_end(each) is None:
             continue
@@ -199,8 +219,11 @@ def _without_end(rewriting: Rewriting) -> str | None:
 
 
 def _permuted(left: SExpr, right: SExpr) -> bool:
-    return isinstance(left, List) and isinstance(right, List) and (
-        sorted(map(str, left.items)) == sorted(map(str, right.items)))
+    return (
+        isinstance(left, List)
+        and isinstance(right, List)
+        and (sorted(map(str, left.items)) == sorted(map(str, right.items)))
+    )
 
 
 def _associative(left: SExpr, right: SExpr) -> bool:
@@ -216,8 +239,11 @@ def _nested(expr: SExpr, side: int) -> tuple[str, ...] | None:
         return None
     *first, one, two = expr.items
     inner = (one, two)[side]
-    if not isinstance(inner, List) or len(inner.items) != len(expr.items) or list(map(str, inner.items[:-2])) != list(
-            map(str, first)):
+    if (
+        not isinstance(inner, List)
+        or len(inner.items) != len(expr.items)
+        or list(map(str, inner.items[:-2])) != list(map(str, first))
+    ):
         return None
     y, z = inner.items[-2:]
     leaves = (y, z, two) if side == 0 else (one, y, z)
@@ -239,8 +265,16 @@ def check_overlap(mine: Sequence[Rewriting], others: Iterable[Rewriting]) -> lis
             if text:
                 code = "shadowed" if "shadow" in text else "overlap"
                 hint = "drop it" if code == "shadowed" else "make one of them ask for more, or drop it"
-                found.append(wrong(rule.command, code, f"{rule.name} {text} {other.name} ({other.where})", hint,
-                                   rule=rule.name, severity=WARNING))
+                found.append(
+                    wrong(
+                        rule.command,
+                        code,
+                        f"{rule.name} {text} {other.name} ({other.where})",
+                        hint,
+                        rule=rule.name,
+                        severity=WARNING,
+                    )
+                )
     return found[:1]
 
 

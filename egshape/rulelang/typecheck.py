@@ -130,8 +130,12 @@ class _Rule:
         for fact in self.rule.body:
             for atom in _variables(fact):
                 if atom.text not in bound:
-                    self.say(atom, "unbound", f"nothing binds the variable {atom.text}",
-                             meant(atom.text, bound, "let a pattern in the rule's body hold it"))
+                    self.say(
+                        atom,
+                        "unbound",
+                        f"nothing binds the variable {atom.text}",
+                        meant(atom.text, bound, "let a pattern in the rule's body hold it"),
+                    )
                     bound.add(atom.text)
 
     # -- actions ----
@@ -147,8 +151,9 @@ class _Rule:
             return
         head, items = action.head, action.items
         if head in _REFUSED:
-            self.say(action, "action", f"the action {head} {_REFUSED[head]}",
-                     "a rule only adds: union, set, or a relation")
+            self.say(
+                action, "action", f"the action {head} {_REFUSED[head]}", "a rule only adds: union, set, or a relation"
+            )
             return
         self.bound(items[2] if head == "let" and len(items) > 2 else action, bound)
         if head == "let":
@@ -185,13 +190,18 @@ class _Rule:
     def bound(self, expr: SExpr, bound: set[str]) -> None:
         for atom in _variables(expr):
             if atom.text not in bound and atom.text != "root__":
-                self.say(atom, "unbound", f"nothing binds the variable {atom.text}",
-                         meant(atom.text, bound - {"root__"}, "let the left side or a condition hold it"))
+                self.say(
+                    atom,
+                    "unbound",
+                    f"nothing binds the variable {atom.text}",
+                    meant(atom.text, bound - {"root__"}, "let the left side or a condition hold it"),
+                )
 
     def reserved(self, target: List) -> None:
         if _RESERVED.fullmatch(target.head) and target.head in self.scheme.signatures:
-            self.say(target, "reserved", f"rules do not write {target.head}: egshape fills it",
-                     "use it in conditions only")
+            self.say(
+                target, "reserved", f"rules do not write {target.head}: egshape fills it", "use it in conditions only"
+            )
 
     def may_fail(self, action: SExpr) -> None:
         """Name arithmetic that can have no value: a failing primitive in an action ends the engine."""
@@ -200,9 +210,12 @@ class _Rule:
             if primitive is None or not primitive.partial or self.cannot_fail(call):
                 continue
             kind = "can overflow" if primitive.result == "i64" else "can have no value"
-            self.say(call, "overflow" if primitive.result == "i64" else "may-fail",
-                     f"({call.head} ...) in an action {kind}, and that ends the engine",
-                     f"compute it in the body, where that is no match: (= v {call})")
+            self.say(
+                call,
+                "overflow" if primitive.result == "i64" else "may-fail",
+                f"({call.head} ...) in an action {kind}, and that ends the engine",
+                f"compute it in the body, where that is no match: (= v {call})",
+            )
 
     def cannot_fail(self, call: List) -> bool:
         """(- v n) with a guard that keeps v above 0; an element that the body has read already."""
@@ -215,8 +228,10 @@ class _Rule:
         if not (is_variable(left) and isinstance(right, Atom) and right.text.isdigit()):
             return False
         guards = [fact for fact in self.rule.body if isinstance(fact, List) and len(fact.items) == 3]
-        return any(str(fact.items[1]) == str(left) and fact.head in (">", ">=") and str(fact.items[2]).isdigit()
-                   for fact in guards)
+        return any(
+            str(fact.items[1]) == str(left) and fact.head in (">", ">=") and str(fact.items[2]).isdigit()
+            for fact in guards
+        )
 
     # -- sorts ----
 
@@ -251,8 +266,12 @@ class _Rule:
             return wanted
         sort, place = known
         if wanted and sort and sort != wanted:
-            self.say(atom, "sort", f"{atom.text} is {_a(wanted)} here, and {_a(sort)} at {place.at.line}:"
-                     f"{place.at.column}", "use two variables")
+            self.say(
+                atom,
+                "sort",
+                f"{atom.text} is {_a(wanted)} here, and {_a(sort)} at {place.at.line}:{place.at.column}",
+                "use two variables",
+            )
             return wanted
         if not sort and wanted:
             self.sorts[atom.text] = (wanted, atom)
@@ -263,8 +282,12 @@ class _Rule:
         args = [item for item in call.items[1:] if not str(item).startswith(":")]
         if signature is not None:
             if len(args) != len(signature.args):
-                self.say(call, "arity", f"{call.head} takes {_count(signature.args)}, not {len(args)}",
-                         f"{call.head} : ({' '.join(signature.args)}) -> {signature.result or 'relation'}")
+                self.say(
+                    call,
+                    "arity",
+                    f"{call.head} takes {_count(signature.args)}, not {len(args)}",
+                    f"{call.head} : ({' '.join(signature.args)}) -> {signature.result or 'relation'}",
+                )
                 for arg in args:
                     self.sort(arg, "")
                 return signature.result
@@ -320,16 +343,28 @@ class _Rule:
         family = call.head.lower()
         fitting = {decl.name for decl in self.registry if decl.family == family}
         if name not in self.registry or self.registry[name].family not in ELEMENTWISE:
-            self.say(first, "unknown-op", f"no elementwise op is named {name}",
-                     meant(name, fitting, "`egshape rules prelude` lists them"))
+            self.say(
+                first,
+                "unknown-op",
+                f"no elementwise op is named {name}",
+                meant(name, fitting, "`egshape rules prelude` lists them"),
+            )
         elif name not in fitting:
             takes = _count(self.registry[name].operands, "operand")
-            self.say(first, "arity", f"{name} takes {takes}, {call.head} is for {ELEMENTWISE[family]}",
-                     f"write ({self.registry[name].family.capitalize()} {first.text} ...)")
+            self.say(
+                first,
+                "arity",
+                f"{name} takes {takes}, {call.head} is for {ELEMENTWISE[family]}",
+                f"write ({self.registry[name].family.capitalize()} {first.text} ...)",
+            )
         elif len(values) != len(self.registry[name].attrs):
             wanted = ".".join([name, *(attr.name.upper() for attr in self.registry[name].attrs)])
-            self.say(first, "attribute", f"{name} has {_count(self.registry[name].attrs, 'attribute')}, "
-                     f"written behind dots", f'write "{wanted}"')
+            self.say(
+                first,
+                "attribute",
+                f"{name} has {_count(self.registry[name].attrs, 'attribute')}, written behind dots",
+                f'write "{wanted}"',
+            )
 
 
 def bound_by(body: Iterable[SExpr]) -> set[str]:

@@ -22,17 +22,45 @@ from egshape.runtime.weights import mapped
 
 VERSION = 3
 _PORT: dict[str, type] = {"name": str, "dtype": str, "shape": list}
-_KEYS = {"version": int, "name": str, "inputs": list, "outputs": list, "checks": list, "sizes": list, "kernels": list,
-         "host_calls": list, "triple": str, "cpu": str, "features": str, "constants": int, "threads": int, "pool": int,
-         "peak": dict}
+_KEYS = {
+    "version": int,
+    "name": str,
+    "inputs": list,
+    "outputs": list,
+    "checks": list,
+    "sizes": list,
+    "kernels": list,
+    "host_calls": list,
+    "triple": str,
+    "cpu": str,
+    "features": str,
+    "constants": int,
+    "threads": int,
+    "pool": int,
+    "peak": dict,
+}
 _ROWS: dict[str, dict[str, type]] = {
-    "inputs": _PORT, "outputs": {**_PORT, "late": bool}, "checks": {"message": str, "where": str, "args": list},
-    "sizes": {"name": str, "where": str}, "kernels": {"name": str}}
-_DEVICE_KEYS = {"architectures": list, "functions": list, "requests": list, "graph_words": int, "toolkit": list,
-                "products": bool, "pinned": int, "graphs": int}
+    "inputs": _PORT,
+    "outputs": {**_PORT, "late": bool},
+    "checks": {"message": str, "where": str, "args": list},
+    "sizes": {"name": str, "where": str},
+    "kernels": {"name": str},
+}
+_DEVICE_KEYS = {
+    "architectures": list,
+    "functions": list,
+    "requests": list,
+    "graph_words": int,
+    "toolkit": list,
+    "products": bool,
+    "pinned": int,
+    "graphs": int,
+}
 _DEVICE_ROWS: dict[str, dict[str, type]] = {
-    "kernels": {"name": str, "where": str}, "functions": {"name": str, "shared": int},
-    "requests": {"what": str, "expression": str}}
+    "kernels": {"name": str, "where": str},
+    "functions": {"name": str, "shared": int},
+    "requests": {"what": str, "expression": str},
+}
 _MOST_THREADS = 1024
 
 
@@ -60,11 +88,19 @@ def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunc
     return restored(manifest, library, constants, images, count, device, where=str(path))
 
 
-def restored(manifest: Mapping[str, Any], library: bytes, constants: Sequence[np.ndarray],
-             images: Mapping[str, bytes] | None = None, threads: int = 1, device: int = 0,
-             failure: Callable[[str, str, str], Exception] = RunError, save: Any = None,
-             host_functions: Sequence[HostFunction] = (), reduce: Callable[[], tuple[Any, ...]] | None = None,
-             where: str = "a pickled function") -> CompiledFunction:
+def restored(
+    manifest: Mapping[str, Any],
+    library: bytes,
+    constants: Sequence[np.ndarray],
+    images: Mapping[str, bytes] | None = None,
+    threads: int = 1,
+    device: int = 0,
+    failure: Callable[[str, str, str], Exception] = RunError,
+    save: Any = None,
+    host_functions: Sequence[HostFunction] = (),
+    reduce: Callable[[], tuple[Any, ...]] | None = None,
+    where: str = "a pickled function",
+) -> CompiledFunction:
     """The function of an artifact's parts, which is also what it is pickled as. Raises RunError (code "artifact") if
     they were made for another machine."""
     _check_machine(manifest, where)
@@ -78,8 +114,18 @@ def restored(manifest: Mapping[str, Any], library: bytes, constants: Sequence[np
         from egshape.runtime.cuda import opened
         from egshape.runtime.cuda_function import CudaFunction
 
-        return CudaFunction(manifest, entries, images or {}, constants, handle, failure, save,
-                            lambda: opened(device), host_functions, remade)
+        return CudaFunction(
+            manifest,
+            entries,
+            images or {},
+            constants,
+            handle,
+            failure,
+            save,
+            lambda: opened(device),
+            host_functions,
+            remade,
+        )
     return CompiledFunction(manifest, entries, constants, handle, failure, save, threads, host_functions, remade)
 
 
@@ -103,7 +149,7 @@ def _place(file: Any, entry: zipfile.ZipInfo) -> tuple[int, int]:
     header = file.read(30)
     if len(header) < 30 or header[:4] != b"PK\x03\x04" or entry.compress_type != zipfile.ZIP_STORED:
         raise ValueError("the weights are not where the file says")
-    name, extra = (int.from_bytes(header[at:at + 2], "little") for at in (26, 28))
+    name, extra = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
     return entry.header_offset + 30 + name + extra, entry.file_size
 
 

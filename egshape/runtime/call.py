@@ -11,8 +11,23 @@ import numpy as np
 from egshape.runtime.memory import SMALL, Blocks, free
 from egshape.runtime.redzones import Watch
 
-WORDS = ("arena", "room", "inputs", "sizes", "constants", "outputs", "rooms", "shapes", "error", "pool", "threads",
-         "profile", "host", "strict", "device")
+WORDS = (
+    "arena",
+    "room",
+    "inputs",
+    "sizes",
+    "constants",
+    "outputs",
+    "rooms",
+    "shapes",
+    "error",
+    "pool",
+    "threads",
+    "profile",
+    "host",
+    "strict",
+    "device",
+)
 """64-bit words of the structure that the native entry takes (lower/entry.py has the same)."""
 ERROR_WORDS = 24
 UNBOUNDED = 2**62
@@ -37,8 +52,14 @@ class Call:
     def __init__(self, inputs: int, axes: int, outputs: tuple[Output, ...], fixed: dict[str, int]) -> None:
         self._outputs = outputs
         shapes = sum(output.rank for output in outputs)
-        lengths = {"inputs": inputs, "sizes": axes, "outputs": len(outputs), "rooms": len(outputs), "shapes": shapes,
-                   "error": ERROR_WORDS}
+        lengths = {
+            "inputs": inputs,
+            "sizes": axes,
+            "outputs": len(outputs),
+            "rooms": len(outputs),
+            "shapes": shapes,
+            "error": ERROR_WORDS,
+        }
         self.words = (ctypes.c_int64 * (len(WORDS) + sum(lengths.values())))()
         self.address = ctypes.addressof(self.words)
         self.at: dict[str, int] = {}
@@ -64,7 +85,7 @@ class Call:
         """The shapes of the results as the table has them."""
         found, at = [], self.at["shapes"]
         for output in self._outputs:
-            found.append(tuple(self.words[at:at + output.rank]))
+            found.append(tuple(self.words[at : at + output.rank]))
             at += output.rank
         return found
 
@@ -84,20 +105,32 @@ class Call:
     def fresh(self) -> tuple[np.ndarray | None, ...]:
         """Arrays for the results; None where the entry allocates."""
         if self.watch is not None:
-            return tuple([None if output.late else self.watch.empty(output.name, shape, output.dtype)
-                          for output, shape, _ in self._wanted])
-        return tuple([None if output.late else np.empty(shape, output.dtype) if need <= SMALL
-                      else output.blocks.take(shape, output.dtype, need) for output, shape, need in self._wanted])
+            return tuple(
+                [
+                    None if output.late else self.watch.empty(output.name, shape, output.dtype)
+                    for output, shape, _ in self._wanted
+                ]
+            )
+        return tuple(
+            [
+                None
+                if output.late
+                else np.empty(shape, output.dtype)
+                if need <= SMALL
+                else output.blocks.take(shape, output.dtype, need)
+                for output, shape, need in self._wanted
+            ]
+        )
 
     def error(self) -> list[int]:
         """The words that say what went wrong."""
         at = self.at["error"]
-        return list(self.words[at:at + ERROR_WORDS])
+        return list(self.words[at : at + ERROR_WORDS])
 
     def take(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray | None]) -> None:
         """Fill the tables from arrays, where native code cannot read these itself."""
         axes = [size for array in inputs for size in array.shape]
-        self.words[self.at["sizes"]:self.at["sizes"] + len(axes)] = axes
+        self.words[self.at["sizes"] : self.at["sizes"] + len(axes)] = axes
         for k, array in enumerate(inputs):
             self.words[self.at["inputs"] + k] = array.ctypes.data
         for k, (mine, output) in enumerate(zip(outputs, self._outputs, strict=True)):
@@ -107,7 +140,7 @@ class Call:
     def expect(self, number: int, shape: tuple[int, ...]) -> None:
         """The caller's array for an output has this shape."""
         at = self.at["shapes"] + sum(output.rank for output in self._outputs[:number])
-        self.words[at:at + len(shape)] = list(shape)
+        self.words[at : at + len(shape)] = list(shape)
 
     def give(self, number: int, address: int, room: int) -> None:
         """Memory for an output that the entry would allocate otherwise."""

@@ -4,13 +4,41 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_NAMES = {"sse4.1": "sse4_1", "sse4.2": "sse4_2", "avx512vpopcntdq": "avx512_vpopcntdq", "avx512vnni": "avx512_vnni",
-          "avx512bitalg": "avx512_bitalg", "avx512vbmi2": "avx512_vbmi2", "avx512bf16": "avx512_bf16",
-          "avxvnni": "avx_vnni", "lzcnt": "abm"}
+_NAMES = {
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "avx512vpopcntdq": "avx512_vpopcntdq",
+    "avx512vnni": "avx512_vnni",
+    "avx512bitalg": "avx512_bitalg",
+    "avx512vbmi2": "avx512_vbmi2",
+    "avx512bf16": "avx512_bf16",
+    "avxvnni": "avx_vnni",
+    "lzcnt": "abm",
+}
 """LLVM's names where the kernel has others."""
-_CHECKED = frozenset(("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe", "popcnt", "avx512f", "avx512dq",
-                      "avx512bw", "avx512vl", "avx512cd", "avx512vbmi", "avx512ifma", "gfni", "vaes",
-                      "vpclmulqdq", *_NAMES))
+_CHECKED = frozenset(
+    (
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "bmi1",
+        "bmi2",
+        "movbe",
+        "popcnt",
+        "avx512f",
+        "avx512dq",
+        "avx512bw",
+        "avx512vl",
+        "avx512cd",
+        "avx512vbmi",
+        "avx512ifma",
+        "gfni",
+        "vaes",
+        "vpclmulqdq",
+        *_NAMES,
+    )
+)
 _SAME = {"bmi": "bmi1"}
 
 

@@ -15,8 +15,21 @@ import numpy as np
 
 NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
 KINDS = (("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32"))
-KEY = ("kind", "count", "m", "n", "k", "left_pitch", "left_step", "left_turned", "right_pitch", "right_step",
-       "right_turned", "extras", "alignment")
+KEY = (
+    "kind",
+    "count",
+    "m",
+    "n",
+    "k",
+    "left_pitch",
+    "left_step",
+    "left_turned",
+    "right_pitch",
+    "right_step",
+    "right_turned",
+    "extras",
+    "alignment",
+)
 BIAS, GELU = 1, 2
 MADE = ("descriptor", "left", "right", "out", "algorithm")
 ROW = len(KEY) + len(MADE) - 1 + 8
@@ -24,10 +37,20 @@ STATE = ("handle", "matmul", "set", "make", "workspace", "workspace_bytes", "mas
 """The same as in lower/cuda/gemm.py."""
 ROWS = 1024
 WORKSPACE = 32 << 20
-FUNCTIONS = ("cublasLtCreate", "cublasLtMatmul", "cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy",
-             "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutDestroy",
-             "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy",
-             "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic")
+FUNCTIONS = (
+    "cublasLtCreate",
+    "cublasLtMatmul",
+    "cublasLtMatmulDescCreate",
+    "cublasLtMatmulDescDestroy",
+    "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatrixLayoutCreate",
+    "cublasLtMatrixLayoutDestroy",
+    "cublasLtMatrixLayoutSetAttribute",
+    "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceDestroy",
+    "cublasLtMatmulPreferenceSetAttribute",
+    "cublasLtMatmulAlgoGetHeuristic",
+)
 
 # Numbers of the library's interface (cublasLt.h, library_types.h).
 _TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}
@@ -71,10 +94,16 @@ class Products:
         self.workspace, self._workspace_bytes = workspace, workspace_bytes
         self.state = np.zeros(len(STATE), np.int64)
         self._handle = self._made("cublasLtCreate")
-        values = {"handle": self._handle, "matmul": functions["cublasLtMatmul"],
-                  "set": functions["cublasLtMatmulDescSetAttribute"],
-                  "make": ctypes.cast(self._make, ctypes.c_void_p).value or 0, "workspace": workspace,
-                  "workspace_bytes": workspace_bytes, "mask": ROWS - 1, "rows": self.rows.ctypes.data}
+        values = {
+            "handle": self._handle,
+            "matmul": functions["cublasLtMatmul"],
+            "set": functions["cublasLtMatmulDescSetAttribute"],
+            "make": ctypes.cast(self._make, ctypes.c_void_p).value or 0,
+            "workspace": workspace,
+            "workspace_bytes": workspace_bytes,
+            "mask": ROWS - 1,
+            "rows": self.rows.ctypes.data,
+        }
         for name, value in values.items():
             self.state[STATE.index(name)] = value
 
@@ -86,7 +115,8 @@ class Products:
     def _call(self, name: str, *arguments: Any) -> None:
         if name not in self._calls:
             self._calls[name] = ctypes.CFUNCTYPE(ctypes.c_int32, *(type(each) for each in arguments))(
-                self._functions[name])
+                self._functions[name]
+            )
         code = self._calls[name](*arguments)
         if code:
             raise OSError(f"{name} fails with status {code}")
@@ -97,13 +127,18 @@ class Products:
         return place.value
 
     def _set(self, name: str, handle: int, attribute: int, value: Any) -> None:
-        self._call(name, ctypes.c_void_p(handle), ctypes.c_int32(attribute),
-                   ctypes.c_void_p(ctypes.addressof(value)), ctypes.c_size_t(ctypes.sizeof(value)))
+        self._call(
+            name,
+            ctypes.c_void_p(handle),
+            ctypes.c_int32(attribute),
+            ctypes.c_void_p(ctypes.addressof(value)),
+            ctypes.c_size_t(ctypes.sizeof(value)),
+        )
 
     def _filled(self, address: int) -> int:
         """Make what stands in a row behind its key: what was there before goes, what the library cannot is null."""
         row = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), (ROW,))
-        made = row[len(KEY):]
+        made = row[len(KEY) :]
         self._dropped(made)
         made[:] = 0
         try:
@@ -121,8 +156,11 @@ class Products:
     def _fill(self, key: Mapping[str, int], made: np.ndarray) -> None:
         inner, outer = KINDS[key["kind"]]
         double = inner == "f64"
-        made[0] = self._made("cublasLtMatmulDescCreate", ctypes.c_int32(_COMPUTE_F64 if double else _COMPUTE_F32),
-                             ctypes.c_int32(_TYPES["f64" if double else "f32"]))
+        made[0] = self._made(
+            "cublasLtMatmulDescCreate",
+            ctypes.c_int32(_COMPUTE_F64 if double else _COMPUTE_F32),
+            ctypes.c_int32(_TYPES["f64" if double else "f32"]),
+        )
         # In columns, a row-major (k, n) is its transpose as it lies: only a turned side is transposed.
         for attribute, side in ((_TRANSPOSE_A, "right"), (_TRANSPOSE_B, "left")):
             turned = key[f"{side}_turned"] if side == "left" else 1 - key[f"{side}_turned"]
@@ -143,8 +181,13 @@ class Products:
         self._choose(key, made)
 
     def _layout(self, dtype: str, rows: int, columns: int, pitch: int, count: int, step: int) -> int:
-        made = self._made("cublasLtMatrixLayoutCreate", ctypes.c_int32(_TYPES[dtype]), ctypes.c_uint64(rows),
-                          ctypes.c_uint64(columns), ctypes.c_int64(max(pitch, rows)))
+        made = self._made(
+            "cublasLtMatrixLayoutCreate",
+            ctypes.c_int32(_TYPES[dtype]),
+            ctypes.c_uint64(rows),
+            ctypes.c_uint64(columns),
+            ctypes.c_int64(max(pitch, rows)),
+        )
         if count > 1:
             self._set("cublasLtMatrixLayoutSetAttribute", made, _COUNT, ctypes.c_int32(count))
             self._set("cublasLtMatrixLayoutSetAttribute", made, _STEP, ctypes.c_int64(step))
@@ -162,10 +205,20 @@ class Products:
                 self._set(name, wish, _ALIGNMENT_A + number, ctypes.c_uint32(alignment))
             results, count = ctypes.create_string_buffer(_RESULT_BYTES), ctypes.c_int32(0)
             a, b, d = (ctypes.c_void_p(int(made[number])) for number in (2, 1, 3))
-            self._call("cublasLtMatmulAlgoGetHeuristic", ctypes.c_void_p(self._handle), ctypes.c_void_p(int(made[0])),
-                       a, b, d, d, ctypes.c_void_p(wish), ctypes.c_int32(1),
-                       ctypes.c_void_p(ctypes.addressof(results)), ctypes.c_void_p(ctypes.addressof(count)))
-            if not count.value or int.from_bytes(results.raw[_STATE_AT:_STATE_AT + 4], "little"):
+            self._call(
+                "cublasLtMatmulAlgoGetHeuristic",
+                ctypes.c_void_p(self._handle),
+                ctypes.c_void_p(int(made[0])),
+                a,
+                b,
+                d,
+                d,
+                ctypes.c_void_p(wish),
+                ctypes.c_int32(1),
+                ctypes.c_void_p(ctypes.addressof(results)),
+                ctypes.c_void_p(ctypes.addressof(count)),
+            )
+            if not count.value or int.from_bytes(results.raw[_STATE_AT : _STATE_AT + 4], "little"):
                 raise OSError("no algorithm")
             made[4:] = np.frombuffer(results.raw[:_ALGORITHM_BYTES], np.int64)
         finally:
@@ -174,5 +227,5 @@ class Products:
     def close(self) -> None:
         """Give back what was made."""
         for row in self.rows:
-            self._dropped(row[len(KEY):])
+            self._dropped(row[len(KEY) :])
         self.rows[:] = 0

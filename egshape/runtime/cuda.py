@@ -18,20 +18,53 @@ from egshape.runtime.errors import RunError
 LIBRARY = "libcuda.so.1"
 _KINDS: dict[str, Any] = {"p": ctypes.c_void_p, "u": ctypes.c_uint32, "i": ctypes.c_int32, "s": ctypes.c_uint64}
 SIGNATURES = {
-    "cuInit": "u", "cuDriverGetVersion": "p", "cuDeviceGetCount": "p", "cuDeviceGet": "pi",
-    "cuDeviceGetAttribute": "pii", "cuDevicePrimaryCtxRetain": "pi", "cuGetErrorName": "ip", "cuGetErrorString": "ip",
-    "cuCtxPushCurrent_v2": "p", "cuCtxPopCurrent_v2": "p", "cuCtxSynchronize": "", "cuModuleLoadData": "pp",
-    "cuModuleGetFunction": "ppp", "cuModuleUnload": "p",
-    "cuFuncSetAttribute": "pii", "cuMemAlloc_v2": "ps", "cuMemFree_v2": "p",
-    "cuMemAllocHost_v2": "ps", "cuMemFreeHost": "p", "cuMemsetD8Async": "pusp",
-    "cuMemGetInfo_v2": "pp", "cuMemcpyHtoD_v2": "pps", "cuMemPoolCreate": "pp", "cuMemPoolSetAttribute": "pip",
-    "cuMemAllocFromPoolAsync": "pspp", "cuMemFreeAsync": "pp", "cuMemcpyHtoDAsync_v2": "ppsp",
-    "cuMemcpyDtoHAsync_v2": "ppsp", "cuMemcpyDtoDAsync_v2": "ppsp", "cuStreamCreate": "pu", "cuStreamSynchronize": "p",
+    "cuInit": "u",
+    "cuDriverGetVersion": "p",
+    "cuDeviceGetCount": "p",
+    "cuDeviceGet": "pi",
+    "cuDeviceGetAttribute": "pii",
+    "cuDevicePrimaryCtxRetain": "pi",
+    "cuGetErrorName": "ip",
+    "cuGetErrorString": "ip",
+    "cuCtxPushCurrent_v2": "p",
+    "cuCtxPopCurrent_v2": "p",
+    "cuCtxSynchronize": "",
+    "cuModuleLoadData": "pp",
+    "cuModuleGetFunction": "ppp",
+    "cuModuleUnload": "p",
+    "cuFuncSetAttribute": "pii",
+    "cuMemAlloc_v2": "ps",
+    "cuMemFree_v2": "p",
+    "cuMemAllocHost_v2": "ps",
+    "cuMemFreeHost": "p",
+    "cuMemsetD8Async": "pusp",
+    "cuMemGetInfo_v2": "pp",
+    "cuMemcpyHtoD_v2": "pps",
+    "cuMemPoolCreate": "pp",
+    "cuMemPoolSetAttribute": "pip",
+    "cuMemAllocFromPoolAsync": "pspp",
+    "cuMemFreeAsync": "pp",
+    "cuMemcpyHtoDAsync_v2": "ppsp",
+    "cuMemcpyDtoHAsync_v2": "ppsp",
+    "cuMemcpyDtoDAsync_v2": "ppsp",
+    "cuStreamCreate": "pu",
+    "cuStreamSynchronize": "p",
     "cuStreamDestroy_v2": "p",
-    "cuStreamWaitEvent": "ppu", "cuEventCreate": "pu", "cuEventRecord": "pp", "cuEventElapsedTime": "ppp",
-    "cuEventDestroy_v2": "p", "cuEventQuery": "p", "cuEventSynchronize": "p", "cuPointerGetAttribute": "pip",
-    "cuStreamBeginCapture_v2": "pi", "cuStreamEndCapture": "pp", "cuGraphInstantiateWithFlags": "pps",
-    "cuGraphLaunch": "pp", "cuGraphDestroy": "p", "cuGraphExecDestroy": "p", "cuLaunchKernel": "puuuuuuuppp",
+    "cuStreamWaitEvent": "ppu",
+    "cuEventCreate": "pu",
+    "cuEventRecord": "pp",
+    "cuEventElapsedTime": "ppp",
+    "cuEventDestroy_v2": "p",
+    "cuEventQuery": "p",
+    "cuEventSynchronize": "p",
+    "cuPointerGetAttribute": "pip",
+    "cuStreamBeginCapture_v2": "pi",
+    "cuStreamEndCapture": "pp",
+    "cuGraphInstantiateWithFlags": "pps",
+    "cuGraphLaunch": "pp",
+    "cuGraphDestroy": "p",
+    "cuGraphExecDestroy": "p",
+    "cuLaunchKernel": "puuuuuuuppp",
 }
 """What the runtime and programs call: arguments as p(ointer), u(nsigned 32 bits), i(nteger of 32 bits), s(ize)."""
 _MAJOR, _MINOR = 75, 76
@@ -49,8 +82,13 @@ class Driver:
 
     Raises RunError (code "cuda") where there is no driver, or no such device."""
 
-    def __init__(self, functions: Mapping[str, int], device: int = 0,
-                 library: Callable[[], Mapping[str, int] | None] = lambda: None, keep: object = None) -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, int],
+        device: int = 0,
+        library: Callable[[], Mapping[str, int] | None] = lambda: None,
+        keep: object = None,
+    ) -> None:
         self.functions, self._keep = functions, keep
         self.library = library
         """The functions of cuBLASLt, if it is installed."""
@@ -60,8 +98,12 @@ class Driver:
         self.device = device
         found = self("cuInit", 0, fails=False)
         if found:
-            raise RunError("the CUDA driver finds no device" if found == _NO_DEVICE else
-                           f"the CUDA driver does not start: {self.error(found)}", "cuda")
+            raise RunError(
+                "the CUDA driver finds no device"
+                if found == _NO_DEVICE
+                else f"the CUDA driver does not start: {self.error(found)}",
+                "cuda",
+            )
         self.count = self._integer("cuDeviceGetCount")
         if device >= self.count:
             raise RunError(f"there is no device {device}: the CUDA driver knows {self.count}", "cuda")
@@ -120,11 +162,16 @@ class Driver:
         chosen = chosen_image(images, self.capability)
         here = f"sm_{self.capability[0]}{self.capability[1]}"
         if chosen is None:
-            raise RunError(f"holds kernels for {', '.join(images)}, the device is {here}: compile with "
-                           f"architectures=({here!r},)", "cuda")
+            raise RunError(
+                f"holds kernels for {', '.join(images)}, the device is {here}: compile with architectures=({here!r},)",
+                "cuda",
+            )
         if toolkit and self.version // 1000 < toolkit[0]:
-            raise RunError(f"holds kernels of CUDA {toolkit[0]}.{toolkit[1]}, the driver is one of CUDA "
-                           f"{self.version // 1000}.{self.version % 1000 // 10}: install a newer driver", "cuda")
+            raise RunError(
+                f"holds kernels of CUDA {toolkit[0]}.{toolkit[1]}, the driver is one of CUDA "
+                f"{self.version // 1000}.{self.version % 1000 // 10}: install a newer driver",
+                "cuda",
+            )
         return images[chosen]
 
     def load(self, image: bytes, functions: Sequence[Mapping[str, Any]]) -> tuple[int, list[int]]:
@@ -134,8 +181,9 @@ class Driver:
         if code == _NO_BINARY:
             raise RunError(f"the driver has no use for its kernels: {self.error(code)}", "cuda")
         if code:
-            raise RunError(f"the driver does not load its kernels: {self.error(code)}; it may be older than they are",
-                           "cuda")
+            raise RunError(
+                f"the driver does not load its kernels: {self.error(code)}; it may be older than they are", "cuda"
+            )
         found = []
         for each in functions:
             found.append(self.made("cuModuleGetFunction", place.value, each["name"].encode()))
@@ -160,8 +208,9 @@ class Driver:
         start = ctypes.c_uint64(0)
         code = self("cuMemAlloc_v2", ctypes.addressof(start), size, fails=False)
         if code == OUT_OF_MEMORY:
-            raise RunError(f"the device has no memory for the constants: {size} bytes, {self.memory()[0]} are free",
-                           "memory")
+            raise RunError(
+                f"the device has no memory for the constants: {size} bytes, {self.memory()[0]} are free", "memory"
+            )
         if code:
             raise RunError(f"cuMemAlloc_v2 fails: {self.error(code)}", "cuda")
         for array, place in zip(arrays, places, strict=True):
@@ -205,8 +254,11 @@ def chosen_image(images: Mapping[str, bytes], capability: tuple[int, int]) -> st
             continue
         major, minor = int(parts[1]), int(parts[2])
         exact = (major, minor) == capability
-        if major == capability[0] and (exact or (minor < capability[1] and not parts[3])) \
-                and (best is None or minor >= best[0]):
+        if (
+            major == capability[0]
+            and (exact or (minor < capability[1] and not parts[3]))
+            and (best is None or minor >= best[0])
+        ):
             best = minor, name
     return best[1] if best is not None else None
 

@@ -38,8 +38,9 @@ class Block:
 
     __slots__ = ("address", "bytes", "driver", "home", "keep", "queue", "settled", "taken")
 
-    def __init__(self, address: int, bytes: int, driver: Driver, queue: int, keep: object,
-                 home: weakref.ref[Home] | None = None) -> None:
+    def __init__(
+        self, address: int, bytes: int, driver: Driver, queue: int, keep: object, home: weakref.ref[Home] | None = None
+    ) -> None:
         self.address, self.bytes, self.driver, self.queue, self.keep = address, bytes, driver, queue, keep
         self.home = home
         self.taken = False
@@ -120,14 +121,20 @@ class DeviceArray:
         if dtype_text(self.dtype) == "bf16":
             raise AttributeError("__cuda_array_interface__ has no bf16: use DLPack")
         self.block.export(0)
-        return {"data": (self.address, False), "shape": self.shape, "typestr": self.dtype.str, "version": 3,
-                "stream": self.stream or dlpack.LEGACY}
+        return {
+            "data": (self.address, False),
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "version": 3,
+            "stream": self.stream or dlpack.LEGACY,
+        }
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.CUDA, self.driver.device
 
-    def __dlpack__(self, *, stream: int | None = None, dl_device: tuple[int, int] | None = None,
-                   copy: bool | None = None, **_: Any) -> Any:
+    def __dlpack__(
+        self, *, stream: int | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None, **_: Any
+    ) -> Any:
         """``stream``: who reads it next, None for the default stream, -1 for one that waits by itself. Raises
         BufferError where another device or a copy is asked for."""
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
@@ -148,8 +155,17 @@ def _exported(array: DeviceArray) -> Any:
     shape = (ctypes.c_int64 * max(1, len(array.shape)))(*array.shape)
     managed = dlpack.Managed()
     managed.tensor = dlpack.Tensor(
-        array.address, dlpack.CUDA, array.driver.device, len(array.shape), kind & 255, kind >> 8 & 255, 1,
-        ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)), None, 0)
+        array.address,
+        dlpack.CUDA,
+        array.driver.device,
+        len(array.shape),
+        kind & 255,
+        kind >> 8 & 255,
+        1,
+        ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)),
+        None,
+        0,
+    )
     managed.deleter = _DELETE
     address = ctypes.addressof(managed)
     _EXPORTED[address] = managed, shape, array

@@ -18,16 +18,41 @@ from egshape.runtime.cuda import EVENT_WITHOUT_TIME, Driver
 from egshape.runtime.cuda_arrays import Block
 
 FUNCTIONS = {
-    "push": "cuCtxPushCurrent_v2", "pop": "cuCtxPopCurrent_v2", "launch": "cuLaunchKernel",
-    "allocate": "cuMemAllocFromPoolAsync", "free": "cuMemFreeAsync", "up": "cuMemcpyHtoDAsync_v2",
-    "down": "cuMemcpyDtoHAsync_v2", "across": "cuMemcpyDtoDAsync_v2", "wait": "cuStreamSynchronize",
-    "record": "cuEventRecord", "begin_capture": "cuStreamBeginCapture_v2", "end_capture": "cuStreamEndCapture",
-    "instantiate": "cuGraphInstantiateWithFlags", "graph_launch": "cuGraphLaunch", "graph_free": "cuGraphDestroy",
-    "exec_free": "cuGraphExecDestroy", "follow": "cuStreamWaitEvent",
+    "push": "cuCtxPushCurrent_v2",
+    "pop": "cuCtxPopCurrent_v2",
+    "launch": "cuLaunchKernel",
+    "allocate": "cuMemAllocFromPoolAsync",
+    "free": "cuMemFreeAsync",
+    "up": "cuMemcpyHtoDAsync_v2",
+    "down": "cuMemcpyDtoHAsync_v2",
+    "across": "cuMemcpyDtoDAsync_v2",
+    "wait": "cuStreamSynchronize",
+    "record": "cuEventRecord",
+    "begin_capture": "cuStreamBeginCapture_v2",
+    "end_capture": "cuStreamEndCapture",
+    "instantiate": "cuGraphInstantiateWithFlags",
+    "graph_launch": "cuGraphLaunch",
+    "graph_free": "cuGraphDestroy",
+    "exec_free": "cuGraphExecDestroy",
+    "follow": "cuStreamWaitEvent",
     "fill": "cuMemsetD8Async",
 }
-WORDS = (*FUNCTIONS, "context", "stream", "pool", "functions", "constants", "hosted", "graphs", "capture",
-         "gemm", "event", "results", "pinned", "ring")
+WORDS = (
+    *FUNCTIONS,
+    "context",
+    "stream",
+    "pool",
+    "functions",
+    "constants",
+    "hosted",
+    "graphs",
+    "capture",
+    "gemm",
+    "event",
+    "results",
+    "pinned",
+    "ring",
+)
 """Words of the device's table (lower/cuda/table.py has the same)."""
 HOSTED, UNALIGNED = 1, 2
 """What the table ``hosted`` says of an array that is not computed with where it lies."""
@@ -72,8 +97,9 @@ class Loaded:
                 driver("cuModuleUnload", self.module, fails=False)
 
 
-def loaded(driver: Driver, images: Mapping[str, bytes], manifest: Mapping[str, object],
-           constants: Sequence[np.ndarray]) -> Loaded:
+def loaded(
+    driver: Driver, images: Mapping[str, bytes], manifest: Mapping[str, object], constants: Sequence[np.ndarray]
+) -> Loaded:
     """A program's kernels and constants on a device. Raises RunError where it cannot run there."""
     functions: list[Mapping[str, object]] = manifest["functions"]  # type: ignore[assignment]
     toolkit: Sequence[int] = manifest["toolkit"]  # type: ignore[assignment]
@@ -83,15 +109,26 @@ def loaded(driver: Driver, images: Mapping[str, bytes], manifest: Mapping[str, o
         memory, places = driver.uploaded(constants)
         products = driver.library() if manifest["products"] else None
     driver.blocking.add(stream)
-    return Loaded(driver, np.array(found or [0], np.uint64), np.array(places or [0], np.uint64), memory, stream,
-                  module, products)
+    return Loaded(
+        driver, np.array(found or [0], np.uint64), np.array(places or [0], np.uint64), memory, stream, module, products
+    )
 
 
 class DeviceCall(Call):
     """The tables of a call, and those of the device behind them. ``stream``: what all work goes to."""
 
-    def __init__(self, inputs: int, axes: int, outputs: tuple[Output, ...], fixed: dict[str, int], on: Loaded,
-                 stream: int, graph_words: int, graphs: int, pinned: int) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        axes: int,
+        outputs: tuple[Output, ...],
+        fixed: dict[str, int],
+        on: Loaded,
+        stream: int,
+        graph_words: int,
+        graphs: int,
+        pinned: int,
+    ) -> None:
         super().__init__(inputs, axes, outputs, fixed)
         self.loaded, self.stream = on, stream
         self.device = (ctypes.c_int64 * len(WORDS))()
@@ -111,16 +148,24 @@ class DeviceCall(Call):
         self.blocks: list[list[Block | None]] = [[None] * KEPT for _ in outputs]
         """Memory of each result, for later calls too."""
         self._shapes: list[tuple[int, ...]] = [()] * len(outputs)
-        self.results[RESULT_WORDS * len(outputs):] = [-1] * (sizes + 1)
+        self.results[RESULT_WORDS * len(outputs) :] = [-1] * (sizes + 1)
         for k, shape in enumerate(self._shapes):
             self.results[k * RESULT_WORDS] = id(shape)
-        values = {**{name: on.driver.functions[known] for name, known in FUNCTIONS.items()},
-                  "context": on.driver.context, "stream": stream, "pool": on.driver.pool,
-                  "functions": on.functions.ctypes.data, "constants": on.constants.ctypes.data,
-                  "hosted": ctypes.addressof(self.hosted), "event": self.event, "pinned": self.pinned,
-                  "results": ctypes.addressof(self.results), "capture": self.capture,
-                  "gemm": self.products.address if self.products is not None else 0,
-                  "graphs": self.graphs.ctypes.data if graph_words and on.graphs else 0}
+        values = {
+            **{name: on.driver.functions[known] for name, known in FUNCTIONS.items()},
+            "context": on.driver.context,
+            "stream": stream,
+            "pool": on.driver.pool,
+            "functions": on.functions.ctypes.data,
+            "constants": on.constants.ctypes.data,
+            "hosted": ctypes.addressof(self.hosted),
+            "event": self.event,
+            "pinned": self.pinned,
+            "results": ctypes.addressof(self.results),
+            "capture": self.capture,
+            "gemm": self.products.address if self.products is not None else 0,
+            "graphs": self.graphs.ctypes.data if graph_words and on.graphs else 0,
+        }
         for name, value in values.items():
             self.device[WORDS.index(name)] = value
         self.words[CALL_WORDS.index("device")] = ctypes.addressof(self.device)
@@ -139,8 +184,11 @@ class DeviceCall(Call):
         blocks = self.blocks[number]
         for k in range(KEPT):
             if _alone(blocks, k):
-                self.give(number, self.results[number * RESULT_WORDS + 3 + 3 * k],
-                          self.results[number * RESULT_WORDS + 4 + 3 * k])
+                self.give(
+                    number,
+                    self.results[number * RESULT_WORDS + 3 + 3 * k],
+                    self.results[number * RESULT_WORDS + 4 + 3 * k],
+                )
 
     def block(self, number: int) -> Block:
         """The memory in which a result was computed; what the program allocated is kept for later calls."""
@@ -157,7 +205,7 @@ class DeviceCall(Call):
 
     def _put(self, number: int, k: int, block: Block | None) -> None:
         at = number * RESULT_WORDS + 2 + 3 * k
-        self.results[at:at + 3] = [0, 0, 0] if block is None else [id(block), block.address, block.bytes]
+        self.results[at : at + 3] = [0, 0, 0] if block is None else [id(block), block.address, block.bytes]
         self.blocks[number][k] = block
 
     def remember(self) -> list[tuple[int, ...]]:
@@ -166,7 +214,7 @@ class DeviceCall(Call):
         for k, shape in enumerate(self._shapes):
             self.results[k * RESULT_WORDS] = id(shape)
         sizes, first = len(self.results) - RESULT_WORDS * count - 1, self.at["shapes"]
-        self.results[RESULT_WORDS * count:RESULT_WORDS * count + sizes] = list(self.words[first:first + sizes])
+        self.results[RESULT_WORDS * count : RESULT_WORDS * count + sizes] = list(self.words[first : first + sizes])
         return self._shapes
 
     def forget(self, block: Block) -> None:

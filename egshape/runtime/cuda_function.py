@@ -47,20 +47,30 @@ class CudaFunction(CompiledFunction):
 
     target = "cuda"
 
-    def __init__(self, manifest: Mapping[str, Any], entries: Mapping[str, int], images: Mapping[str, bytes],
-                 constants: Sequence[np.ndarray], keep: object,
-                 failure: Callable[[str, str, str], Exception] = RunError, save: Any = None,
-                 open: Opener = opened, host_functions: Sequence[HostFunction] = (),
-                 reduce: Callable[[], tuple[Any, ...]] | None = None) -> None:
-        super().__init__(manifest, {**entries, "egshape_pool": 0}, constants, keep, failure, save, 1, host_functions,
-                         reduce)
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        entries: Mapping[str, int],
+        images: Mapping[str, bytes],
+        constants: Sequence[np.ndarray],
+        keep: object,
+        failure: Callable[[str, str, str], Exception] = RunError,
+        save: Any = None,
+        open: Opener = opened,
+        host_functions: Sequence[HostFunction] = (),
+        reduce: Callable[[], tuple[Any, ...]] | None = None,
+    ) -> None:
+        super().__init__(
+            manifest, {**entries, "egshape_pool": 0}, constants, keep, failure, save, 1, host_functions, reduce
+        )
         self._images = images
         self._open = open
         self._lock = threading.Lock()
         self._loaded: Loaded | None = None
         self._streams: dict[int, list[DeviceCall]] = {}
         self._device = ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.c_void_p] * 4, ctypes.c_int64)(
-            entries["egshape_device"])
+            entries["egshape_device"]
+        )
         self._reader: Reader | None = None
         self._recent = 0
         """The stream of the last call that named none."""
@@ -87,8 +97,9 @@ class CudaFunction(CompiledFunction):
     def _failed(self, error: RunError) -> Exception:
         return error if self._failure is RunError else self._failure(error.message, error.code, error.where)
 
-    def __call__(self, /, *inputs: Any, out: Any = None, stream: Any = None, device: bool | None = None,
-                 **named: Any) -> Any:
+    def __call__(
+        self, /, *inputs: Any, out: Any = None, stream: Any = None, device: bool | None = None, **named: Any
+    ) -> Any:
         if named or (len(inputs) == 1 and type(inputs[0]) is dict):
             inputs = self.ordered(inputs, named)
         if stream is None and not device and out is None and _HOST.issuperset(map(type, inputs)):
@@ -249,8 +260,12 @@ class CudaFunction(CompiledFunction):
             shapes = call.remember()
         finally:
             self._give(call)
-        return tuple([mine if block is None else DeviceArray(block, shape, output.dtype)
-                      for mine, block, shape, output in zip(given, blocks, shapes, self._outputs, strict=True)])
+        return tuple(
+            [
+                mine if block is None else DeviceArray(block, shape, output.dtype)
+                for mine, block, shape, output in zip(given, blocks, shapes, self._outputs, strict=True)
+            ]
+        )
 
     def _raise(self, code: int, call: DeviceCall) -> None:
         raise self.failed(code, call.error())
@@ -276,8 +291,11 @@ class CudaFunction(CompiledFunction):
         for other in others:
             driver.follow(handle, other)
         try:
-            results = self._watched_far(call, given, stays) if self._zones else \
-                self._run_on_device(call, given, [stays] * len(given))
+            results = (
+                self._watched_far(call, given, stays)
+                if self._zones
+                else self._run_on_device(call, given, [stays] * len(given))
+            )
         finally:
             for other in others:
                 driver.follow(other, handle)
@@ -307,8 +325,7 @@ class CudaFunction(CompiledFunction):
         except (BufferError, TypeError, ValueError, RuntimeError) as error:
             raise RunError(f"input {name!r} cannot be read as an array: {error}", "input") from None
 
-    def _given_views(self, items: Sequence[Any] | None, driver: Driver, stream: int
-                     ) -> list[tuple[View, Any] | None]:
+    def _given_views(self, items: Sequence[Any] | None, driver: Driver, stream: int) -> list[tuple[View, Any] | None]:
         if items is None:
             return [None] * len(self._outputs)
         if len(items) != len(self._outputs):
@@ -318,13 +335,23 @@ class CudaFunction(CompiledFunction):
             if item is None:
                 found.append(None)
                 continue
-            view = device_view(item, output.name, driver, stream) if is_on_device(item) else \
-                View(item.ctypes.data, item.shape, dtype_text(item.dtype), True, item)
+            view = (
+                device_view(item, output.name, driver, stream)
+                if is_on_device(item)
+                else View(item.ctypes.data, item.shape, dtype_text(item.dtype), True, item)
+            )
             plain = not view.hosted or (item.flags.c_contiguous and item.flags.writeable)
-            if view.dtype != dtype_text(output.dtype) or len(view.shape) != output.rank or not plain \
-                    or (not view.hosted and view.address % _ALIGN):
-                raise RunError(f"out for {output.name!r} must be a writable, contiguous array of {output.dtype}, rank "
-                               f"{output.rank}, at a multiple of {_ALIGN} bytes", "input")
+            if (
+                view.dtype != dtype_text(output.dtype)
+                or len(view.shape) != output.rank
+                or not plain
+                or (not view.hosted and view.address % _ALIGN)
+            ):
+                raise RunError(
+                    f"out for {output.name!r} must be a writable, contiguous array of {output.dtype}, rank "
+                    f"{output.rank}, at a multiple of {_ALIGN} bytes",
+                    "input",
+                )
             found.append((view, item))
         return found
 
@@ -339,13 +366,17 @@ class CudaFunction(CompiledFunction):
             moved = view.address % _ALIGN or self._zones  # with red zones around it
             call.hosted[k] = HOSTED if view.hosted else UNALIGNED if moved else 0
 
-    def _run_on_device(self, call: DeviceCall, given: Sequence[tuple[View, Any] | None], stays: Sequence[bool]
-                       ) -> list[Any]:
+    def _run_on_device(
+        self, call: DeviceCall, given: Sequence[tuple[View, Any] | None], stays: Sequence[bool]
+    ) -> list[Any]:
         """The results. ``stays``: which of them are the device's where none is given. Raises what went wrong."""
         code, fresh = SHAPES, list[Any]()
         while code == SHAPES or self._may_again(code, call, given):
-            fresh = [None if far else each for far, each in zip(stays, call.fresh(), strict=True)] \
-                if not all(stays) else [None] * len(stays)
+            fresh = (
+                [None if far else each for far, each in zip(stays, call.fresh(), strict=True)]
+                if not all(stays)
+                else [None] * len(stays)
+            )
             call.words[_STRICT] = int(not all(stays) or any(given))
             for k, (mine, output) in enumerate(zip(given, self._outputs, strict=True)):
                 call.hosted[len(self._inputs) + k] = int(not stays[k] if mine is None else mine[0].hosted)
@@ -392,8 +423,9 @@ class CudaFunction(CompiledFunction):
             if mine is not None and output.late <= late and mine[0].shape != shape:
                 raise RunError(f"out for {output.name!r} has the shape {mine[0].shape}, the result {shape}", "input")
 
-    def _results(self, code: int, call: DeviceCall, given: Sequence[tuple[View, Any] | None],
-                 fresh: Sequence[Any]) -> list[Any]:
+    def _results(
+        self, code: int, call: DeviceCall, given: Sequence[tuple[View, Any] | None], fresh: Sequence[Any]
+    ) -> list[Any]:
         """The results, with those that the entry allocated. Raises what went wrong."""
         found, shapes = list[Any](), call.shapes()
         for k, (output, shape) in enumerate(zip(self._outputs, shapes, strict=True)):
@@ -421,8 +453,10 @@ def _listed(out: Any) -> list[Any]:
 
 
 def _meet(one: View, two: View) -> bool:
-    ends = [view.address + math.prod(view.shape) * (2 if view.dtype == "bf16" else np.dtype(view.dtype).itemsize)
-            for view in (one, two)]
+    ends = [
+        view.address + math.prod(view.shape) * (2 if view.dtype == "bf16" else np.dtype(view.dtype).itemsize)
+        for view in (one, two)
+    ]
     return max(one.address, two.address) < min(ends)
 
 

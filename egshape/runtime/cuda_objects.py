@@ -17,14 +17,53 @@ from egshape.runtime import dlpack, objects
 from egshape.runtime.cuda import Driver
 from egshape.runtime.cuda_arrays import Block, DeviceArray, dtype_text
 
-WORDS = ("items", "type", "array", "data", "rank", "dims", "descr", "flags",
-         "own", "block", "shape", "dtype", "address", "queue", "driver", "none",
-         "long", "size", "clear", "save", "restore", "alloc", "hold", "tuple", "place", "number",
-         "this", "device", "stream", "count", "types", "ports")
+WORDS = (
+    "items",
+    "type",
+    "array",
+    "data",
+    "rank",
+    "dims",
+    "descr",
+    "flags",
+    "own",
+    "block",
+    "shape",
+    "dtype",
+    "address",
+    "queue",
+    "driver",
+    "none",
+    "long",
+    "size",
+    "clear",
+    "save",
+    "restore",
+    "alloc",
+    "hold",
+    "tuple",
+    "place",
+    "number",
+    "this",
+    "device",
+    "stream",
+    "count",
+    "types",
+    "ports",
+)
 """Words of the table (lower/cuda/objects.py has the same)."""
-FUNCTIONS = {"long": "PyLong_AsLongLong", "size": "PyTuple_Size", "clear": "PyErr_Clear", "save": "PyEval_SaveThread",
-             "restore": "PyEval_RestoreThread", "alloc": "PyType_GenericAlloc", "hold": "Py_IncRef",
-             "tuple": "PyTuple_New", "place": "PyTuple_SetItem", "number": "PyLong_FromLongLong"}
+FUNCTIONS = {
+    "long": "PyLong_AsLongLong",
+    "size": "PyTuple_Size",
+    "clear": "PyErr_Clear",
+    "save": "PyEval_SaveThread",
+    "restore": "PyEval_RestoreThread",
+    "alloc": "PyType_GenericAlloc",
+    "hold": "Py_IncRef",
+    "tuple": "PyTuple_New",
+    "place": "PyTuple_SetItem",
+    "number": "PyLong_FromLongLong",
+}
 TYPE_WORDS, PORT_WORDS = 3, 3
 MOST_TYPES = 8
 
@@ -62,8 +101,14 @@ def _look() -> dict[str, int] | None:
     block.address = 0
     if arrays is None or blocks is None:
         return None
-    return {**dict(zip(WORDS, objects._FOUND, strict=False)), **arrays, **blocks, "own": id(DeviceArray),
-            "none": id(None), **{name: dlpack.address_of(known) for name, known in FUNCTIONS.items()}}
+    return {
+        **dict(zip(WORDS, objects._FOUND, strict=False)),
+        **arrays,
+        **blocks,
+        "own": id(DeviceArray),
+        "none": id(None),
+        **{name: dlpack.address_of(known) for name, known in FUNCTIONS.items()},
+    }
 
 
 _FOUND = _look()
@@ -82,10 +127,16 @@ class Reader:
         self._ports = (ctypes.c_int64 * (PORT_WORDS * max(1, len(ports))))()
         for k, (dtype, rank) in enumerate(ports):
             words: list[Any] = [id(dtype), dlpack.element_kind(dtype_text(dtype)), rank]
-            self._ports[PORT_WORDS * k:PORT_WORDS * (k + 1)] = words
+            self._ports[PORT_WORDS * k : PORT_WORDS * (k + 1)] = words
         self._keep = driver, [dtype for dtype, _ in ports]
-        values = {**_FOUND, "this": id(driver), "device": driver.device, "stream": stream,
-                  "types": ctypes.addressof(self._rows), "ports": ctypes.addressof(self._ports)}
+        values = {
+            **_FOUND,
+            "this": id(driver),
+            "device": driver.device,
+            "stream": stream,
+            "types": ctypes.addressof(self._rows),
+            "ports": ctypes.addressof(self._ports),
+        }
         for name, value in values.items():
             self._table[WORDS.index(name)] = value
         self.address = ctypes.addressof(self._table)
@@ -98,7 +149,7 @@ class Reader:
             found = dlpack.exchange(kind) if count < MOST_TYPES else None
             self._types[kind] = found is not None
             if found is not None:
-                self._rows[TYPE_WORDS * count:TYPE_WORDS * (count + 1)] = [id(kind), *found]
+                self._rows[TYPE_WORDS * count : TYPE_WORDS * (count + 1)] = [id(kind), *found]
                 self._table[WORDS.index("count")] = count + 1
                 new = True
         return new

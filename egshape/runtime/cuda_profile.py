@@ -33,12 +33,20 @@ class Log:
         with driver.current():
             for k in range(count):
                 place = ctypes.c_float(0)
-                driver("cuEventElapsedTime", ctypes.addressof(place), int(self._events[2 * k]),
-                       int(self._events[2 * k + 1]))
+                driver(
+                    "cuEventElapsedTime",
+                    ctypes.addressof(place),
+                    int(self._events[2 * k]),
+                    int(self._events[2 * k + 1]),
+                )
                 moved, work = self._rows[k, 1:].view(np.float64)
                 old = self._totals.setdefault(int(self._rows[k, 0]), [0.0] * 4)
                 self._totals[int(self._rows[k, 0])] = [
-                    old[0] + 1, old[1] + place.value / 1e3, old[2] + float(moved), old[3] + float(work)]
+                    old[0] + 1,
+                    old[1] + place.value / 1e3,
+                    old[2] + float(moved),
+                    old[3] + float(work),
+                ]
         self.clear()
 
     def clear(self) -> None:
@@ -50,8 +58,10 @@ class Log:
         totals: dict[str, list[float]] = {}
         for row, found in self._totals.items():  # a kernel that runs at several places of the model has several rows
             totals[names[row]] = [one + two for one, two in zip(totals.get(names[row], [0.0] * 4), found, strict=True)]
-        rows = [KernelTime(name, calls / runs, seconds / runs, moved / runs, work / runs)
-                for name, (calls, seconds, moved, work) in totals.items()]
+        rows = [
+            KernelTime(name, calls / runs, seconds / runs, moved / runs, work / runs)
+            for name, (calls, seconds, moved, work) in totals.items()
+        ]
         return tuple(sorted(rows, key=lambda row: -row.seconds))
 
     def __del__(self) -> None:

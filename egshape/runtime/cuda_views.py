@@ -127,8 +127,9 @@ def _interface(item: Any, name: str, driver: Driver) -> View:
             code = driver("cuPointerGetAttribute", ctypes.addressof(place), _DEVICE_ORDINAL, address, fails=False)
         if not code and place.value != driver.device:
             raise _elsewhere(name, place.value, driver)
-    return View(address, shape, text, False, item,
-                None if queue is None else 0 if queue == dlpack.LEGACY else int(queue))
+    return View(
+        address, shape, text, False, item, None if queue is None else 0 if queue == dlpack.LEGACY else int(queue)
+    )
 
 
 def _strided(name: str) -> RunError:
@@ -164,8 +165,8 @@ def _imported(capsule: Any, name: str) -> View:
     tensor = managed.tensor
     dlpack.rename(capsule, dlpack.USED)
     keep = _Imported(managed, address)
-    shape = tuple(tensor.shape[:tensor.ndim])
-    if tensor.strides and not _is_plain(shape, list(tensor.strides[:tensor.ndim])):
+    shape = tuple(tensor.shape[: tensor.ndim])
+    if tensor.strides and not _is_plain(shape, list(tensor.strides[: tensor.ndim])):
         raise _strided(name)
     kinds = {code: kind for kind, code in dlpack.CODES.items()}
     bfloat = (tensor.code, tensor.bits) == (dlpack.BFLOAT, 16)

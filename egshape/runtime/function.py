@@ -25,16 +25,34 @@ from egshape.runtime.shown import described as shown
 __all__ = ["CompiledFunction", "RunError", "array_dtype"]
 
 _PLAIN = {
-    "i1": np.dtype(np.bool_), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64), "ui8": np.dtype(np.uint8), "ui16": np.dtype(np.uint16), "ui32": np.dtype(np.uint32),
-    "ui64": np.dtype(np.uint64), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+    "i1": np.dtype(np.bool_),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "ui8": np.dtype(np.uint8),
+    "ui16": np.dtype(np.uint16),
+    "ui32": np.dtype(np.uint32),
+    "ui64": np.dtype(np.uint64),
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
 }
 ENTRIES = ("egshape_entry", "egshape_python", "egshape_pool")
 """Functions of a program's library."""
 EXTENDED = {
-    "bf16": "bfloat16", "i4": "int4", "ui4": "uint4", "i2": "int2", "ui2": "uint2", "f8E4M3FN": "float8_e4m3fn",
-    "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2": "float8_e5m2", "f8E5M2FNUZ": "float8_e5m2fnuz",
-    "f8E8M0FNU": "float8_e8m0fnu", "f4E2M1FN": "float4_e2m1fn", "f6E2M3FN": "float6_e2m3fn",
+    "bf16": "bfloat16",
+    "i4": "int4",
+    "ui4": "uint4",
+    "i2": "int2",
+    "ui2": "uint2",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E4M3FNUZ": "float8_e4m3fnuz",
+    "f8E5M2": "float8_e5m2",
+    "f8E5M2FNUZ": "float8_e5m2fnuz",
+    "f8E8M0FNU": "float8_e8m0fnu",
+    "f4E2M1FN": "float4_e2m1fn",
+    "f6E2M3FN": "float6_e2m3fn",
     "f6E3M2FN": "float6_e3m2fn",
 }
 """Dtypes that numpy lacks, by their names in ml_dtypes."""
@@ -69,10 +87,18 @@ class CompiledFunction:
 
     target = "llvm"
 
-    def __init__(self, manifest: Mapping[str, Any], entries: Mapping[str, int], constants: Sequence[np.ndarray],
-                 keep: object, failure: Callable[[str, str, str], Exception] = RunError, save: Any = None,
-                 threads: int = 1, host_functions: Sequence[HostFunction] = (),
-                 reduce: Callable[[], tuple[Any, ...]] | None = None) -> None:
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        entries: Mapping[str, int],
+        constants: Sequence[np.ndarray],
+        keep: object,
+        failure: Callable[[str, str, str], Exception] = RunError,
+        save: Any = None,
+        threads: int = 1,
+        host_functions: Sequence[HostFunction] = (),
+        reduce: Callable[[], tuple[Any, ...]] | None = None,
+    ) -> None:
         self.manifest = manifest
         self._entry = ctypes.CFUNCTYPE(_RESULT, _ADDRESS)(entries["egshape_entry"])
         self._python = ctypes.CFUNCTYPE(_RESULT, *[_ADDRESS] * 4)(entries["egshape_python"])
@@ -84,8 +110,9 @@ class CompiledFunction:
         self._constant_table = np.array([each.ctypes.data for each in self._constants] or [0], np.uint64)
         self._inputs = [(p["name"], array_dtype(p["dtype"]), len(p["shape"])) for p in manifest["inputs"]]
         self._named = {p["name"]: f"{p['name']}: {_type(p)}" for p in manifest["inputs"]}
-        self._outputs = tuple(Output(p["name"], array_dtype(p["dtype"]), len(p["shape"]), p["late"])
-                              for p in manifest["outputs"])
+        self._outputs = tuple(
+            Output(p["name"], array_dtype(p["dtype"]), len(p["shape"]), p["late"]) for p in manifest["outputs"]
+        )
         self._late = any(output.late for output in self._outputs)
         self._single = len(self._outputs) == 1
         self._layout = layout([dtype for _, dtype, _ in self._inputs])
@@ -98,8 +125,14 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         outputs = [f"{port['name']}: {_type(port)}" for port in self.manifest["outputs"]]
-        return shown(f"{type(self).__name__} for {self.target}", self.manifest["name"], list(self._named.values()),
-                     outputs, self.checks, str(self.memory))
+        return shown(
+            f"{type(self).__name__} for {self.target}",
+            self.manifest["name"],
+            list(self._named.values()),
+            outputs,
+            self.checks,
+            str(self.memory),
+        )
 
     @property
     def checks(self) -> list[str]:
@@ -167,8 +200,17 @@ class CompiledFunction:
             self._settled(code, call, arrays, results)
         times = zip(self.manifest["kernels"], table, table.view(np.float64), strict=False)
         runs = max(runs, 1)
-        rows = [KernelTime(row["name"], int(ints[0]) / runs, int(ints[1]) / 1e9 / runs, float(floats[2]) / runs,
-                           float(floats[3]) / runs) for row, ints, floats in times if ints[0]]
+        rows = [
+            KernelTime(
+                row["name"],
+                int(ints[0]) / runs,
+                int(ints[1]) / 1e9 / runs,
+                float(floats[2]) / runs,
+                float(floats[3]) / runs,
+            )
+            for row, ints, floats in times
+            if ints[0]
+        ]
         return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), seconds / runs, runs)
 
     def __call__(self, /, *inputs: Any, out: Sequence[np.ndarray | None] | None = None, **named: Any) -> Any:
@@ -191,8 +233,12 @@ class CompiledFunction:
 
     def fixed(self) -> dict[str, int]:
         """Words of the structure of a call (``runtime.call.WORDS``) that are the same for each."""
-        return {"constants": self._constant_table.ctypes.data, "threads": self.threads,
-                "pool": shared(self.threads, self.manifest["pool"], self._make_pool), "host": self._host.address}
+        return {
+            "constants": self._constant_table.ctypes.data,
+            "threads": self.threads,
+            "pool": shared(self.threads, self.manifest["pool"], self._make_pool),
+            "host": self._host.address,
+        }
 
     def _new_call(self) -> Call:
         return Call(len(self._inputs), sum(rank for _, _, rank in self._inputs), self._outputs, self.fixed())
@@ -200,8 +246,9 @@ class CompiledFunction:
     def result_shapes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """The shapes of the results for inputs of these shapes; nothing is computed. Raises what a call would of sizes
         that do not fit, and an error for a shape that depends on data."""
-        for name, rank, shape in ((name, rank, shape) for (name, _, rank), shape in
-                                  zip(self._inputs, self.ordered(shapes, {}), strict=True)):
+        for name, rank, shape in (
+            (name, rank, shape) for (name, _, rank), shape in zip(self._inputs, self.ordered(shapes, {}), strict=True)
+        ):
             if len(shape) != rank:
                 raise self._failure(f"input {name!r} wants rank {rank}, got an array of rank {len(shape)}", "input", "")
         late = [output.name for output in self._outputs if output.late]
@@ -339,11 +386,11 @@ class CompiledFunction:
         """Raises an error if a given array has not the shape of its result."""
         for output, mine, shape in zip(self._outputs, given, call.shapes(), strict=True):
             if mine is not None and output.late <= late and mine.shape != shape:
-                raise self._failure(f"out for {output.name!r} has the shape {mine.shape}, the result {shape}",
-                                    "input", "")
+                raise self._failure(
+                    f"out for {output.name!r} has the shape {mine.shape}, the result {shape}", "input", ""
+                )
 
-    def _given(self, out: Sequence[np.ndarray | None] | None, inputs: Sequence[np.ndarray]
-               ) -> list[np.ndarray | None]:
+    def _given(self, out: Sequence[np.ndarray | None] | None, inputs: Sequence[np.ndarray]) -> list[np.ndarray | None]:
         """The caller's arrays for the outputs. Raises what is wrong with one."""
         if out is None:
             return [None] * len(self._outputs)
@@ -356,8 +403,12 @@ class CompiledFunction:
                 continue
             plain = array.flags.c_contiguous and array.flags.writeable and array.flags.aligned
             if array.dtype != output.dtype or array.ndim != output.rank or not plain:
-                raise self._failure(f"out for {output.name!r} must be a writable, contiguous array of {output.dtype}, "
-                                    f"rank {output.rank}", "input", "")
+                raise self._failure(
+                    f"out for {output.name!r} must be a writable, contiguous array of {output.dtype}, "
+                    f"rank {output.rank}",
+                    "input",
+                    "",
+                )
             others = [*inputs, *(each for j, each in enumerate(out) if each is not None and j != k)]
             if not no_memory_is_shared(array, others):
                 raise self._failure(f"out for {output.name!r} overlaps another array of the call", "input", "")

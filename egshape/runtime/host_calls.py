@@ -19,10 +19,22 @@ class HostCalls:
     Native code calls twice: for the sizes of the results, which it needs before it has memory for them, and for the
     results. A function gets read-only arrays that are valid while it runs; what it raises is kept for the caller."""
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], functions: Sequence[HostFunction],
-                 dtype_of: Callable[[str], np.dtype[Any]], failure: Callable[[str, str, str], Exception]) -> None:
-        self._rows = [(row["target"], row["where"], [(dtype_of(p["dtype"]), len(p["shape"])) for p in row["inputs"]],
-                       [(dtype_of(p["dtype"]), len(p["shape"])) for p in row["outputs"]]) for row in rows]
+    def __init__(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        functions: Sequence[HostFunction],
+        dtype_of: Callable[[str], np.dtype[Any]],
+        failure: Callable[[str, str, str], Exception],
+    ) -> None:
+        self._rows = [
+            (
+                row["target"],
+                row["where"],
+                [(dtype_of(p["dtype"]), len(p["shape"])) for p in row["inputs"]],
+                [(dtype_of(p["dtype"]), len(p["shape"])) for p in row["outputs"]],
+            )
+            for row in rows
+        ]
         self._functions = tuple(functions)
         self._failure = failure
         self._results: dict[int, list[np.ndarray]] = {}
@@ -53,7 +65,7 @@ class HostCalls:
         words = (ctypes.c_int64 * (len(inputs) + axes + sum(rank for _, rank in outputs))).from_address(table)
         arrays, at = [], len(inputs)
         for k, (dtype, rank) in enumerate(inputs):
-            shape = tuple(words[at:at + rank])
+            shape = tuple(words[at : at + rank])
             at += rank
             arrays.append(_view(words[k], shape, dtype))
         results = [np.asarray(each) for each in self._functions[number](arrays)]
@@ -61,9 +73,12 @@ class HostCalls:
             raise self._failure(f"{target} gave {len(results)} results, not {len(outputs)}", "host-call", where)
         for k, (result, (dtype, rank)) in enumerate(zip(results, outputs, strict=True)):
             if result.dtype != dtype or result.ndim != rank:
-                raise self._failure(f"result {k} of {target} is {result.dtype} of rank {result.ndim}, "
-                                    f"not {dtype} of rank {rank}", "host-call", where)
-            words[at:at + rank] = list(result.shape)
+                raise self._failure(
+                    f"result {k} of {target} is {result.dtype} of rank {result.ndim}, not {dtype} of rank {rank}",
+                    "host-call",
+                    where,
+                )
+            words[at : at + rank] = list(result.shape)
             at += rank
         return results
 

@@ -9,8 +9,12 @@ SHOWN = 8
 """Inputs that a message lists."""
 
 
-def ordered(given: Sequence[Any], named: Mapping[str, Any], inputs: Mapping[str, str],
-            failure: Callable[[str, str, str], Exception]) -> tuple[Any, ...]:
+def ordered(
+    given: Sequence[Any],
+    named: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    failure: Callable[[str, str, str], Exception],
+) -> tuple[Any, ...]:
     """The inputs of a call in order. ``given``: the first ones, or one mapping of names, for names that Python or the
     function uses otherwise. ``inputs``: of each input by name its name and type in words. Raises what ``failure`` makes
     for an input that is missing, given twice, or that there is not."""
@@ -32,8 +36,11 @@ def ordered(given: Sequence[Any], named: Mapping[str, Any], inputs: Mapping[str,
         found[name] = item
     missing = [repr(name) for name in inputs if name not in found]
     if missing:
-        many = f"the inputs {', '.join(missing[:SHOWN])}{', ...' if len(missing) > SHOWN else ''} are" \
-            if len(missing) > 1 else f"the input {missing[0]} is"
+        many = (
+            f"the inputs {', '.join(missing[:SHOWN])}{', ...' if len(missing) > SHOWN else ''} are"
+            if len(missing) > 1
+            else f"the input {missing[0]} is"
+        )
         raise failure(f"{many} missing{_listed(inputs)}", "input", "")
     return tuple(found[name] for name in inputs)
 

@@ -30,10 +30,15 @@ def _look() -> tuple[int, ...] | None:
         words = _words(array, flags // 8 + 1)
         shape = (ctypes.c_int64 * array.ndim).from_address(words[dims // 8])
         contiguous = bool(words[flags // 8] & 1)
-        known = (words[head // 8 - 1] == id(np.ndarray) and words[data // 8] == array.__array_interface__["data"][0]
-                 and words[rank // 8] & 0xFFFFFFFF == array.ndim and tuple(shape) == array.shape
-                 and words[descr // 8] == id(array.dtype) and contiguous == array.flags.c_contiguous
-                 and bool(words[flags // 8] & 0x100) == array.flags.aligned)
+        known = (
+            words[head // 8 - 1] == id(np.ndarray)
+            and words[data // 8] == array.__array_interface__["data"][0]
+            and words[rank // 8] & 0xFFFFFFFF == array.ndim
+            and tuple(shape) == array.shape
+            and words[descr // 8] == id(array.dtype)
+            and contiguous == array.flags.c_contiguous
+            and bool(words[flags // 8] & 0x100) == array.flags.aligned
+        )
         pair = array, shape
         if not known or _words(pair, items // 8 + 2)[-2:] != [id(array), id(shape)]:
             return None

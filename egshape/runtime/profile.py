@@ -44,8 +44,14 @@ class Profile:
         yield "kernel", "calls", "us", "share", "GB/s", "GFLOP/s"
         for each in self.kernels:
             share = each.seconds / self.seconds if self.seconds else 0.0
-            yield (each.name, f"{each.calls:g}", f"{each.seconds * 1e6:.1f}", f"{share:.0%}", f"{each.gbps:.1f}",
-                   f"{each.gflops:.1f}")
+            yield (
+                each.name,
+                f"{each.calls:g}",
+                f"{each.seconds * 1e6:.1f}",
+                f"{share:.0%}",
+                f"{each.gbps:.1f}",
+                f"{each.gflops:.1f}",
+            )
         rest = max(0.0, self.seconds - sum(each.seconds for each in self.kernels))
         share = rest / self.seconds if self.seconds else 0.0
         yield "between kernels", "", f"{rest * 1e6:.1f}", f"{share:.0%}", "", ""
@@ -54,13 +60,22 @@ class Profile:
     def __str__(self) -> str:
         rows = list(self.rows())
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        return "\n".join("  ".join(cell.ljust(width) if k == 0 else cell.rjust(width)
-                                   for k, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-                         for row in rows)
+        return "\n".join(
+            "  ".join(
+                cell.ljust(width) if k == 0 else cell.rjust(width)
+                for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
 
     def _repr_html_(self) -> str:
-        head, *rest = ("".join(f"<td style='text-align:{'left' if k == 0 else 'right'}'>{html.escape(cell)}</td>"
-                               for k, cell in enumerate(row)) for row in self.rows())
+        head, *rest = (
+            "".join(
+                f"<td style='text-align:{'left' if k == 0 else 'right'}'>{html.escape(cell)}</td>"
+                for k, cell in enumerate(row)
+            )
+            for row in self.rows()
+        )
         return f"<table><thead><tr>{head}</tr></thead>" + "".join(f"<tr>{row}</tr>" for row in rest) + "</table>"
 
 
@@ -85,4 +100,4 @@ class Memory:
             found.append(in_bytes(amount) + (f" at {at}" if at else ""))
         if not arena.isdecimal() or not found:
             found.append(f"{arena} bytes")
-        return f"{' (' .join(found)}{')' * (len(found) - 1)} for a call, {in_bytes(self.constants)} of constants"
+        return f"{' ('.join(found)}{')' * (len(found) - 1)} for a call, {in_bytes(self.constants)} of constants"

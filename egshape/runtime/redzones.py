@@ -23,8 +23,9 @@ class Watch:
 
     def copies(self, names: Sequence[str], arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Copies of inputs, which the program must not change either."""
-        return tuple(self._made(name, array.shape, array.dtype, array)
-                     for name, array in zip(names, arrays, strict=True))
+        return tuple(
+            self._made(name, array.shape, array.dtype, array) for name, array in zip(names, arrays, strict=True)
+        )
 
     def _made(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], source: np.ndarray | None) -> np.ndarray:
         count = dtype.itemsize
@@ -42,8 +43,8 @@ class Watch:
         """What the program did to memory that is not its own; None if nothing."""
         for name, block, start, source in self._blocks:
             size = block.size - 3 * ZONE
-            if (block[:start] != PATTERN).any() or (block[start + size:] != PATTERN).any():
+            if (block[:start] != PATTERN).any() or (block[start + size :] != PATTERN).any():
                 return f"the program wrote outside of {name!r}"
-            if source is not None and block[start:start + size].tobytes() != source.tobytes():
+            if source is not None and block[start : start + size].tobytes() != source.tobytes():
                 return f"the program wrote to its input {name!r}"
         return None

@@ -11,11 +11,16 @@ _LONGEST = 120
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
-def described(kind: str, name: str, inputs: Sequence[str], outputs: Sequence[str], checks: Sequence[str],
-              memory: str) -> str:
+def described(
+    kind: str, name: str, inputs: Sequence[str], outputs: Sequence[str], checks: Sequence[str], memory: str
+) -> str:
     """The text of a function, a line for each subject."""
-    rows = {"inputs": _listed(inputs), "outputs": _listed(outputs),
-            "checks": _listed(list(dict.fromkeys(map(_short, checks))), "; "), "memory": memory}
+    rows = {
+        "inputs": _listed(inputs),
+        "outputs": _listed(outputs),
+        "checks": _listed(list(dict.fromkeys(map(_short, checks))), "; "),
+        "memory": memory,
+    }
     lines = [f"<{kind}: {name}", *(f"  {title + ':':<8} {text}" for title, text in rows.items())]
     return "\n".join(lines) + ">"
 
@@ -35,4 +40,4 @@ def _listed(texts: Sequence[str], between: str = ", ") -> str:
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST - 3]}..."
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."

@@ -10,9 +10,19 @@ from typing import Any
 import numpy as np
 
 _TYPES: dict[str, Any] = {
-    "BOOL": np.bool_, "I8": np.int8, "I16": np.int16, "I32": np.int32, "I64": np.int64, "U8": np.uint8,
-    "U16": np.uint16, "U32": np.uint32, "U64": np.uint64, "F16": np.float16, "BF16": np.uint16,
-    "F32": np.float32, "F64": np.float64,
+    "BOOL": np.bool_,
+    "I8": np.int8,
+    "I16": np.int16,
+    "I32": np.int32,
+    "I64": np.int64,
+    "U8": np.uint8,
+    "U16": np.uint16,
+    "U32": np.uint32,
+    "U64": np.uint64,
+    "F16": np.float16,
+    "BF16": np.uint16,
+    "F32": np.float32,
+    "F64": np.float64,
 }
 _LONGEST = 100_000_000
 
@@ -28,11 +38,11 @@ def mapped(file: Any, start: int, size: int) -> dict[str, np.ndarray]:
     header = int(view[:8].view(np.uint64)[0])
     if header > min(_LONGEST, size - 8):
         raise ValueError("the weights are cut off")
-    table = json.loads(bytes(view[8:8 + header]))
+    table = json.loads(bytes(view[8 : 8 + header]))
     found = {}
     for name, row in table.items():
         if name != "__metadata__":
-            found[name] = _array(view[8 + header:], row)
+            found[name] = _array(view[8 + header :], row)
     return found
 
 

@@ -30,8 +30,9 @@ def write(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Iter
     return emit.write(graph, opset, checks)
 
 
-def save(graph: Graph, path: Path, opset: int | None = None, external: bool | None = None, checks: str = "nodes"
-         ) -> tuple[str, ...]:
+def save(
+    graph: Graph, path: Path, opset: int | None = None, external: bool | None = None, checks: str = "nodes"
+) -> tuple[str, ...]:
     """Write a graph as an ONNX model; ``external``: with its weights in a file beside it, by default where it must be.
     ``checks``: as ``"nodes"`` that fail in any runtime, listed in the ``"metadata"``, or ``"none"``. Gives what of the
     graph the file does not hold, as notes. Errors as of ``saving.save``, and MissingDependency."""

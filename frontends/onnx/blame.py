@@ -37,8 +37,10 @@ def check_counts(node: Node) -> None:
     schema = schema_of(node.op, node.opset, node.domain)
     if schema is None:
         return
-    for what, names, least, most in (("input", node.inputs, schema.min_input, schema.max_input),
-                                     ("output", node.outputs, 0, schema.max_output)):
+    for what, names, least, most in (
+        ("input", node.inputs, schema.min_input, schema.max_input),
+        ("output", node.outputs, 0, schema.max_output),
+    ):
         used = max((place + 1 for place, name in enumerate(names) if name), default=0)
         if len(names) < least or used > most:
             wanted = str(least) if least == most else f"{least} or more" if most > 1000 else f"{least} to {most}"
@@ -53,8 +55,11 @@ def blamed(fault: Exception, node: Node, operands: Sequence[Operand]) -> Egshape
         return node.error(f"does not fit its operands: {said}")
     if os.environ.get(STRICT):
         raise fault
-    return InternalError(f"{node.op} cannot be read, {type(fault).__name__}: {fault}", where=str(node.location),
-                         hint=f"{STRICT}=1 shows where; please report it if the model is valid")
+    return InternalError(
+        f"{node.op} cannot be read, {type(fault).__name__}: {fault}",
+        where=str(node.location),
+        hint=f"{STRICT}=1 shows where; please report it if the model is valid",
+    )
 
 
 def _refusal(node: Node, operands: Sequence[Operand]) -> str:
@@ -70,8 +75,9 @@ def _refusal(node: Node, operands: Sequence[Operand]) -> str:
     proto = helper.make_node(node.op, node.inputs, node.outputs, domain=node.domain)
     proto.attribute.extend(node.attributes.values())
     try:
-        shape_inference.infer_node_outputs(schema, proto, types, opset_imports=[
-            helper.make_opsetid(node.domain, node.opset)])
+        shape_inference.infer_node_outputs(
+            schema, proto, types, opset_imports=[helper.make_opsetid(node.domain, node.opset)]
+        )
     except Exception as error:  # onnx raises several kinds, RuntimeError among them
         return str(error)[:300]
     return ""

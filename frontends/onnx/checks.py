@@ -69,8 +69,7 @@ def _cut(text: str, key: str) -> tuple[str, str]:
     return (first, last) if found else (text, "")
 
 
-def require(s: Scope, condition: Value, wanted: bool, message: str, args: tuple[Dim, ...] = (), fact: str = ""
-            ) -> None:
+def require(s: Scope, condition: Value, wanted: bool, message: str, args: tuple[Dim, ...] = (), fact: str = "") -> None:
     """A check that a condition, a boolean of one element, is as wanted: of sizes where it is one of these."""
     known = s.items(condition)
     if known and isinstance(known[0], Relation):
@@ -82,8 +81,17 @@ def require(s: Scope, condition: Value, wanted: bool, message: str, args: tuple[
 
 def relate(s: Scope, relation: Relation, message: str, args: tuple[Dim, ...] = (), fact: str = "") -> None:
     """A check of sizes, which what follows may rely on; of a fact that a user assumed."""
-    s.add("check", (), {"relation": relation.kind, "sides": (relation.lhs, relation.rhs), "message": message,
-                        "args": args, "fact": fact})
+    s.add(
+        "check",
+        (),
+        {
+            "relation": relation.kind,
+            "sides": (relation.lhs, relation.rhs),
+            "message": message,
+            "args": args,
+            "fact": fact,
+        },
+    )
     if s.builder.parent is None:
         s.program.bounds.learn(relation)
         s.program.decided.clear()
@@ -110,8 +118,24 @@ def only_row(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> bool:
     return True
 
 
-_PURE = frozenset(("constant", "dims", "compare", "select", "not", "or", "and", "add", "subtract", "multiply", "divide",
-                   "minimum", "maximum", "reshape"))
+_PURE = frozenset(
+    (
+        "constant",
+        "dims",
+        "compare",
+        "select",
+        "not",
+        "or",
+        "and",
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "minimum",
+        "maximum",
+        "reshape",
+    )
+)
 """Ops on small integers that give a result whatever these are."""
 
 

@@ -68,8 +68,11 @@ def read(source: Path | bytes, name: str, forms: Mapping[str, Form] | None = Non
     except BUGS as fault:
         if os.environ.get(STRICT):
             raise
-        raise InternalError(f"cannot be read, {type(fault).__name__}: {fault}", where=name,
-                            hint=f"{STRICT}=1 shows where; please report it if the model is valid") from fault
+        raise InternalError(
+            f"cannot be read, {type(fault).__name__}: {fault}",
+            where=name,
+            hint=f"{STRICT}=1 shows where; please report it if the model is valid",
+        ) from fault
 
 
 def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
@@ -82,8 +85,11 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     if opsets.get("", OLDEST) < OLDEST:
         return _graph(_upgraded(model, opsets[""]), forms)
     if opsets.get("", OLDEST) > onnx_opset_version():
-        raise Unsupported(f"is of opset {opsets['']}, the installed onnx knows up to {onnx_opset_version()}",
-                          where=model.name, hint="install a newer onnx")
+        raise Unsupported(
+            f"is of opset {opsets['']}, the installed onnx knows up to {onnx_opset_version()}",
+            where=model.name,
+            hint="install a newer onnx",
+        )
     functions = {("" if each.domain in STANDARD else each.domain, each.name): each for each in proto.functions}
     program = Program(model, lower, host.call, functions)
     builder = BlockBuilder(decide=program.bounds.decide)
@@ -111,8 +117,13 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     names = tuple(info.name for info in proto.graph.output)
     facts = _facts(held, values, program)
     body = without_spent(builder.finish(flat(results)), program.spent)
-    return Graph(proto.graph.name or Path(model.name).stem, body,
-                 names_of(names, results), facts, _metadata(model, program, given, results, unknown))
+    return Graph(
+        proto.graph.name or Path(model.name).stem,
+        body,
+        names_of(names, results),
+        facts,
+        _metadata(model, program, given, results, unknown),
+    )
 
 
 def _upgraded(model: Model, opset: int) -> Model:
@@ -128,8 +139,11 @@ def _upgraded(model: Model, opset: int) -> Model:
     try:
         found = version_converter.convert_version(whole, MODERN)
     except Exception as error:  # the converter raises several kinds
-        raise Unsupported(f"is of opset {opset}, and ONNX's converter cannot go to {MODERN}: {error}",
-                          where=model.name, hint="export it again at a newer opset") from None
+        raise Unsupported(
+            f"is of opset {opset}, and ONNX's converter cannot go to {MODERN}: {error}",
+            where=model.name,
+            hint="export it again at a newer opset",
+        ) from None
     return Model(found, model.name, {}, model.folder)
 
 
@@ -143,11 +157,16 @@ def _declared_ranks(graph: GraphProto) -> dict[str, int]:
 # -- inputs ------------------------------------------------------------------------------------------------------
 
 
-def _inputs(infos: Sequence[ValueInfoProto], builder: BlockBuilder, name: str, forms: Mapping[str, Form]
-            ) -> list[Operand]:
+def _inputs(
+    infos: Sequence[ValueInfoProto], builder: BlockBuilder, name: str, forms: Mapping[str, Form]
+) -> list[Operand]:
     seen: set[str] = set()
-    plain = {each.dim_param for info in infos for each in info.type.tensor_type.shape.dim
-             if each.HasField("dim_param") and _expression(each.dim_param) in (None, symbol(each.dim_param))}
+    plain = {
+        each.dim_param
+        for info in infos
+        for each in info.type.tensor_type.shape.dim
+        if each.HasField("dim_param") and _expression(each.dim_param) in (None, symbol(each.dim_param))
+    }
     out: list[Operand] = []
     for info in infos:
         if info.name in seen:
@@ -248,8 +267,9 @@ def _held(model: Model, key: str, read: Callable[[str], Held], nothing: Held) ->
             try:
                 return read(entry.value)
             except EgshapeError as error:
-                raise EgshapeError(f"the metadata {key}: {error.message}", where=model.name, hint=error.hint,
-                                   code=error.code) from error
+                raise EgshapeError(
+                    f"the metadata {key}: {error.message}", where=model.name, hint=error.hint, code=error.code
+                ) from error
     return nothing
 
 
@@ -268,32 +288,39 @@ def _facts(held: Facts, inputs: Sequence[Value], program: Program) -> Facts:
 def _without(held: Facts, certain: Facts) -> Facts:
     """What the metadata holds beyond what the ops make sure of, which an earlier save wrote there."""
     known = {each.name: each for each in certain.symbols}
-    symbols = [each for each in held.symbols
-               if each.name not in known or (each.ranges, each.divisor) != (known[each.name].ranges,
-                                                                            known[each.name].divisor)]
+    symbols = [
+        each
+        for each in held.symbols
+        if each.name not in known or (each.ranges, each.divisor) != (known[each.name].ranges, known[each.name].divisor)
+    ]
     gone = {each.name for each in held.symbols} - {each.name for each in symbols}
-    return replace(held, symbols=tuple(symbols),
-                   relations=tuple(each for each in held.relations if each not in certain.relations),
-                   stated=tuple(each for each in held.stated if not each.symbols() <= gone))
+    return replace(
+        held,
+        symbols=tuple(symbols),
+        relations=tuple(each for each in held.relations if each not in certain.relations),
+        stated=tuple(each for each in held.stated if not each.symbols() <= gone),
+    )
 
 
-def _metadata(model: Model, program: Program, given: Sequence[Operand], results: Sequence[Operand],
-              unknown: Sequence[Relation]) -> dict[str, Any]:
+def _metadata(
+    model: Model, program: Program, given: Sequence[Operand], results: Sequence[Operand], unknown: Sequence[Relation]
+) -> dict[str, Any]:
     """What a writer needs to give the model the same head, and the ops that run on the host."""
     proto = model.proto
     return {
         "format": "onnx",
         "ir_version": int(proto.ir_version),
-        "opsets": tuple((each.domain, int(each.version)) for each in proto.opset_import
-                        if each.domain != older.DOMAIN),
+        "opsets": tuple((each.domain, int(each.version)) for each in proto.opset_import if each.domain != older.DOMAIN),
         "producer": (proto.producer_name, proto.producer_version, proto.domain, int(proto.model_version)),
         "doc": proto.doc_string,
         "properties": tuple((each.key, each.value) for each in proto.metadata_props if each.key not in (FACTS, CHECKS)),
         "outputs": tuple((info.name, _declared(info)) for info in proto.graph.output),
         **_structure(given, results),
         "host_calls": tuple(program.hosted),
-        "notes": tuple(f"the check {each} of the metadata speaks of sizes that the model does not have: it is left out"
-                       for each in unknown),
+        "notes": tuple(
+            f"the check {each} of the metadata speaks of sizes that the model does not have: it is left out"
+            for each in unknown
+        ),
         "meanings": tuple((name, str(size)) for name, size in program.meanings.items()),
     }
 
@@ -302,13 +329,15 @@ def _structure(given: Sequence[Operand], results: Sequence[Operand]) -> dict[str
     """What the inputs and outputs are, where some are no tensors; for empty sequences their dtype."""
     if all(isinstance(each, Value) for each in (*given, *results)):
         return {}
-    return {"structure": (forms_of(given), forms_of(results)),
-            "sequence_dtypes": tuple(each.dtype if isinstance(each, Items) else "" for each in results)}
+    return {
+        "structure": (forms_of(given), forms_of(results)),
+        "sequence_dtypes": tuple(each.dtype if isinstance(each, Items) else "" for each in results),
+    }
 
 
 def _declared(info: ValueInfoProto) -> tuple[str, ...]:
     """The sizes that the model states of an output, as texts; a name or nothing where it states none."""
-    return tuple(str(each.dim_value) if each.HasField("dim_value") else each.dim_param
-                 for each in info.type.tensor_type.shape.dim)
-
-
+    return tuple(
+        str(each.dim_value) if each.HasField("dim_value") else each.dim_param
+        for each in info.type.tensor_type.shape.dim
+    )

@@ -99,10 +99,12 @@ def _emitted(graph: Graph, opset: int, checks: str) -> tuple[Emitter, GraphProto
         return last, last.graph_proto(graph)
 
 
-def _model(graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], proto: GraphProto,
-           unchecked: Sequence[str]) -> ModelProto:
-    imports = [helper.make_opsetid("" if domain == "ai.onnx" else domain, version)
-               for domain, version in opsets.items()]
+def _model(
+    graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], proto: GraphProto, unchecked: Sequence[str]
+) -> ModelProto:
+    imports = [
+        helper.make_opsetid("" if domain == "ai.onnx" else domain, version) for domain, version in opsets.items()
+    ]
     model = helper.make_model(proto, opset_imports=imports, producer_name="egshape")
     model.ir_version = int(held.get("ir_version", 8))
     if held:
@@ -125,8 +127,11 @@ def _converted(model: ModelProto, initializers: Mapping[str, np.ndarray], opset:
     try:
         return version_converter.convert_version(whole, opset)
     except Exception as error:  # the converter raises several kinds
-        raise Unsupported(f"ONNX's version converter cannot go to opset {opset}: {error}", where=model.graph.name,
-                          hint="leave --opset out to keep the opset of the model") from None
+        raise Unsupported(
+            f"ONNX's version converter cannot go to opset {opset}: {error}",
+            where=model.graph.name,
+            hint="leave --opset out to keep the opset of the model",
+        ) from None
 
 
 class Emitter:
@@ -145,8 +150,9 @@ class Emitter:
         self.checks: Checks = Checks(self.scope, self.sizes)
         self.graph, self.first, self.mode, self.why = graph, first, mode, why
         if first is not None:
-            self.scope.wanted = {block: [each for each in wanted if (block, each) in first.met]
-                                 for block, wanted in first.wanted.items()}
+            self.scope.wanted = {
+                block: [each for each in wanted if (block, each) in first.met] for block, wanted in first.wanted.items()
+            }
         self.found = False
         """Whether there are checks."""
         self.listed: list[str] = []
@@ -176,22 +182,30 @@ class Emitter:
             if self.name(value) != name:
                 frame.nodes.append(_identity(self.name(value), name))
             outputs.append(self.info(name, value))
-        self.checks.attach(dict(zip(inputs, graph.inputs, strict=True)),
-                           dict(zip(graph.output_names, graph.outputs, strict=True)))
+        self.checks.attach(
+            dict(zip(inputs, graph.inputs, strict=True)), dict(zip(graph.output_names, graph.outputs, strict=True))
+        )
         outputs = _structured(graph, outputs, frame)
         self.scope.close()
         shown = {*inputs, *graph.output_names}
         infos = [self.info(name, value) for name, value in frame.typed if name not in shown]
         arguments = [self.info(name, value) for name, value in zip(inputs, graph.inputs, strict=True)]
-        return helper.make_graph(frame.nodes, graph.name or "graph", arguments, outputs,
-                                 value_info=[info for info in infos if info.name not in self.scope.initializers])
+        return helper.make_graph(
+            frame.nodes,
+            graph.name or "graph",
+            arguments,
+            outputs,
+            value_info=[info for info in infos if info.name not in self.scope.initializers],
+        )
 
     def subgraph(self, block: Block, arguments: Sequence[str], name: str) -> GraphProto:
         """A region as a graph of its own, which sees the names around it."""
         frame = self.open(block, arguments)
         self.ops(block, {})
-        outputs = [self.info(result, value)
-                   for result, value in zip(self.results(block.results, name), block.results, strict=True)]
+        outputs = [
+            self.info(result, value)
+            for result, value in zip(self.results(block.results, name), block.results, strict=True)
+        ]
         self.scope.close()
         inputs = [self.info(each, value) for each, value in zip(arguments, block.args, strict=True)]
         return helper.make_graph(frame.nodes, name, inputs, outputs)
@@ -271,8 +285,12 @@ class Emitter:
         """Note a check that the nodes do not make."""
         outer = self.scope.frames[0]
         shown = str(relation) if relation is not None else op.attrs["message"]
-        listed = relation is not None and len(self.scope.frames) == 1 and self.mode != "none" and all(
-            name in outer.symbols for name in relation.symbols())
+        listed = (
+            relation is not None
+            and len(self.scope.frames) == 1
+            and self.mode != "none"
+            and all(name in outer.symbols for name in relation.symbols())
+        )
         if listed:
             self.listed.append(shown)
         if why:
@@ -283,12 +301,17 @@ class Emitter:
 
     def notes(self, mode: str) -> tuple[str, ...]:
         """What the model does not hold."""
-        lost = [*self.lost, *(f"the function {each.name} is not written: an ONNX model has one graph"
-                              for each in self.graph.functions)]
+        lost = [
+            *self.lost,
+            *(f"the function {each.name} is not written: an ONNX model has one graph" for each in self.graph.functions),
+        ]
         if mode == "metadata" and self.listed:
             count = len(self.listed)
-            return (*lost, f"{count} check{'s' * (count != 1)} {'are' if count != 1 else 'is'} only listed in the "
-                                "metadata: no runtime makes them")
+            return (
+                *lost,
+                f"{count} check{'s' * (count != 1)} {'are' if count != 1 else 'is'} only listed in the "
+                "metadata: no runtime makes them",
+            )
         return tuple(lost)
 
     def _op(self, op: Op, siblings: Sequence[Op], wanted: Mapping[Value, str]) -> None:
@@ -385,8 +408,11 @@ def _structured(graph: Graph, outputs: list[ValueInfoProto], frame: Frame) -> li
     rows = zip(held["outputs"], held["structure"][1], held["sequence_dtypes"], strict=True)
     for (name, _), form, dtype in rows:
         if form is None:
-            raise Unsupported("is an optional value that is not there, which is not written", where=f"output {name}",
-                              hint="leave the output out of the model")
+            raise Unsupported(
+                "is an optional value that is not there, which is not written",
+                where=f"output {name}",
+                hint="leave the output out of the model",
+            )
         if form == TENSOR:
             out.append(next(rest))
             continue
@@ -404,8 +430,9 @@ def _waits(op: Op) -> bool:
     if op.name not in ELEMENTWISE and op.name != "reshape":
         return False
     shape = op.result.type.shape
-    return shape is not None and len(shape) < 2 and all(size.const is not None and size.const <= SMALL
-                                                        for size in shape)
+    return (
+        shape is not None and len(shape) < 2 and all(size.const is not None and size.const <= SMALL for size in shape)
+    )
 
 
 def _identity(name: str, wanted: str) -> NodeProto:
@@ -427,8 +454,9 @@ def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
         return
     inputs = [e.name(value) for value in op.operands]
     names = e.fresh_names(op, wanted)
-    e.scope.frame.nodes.append(node_of(op.attrs["name"], op.attrs["attrs"], inputs, names,
-                                       e.scope.titles.fresh(str(op.location))))
+    e.scope.frame.nodes.append(
+        node_of(op.attrs["name"], op.attrs["attrs"], inputs, names, e.scope.titles.fresh(str(op.location)))
+    )
     _bound(e, op, names)
 
 
@@ -478,5 +506,6 @@ def check(data: bytes) -> None:
     try:
         onnx.checker.check_model(onnx.load_from_string(data))
     except Exception as error:  # ValidationError, and what shape inference raises
-        raise EgshapeError(f"ONNX's checker rejects the model that egshape wrote: {error}", code="internal",
-                           hint="report this") from error
+        raise EgshapeError(
+            f"ONNX's checker rejects the model that egshape wrote: {error}", code="internal", hint="report this"
+        ) from error

@@ -134,8 +134,9 @@ class Checks:
     @cached_property
     def _counts(self) -> frozenset[Dim]:
         """The numbers of elements of the inputs."""
-        return frozenset(product(value.type.dims) for value in self.scope.frames[0].block.args
-                         if value.type.shape is not None)
+        return frozenset(
+            product(value.type.dims) for value in self.scope.frames[0].block.args if value.type.shape is not None
+        )
 
     def _cost(self, sizes: Iterable[Dim]) -> int:
         """How many nodes have to be added for sizes."""
@@ -150,8 +151,9 @@ class Checks:
     def _at_entry(self, relation: Relation) -> bool:
         """Whether all sizes are known when the outermost graph is entered."""
         outer = self.scope.frames[0]
-        return all(name in outer.symbols and outer.symbols[name].value in outer.block.args
-                   for name in relation.symbols())
+        return all(
+            name in outer.symbols and outer.symbols[name].value in outer.block.args for name in relation.symbols()
+        )
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -167,8 +169,14 @@ class Checks:
             raise Unheld(f"opset {s.opset} cannot compute it")
         good, bad = s.ints([0], "size") if s.frame.guard is None else s.frame.guard.output[0], s.ints([1], "size")
         place = s.node("Where", [flag, good, bad] if holds else [flag, bad, good], "place")
-        node = helper.make_node("Gather", [s.ints([0], "table"), place], [s.names.fresh("checked")],
-                                name=s.titles.fresh(TITLE + title), doc_string=text, axis=0)
+        node = helper.make_node(
+            "Gather",
+            [s.ints([0], "table"), place],
+            [s.names.fresh("checked")],
+            name=s.titles.fresh(TITLE + title),
+            doc_string=text,
+            axis=0,
+        )
         s.frame.nodes.append(node)
         s.frame.guard = node
 
@@ -219,8 +227,9 @@ class Checks:
         if frame.entry is not None or frame.guard is not None:
             self._to_output(frame, outputs)
 
-    def _to_input(self, frame: Frame, guard: NodeProto, inputs: Mapping[str, Value], outputs: Mapping[str, Value]
-                  ) -> bool:
+    def _to_input(
+        self, frame: Frame, guard: NodeProto, inputs: Mapping[str, Value], outputs: Mapping[str, Value]
+    ) -> bool:
         place = frame.nodes.index(guard) + 1
         read = {name for node in _live(frame.nodes, outputs)[place:] if node is not None for name in _reads(node)}
         name = next((name for name, value in inputs.items() if name in read and value.type.shape), None)

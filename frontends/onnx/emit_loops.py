@@ -16,11 +16,20 @@ from egshape.ir.graph import Block, Op, Value
 def if_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
     """If: each branch is a graph that sees the names around it."""
     names = e.fresh_names(op, wanted)
-    then, other = (e.subgraph(region, [], f"{names[0]}_{label}")
-                   for region, label in zip(op.regions, ("then", "else"), strict=True))
-    e.scope.frame.nodes.append(helper.make_node(
-        "If", [e.name(op.operands[0])], names, name=e.scope.titles.fresh(f"If:{names[0]}"), then_branch=then,
-        else_branch=other))
+    then, other = (
+        e.subgraph(region, [], f"{names[0]}_{label}")
+        for region, label in zip(op.regions, ("then", "else"), strict=True)
+    )
+    e.scope.frame.nodes.append(
+        helper.make_node(
+            "If",
+            [e.name(op.operands[0])],
+            names,
+            name=e.scope.titles.fresh(f"If:{names[0]}"),
+            then_branch=then,
+            else_branch=other,
+        )
+    )
     return names
 
 
@@ -40,14 +49,19 @@ def while_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
     (again,) = _inlined(e, test, results)
     outputs = e.results((test.results[0], *body.results), f"{label}_next", (again, *results))
     e.scope.close()
-    inputs = [helper.make_tensor_value_info(step, TensorProto.INT64, ()),
-              helper.make_tensor_value_info(going, TensorProto.BOOL, ()),
-              *(e.info(name, value) for name, value in zip(arguments, body.args, strict=True))]
-    shown = [helper.make_tensor_value_info(outputs[0], TensorProto.BOOL, ()),
-             *(e.info(name, value) for name, value in zip(outputs[1:], body.results, strict=True))]
+    inputs = [
+        helper.make_tensor_value_info(step, TensorProto.INT64, ()),
+        helper.make_tensor_value_info(going, TensorProto.BOOL, ()),
+        *(e.info(name, value) for name, value in zip(arguments, body.args, strict=True)),
+    ]
+    shown = [
+        helper.make_tensor_value_info(outputs[0], TensorProto.BOOL, ()),
+        *(e.info(name, value) for name, value in zip(outputs[1:], body.results, strict=True)),
+    ]
     graph = helper.make_graph(frame.nodes, f"{label}_body", inputs, shown)
-    e.scope.frame.nodes.append(helper.make_node("Loop", ["", first, *starts], names,
-                                                name=e.scope.titles.fresh(f"Loop:{label}"), body=graph))
+    e.scope.frame.nodes.append(
+        helper.make_node("Loop", ["", first, *starts], names, name=e.scope.titles.fresh(f"Loop:{label}"), body=graph)
+    )
     return names
 
 
@@ -118,4 +132,3 @@ def _place(e: Emitter, start: Value, room: Dim) -> str:
         name = s.node("Cast", [name], "place", to=elem_type_of("i64"))
     name = s.node("Reshape", [name, s.ints([1], "one")], "place")
     return e.sizes.clamped(name, s.ints([0], "size"), e.sizes.one(room))
-

@@ -62,8 +62,11 @@ class Moves:
         """The same elements in another shape."""
         added = inserted(source, target)
         if added is not None:
-            return self.axes_changed("Unsqueeze", name, added, hint) if added else self.scope.node(
-                "Identity", [name], hint)
+            return (
+                self.axes_changed("Unsqueeze", name, added, hint)
+                if added
+                else self.scope.node("Identity", [name], hint)
+            )
         dropped = inserted(target, source)
         if dropped:
             return self.axes_changed("Squeeze", name, dropped, hint)
@@ -90,8 +93,10 @@ class Moves:
             for axis in range(len(source) + 1):
                 if (product(source[:axis]), product(source[axis:])) == tuple(target):
                     return self.scope.node("Flatten", [name], hint, axis=axis)
-        copies = all(self._positive(size) or (axis < len(source) and self._at_most(source[axis], size))
-                     for axis, size in enumerate(target))
+        copies = all(
+            self._positive(size) or (axis < len(source) and self._at_most(source[axis], size))
+            for axis, size in enumerate(target)
+        )
         if not copies and self.scope.opset >= WHERE and product(source) is product(target):
             line = self.scope.ints([-1, *[1] * (len(target) - 1)], "line")
             name = self.scope.node("Reshape", [name, line], f"{hint}_line")
@@ -172,8 +177,10 @@ class Moves:
             return self._filled(scalar, shape, hint)
         there = dict(zip(axes, x.type.dims, strict=True))
         moved = self.aligned(name, x.type.dims, axes, len(shape), hint)
-        target = [const(1) if there.get(axis) is size else self._asked(there.get(axis), size)
-                  for axis, size in enumerate(shape)]
+        target = [
+            const(1) if there.get(axis) is size else self._asked(there.get(axis), size)
+            for axis, size in enumerate(shape)
+        ]
         if all(size.const == 1 for size in target):
             first = min(axes, default=len(shape))
             return self.axes_changed("Unsqueeze", moved, range(first), hint) if first else moved
@@ -206,7 +213,8 @@ class Moves:
         axes: list[int] = []
         steps: list[int] = []
         for axis, (size, start, limit, step) in enumerate(
-                zip(dims, op.attrs["starts"], op.attrs["limits"], op.attrs["strides"], strict=True)):
+            zip(dims, op.attrs["starts"], op.attrs["limits"], op.attrs["strides"], strict=True)
+        ):
             if start.const == 0 and limit is size and step.const == 1:
                 continue
             if step.const is None:
@@ -232,8 +240,15 @@ class Moves:
                     return other
         return place
 
-    def _sliced(self, name: str, starts: Sequence[Dim], ends: Sequence[Dim], axes: Sequence[int],
-                steps: Sequence[int], hint: str) -> str:
+    def _sliced(
+        self,
+        name: str,
+        starts: Sequence[Dim],
+        ends: Sequence[Dim],
+        axes: Sequence[int],
+        steps: Sequence[int],
+        hint: str,
+    ) -> str:
         s = self.scope
         if s.opset < COMPUTED_SLICES:
             numbers = [[size.const for size in each] for each in (starts, ends)]
@@ -266,8 +281,9 @@ class Moves:
                 inputs.append(self.sizes.vector(sizes))
             else:
                 held["split"] = [size.const or 0 for size in sizes]
-        s.frame.nodes.append(helper.make_node("Split", inputs, list(outputs), name=f"Split:{outputs[0]}", axis=axis,
-                                              **held))
+        s.frame.nodes.append(
+            helper.make_node("Split", inputs, list(outputs), name=f"Split:{outputs[0]}", axis=axis, **held)
+        )
 
     def iota(self, op: Op) -> str:
         """0, 1, ... along one axis: a Range, repeated over the others."""
@@ -289,8 +305,11 @@ class Moves:
 
     def _range(self, size: Dim) -> str:
         s = self.scope
-        limits = [s.constant(np.array(0, np.int64), "zero"), self.sizes.scalar(size),
-                  s.constant(np.array(1, np.int64), "one")]
+        limits = [
+            s.constant(np.array(0, np.int64), "zero"),
+            self.sizes.scalar(size),
+            s.constant(np.array(1, np.int64), "one"),
+        ]
         return s.shared("Range", limits, "line", s.frame)
 
     def _places(self, size: Dim) -> str:
@@ -311,8 +330,11 @@ def inserted(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
     if missing < 0:
         return None
     for axis, size in enumerate(target):
-        if at < len(source) and size is source[at] and not (size.const == 1 and len(added) < missing
-                                                            and source[at:] != target[axis:]):
+        if (
+            at < len(source)
+            and size is source[at]
+            and not (size.const == 1 and len(added) < missing and source[at:] != target[axis:])
+        ):
             at += 1
         elif size.const == 1:
             added.append(axis)
@@ -367,15 +389,21 @@ def picked(block: Block) -> dict[Value, Pick]:
         if part is not None and readers[part.result] == 1 and (pick := _pick(part, op)):
             found[op.result] = pick
     parts = {pick.part for pick in found.values()}
-    alone = {pick.part for pick in found.values() if all(
-        each in parts for each in slices.values()
-        if each.operands == pick.part.operands and _only_axis(each) == pick.axis)}
+    alone = {
+        pick.part
+        for pick in found.values()
+        if all(
+            each in parts
+            for each in slices.values()
+            if each.operands == pick.part.operands and _only_axis(each) == pick.axis
+        )
+    }
     return {value: pick for value, pick in found.items() if pick.part in alone}
 
 
 def _pick(part: Op, reshape: Op) -> Pick | None:
     axis, dims = _only_axis(part), part.result.type.dims
-    if axis is None or dims[axis].const != 1 or (*dims[:axis], *dims[axis + 1:]) != reshape.result.type.dims:
+    if axis is None or dims[axis].const != 1 or (*dims[:axis], *dims[axis + 1 :]) != reshape.result.type.dims:
         return None
     place = _counted(part.attrs["starts"][axis], part.operands[0].type.dims[axis]).const
     return None if place is None or place < 0 else Pick(part, axis, place)
@@ -383,7 +411,10 @@ def _pick(part: Op, reshape: Op) -> Pick | None:
 
 def _only_axis(op: Op) -> int | None:
     dims = op.operands[0].type.dims
-    cut = [axis for axis, (size, start, limit) in enumerate(
-        zip(dims, op.attrs["starts"], op.attrs["limits"], strict=True)) if start.const != 0 or limit is not size]
+    cut = [
+        axis
+        for axis, (size, start, limit) in enumerate(zip(dims, op.attrs["starts"], op.attrs["limits"], strict=True))
+        if start.const != 0 or limit is not size
+    ]
     plain = all(step.const == 1 for step in op.attrs["strides"])
     return cut[0] if plain and len(cut) == 1 else None

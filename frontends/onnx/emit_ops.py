@@ -16,10 +16,29 @@ from egshape.ir.graph import Op, Value
 from egshape.ir.types import is_float, numpy_dtype
 
 UNARY = {
-    "abs": "Abs", "negate": "Neg", "floor": "Floor", "ceil": "Ceil", "round_nearest_even": "Round",
-    "exponential": "Exp", "log": "Log", "sqrt": "Sqrt", "logistic": "Sigmoid", "tanh": "Tanh", "tan": "Tan",
-    "sine": "Sin", "cosine": "Cos", "erf": "Erf", "sign": "Sign", "asin": "Asin", "acos": "Acos", "atan": "Atan",
-    "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
+    "abs": "Abs",
+    "negate": "Neg",
+    "floor": "Floor",
+    "ceil": "Ceil",
+    "round_nearest_even": "Round",
+    "exponential": "Exp",
+    "log": "Log",
+    "sqrt": "Sqrt",
+    "logistic": "Sigmoid",
+    "tanh": "Tanh",
+    "tan": "Tan",
+    "sine": "Sin",
+    "cosine": "Cos",
+    "erf": "Erf",
+    "sign": "Sign",
+    "asin": "Asin",
+    "acos": "Acos",
+    "atan": "Atan",
+    "sinh": "Sinh",
+    "cosh": "Cosh",
+    "asinh": "Asinh",
+    "acosh": "Acosh",
+    "atanh": "Atanh",
 }
 BINARY = {"add": "Add", "subtract": "Sub", "multiply": "Mul", "divide": "Div", "power": "Pow"}
 LOGIC = {"and": "And", "or": "Or", "xor": "Xor"}
@@ -76,7 +95,7 @@ def shift(e: Emitter, op: Op) -> str:
     bits as a division that rounds down. An amount that is no place of a bit moves all out."""
     x, y = op.operands
     unsigned = x.type.dtype.startswith("ui")
-    if (op.name in BIT_SHIFTS if unsigned else op.name != "shift_right_logical" and e.scope.opset >= SIGNED_SHIFTS):
+    if op.name in BIT_SHIFTS if unsigned else op.name != "shift_right_logical" and e.scope.opset >= SIGNED_SHIFTS:
         return e.node(op, "BitShift", broadcast_names(e, op), direction=SHIFTS[op.name])
     amount, width = _number(e, y), numpy_dtype(x.type.dtype).itemsize * 8
     if unsigned or amount is None:
@@ -226,13 +245,15 @@ def _matmul_names(e: Emitter, op: Op, batch: int) -> list[str]:
         rank = value.type.rank
         tail = tuple(axes[-2:]) == (rank - 2, rank - 1) and source.type.dims[-2:] == value.type.dims[-2:]
         kept.append((source, axes) if tail else (value, tuple(range(rank))))
-    if not _agree(shapes, [({a: d for a, d in zip(axes, source.type.dims, strict=True) if a < batch})
-                           for source, axes in kept], e.scope):
+    if not _agree(
+        shapes,
+        [({a: d for a, d in zip(axes, source.type.dims, strict=True) if a < batch}) for source, axes in kept],
+        e.scope,
+    ):
         return [e.name(value) for value in op.operands]
     for axis, size in enumerate(shapes):
         e.scope.spreads([source.type.dims[axes.index(axis)] for source, axes in kept if axis in axes], size)
-    return [e.moves.aligned(e.name(source), source.type.dims, axes, batch + 2, op.result.name)
-            for source, axes in kept]
+    return [e.moves.aligned(e.name(source), source.type.dims, axes, batch + 2, op.result.name) for source, axes in kept]
 
 
 def _equation(op: Op) -> str:
@@ -256,19 +277,21 @@ def _equation(op: Op) -> str:
 def broadcast_names(e: Emitter, op: Op) -> list[str]:
     """The operands of an elementwise op, without the broadcasts that ONNX makes by itself."""
     shape = op.result.type.dims
-    plain = [_under(e, value) if value.type.rank == len(shape) else (value, _trailing(value, len(shape)))
-             for value in op.operands]
+    plain = [
+        _under(e, value) if value.type.rank == len(shape) else (value, _trailing(value, len(shape)))
+        for value in op.operands
+    ]
     chosen = list(plain)
-    while not _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen],
-                     e.scope):
+    while not _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen], e.scope):
         wide = next((place for place, (source, _) in enumerate(chosen) if source is not op.operands[place]), None)
         if wide is None:
             break
         chosen[wide] = (op.operands[wide], _trailing(op.operands[wide], len(shape)))
     for axis, size in enumerate(shape):
         e.scope.spreads([source.type.dims[axes.index(axis)] for source, axes in chosen if axis in axes], size)
-    return [e.moves.aligned(e.name(source), source.type.dims, axes, len(shape), op.result.name)
-            for source, axes in chosen]
+    return [
+        e.moves.aligned(e.name(source), source.type.dims, axes, len(shape), op.result.name) for source, axes in chosen
+    ]
 
 
 def _trailing(value: Value, rank: int) -> tuple[int, ...]:
@@ -290,8 +313,9 @@ def _under(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
 
 def _agree(shape: Sequence[Dim], operands: Sequence[Mapping[int, Dim]], scope: Scope) -> bool:
     """Whether ONNX's broadcast of operands with these sizes at these axes surely has the shape."""
-    return all(_reaches(size, [sizes[axis] for sizes in operands if axis in sizes], scope)
-               for axis, size in enumerate(shape))
+    return all(
+        _reaches(size, [sizes[axis] for sizes in operands if axis in sizes], scope) for axis, size in enumerate(shape)
+    )
 
 
 def _reaches(size: Dim, held: Sequence[Dim], scope: Scope) -> bool:
@@ -323,10 +347,22 @@ def _number(e: Emitter, value: Value) -> Any:
 
 
 ELEMENTWISE: dict[str, Handler] = {
-    **dict.fromkeys(UNARY, unary), **dict.fromkeys(BINARY, binary), **dict.fromkeys(LOGIC, logic),
-    **dict.fromkeys(SHIFTS, shift), **dict.fromkeys(INFINITE, infinite),
-    "maximum": extreme, "minimum": extreme, "not": negation, "remainder": remainder, "convert": convert,
-    "compare": compare, "select": select, "clamp": clamp, "square": square, "rsqrt": rsqrt, "is_finite": finite,
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
+    **dict.fromkeys(LOGIC, logic),
+    **dict.fromkeys(SHIFTS, shift),
+    **dict.fromkeys(INFINITE, infinite),
+    "maximum": extreme,
+    "minimum": extreme,
+    "not": negation,
+    "remainder": remainder,
+    "convert": convert,
+    "compare": compare,
+    "select": select,
+    "clamp": clamp,
+    "square": square,
+    "rsqrt": rsqrt,
+    "is_finite": finite,
     "dot_general": dot_general,
 }
 """How an op of ours is written, by its name."""

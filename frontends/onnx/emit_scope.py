@@ -64,8 +64,7 @@ class Frame:
 class Scope:
     """The graphs from the outermost to the one under construction, and the initializers, which stand outermost."""
 
-    def __init__(self, opset: int, bounds: Bounds, named: Callable[[Value], str],
-                 meanings: Mapping[str, Dim]) -> None:
+    def __init__(self, opset: int, bounds: Bounds, named: Callable[[Value], str], meanings: Mapping[str, Dim]) -> None:
         """``named`` writes a value that waits for a reader; ``meanings`` of symbols that stand for an expression."""
         self.opset = opset
         self.bounds = bounds
@@ -135,9 +134,12 @@ class Scope:
         positive = Relation("<=", const(1), others)
         for relation in self.wanted.get(self.frame.block, ()):
             key = self.frame.block, relation
-            if (relation.symbols() & others.symbols() and not (needless and key in self.met)
-                    and self.bounds.with_fact(relation).decide(positive) is True
-                    and self.bounds.with_fact(positive).decide(relation) is True):
+            if (
+                relation.symbols() & others.symbols()
+                and not (needless and key in self.met)
+                and self.bounds.with_fact(relation).decide(positive) is True
+                and self.bounds.with_fact(positive).decide(relation) is True
+            ):
                 self.met.add(key)
                 return True
         return False
@@ -150,7 +152,7 @@ class Scope:
 
     def around(self, frame: Frame) -> Sequence[Frame]:
         """The graphs whose names one of them sees: those from the outermost to itself."""
-        return self.frames[:self.frames.index(frame) + 1]
+        return self.frames[: self.frames.index(frame) + 1]
 
     def find(self, key: Key, frame: Frame | None = None) -> str | None:
         """The name of what a graph that is visible from ``frame``, the innermost by default, has computed."""
@@ -173,12 +175,20 @@ class Scope:
                     for end in range(start + 2, len(dims) + 1):
                         frame.shapes.setdefault(tuple(dims[start:end]), (value, start))
 
-    def node(self, op: str, inputs: Sequence[str], hint: str = "", frame: Frame | None = None, domain: str = "",
-             **attributes: Any) -> str:
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        hint: str = "",
+        frame: Frame | None = None,
+        domain: str = "",
+        **attributes: Any,
+    ) -> str:
         """Append a node with one output; its name."""
         name = self.names.fresh(hint or op.lower())
         (frame or self.frame).nodes.append(
-            helper.make_node(op, list(inputs), [name], name=f"{op}:{name}", domain=domain, **attributes))
+            helper.make_node(op, list(inputs), [name], name=f"{op}:{name}", domain=domain, **attributes)
+        )
         return name
 
     def shared(self, op: str, inputs: Sequence[str], hint: str, frame: Frame, **attributes: Any) -> str:

@@ -93,9 +93,16 @@ def _pad(e: Emitter, op: Op) -> str:
 
 
 SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
-    "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose, "concatenate": _concatenate,
-    "dims": _dims, "get_dimension_size": _size, "gather": _gather, "dynamic_slice": dynamic_slice,
-    "dynamic_update_slice": dynamic_update_slice, "pad": _pad,
+    "reshape": _reshape,
+    "broadcast_in_dim": _broadcast,
+    "transpose": _transpose,
+    "concatenate": _concatenate,
+    "dims": _dims,
+    "get_dimension_size": _size,
+    "gather": _gather,
+    "dynamic_slice": dynamic_slice,
+    "dynamic_update_slice": dynamic_update_slice,
+    "pad": _pad,
     "constant": lambda e, op: e.scope.constant(op.attrs["value"], op.result.name),
     "slice": lambda e, op: e.moves.slice(op, e.name(op.operands[0])),
     "reverse": lambda e, op: e.moves.reverse(op, e.name(op.operands[0])),

@@ -58,8 +58,9 @@ class Sizes:
         frame = self._home(*dims)
         found = [frame.symbols.get(name) for size in dims for name in size.symbols() if symbol(name) is size]
         defines = [each for each in found if each is not None]
-        if len(defines) != len(dims) or defines != [SymbolDef(each.name, defines[0].value, element=place)
-                                                    for place, each in enumerate(defines)]:
+        if len(defines) != len(dims) or defines != [
+            SymbolDef(each.name, defines[0].value, element=place) for place, each in enumerate(defines)
+        ]:
             return None
         value = defines[0].value
         if value.type.shape != (const(len(dims)),):

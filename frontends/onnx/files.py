@@ -48,18 +48,25 @@ class Model:
             offset = int(given.get("offset", 0))
             length = int(given["length"]) if "length" in given else len(whole) - offset
         except ValueError:
-            raise ParseError(f"offset or length of the external tensor {tensor.name!r} is no number", where=where
-                             ) from None
+            raise ParseError(
+                f"offset or length of the external tensor {tensor.name!r} is no number", where=where
+            ) from None
         if offset < 0 or length < 0 or offset + length > len(whole):
             raise ParseError(
                 f"the external tensor {tensor.name!r} lies at {offset}:{offset + length} of {path.name}, which has "
-                f"{len(whole)} bytes", where=where, hint="the file is truncated, or belongs to another model")
-        return whole[offset:offset + length]
+                f"{len(whole)} bytes",
+                where=where,
+                hint="the file is truncated, or belongs to another model",
+            )
+        return whole[offset : offset + length]
 
     def _inside(self, location: str, name: str, where: str) -> Path:
         if self.folder is None:
-            raise InvalidInput(f"the tensor {name!r} is in another file, and the model came without a folder",
-                               where=where, hint="load the model by its path")
+            raise InvalidInput(
+                f"the tensor {name!r} is in another file, and the model came without a folder",
+                where=where,
+                hint="load the model by its path",
+            )
         folder = self.folder.resolve()
         try:
             path = (folder / location).resolve()
@@ -67,8 +74,11 @@ class Model:
         except (OSError, ValueError, RuntimeError):  # too long a name, a 0 byte, a circle of links
             found = False
         if not found:
-            raise InvalidInput(f"the tensor {name!r} is in {location[:200]!r}, which is no file in the model's folder",
-                               where=where, hint="external data is read from the folder of the model only")
+            raise InvalidInput(
+                f"the tensor {name!r} is in {location[:200]!r}, which is no file in the model's folder",
+                where=where,
+                hint="external data is read from the folder of the model only",
+            )
         return path
 
 

@@ -42,7 +42,12 @@ def running(s: Scope, ours: str, x: Value, axis: int, *, exclusive: bool = False
         reach.reverse()
     ones = (one,) * x.type.rank
     padding = [zero] * (2 * x.type.rank)
-    padding[2 * axis:2 * axis + 2] = reach
-    attrs = {"window": (*ones[:axis], size, *ones[axis + 1:]), "strides": ones, "base_dilation": ones,
-             "window_dilation": ones, "padding": tuple(padding)}
+    padding[2 * axis : 2 * axis + 2] = reach
+    attrs = {
+        "window": (*ones[:axis], size, *ones[axis + 1 :]),
+        "strides": ones,
+        "base_dilation": ones,
+        "window_dilation": ones,
+        "padding": tuple(padding),
+    }
     return s.add("reduce_window", (x, s.constant(start_of(ours, x.type.dtype))), attrs, regions=(body,))[0]

@@ -43,8 +43,10 @@ class Onnx:
         try:
             data = bytes(model.SerializeToString())
         except Exception as error:  # protobuf's own classes, by version
-            raise InvalidInput(f"the ModelProto cannot be serialized: {error}",
-                               hint="a model beyond 2 GB is loaded by its path, its weights beside it") from None
+            raise InvalidInput(
+                f"the ModelProto cannot be serialized: {error}",
+                hint="a model beyond 2 GB is loaded by its path, its weights beside it",
+            ) from None
         return files.read(data, model.graph.name or "model", forms)
 
     def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:

@@ -51,7 +51,8 @@ def schema_function(node: Node, operands: Sequence[Operand]) -> FunctionProto | 
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
         if versions:
             return _parsed(
-                schema.get_context_dependent_function_with_opset_version(max(versions), proto, types), schema)
+                schema.get_context_dependent_function_with_opset_version(max(versions), proto, types), schema
+            )
     return None
 
 

@@ -21,8 +21,9 @@ from egshape.ops.host import UNKNOWN, call_of
 Typed = tuple[str, tuple[Dim, ...] | None]
 """A dtype and a shape; a size of -1 is told by the call."""
 
-_RANDOM = frozenset(("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial",
-                     "Bernoulli", "Dropout"))
+_RANDOM = frozenset(
+    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout")
+)
 """Two of these on the same operands give different results."""
 
 _SMALL = 1 << 16
@@ -64,8 +65,7 @@ def call(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand]
     return out
 
 
-def _ranked(scope: Scope, name: str, dtype: str, shape: tuple[Dim, ...] | None
-            ) -> tuple[str, tuple[Dim, ...] | None]:
+def _ranked(scope: Scope, name: str, dtype: str, shape: tuple[Dim, ...] | None) -> tuple[str, tuple[Dim, ...] | None]:
     """A type of which the rank is at least the one that the model states."""
     rank = scope.program.ranks.get(name)
     return dtype, (const(UNKNOWN),) * rank if shape is None and rank is not None else shape
@@ -83,13 +83,17 @@ def _captured(scope: Scope, node: Node) -> dict[str, Value]:
     return out
 
 
-def _single(scope: Scope, node: Node, operands: Sequence[Operand], captured: dict[str, Value], alone: bool
-            ) -> ModelProto:
+def _single(
+    scope: Scope, node: Node, operands: Sequence[Operand], captured: dict[str, Value], alone: bool
+) -> ModelProto:
     """A model of the node alone: its operands and captured values are the inputs. One that must not be joined with an
     equal one (``alone``) bears the name of its result."""
     inside = helper.make_node(
-        node.op, [f"in{place}" if value is not None else "" for place, value in enumerate(operands)],
-        [f"out{place}" if name else "" for place, name in enumerate(node.outputs)], domain=node.domain)
+        node.op,
+        [f"in{place}" if value is not None else "" for place, value in enumerate(operands)],
+        [f"out{place}" if name else "" for place, name in enumerate(node.outputs)],
+        domain=node.domain,
+    )
     inside.attribute.extend(node.attributes[name] for name in sorted(node.attributes))
     named = [(f"in{place}", value) for place, value in enumerate(operands) if isinstance(value, Value)]
     named += list(captured.items())
@@ -117,8 +121,11 @@ def _opaque_types(scope: Scope, node: Node, model: ModelProto, values: Sequence[
         given = sum(1 for each in node.outputs[:place] if each)
         guess = told[given] if given < len(told) else values[0].type.dtype if values else ""
         if guess not in DTYPES:
-            raise Unsupported(f"nothing tells the element type of {name!r}, a result of the unknown op {node.title}",
-                              where=str(node.location), hint="state its type in the model's value_info")
+            raise Unsupported(
+                f"nothing tells the element type of {name!r}, a result of the unknown op {node.title}",
+                where=str(node.location),
+                hint="state its type in the model's value_info",
+            )
         out.append((guess, None))
     return out
 
@@ -136,8 +143,14 @@ def element_types(model: bytes) -> list[str]:
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception:  # the runtime's errors have no common class
         return []
-    names = {"float": "f32", "double": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i1",
-             **{f"{sign}int{bits}": f"{sign}i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}}
+    names = {
+        "float": "f32",
+        "double": "f64",
+        "float16": "f16",
+        "bfloat16": "bf16",
+        "bool": "i1",
+        **{f"{sign}int{bits}": f"{sign}i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    }
     return [names.get(str(each.type).removeprefix("tensor(").removesuffix(")"), "") for each in session.get_outputs()]
 
 
@@ -148,9 +161,13 @@ def _stated(scope: Scope, held: TypeProto, where: str) -> Typed:
         return dtype, None
     known = scope.known_symbols()
     return dtype, tuple(
-        const(each.dim_value) if each.HasField("dim_value") and each.dim_value >= 0
-        else symbol(each.dim_param) if each.dim_param in known else const(UNKNOWN)
-        for each in held.tensor_type.shape.dim)
+        const(each.dim_value)
+        if each.HasField("dim_value") and each.dim_value >= 0
+        else symbol(each.dim_param)
+        if each.dim_param in known
+        else const(UNKNOWN)
+        for each in held.tensor_type.shape.dim
+    )
 
 
 def _types(scope: Scope, node: Node, schema: Any, operands: Sequence[Operand], where: str) -> list[Typed]:
@@ -176,11 +193,14 @@ def _types(scope: Scope, node: Node, schema: Any, operands: Sequence[Operand], w
     proto.attribute.extend(node.attributes.values())
     try:
         found = shape_inference.infer_node_outputs(
-            schema, proto, types, data,
-            opset_imports=[helper.make_opsetid(domain, version) for domain, version in scope.opsets.items()])
+            schema,
+            proto,
+            types,
+            data,
+            opset_imports=[helper.make_opsetid(domain, version) for domain, version in scope.opsets.items()],
+        )
     except Exception as error:  # onnx raises several kinds, RuntimeError among them
-        raise EgshapeError(f"{node.op} does not fit its operands: {error}", where=where, code="invalid-model"
-                           ) from None
+        raise EgshapeError(f"{node.op} does not fit its operands: {error}", where=where, code="invalid-model") from None
     return [_read(scope, name, found.get(name), table, node, where) if name else ("", None) for name in node.outputs]
 
 
@@ -195,4 +215,5 @@ def _read(scope: Scope, name: str, found: TypeProto | None, table: dict[str, Dim
         return dtype, None
     return dtype, tuple(
         const(each.dim_value) if each.HasField("dim_value") else table.get(each.dim_param, const(UNKNOWN))
-        for each in found.tensor_type.shape.dim)
+        for each in found.tensor_type.shape.dim
+    )

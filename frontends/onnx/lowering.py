@@ -45,7 +45,8 @@ def _lowered(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Oper
     if function is not None:
         try:
             return scope.composite(
-                node, operands, lambda inner, _, *args: functions.inline(inner, node, function, args))
+                node, operands, lambda inner, _, *args: functions.inline(inner, node, function, args)
+            )
         except NoLowering:
             scope.needs.clear()
     return host.call(scope, node, operands)

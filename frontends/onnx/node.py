@@ -14,8 +14,12 @@ from egshape.ir.graph import Location
 
 STANDARD = ("", "ai.onnx")
 
-_MESSAGES: dict[int, str] = {AttributeProto.TENSOR: "t", AttributeProto.GRAPH: "g", AttributeProto.SPARSE_TENSOR:
-                             "sparse_tensor", AttributeProto.TYPE_PROTO: "tp"}
+_MESSAGES: dict[int, str] = {
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.TYPE_PROTO: "tp",
+}
 
 
 class Node:

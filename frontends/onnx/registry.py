@@ -75,8 +75,9 @@ class Declarations:
 DECLARATIONS = Declarations()
 
 
-def onnx_op(*names: str, domain: str = "", since: int = 1, composite: bool = False, sequences: bool = False
-            ) -> Callable[[Handler], Handler]:
+def onnx_op(
+    *names: str, domain: str = "", since: int = 1, composite: bool = False, sequences: bool = False
+) -> Callable[[Handler], Handler]:
     """Declare the ops of these names; see the module's docstring."""
 
     def declare(handler: Handler) -> Handler:

@@ -18,8 +18,9 @@ ROOM = 2**31 - 2**24
 """Weights of at most so many bytes are written into the model."""
 
 
-def save(graph: Graph, path: Path, opset: int | None = None, external: bool | None = None, checks: str = "nodes"
-         ) -> tuple[str, ...]:
+def save(
+    graph: Graph, path: Path, opset: int | None = None, external: bool | None = None, checks: str = "nodes"
+) -> tuple[str, ...]:
     """Write an ONNX model to a file, its weights to one beside it if ``external``, or by default where one message
     cannot hold them. Weights are streamed. What of the graph the file does not hold, as notes. Errors as of
     ``emit.write``, and EgshapeError for what cannot be written."""

@@ -98,8 +98,15 @@ class Program:
 class Scope:
     """A block under conversion. ``names`` are those that it defines; it reads those of ``parent`` too."""
 
-    def __init__(self, program: Program, builder: BlockBuilder, opsets: Mapping[str, int], *,
-                 parent: Scope | None = None, stack: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        builder: BlockBuilder,
+        opsets: Mapping[str, int],
+        *,
+        parent: Scope | None = None,
+        stack: tuple[str, ...] = (),
+    ) -> None:
         self.program = program
         self.builder = builder
         self.opsets = opsets
@@ -197,8 +204,9 @@ class Scope:
         if found is not None and not found:
             return ()
         if any((size.const or 0) > MOST_SIZES for size in value.type.dims):
-            raise EgshapeError(f"takes a shape of {value.type.dims[0]} sizes", where=str(self.location),
-                               code="invalid-model")
+            raise EgshapeError(
+                f"takes a shape of {value.type.dims[0]} sizes", where=str(self.location), code="invalid-model"
+            )
         for size in found or ():
             if size.const is not None and size.const < 0 and not signed:
                 raise EgshapeError(f"a size is {size.const}", where=str(self.location), code="invalid-model")
@@ -279,12 +287,26 @@ class Scope:
             return self.constant(folded)
         return self.add(name, operands, attrs)[0]
 
-    def add(self, name: str, operands: Sequence[Value], attrs: Mapping[str, Any], *, regions: Sequence[Block] = (),
-            result_names: Sequence[str] = ()) -> tuple[Value, ...]:
+    def add(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any],
+        *,
+        regions: Sequence[Block] = (),
+        result_names: Sequence[str] = (),
+    ) -> tuple[Value, ...]:
         """Add one of our ops at the place of the node."""
         needs, self.needs = self.needs, []
-        return self.builder.add(name, operands, attrs, regions=regions, location=self.location,
-                                result_names=[each or None for each in result_names], requires=needs)
+        return self.builder.add(
+            name,
+            operands,
+            attrs,
+            regions=regions,
+            location=self.location,
+            result_names=[each or None for each in result_names],
+            requires=needs,
+        )
 
     def _folded(self, name: str, operands: Sequence[Value], attrs: Mapping[str, Any]) -> np.ndarray | None:
         decl = REGISTRY[name]
@@ -348,8 +370,9 @@ class Scope:
         """A region of an op of this block, which reads the names of this one."""
         return Scope(self.program, self.builder.child(), self.opsets, parent=self, stack=self.stack)
 
-    def region(self, arguments: Sequence[tuple[str, Sequence[Dim]]],
-               body: Callable[..., Value | Sequence[Value]]) -> Block:
+    def region(
+        self, arguments: Sequence[tuple[str, Sequence[Dim]]], body: Callable[..., Value | Sequence[Value]]
+    ) -> Block:
         """A region with arguments of these types; ``body`` gets the scope and the arguments, and gives the results."""
         inner = self.child()
         inner.location, inner.label = self.location, self.label
@@ -374,8 +397,9 @@ class Scope:
             "version": node.opset,
             "whole": True,
         }
-        results = self.add("composite", given, attrs, regions=(block,),
-                           result_names=[node.outputs[place] for place in places])
+        results = self.add(
+            "composite", given, attrs, regions=(block,), result_names=[node.outputs[place] for place in places]
+        )
         own = {symbol.name for symbol in block.symbols}
         self._equal_sizes(results, wanted, own)
         for value, inside in zip(results, wanted, strict=True):
@@ -423,7 +447,7 @@ class Scope:
             try:
                 self._node(node)
             except Fork as fork:
-                self._fork(fork, node, nodes[place + 1:], attributes)
+                self._fork(fork, node, nodes[place + 1 :], attributes)
 
     def _fork(self, fork: Fork, node: Node, rest: Sequence[NodeProto], attributes: Mapping[str, Any] | None) -> None:
         """Take the only way of a node that fits; where several do, the node runs on the host, its rank unknown."""
@@ -455,8 +479,11 @@ class Scope:
                 failed = error
             del self.program.hosted[hosted:], self.program.relations[relations:]
         if len(fits) > 1:
-            raise Unsupported("the branches differ in rank, and what follows takes both", where=str(node.location),
-                              hint="fix the sizes on which the condition depends")
+            raise Unsupported(
+                "the branches differ in rank, and what follows takes both",
+                where=str(node.location),
+                hint="fix the sizes on which the condition depends",
+            )
         if failed is not None and not fits:
             raise failed
         return fits[0]
@@ -468,8 +495,9 @@ class Scope:
         except EgshapeError as error:
             if error.where:
                 raise
-            raise type(error)(f"{node.op}: {error.message}", where=str(node.location), hint=error.hint,
-                              code=error.code) from None
+            raise type(error)(
+                f"{node.op}: {error.message}", where=str(node.location), hint=error.hint, code=error.code
+            ) from None
         self._bind(node, results)
 
     def _bind(self, node: Node, results: Sequence[Operand]) -> None:
@@ -513,8 +541,11 @@ def declared(node: Node, operands: Sequence[Operand], scope: Scope) -> Iterator[
     except TypeError:
         raise node.error(f"has {len(operands)} inputs") from None
     for name, parameter in signature(found.handler).parameters.items():
-        left_out = None in given.get(name, ()) if parameter.kind is parameter.VAR_POSITIONAL else (
-            name in given and given[name] is None)
+        left_out = (
+            None in given.get(name, ())
+            if parameter.kind is parameter.VAR_POSITIONAL
+            else (name in given and given[name] is None)
+        )
         if left_out and parameter.annotation == "Value":  # the text: annotations are not evaluated
             raise node.error(f"leaves out its input {name!r}")
     if not found.sequences and any(isinstance(value, Items) for value in operands):

@@ -23,8 +23,9 @@ def axis_of(node: Node, axis: int, rank: int) -> int:
     return axis % rank if rank else axis
 
 
-def axes_of(s: Scope, node: Node, given: Value | None, rank: int, default: Sequence[int] | None = None
-            ) -> tuple[int, ...] | None:
+def axes_of(
+    s: Scope, node: Node, given: Value | None, rank: int, default: Sequence[int] | None = None
+) -> tuple[int, ...] | None:
     """Axes that old opsets give as the attribute ``axes`` and new ones as an operand, in ascending order.
 
     None where there are none and there is no default. Raises NoLowering for axes that only running tells."""

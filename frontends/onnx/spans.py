@@ -45,8 +45,9 @@ class Lookup:
             if len(names) != 1 or size is not symbol(next(iter(names))):
                 return None
             zero = {name: const(0) for name in names}
-            answers.add(bounds.decide(Relation(relation.kind, relation.lhs.substitute(zero),
-                                               relation.rhs.substitute(zero))))
+            answers.add(
+                bounds.decide(Relation(relation.kind, relation.lhs.substitute(zero), relation.rhs.substitute(zero)))
+            )
         if len(answers) > 1 or None in answers:
             return None
         answers.add(bounds.with_fact(self.fact).decide(relation))

@@ -29,14 +29,18 @@ def operand(type: TypeProto, name: str, forms: Mapping[str, Form], make: Callabl
         return make(type.tensor_type, name)
     if kind == "optional_type":
         if name not in forms:
-            raise Unsupported("is an optional value, and nothing says whether it is there", where=where,
-                              hint=_HINT.format(name, "'tensor', a sequence's length, or None"))
+            raise Unsupported(
+                "is an optional value, and nothing says whether it is there",
+                where=where,
+                hint=_HINT.format(name, "'tensor', a sequence's length, or None"),
+            )
         return None if forms[name] is None else operand(type.optional_type.elem_type, name, forms, make)
     if kind == "sequence_type" and type.sequence_type.elem_type.HasField("tensor_type"):
         inner, length = type.sequence_type.elem_type.tensor_type, forms.get(name)
         if not isinstance(length, int) or length < 0:
-            raise Unsupported("is a sequence, and nothing says how long it is", where=where,
-                              hint=_HINT.format(name, "its length"))
+            raise Unsupported(
+                "is a sequence, and nothing says how long it is", where=where, hint=_HINT.format(name, "its length")
+            )
         return Items(dtype_of(inner.elem_type, where), tuple(make(inner, part(name, at)) for at in range(length)))
     raise Unsupported(f"is a {kind or 'value of no type'}, not a tensor", where=where)
 
@@ -62,16 +66,25 @@ def forms_of(found: Sequence[Operand]) -> tuple[Form, ...]:
 def rebuilt(values: Sequence[Value], like: Sequence[Operand]) -> list[Operand]:
     """Values put together as ``like`` is."""
     rest = iter(values)
-    return [Items(each.dtype, tuple(next(rest) for _ in each.parts)) if isinstance(each, Items)
-            else None if each is None else next(rest) for each in like]
+    return [
+        Items(each.dtype, tuple(next(rest) for _ in each.parts))
+        if isinstance(each, Items)
+        else None
+        if each is None
+        else next(rest)
+        for each in like
+    ]
 
 
 def names_of(names: Sequence[str], found: Sequence[Operand]) -> tuple[str, ...]:
     """A name for each tensor in named values."""
     out: list[str] = []
     for name, each in zip(names, found, strict=True):
-        out += [part(name, at) for at in range(len(each.parts))] if isinstance(each, Items) else [name] * (
-            each is not None)
+        out += (
+            [part(name, at) for at in range(len(each.parts))]
+            if isinstance(each, Items)
+            else [name] * (each is not None)
+        )
     return tuple(out)
 
 

@@ -13,16 +13,40 @@ from egshape.errors import EgshapeError, ParseError, Unsupported
 from egshape.ir.types import SUBBYTE, TEXT, dtype_name, numpy_dtype
 
 _OURS = {
-    TensorProto.FLOAT: "f32", TensorProto.DOUBLE: "f64", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16",
-    TensorProto.INT8: "i8", TensorProto.INT16: "i16", TensorProto.INT32: "i32", TensorProto.INT64: "i64",
-    TensorProto.UINT8: "ui8", TensorProto.UINT16: "ui16", TensorProto.UINT32: "ui32", TensorProto.UINT64: "ui64",
-    TensorProto.BOOL: "i1", TensorProto.COMPLEX64: "c64", TensorProto.COMPLEX128: "c128",
-    TensorProto.STRING: TEXT, TensorProto.INT4: "i4", TensorProto.UINT4: "ui4", TensorProto.FLOAT8E4M3FN: "f8E4M3FN",
-    TensorProto.FLOAT8E4M3FNUZ: "f8E4M3FNUZ", TensorProto.FLOAT8E5M2: "f8E5M2",
+    TensorProto.FLOAT: "f32",
+    TensorProto.DOUBLE: "f64",
+    TensorProto.FLOAT16: "f16",
+    TensorProto.BFLOAT16: "bf16",
+    TensorProto.INT8: "i8",
+    TensorProto.INT16: "i16",
+    TensorProto.INT32: "i32",
+    TensorProto.INT64: "i64",
+    TensorProto.UINT8: "ui8",
+    TensorProto.UINT16: "ui16",
+    TensorProto.UINT32: "ui32",
+    TensorProto.UINT64: "ui64",
+    TensorProto.BOOL: "i1",
+    TensorProto.COMPLEX64: "c64",
+    TensorProto.COMPLEX128: "c128",
+    TensorProto.STRING: TEXT,
+    TensorProto.INT4: "i4",
+    TensorProto.UINT4: "ui4",
+    TensorProto.FLOAT8E4M3FN: "f8E4M3FN",
+    TensorProto.FLOAT8E4M3FNUZ: "f8E4M3FNUZ",
+    TensorProto.FLOAT8E5M2: "f8E5M2",
     TensorProto.FLOAT8E5M2FNUZ: "f8E5M2FNUZ",
-    **{getattr(TensorProto, theirs): ours for theirs, ours in (
-        ("FLOAT4E2M1", "f4E2M1FN"), ("FLOAT8E8M0", "f8E8M0FNU"), ("INT2", "i2"), ("UINT2", "ui2"),
-        ("FLOAT6E2M3", "f6E2M3FN"), ("FLOAT6E3M2", "f6E3M2FN")) if hasattr(TensorProto, theirs)},  # newer onnx only
+    **{
+        getattr(TensorProto, theirs): ours
+        for theirs, ours in (
+            ("FLOAT4E2M1", "f4E2M1FN"),
+            ("FLOAT8E8M0", "f8E8M0FNU"),
+            ("INT2", "i2"),
+            ("UINT2", "ui2"),
+            ("FLOAT6E2M3", "f6E2M3FN"),
+            ("FLOAT6E3M2", "f6E3M2FN"),
+        )
+        if hasattr(TensorProto, theirs)
+    },  # newer onnx only
 }
 _THEIRS = {ours: theirs for theirs, ours in _OURS.items()}
 
@@ -75,12 +99,18 @@ def array_of(tensor: TensorProto, where: str, raw: Any = None) -> np.ndarray:
         if len(raw) != count * dtype.itemsize:
             raise ParseError(
                 f"the tensor {tensor.name!r} of shape {list(shape)} needs {count * dtype.itemsize} bytes, "
-                f"has {len(raw)}", where=where, hint="the file is damaged")
+                f"has {len(raw)}",
+                where=where,
+                hint="the file is damaged",
+            )
         return np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
     held = sum(len(getattr(tensor, field)) for field in _TYPED)
     if held != count * (2 if dtype.kind == "c" else 1):
-        raise ParseError(f"the tensor {tensor.name!r} of shape {list(shape)} holds {held} numbers", where=where,
-                         hint="the file is damaged")
+        raise ParseError(
+            f"the tensor {tensor.name!r} of shape {list(shape)} holds {held} numbers",
+            where=where,
+            hint="the file is damaged",
+        )
     try:
         return np.asarray(numpy_helper.to_array(tensor)).astype(dtype, copy=False)
     except (ValueError, TypeError, OverflowError) as error:
@@ -92,8 +122,12 @@ def _unpacked(tensor: TensorProto, where: str, raw: Any, shape: tuple[int, ...],
     count, held = prod(shape), tensor
     if raw is not None:
         if len(raw) != -(-count * bits // 8):
-            raise ParseError(f"the tensor {tensor.name!r} of shape {list(shape)} needs {-(-count * bits // 8)} bytes, "
-                             f"has {len(raw)}", where=where, hint="the file is damaged")
+            raise ParseError(
+                f"the tensor {tensor.name!r} of shape {list(shape)} needs {-(-count * bits // 8)} bytes, "
+                f"has {len(raw)}",
+                where=where,
+                hint="the file is damaged",
+            )
         held = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=bytes(raw))
     try:
         return np.asarray(numpy_helper.to_array(held)).reshape(shape)
@@ -106,8 +140,11 @@ def dense(sparse: Any, where: str) -> np.ndarray:
     values = array_of(sparse.values, where)
     shape = tuple(int(size) for size in sparse.dims)
     if any(size < 0 for size in shape) or prod(shape) * values.dtype.itemsize > DENSE_LIMIT:
-        raise EgshapeError(f"the sparse tensor {sparse.values.name!r} of shape {list(shape)} is too large to write out",
-                           where=where, code="limit")
+        raise EgshapeError(
+            f"the sparse tensor {sparse.values.name!r} of shape {list(shape)} is too large to write out",
+            where=where,
+            code="limit",
+        )
     places = array_of(sparse.indices, where)
     flat = np.ravel_multi_index(tuple(places.T), shape, mode="raise") if places.ndim == 2 else places
     out = np.zeros(prod(shape), values.dtype)

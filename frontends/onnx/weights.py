@@ -29,8 +29,9 @@ _GRAPH, _INITIALIZER, _RAW = 7, 5, 9
 """Field numbers: ModelProto.graph, GraphProto.initializer, TensorProto.raw_data."""
 
 
-def pieces(model: ModelProto, initializers: Mapping[str, np.ndarray], places: Mapping[str, Place] | None = None
-           ) -> Iterator[bytes | memoryview]:
+def pieces(
+    model: ModelProto, initializers: Mapping[str, np.ndarray], places: Mapping[str, Place] | None = None
+) -> Iterator[bytes | memoryview]:
     """The bytes of ``model`` with ``initializers`` added to its graph; of those in ``places`` only where they lie.
     Raises Unsupported beyond 2 GB."""
     head = ModelProto()
@@ -41,8 +42,11 @@ def pieces(model: ModelProto, initializers: Mapping[str, np.ndarray], places: Ma
         parts += _initializer(name, array, (places or {}).get(name))
     length = sum(map(len, parts))
     if length > LIMIT:
-        raise Unsupported(f"the model takes {length} bytes, a message holds {LIMIT}", where=model.graph.name,
-                          hint="save it to a file with external data (--external-data)")
+        raise Unsupported(
+            f"the model takes {length} bytes, a message holds {LIMIT}",
+            where=model.graph.name,
+            hint="save it to a file with external data (--external-data)",
+        )
     yield head.SerializeToString()
     yield _tag(_GRAPH) + _varint(length)
     yield from parts

@@ -31,8 +31,9 @@ def cut(data: memoryview, where: str) -> tuple[bytes, dict[int, memoryview]]:
     return b"".join(pieces), found
 
 
-def _graph(data: memoryview, index: int, found: dict[int, memoryview], where: str
-           ) -> tuple[list[bytes | memoryview], int]:
+def _graph(
+    data: memoryview, index: int, found: dict[int, memoryview], where: str
+) -> tuple[list[bytes | memoryview], int]:
     pieces: list[bytes | memoryview] = []
     kept = 0
     for field, start, body, end in _fields(data, where):
@@ -78,8 +79,11 @@ def _fields(data: memoryview, where: str) -> Iterator[tuple[int, int, int, int]]
         else:
             raise ParseError("is no ONNX model: it does not parse as a protobuf message", where=where)
         if place > length:
-            raise ParseError("is no whole ONNX model: a field goes past the end", where=where,
-                             hint="the file is truncated or damaged")
+            raise ParseError(
+                "is no whole ONNX model: a field goes past the end",
+                where=where,
+                hint="the file is truncated or damaged",
+            )
         yield key >> 3, start, body, place
 
 
@@ -92,8 +96,9 @@ def _read_varint(data: memoryview, place: int, where: str) -> tuple[int, int]:
         if byte < 128:
             return value, place
         shift += 7
-    raise ParseError("is no whole ONNX model: a number goes past the end", where=where,
-                     hint="the file is truncated or damaged")
+    raise ParseError(
+        "is no whole ONNX model: a number goes past the end", where=where, hint="the file is truncated or damaged"
+    )
 
 
 def _key(field: int) -> bytes:

@@ -58,8 +58,14 @@ def _dynamic_top_k(scope: Scope, node: Node) -> Results:
     (k,), requires = scope.builder.sizes("top_k", scope.operand(node, 1), "shape")
     size = scope.operand(node, 0).type.dims[-1]
     fits = (Relation("<=", const(0), k, "top_k"), Relation("<=", k, size, "top_k"))
-    return scope.emit(node, "composite", (scope.operand(node, 0),), {"name": "stablehlo.dynamic_top_k"},
-                      regions=(_first(scope, node, k),), requires=(*requires, *fits))
+    return scope.emit(
+        node,
+        "composite",
+        (scope.operand(node, 0),),
+        {"name": "stablehlo.dynamic_top_k"},
+        regions=(_first(scope, node, k),),
+        requires=(*requires, *fits),
+    )
 
 
 def _top_k_of(scope: Scope, node: Node, k: int) -> Results:
@@ -73,9 +79,7 @@ def _first(scope: Scope, node: Node, k: Dim) -> Block:
     inner = scope.builder.child()
     arg = inner.arg(None, x.type.dtype, x.type.dims)
     axis = x.type.rank - 1
-    places = inner.one(
-        "iota", (), {"dtype": "i32", "dim": axis, "shape": x.type.dims}, location=node.location
-    )
+    places = inner.one("iota", (), {"dtype": "i32", "dim": axis, "shape": x.type.dims}, location=node.location)
     both = inner.add(
         "sort",
         (arg, places),
@@ -292,8 +296,11 @@ def _declared_op(scope: Scope, node: Node, decl: OpDecl) -> Results:
     attrs = {attr.name: _as_kind(given[attr.name], attr.kind) for attr in decl.attrs if attr.name in given}
     lacking = [attr.name for attr in decl.attrs if attr.default is ... and attr.name not in given]
     if lacking:
-        raise ParseError(f"@{node.attributes['call_target_name']} needs the attribute {lacking[0]!r}",
-                         where=str(node.location), hint=f"write backend_config = {{{lacking[0]} = ...}}")
+        raise ParseError(
+            f"@{node.attributes['call_target_name']} needs the attribute {lacking[0]!r}",
+            where=str(node.location),
+            hint=f"write backend_config = {{{lacking[0]} = ...}}",
+        )
     return scope.emit(node, decl.name, scope.operands(node), attrs)
 
 
@@ -332,9 +339,7 @@ def note_proved(scope: Scope, node: Node, message: str, shown: Sequence[Value] =
     scope.program.proved.append((message, str(node.location), scope.program.bounds.why(names)))
 
 
-def check_relation(
-    scope: Scope, node: Node, condition: Relation, message: str, args: Sequence[Dim] = ()
-) -> None:
+def check_relation(scope: Scope, node: Node, condition: Relation, message: str, args: Sequence[Dim] = ()) -> None:
     """A relation on sizes that must hold here."""
     attrs = {
         "relation": condition.kind,

@@ -70,9 +70,7 @@ def from_exported(exported: Exported) -> Graph:
     try:
         serialized = bytes(exported.mlir_module_serialized)
     except AttributeError:
-        raise MissingDependency(
-            "needs a jax.export.Exported", hint="give jax.export.export(jax.jit(f))(...)"
-        ) from None
+        raise MissingDependency("needs a jax.export.Exported", hint="give jax.export.export(jax.jit(f))(...)") from None
     return read(serialized, exported.fun_name)
 
 
@@ -85,8 +83,11 @@ def _graph(module: Module, name: str, plain: Mapping[str, OpDecl]) -> Graph:
             functions.append(_of_function(module, module.function(each), each, plain, Facts()))
         except EgshapeError as error:
             left_out.append((each, str(error)))
-    return replace(graph, functions=tuple(functions), metadata={**graph.metadata, "left_out": tuple(left_out)}
-                   if left_out else graph.metadata)
+    return replace(
+        graph,
+        functions=tuple(functions),
+        metadata={**graph.metadata, "left_out": tuple(left_out)} if left_out else graph.metadata,
+    )
 
 
 def _of_function(module: Module, main: Function, name: str, plain: Mapping[str, OpDecl], held: Facts) -> Graph:
@@ -207,9 +208,7 @@ def _metadata(module: Module, main: Function, program: Program) -> dict[str, Any
         "module_name": module.name,
         "function_name": main.name,
         **({"meshes": {name: str(mesh) for name, mesh in module.meshes.items()}} if module.meshes else {}),
-        "attributes": {
-            key: str(attr) for key, attr in module.attributes.items() if key not in ("sym_name", FACTS)
-        },
+        "attributes": {key: str(attr) for key, attr in module.attributes.items() if key not in ("sym_name", FACTS)},
         "argument_attributes": main.arg_texts,
         "result_attributes": main.result_texts,
         "assertions": tuple(program.proved),

@@ -80,8 +80,10 @@ def unheld(graph: Graph) -> tuple[str, ...]:
     count = sum(op.name == "check" and _for_us_only(graph, op) for op in graph.body.visible())
     if not count:
         return ()
-    return (f"checks of data, of which there are {count}, are composites that only egshape makes: XLA has no assertion "
-            "on data",)
+    return (
+        f"checks of data, of which there are {count}, are composites that only egshape makes: XLA has no assertion "
+        "on data",
+    )
 
 
 def _for_us_only(graph: Graph, op: Op) -> bool:
@@ -293,9 +295,7 @@ def _reduce(scope: _Function, op: Op) -> str:
 
 
 def _sort(scope: _Function, op: Op) -> str:
-    return _with_regions(
-        scope, op, f"dimension = {op.attrs['dim']} : i64, is_stable = {boolean(op.attrs['stable'])}"
-    )
+    return _with_regions(scope, op, f"dimension = {op.attrs['dim']} : i64, is_stable = {boolean(op.attrs['stable'])}")
 
 
 def _scatter(scope: _Function, op: Op) -> str:
@@ -342,10 +342,7 @@ _WINDOW = (
 
 def _reduce_window(scope: _Function, op: Op) -> str:
     attrs = op.attrs
-    fixed = {
-        key: constants(attrs[key])
-        for key in ("window", "strides", "base_dilation", "window_dilation", "padding")
-    }
+    fixed = {key: constants(attrs[key]) for key in ("window", "strides", "base_dilation", "window_dilation", "padding")}
     if all(value is not None for value in fixed.values()):
         text = ", ".join(f"{name} = {i64_array(fixed[key] or [])}" for key, name in _WINDOW)
         return _with_regions(scope, op, f"{text}, padding = {pairs(fixed['padding'] or [])}")

@@ -127,9 +127,7 @@ class _Writer:
 
     def gather(self, op: Op, cut: _Cut) -> Op:
         x = op.operands[0]
-        sizes = tuple(
-            limit - start for start, limit in zip(op.attrs["starts"], op.attrs["limits"], strict=True)
-        )
+        sizes = tuple(limit - start for start, limit in zip(op.attrs["starts"], op.attrs["limits"], strict=True))
         result = self.dropped(op.result, cut.axis) or op.result
         kept = len(result.type.dims)
         attrs = {
@@ -142,9 +140,7 @@ class _Writer:
             "sizes": sizes,
             "sorted": False,
         }
-        return replace(
-            op, name="gather", operands=(self.same.get(x, x), cut.place), attrs=attrs, results=(result,)
-        )
+        return replace(op, name="gather", operands=(self.same.get(x, x), cut.place), attrs=attrs, results=(result,))
 
     def dropped(self, value: Value, axis: int) -> Value | None:
         """The result of the only reader, where that is a reshape which drops an axis of size 1."""

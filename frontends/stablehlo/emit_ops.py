@@ -157,9 +157,7 @@ def _dims(scope: Scope, op: Op) -> str | None:
     if len(shape) == 1:
         scope.bind(op.result, flat)
         return None
-    return (
-        f"stablehlo.reshape {flat} : ({static_type(dtype, [len(elements)])}) -> {type_text(op.result.type)}"
-    )
+    return f"stablehlo.reshape {flat} : ({static_type(dtype, [len(elements)])}) -> {type_text(op.result.type)}"
 
 
 @_emits("get_dimension_size")
@@ -181,9 +179,7 @@ def _broadcast(scope: Scope, op: Op) -> str:
     x, dims = op.operands[0], ints(op.attrs["dims"])
     result = type_text(op.result.type)
     if is_static(op.result):
-        return (
-            f"stablehlo.broadcast_in_dim {scope.names[x]}, dims = {dims} : ({type_text(x.type)}) -> {result}"
-        )
+        return f"stablehlo.broadcast_in_dim {scope.names[x]}, dims = {dims} : ({type_text(x.type)}) -> {result}"
     name, type = shape_operand(scope, op, 1, op.attrs["shape"])
     return (
         f"stablehlo.dynamic_broadcast_in_dim {scope.names[x]}, {name}, dims = {dims} : "
@@ -244,9 +240,7 @@ def _slice(scope: Scope, op: Op) -> str:
         operands = [shape_operand(scope, op, 1 + i, op.attrs[key]) for i, key in enumerate(keys)]
     names = ", ".join(name for name, _ in operands)
     kinds = ", ".join(type for _, type in operands)
-    return (
-        f"stablehlo.real_dynamic_slice {scope.names[x]}, {names} : ({type_text(x.type)}, {kinds}) -> {result}"
-    )
+    return f"stablehlo.real_dynamic_slice {scope.names[x]}, {names} : ({type_text(x.type)}, {kinds}) -> {result}"
 
 
 def _from_starts(scope: Scope, op: Op) -> list[tuple[str, str]]:
@@ -266,9 +260,7 @@ def _as_crop(op: Op) -> tuple[list[int], list[int]] | None:
     if op.operands[0].type.shape is None or any(dim.const != 1 for dim in op.attrs["strides"]):
         return None
     low, high = [], []
-    for start, limit, size in zip(
-        op.attrs["starts"], op.attrs["limits"], op.operands[0].type.shape, strict=True
-    ):
+    for start, limit, size in zip(op.attrs["starts"], op.attrs["limits"], op.operands[0].type.shape, strict=True):
         end = limit - size
         if start.const is None or end.const is None:
             return None
@@ -333,13 +325,9 @@ def _convolution(scope: Scope, op: Op) -> str:
     attrs = op.attrs
     n = attrs["numbers"]
     layout = (
-        f"{_letters(n[0], n[1], n[2], 'bf')}x{_letters(n[3], n[4], n[5], 'io')}"
-        f"->{_letters(n[6], n[7], n[8], 'bf')}"
+        f"{_letters(n[0], n[1], n[2], 'bf')}x{_letters(n[3], n[4], n[5], 'io')}->{_letters(n[6], n[7], n[8], 'bf')}"
     )
-    groups = (
-        f"batch_group_count = {attrs['batch_groups']} : i64, "
-        f"feature_group_count = {attrs['feature_groups']} : i64"
-    )
+    groups = f"batch_group_count = {attrs['batch_groups']} : i64, feature_group_count = {attrs['feature_groups']} : i64"
     if attrs["precision"]:
         levels = ", ".join(f"#stablehlo<precision {level}>" for level in attrs["precision"])
         groups += f", precision_config = [{levels}]"
@@ -411,10 +399,7 @@ def _gather(scope: Scope, op: Op) -> str:
             f"({types(pair)}) -> {result}"
         )
     name, type = shape_operand(scope, op, 2, attrs["sizes"])
-    return (
-        f'"stablehlo.dynamic_gather"({refs(scope, pair)}, {name}) <{{{text}}}> : '
-        f"({types(pair)}, {type}) -> {result}"
-    )
+    return f'"stablehlo.dynamic_gather"({refs(scope, pair)}, {name}) <{{{text}}}> : ({types(pair)}, {type}) -> {result}'
 
 
 # -- effects ----

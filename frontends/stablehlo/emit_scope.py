@@ -241,9 +241,7 @@ class Scope:
             return define is None or axis is not None
         if self.width(dim) != "i32":
             return False
-        near = all(
-            operand.const is not None or self.at_hand(operand, "i64", form) for operand in step.operands
-        )
+        near = all(operand.const is not None or self.at_hand(operand, "i64", form) for operand in step.operands)
         return self.at_hand(dim, "i32", form) or not near
 
     def _frame_of(self, dim: Dim) -> Frame:
@@ -333,9 +331,7 @@ class Scope:
             key: Key = ("flat", value)
             flat = self.find(key) if len(shape) > 1 else name
             if flat is None:
-                types = (
-                    f"({static_type(dtype, [size or 0 for size in shape])}) -> {static_type(dtype, [total])}"
-                )
+                types = f"({static_type(dtype, [size or 0 for size in shape])}) -> {static_type(dtype, [total])}"
                 flat = frame.memo[key] = self.line(frame, f"stablehlo.reshape {name} : {types}")
             at = define.element
             name = flat
@@ -352,9 +348,7 @@ class Scope:
                 types = f"({static_type(dtype, _SHAPES[form])}) -> {kind}"
                 name = self.line(frame, f"stablehlo.convert {name} : {types}")
             dtype = computed
-            name = self.line(
-                frame, f"stablehlo.add {name}, {self.integer(define.offset, dtype, form)} : {kind}"
-            )
+            name = self.line(frame, f"stablehlo.add {name}, {self.integer(define.offset, dtype, form)} : {kind}")
         return dtype, name
 
     # -- arithmetic ----
@@ -431,9 +425,7 @@ class Scope:
         first, second = self._size(one, dtype, form), self._size(two, dtype, form)
         unit = self.integer(1, dtype, form)
         type, flag = static_type(dtype, _SHAPES[form]), static_type("i1", _SHAPES[form])
-        is_one = self.line(
-            frame, f"stablehlo.compare EQ, {first}, {unit}, SIGNED : ({type}, {type}) -> {flag}"
-        )
+        is_one = self.line(frame, f"stablehlo.compare EQ, {first}, {unit}, SIGNED : ({type}, {type}) -> {flag}")
         return self.line(frame, f"stablehlo.select {is_one}, {second}, {first} : {flag}, {type}")
 
     # -- vectors ----
@@ -487,9 +479,7 @@ class Scope:
 
         def missing(runs: Sequence[tuple[Dim, ...]]) -> int:
             arrays = [
-                np.array([dim.const for dim in run], numpy_dtype(dtype))
-                for run in runs
-                if run[0].const is not None
+                np.array([dim.const for dim in run], numpy_dtype(dtype)) for run in runs if run[0].const is not None
             ]
             keys = {_constant_key(array) for array in arrays}
             return sum(1 for key in keys if key not in self.wanted and self.find(key) is None)

@@ -34,9 +34,7 @@ def _result_dtype(scope: Scope, node: Node) -> dict[str, Any]:
 def _constant(scope: Scope, node: Node) -> dict[str, Any]:
     value = node.attributes["value"]
     if not isinstance(value, np.ndarray):
-        raise Unsupported(
-            f"a constant of type {node.types[0].text} without inline data", where=str(node.location)
-        )
+        raise Unsupported(f"a constant of type {node.types[0].text} without inline data", where=str(node.location))
     return {"value": value}
 
 

@@ -182,8 +182,12 @@ def _rng(scope: Scope, node: Node, values: Sequence[Value], requires: list[Relat
 
 def _resized(scope: Scope, node: Node, values: Sequence[Value], requires: list[Relation]) -> list[Sizes | None]:
     (size,), needed = scope.builder.sizes("set_dimension_size", values[1], "shape")
-    requires.extend((*needed, Relation("<=", size, values[0].type.dims[axis := node.attributes["dimension"]],
-                                       f"sizes of {node.name}")))
+    requires.extend(
+        (
+            *needed,
+            Relation("<=", size, values[0].type.dims[axis := node.attributes["dimension"]], f"sizes of {node.name}"),
+        )
+    )
     return [(*values[0].type.dims[:axis], size, *values[0].type.dims[axis + 1 :])]
 
 
@@ -220,4 +224,3 @@ _RULES: dict[str, Rule] = {
         ("uniform_quantize", _alike(0)),
     )
 }
-

@@ -105,8 +105,13 @@ def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -
     except Exception as error:  # MLIRError, ValueError, and jaxlib's own runtime error class
         raise diagnosed(error, name) from error
     if quantized and "!quant." in str(module):
-        _must_run(hlo, "func.func(stablehlo-legalize-quant-to-math)", module,
-                  "holds quantized values that StableHLO cannot turn into integers", name)
+        _must_run(
+            hlo,
+            "func.func(stablehlo-legalize-quant-to-math)",
+            module,
+            "holds quantized values that StableHLO cannot turn into integers",
+            name,
+        )
     return module
 
 
@@ -153,8 +158,9 @@ def _legalized(hlo: SimpleNamespace, module: Any, name: str) -> Any:
         names = _op_names(hlo, module)
     known = {"chlo.top_k", *(f"chlo.{each}" for each in REGISTRY.by_frontend("chlo"))}
     if any(each.startswith("chlo.") and each not in known for each in names):
-        _must_run(hlo, "func.func(chlo-legalize-to-stablehlo)", module,
-                  "holds CHLO ops that StableHLO cannot expand", name)
+        _must_run(
+            hlo, "func.func(chlo-legalize-to-stablehlo)", module, "holds CHLO ops that StableHLO cannot expand", name
+        )
     return module
 
 

@@ -149,8 +149,11 @@ class Scope:
         handlers, plain, values = self.program.handlers, self.program.plain, self.values
         for node in body.nodes:
             if next(self.program.converted) >= MOST_OPS:
-                raise Unsupported(f"more than {MOST_OPS:,} ops, each call in line", where=str(node.location),
-                                  hint="calls of calls multiply: give a part of the program")
+                raise Unsupported(
+                    f"more than {MOST_OPS:,} ops, each call in line",
+                    where=str(node.location),
+                    hint="calls of calls multiply: give a part of the program",
+                )
             handler = self.program.carry if node.single else handlers.get(node.name)
             if handler is not None:
                 results = handler(self, node)
@@ -219,9 +222,7 @@ class Scope:
         if known is not None:
             return known
         first = len(self.builder.ops)
-        inner = Scope(
-            self.program, self.builder, dict(zip(function.args, operands, strict=True)), (*self.stack, name)
-        )
+        inner = Scope(self.program, self.builder, dict(zip(function.args, operands, strict=True)), (*self.stack, name))
         results = inner.run(function)
         if not any(has_effect(op) for op in self.builder.ops[first:]):
             self.program.calls[key] = results
@@ -238,12 +239,13 @@ class Scope:
     def enter(self, name: str, node: Node) -> Body:
         """The body of a function that is called. Raises Unsupported for recursion."""
         if name in self.stack:
-            raise Unsupported(
-                f"@{name} calls itself", where=str(node.location), hint="write it as stablehlo.while"
-            )
+            raise Unsupported(f"@{name} calls itself", where=str(node.location), hint="write it as stablehlo.while")
         if len(self.stack) >= DEEPEST:
-            raise Unsupported(f"more than {DEEPEST} calls within calls", where=str(node.location),
-                              hint="inline the calls of the module")
+            raise Unsupported(
+                f"more than {DEEPEST} calls within calls",
+                where=str(node.location),
+                hint="inline the calls of the module",
+            )
         if name not in self.program.module:
             raise EgshapeError(
                 f"{node.name} names the function @{name}, which the module does not hold",
@@ -260,9 +262,7 @@ def has_effect(op: Op) -> bool:
 def checked(info: TensorInfo, location: Location, what: str) -> TensorInfo:
     """The type if it is a tensor of one of our dtypes. Raises Unsupported if not."""
     if not info.dtype:
-        raise Unsupported(
-            f"{what} has a value of type {info.text}, which is not supported", where=str(location)
-        )
+        raise Unsupported(f"{what} has a value of type {info.text}, which is not supported", where=str(location))
     return info
 
 

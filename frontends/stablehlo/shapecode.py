@@ -108,9 +108,7 @@ def _cstr_eq(scope: Scope, node: Node) -> Results:
     first, *others = _shapes(scope, node)
     for other in others:
         if len(first) != len(other):
-            raise EgshapeError(
-                f"shape.cstr_eq of ranks {len(first)} and {len(other)}", where=str(node.location)
-            )
+            raise EgshapeError(f"shape.cstr_eq of ranks {len(first)} and {len(other)}", where=str(node.location))
         for one, two in zip(first, other, strict=True):
             _relation(scope, node, Relation("==", one, two), f"{one} and {two} are not equal")
     return (None,)
@@ -200,9 +198,7 @@ def _place(scope: Scope, node: Node, position: int, what: str) -> int:
     """An operand that must be a constant."""
     number = _number(scope, node, position)
     if number is None:
-        raise Unsupported(
-            f"{node.name} {what} that is data", where=str(node.location), hint="give it as a constant"
-        )
+        raise Unsupported(f"{node.name} {what} that is data", where=str(node.location), hint="give it as a constant")
     return number
 
 
@@ -304,8 +300,10 @@ def _splat(scope: Scope, node: Node) -> Results:
     x, *given = scope.operands(node)
     info = checked(node.types[0], node.location, node.name)
     open_sizes = iter(given)
-    sizes = [const(size) if size is not None else _sizes(scope, node, _as_vector(scope, node, next(open_sizes)))[0]
-             for size in info.shape or ()]
+    sizes = [
+        const(size) if size is not None else _sizes(scope, node, _as_vector(scope, node, next(open_sizes)))[0]
+        for size in info.shape or ()
+    ]
     return (scope.one(node, "broadcast_in_dim", (x,), dims=(), shape=tuple(sizes)),)
 
 
@@ -320,9 +318,7 @@ def _from_elements(scope: Scope, node: Node) -> Results:
         return (
             scope.constant(
                 node,
-                np.zeros(
-                    [0 if d.const is None else d.const for d in shape], numpy_dtype(node.types[0].dtype)
-                ),
+                np.zeros([0 if d.const is None else d.const for d in shape], numpy_dtype(node.types[0].dtype)),
             ),
         )
     flat = parts[0] if len(parts) == 1 else scope.one(node, "concatenate", parts, dim=0)

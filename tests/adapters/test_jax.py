@@ -75,12 +75,14 @@ def test_one_example_after_the_other(on_jax: Callable[..., Any]) -> None:
 
 def test_what_is_refused_while_jax_traces(on_jax: Callable[..., Any]) -> None:
     x, y, w = arrays(3)
-    for given, message in (((x, y), "the input 'out' is missing"),
-                           ((x[:2], y, w), "has size 3, its type.* wants n = 2"),
-                           ((x, y[0], w), "'a/b:0' wants rank 2, got an array of rank 1"),
-                           ((x, y, w[:3]), "axis 0 of input 'out' has size 3, its type.* wants 4"),
-                           ((x.astype(np.float64), y, w), "'x' wants elements of float32, got float64"),
-                           ((x, y, w.astype(np.int32)), "'out' wants elements of float32, got int32")):
+    for given, message in (
+        ((x, y), "the input 'out' is missing"),
+        ((x[:2], y, w), "has size 3, its type.* wants n = 2"),
+        ((x, y[0], w), "'a/b:0' wants rank 2, got an array of rank 1"),
+        ((x, y, w[:3]), "axis 0 of input 'out' has size 3, its type.* wants 4"),
+        ((x.astype(np.float64), y, w), "'x' wants elements of float32, got float64"),
+        ((x, y, w.astype(np.int32)), "'out' wants elements of float32, got int32"),
+    ):
         for call in (on_jax, jax.jit(on_jax)):
             if given[0].dtype == np.float64 and call is not on_jax:
                 continue  # jit itself makes it f32
@@ -107,9 +109,12 @@ def test_there_is_no_derivative(on_jax: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("dtype", ["i1", "i8", "ui8", "i16", "i32", "ui32", "f16", "bf16", "f8E4M3FN", "f32", "i4"])
 @pytest.mark.parametrize("target", ["llvm", "interpret"])
 def test_elements_of_all_kinds(dtype: str, target: str) -> None:
-    function = compiled(f"graph f(%x: {dtype}[n, m]) {{\n  symbols n = size(%x, 0), m = size(%x, 1)\n"
-                        f"  %t: {dtype}[m, n] = transpose(%x) {{permutation=[1, 0]}}\n"
-                        "  return %t as y, %x as z\n}", target)
+    function = compiled(
+        f"graph f(%x: {dtype}[n, m]) {{\n  symbols n = size(%x, 0), m = size(%x, 1)\n"
+        f"  %t: {dtype}[m, n] = transpose(%x) {{permutation=[1, 0]}}\n"
+        "  return %t as y, %x as z\n}",
+        target,
+    )
     x = np.arange(6).reshape(2, 3).astype(numpy_dtype(dtype))
     turned, same = jax.jit(egshape.jax_call(function))(jnp.asarray(x))
     assert turned.dtype == x.dtype
@@ -118,10 +123,12 @@ def test_elements_of_all_kinds(dtype: str, target: str) -> None:
 
 
 def test_wide_elements_need_x64() -> None:
-    function = compiled("graph f(%x: f64[n]) {\n  symbols n = size(%x, 0)\n  %y: f64[n] = negate(%x)\n"
-                        "  return %y as y\n}")
-    narrow = compiled("graph f(%x: f32[n]) {\n  symbols n = size(%x, 0)\n  %y: f64[n] = convert(%x) {dtype=f64}\n"
-                      "  return %y as y\n}")
+    function = compiled(
+        "graph f(%x: f64[n]) {\n  symbols n = size(%x, 0)\n  %y: f64[n] = negate(%x)\n  return %y as y\n}"
+    )
+    narrow = compiled(
+        "graph f(%x: f32[n]) {\n  symbols n = size(%x, 0)\n  %y: f64[n] = convert(%x) {dtype=f64}\n  return %y as y\n}"
+    )
     x = np.linspace(0, 1, 5)
     with pytest.raises(EgshapeError, match=r"'x' wants elements of float64, got float64 .*jax_enable_x64"):
         egshape.jax_call(function)(x)
@@ -132,8 +139,10 @@ def test_wide_elements_need_x64() -> None:
 
 
 def test_scalars_and_no_inputs() -> None:
-    total = compiled("graph f(%x: f32[n], %k: f32[]) {\n  symbols n = size(%x, 0)\n"
-                     "  %s: f32[] = multiply(%k, %k)\n  return %s as y\n}")
+    total = compiled(
+        "graph f(%x: f32[n], %k: f32[]) {\n  symbols n = size(%x, 0)\n"
+        "  %s: f32[] = multiply(%k, %k)\n  return %s as y\n}"
+    )
     assert float(jax.jit(egshape.jax_call(total))(np.ones(3, np.float32), 3.0)) == 9
     none = compiled("graph f() {\n  %c: f32[2] = constant() {value=f32[2]{1.0, 2.0}}\n  return %c as y\n}")
     assert jax.jit(egshape.jax_call(none))().tolist() == [1, 2]
@@ -141,8 +150,10 @@ def test_scalars_and_no_inputs() -> None:
 
 def test_results_whose_shape_depends_on_data_are_refused() -> None:
     for target in ("llvm", "interpret"):
-        text = ("graph f(%n: i32[]) {\n  symbols n = element(%n, 0)\n"
-                "  %y: f32[n] = iota() {shape=<n>, dim=0, dtype=f32}\n  return %y as y\n}")
+        text = (
+            "graph f(%n: i32[]) {\n  symbols n = element(%n, 0)\n"
+            "  %y: f32[n] = iota() {shape=<n>, dim=0, dtype=f32}\n  return %y as y\n}"
+        )
         function = compiled(text, target)
         with pytest.raises(EgshapeError, match="the shape of y depends on data"):
             jax.jit(egshape.jax_call(function))(np.int32(3))
@@ -150,6 +161,7 @@ def test_results_whose_shape_depends_on_data_are_refused() -> None:
 
 def doubled(payload: bytes) -> Callable[..., Any]:
     """A host function; the payload says whether it fails."""
+
     def run(given: Any) -> Any:
         if payload:
             raise KeyError("mine")
@@ -162,8 +174,13 @@ def test_a_host_call_and_what_it_raises(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(host.RESOLVERS, "doubled", f"{__name__}:doubled")
     for payload in (b"", b"fails"):
         b = BlockBuilder()
-        attrs = {"target": "test.Double", "call": host.call_of("doubled", payload), "dtypes": ("f32",), "ranks": (1,),
-                 "sizes": (symbol("n"),)}
+        attrs = {
+            "target": "test.Double",
+            "call": host.call_of("doubled", payload),
+            "dtypes": ("f32",),
+            "ranks": (1,),
+            "sizes": (symbol("n"),),
+        }
         twice = graph_of(b, b.one("host_call", [argument(b, "x", "f32", [symbol("n")])], attrs))
         function = egshape.compile(twice, "llvm", optimize=False)
         call, x = jax.jit(egshape.jax_call(pickle.loads(pickle.dumps(function)), "ffi")), np.arange(6, dtype=np.float32)
@@ -197,8 +214,9 @@ def test_a_program_outlives_the_function() -> None:
 def test_many_threads_at_once() -> None:
     call = jax.jit(egshape.jax_call(egshape.compile(graph(), "llvm", threads=2), "ffi"))
     with ThreadPoolExecutor(4) as pool:
-        for rows, found in zip([*range(1, 9)] * 8, pool.map(lambda rows: call(*arrays(rows)), [*range(1, 9)] * 8),
-                               strict=True):
+        for rows, found in zip(
+            [*range(1, 9)] * 8, pool.map(lambda rows: call(*arrays(rows)), [*range(1, 9)] * 8), strict=True
+        ):
             holds(found, *arrays(rows))
 
 

@@ -42,8 +42,7 @@ ASSERTED = program(
 BY_DATA = program(
     "(%n: tensor<1xi32>) -> tensor<?xf32>",
     "%z = stablehlo.constant dense<2.0> : tensor<f32>",
-    "%0 = stablehlo.dynamic_broadcast_in_dim %z, %n, dims = [] "
-    ": (tensor<f32>, tensor<1xi32>) -> tensor<?xf32>",
+    "%0 = stablehlo.dynamic_broadcast_in_dim %z, %n, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32>",
     "return %0 : tensor<?xf32>",
 )
 

@@ -62,11 +62,19 @@ class Program(BlockBuilder):
         attrs = {"starts": dims(place), "limits": dims(place + 1), "strides": dims(1)}
         return self.reshape(self.one("slice", (vector,), attrs))
 
-    def slice(self, x: Value, starts: Sequence[int | str | Dim], limits: Sequence[int | str | Dim],
-              strides: Sequence[int] | None = None) -> Value:
+    def slice(
+        self,
+        x: Value,
+        starts: Sequence[int | str | Dim],
+        limits: Sequence[int | str | Dim],
+        strides: Sequence[int] | None = None,
+    ) -> Value:
         """A slice at stated places."""
-        return self.one("slice", (x,), {"starts": dims(*starts), "limits": dims(*limits),
-                                        "strides": dims(*(strides or (1,) * len(starts)))})
+        return self.one(
+            "slice",
+            (x,),
+            {"starts": dims(*starts), "limits": dims(*limits), "strides": dims(*(strides or (1,) * len(starts)))},
+        )
 
     def broadcast(self, x: Value, axes: Sequence[int], *sizes: int | str | Dim) -> Value:
         """A broadcast to sizes that are stated."""
@@ -87,8 +95,9 @@ class Program(BlockBuilder):
         return Graph("g", self.finish(results), tuple(f"out{number}" for number in range(len(results))))
 
 
-def solved(graph: Graph, *assume: str, refine_signature: bool = False, accepted: int = 2,
-           at: Sequence[Mapping[str, int]] = ()) -> Result:
+def solved(
+    graph: Graph, *assume: str, refine_signature: bool = False, accepted: int = 2, at: Sequence[Mapping[str, int]] = ()
+) -> Result:
     """The optimized graph: saturated, and equal to the original bit for bit at a few sizes, wrong ones included.
 
     ``at`` are sizes of the symbols at which the program runs, for conditions that few sizes meet."""
@@ -111,8 +120,11 @@ def ops(result: Result) -> list[str]:
 
 def checks(result: Result) -> list[str]:
     """The conditions on sizes that are still checked."""
-    return [f"{op.attrs['sides'][0]} {op.attrs['relation']} {op.attrs['sides'][1]}"
-            for op in result.graph.body.walk() if op.name == "check" and op.attrs["sides"]]
+    return [
+        f"{op.attrs['sides'][0]} {op.attrs['relation']} {op.attrs['sides'][1]}"
+        for op in result.graph.body.walk()
+        if op.name == "check" and op.attrs["sides"]
+    ]
 
 
 def shapes(result: Result) -> list[str]:

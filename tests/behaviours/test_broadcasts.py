@@ -32,13 +32,17 @@ def broadcast(*types: str, target: str, known: str = "") -> Graph:
     lines += [f"%w = shape.cstr_broadcastable {listed}", f"%t = shape.broadcast {listed} -> tensor<{rank}xindex>"]
     for k, kind in enumerate(full):
         axes = list(range(rank - ranks[k], rank))
-        lines.append(f"%r{k} = stablehlo.dynamic_broadcast_in_dim %a{k}, %t, dims = {axes} : "
-                     f"({kind}, tensor<{rank}xindex>) -> {result}")
+        lines.append(
+            f"%r{k} = stablehlo.dynamic_broadcast_in_dim %a{k}, %t, dims = {axes} : "
+            f"({kind}, tensor<{rank}xindex>) -> {result}"
+        )
     arguments = ", ".join(f"%a{k}: {kind}" for k, kind in enumerate(full))
     out = ", ".join([result] * len(full))
     body = "\n".join(lines)
-    return module(f"func.func @main({arguments}) -> ({out}) {{\n{body}\n"
-                  f"return {', '.join(f'%r{k}' for k in range(len(full)))} : {out} }}")
+    return module(
+        f"func.func @main({arguments}) -> ({out}) {{\n{body}\n"
+        f"return {', '.join(f'%r{k}' for k in range(len(full)))} : {out} }}"
+    )
 
 
 def test_s063_the_number_of_elements_is_a_product() -> None:
@@ -94,18 +98,26 @@ def test_s071_what_does_not_meet_is_known_and_the_rest_is_not() -> None:
     assert len(checks(result)) == 1, "that the two broadcast is checked once"
 
 
-@pytest.mark.parametrize(("types", "target", "assume", "wanted"), [
-    (("?", "?"), "?", (), [("unknown",), ("unknown",)]),
-    (("?", "?"), "?", ("arg0.0 == arg1.0",), [("non-expanding",), ("non-expanding",)]),
-    (("?", "?"), "?", ("arg0.0 == 1", "arg1.0 >= 2"), [("expanding",), ("non-expanding",)]),
-    (("1", "?"), "?", (), [("unknown",), ("non-expanding",)]),
-    (("3", "?x3"), "?x3", (), [("non-expanding",), ("non-expanding", "non-expanding")]),
-    (("?", "?x?"), "?x?", ("arg0.0 == arg1.1",), [("non-expanding",), ("non-expanding", "non-expanding")]),
-    (("1x4x?", "?x1x?"), "?x4x?", ("arg0.2 == arg1.2", "arg1.0 >= 2"),
-     [("expanding", "non-expanding", "non-expanding"), ("non-expanding", "expanding", "non-expanding")]),
-])
-def test_s081_axes_are_marked_one_by_one(types: tuple[str, ...], target: str, assume: tuple[str, ...],
-                                         wanted: list[tuple[str, ...]]) -> None:
+@pytest.mark.parametrize(
+    ("types", "target", "assume", "wanted"),
+    [
+        (("?", "?"), "?", (), [("unknown",), ("unknown",)]),
+        (("?", "?"), "?", ("arg0.0 == arg1.0",), [("non-expanding",), ("non-expanding",)]),
+        (("?", "?"), "?", ("arg0.0 == 1", "arg1.0 >= 2"), [("expanding",), ("non-expanding",)]),
+        (("1", "?"), "?", (), [("unknown",), ("non-expanding",)]),
+        (("3", "?x3"), "?x3", (), [("non-expanding",), ("non-expanding", "non-expanding")]),
+        (("?", "?x?"), "?x?", ("arg0.0 == arg1.1",), [("non-expanding",), ("non-expanding", "non-expanding")]),
+        (
+            ("1x4x?", "?x1x?"),
+            "?x4x?",
+            ("arg0.2 == arg1.2", "arg1.0 >= 2"),
+            [("expanding", "non-expanding", "non-expanding"), ("non-expanding", "expanding", "non-expanding")],
+        ),
+    ],
+)
+def test_s081_axes_are_marked_one_by_one(
+    types: tuple[str, ...], target: str, assume: tuple[str, ...], wanted: list[tuple[str, ...]]
+) -> None:
     result = solved(broadcast(*types, target=target), *assume, accepted=1)
     assert [each.axes for each in broadcast_axes(result)] == wanted
 
@@ -116,8 +128,18 @@ def test_s081_axes_of_rank_ten() -> None:
     wide = p.broadcast(x, tuple(range(10)), 2, "a", "n", "b", 1, "a", 2, 3, "m", "n + 2")
     result = solved(p.graph(wide, y), accepted=1)
     (found,) = broadcast_axes(result)
-    assert found.axes == ("expanding", "non-expanding", "unknown", "non-expanding", "non-expanding", "non-expanding",
-                          "non-expanding", "expanding", "unknown", "expanding")
+    assert found.axes == (
+        "expanding",
+        "non-expanding",
+        "unknown",
+        "non-expanding",
+        "non-expanding",
+        "non-expanding",
+        "non-expanding",
+        "expanding",
+        "unknown",
+        "expanding",
+    )
 
 
 def test_s083_shapes_without_axes_and_with_themselves() -> None:
@@ -201,12 +223,32 @@ def test_common_sizes_of_many_are_compared_two_by_two() -> None:
     for message, (lhs, _) in found:
         assert message.endswith("do not broadcast") and len(lhs.terms) == 6
     assert str(result.graph.outputs[0].type) == "f32[bcast(arg0.0, arg1.0), bcast(bcast(arg0.1, arg1.1), arg2.0)]"
-    assert ops(result) == ["broadcast_in_dim", "broadcast_in_dim", "add", "broadcast_in_dim", "broadcast_in_dim",
-                           "multiply", "broadcast_in_dim", "add"]
+    assert ops(result) == [
+        "broadcast_in_dim",
+        "broadcast_in_dim",
+        "add",
+        "broadcast_in_dim",
+        "broadcast_in_dim",
+        "multiply",
+        "broadcast_in_dim",
+        "add",
+    ]
 
 
-@pytest.mark.parametrize("sizes", [(3, 2, 3, 2, 2), (1, 3, 2, 1, 3), (0, 1, 1, 2, 1), (2, 1, 2, 1, 4), (2, 2, 3, 2, 2),
-                                   (2, 3, 2, 3, 2), (2, 1, 2, 3, 2), (2, 0, 2, 1, 1), (2, 0, 2, 1, 2)])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (3, 2, 3, 2, 2),
+        (1, 3, 2, 1, 3),
+        (0, 1, 1, 2, 1),
+        (2, 1, 2, 1, 4),
+        (2, 2, 3, 2, 2),
+        (2, 3, 2, 3, 2),
+        (2, 1, 2, 3, 2),
+        (2, 0, 2, 1, 1),
+        (2, 0, 2, 1, 2),
+    ],
+)
 def test_common_sizes_are_those_of_numpy(sizes: tuple[int, ...]) -> None:
     a, b, c, d, e = sizes
     arrays = [np.ones(shape, np.float32) for shape in ((a, b), (c, d), (e,))]

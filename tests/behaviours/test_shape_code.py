@@ -137,8 +137,15 @@ def test_s027_a_gather_at_known_places_forwards_elements() -> None:
     p = Program()
     x = p.input("x", ["n", "m"])
     vector = p.vector(p.size(x, 0), p.size(x, 1), p.size(x, 0))
-    attrs = {"offset_dims": (), "collapsed": (0,), "operand_batch": (), "indices_batch": (), "start_index_map": (0,),
-             "index_vector_dim": 1, "sizes": dims(1)}
+    attrs = {
+        "offset_dims": (),
+        "collapsed": (0,),
+        "operand_batch": (),
+        "indices_batch": (),
+        "start_index_map": (0,),
+        "index_vector_dim": 1,
+        "sizes": dims(1),
+    }
     found = p.one("gather", (vector, p.reshape(p.number([1, 2]), 2, 1)), attrs)
     result = solved(p.graph(p.pick(found, 0), p.pick(found, 1)))
     assert ops(result) == ["dims", "dims"]

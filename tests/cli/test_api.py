@@ -44,9 +44,14 @@ def test_what_is_no_model_is_named(call: Callable[[Any], object]) -> None:
         call(lambda x: x)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"target": "metal"}, "the target 'metal' is not there yet"), ({"facts": egshape.Facts()}, "go to assume"),
-    ({"target": "llvm", "architectures": ("sm_90",)}, "architectures go with target='cuda'")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "metal"}, "the target 'metal' is not there yet"),
+        ({"facts": egshape.Facts()}, "go to assume"),
+        ({"target": "llvm", "architectures": ("sm_90",)}, "architectures go with target='cuda'"),
+    ],
+)
 def test_wrong_options_are_named_before_the_work(options: dict[str, Any], message: str) -> None:
     with pytest.raises(EgshapeError, match=message):
         egshape.compile("no.mlir", **options)
@@ -70,9 +75,15 @@ def forms(graph: egshape.Graph, folder: Path) -> dict[str, Any]:
     text, model = folder / "f.mlir", folder / "f.onnx"
     egshape.save(graph, text)
     egshape.save(graph, model)
-    return {"graph": graph, "result": egshape.optimize(graph), "path": text, "text of a path": str(model),
-            "bytes": text.read_bytes(), "ModelProto": onnx.load(model),
-            "Exported": export.export(jax.jit(lambda x: -x))(jax.ShapeDtypeStruct((n, 4), np.float32))}
+    return {
+        "graph": graph,
+        "result": egshape.optimize(graph),
+        "path": text,
+        "text of a path": str(model),
+        "bytes": text.read_bytes(),
+        "ModelProto": onnx.load(model),
+        "Exported": export.export(jax.jit(lambda x: -x))(jax.ShapeDtypeStruct((n, 4), np.float32)),
+    }
 
 
 def test_everything_that_is_a_model_compiles(graph: egshape.Graph, tmp_path: Path) -> None:
@@ -112,6 +123,7 @@ def test_what_is_compiled_is_optimized_once_if_at_all() -> None:
 @pytest.fixture
 def bodiless() -> Iterator[str]:
     """The name of an op that only Python computes."""
+
     @egshape.custom_op("bodiless", operands=("x",), elementwise=True)
     class _Bodiless:
         def shape(x):  # type: ignore[no-untyped-def]
@@ -148,8 +160,12 @@ def test_printed_is_what_the_commands_print(tmp_path: Path, capsys: pytest.Captu
     path = str(tmp_path / "f.mlir")
     egshape.save(parse_graph(TWICE), path)
     result = egshape.optimize(path, assume="x.0 % 8 == 0")
-    for command, told in ((("x.0", "%0.0"), result.explain("x.0", "%0.0")), (("x.0 % 4 == 0",), None),
-                          (("x.0", "x.1"), result.explain("x.0", "x.1")), (("%0",), result.explain_value("%0"))):
+    for command, told in (
+        (("x.0", "%0.0"), result.explain("x.0", "%0.0")),
+        (("x.0 % 4 == 0",), None),
+        (("x.0", "x.1"), result.explain("x.0", "x.1")),
+        (("%0",), result.explain_value("%0")),
+    ):
         main(["explain", path, *command, "--assume", "x.0 % 8 == 0"])
         assert capsys.readouterr().out == f"{told or result.explain_fact('x.0 % 4 == 0')}\n"
     main(["prove", "a*b == b*a"])

@@ -25,13 +25,25 @@ FACTS = ["n % 8 == 0", "n in [0,4] or [8,8]", "n >= c", "n*c % 8 == 0"]
 
 def model(path: Path) -> Path:
     """Rows up to a multiple of 8, and the image's sums of windows, which want sizes beyond a few."""
-    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Slice", ["s", "zero", "one", "zero"], ["n_"]),
-             helper.make_node("Div", ["n_", "eight"], ["d"]), helper.make_node("Mul", ["d", "eight"], ["m"]),
-             helper.make_node("Slice", ["x", "zero", "m", "zero"], ["y"]), helper.make_node("Tanh", ["y"], ["out"])]
-    held = [numpy_helper.from_array(np.array([number], np.int64), name)
-            for name, number in (("zero", 0), ("one", 1), ("eight", 8))]
-    graph = helper.make_graph(nodes, "rounded", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "c"])],
-                              [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)], held)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Slice", ["s", "zero", "one", "zero"], ["n_"]),
+        helper.make_node("Div", ["n_", "eight"], ["d"]),
+        helper.make_node("Mul", ["d", "eight"], ["m"]),
+        helper.make_node("Slice", ["x", "zero", "m", "zero"], ["y"]),
+        helper.make_node("Tanh", ["y"], ["out"]),
+    ]
+    held = [
+        numpy_helper.from_array(np.array([number], np.int64), name)
+        for name, number in (("zero", 0), ("one", 1), ("eight", 8))
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "rounded",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "c"])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+        held,
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return path
 
@@ -47,8 +59,21 @@ def test_an_assumed_fact_is_written_and_verified(fact: str, tmp_path: Path) -> N
 
 def test_checks_that_are_left_out_are_said(tmp_path: Path) -> None:
     out, report = tmp_path / "out.onnx", tmp_path / "r.json"
-    done = CliRunner().invoke(app, ["optimize", str(model(tmp_path / "m.onnx")), "-o", str(out), "--assume",
-                                    "n % 8 == 0", "--checks", "metadata", "--report", str(report)])
+    done = CliRunner().invoke(
+        app,
+        [
+            "optimize",
+            str(model(tmp_path / "m.onnx")),
+            "-o",
+            str(out),
+            "--assume",
+            "n % 8 == 0",
+            "--checks",
+            "metadata",
+            "--report",
+            str(report),
+        ],
+    )
     assert done.exit_code == 0, done.output
     assert "only listed in the metadata" in done.stderr
     assert any("only listed in the metadata" in note for note in json.loads(report.read_text())["notes"])

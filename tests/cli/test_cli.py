@@ -94,9 +94,7 @@ def test_output_to_stdout_has_the_format_of_the_model(
     assert b"checks: " in err
 
 
-def test_notes_go_to_stderr_and_standard_error_is_given_back(
-    small: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_notes_go_to_stderr_and_standard_error_is_given_back(small: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["optimize", small, "--nodes", "1"]) == 0
     assert "budget" in capfd.readouterr().out
     os.write(2, b"still here")
@@ -225,9 +223,7 @@ def test_run(small: str, arrays: str, tmp_path: Path, options: list[str], capsys
 
 
 @pytest.mark.parametrize("options", [[], ["--no-optimize"]])
-def test_run_at_sizes_that_fail_a_check(
-    small: str, tmp_path: Path, options: list[str], capsys: Captured
-) -> None:
+def test_run_at_sizes_that_fail_a_check(small: str, tmp_path: Path, options: list[str], capsys: Captured) -> None:
     path = tmp_path / "in.npz"
     np.savez(path, arg0=np.ones((3, 4), np.float32), arg1=np.ones((2, 4), np.float32))
     assert "rows 3 and 2 differ" in fails(capsys, 1, "run", small, "--inputs", str(path), *options)

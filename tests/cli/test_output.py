@@ -17,12 +17,18 @@ def small(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("output", "said"), [
-    ("", "is a folder"), ("out", "does not say which format"), ("out.txt", "'txt' is not known"),
-    ("small.mlir/out.mlir", "is no folder"),
-])
-def test_output_that_cannot_be(output: str, said: str, small: str, tmp_path: Path, capsys: Captured,
-                               monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("", "is a folder"),
+        ("out", "does not say which format"),
+        ("out.txt", "'txt' is not known"),
+        ("small.mlir/out.mlir", "is no folder"),
+    ],
+)
+def test_output_that_cannot_be(
+    output: str, said: str, small: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("egshape.commands.models.optimized", lambda *_, **__: pytest.fail("the work was done"))
     assert said in fails(capsys, 2, "optimize", small, "-o", str(tmp_path / output))
 
@@ -42,8 +48,9 @@ def test_arrays_that_are_no_archive(small: str, tmp_path: Path, capsys: Captured
     assert "is no .npz file" in said and "pickle" not in said
 
 
-def test_an_error_of_the_system_is_no_fault_of_ours(capsys: Captured, monkeypatch: pytest.MonkeyPatch, small: str
-                                                    ) -> None:
+def test_an_error_of_the_system_is_no_fault_of_ours(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch, small: str
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -36,7 +36,7 @@ class Draw(Made):
     def some(self, items: Sequence[int], most: int | None = None) -> tuple[int, ...]:
         """Some of the items, in any order."""
         order = [items[int(k)] for k in self.rng.permutation(len(items))]
-        return tuple(order[:int(self.rng.integers(0, min(len(items), len(items) if most is None else most) + 1))])
+        return tuple(order[: int(self.rng.integers(0, min(len(items), len(items) if most is None else most) + 1))])
 
     def fresh(self) -> Dim:
         self.names.append(f"s{len(self.names)}")
@@ -107,6 +107,7 @@ def _elementwise(name: str) -> Drawn:
     def draw(d: Draw) -> Sequence[Value]:
         x = d.x(d.rank())
         return [d.one(name, x, *(d.like(x) for _ in REGISTRY[name].operands[1:]))]
+
     return draw
 
 
@@ -132,20 +133,24 @@ def _select(d: Draw) -> Sequence[Value]:
 
 def _clamp(d: Draw) -> Sequence[Value]:
     x = d.x(d.rank())
-    return [d.one("clamp", *(d.like(x) if d.chance(2) else d.x(0) for _ in range(1)), x,
-                  d.like(x) if d.chance(2) else d.x(0))]
+    return [
+        d.one(
+            "clamp", *(d.like(x) if d.chance(2) else d.x(0) for _ in range(1)), x, d.like(x) if d.chance(2) else d.x(0)
+        )
+    ]
 
 
 def _broadcast(d: Draw) -> Sequence[Value]:
     x = d.x(d.rank())
     rank = d.rank(x.type.rank, 4)
-    dims = tuple(int(each) for each in d.rng.permutation(rank)[:x.type.rank])
+    dims = tuple(int(each) for each in d.rng.permutation(rank)[: x.type.rank])
     near = {target: x.type.dims[axis] for axis, target in enumerate(dims)}
     if d.chance(4):
         shape = d.arg(f"i{len(d.b.args)}", rank, dtype="i32")
         return [d.one("broadcast_in_dim", x, shape, dims=dims)]
-    return [d.one("broadcast_in_dim", x, dims=dims,
-                  shape=tuple(d.number_of(near.get(axis, 1)) for axis in range(rank)))]
+    return [
+        d.one("broadcast_in_dim", x, dims=dims, shape=tuple(d.number_of(near.get(axis, 1)) for axis in range(rank)))
+    ]
 
 
 def _reshape(d: Draw) -> Sequence[Value]:
@@ -174,8 +179,15 @@ def _slice(d: Draw) -> Sequence[Value]:
     x = d.x(d.rank(0, 2))
     if d.chance(4):
         return [d.one("slice", x, *(d.arg(f"i{k}", x.type.rank, dtype="i32") for k in range(3)))]
-    return [d.one("slice", x, starts=tuple(d.number_of(0) for _ in x.type.dims),
-                  limits=tuple(map(d.number_of, x.type.dims)), strides=tuple(d.number_of(1) for _ in x.type.dims))]
+    return [
+        d.one(
+            "slice",
+            x,
+            starts=tuple(d.number_of(0) for _ in x.type.dims),
+            limits=tuple(map(d.number_of, x.type.dims)),
+            strides=tuple(d.number_of(1) for _ in x.type.dims),
+        )
+    ]
 
 
 def _pad(d: Draw) -> Sequence[Value]:
@@ -189,14 +201,19 @@ def _pad(d: Draw) -> Sequence[Value]:
 
 def _concatenate(d: Draw) -> Sequence[Value]:
     x = d.x(d.rank(1))
-    return [d.one("concatenate", x, *(d.like(x) for _ in range(d.rank(0, 2))),
-                  dim=int(d.rng.integers(x.type.rank)))]
+    return [d.one("concatenate", x, *(d.like(x) for _ in range(d.rank(0, 2))), dim=int(d.rng.integers(x.type.rank)))]
 
 
 def _dynamic_slice(d: Draw) -> Sequence[Value]:
     x = d.x(d.rank())
-    return [d.one("dynamic_slice", x, *(d.start() for _ in x.type.dims),
-                  sizes=tuple(int(str(d.choice(NUMBERS))) for _ in x.type.dims))]
+    return [
+        d.one(
+            "dynamic_slice",
+            x,
+            *(d.start() for _ in x.type.dims),
+            sizes=tuple(int(str(d.choice(NUMBERS))) for _ in x.type.dims),
+        )
+    ]
 
 
 def _dynamic_update_slice(d: Draw) -> Sequence[Value]:
@@ -213,7 +230,7 @@ def _indexed(d: Draw, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tupl
     whole = inner + (0 if len(indexed) == 1 and d.chance(3) else 1)
     vector = whole if whole == inner else vector
     places = [axis for axis in range(whole) if axis != vector]
-    return tuple(sorted(batch)), tuple(sorted(d.some(places, 0)) or places[:len(batch)]), indexed, whole, vector
+    return tuple(sorted(batch)), tuple(sorted(d.some(places, 0)) or places[: len(batch)]), indexed, whole, vector
 
 
 def _index_operand(d: Draw, rank: int, vector: int, depth: int) -> Value:
@@ -231,8 +248,20 @@ def _gather(d: Draw) -> Sequence[Value]:
     kept = x.type.rank - len(batch) - len(collapsed)
     offsets = tuple(sorted(int(each) for each in d.rng.permutation(outer + kept)[:kept]))
     taken = tuple(d.number_of(1 if axis in (*batch, *collapsed) else size) for axis, size in enumerate(x.type.dims))
-    return [d.one("gather", x, indices, offset_dims=offsets, collapsed=collapsed, operand_batch=batch,
-                  indices_batch=indices_batch, start_index_map=indexed, index_vector_dim=vector, sizes=taken)]
+    return [
+        d.one(
+            "gather",
+            x,
+            indices,
+            offset_dims=offsets,
+            collapsed=collapsed,
+            operand_batch=batch,
+            indices_batch=indices_batch,
+            start_index_map=indexed,
+            index_vector_dim=vector,
+            sizes=taken,
+        )
+    ]
 
 
 def _scatter(d: Draw) -> Sequence[Value]:
@@ -242,13 +271,19 @@ def _scatter(d: Draw) -> Sequence[Value]:
     inserted = tuple(sorted(d.some([axis for axis in range(x.type.rank) if axis not in batch])))
     outer = rank - (vector < rank)
     kept = [axis for axis in range(x.type.rank) if axis not in (*batch, *inserted)]
-    window = tuple(sorted(int(each) for each in d.rng.permutation(outer + len(kept))[:len(kept)]))
+    window = tuple(sorted(int(each) for each in d.rng.permutation(outer + len(kept))[: len(kept)]))
     inside = iter([x.type.dims[axis] for axis in kept])
     counts = iter([size for axis, size in enumerate(indices.type.dims) if axis != vector])
     near = [next(inside) if axis in window else next(counts) for axis in range(outer + len(kept))]
     updates = d.arg("u", *(d.axis() if d.chance(3) else size for size in near))
-    attrs = {"update_window_dims": window, "inserted_window_dims": inserted, "operand_batch": batch,
-             "indices_batch": indices_batch, "scatter_dims_to_operand_dims": indexed, "index_vector_dim": vector}
+    attrs = {
+        "update_window_dims": window,
+        "inserted_window_dims": inserted,
+        "operand_batch": batch,
+        "indices_batch": indices_batch,
+        "scatter_dims_to_operand_dims": indexed,
+        "index_vector_dim": vector,
+    }
     if d.chance(3):
         y, other = d.like(x), d.like(updates)
         inner = d.b.child()
@@ -290,15 +325,29 @@ def _select_and_scatter(d: Draw) -> Sequence[Value]:
     rank = x.type.rank
     window, strides = (tuple(int(each) for each in d.rng.integers(1, 4, rank)) for _ in range(2))
     padding = tuple(int(each) for each in d.rng.integers(-1, 3, 2 * rank))
-    return [d.one("select_and_scatter", x, source, d.x(0), window=window, strides=strides, padding=padding,
-                  regions=(d.comparator("GE", d.dtype), d.body("maximum")))]
+    return [
+        d.one(
+            "select_and_scatter",
+            x,
+            source,
+            d.x(0),
+            window=window,
+            strides=strides,
+            padding=padding,
+            regions=(d.comparator("GE", d.dtype), d.body("maximum")),
+        )
+    ]
 
 
 def _sort(d: Draw) -> Sequence[Value]:
     x = d.x(d.rank(1))
     xs = [x, *(d.like(x) for _ in range(d.rank(0, 2)))]
-    return d.b.add("sort", xs, {"dim": int(d.rng.integers(x.type.rank)), "stable": True},
-                   regions=(d.comparator("LT", *(d.dtype for _ in xs)),))
+    return d.b.add(
+        "sort",
+        xs,
+        {"dim": int(d.rng.integers(x.type.rank)), "stable": True},
+        regions=(d.comparator("LT", *(d.dtype for _ in xs)),),
+    )
 
 
 def _iota(d: Draw) -> Sequence[Value]:
@@ -332,8 +381,18 @@ def _dot(d: Draw) -> Sequence[Value]:
     contract = int(d.rng.integers(batch, pairs + 1))
     near = {b: x.type.dims[a] for a, b in zip(left, right, strict=True)}
     y = d.arg("y", *(near[axis] if axis in near and d.chance(2) else d.axis() for axis in range(rank)))
-    return [d.one("dot_general", x, y, lhs_batch=tuple(left[:batch]), rhs_batch=tuple(right[:batch]),
-                  lhs_contract=tuple(left[batch:contract]), rhs_contract=tuple(right[batch:contract]), dtype=d.dtype)]
+    return [
+        d.one(
+            "dot_general",
+            x,
+            y,
+            lhs_batch=tuple(left[:batch]),
+            rhs_batch=tuple(right[:batch]),
+            lhs_contract=tuple(left[batch:contract]),
+            rhs_contract=tuple(right[batch:contract]),
+            dtype=d.dtype,
+        )
+    ]
 
 
 def _convolution(d: Draw) -> Sequence[Value]:
@@ -344,10 +403,22 @@ def _convolution(d: Draw) -> Sequence[Value]:
     x, w = d.x(rank), d.x(rank)
     groups, batch_groups = ((1, 1), (2, 1), (1, 2), (3, 1), (1, 3))[int(d.rng.integers(5))]
     low, high = (int(str(d.choice((1, 1, 2)))) for _ in range(2))
-    return [d.one("convolution", x, w, numbers=numbers, dtype=d.dtype, feature_groups=groups,
-                  batch_groups=batch_groups, strides=tuple(int(each) for each in d.rng.integers(1, 3, spatial)),
-                  padding=tuple(d.number_of(0) for _ in range(2 * spatial)), lhs_dilation=(low,) * spatial,
-                  rhs_dilation=(high,) * spatial, reversal=(0,) * spatial)]
+    return [
+        d.one(
+            "convolution",
+            x,
+            w,
+            numbers=numbers,
+            dtype=d.dtype,
+            feature_groups=groups,
+            batch_groups=batch_groups,
+            strides=tuple(int(each) for each in d.rng.integers(1, 3, spatial)),
+            padding=tuple(d.number_of(0) for _ in range(2 * spatial)),
+            lhs_dilation=(low,) * spatial,
+            rhs_dilation=(high,) * spatial,
+            reversal=(0,) * spatial,
+        )
+    ]
 
 
 def _barrier(d: Draw) -> Sequence[Value]:
@@ -401,8 +472,16 @@ def _while(d: Draw) -> Sequence[Value]:
 def _check(d: Draw) -> Sequence[Value]:
     x = d.x(d.rank(1))
     other = d.loose()
-    d.b.add("check", (), {"relation": str(d.choice(("==", "!=", "<=", "<"))), "sides": (x.type.dims[0], other),
-                          "message": "{0} and {1}", "args": (x.type.dims[0], other)})
+    d.b.add(
+        "check",
+        (),
+        {
+            "relation": str(d.choice(("==", "!=", "<=", "<"))),
+            "sides": (x.type.dims[0], other),
+            "message": "{0} and {1}",
+            "args": (x.type.dims[0], other),
+        },
+    )
     return [d.one("reverse", x, dims=(0,))]
 
 
@@ -410,26 +489,74 @@ def _host_call(d: Draw) -> Sequence[Value]:
     """A call that says the sizes of its result, some of which it does not know, some wrongly."""
     x = d.x(d.rank(1))
     stated = tuple(const(-1) if d.chance(3) else d.number_of(size, 0) for size in x.type.dims)
-    return [d.one("host_call", x, target="drawn.reverse", call=call_of("drawn", b""), dtypes=(d.dtype,),
-                  ranks=(x.type.rank,), sizes=stated)]
+    return [
+        d.one(
+            "host_call",
+            x,
+            target="drawn.reverse",
+            call=call_of("drawn", b""),
+            dtypes=(d.dtype,),
+            ranks=(x.type.rank,),
+            sizes=stated,
+        )
+    ]
 
 
 DRAWN: dict[str, Drawn] = {
     **{decl.name: _elementwise(decl.name) for decl in REGISTRY if decl.family in ELEMENTWISE},
-    "compare": _compare, "convert": _convert, "bitcast_convert": _bitcast, "select": _select, "clamp": _clamp,
-    "broadcast_in_dim": _broadcast, "reshape": _reshape, "transpose": _transpose, "reverse": _reverse,
-    "slice": _slice, "pad": _pad, "concatenate": _concatenate, "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice, "gather": _gather, "scatter": _scatter, "reduce": _reduce,
-    "reduce_window": _reduce_window, "select_and_scatter": _select_and_scatter, "sort": _sort, "iota": _iota,
-    "constant": _constant, "dims": _dims, "get_dimension_size": _size, "dot_general": _dot,
-    "convolution": _convolution, "optimization_barrier": _barrier, "composite": _composite, "if": _if, "case": _case,
-    "while": _while, "check": _check, "host_call": _host_call,
+    "compare": _compare,
+    "convert": _convert,
+    "bitcast_convert": _bitcast,
+    "select": _select,
+    "clamp": _clamp,
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "reverse": _reverse,
+    "slice": _slice,
+    "pad": _pad,
+    "concatenate": _concatenate,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "gather": _gather,
+    "scatter": _scatter,
+    "reduce": _reduce,
+    "reduce_window": _reduce_window,
+    "select_and_scatter": _select_and_scatter,
+    "sort": _sort,
+    "iota": _iota,
+    "constant": _constant,
+    "dims": _dims,
+    "get_dimension_size": _size,
+    "dot_general": _dot,
+    "convolution": _convolution,
+    "optimization_barrier": _barrier,
+    "composite": _composite,
+    "if": _if,
+    "case": _case,
+    "while": _while,
+    "check": _check,
+    "host_call": _host_call,
 }
 """How the graph of an op is drawn."""
 
 ELSEWHERE = {"custom_call": "calls what nothing here can run", "host_effect": "demands what host_call does"}
-DTYPES = {**dict.fromkeys(("not", "and", "or", "xor", "popcnt", "count_leading_zeros", "shift_left",
-                           "shift_right_arithmetic", "shift_right_logical"), "i32")}
+DTYPES = {
+    **dict.fromkeys(
+        (
+            "not",
+            "and",
+            "or",
+            "xor",
+            "popcnt",
+            "count_leading_zeros",
+            "shift_left",
+            "shift_right_arithmetic",
+            "shift_right_logical",
+        ),
+        "i32",
+    )
+}
 
 
 def drawn(name: str, seed: int) -> Graph:
@@ -442,4 +569,3 @@ def drawn(name: str, seed: int) -> Graph:
             continue
         return graph_of(d.b, *results)
     raise AssertionError(f"no graph of {name} comes of seed {seed}")
-

@@ -87,7 +87,7 @@ def trials(graph: Graph, seed: int, accepted: int = 4, rejected: int = 8) -> lis
         if len(good) == accepted:
             break
     near = list(_near(list(good.values()), names))
-    for k in rng.permutation(len(near))[:4 * rejected]:
+    for k in rng.permutation(len(near))[: 4 * rejected]:
         trial = _trial(graph, near[int(k)], int(k))
         if not trial.accepted:
             bad = {str(trial): trial, **bad}
@@ -131,8 +131,9 @@ def _obligations(graph: Graph) -> Judge:
         return lambda trial: _said(trial, why)
     assert result.report.status == "saturated", result.report.notes
     inside = any(op.name in LATE for op in graph.body.ops)
-    relations = [] if inside else [
-        check.relation for check in result.optimized.outcome.checks if check.relation is not None]
+    relations = (
+        [] if inside else [check.relation for check in result.optimized.outcome.checks if check.relation is not None]
+    )
 
     def judge(trial: Trial) -> str:
         found = run(result.graph, trial.arrays)
@@ -152,8 +153,11 @@ def _obligations(graph: Graph) -> Judge:
 
 def _known(graph: Graph, trial: Trial) -> dict[str, int]:
     """The sizes, with those that are elements of inputs."""
-    data = {each.name: int(trial.arrays[graph.inputs.index(each.value)].reshape(-1)[each.element]) + each.offset
-            for each in graph.body.symbols if each.element is not None and each.value in graph.inputs}
+    data = {
+        each.name: int(trial.arrays[graph.inputs.index(each.value)].reshape(-1)[each.element]) + each.offset
+        for each in graph.body.symbols
+        if each.element is not None and each.value in graph.inputs
+    }
     return {**trial.sizes, **data}
 
 
@@ -216,5 +220,9 @@ def writable(graph: Graph) -> bool:
 def disagreements(graph: Graph, seed: int, chosen: Mapping[str, Judge] | None = None) -> list[str]:
     """What the judges say that the reference does not, with the sizes."""
     found = trials(graph, seed)
-    return [f"{name} at {trial}: {wrong}" for name, judge in (judges(graph) if chosen is None else chosen).items()
-            for trial in found if (wrong := judge(trial))]
+    return [
+        f"{name} at {trial}: {wrong}"
+        for name, judge in (judges(graph) if chosen is None else chosen).items()
+        for trial in found
+        if (wrong := judge(trial))
+    ]

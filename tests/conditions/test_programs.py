@@ -46,7 +46,8 @@ def top_k() -> tuple[Graph, Inputs]:
     return stablehlo(
         "(%a: tensor<?x?xf32>) -> (tensor<?x3xf32>, tensor<?x3xi32>)",
         "%v, %i = chlo.top_k(%a, k = 3) : tensor<?x?xf32> -> (tensor<?x3xf32>, tensor<?x3xi32>)",
-        "return %v, %i : tensor<?x3xf32>, tensor<?x3xi32>"), ((f32(a, b),) for a in (0, 2) for b in (0, 2, 3, 5))
+        "return %v, %i : tensor<?x3xf32>, tensor<?x3xi32>",
+    ), ((f32(a, b),) for a in (0, 2) for b in (0, 2, 3, 5))
 
 
 def iota() -> tuple[Graph, Inputs]:
@@ -54,7 +55,8 @@ def iota() -> tuple[Graph, Inputs]:
     return stablehlo(
         "(%s: tensor<2xi32>) -> tensor<?x?xf32>",
         "%0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<2xi32>) -> tensor<?x?xf32>",
-        "return %0 : tensor<?x?xf32>"), ((i32(a, b),) for a in (-5, -1, 0, 3) for b in (-1, 0, 2))
+        "return %0 : tensor<?x?xf32>",
+    ), ((i32(a, b),) for a in (-5, -1, 0, 3) for b in (-1, 0, 2))
 
 
 def reshape() -> tuple[Graph, Inputs]:
@@ -63,7 +65,8 @@ def reshape() -> tuple[Graph, Inputs]:
     return stablehlo(
         "(%a: tensor<?xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32>",
         "%0 = stablehlo.dynamic_reshape %a, %s : (tensor<?xf32>, tensor<2xi32>) -> tensor<?x?xf32>",
-        "return %0 : tensor<?x?xf32>"), ((f32(n), i32(*shape)) for n in (0, 6) for shape in shapes)
+        "return %0 : tensor<?x?xf32>",
+    ), ((f32(n), i32(*shape)) for n in (0, 6) for shape in shapes)
 
 
 def widening() -> tuple[Graph, Inputs]:
@@ -71,40 +74,51 @@ def widening() -> tuple[Graph, Inputs]:
     return stablehlo(
         "(%a: tensor<?x?xf32>) -> tensor<?xf64>",
         "%0 = stablehlo.bitcast_convert %a : (tensor<?x?xf32>) -> tensor<?xf64>",
-        "return %0 : tensor<?xf64>"), ((f32(a, b),) for a in (0, 3) for b in (0, 1, 2, 4))
+        "return %0 : tensor<?xf64>",
+    ), ((f32(a, b),) for a in (0, 3) for b in (0, 1, 2, 4))
 
 
 def update() -> tuple[Graph, Inputs]:
     """Starts are clamped, whatever they are; an update is not larger than the operand."""
-    starts = (-2**63, -1, 0, 2, 2**63 - 1)
+    starts = (-(2**63), -1, 0, 2, 2**63 - 1)
     return stablehlo(
         "(%a: tensor<?xf32>, %u: tensor<?xf32>, %i: tensor<i64>) -> tensor<?xf32>",
         "%0 = stablehlo.dynamic_update_slice %a, %u, %i : (tensor<?xf32>, tensor<?xf32>, tensor<i64>) -> tensor<?xf32>",
-        "return %0 : tensor<?xf32>"), (
-            (f32(n), -f32(m) - 1, np.array(i)) for n in (0, 3, 5) for m in (0, 1, 3, 4) for i in starts)
+        "return %0 : tensor<?xf32>",
+    ), ((f32(n), -f32(m) - 1, np.array(i)) for n in (0, 3, 5) for m in (0, 1, 3, 4) for i in starts)
 
 
 def slices() -> tuple[Graph, Inputs]:
     """Starts, limits and strides that are data."""
-    given = product(([0, 0], [-1, 0], [3, 4], [2**62, 0]), ([3, 4], [3, 5], [0, 0], [2**63 - 1, 2]), ([1, 1], [2, 3],
-                                                                                                  [0, 1], [-1, 1]))
+    given = product(
+        ([0, 0], [-1, 0], [3, 4], [2**62, 0]),
+        ([3, 4], [3, 5], [0, 0], [2**63 - 1, 2]),
+        ([1, 1], [2, 3], [0, 1], [-1, 1]),
+    )
     vector = "tensor<2xi64>"
     return stablehlo(
         f"(%a: tensor<?x?xf32>, %s: {vector}, %l: {vector}, %t: {vector}) -> tensor<?x?xf32>",
         f"%0 = stablehlo.real_dynamic_slice %a, %s, %l, %t : (tensor<?x?xf32>, {vector}, {vector}, {vector}) "
-        "-> tensor<?x?xf32>", "return %0 : tensor<?x?xf32>"), ((f32(3, 4), *map(np.array, each)) for each in given)
+        "-> tensor<?x?xf32>",
+        "return %0 : tensor<?x?xf32>",
+    ), ((f32(3, 4), *map(np.array, each)) for each in given)
 
 
 def pad() -> tuple[Graph, Inputs]:
     """Padding of two axes that is data, some of it negative: sizes stay within 64 bits on the way."""
     given = product(([0, 0], [-1, 2], [-5, 0]), ([0, 0], [1, -1]), ([0, 0], [1, 2], [-1, 0]))
     vector = "tensor<2xi64>"
-    inputs = ((f32(*shape), np.float32(7), *map(np.array, each))
-              for each in given for shape in ((0, 0), (1, 2), (3, 0), (2, 3)))
+    inputs = (
+        (f32(*shape), np.float32(7), *map(np.array, each))
+        for each in given
+        for shape in ((0, 0), (1, 2), (3, 0), (2, 3))
+    )
     return stablehlo(
         f"(%a: tensor<?x?xf32>, %v: tensor<f32>, %l: {vector}, %h: {vector}, %t: {vector}) -> tensor<?x?xf32>",
         f"%0 = stablehlo.dynamic_pad %a, %v, %l, %h, %t : (tensor<?x?xf32>, tensor<f32>, {vector}, {vector}, {vector}) "
-        "-> tensor<?x?xf32>", "return %0 : tensor<?x?xf32>"), inputs  # type: ignore[return-value]
+        "-> tensor<?x?xf32>",
+        "return %0 : tensor<?x?xf32>",
+    ), inputs  # type: ignore[return-value]
 
 
 def arms() -> tuple[Graph, Inputs]:
@@ -112,9 +126,10 @@ def arms() -> tuple[Graph, Inputs]:
     return stablehlo(
         "(%i: tensor<i32>, %a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32>",
         '%0 = "stablehlo.case"(%i) ({ stablehlo.return %a : tensor<?xf32> }, { stablehlo.return %b : tensor<?xf32> }) '
-        ": (tensor<i32>) -> tensor<?xf32>", "%1 = stablehlo.add %0, %a : tensor<?xf32>",
-        "return %1 : tensor<?xf32>"), (
-            (np.array(i, np.int32), f32(a), f32(b)) for i in (-1, 0, 1, 2) for a in (0, 2, 3) for b in (0, 2, 3))
+        ": (tensor<i32>) -> tensor<?xf32>",
+        "%1 = stablehlo.add %0, %a : tensor<?xf32>",
+        "return %1 : tensor<?xf32>",
+    ), ((np.array(i, np.int32), f32(a), f32(b)) for i in (-1, 0, 1, 2) for a in (0, 2, 3) for b in (0, 2, 3))
 
 
 def loop(states: bool) -> tuple[Graph, Inputs]:
@@ -145,25 +160,50 @@ def without_taps() -> tuple[Graph, Inputs]:
     b = BlockBuilder()
     x = b.arg("x", "f32", [1, None, None, 3], [None, "c", "h", None])
     kernel = b.arg("k", "f32", [2, None, None, None], [None, "c", "p", "q"])
-    out = b.one("convolution", (x, kernel), {
-        "numbers": numbers, "strides": (2, 2), "padding": (const(0), symbol("p"), symbol("h"), const(3)),
-        "lhs_dilation": (1, 1), "rhs_dilation": (1, 2), "reversal": (0, 0), "dtype": "f32"})
+    out = b.one(
+        "convolution",
+        (x, kernel),
+        {
+            "numbers": numbers,
+            "strides": (2, 2),
+            "padding": (const(0), symbol("p"), symbol("h"), const(3)),
+            "lhs_dilation": (1, 1),
+            "rhs_dilation": (1, 2),
+            "reversal": (0, 0),
+            "dtype": "f32",
+        },
+    )
     taps = ((0, 0), (0, 2), (2, 0), (1, 2))
     shapes = (((1, c, h, 3), (2, c, p, q)) for c in (0, 2) for h in (0, 3) for p, q in taps)
     return Graph("taps", b.finish([out]), ("out",)), ((f32(*one), f32(*two)) for one, two in shapes)
 
 
 PROGRAMS: tuple[Callable[[], tuple[Graph, Inputs]], ...] = (
-    top_k, iota, reshape, widening, update, slices, pad, arms, without_taps)
+    top_k,
+    iota,
+    reshape,
+    widening,
+    update,
+    slices,
+    pad,
+    arms,
+    without_taps,
+)
 
 
-@pytest.mark.parametrize("make", [*PROGRAMS, lambda: loop(True), lambda: loop(False)],
-                         ids=[*(each.__name__ for each in PROGRAMS), "loop_stated", "loop_free"])
+@pytest.mark.parametrize(
+    "make",
+    [*PROGRAMS, lambda: loop(True), lambda: loop(False)],
+    ids=[*(each.__name__ for each in PROGRAMS), "loop_stated", "loop_free"],
+)
 def test_all_run_at_the_same_sizes(make: Callable[[], tuple[Graph, Inputs]]) -> None:
     graph, inputs = make()
     better = egshape.optimize(graph, validate=False, explain=False).graph
     runs: tuple[Callable[[Sequence[Array]], Sequence[Array]], ...] = (
-        lambda arrays: call(plain, arrays), lambda arrays: interpret(better, arrays), lambda arrays: call(fast, arrays))
+        lambda arrays: call(plain, arrays),
+        lambda arrays: interpret(better, arrays),
+        lambda arrays: call(fast, arrays),
+    )
     plain, fast = compile_function(graph), compile_function(better)
     kinds = set()
     for arrays in inputs:

@@ -114,12 +114,14 @@ class Case:
     def inputs(self, b: int, s: int, t: int, seed: int = 0) -> list[np.ndarray]:
         """Arrays for its inputs."""
         rng, env = np.random.default_rng(seed), {"b": b, "s": s, "t": t}
-        found = [rng.normal(size=[size.evaluate(env) for size in self.shape(name)]).astype(TYPES[self.dtype])
-                 for name in "qkv"]
+        found = [
+            rng.normal(size=[size.evaluate(env) for size in self.shape(name)]).astype(TYPES[self.dtype])
+            for name in "qkv"
+        ]
         if self.mask == "additive":
             mask = rng.normal(size=(b, 1, s, t))
             mask[rng.random((b, 1, s, t)) < 0.3] = -np.inf
-            mask[:, :, ::3, :t // 2] = -np.inf
+            mask[:, :, ::3, : t // 2] = -np.inf
             found.append(mask.astype(TYPES[self.soft]))
         elif self.mask == "bool":
             found.append(rng.random((s, t)) < 0.6)
@@ -147,5 +149,4 @@ def _compare(b: BlockBuilder, one: Value, two: Value, direction: str) -> Value:
 
 def _fold(b: BlockBuilder, x: Value, op: str, start: float) -> Value:
     dtype = x.type.dtype
-    return b.one("reduce", [x, constant(b, start, dtype)], {"dims": (x.type.rank - 1,)},
-                 regions=[region(b, op, dtype)])
+    return b.one("reduce", [x, constant(b, start, dtype)], {"dims": (x.type.rank - 1,)}, regions=[region(b, op, dtype)])

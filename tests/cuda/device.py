@@ -365,9 +365,17 @@ class Emulated:
         return NO_CAPTURE if stream in self.capturing else 0
 
 
-def compiled(graph: Graph, device: Emulated, facts: str = "all",
-             library: Mapping[str, int] | None = None) -> CudaFunction:
+def compiled(
+    graph: Graph, device: Emulated, facts: str = "all", library: Mapping[str, int] | None = None
+) -> CudaFunction:
     """A graph compiled for a device that is not there. ``library``: functions of cuBLASLt."""
     made = compile_cuda(graph, (ARCHITECTURE,), facts, device.image)
-    return CudaFunction(made.manifest, made.entries, made.images, made.constants, made.keep, failure,
-                        open=lambda: device.driver(library))
+    return CudaFunction(
+        made.manifest,
+        made.entries,
+        made.images,
+        made.constants,
+        made.keep,
+        failure,
+        open=lambda: device.driver(library),
+    )

@@ -15,8 +15,14 @@ class Foreign:
     asked = 0
     """How often an array was read."""
 
-    def __init__(self, address: int, shape: tuple[int, ...], text: str = "f4", strides: tuple[int, ...] | None = None,
-                 place: tuple[int, int] = (dlpack.CUDA, 0)) -> None:
+    def __init__(
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        text: str = "f4",
+        strides: tuple[int, ...] | None = None,
+        place: tuple[int, int] = (dlpack.CUDA, 0),
+    ) -> None:
         self.address, self.shape, self.text, self.place = address, shape, text, place
         self.sizes = (ctypes.c_int64 * max(1, len(shape)))(*shape)
         self.steps = (ctypes.c_int64 * max(1, len(shape)))(*(strides or ())) if strides is not None else None
@@ -54,4 +60,5 @@ def _address(function: Any) -> int:
 _TABLE = (ctypes.c_uint64 * 7)(1 | 3 << 32, 0, 0, 0, 0, _address(_read), _address(_working))
 _NAME = ctypes.create_string_buffer(b"dlpack_exchange_api")
 Foreign.__dlpack_c_exchange_api__ = dlpack.new_capsule(  # type: ignore[attr-defined]
-    ctypes.addressof(_TABLE), ctypes.cast(_NAME, ctypes.c_char_p), None)
+    ctypes.addressof(_TABLE), ctypes.cast(_NAME, ctypes.c_char_p), None
+)

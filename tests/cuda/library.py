@@ -19,11 +19,17 @@ from tests.cuda.device import APART, Emulated
 _P, _I, _L = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint64
 _TYPES = {0: np.dtype(np.float32), 1: np.dtype(np.float64), 2: np.dtype(np.float16), 14: np.dtype(ml_dtypes.bfloat16)}
 _SIGNATURES = {
-    "cublasLtCreate": [_P], "cublasLtMatmul": [*[_P] * 14, _L, _P], "cublasLtMatmulDescCreate": [_P, _I, _I],
-    "cublasLtMatmulDescDestroy": [_P], "cublasLtMatmulDescSetAttribute": [_P, _I, _P, _L],
-    "cublasLtMatrixLayoutCreate": [_P, _I, _L, _L, ctypes.c_int64], "cublasLtMatrixLayoutDestroy": [_P],
-    "cublasLtMatrixLayoutSetAttribute": [_P, _I, _P, _L], "cublasLtMatmulPreferenceCreate": [_P],
-    "cublasLtMatmulPreferenceDestroy": [_P], "cublasLtMatmulPreferenceSetAttribute": [_P, _I, _P, _L],
+    "cublasLtCreate": [_P],
+    "cublasLtMatmul": [*[_P] * 14, _L, _P],
+    "cublasLtMatmulDescCreate": [_P, _I, _I],
+    "cublasLtMatmulDescDestroy": [_P],
+    "cublasLtMatmulDescSetAttribute": [_P, _I, _P, _L],
+    "cublasLtMatrixLayoutCreate": [_P, _I, _L, _L, ctypes.c_int64],
+    "cublasLtMatrixLayoutDestroy": [_P],
+    "cublasLtMatrixLayoutSetAttribute": [_P, _I, _P, _L],
+    "cublasLtMatmulPreferenceCreate": [_P],
+    "cublasLtMatmulPreferenceDestroy": [_P],
+    "cublasLtMatmulPreferenceSetAttribute": [_P, _I, _P, _L],
     "cublasLtMatmulAlgoGetHeuristic": [*[_P] * 7, _I, _P, _P],
 }
 REFUSED = 15
@@ -87,8 +93,9 @@ class Library:
     _cublasLtMatmulDescSetAttribute = _cublasLtMatrixLayoutSetAttribute = _set
     _cublasLtMatmulPreferenceSetAttribute = _set
 
-    def _cublasLtMatmulAlgoGetHeuristic(self, handle: int, desc: int, a: int, b: int, c: int, d: int, wish: int,
-                                        most: int, results: int, count: int) -> int:
+    def _cublasLtMatmulAlgoGetHeuristic(
+        self, handle: int, desc: int, a: int, b: int, c: int, d: int, wish: int, most: int, results: int, count: int
+    ) -> int:
         if self.refuses:
             return REFUSED
         alignments = [self.objects[wish][number] for number in (5, 6, 7, 8)]
@@ -117,8 +124,9 @@ class Library:
             run()
         return 0
 
-    def _multiply(self, desc: dict[Any, int], layouts: list[dict[Any, int]], places: tuple[int, int, int],
-                  more: int | None) -> None:
+    def _multiply(
+        self, desc: dict[Any, int], layouts: list[dict[Any, int]], places: tuple[int, int, int], more: int | None
+    ) -> None:
         one, two, out = (self._matrices(layout, place) for layout, place in zip(layouts, places, strict=True))
         inner = np.float64 if desc["scale"] else np.float32
         left = one.transpose(0, 2, 1) if desc.get(3) else one

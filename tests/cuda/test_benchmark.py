@@ -45,14 +45,20 @@ SMALL: dict[str, dict[str, Any]] = {
     "column sums": {"points": MATRIX},
     "transpose f16": {"points": MATRIX[:1]},
     "encoder layer bf16": {"points": TEXTS, "options": {"layers": 1, "width": 32, "heads": 2}},
-    "attention decode bf16": {"points": ({"batch": 2, "past": 9},),
-                              "options": {"heads": 2, "depth": 16, "causal": 0}},
+    "attention decode bf16": {"points": ({"batch": 2, "past": 9},), "options": {"heads": 2, "depth": 16, "causal": 0}},
     "attention f16": {"small": TEXTS, "points": TEXTS, "options": {"heads": 2, "depth": 16, "causal": 0}},
-    "BERT-base f32": {"points": TEXTS[:1], "cycle": ("length", (3, 4, 5)), "draws": cuda_cases._ids(50, 3),
-                      "options": {"layers": 1, "width": 32, "heads": 2, "words": 50, "places": 16}},
+    "BERT-base f32": {
+        "points": TEXTS[:1],
+        "cycle": ("length", (3, 4, 5)),
+        "draws": cuda_cases._ids(50, 3),
+        "options": {"layers": 1, "width": 32, "heads": 2, "words": 50, "places": 16},
+    },
     "28 inputs": {"small": ({"rows": 2, "width": 3},)},
-    "tiny LLaMA": {"variants": cuda_cases.PLAIN, "small": ({"batch": 2, "past": 3},),
-                   "options": {"layers": 1, "width": 32, "heads": 4, "groups": 2, "inner": 48, "words": 50}},
+    "tiny LLaMA": {
+        "variants": cuda_cases.PLAIN,
+        "small": ({"batch": 2, "past": 3},),
+        "options": {"layers": 1, "width": 32, "heads": 4, "groups": 2, "inner": 48, "words": 50},
+    },
 }
 
 
@@ -66,8 +72,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Artifacts of small cases of every group, and of an op."""
     where = tmp_path_factory.mktemp("cases")
     chosen = [replace(case, **SMALL[case.name]) for case in cuda_cases.CASES if case.name in SMALL]
-    knobs = [cuda_tune.Knob("egshape.plan.gpu.turned:NARROW_SIDE", ("transpose f16", "missing"), (0.5, 1)),
-             cuda_tune.Knob("egshape.plan.gpu.turned:MISSING", ("transpose f16",))]
+    knobs = [
+        cuda_tune.Knob("egshape.plan.gpu.turned:NARROW_SIDE", ("transpose f16", "missing"), (0.5, 1)),
+        cuda_tune.Knob("egshape.plan.gpu.turned:MISSING", ("transpose f16",)),
+    ]
     cuda_cases.make(where, [*chosen, *cuda_tune.cases(knobs, chosen)], compiled)
     cuda_checks.ops(where, compiled, ("tanh",), ("f32",))
     return where
@@ -122,8 +130,11 @@ class Pretended:
 
     def __init__(self, torch: Any, driver: Any) -> None:
         self._torch = torch
-        self.cuda = SimpleNamespace(Stream=lambda: SimpleNamespace(cuda_stream=driver.made("cuStreamCreate", 0)),
-                                    set_stream=lambda _: None, stream=lambda _: nullcontext())
+        self.cuda = SimpleNamespace(
+            Stream=lambda: SimpleNamespace(cuda_stream=driver.made("cuStreamCreate", 0)),
+            set_stream=lambda _: None,
+            stream=lambda _: nullcontext(),
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._torch, name)
@@ -279,8 +290,11 @@ def test_groups_in_processes(tmp_path: Path) -> None:
     cuda.run(store, ["check", "bandwidth", "models"], 60, spawn)
     assert calls == [("check", ()), ("check", ("one",)), ("bandwidth", ()), ("models", ())]
     notes = [(row.case, row.note) for row in store.rows() if row.status == "error"]
-    assert notes == [("one", "its process ended with code -11"), ("bandwidth", "its process ended with code 1"),
-                     ("models", "its process ended with code 1")]
+    assert notes == [
+        ("one", "its process ended with code -11"),
+        ("bandwidth", "its process ended with code 1"),
+        ("models", "its process ended with code 1"),
+    ]
     assert "| check: all right | 1 of 2 | | one  |" in (tmp_path / "table.md").read_text()
     cuda.run(store, ["host"], 1, spawn)
     assert store.rows()[-1].note == "no time is left"
@@ -330,8 +344,11 @@ def test_artifacts_without_their_weights(tmp_path: Path) -> None:
     again = cuda_weights.filled(path, tmp_path / "again.egx")
     exact = path.with_name("exact.egx")
     exact.write_bytes(whole)
-    one, two = (cuda_weights._constants(each, count) for each in (again, exact)
-                for count in [len(cuda_bench.loaded(exact)._constants)])
+    one, two = (
+        cuda_weights._constants(each, count)
+        for each in (again, exact)
+        for count in [len(cuda_bench.loaded(exact)._constants)]
+    )
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
     assert cuda_weights.filled(exact, tmp_path / "other.egx") == exact
 
@@ -339,9 +356,11 @@ def test_artifacts_without_their_weights(tmp_path: Path) -> None:
 def test_the_runtime_side_needs_numpy_alone() -> None:
     """The machine with the GPU has no egglog, pydantic or jax of ours."""
     blocked = ("egglog", "pydantic", "jax", "jaxlib", "llvmlite", "onnx", "rich", "typer", "psutil")
-    code = ("import sys\nclass Block:\n    def find_spec(self, name, path=None, target=None):\n"
-            f"        if name.partition('.')[0] in {blocked!r}: raise ImportError(name)\n"
-            "sys.meta_path.insert(0, Block())\nimport benchmarks.cuda\n")
+    code = (
+        "import sys\nclass Block:\n    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] in {blocked!r}: raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Block())\nimport benchmarks.cuda\n"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
@@ -360,8 +379,12 @@ def test_facts_and_symbols() -> None:
 
 def test_goals() -> None:
     values = {"of a copy": 0.9, "bytes": 1 << 30, "compiled/ours": 0.5, "triton/ours": math.nan}
-    text = cuda_table.report([Row("bandwidth", "chain", "rows 8 width 64", values=values),
-                              Row("bandwidth", "chain", "rows 8 width 63", values={**values, "of a copy": 0.6})])
+    text = cuda_table.report(
+        [
+            Row("bandwidth", "chain", "rows 8 width 64", values=values),
+            Row("bandwidth", "chain", "rows 8 width 63", values={**values, "of a copy": 0.6}),
+        ]
+    )
     assert "| 85 % of a copy's rate, large sizes that divide | 1 of 1 | 0.9 | chain rows 8 width 64 |" in text
     assert "| 70 % of a copy's rate, large odd sizes | 0 of 1 | 0.6 |" in text
     assert "| as fast as torch.compile(dynamic=True) | 0 of 2 | 0.5 |" in text and "not measured" in text
@@ -395,9 +418,11 @@ def test_blocks_on_a_multiprocessor() -> None:
 
 def test_programs_of_files_and_cases(tmp_path: Path) -> None:
     path = tmp_path / "turned.mlir"
-    path.write_text("func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {\n"
-                    "  %y = stablehlo.transpose %x, dims = [1, 0] : (tensor<?x?xf32>) -> tensor<?x?xf32>\n"
-                    "  return %y : tensor<?x?xf32>\n}\n")
+    path.write_text(
+        "func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {\n"
+        "  %y = stablehlo.transpose %x, dims = [1, 0] : (tensor<?x?xf32>) -> tensor<?x?xf32>\n"
+        "  return %y : tensor<?x?xf32>\n}\n"
+    )
     found = {name: graph for name, graph, _ in cuda_static.programs([path], "column sums")}
     assert list(found) == ["turned", "column sums", "column sums facts", "column sums blind"]
     facts = {name: str(found[name]().facts) for name in found}
@@ -411,9 +436,11 @@ def test_what_is_known_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     (name, *_) = [each.kernel.name for each in functions]
     (row, *_) = cuda_static.static(functions, b"", "sm_90")
     assert row.registers is None and "?" in cuda_static.cells("model", row)
-    texts = {"cuobjdump": f"Function {name}:\n  REG:40 STACK:8 SHARED:512 LOCAL:0\n",
-             "nvdisasm": f"\t.section x\n.text.{name}:\n  LDG.E.128 R1;\n STS.128 [R2];\n LDG.E R3;\n BAR.SYNC 0;\n"
-                         " STL R4;\n"}
+    texts = {
+        "cuobjdump": f"Function {name}:\n  REG:40 STACK:8 SHARED:512 LOCAL:0\n",
+        "nvdisasm": f"\t.section x\n.text.{name}:\n  LDG.E.128 R1;\n STS.128 [R2];\n LDG.E R3;\n BAR.SYNC 0;\n"
+        " STL R4;\n",
+    }
     monkeypatch.setattr(cuda_static, "_tool", lambda tool, *_, image: texts[tool])
     found = {row.name: row for row in cuda_static.static(functions, image_bytes, "sm_90")}[name]
     assert (found.registers, found.stack) == (40, 8) and found.shared >= 512 and found.resident

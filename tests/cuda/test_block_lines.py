@@ -28,8 +28,13 @@ def _running(name: str, dtype: str) -> Graph:
     kind = {"f32": np.float32, "i32": np.int32}[dtype]
     init = b.one("constant", (), {"value": np.zeros((), kind)})
     ones = (const(1), const(1))
-    attrs = {"window": (const(1), N), "strides": ones, "base_dilation": ones, "window_dilation": ones,
-             "padding": (const(0), const(0), N - 1, const(0))}
+    attrs = {
+        "window": (const(1), N),
+        "strides": ones,
+        "base_dilation": ones,
+        "window_dilation": ones,
+        "padding": (const(0), const(0), N - 1, const(0)),
+    }
     return graph_of(b, b.one("reduce_window", [x, init], attrs, regions=(region(b, name, dtype),)))
 
 
@@ -73,8 +78,13 @@ def test_scatter_goes_apart_where_no_two_updates_meet(unique: bool) -> None:
     b = BlockBuilder()
     x, index = argument(b, "x", "f32", [40, 6]), argument(b, "index", "i32", [N, 1])
     update = argument(b, "update", "f32", [N, 6])
-    attrs = {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
-             "index_vector_dim": 1, "unique": unique}
+    attrs = {
+        "update_window_dims": (1,),
+        "inserted_window_dims": (0,),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+        "unique": unique,
+    }
     graph = graph_of(b, b.one("scatter", [x, index, update], attrs, regions=(region(b, "add", "f32"),)))
     kernel = next(each for each in kernels(plan(graph, target="cuda").steps) if each.label == "scatter")
     (found,) = launches(kernel, likely)
@@ -84,8 +94,11 @@ def test_scatter_goes_apart_where_no_two_updates_meet(unique: bool) -> None:
         rng = np.random.default_rng(2)
         for n in (0, 1, 5, 30):
             places = rng.permutation(45)[:n] - 2 if unique else rng.integers(-2, 43, n)  # some lie outside
-            arrays = [rng.normal(size=(40, 6)).astype("f4"), places.astype("i4")[:, None],
-                      rng.normal(size=(n, 6)).astype("f4")]
+            arrays = [
+                rng.normal(size=(40, 6)).astype("f4"),
+                places.astype("i4")[:, None],
+                rng.normal(size=(n, 6)).astype("f4"),
+            ]
             (wanted,) = interpret(graph, arrays)
             np.testing.assert_array_equal(function(*arrays), wanted)
 
@@ -95,8 +108,12 @@ def _scattered(op: str, dtype: str) -> Graph:
     b = BlockBuilder()
     x, index = argument(b, "x", dtype, [40]), argument(b, "index", "i32", [N, 1])
     update = argument(b, "update", dtype, [N])
-    attrs = {"update_window_dims": (), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
-             "index_vector_dim": 1}
+    attrs = {
+        "update_window_dims": (),
+        "inserted_window_dims": (0,),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
     return graph_of(b, b.one("scatter", [x, index, update], attrs, regions=(region(b, op, dtype),)))
 
 
@@ -112,9 +129,11 @@ def test_the_first_update_of_an_element_collects_the_others(op: str, dtype: str)
         function = emulated(graph, 16, reverse)
         rng = np.random.default_rng(2)
         for n in (0, 1, 5, 100):
-            arrays = [rng.integers(0, 90, 40).astype({"f32": "f4"}.get(dtype, "i4")),
-                      rng.integers(-2, 43, n).astype("i4")[:, None],  # some lie outside
-                      rng.normal(0, 9, size=n).astype({"f32": "f4"}.get(dtype, "i4"))]
+            arrays = [
+                rng.integers(0, 90, 40).astype({"f32": "f4"}.get(dtype, "i4")),
+                rng.integers(-2, 43, n).astype("i4")[:, None],  # some lie outside
+                rng.normal(0, 9, size=n).astype({"f32": "f4"}.get(dtype, "i4")),
+            ]
             (wanted,) = interpret(graph, arrays)
             np.testing.assert_array_equal(function(*arrays), wanted)
 

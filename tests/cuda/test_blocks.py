@@ -63,8 +63,12 @@ def product(dtype: str = "f32", left: Sequence[Dim] = (K, const(1)), right: Sequ
 
 
 CASES = [product(), product("i32"), product("f64", (const(1), M)), product("f32", (K, const(1)), (const(1), K))]
-BY_WARPS = {"f16": product("f16"), "bf16 turned": product("bf16", (const(1), M), (const(1), K)),
-            "f32": product(), "f32 turned": product("f32", (const(1), M), (const(1), K))}
+BY_WARPS = {
+    "f16": product("f16"),
+    "bf16 turned": product("bf16", (const(1), M), (const(1), K)),
+    "f32": product(),
+    "f32 turned": product("f32", (const(1), M), (const(1), K)),
+}
 TOLERANCE = {"f16": 2e-2, "bf16": 1e-1, "f32": 1e-4}
 
 
@@ -99,10 +103,19 @@ def fitting(found: Launch | None, env: Mapping[str, int]) -> Iterator[Launch]:
         found = found.otherwise
 
 
-@pytest.mark.parametrize(("name", "guess", "sizes"), [
-    ("f16", 64, (2, 3, 5, 4)), ("f16", 64, (1, 17, 8, 40)), ("f16", 64, (1, 2, 3, 0)), ("f16", 64, (1, 0, 3, 2)),
-    ("bf16 turned", 64, (1, 8, 24, 16)), ("bf16 turned", 65, (1, 17, 9, 33)), ("f32", 65, (1, 17, 18, 17)),
-    ("f32 turned", 64, (1, 4, 20, 20))])
+@pytest.mark.parametrize(
+    ("name", "guess", "sizes"),
+    [
+        ("f16", 64, (2, 3, 5, 4)),
+        ("f16", 64, (1, 17, 8, 40)),
+        ("f16", 64, (1, 2, 3, 0)),
+        ("f16", 64, (1, 0, 3, 2)),
+        ("bf16 turned", 64, (1, 8, 24, 16)),
+        ("bf16 turned", 65, (1, 17, 9, 33)),
+        ("f32", 65, (1, 17, 18, 17)),
+        ("f32 turned", 64, (1, 4, 20, 20)),
+    ],
+)
 def test_warps_give_what_loops_do(name: str, guess: int, sizes: tuple[int, ...]) -> None:
     whole = BY_WARPS[name]
     env = dict(zip("bmnk", sizes, strict=True))
@@ -138,8 +151,10 @@ def _close(got: Mapping[Buffer, np.ndarray], wanted: Mapping[Buffer, np.ndarray]
 def test_printed_text_of_each_shape(shape: warp_blocks.Shape, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warp_blocks, "chosen", lambda *_: shape)
     env = {"b": 1, "m": shape.m + 9, "n": shape.n + 8, "k": 72}
-    found = [(name, next(fitting(narrowed(launch(BY_WARPS[name], at(guess))), env)))
-             for name, guess in (("f16", 64), ("bf16 turned", 65), ("bf16 turned", 64), ("f32", 64))]
+    found = [
+        (name, next(fitting(narrowed(launch(BY_WARPS[name], at(guess))), env)))
+        for name, guess in (("f16", 64), ("bf16 turned", 65), ("bf16 turned", 64), ("f32", 64))
+    ]
     printed = [kernel(each, f"k{number}") for number, (_, each) in enumerate(found)]
     texts.compile(printed)
     for (name, each), text in zip(found, printed, strict=True):
@@ -154,8 +169,10 @@ def _by_numpy(whole: Kernel, arrays: Mapping[Buffer, np.ndarray], env: Mapping[s
     by_name = {buffer.name: array.astype(np.float64) for buffer, array in arrays.items()}
     b, m, n, k = (env[name] for name in "bmnk")
     contract = next(stmt for stmt in statements(whole.body) if isinstance(stmt, Contract))
-    (one,), (two,) = ([load for load in expressions((Let("", side),)) if isinstance(load, Load)]
-                      for side in (contract.left, contract.right))
+    (one,), (two,) = (
+        [load for load in expressions((Let("", side),)) if isinstance(load, Load)]
+        for side in (contract.left, contract.right)
+    )
     left, right = by_name["a"].reshape(b, m, k), by_name["b"].reshape(b, k, n)
     if coefficient(one.index, "$i") is const(1):
         left = by_name["a"].reshape(b, k, m).transpose(0, 2, 1)

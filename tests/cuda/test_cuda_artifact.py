@@ -44,8 +44,11 @@ def test_the_words_that_compiler_and_runtime_share() -> None:
     assert objects.API == cuda_objects.WORDS and objects.KEPT == cuda_call.KEPT
     assert (len(objects.TYPE), len(objects.PORT)) == (cuda_objects.TYPE_WORDS, cuda_objects.PORT_WORDS)
     assert objects.RESULT == cuda_call.RESULT_WORDS
-    assert (calls.DRIVER, calls.MEMORY, graphs.CODE) == (cuda_function.DRIVER, cuda_function.MEMORY,
-                                                         cuda_function.CAPTURE)
+    assert (calls.DRIVER, calls.MEMORY, graphs.CODE) == (
+        cuda_function.DRIVER,
+        cuda_function.MEMORY,
+        cuda_function.CAPTURE,
+    )
     assert (objects.OBJECT, objects.STREAM) == (errors.OBJECT, cuda_function.STREAM)
     assert (memory.HOSTED, memory.UNALIGNED) == (cuda_call.HOSTED, cuda_call.UNALIGNED)
     assert set(table.FUNCTIONS.values()) <= cuda.SIGNATURES.keys()
@@ -77,8 +80,11 @@ def test_calls_by_name_and_pickles(device: Emulated) -> None:
     assert repr(again) == repr(function) and "CudaFunction for cuda: g\n" in repr(function)
     for each in (function, again, copy.deepcopy(function)):
         wanted = each(rows(3))
-        for found in (each(**{name: rows(3)}), each({name: rows(3)}),
-                      [part.numpy() for part in each(device=True, **{name: rows(3)})]):
+        for found in (
+            each(**{name: rows(3)}),
+            each({name: rows(3)}),
+            [part.numpy() for part in each(device=True, **{name: rows(3)})],
+        ):
             for one, other in zip(found, wanted, strict=True):
                 np.testing.assert_array_equal(one, other)
         for wrong in ({"none": rows(3)}, {}):
@@ -100,11 +106,17 @@ def changed(path: Path, **changes: Any) -> Path:
     return other
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"target": "metal"}, "was made for 'metal'"), ({"architectures": ["sm_70"]}, "damaged"),
-    ({"functions": [{"name": 3}]}, "no valid 'functions'"), ({"requests": None}, "no valid 'requests'"),
-    ({"kernels": [{"name": "k"}]}, "no valid 'kernels'"), ({"graph_words": "many"}, "no valid 'graph_words'"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": "metal"}, "was made for 'metal'"),
+        ({"architectures": ["sm_70"]}, "damaged"),
+        ({"functions": [{"name": 3}]}, "no valid 'functions'"),
+        ({"requests": None}, "no valid 'requests'"),
+        ({"kernels": [{"name": "k"}]}, "no valid 'kernels'"),
+        ({"graph_words": "many"}, "no valid 'graph_words'"),
+    ],
+)
 def test_damaged_manifests(changes: dict[str, Any], message: str, device: Emulated, tmp_path: Path) -> None:
     (path,) = egshape.compile(chain(), "cuda", architectures=("sm_90",), optimize=False).save(tmp_path / "chain.egx")
     with pytest.raises(RunError, match=message):
@@ -128,12 +140,14 @@ def test_errors_of_an_artifact(device: Emulated, tmp_path: Path) -> None:
 def test_it_loads_with_numpy_alone(device: Emulated, tmp_path: Path) -> None:
     """In an isolated interpreter: what is missing there is only the driver."""
     (path,) = egshape.compile(chain(), "cuda", architectures=("sm_90",), optimize=False).save(tmp_path / "chain.egx")
-    script = ("import numpy as np\n"
-              "from egshape.runtime import load, cuda\ncuda.LIBRARY = 'libcuda.so.none'\n"
-              f"f = load({str(path)!r})\n"
-              "try: f(np.ones((2, 4), np.float32))\nexcept Exception as error: print(type(error).__name__, error)\n"
-              "heavy = {'egglog', 'pydantic', 'llvmlite', 'jax', 'ml_dtypes', 'cuda'}\n"
-              "print(sorted({each.split('.')[0] for each in sys.modules} & heavy))\n")
+    script = (
+        "import numpy as np\n"
+        "from egshape.runtime import load, cuda\ncuda.LIBRARY = 'libcuda.so.none'\n"
+        f"f = load({str(path)!r})\n"
+        "try: f(np.ones((2, 4), np.float32))\nexcept Exception as error: print(type(error).__name__, error)\n"
+        "heavy = {'egglog', 'pydantic', 'llvmlite', 'jax', 'ml_dtypes', 'cuda'}\n"
+        "print(sorted({each.split('.')[0] for each in sys.modules} & heavy))\n"
+    )
     done = isolated(tmp_path, script)
     assert done.stdout.startswith("RunError there is no CUDA driver: ") and done.stdout.endswith("[]\n"), done.stderr
 

@@ -37,8 +37,9 @@ def device(request: pytest.FixtureRequest) -> Iterator[Adversary]:
 
 def total(b: BlockBuilder, x: Value, rank: int = 1) -> Value:
     """The sum of all elements."""
-    (found,) = b.add("reduce", [x, constant(b, 0, "f32")], {"dims": tuple(range(rank))},
-                     regions=(region(b, "add", "f32"),))
+    (found,) = b.add(
+        "reduce", [x, constant(b, 0, "f32")], {"dims": tuple(range(rank))}, regions=(region(b, "add", "f32"),)
+    )
     return found
 
 
@@ -72,10 +73,16 @@ def test_checks_are_read_back_at_once(device: Adversary) -> None:
     assert device.calls["cuGraphLaunch"] == 3, "what only checks is captured"
 
 
-@pytest.mark.parametrize(("array", "message"), [
-    ([1, 2, 3], None), ([60, 60, 0], r"the sum is 120\.0"), ([60, -60, 5], r"the squares are 7225\.0"),
-    ([200, 1, 1], r"the sum is 202\.0"), ([], None),
-])
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ([1, 2, 3], None),
+        ([60, 60, 0], r"the sum is 120\.0"),
+        ([60, -60, 5], r"the squares are 7225\.0"),
+        ([200, 1, 1], r"the sum is 202\.0"),
+        ([], None),
+    ],
+)
 def test_the_first_check_that_fails_is_named(array: list[float], message: str | None, device: Adversary) -> None:
     """At each size kernel by kernel, captured, and as a graph; the next call is right again."""
     function, graph, x = compiled(guarded(), device), guarded(), np.array(array, np.float32)
@@ -150,8 +157,11 @@ ROTATED = np.roll(np.eye(8, dtype=np.float32), 1, 1)
 def turned(body: BlockBuilder, a: Value, w: Value) -> Value:
     """Five products."""
     for _ in range(5):
-        a = body.one("dot_general", [a, w], {"lhs_contract": (1,), "rhs_contract": (0,), "lhs_batch": (),
-                                             "rhs_batch": (), "dtype": "f32"})
+        a = body.one(
+            "dot_general",
+            [a, w],
+            {"lhs_contract": (1,), "rhs_contract": (0,), "lhs_batch": (), "rhs_batch": (), "dtype": "f32"},
+        )
     return a
 
 

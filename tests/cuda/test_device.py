@@ -95,8 +95,9 @@ def _chain(zones: str) -> Cuda:
 def chained(device: Emulated) -> CudaFunction:
     """The chain on a device, compiled once for all, and once more where memory has zones around it."""
     made = _chain(os.environ.get("EGSHAPE_REDZONES", ""))
-    return CudaFunction(made.manifest, made.entries, made.images, made.constants, made.keep, failure,
-                        open=device.driver)
+    return CudaFunction(
+        made.manifest, made.entries, made.images, made.constants, made.keep, failure, open=device.driver
+    )
 
 
 def rows(n: int, m: int = 40) -> np.ndarray:
@@ -301,13 +302,16 @@ def test_results_in_arrays_of_the_caller(device: Emulated) -> None:
         function(rows(6), out=[one, None])
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda array: Capsule(array, 1), "lies on device 1, the function runs on device 0"),
-    (lambda array: Interface(array, strides=(4, 20)), "does not lie row by row"),
-    (lambda array: Interface(array, typestr="<f8"), "wants elements of float32, got f8"),
-    (lambda array: Interface(array, shape=(200,)), "wants rank 2"),
-    (lambda array: Interface(array, mask=array), "has a mask"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda array: Capsule(array, 1), "lies on device 1, the function runs on device 0"),
+        (lambda array: Interface(array, strides=(4, 20)), "does not lie row by row"),
+        (lambda array: Interface(array, typestr="<f8"), "wants elements of float32, got f8"),
+        (lambda array: Interface(array, shape=(200,)), "wants rank 2"),
+        (lambda array: Interface(array, mask=array), "has a mask"),
+    ],
+)
 def test_arrays_that_cannot_be_taken(change: Callable[[object], object], message: str, device: Emulated) -> None:
     function = chained(device)
     given, _ = function(rows(5), device=True)
@@ -422,9 +426,13 @@ def test_out_of_memory_says_what_was_asked() -> None:
     equal(function(rows(3)), chain(), rows(3))
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"count": 0}, "finds no device"), ({"version": 11040}, "kernels of CUDA 13.0, the driver is one of CUDA 11.4"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"count": 0}, "finds no device"),
+        ({"version": 11040}, "kernels of CUDA 13.0, the driver is one of CUDA 11.4"),
+    ],
+)
 def test_machines_that_cannot_run_it(changes: dict[str, int], message: str) -> None:
     device = Emulated(**changes)
     made = compile_cuda(chain(), (ARCHITECTURE,), make=image)
@@ -442,9 +450,15 @@ def test_no_kernels_for_the_device() -> None:
         function(rows(3))
 
 
-@pytest.mark.parametrize(("names", "wanted"), [
-    (("sm_80", "sm_90"), "sm_90"), (("sm_80", "sm_86", "sm_89"), None), (("sm_90a",), "sm_90a"), (("emulated",), None),
-])
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (("sm_80", "sm_90"), "sm_90"),
+        (("sm_80", "sm_86", "sm_89"), None),
+        (("sm_90a",), "sm_90a"),
+        (("emulated",), None),
+    ],
+)
 def test_the_image_for_a_device(names: tuple[str, ...], wanted: str | None) -> None:
     assert chosen_image(dict.fromkeys(names, b""), (9, 0)) == wanted
     assert chosen_image({"sm_80": b"", "sm_86": b"", "sm_89": b""}, (8, 7)) == "sm_86"

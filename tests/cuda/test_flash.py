@@ -49,15 +49,24 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that few rows and keys make several of them."""
-    for place, name, value in ((flash_tiles, "WARPS", 2), (flash_tiles, "KEYS", 16), (flash_split, "CHUNK", 64),
-                               (flash_split, "KEYS", 16), (flash_split, "LONG", 32)):
+    for place, name, value in (
+        (flash_tiles, "WARPS", 2),
+        (flash_tiles, "KEYS", 16),
+        (flash_split, "CHUNK", 64),
+        (flash_split, "KEYS", 16),
+        (flash_split, "LONG", 32),
+    ):
         monkeypatch.setattr(place, name, value)
 
 
 def attends(graph: Graph) -> list[Attend]:
     """The attention of a graph's plan."""
-    return [stmt for kernel in kernels(plan(graph, target="cuda").steps) for stmt in statements(kernel.body)
-            if isinstance(stmt, Attend)]
+    return [
+        stmt
+        for kernel in kernels(plan(graph, target="cuda").steps)
+        for stmt in statements(kernel.body)
+        if isinstance(stmt, Attend)
+    ]
 
 
 def reference(case: Case, arrays: list[np.ndarray]) -> np.ndarray:
@@ -76,15 +85,21 @@ def check(case: Case, given: Iterable[list[np.ndarray]], threads: int = 256) -> 
     function = emulated(graph, threads)
     for arrays in given:
         found, limit = np.asarray(function(*arrays)).astype(np.float64), TOLERANCE[case.dtype]
-        np.testing.assert_allclose(found, reference(case, arrays), limit, limit,
-                                   err_msg=f"{case} of {[each.shape for each in arrays]}")
+        np.testing.assert_allclose(
+            found, reference(case, arrays), limit, limit, err_msg=f"{case} of {[each.shape for each in arrays]}"
+        )
 
 
 CASES = [Case(mask=mask) for mask in MASKS] + [
-    Case("f16", "causal"), Case("bf16", "length"), Case("f16", "additive", soft="f16"),
-    Case("bf16", "triangle", last=True, heads=4, groups=2, depth=16, width=16), Case("f16", last=True, turned=True),
-    Case("f32", "causal", last=True, turned=True, depth=5, width=3), Case("f16", "bool", depth=20, width=40),
-    Case("f32", "additive", guard=True), Case("bf16", groups=2, depth=72, width=24, soft="bf16"),
+    Case("f16", "causal"),
+    Case("bf16", "length"),
+    Case("f16", "additive", soft="f16"),
+    Case("bf16", "triangle", last=True, heads=4, groups=2, depth=16, width=16),
+    Case("f16", last=True, turned=True),
+    Case("f32", "causal", last=True, turned=True, depth=5, width=3),
+    Case("f16", "bool", depth=20, width=40),
+    Case("f32", "additive", guard=True),
+    Case("bf16", groups=2, depth=72, width=24, soft="bf16"),
 ]
 
 
@@ -122,9 +137,13 @@ def test_what_is_not_finite_goes_through(dtype: str, mask: str, value: float, sm
 
 def test_masked_rows(small: None) -> None:
     """Rows that are masked everywhere, in the first blocks only, or but for one key."""
-    for case, bad in ((Case(mask="additive"), False), (Case(mask="additive", guard=True), False),
-                      (Case("bf16", "additive"), False), (Case(mask="additive", clean=True), False),
-                      (Case(mask="additive", clean=True), True)):
+    for case, bad in (
+        (Case(mask="additive"), False),
+        (Case(mask="additive", guard=True), False),
+        (Case("bf16", "additive"), False),
+        (Case(mask="additive", clean=True), False),
+        (Case(mask="additive", clean=True), True),
+    ):
         arrays = case.inputs(1, 6, 70)
         if bad:  # 0 times infinity is NaN, in rows that are masked everywhere too
             arrays[2][0, 0, 50, 3] = np.inf
@@ -151,12 +170,20 @@ def test_masked_keys_are_left_out(mask: str, finite: bool, monkeypatch: pytest.M
     assert (max(read) < 48 * case.width) == (finite and mask != "additive")
 
 
-@pytest.mark.parametrize("case", [Case("f32", "causal", heads=1), Case("bf16", "length"),
-                                  Case("f16", "additive", last=True, heads=1)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [Case("f32", "causal", heads=1), Case("bf16", "length"), Case("f16", "additive", last=True, heads=1)],
+    ids=str,
+)
 def test_no_two_threads_meet(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thread after thread, in blocks of one and of two warps, of whole rows and of chunks of keys."""
-    for place, name, value in ((flash_tiles, "KEYS", 16), (flash_split, "CHUNK", 16), (flash_split, "KEYS", 16),
-                               (flash_split, "LONG", 8), (flash_split, "FEW", 4)):
+    for place, name, value in (
+        (flash_tiles, "KEYS", 16),
+        (flash_split, "CHUNK", 16),
+        (flash_split, "KEYS", 16),
+        (flash_split, "LONG", 8),
+        (flash_split, "FEW", 4),
+    ):
         monkeypatch.setattr(place, name, value)
     (kernel,) = kernels(plan(case.graph(), target="cuda").steps)
     for warps, s, t in ((1, 3, 36), (2, 20, 20), (1, 0, 2)):
@@ -187,8 +214,11 @@ def _read(kernel: Kernel, arrays: dict[Buffer, np.ndarray], sizes: Mapping[str, 
 # -- the printed text, and a whole program ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [Case("f32", "causal"), Case("bf16", "length", last=True, groups=2),
-                                  Case("f16", "additive", depth=20, width=12)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [Case("f32", "causal"), Case("bf16", "length", last=True, groups=2), Case("f16", "additive", depth=20, width=12)],
+    ids=str,
+)
 def test_printed_text(case: Case, texts: Texts, small: None) -> None:
     for order in ORDERS[1:]:
         device = TextDevice(texts, order)
@@ -209,8 +239,13 @@ def test_steps_run_where_sizes_ask_for_them(small: None) -> None:
         del device.launched[:]
         function(*case.inputs(*sizes))
         names.append([name.split("_", 2)[2] for name in device.launched])
-    assert names == [["attention"], ["attention_finite", "attention"], ["attention", "attention_joined"],
-                     ["attention"], ["attention_finite", "attention"]]
+    assert names == [
+        ["attention"],
+        ["attention_finite", "attention"],
+        ["attention", "attention_joined"],
+        ["attention"],
+        ["attention_finite", "attention"],
+    ]
     assert not device.faults
 
 
@@ -246,8 +281,15 @@ def _jax(name: str) -> Graph:
     elif name == "shared values":
         k = jax.ShapeDtypeStruct((b, t, 4, 16), jnp.bfloat16)
         v = jax.ShapeDtypeStruct((b, t, 16), jnp.bfloat16)
-        made = export.export(jax.jit(lambda q, k, v: jnp.einsum("bhqk,bkd->bqhd", jax.nn.softmax(
-            jnp.einsum("bqhd,bkhd->bhqk", q, k).astype(jnp.float32)).astype(jnp.bfloat16), v)))(q, k, v)
+        made = export.export(
+            jax.jit(
+                lambda q, k, v: jnp.einsum(
+                    "bhqk,bkd->bqhd",
+                    jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k).astype(jnp.float32)).astype(jnp.bfloat16),
+                    v,
+                )
+            )
+        )(q, k, v)
     else:
         both = [jax.ShapeDtypeStruct((b, 4, s, t), kind) for kind in (jnp.bfloat16, jnp.bool_)]
         made = export.export(jax.jit(lambda q, k, v, x, y: some(q, k, v, bias=x, mask=y)))(q, k, k, *both)
@@ -266,8 +308,15 @@ def test_of_jax(name: str, small: None) -> None:
     for value in better.inputs:
         shape = [size.evaluate(dict.fromkeys(size.symbols(), 9)) for size in value.type.dims]
         kind = numpy_dtype(value.type.dtype)
-        arrays.append((rng.integers(0, 2, shape) if value.type.dtype == "i1" else rng.integers(1, 9, shape)
-                       if value.type.dtype == "i32" else rng.normal(size=shape)).astype(kind))
+        arrays.append(
+            (
+                rng.integers(0, 2, shape)
+                if value.type.dtype == "i1"
+                else rng.integers(1, 9, shape)
+                if value.type.dtype == "i32"
+                else rng.normal(size=shape)
+            ).astype(kind)
+        )
     wanted = interpret(better, arrays)[0].astype(np.float64)
     np.testing.assert_allclose(np.asarray(emulated(better, 256)(*arrays)).astype(np.float64), wanted, 1e-1, 1e-1)
 
@@ -276,12 +325,20 @@ def test_of_onnx(tmp_path: Path) -> None:
     """The operator Attention, whose rows that are masked everywhere are 0; and its parts."""
     onnx = pytest.importorskip("onnx")
     helper, half = onnx.helper, onnx.TensorProto.FLOAT16
-    q, k, v, mask = (helper.make_tensor_value_info(name, half, shape) for name, shape in (
-        ("q", ["b", 4, "s", 16]), ("k", ["b", 2, "t", 16]), ("v", ["b", 2, "t", 16]), ("mask", ["s", "t"])))
+    q, k, v, mask = (
+        helper.make_tensor_value_info(name, half, shape)
+        for name, shape in (
+            ("q", ["b", 4, "s", 16]),
+            ("k", ["b", 2, "t", 16]),
+            ("v", ["b", 2, "t", 16]),
+            ("mask", ["s", "t"]),
+        )
+    )
     y = helper.make_tensor_value_info("y", half, None)
     node = helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"], is_causal=1)
-    model = helper.make_model(helper.make_graph([node], "g", [q, k, v, mask], [y]),
-                              opset_imports=[helper.make_opsetid("", 23)])
+    model = helper.make_model(
+        helper.make_graph([node], "g", [q, k, v, mask], [y]), opset_imports=[helper.make_opsetid("", 23)]
+    )
     onnx.save(model, tmp_path / "attention.onnx")
     graph = egshape.optimize(egshape.load(tmp_path / "attention.onnx"), validate=False, explain=False).graph
     (found,) = attends(graph)

@@ -42,8 +42,11 @@ def fold(over: str, op: str, dtype: str) -> Kernel:
     value = Var(dtype, "v")
     item: Expr = Call(dtype, op, (value, Load(dtype, x, index)), fast=is_float(dtype) and op == "add")
     first = Const(dtype, 1 if dtype == "i32" else 1.0)
-    rounds = {"n": Loop("$j", N, (Assign("v", item),)), "m": Loop("$i", M, (Assign("v", item),)),
-              "mn": Loop("$j", M * N, (Assign("v", item),))}[over]
+    rounds = {
+        "n": Loop("$j", N, (Assign("v", item),)),
+        "m": Loop("$i", M, (Assign("v", item),)),
+        "mn": Loop("$j", M * N, (Assign("v", item),)),
+    }[over]
     store = Store(out, {"n": ROW, "m": COLUMN, "mn": const(0)}[over], value)
     body: tuple[Stmt, ...] = (Local("v", first), rounds, store)
     if over != "mn":
@@ -55,8 +58,9 @@ def _guess(m: int, n: int) -> Callable[[Dim], float]:
     return lambda dim: dim.evaluate({"m": m, "n": n})
 
 
-def _run(kernel: Kernel, likely: Callable[[Dim], float], sizes: dict[str, int], threads: int = 16
-         ) -> tuple[Launch, ...]:
+def _run(
+    kernel: Kernel, likely: Callable[[Dim], float], sizes: dict[str, int], threads: int = 16
+) -> tuple[Launch, ...]:
     found = tuple(chosen(each, sizes) for each in launches(kernel, likely, threads))
     wanted = contents(buffers(kernel.body), sizes)
     got = {buffer: array.copy() for buffer, array in wanted.items()}
@@ -117,8 +121,9 @@ def test_warps_of_a_row_meet_once(length: int) -> None:
     assert _waits(found) == 1 and widths == [32, found.threads // 32]
 
 
-@pytest.mark.parametrize(("likely", "lanes", "rows"), [
-    (5, 2, 128), (20, 8, 32), (64, 16, 16), (100, 32, 8), (512, 32, 8)])
+@pytest.mark.parametrize(
+    ("likely", "lanes", "rows"), [(5, 2, 128), (20, 8, 32), (64, 16, 16), (100, 32, 8), (512, 32, 8)]
+)
 def test_rows_of_a_warp_or_less_wait_for_nobody(likely: int, lanes: int, rows: int) -> None:
     kernel = fold("n", "add", "f32")
     found = _run(kernel, _guess(1 << 20, likely), {"m": 11, "n": likely}, 256)[0]

@@ -41,8 +41,13 @@ def _graph(dtype: str, out: str, left: str, right: str, bias: bool, residual: bo
     size = dict(zip("bmnk", (B, M, N, K), strict=True))
     b = BlockBuilder()
     x, y = (argument(b, name, dtype, [size[axis] for axis in axes]) for name, axes in (("x", left), ("y", right)))
-    attrs = {"lhs_batch": (left.index("b"),), "rhs_batch": (right.index("b"),), "lhs_contract": (left.index("k"),),
-             "rhs_contract": (right.index("k"),), "dtype": out}
+    attrs = {
+        "lhs_batch": (left.index("b"),),
+        "rhs_batch": (right.index("b"),),
+        "lhs_contract": (left.index("k"),),
+        "rhs_contract": (right.index("k"),),
+        "dtype": out,
+    }
     found = b.one("dot_general", [x, y], attrs)
     if bias:
         vector = argument(b, "bias", out, [N])
@@ -55,6 +60,7 @@ def _graph(dtype: str, out: str, left: str, right: str, bias: bool, residual: bo
 
 def _gelu(b: BlockBuilder, x: Value, form: str) -> Value:
     """GELU: its tanh form as two libraries write it, or by erf."""
+
     def number(value: float) -> Value:
         one = b.one("constant", [], {"value": np.asarray(value, TYPES[x.type.dtype])})
         return b.one("broadcast_in_dim", [one], {"dims": (), "shape": (B, M, N)})
@@ -71,8 +77,17 @@ def _gelu(b: BlockBuilder, x: Value, form: str) -> Value:
     return times(x, times(number(0.5), one)) if form == "inside" else times(times(x, number(0.5)), one)
 
 
-def _check(graph: Graph, dtype: str, out: str, left: str, right: str, bias: bool, refuses: bool = False,
-           residual: bool = False, gelu: str = "") -> tuple[Emulated, Library]:
+def _check(
+    graph: Graph,
+    dtype: str,
+    out: str,
+    left: str,
+    right: str,
+    bias: bool,
+    refuses: bool = False,
+    residual: bool = False,
+    gelu: str = "",
+) -> tuple[Emulated, Library]:
     device = Emulated()
     library = Library(device, refuses)
     function = compiled(graph, device, library=library.functions)
@@ -96,8 +111,10 @@ def _check(graph: Graph, dtype: str, out: str, left: str, right: str, bias: bool
     return device, library
 
 
-@pytest.mark.parametrize(("left", "right"), [("bmk", "bkn"), ("bkm", "bkn"), ("bmk", "bnk"), ("bkm", "bnk"),
-                                             ("mbk", "bkn"), ("bmk", "knb"), ("mbk", "nbk")])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("bmk", "bkn"), ("bkm", "bkn"), ("bmk", "bnk"), ("bkm", "bnk"), ("mbk", "bkn"), ("bmk", "knb"), ("mbk", "nbk")],
+)
 @pytest.mark.parametrize("bias", [False, True])
 def test_layouts(left: str, right: str, bias: bool) -> None:
     _, library = _check(_graph("f32", "f32", left, right, bias), "f32", "f32", left, right, bias)
@@ -124,8 +141,10 @@ def test_a_bias_of_two_axes_is_added_by_the_library(shape: tuple[Dim, ...]) -> N
     library = Library(device)
     function = compiled(graph, device, library=library.functions)
     sizes = {"b": 2, "m": 3, "n": 4, "k": 5}
-    one, two, three = (np.random.default_rng(1).normal(size=[dim.evaluate(sizes) for dim in dims]).astype(np.float32)
-                       for dims in ((B, M, K), (K, N, const(3)), shape))
+    one, two, three = (
+        np.random.default_rng(1).normal(size=[dim.evaluate(sizes) for dim in dims]).astype(np.float32)
+        for dims in ((B, M, K), (K, N, const(3)), shape)
+    )
     np.testing.assert_allclose(function(one, two, three), np.einsum("bmk,knd->bmnd", one, two) + three, 1e-5, 1e-5)
     assert library.calls["cublasLtMatmul"] == 1
 
@@ -143,8 +162,9 @@ def test_a_residual_is_added_by_the_library(dtype: str, out: str, bias: bool) ->
 
 @pytest.mark.parametrize("form", ["inside", "outside"])
 @pytest.mark.parametrize("bias", [False, True])
-def test_gelu_is_computed_by_the_library_where_asked_for(form: str, bias: bool, monkeypatch: pytest.MonkeyPatch
-                                                         ) -> None:
+def test_gelu_is_computed_by_the_library_where_asked_for(
+    form: str, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = _graph("f32", "f32", "bmk", "bkn", bias, gelu=form)
     assert len(plan(graph, target="cuda").steps) == 2
     monkeypatch.setenv(products.GELU_SWITCH, "library")

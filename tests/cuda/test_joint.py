@@ -42,8 +42,10 @@ def _compare(direction: str, one: Expr, two: Expr, kind: str) -> Expr:
 def _argmax(dtype: str, over: str = "n", ties: str = "LT", drop: bool = False) -> Kernel:
     """The largest element of each line and its index; of equals the first one, NaN before all."""
     x = Buffer("x", dtype, M * N, "input")
-    outs = [Buffer("best", dtype, M if over == "n" else const(1), "output"),
-            Buffer("at", "i32", M if over == "n" else const(1), "output")]
+    outs = [
+        Buffer("best", dtype, M if over == "n" else const(1), "output"),
+        Buffer("at", "i32", M if over == "n" else const(1), "output"),
+    ]
     best, at = Var(dtype, "best"), Var("i32", "at")
     item, place = Load(dtype, x, ROW * N + COLUMN if over == "n" else COLUMN), Index("i32", COLUMN)
     kind = "FLOAT" if dtype[0] == "f" else "SIGNED"
@@ -51,14 +53,19 @@ def _argmax(dtype: str, over: str = "n", ties: str = "LT", drop: bool = False) -
     if not drop:
         first = Call("i1", "or", (first, _compare("NE", best, best, kind)))
     tie = Call("i1", "and", (_compare("EQ", best, item, kind), _compare(ties, at, place, "SIGNED")))
-    body = (Let("new", Call(dtype, "select", (first, best, item))),
-            Let("where", Call("i32", "select", (Call("i1", "or", (first, tie)), at, place))),
-            Assign("best", Var(dtype, "new")), Assign("at", Var("i32", "where")))
+    body = (
+        Let("new", Call(dtype, "select", (first, best, item))),
+        Let("where", Call("i32", "select", (Call("i1", "or", (first, tie)), at, place))),
+        Assign("best", Var(dtype, "new")),
+        Assign("at", Var("i32", "where")),
+    )
     low = float("-inf") if dtype[0] == "f" else -(1 << 31)
     line: tuple[Stmt, ...] = (
-        Local("best", Const(dtype, low)), Local("at", Const("i32", 0)),
+        Local("best", Const(dtype, low)),
+        Local("at", Const("i32", 0)),
         Loop("$j", N if over == "n" else M * N, body),
-        *(Store(out, ROW if over == "n" else const(0), var) for out, var in zip(outs, (best, at), strict=True)))
+        *(Store(out, ROW if over == "n" else const(0), var) for out, var in zip(outs, (best, at), strict=True)),
+    )
     return Kernel("argmax", (Loop("$i", M, line),) if over == "n" else line, tuple(outs))
 
 

@@ -28,9 +28,10 @@ def _launch(folds: Sequence[LaneFold], registers: Sequence[Buffer], threads: int
     for var, targets, sources in (("$t", registers, rooms), ("$u", outs, registers)):
         mine = symbol(var) * COUNT + R
         far = BLOCK * threads * COUNT + mine
-        copies = tuple(Store(target, far if target in outs else mine,
-                             Load(source.dtype, source, far if source in rooms else mine))
-                       for target, source in zip(targets, sources, strict=True))
+        copies = tuple(
+            Store(target, far if target in outs else mine, Load(source.dtype, source, far if source in rooms else mine))
+            for target, source in zip(targets, sources, strict=True)
+        )
         body.append(Threads(var, const(threads), (Loop("$r", const(COUNT), copies),), wait=False))
     inner = (body[0], *folds, body[1])
     whole = Kernel("lanes", (Grid("$block", const(2), inner),), tuple(outs))
@@ -56,8 +57,12 @@ def _values(dtype: str, threads: int) -> np.ndarray:
     return (rng.normal(size=shape) if is_float(dtype) else rng.integers(0, 7, shape)).astype(numpy_dtype(dtype))
 
 
-CASES = [(op, dtype) for op in sorted(COMMUTATIVE) for dtype in ("f32", "f64", "f16", "bf16", "i32", "i8", "ui64", "i1")
-         if not (is_float(dtype) and op in ("and", "or", "xor"))]
+CASES = [
+    (op, dtype)
+    for op in sorted(COMMUTATIVE)
+    for dtype in ("f32", "f64", "f16", "bf16", "i32", "i8", "ui64", "i1")
+    if not (is_float(dtype) and op in ("and", "or", "xor"))
+]
 
 
 @pytest.mark.parametrize(("op", "dtype"), CASES)
@@ -130,8 +135,9 @@ def test_a_fold_by_one_thread() -> None:
 
 def test_registers_that_all_read_are_the_same() -> None:
     register, out = Buffer("r", "f32", const(8), "temp"), Buffer("out", "f32", const(8), "output")
-    fill = Threads("$t", const(8), (Store(register, T, Call("f32", "add", (Const("f32", 1.0), Load("f32", out, T)))),),
-                   wait=False)
+    fill = Threads(
+        "$t", const(8), (Store(register, T, Call("f32", "add", (Const("f32", 1.0), Load("f32", out, T)))),), wait=False
+    )
     read = Let("total", Load("f32", register, const(0)))
     use = Threads("$u", const(8), (Store(out, U, Var("f32", "total")),))
 

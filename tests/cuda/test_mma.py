@@ -52,8 +52,16 @@ def _filled(side: Buffer, board: Buffer, lines: int, length: int, apart: int, th
     return Threads("$xt", const(threads), (Loop("$xn", const(lines * length // threads), (store,)),))
 
 
-def tiles(dtype: str, rows: int, columns: int, depth: int, across: int = 1, down: int = 1, turned: tuple[bool, bool]
-          = (False, False), again: int = 0) -> Launch:
+def tiles(
+    dtype: str,
+    rows: int,
+    columns: int,
+    depth: int,
+    across: int = 1,
+    down: int = 1,
+    turned: tuple[bool, bool] = (False, False),
+    again: int = 0,
+) -> Launch:
     """(m, depth) by (depth, n); ``turned``: which sides lie along their free axis. ``again``: the sums, as a left side,
     times the last ``again`` columns of what the right side holds, if not 0."""
     threads = across * down * 32
@@ -89,10 +97,17 @@ def tiles(dtype: str, rows: int, columns: int, depth: int, across: int = 1, down
     return Launch(whole, const(1), threads, (*boards, *registers), registers)
 
 
-CASES = {f"{dtype}{'t' if one else 'n'}{'t' if two else 'n'}": tiles(dtype, 1, 2, 16, 2, 1, (one, two))
-         for dtype in DTYPES for one in (False, True) for two in (False, True)}
-CASES |= {f"{dtype} of {rows} by {columns}": tiles(dtype, rows, columns, 32, across, down)
-          for dtype in DTYPES for rows, columns, across, down in ((2, 4, 1, 2), (1, 4, 2, 2))}
+CASES = {
+    f"{dtype}{'t' if one else 'n'}{'t' if two else 'n'}": tiles(dtype, 1, 2, 16, 2, 1, (one, two))
+    for dtype in DTYPES
+    for one in (False, True)
+    for two in (False, True)
+}
+CASES |= {
+    f"{dtype} of {rows} by {columns}": tiles(dtype, rows, columns, 32, across, down)
+    for dtype in DTYPES
+    for rows, columns, across, down in ((2, 4, 1, 2), (1, 4, 2, 2))
+}
 CASES |= {f"{dtype} held": tiles(dtype, 1, 4, 32, 1, 2, again=16) for dtype in DTYPES}
 
 
@@ -121,7 +136,7 @@ def wanted(launch: Launch, arrays: dict[Buffer, np.ndarray]) -> np.ndarray:
     found = left @ right
     for second in more:
         rounded = found.astype(numpy_dtype(first.dtype)).astype(np.float64)
-        found = rounded @ right.T[:, :second.columns * COLUMNS]
+        found = rounded @ right.T[:, : second.columns * COLUMNS]
     return found
 
 
@@ -164,14 +179,16 @@ def test_shared_memory_that_others_still_write_is_found() -> None:
 
 def test_registers_of_another_warp_are_found() -> None:
     found = CASES["f16 held"]
-    moved = _changed(found, lambda stmt: replace(stmt, body=_other_warp(stmt)) if isinstance(stmt, Mma) and stmt.held
-                     else stmt)
+    moved = _changed(
+        found, lambda stmt: replace(stmt, body=_other_warp(stmt)) if isinstance(stmt, Mma) and stmt.held else stmt
+    )
     with pytest.raises(Race, match="of another warp"):
         check_launch(moved, _arrays(moved), {})
 
 
 def _other_warp(stmt: Mma) -> tuple[Stmt, ...]:
     """What it means, with what the warp before holds."""
+
     class Elsewhere(Moved):
         def element(self, buffer: Buffer, index: Dim) -> tuple[Buffer, Dim]:
             count = (buffer.size.const or 0) // (stmt.extent.const or 1)

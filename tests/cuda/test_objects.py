@@ -78,9 +78,16 @@ def test_one_axis_and_none_lie_row_by_row(device: Emulated) -> None:
     equal(function(foreign(given, shape=(0, 7), strides=(3, 3))), chain(), np.zeros((0, 7), np.float32))
 
 
-@pytest.mark.parametrize("changes", [
-    {"text": "f8"}, {"shape": (200,)}, {"strides": (1, 5)}, {"place": (2, 1)}, {"place": (13, 0)},
-])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text": "f8"},
+        {"shape": (200,)},
+        {"strides": (1, 5)},
+        {"place": (2, 1)},
+        {"place": (13, 0)},
+    ],
+)
 def test_what_native_code_does_not_take(changes: dict[str, object], device: Emulated) -> None:
     """It is asked for through Python, which here says no."""
     function = compiled(chain(), device)

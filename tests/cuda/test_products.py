@@ -23,8 +23,9 @@ FIRST, LAST = (0, 1, (2, 3)), (0, 3, (1, 2))
 KERNELS = {FIRST: (1, 0, (2, 3)), LAST: (2, 3, (0, 1))}
 
 
-def _convolution(dtype: str, layout: Layout, channels: int, outputs: int, stride: int, taps: int = 3,
-                 constant: bool = False) -> Graph:
+def _convolution(
+    dtype: str, layout: Layout, channels: int, outputs: int, stride: int, taps: int = 3, constant: bool = False
+) -> Graph:
     b = BlockBuilder()
     kernel = KERNELS[layout]
 
@@ -38,9 +39,17 @@ def _convolution(dtype: str, layout: Layout, channels: int, outputs: int, stride
     dims = shaped(kernel, channels, outputs, taps, taps)
     values = np.random.default_rng(3).normal(size=[dim.const or 0 for dim in dims]).astype(numpy_dtype(dtype))
     weights = b.one("constant", [], {"value": values}) if constant else argument(b, "k", dtype, dims)
-    attrs = {"numbers": (*layout, *kernel, *layout), "strides": (stride, stride), "padding": (taps // 2,) * 4,
-             "lhs_dilation": (1, 1), "rhs_dilation": (1, 1), "reversal": (0, 0), "feature_groups": 1,
-             "batch_groups": 1, "dtype": dtype}
+    attrs = {
+        "numbers": (*layout, *kernel, *layout),
+        "strides": (stride, stride),
+        "padding": (taps // 2,) * 4,
+        "lhs_dilation": (1, 1),
+        "rhs_dilation": (1, 1),
+        "reversal": (0, 0),
+        "feature_groups": 1,
+        "batch_groups": 1,
+        "dtype": dtype,
+    }
     y = b.one("convolution", [x, weights], attrs)
     return graph_of(b, b.one("tanh", [y]))
 
@@ -76,7 +85,9 @@ def test_convolutions(name: str) -> None:
     rng = np.random.default_rng(2)
     for sizes in ((2, 5, 9), (1, 1, 1), (1, 0, 3), (0, 4, 4), (3, 4, 6), (2, 8, 11)):
         env = dict(zip("nhw", sizes, strict=True))
-        arrays = [rng.normal(size=[dim.evaluate(env) for dim in value.type.dims]).astype(numpy_dtype(given[0]))
-                  for value in graph.body.args]
+        arrays = [
+            rng.normal(size=[dim.evaluate(env) for dim in value.type.dims]).astype(numpy_dtype(given[0]))
+            for value in graph.body.args
+        ]
         wrong = verdict(function, graph, wide, arrays, fences=False)
         assert not wrong, f"{name} at {sizes}: {wrong}"

@@ -32,8 +32,10 @@ def _sizes(program: Program, name: str, folder: Path) -> Iterator[dict[str, int]
     with np.load(folder / f"{name}.npz") as stored:
         for number in range(len(cases)):
             shapes = [stored[f"case{number}_in{k}"].shape for k in range(len(program.inputs))]
-            yield {size: (shapes[k][axis] - offset) // factor
-                   for size, (k, axis, factor, offset) in program.symbols.items()}
+            yield {
+                size: (shapes[k][axis] - offset) // factor
+                for size, (k, axis, factor, offset) in program.symbols.items()
+            }
 
 
 def _names(kernel: Kernel) -> set[str]:
@@ -118,8 +120,9 @@ def test_threads_change_locals_of_their_own_only() -> None:
     total = Local("v", Const("f32", 0.0))
     change = Threads("$t", const(N), (Assign("v", Load("f32", OUT, T)),))
     with pytest.raises(Race, match="each thread changes"):
-        check_launch(_block(total, change, Threads("$u", const(1), (Store(OUT, U, Var("f32", "v")),))),
-                     contents((OUT,), {}), {})
+        check_launch(
+            _block(total, change, Threads("$u", const(1), (Store(OUT, U, Var("f32", "v")),))), contents((OUT,), {}), {}
+        )
 
 
 def test_elements_lie_inside() -> None:

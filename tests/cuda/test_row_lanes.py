@@ -59,19 +59,26 @@ def softmax(dtype: str = "f32", bounds: tuple[Bounds, ...] = (), in_output: bool
         Local("peak", Const(dtype, float("-inf"))),
         Loop("$j", N, (Assign("peak", Call(dtype, "maximum", (peak, item))),)),
         Local("total", Const(dtype, 0.0)),
-        Loop("$j", N, (Let("e", power), Store(*held, value),
-                       Assign("total", Call(dtype, "add", (total, value), fast=True)))),
+        Loop(
+            "$j",
+            N,
+            (Let("e", power), Store(*held, value), Assign("total", Call(dtype, "add", (total, value), fast=True))),
+        ),
         Let("scale", Call(dtype, "divide", (Const(dtype, 1.0), total))),
-        Loop("$j", N, (Store(out, ROW * N + COLUMN,
-                             Call(dtype, "multiply", (Load(dtype, *held), Var(dtype, "scale")))),)))
+        Loop(
+            "$j", N, (Store(out, ROW * N + COLUMN, Call(dtype, "multiply", (Load(dtype, *held), Var(dtype, "scale")))),)
+        ),
+    )
     private = () if in_output else (scratch,)
     return Kernel("softmax", (Loop("$i", M, body),), (out, *private), private, bounds=bounds)
 
 
 def norm() -> Kernel:
     """x - mean, with the mean stored too, and a row that is added."""
-    x, row, out = (Buffer(name, "f32", size, kind) for name, size, kind in (
-        ("x", M * N, "input"), ("row", N, "input"), ("out", M * N, "output")))
+    x, row, out = (
+        Buffer(name, "f32", size, kind)
+        for name, size, kind in (("x", M * N, "input"), ("row", N, "input"), ("out", M * N, "output"))
+    )
     means = Buffer("means", "f32", M, "output")
     total, mean = Var("f32", "total"), Var("f32", "mean")
     item = Load("f32", x, ROW * N + COLUMN)
@@ -79,8 +86,10 @@ def norm() -> Kernel:
     body: tuple[Stmt, ...] = (
         Local("total", Const("f32", 0.0)),
         Loop("$j", N, (Assign("total", Call("f32", "add", (total, item), fast=True)),)),
-        Let("mean", Call("f32", "divide", (total, Index("f32", N)))), Store(means, ROW, mean),
-        Loop("$j", N, (Store(out, ROW * N + COLUMN, value),)))
+        Let("mean", Call("f32", "divide", (total, Index("f32", N)))),
+        Store(means, ROW, mean),
+        Loop("$j", N, (Store(out, ROW * N + COLUMN, value),)),
+    )
     return Kernel("norm", (Loop("$i", M, body),), (out, means))
 
 
@@ -105,8 +114,14 @@ def _same(whole: Kernel, each: Launch, env: Mapping[str, int]) -> None:
         np.testing.assert_allclose(got[out].astype(float), wanted[out].astype(float), rtol=rough, atol=1e-5)
 
 
-KERNELS = {"softmax": softmax(), "scratch": softmax(in_output=False), "f16": softmax("f16"), "norm": norm(),
-           "shown": softmax(bounds=(Bounds("n", 4, 0, None),)), "short": softmax(bounds=(Bounds("n", 1, 0, 40),))}
+KERNELS = {
+    "softmax": softmax(),
+    "scratch": softmax(in_output=False),
+    "f16": softmax("f16"),
+    "norm": norm(),
+    "shown": softmax(bounds=(Bounds("n", 4, 0, None),)),
+    "short": softmax(bounds=(Bounds("n", 1, 0, 40),)),
+}
 SIZES = [(3, 8), (0, 4), (2, 0), (1, 1), (5, 7), (2, 40), (1, 300)]
 
 
@@ -171,8 +186,15 @@ def test_rows_that_fit_are_read_and_written_once(name: str, n: int, monkeypatch:
 
 def _added(dtype: str = "f32") -> Kernel:
     """x + row + column."""
-    x, row, column, out = (Buffer(name, dtype, size, kind) for name, size, kind in (
-        ("x", M * N, "input"), ("row", N, "input"), ("column", M, "input"), ("out", M * N, "output")))
+    x, row, column, out = (
+        Buffer(name, dtype, size, kind)
+        for name, size, kind in (
+            ("x", M * N, "input"),
+            ("row", N, "input"),
+            ("column", M, "input"),
+            ("out", M * N, "output"),
+        )
+    )
     inner = Call(dtype, "add", (Load(dtype, x, ROW * N + COLUMN), Load(dtype, row, COLUMN)))
     value = Call(dtype, "add", (inner, Load(dtype, column, ROW)))
     store = Store(out, ROW * N + COLUMN, value)
@@ -181,8 +203,14 @@ def _added(dtype: str = "f32") -> Kernel:
 
 def _update() -> Kernel:
     """A row at a place that data says."""
-    at, row, out = (Buffer(name, dtype, size, kind) for name, dtype, size, kind in (
-        ("at", "i64", const(1), "input"), ("row", "f32", N * 8, "input"), ("out", "f32", 24 * N, "output")))
+    at, row, out = (
+        Buffer(name, dtype, size, kind)
+        for name, dtype, size, kind in (
+            ("at", "i64", const(1), "input"),
+            ("row", "f32", N * 8, "input"),
+            ("out", "f32", 24 * N, "output"),
+        )
+    )
     store = Store(out, symbol("$g") * N * 8 + COLUMN, Load("f32", row, COLUMN))
     return Kernel("update", (Loop("$j", N * 8, (LetIndex("$g", Load("i64", at, const(0))), store)),), (out,), once=True)
 
@@ -221,17 +249,24 @@ def _shape(image: bytes, folder: Path) -> dict[str, list[str]]:
     path.write_bytes(image)
     text = subprocess.run(["nvdisasm", "-c", path], capture_output=True, text=True, check=True).stdout
     parts = re.split(r"(?=\.section\s+\.text\.)", text)[1:]
-    return {part.split(".text.")[1].split(",")[0].strip(): re.findall(
-        r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z0-9_.]+)", part, re.MULTILINE) for part in parts}
+    return {
+        part.split(".text.")[1].split(",")[0].strip(): re.findall(
+            r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z0-9_.]+)", part, re.MULTILINE
+        )
+        for part in parts
+    }
 
 
 def test_instructions(tmp_path: Path) -> None:
     pytest.importorskip("cuda.core", reason="needs NVRTC (extra cuda)")
     if shutil.which("nvdisasm") is None:
         pytest.skip("needs nvdisasm of the CUDA toolkit")
-    cases = {"held": launches(softmax(), _guess(8192, 1024))[0], "odd": launches(softmax(), _guess(8192, 1023))[0],
-             "column": launches(fold("m", "add", "f32"), _guess(1 << 14, 1 << 14))[0],
-             "add": launches(_added(), _guess(1 << 14, 1 << 14))[0]}
+    cases = {
+        "held": launches(softmax(), _guess(8192, 1024))[0],
+        "odd": launches(softmax(), _guess(8192, 1023))[0],
+        "column": launches(fold("m", "add", "f32"), _guess(1 << 14, 1 << 14))[0],
+        "add": launches(_added(), _guess(1 << 14, 1 << 14))[0],
+    }
     found = _shape(cubin(source([kernel(each, name) for name, each in cases.items()]), "sm_90"), tmp_path)
 
     def count(name: str, start: str) -> int:

@@ -38,13 +38,24 @@ def device(request: pytest.FixtureRequest) -> Iterator[Adversary]:
     assert found._depth == 0, "the context of the device is still current"
 
 
-@pytest.mark.parametrize("test", [
-    ordered.test_a_counted_loop_never_waits_for_the_device, ordered.test_a_size_that_data_tells,
-    ordered.test_a_condition_on_data, ordered.test_arrays_stay_on_the_device, ordered.test_arrays_of_other_libraries,
-    ordered.test_an_array_that_is_not_aligned_is_copied, ordered.test_results_in_arrays_of_the_caller,
-    ordered.test_streams_of_the_caller, ordered.test_sizes_that_come_again_are_captured,
-    ordered.test_only_some_graphs_are_kept, ordered.test_several_threads, ordered.test_profile,
-], ids=lambda test: test.__name__)
+@pytest.mark.parametrize(
+    "test",
+    [
+        ordered.test_a_counted_loop_never_waits_for_the_device,
+        ordered.test_a_size_that_data_tells,
+        ordered.test_a_condition_on_data,
+        ordered.test_arrays_stay_on_the_device,
+        ordered.test_arrays_of_other_libraries,
+        ordered.test_an_array_that_is_not_aligned_is_copied,
+        ordered.test_results_in_arrays_of_the_caller,
+        ordered.test_streams_of_the_caller,
+        ordered.test_sizes_that_come_again_are_captured,
+        ordered.test_only_some_graphs_are_kept,
+        ordered.test_several_threads,
+        ordered.test_profile,
+    ],
+    ids=lambda test: test.__name__,
+)
 def test_what_holds_in_order(test: Callable[[Adversary], None], device: Adversary) -> None:
     test(device)
 
@@ -103,8 +114,13 @@ Maker = Callable[[Memory, int], object]
 
 def _interface(memory: Memory, stream: int) -> object:
     item = Interface.__new__(Interface)
-    item.__cuda_array_interface__ = {"data": (memory.address, False), "shape": (5, 40), "typestr": "<f4", "version": 3,
-                                     "stream": stream or 1}
+    item.__cuda_array_interface__ = {
+        "data": (memory.address, False),
+        "shape": (5, 40),
+        "typestr": "<f4",
+        "version": 3,
+        "stream": stream or 1,
+    }
     return item
 
 
@@ -116,8 +132,9 @@ def _foreign(memory: Memory, stream: int) -> object:
 @pytest.mark.parametrize("make", [_interface, _foreign])
 @pytest.mark.parametrize("theirs", [0, SIDE])
 @pytest.mark.parametrize("ours", [None, 0, OTHER, SIDE])
-def test_who_owns_an_array_goes_on_with_it(make: Maker, theirs: int, ours: int | None, device: Adversary,
-                                           memory: Memory) -> None:
+def test_who_owns_an_array_goes_on_with_it(
+    make: Maker, theirs: int, ours: int | None, device: Adversary, memory: Memory
+) -> None:
     """Its stream makes the array before the call, and writes to it behind; the caller says nothing of that stream."""
     function = chained(device)
     for n in range(4):

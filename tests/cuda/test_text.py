@@ -14,8 +14,12 @@ ROOM = 64
 """Elements of each buffer."""
 
 
-def made(body: str, threads: int = ROOM, params: str = "const f32* __restrict__ b0, f32* __restrict__ b1",
-         shared_bytes: int = 0) -> CudaKernel:
+def made(
+    body: str,
+    threads: int = ROOM,
+    params: str = "const f32* __restrict__ b0, f32* __restrict__ b1",
+    shared_bytes: int = 0,
+) -> CudaKernel:
     """A kernel of two buffers."""
     source = f'extern "C" __global__ void __launch_bounds__({threads}) k({params}) {{\n{body}\n}}\n'
     buffers = tuple(Buffer(name, "f32", const(ROOM), "temp") for name in ("x", "y"))
@@ -36,8 +40,10 @@ FAULTS = {
     "writes what is const": ("((f32*)b0)[0] = 1.0f;", "writes what is const, b0 at byte 0"),
     "not aligned": ("*(uint4*)&b1[4 * (threadIdx.x % 8) + 1] = *(const uint4*)&b0[0];", "not aligned"),
     "behind a shared array": ("__shared__ f32 s0[32]; s0[threadIdx.x] = 1.0f;", "an index outside of an array"),
-    "behind registers": ("f32 s0[4]; for (int k = 0; k < 4 + (int)threadIdx.x; ++k) s0[k] = 1.0f; b1[0] = s0[3];",
-                         "an index outside of an array"),
+    "behind registers": (
+        "f32 s0[4]; for (int k = 0; k < 4 + (int)threadIdx.x; ++k) s0[k] = 1.0f; b1[0] = s0[3];",
+        "an index outside of an array",
+    ),
     "overflows": ("b1[threadIdx.x] = (f32)(2147483647 - 3 + (i32)threadIdx.x);", "a sum overflows"),
     "shifts too far": ("b1[threadIdx.x] = (f32)(1u << threadIdx.x);", "a shift by too much"),
     "divides by 0": ("b1[threadIdx.x] = (f32)(7 / (i32)threadIdx.x);", "a division by 0"),
@@ -46,10 +52,14 @@ FAULTS = {
     "two barriers": ("if (threadIdx.x < 32) __syncthreads(); else\n__syncthreads();", "divergent barrier"),
     "misses a warp": ("if (threadIdx.x % 32 < 20) __syncwarp();", "divergent barrier"),
     "lanes that are not there": ("b1[threadIdx.x] = __shfl_xor_sync(0xffffu, 1.0f, 1);", "of which it is none"),
-    "a lane outside of the mask": ("if (threadIdx.x % 32 < 16) b1[0] = __shfl_xor_sync(0xffffu, 1.0f, 16);",
-                                   "a lane that is not there"),
-    "a matrix line": ("__shared__ __align__(16) ui16 s0[1024]; ui32 r[4]; "
-                      "eg_ldmatrix(r, s0 + threadIdx.x % 32 * 9);", "not aligned to 16 bytes"),
+    "a lane outside of the mask": (
+        "if (threadIdx.x % 32 < 16) b1[0] = __shfl_xor_sync(0xffffu, 1.0f, 16);",
+        "a lane that is not there",
+    ),
+    "a matrix line": (
+        "__shared__ __align__(16) ui16 s0[1024]; ui32 r[4]; eg_ldmatrix(r, s0 + threadIdx.x % 32 * 9);",
+        "not aligned to 16 bytes",
+    ),
 }
 
 
@@ -99,7 +109,7 @@ def test_shared_memory_and_locals_begin_with_a_pattern(texts: Texts) -> None:
 RACES = {
     "shared": "__shared__ f32 s0[64]; s0[threadIdx.x] = b0[threadIdx.x]; b1[threadIdx.x] = s0[63 - threadIdx.x];",
     "warps": "__shared__ f32 s0[64]; s0[threadIdx.x] = b0[threadIdx.x]; __syncwarp(); "
-             "b1[threadIdx.x] = s0[63 - threadIdx.x];",
+    "b1[threadIdx.x] = s0[63 - threadIdx.x];",
     "global": "b1[threadIdx.x / 2] = b0[threadIdx.x];",
 }
 
@@ -131,8 +141,10 @@ def test_memory_that_is_asked_for(texts: Texts) -> None:
 
 
 def test_more_shared_memory_than_there_is(texts: Texts) -> None:
-    for kernel in (made("__shared__ f32 s0[12289]; s0[threadIdx.x] = 1.0f; b1[0] = s0[0];"),
-                   made("extern __shared__ __align__(16) ui8 eg_shared[]; b1[0] = eg_shared[0];", shared_bytes=170000)):
+    for kernel in (
+        made("__shared__ f32 s0[12289]; s0[threadIdx.x] = 1.0f; b1[0] = s0[0];"),
+        made("extern __shared__ __align__(16) ui8 eg_shared[]; b1[0] = eg_shared[0];", shared_bytes=170000),
+    ):
         with pytest.raises(TextFault, match="more shared memory than there is"):
             ran(texts, kernel)
 
@@ -151,7 +163,9 @@ def test_arrays_that_are_not_declared_aligned() -> None:
 
 
 def test_only_assembly_is_taken_out() -> None:
-    text = ('EG int one() { return 1; }\nEG int two() {\n  asm("{}");\n}\n'
-            'template <class T> EG T three(T x) { return x; }\n')
+    text = (
+        'EG int one() { return 1; }\nEG int two() {\n  asm("{}");\n}\n'
+        "template <class T> EG T three(T x) { return x; }\n"
+    )
     found = without_assembly(text)
     assert "one" in found and "three" in found and "two" not in found and found.count("\n") == text.count("\n")

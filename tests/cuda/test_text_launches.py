@@ -50,8 +50,12 @@ def _calls(module: ModuleType) -> Iterator[tuple[str, Callable[[], None]]]:
                 continue
             said = mark.args[0]
             names = [each.strip() for each in said.split(",")] if isinstance(said, str) else list(said)
-            axes.append([dict(zip(names, values if len(names) > 1 else (values,), strict=True))
-                         for values in (_values(each) for each in mark.args[1])])
+            axes.append(
+                [
+                    dict(zip(names, values if len(names) > 1 else (values,), strict=True))
+                    for values in (_values(each) for each in mark.args[1])
+                ]
+            )
         for chosen in product(*axes):
             given = {key: value for each in chosen for key, value in each.items()}
             if given.keys() == inspect.signature(test).parameters.keys():
@@ -69,8 +73,11 @@ def _reached(test: Callable[..., object], module: ModuleType) -> set[str]:
     todo: list[Any] = [test]
     while todo:
         names = set(todo.pop().__code__.co_names)
-        todo += [vars(module)[name] for name in names - found if inspect.isfunction(vars(module).get(name))
-                 and vars(module)[name].__module__ == module.__name__]
+        todo += [
+            vars(module)[name]
+            for name in names - found
+            if inspect.isfunction(vars(module).get(name)) and vars(module)[name].__module__ == module.__name__
+        ]
         found |= names
     return found
 

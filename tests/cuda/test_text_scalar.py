@@ -49,8 +49,32 @@ def numbers(dtype: str) -> np.ndarray:
         return np.array([int(x) for x in (*ends, *few, *some)], dtype=object).astype(kind)
     with np.errstate(all="ignore"):
         near = [2.0**k + d for k in (7, 8, 15, 16, 31, 32, 63, 64) for d in (-1, -0.5, 0, 0.5)]
-        size = [0, 1e-45, 1e-40, 6e-8, 1.2e-38, 5e-324, 2.3e-308, 1e-5, 0.25, 0.5, 1, 1.5, 2.5, 3, 3.1415927, 10, 65504,
-                65519, 65520, 3.4e38, 1.7e308, np.inf, *near, *np.exp(rng.normal(size=8) * 4)]
+        size = [
+            0,
+            1e-45,
+            1e-40,
+            6e-8,
+            1.2e-38,
+            5e-324,
+            2.3e-308,
+            1e-5,
+            0.25,
+            0.5,
+            1,
+            1.5,
+            2.5,
+            3,
+            3.1415927,
+            10,
+            65504,
+            65519,
+            65520,
+            3.4e38,
+            1.7e308,
+            np.inf,
+            *near,
+            *np.exp(rng.normal(size=8) * 4),
+        ]
         return np.array([*size, *(-np.array(size)), np.nan]).astype(kind)
 
 
@@ -75,8 +99,9 @@ class _Printed:
     def run(self, texts: Texts, arrays: Sequence[np.ndarray], order: str) -> tuple[np.ndarray, ...]:
         """The results."""
         sizes = {"n": len(arrays[0])}
-        held: dict[Buffer, np.ndarray] = {port.buffer: array.reshape(-1).copy()
-                                          for port, array in zip(self.inputs, arrays, strict=True)}
+        held: dict[Buffer, np.ndarray] = {
+            port.buffer: array.reshape(-1).copy() for port, array in zip(self.inputs, arrays, strict=True)
+        }
         for step in self.steps:
             if isinstance(step, Copy):
                 held[step.target] = held[step.source].copy()
@@ -122,8 +147,9 @@ def _cases(op: str) -> Iterator[tuple[str, _Printed]]:
 def cases(texts: Texts) -> dict[str, list[tuple[str, _Printed]]]:
     """Every op in every dtype that it takes, compiled together."""
     found = {op: list(_cases(op)) for op in OPS}
-    texts.compile(step[1] for each in found.values() for _, one in each for step in one.steps
-                  if not isinstance(step, Copy))
+    texts.compile(
+        step[1] for each in found.values() for _, one in each for step in one.steps if not isinstance(step, Copy)
+    )
     return found
 
 

@@ -47,8 +47,9 @@ def _sum(dtype: str, in_place: bool = False, bounds: Sequence[Bounds] = ()) -> K
     x, row = Buffer("x", dtype, M * N, "temp"), Buffer("row", dtype, N, "input")
     out = x if in_place else Buffer("out", dtype, M * N, "output")
     value = Call(dtype, "add", (Load(dtype, x, ROW * N + COLUMN), Load(dtype, row, COLUMN)))
-    return Kernel("sum", (Loop("$i", M, (Loop("$j", N, (Store(out, ROW * N + COLUMN, value),)),)),), (out,),
-                  bounds=tuple(bounds))
+    return Kernel(
+        "sum", (Loop("$i", M, (Loop("$j", N, (Store(out, ROW * N + COLUMN, value),)),)),), (out,), bounds=tuple(bounds)
+    )
 
 
 def _softmax(dtype: str, bounds: Sequence[Bounds] = ()) -> Kernel:
@@ -57,11 +58,17 @@ def _softmax(dtype: str, bounds: Sequence[Bounds] = ()) -> Kernel:
     held = Buffer("held", dtype, N, "temp")
     total, item = Var(dtype, "total"), Var(dtype, "item")
     square = Call(dtype, "multiply", (Load(dtype, x, ROW * N + COLUMN), Load(dtype, x, ROW * N + COLUMN)))
-    add: tuple[Stmt, ...] = (Let("item", square), Store(held, COLUMN, item),
-                             Assign("total", Call(dtype, "add", (total, item), fast=True)))
+    add: tuple[Stmt, ...] = (
+        Let("item", square),
+        Store(held, COLUMN, item),
+        Assign("total", Call(dtype, "add", (total, item), fast=True)),
+    )
     value = Call(dtype, "divide", (Load(dtype, held, COLUMN), total))
-    body: tuple[Stmt, ...] = (Local("total", Const(dtype, 0.0)), Loop("$j", N, add),
-                              Loop("$j", N, (Store(out, ROW * N + COLUMN, value),)))
+    body: tuple[Stmt, ...] = (
+        Local("total", Const(dtype, 0.0)),
+        Loop("$j", N, add),
+        Loop("$j", N, (Store(out, ROW * N + COLUMN, value),)),
+    )
     return Kernel("softmax", (Loop("$i", M, body),), (out,), (held,), bounds=tuple(bounds))
 
 
@@ -80,9 +87,16 @@ def _chain(dtype: str) -> Kernel:
 
 
 KERNELS = {
-    "chain": _chain("f32"), "chain of bytes": _chain("ui8"),
-    "f32": _sum("f32"), "f64": _sum("f64"), "bytes": _sum("i8"), "in place": _sum("f32", True), "padded": _padded(),
-    "softmax": _softmax("f32"), "shown": _sum("f32", bounds=BY_8), "softmax shown": _softmax("f32", BY_8),
+    "chain": _chain("f32"),
+    "chain of bytes": _chain("ui8"),
+    "f32": _sum("f32"),
+    "f64": _sum("f64"),
+    "bytes": _sum("i8"),
+    "in place": _sum("f32", True),
+    "padded": _padded(),
+    "softmax": _softmax("f32"),
+    "shown": _sum("f32", bounds=BY_8),
+    "softmax shown": _softmax("f32", BY_8),
 }
 SIZES = [(3, 8), (1, 64), (0, 8), (5, 0), (3, 16), (2, 7), (1, 1)]
 

@@ -30,7 +30,7 @@ class Astray(Emulated):
         code = super()._run(number, words)
         kernel = self._kernels[number]
         if self.offset is not None and "reverse" in kernel.name and kernel.words - kernel.pointers > 1:
-            results = int.from_bytes(words[8 * (kernel.pointers - 1):8 * kernel.pointers], "little")
+            results = int.from_bytes(words[8 * (kernel.pointers - 1) : 8 * kernel.pointers], "little")
             ctypes.memset(results + self.offset - APART, 0, 4)
         return code
 
@@ -52,10 +52,15 @@ def test_what_is_right_stays_right(shape: tuple[int, int], device: Astray) -> No
         equal(function(rows(*shape), device=stays), graph, rows(*shape))
 
 
-@pytest.mark.parametrize("test", [
-    ordered.test_a_size_that_data_tells, ordered.test_a_condition_on_data,
-    ordered.test_results_in_arrays_of_the_caller,
-], ids=lambda test: test.__name__)
+@pytest.mark.parametrize(
+    "test",
+    [
+        ordered.test_a_size_that_data_tells,
+        ordered.test_a_condition_on_data,
+        ordered.test_results_in_arrays_of_the_caller,
+    ],
+    ids=lambda test: test.__name__,
+)
 def test_what_holds_without_zones(test: object, device: Astray) -> None:
     assert callable(test)
     test(device)

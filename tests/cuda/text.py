@@ -36,9 +36,21 @@ from egshape.plan.loops import Buffer
 ORDERS = ("forward", "backward", "random")
 """Of blocks, and of threads between two barriers."""
 COMPILER, OLDEST = "g++", 12
-FLAGS = ("-std=c++17", "-O0", "-fPIC", "-fno-fast-math", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-pipe",
-         "-fvisibility=hidden", "-ftrivial-auto-var-init=pattern", "-fsanitize=undefined,float-cast-overflow",
-         "-fno-sanitize=vptr,return,unreachable,null", "-fno-sanitize-recover=all")
+FLAGS = (
+    "-std=c++17",
+    "-O0",
+    "-fPIC",
+    "-fno-fast-math",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+    "-w",
+    "-pipe",
+    "-fvisibility=hidden",
+    "-ftrivial-auto-var-init=pattern",
+    "-fsanitize=undefined,float-cast-overflow",
+    "-fno-sanitize=vptr,return,unreachable,null",
+    "-fno-sanitize-recover=all",
+)
 MOST_THREADS, STACK = 1024, 512 << 10
 """Of a block, and the bytes of the stack of each (text_machine.h has the same)."""
 AT_ONCE = 120
@@ -51,8 +63,22 @@ _WIDE = re.compile(r"\*\((?:const )?(\w+)\*\)&(s\d+)\[")
 _DECLARED = re.compile(r"(?:__align__\((\d+)\) )?(\w+) (s\d+)\[\d+\];")
 _PLACED = re.compile(r"\* const (s\d+) = \(\w+\*\)\(eg_shared \+ (\d+)\);")
 _LINE_BYTES = 16
-_BYTES = {"i8": 1, "ui8": 1, "i16": 2, "ui16": 2, "i32": 4, "ui32": 4, "f32": 4, "i64": 8, "ui64": 8, "f64": 8,
-          "uint2": 8, "uint4": 16, "float2": 8, "float4": 16}
+_BYTES = {
+    "i8": 1,
+    "ui8": 1,
+    "i16": 2,
+    "ui16": 2,
+    "i32": 4,
+    "ui32": 4,
+    "f32": 4,
+    "i64": 8,
+    "ui64": 8,
+    "f64": 8,
+    "uint2": 8,
+    "uint4": 16,
+    "float2": 8,
+    "float4": 16,
+}
 _LINE = re.compile(r"line (\d+): ")
 
 
@@ -96,7 +122,7 @@ class Texts:
         found = {key(each): each for each in kernels if key(each) not in self._units}
         names = list(found)
         for first in range(0, len(names), AT_ONCE):
-            part = {name: found[name] for name in names[first:first + AT_ONCE]}
+            part = {name: found[name] for name in names[first : first + AT_ONCE]}
             unit = self._compiled(part)
             self._units.update(dict.fromkeys(part, unit))
 
@@ -120,34 +146,56 @@ class Texts:
                 raise TextFault(f"{COMPILER} refuses printed text:\n{done.stderr[:4000]}")
         return code.read_bytes()
 
-    def run(self, kernel: CudaKernel, given: Sequence[Given], blocks: int, order: str = "forward", seed: int = 1
-            ) -> None:
+    def run(
+        self, kernel: CudaKernel, given: Sequence[Given], blocks: int, order: str = "forward", seed: int = 1
+    ) -> None:
         """Launch a kernel. Raises TextFault."""
         self.compile([kernel])
         unit = self._units[key(kernel)]
         assert f"__launch_bounds__({kernel.threads})" in kernel.source, f"{kernel.name} is launched with other threads"
         _overlaps(kernel, given)
         const = is_const(kernel)
-        table = (_Argument * len(given))(*(
-            _Argument(each.value, each.bytes, (2 if k < len(const) and const[k] else 1) if each.pointer else 0)
-            for k, each in enumerate(given)))
+        table = (_Argument * len(given))(
+            *(
+                _Argument(each.value, each.bytes, (2 if k < len(const) and const[k] else 1) if each.pointer else 0)
+                for k, each in enumerate(given)
+            )
+        )
         message = ctypes.create_string_buffer(400)
         with self._lock:
             failed = unit.launch(
-                ctypes.c_int(unit.number[key(kernel)]), table, ctypes.c_int(len(given)), ctypes.c_uint(blocks),
-                ctypes.c_uint(kernel.threads), ctypes.c_uint(kernel.shared_bytes), ctypes.c_int(ORDERS.index(order)),
-                ctypes.c_uint64(seed), _stacks()[0], message, ctypes.c_size_t(len(message)))
+                ctypes.c_int(unit.number[key(kernel)]),
+                table,
+                ctypes.c_int(len(given)),
+                ctypes.c_uint(blocks),
+                ctypes.c_uint(kernel.threads),
+                ctypes.c_uint(kernel.shared_bytes),
+                ctypes.c_int(ORDERS.index(order)),
+                ctypes.c_uint64(seed),
+                _stacks()[0],
+                message,
+                ctypes.c_size_t(len(message)),
+            )
         if failed:
             raise TextFault(f"{kernel.name}, {order}: {_told(message.value.decode(), unit.lines)}")
 
-    def run_launch(self, launch: Launch, kernel: CudaKernel, arrays: Mapping[Buffer, np.ndarray],
-                   sizes: Mapping[str, int], order: str = "forward", seed: int = 1) -> None:
+    def run_launch(
+        self,
+        launch: Launch,
+        kernel: CudaKernel,
+        arrays: Mapping[Buffer, np.ndarray],
+        sizes: Mapping[str, int],
+        order: str = "forward",
+        seed: int = 1,
+    ) -> None:
         """Run a launch on the flat contents of its buffers, which are changed in place. Raises TextFault."""
         blocks = launch.blocks.evaluate(sizes)
         if blocks <= 0:
             return
-        words = [*(Given(arrays[b].ctypes.data, arrays[b].nbytes) for b in kernel.buffers),
-                 *(Given(sizes[name], pointer=False) for name in kernel.sizes)]
+        words = [
+            *(Given(arrays[b].ctypes.data, arrays[b].nbytes) for b in kernel.buffers),
+            *(Given(sizes[name], pointer=False) for name in kernel.sizes),
+        ]
         self.run(kernel, words, blocks, order, seed)
 
 
@@ -170,14 +218,16 @@ def key(kernel: CudaKernel) -> str:
 
 def is_const(kernel: CudaKernel) -> list[bool]:
     """For each pointer, whether its parameter is const."""
-    params = kernel.source[kernel.source.index(kernel.name):].split("{", 1)[0]
+    params = kernel.source[kernel.source.index(kernel.name) :].split("{", 1)[0]
     return [re.search(rf"\bconst [^,(]*\bb{k}\b", params) is not None for k in range(len(kernel.buffers))]
 
 
 def known_bytes(kernel: CudaKernel, sizes: Mapping[str, int]) -> list[int]:
     """The bytes of each buffer, -1 where sizes that the kernel does not get decide."""
-    return [each.size.evaluate(sizes) * itemsize(each.dtype) if each.size.symbols() <= sizes.keys() else -1
-            for each in kernel.buffers]
+    return [
+        each.size.evaluate(sizes) * itemsize(each.dtype) if each.size.symbols() <= sizes.keys() else -1
+        for each in kernel.buffers
+    ]
 
 
 def unit_text(kernels: Mapping[str, CudaKernel]) -> str:
@@ -187,18 +237,21 @@ def unit_text(kernels: Mapping[str, CudaKernel]) -> str:
     for name, each in kernels.items():
         check_alignment(each)
         section = f"shared_{name}"
-        parts += [f'#undef __shared__\n#define __shared__ static __attribute__((section("{section}")))',
-                  f"#define {each.name} {name}",
-                  _DYNAMIC.sub(r"\1 *const \2 = (\1 *)machine::dynamic_shared;", each.source),
-                  f"#undef {each.name}",
-                  f'extern "C" char __start_{section}[] __attribute__((weak, visibility("hidden")));',
-                  f'extern "C" char __stop_{section}[] __attribute__((weak, visibility("hidden")));']
+        parts += [
+            f'#undef __shared__\n#define __shared__ static __attribute__((section("{section}")))',
+            f"#define {each.name} {name}",
+            _DYNAMIC.sub(r"\1 *const \2 = (\1 *)machine::dynamic_shared;", each.source),
+            f"#undef {each.name}",
+            f'extern "C" char __start_{section}[] __attribute__((weak, visibility("hidden")));',
+            f'extern "C" char __stop_{section}[] __attribute__((weak, visibility("hidden")));',
+        ]
         rows.append(f"{{machine::Caller<decltype({name}), {name}>::call, __start_{section}, __stop_{section}}},")
     table = "\n".join(["static const machine::Kernel kernels[] = {", *rows, "};"])
     text = "\n".join([*parts, table, _ENTRY])
     assert not _ASSEMBLY.search(text), "assembly that is not in a function of its own"
     return text.replace('#include "machine.h"', f'#include "{_HERE / "text_machine.h"}"').replace(
-        '#include "language.h"', f'#include "{_HERE / "text_language.h"}"')
+        '#include "language.h"', f'#include "{_HERE / "text_language.h"}"'
+    )
 
 
 def without_assembly(text: str) -> str:
@@ -211,8 +264,8 @@ def without_assembly(text: str) -> str:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             if not depth:
                 break
-        body = text[match.start():end + 1]
-        found += text[at:match.start()] + ("\n" * body.count("\n") if _ASSEMBLY.search(body) else body)
+        body = text[match.start() : end + 1]
+        found += text[at : match.start()] + ("\n" * body.count("\n") if _ASSEMBLY.search(body) else body)
         at = end + 1
     return found + text[at:]
 
@@ -239,8 +292,9 @@ def check_alignment(kernel: CudaKernel) -> None:
 def _overlaps(kernel: CudaKernel, given: Sequence[Given]) -> None:
     """Parameters are ``__restrict__``: what one of them writes, no other one may touch."""
     const = is_const(kernel)
-    areas = [(each.value, each.value + each.bytes, k) for k, each in enumerate(given)
-             if each.pointer and each.bytes > 0]
+    areas = [
+        (each.value, each.value + each.bytes, k) for k, each in enumerate(given) if each.pointer and each.bytes > 0
+    ]
     for start, end, k in areas:
         for first, last, other in areas:
             if k != other and not const[k] and first < end and start < last:
@@ -252,14 +306,18 @@ def _told(message: str, lines: Sequence[str]) -> str:
     found = _LINE.match(message)
     if found is None or found[1] == "0":
         return message.removeprefix("line 0: ")
-    return f"{message[found.end():]} in: {lines[int(found[1]) - 1].strip()}"
+    return f"{message[found.end() :]} in: {lines[int(found[1]) - 1].strip()}"
 
 
 @cache
 def missing() -> str:
     """What text cannot be run without and is not here, "" if all is: a compiler that fills locals with a pattern."""
-    found = shutil.which(COMPILER) and subprocess.run([COMPILER, "-dumpversion"], capture_output=True, text=True,
-                                                      check=False).stdout.split(".")[0].strip()
+    found = (
+        shutil.which(COMPILER)
+        and subprocess.run([COMPILER, "-dumpversion"], capture_output=True, text=True, check=False)
+        .stdout.split(".")[0]
+        .strip()
+    )
     fits = sys.platform == "linux" and found and found.isdigit() and int(found) >= OLDEST
     return "" if fits else f"{COMPILER} {OLDEST} or later on Linux"
 

@@ -39,7 +39,7 @@ class TextDevice(Emulated):
     def _cuModuleLoadData(self, place: int, image: int) -> None:
         size = int.from_bytes(ctypes.string_at(image, 8), "little")
         first, count = json.loads(ctypes.string_at(image + 8, size))
-        for each in self.kernels[first:first + count]:
+        for each in self.kernels[first : first + count]:
             words = len(each.buffers) + len(each.sizes)
             handle = self._handle()
             self._kernels[handle] = _Kernel(each.name, self._caller(each), len(each.buffers), words)
@@ -72,8 +72,9 @@ class TextDevice(Emulated):
             if wanted != found:
                 self.faults.append(f"{kernel.name} is launched with {found}, not {wanted}")
             if kernel.shared_bytes > self._room.get(number, PLAIN):
-                self.faults.append(f"{kernel.name} asks for {kernel.shared_bytes} bytes of shared memory, which no "
-                                   "attribute allows")
+                self.faults.append(
+                    f"{kernel.name} asks for {kernel.shared_bytes} bytes of shared memory, which no attribute allows"
+                )
         return super()._cuLaunchKernel(number, *rest)
 
 
@@ -82,4 +83,4 @@ def _arguments(table: int, kernel: CudaKernel) -> tuple[list[int], dict[str, int
     count = len(kernel.buffers) + len(kernel.sizes)
     places = (ctypes.c_uint64 * count).from_address(table)
     words = [ctypes.c_int64.from_address(place).value for place in places]
-    return words[:len(kernel.buffers)], dict(zip(kernel.sizes, words[len(kernel.buffers):], strict=True))
+    return words[: len(kernel.buffers)], dict(zip(kernel.sizes, words[len(kernel.buffers) :], strict=True))

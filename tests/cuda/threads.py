@@ -178,8 +178,10 @@ class Machine:
         for other in self.memories.values():
             if other.scope == "block" and (other.buffer in self.launch.over) != over and (other.writes or other.reads):
                 if any(phase == self.phase for *_, phase in (*other.writes.values(), *other.reads.values())):
-                    raise Race(f"{memory.buffer.name} is written where {other.buffer.name} lies, which was touched "
-                               "with no barrier between")
+                    raise Race(
+                        f"{memory.buffer.name} is written where {other.buffer.name} lies, which was touched "
+                        "with no barrier between"
+                    )
                 other.writes.clear()
                 other.reads.clear()
 
@@ -187,14 +189,17 @@ class Machine:
         if not 0 <= index < len(memory.data):
             raise Race(f"{memory.buffer.name}[{index}] lies outside of its {len(memory.data)} elements")
 
-    def _meet(self, memory: _Memory, index: int, old: tuple[int, int, int], here: tuple[int, int, int], one: str,
-              two: str) -> None:
+    def _meet(
+        self, memory: _Memory, index: int, old: tuple[int, int, int], here: tuple[int, int, int], one: str, two: str
+    ) -> None:
         if self.launch is None:
             return
         at_once = old[2] == here[2] or memory.scope == "thread"
         if old[0] != here[0] or (at_once and old[1] != here[1]):
-            raise Race(f"thread {old[1]} of block {old[0]} {one} {memory.buffer.name}[{index}], which thread {here[1]} "
-                       f"of block {here[0]} {two} with no barrier between")
+            raise Race(
+                f"thread {old[1]} of block {old[0]} {one} {memory.buffer.name}[{index}], which thread {here[1]} "
+                f"of block {here[0]} {two} with no barrier between"
+            )
 
     def run(self, body: Sequence[Stmt], sizes: Mapping[str, int]) -> None:
         """Run statements."""
@@ -239,8 +244,12 @@ class _Python:
         self.machine = machine
         self.names: dict[str, str] = {}
         self.globals: dict[str, Any] = {
-            "M": machine, "floordiv": _floordiv, "bound": lambda x, top: max(0, min(int(x), top)), "int": int,
-            "np": np, "F": np.float32,
+            "M": machine,
+            "floordiv": _floordiv,
+            "bound": lambda x, top: max(0, min(int(x), top)),
+            "int": int,
+            "np": np,
+            "F": np.float32,
         }
         self.lines: list[str] = []
         for name, size in sizes.items():
@@ -303,8 +312,9 @@ class _Python:
                 if isinstance(stmt, Mma):
                     self.line(depth, "M.meets = False")
             case Store():
-                self.line(depth, f"M.store({self.memory(stmt.buffer)}, {self.dim(stmt.index)}, "
-                                 f"{self.expr(stmt.value)})")
+                self.line(
+                    depth, f"M.store({self.memory(stmt.buffer)}, {self.dim(stmt.index)}, {self.expr(stmt.value)})"
+                )
             case Let() | Local() | Assign():
                 self.line(depth, f"{self.named(stmt.name)} = {self.expr(stmt.value)}")
             case LetIndex():
@@ -333,15 +343,19 @@ class _Python:
 
     def attend(self, stmt: Attend, depth: int) -> None:
         """All scores of a row, and what is made of them."""
-        one, scores, weights, base = (self.named(f"{stmt.value}.{each}")
-                                      for each in ("one", "scores", "weights", "base"))
+        one, scores, weights, base = (
+            self.named(f"{stmt.value}.{each}") for each in ("one", "scores", "weights", "base")
+        )
         score, peak, total, value = map(self.named, (stmt.score, stmt.peak, stmt.total, stmt.value))
         column = f"for {self.named(stmt.column)} in range({self.dim(stmt.n)}):"
         self.line(depth, f"for {self.named(stmt.row)} in range({self.dim(stmt.m)}):")
         self.line(depth + 1, f"{scores} = []")
         self.line(depth + 1, column)
-        self.line(depth + 2, f"{score} = F(sum((float({self.expr(stmt.left)}) * float({self.expr(stmt.right)}) "
-                             f"for {self.named(stmt.deep)} in range({self.dim(stmt.k)})), 0.0))")
+        self.line(
+            depth + 2,
+            f"{score} = F(sum((float({self.expr(stmt.left)}) * float({self.expr(stmt.right)}) "
+            f"for {self.named(stmt.deep)} in range({self.dim(stmt.k)})), 0.0))",
+        )
         self.line(depth + 2, f"{scores}.append(F({self.expr(stmt.scores)}))")
         self.line(depth + 1, f"{peak} = F(np.max(np.array([float('-inf'), *{scores}])))")
         self.line(depth + 1, f"{base} = F(0) if {peak} == float('-inf') else {peak}")
@@ -350,10 +364,14 @@ class _Python:
         self.line(depth + 1, f"for {self.named(stmt.place)} in range({self.dim(stmt.width)}):")
         self.line(depth + 2, f"{value} = 0.0")
         self.line(depth + 2, column)
-        self.line(depth + 3, f"{value} += float({weights}[{self.named(stmt.column)}]) * "
-                             f"float({self.expr(stmt.values)})")
-        self.line(depth + 2, f"{value} = F({value}) * {self.expr(stmt.factor)} if {self.expr(stmt.live)} else "
-                             f"F({value} if {peak} == float('-inf') else 0)")
+        self.line(
+            depth + 3, f"{value} += float({weights}[{self.named(stmt.column)}]) * float({self.expr(stmt.values)})"
+        )
+        self.line(
+            depth + 2,
+            f"{value} = F({value}) * {self.expr(stmt.factor)} if {self.expr(stmt.live)} else "
+            f"F({value} if {peak} == float('-inf') else 0)",
+        )
         self.body(stmt.body, depth + 2)
 
     def expr(self, expr: Expr) -> str:
@@ -422,8 +440,9 @@ def contents(buffers: Sequence[Buffer], sizes: Mapping[str, int], seed: int = 0)
     return dict(_contents(buffers, sizes, np.random.default_rng(seed)))
 
 
-def _contents(buffers: Sequence[Buffer], sizes: Mapping[str, int], rng: np.random.Generator
-              ) -> Iterator[tuple[Buffer, np.ndarray]]:
+def _contents(
+    buffers: Sequence[Buffer], sizes: Mapping[str, int], rng: np.random.Generator
+) -> Iterator[tuple[Buffer, np.ndarray]]:
     for buffer in buffers:
         if buffer.data is not None:
             yield buffer, buffer.data.reshape(-1).copy()

@@ -35,8 +35,7 @@ def test_every_op_is_there(reference: ModuleType) -> None:
 
 def test_every_rule_is_there(reference: ModuleType) -> None:
     page = reference.rules_page()
-    names = [name for ruleset in shipped_rulesets()
-             for name in re.findall(r':name "([^"]+)"', _text(ruleset))]
+    names = [name for ruleset in shipped_rulesets() for name in re.findall(r':name "([^"]+)"', _text(ruleset))]
     assert len(names) > 100
     assert [name for name in names if f'"{name}"' not in page] == []
     assert [ruleset for ruleset in shipped_rulesets() if f"## {ruleset}\n" not in page] == []
@@ -77,8 +76,13 @@ def test_prose_is_shown_as_it_is(reference: ModuleType) -> None:
 def test_the_site_builds(tmp_path: Path) -> None:
     pytest.importorskip("material", reason="needs mkdocs-material (extra docs)")
     pytest.importorskip("jax", reason="the pictures are of a StableHLO program")
-    done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path / "site")], cwd=ROOT,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path / "site")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     for page in ("index.html", "reference/ops/index.html", "tutorial/index.html", "example-report.html"):
         assert (tmp_path / "site" / page).is_file()

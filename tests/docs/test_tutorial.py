@@ -94,8 +94,17 @@ def test_the_page_has_blocks_of_every_kind() -> None:
     assert len(kinds) > 15
 
 
-@pytest.mark.parametrize(("shown", "found", "answer"), [
-    ("a b", "a\tb\n", True), ("a c", "a b", False), ("a ... d", "a b c d", True), ("a ...", "a", True),
-    ("...x...", "12x34", True), ("... b", "b", True), ("a", "a b", False)])
+@pytest.mark.parametrize(
+    ("shown", "found", "answer"),
+    [
+        ("a b", "a\tb\n", True),
+        ("a c", "a b", False),
+        ("a ... d", "a b c d", True),
+        ("a ...", "a", True),
+        ("...x...", "12x34", True),
+        ("... b", "b", True),
+        ("a", "a b", False),
+    ],
+)
 def test_comparing_output(shown: str, found: str, answer: bool) -> None:
     assert same(shown, found) is answer

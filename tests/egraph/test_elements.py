@@ -16,15 +16,17 @@ def ops_of(*functions: str) -> tuple[Op, ...]:
     """What is left of functions of the size n, repeated along an axis of any size, in turn."""
     builder = BlockBuilder()
     x = builder.arg("x", "f32", [None], ["n"])
-    value = builder.one("broadcast_in_dim", [builder.one("get_dimension_size", [x], {"dim": 0})],
-                        {"dims": (), "shape": (N,)})
+    value = builder.one(
+        "broadcast_in_dim", [builder.one("get_dimension_size", [x], {"dim": 0})], {"dims": (), "shape": (N,)}
+    )
     for name in functions:
         value = builder.one(name, [value, value] if name in ("multiply", "subtract") else [value])
     return optimized(builder, value).graph.ops
 
 
-@pytest.mark.parametrize(("functions", "element"), [
-    (["negate"], -N), (["negate", "not"], N - 1), (["subtract", "negate"], const(0))])
+@pytest.mark.parametrize(
+    ("functions", "element"), [(["negate"], -N), (["negate", "not"], N - 1), (["subtract", "negate"], const(0))]
+)
 def test_a_function_that_is_moved_above_a_broadcast_is_a_size(functions: list[str], element: Dim) -> None:
     first, last = ops_of(*functions)
     assert last.name == "broadcast_in_dim"

@@ -92,9 +92,7 @@ def test_min_of_a_size_and_more_needs_no_fact() -> None:
         ("n//8 + m//8", "(n + m)//8", {"divide": [("4", "n")]}),
     ],
 )
-def test_what_a_zero_divisor_or_too_weak_a_fact_forbids(
-    left: str, right: str, facts: dict[str, object]
-) -> None:
+def test_what_a_zero_divisor_or_too_weak_a_fact_forbids(left: str, right: str, facts: dict[str, object]) -> None:
     result = ask(left, right, **facts)  # type: ignore[arg-type]
     assert result.normal_form(parse(left)) is not result.normal_form(parse(right))
 
@@ -228,10 +226,7 @@ def check_random(seed: int) -> None:
         (parse(generator.choice(["k", "2", "4"])), parse(generator.choice(["a", "b", "a*b"])), "divides")
         for _ in range(generator.randint(0, 2))
     ]
-    order = [
-        (parse(generator.choice("abck")), parse(generator.choice("abck")))
-        for _ in range(generator.randint(0, 2))
-    ]
+    order = [(parse(generator.choice("abck")), parse(generator.choice("abck"))) for _ in range(generator.randint(0, 2))]
     bounds = {parse("k"): (1, None)} if generator.random() < 0.6 else {}
     with POOL.lend(RULES.pieces) as engine:
         result = exchange(engine, RULES, sizes, equal, bounds, divide, order)

@@ -75,8 +75,10 @@ def test_a_slice_of_itself(sizes: tuple[int, int]) -> None:
     parts = [b.arg(name, "f32", [size]) for name, size in zip("xy", sizes, strict=True)]
     joined = b.one("concatenate", parts, {"dim": 0})
     first, whole = const(sizes[0]), const(sum(sizes))
-    cut = [b.one("slice", (joined,), {"starts": (start,), "limits": (limit,), "strides": (const(1),)})
-           for start, limit in ((const(0), first), (first, whole))]
+    cut = [
+        b.one("slice", (joined,), {"starts": (start,), "limits": (limit,), "strides": (const(1),)})
+        for start, limit in ((const(0), first), (first, whole))
+    ]
     graph = graph_of(b, b.one("concatenate", cut, {"dim": 0}))
     assert_bounded(graph)
     assert len(egshape.optimize(graph).graph.ops) == 0
@@ -117,12 +119,14 @@ def test_programs_of_jax_end() -> None:
     """jnp.unique, a categorical draw and a filling gather: their constants of one element are moves of themselves."""
     jax = pytest.importorskip("jax")
     numpy, export = jax.numpy, jax.export
-    b, = export.symbolic_shape("b")
+    (b,) = export.symbolic_shape("b")
     programs = [
         (lambda x: numpy.unique(x, size=4), [jax.ShapeDtypeStruct((b,), "int32")]),
         (jax.random.categorical, [jax.ShapeDtypeStruct((2,), "uint32"), jax.ShapeDtypeStruct((b, 4), "float32")]),
-        (lambda x, i: numpy.take(x, i, axis=0, mode="fill"),
-         [jax.ShapeDtypeStruct((10, 10, 10), "float32"), jax.ShapeDtypeStruct((), "int32")]),
+        (
+            lambda x, i: numpy.take(x, i, axis=0, mode="fill"),
+            [jax.ShapeDtypeStruct((10, 10, 10), "float32"), jax.ShapeDtypeStruct((), "int32")],
+        ),
     ]
     for function, arguments in programs:
         assert_bounded(egshape.load(export.export(jax.jit(function))(*arguments)))
@@ -134,13 +138,21 @@ def test_an_onnx_size_that_is_pinned_ends() -> None:
     from onnx import TensorProto, helper, numpy_helper
 
     constants = {"zero": 0, "one": 1, "eight": 8}
-    nodes = [("Shape", "x", "s"), ("Slice", "s zero one", "n"), ("Div", "n eight", "q"), ("Mul", "q eight", "m"),
-             ("Slice", "x zero m", "y"), ("Tanh", "y", "out")]
+    nodes = [
+        ("Shape", "x", "s"),
+        ("Slice", "s zero one", "n"),
+        ("Div", "n eight", "q"),
+        ("Mul", "q eight", "m"),
+        ("Slice", "x zero m", "y"),
+        ("Tanh", "y", "out"),
+    ]
     graph = helper.make_graph(
-        [helper.make_node(op, inputs.split(), [output]) for op, inputs, output in nodes], "g",
+        [helper.make_node(op, inputs.split(), [output]) for op, inputs, output in nodes],
+        "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
         [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["k"])],
-        [numpy_helper.from_array(np.array([value], np.int64), name) for name, value in constants.items()])
+        [numpy_helper.from_array(np.array([value], np.int64), name) for name, value in constants.items()],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     loaded = egshape.load(model.SerializeToString(), format="onnx")
     for assume in ("n == 8", "n in [8, 8]", "n == 9"):

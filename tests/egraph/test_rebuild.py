@@ -131,9 +131,14 @@ REGION = """graph g(%x: f32[], %m: i64[1], %c: i1[]) {
 """
 
 
-@pytest.mark.parametrize(("text", "feed"), [
-    (LEAF, [np.ones((4, 1), np.float32), np.array([2]), np.array([3])]),
-    (REGION, [np.float32(0), np.array([3]), np.array(True)])], ids=["attribute", "region"])
+@pytest.mark.parametrize(
+    ("text", "feed"),
+    [
+        (LEAF, [np.ones((4, 1), np.float32), np.array([2]), np.array([3])]),
+        (REGION, [np.float32(0), np.array([3]), np.array(True)]),
+    ],
+    ids=["attribute", "region"],
+)
 def test_sizes_that_only_an_op_kept_as_it_is_names_are_computed_before_it(text: str, feed: list[np.ndarray]) -> None:
     """A check on data guards the op, or the sizes stand in its region: nothing else reads what defines them."""
     graph = parse_graph(text)

@@ -136,8 +136,7 @@ def test_needs_come_first_and_only_once() -> None:
 def test_shipped_names_are_paths() -> None:
     assert set(SHAPE_RULESETS) <= set(shipped_rulesets())
     assert all(
-        rule.file == f"rulesets/{rule.ruleset.replace('.', '/')}.egg"
-        for rule in load_rulesets(SHAPE_RULESETS).rules
+        rule.file == f"rulesets/{rule.ruleset.replace('.', '/')}.egg" for rule in load_rulesets(SHAPE_RULESETS).rules
     )
 
 

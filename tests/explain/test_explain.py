@@ -221,8 +221,14 @@ def test_sizes_inside_of_a_region(shared_models: Path) -> None:
     pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
     result = of_model(shared_models / "scan_rnn.mlir")
     given = givens(result)
-    inner = [value for op in result.source.body.ops for region in op.regions for each in region.ops
-             for value in each.results if any(dim.const is None for dim in value.type.shape or ())]
+    inner = [
+        value
+        for op in result.source.body.ops
+        for region in op.regions
+        for each in region.ops
+        for value in each.results
+        if any(dim.const is None for dim in value.type.shape or ())
+    ]
     assert inner
     for value in inner:
         for axis, dim in enumerate(value.type.dims):

@@ -15,9 +15,24 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
 
-KINDS = ["n in [1,8] or [16,24]", "n in {4, 16}", "n % 4 == 0", "n == 9", "n >= 3", "n <= 20", "n != 7", "n < c",
-         "n != c", "c == 2*n", "n*c in [0,9] or [16,64]", "n*c % 8 == 0", "n - c in [-3,5]", "min(n, c) == 3",
-         "cdiv(n, 4)*4 == c", "n % 2 == 1; n in [1,5] or [9,11]"]
+KINDS = [
+    "n in [1,8] or [16,24]",
+    "n in {4, 16}",
+    "n % 4 == 0",
+    "n == 9",
+    "n >= 3",
+    "n <= 20",
+    "n != 7",
+    "n < c",
+    "n != c",
+    "c == 2*n",
+    "n*c in [0,9] or [16,64]",
+    "n*c % 8 == 0",
+    "n - c in [-3,5]",
+    "min(n, c) == 3",
+    "cdiv(n, 4)*4 == c",
+    "n % 2 == 1; n in [1,5] or [9,11]",
+]
 SIZES = [(n, c) for n in (*range(13), 15, 16, 17, 20, 21, 24, 25) for c in (0, 1, 2, 3, 8, 18)]
 
 
@@ -62,6 +77,7 @@ def test_checks_reject_the_same_sizes(suffix: str, tmp_path: Path) -> None:
 
             def function(x: np.ndarray, read: Graph = read) -> object:
                 return interpret(read, [x])
+
         for n, c in SIZES:
             holds = all(fact.holds({"n": n, "c": c}) for fact in facts.statements())
             try:

@@ -23,8 +23,10 @@ SMALL: dict[str, Callable[[], networks.Built]] = {
     "convnet": lambda: networks.convnet((4, 6), 1, 5),
     "depthwise": lambda: networks.depthwise(6, 1),
 }
-SIZES = ({"rows": 5, "width": 17, "batch": 2, "length": 7, "past": 3, "height": 19},
-         {"rows": 1, "width": 16, "batch": 1, "length": 1, "past": 0, "height": 8})
+SIZES = (
+    {"rows": 5, "width": 17, "batch": 2, "length": 7, "past": 3, "height": 19},
+    {"rows": 1, "width": 16, "batch": 1, "length": 1, "past": 0, "height": 8},
+)
 
 
 @pytest.mark.long_but("*-onnxruntime")
@@ -84,12 +86,15 @@ def test_the_seed_decides_the_weights() -> None:
     assert weights(1) == weights(1) != weights(2)
 
 
-@pytest.mark.parametrize(("build", "message"), [
-    (lambda net: net.add(net.input("x", ["n", 3]), net.input("y", ["m", 3])), "n and m do not fit"),
-    (lambda net: net.linear(net.input("x", ["n", "k"]), 3), "axis -1 of .* must be static"),
-    (lambda net: net.split_heads(net.input("x", ["b", "s", 10]), 3), "10 cannot be split into 3"),
-    (lambda net: net.input("x", [net.input("y", ["n"]).type.dims[0] + 1]), "an input cannot have the size"),
-])
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda net: net.add(net.input("x", ["n", 3]), net.input("y", ["m", 3])), "n and m do not fit"),
+        (lambda net: net.linear(net.input("x", ["n", "k"]), 3), "axis -1 of .* must be static"),
+        (lambda net: net.split_heads(net.input("x", ["b", "s", 10]), 3), "10 cannot be split into 3"),
+        (lambda net: net.input("x", [net.input("y", ["n"]).type.dims[0] + 1]), "an input cannot have the size"),
+    ],
+)
 def test_refusals(build: Callable[[Network], object], message: str) -> None:
     with pytest.raises(EgshapeError, match=message) as caught:
         build(Network())

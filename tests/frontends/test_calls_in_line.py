@@ -16,6 +16,7 @@ T = "tensor<?x4xf32>"
 
 def _module(functions: int, calls: int) -> str:
     """Functions that each call the next one so many times."""
+
     def lines(number: int) -> Iterator[str]:
         yield f"func.func {'@main' if not number else f'private @f{number}'}(%x: {T}) -> {T} {{"
         for call in range(calls):

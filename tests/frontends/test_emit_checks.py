@@ -138,9 +138,14 @@ def test_forms_are_equivalent(lhs: str, rhs: str) -> None:
                 assert _HOLDS[kind](left.evaluate(env), right.evaluate(env)) == wanted, (kind, left, right)
 
 
-@pytest.mark.parametrize(("lhs", "rhs", "bound"), [
-    ("max(a - 512, 0)", "0", 512), ("max(a - 192, 0)//512", "0", 703), ("min(a, 9)", "a", 9),
-])
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "bound"),
+    [
+        ("max(a - 512, 0)", "0", 512),
+        ("max(a - 192, 0)//512", "0", 703),
+        ("min(a, 9)", "a", 9),
+    ],
+)
 def test_a_bound_in_a_function_of_a_size_is_one_of_the_size(lhs: str, rhs: str, bound: int) -> None:
     assert ("<=", symbol("a"), const(bound)) in forms("==", parse(lhs), parse(rhs))
 
@@ -241,9 +246,7 @@ def test_padding_behind_the_last_window_is_constant_where_it_can_be(text: str, f
     window = {"window": 2, "strides": 2, "base_dilation": 1, "window_dilation": 1}
     attrs = {key: (const(number),) for key, number in window.items()}
     region = inner.finish([inner.one("add", (one, two))])
-    (y,) = builder.add(
-        "reduce_window", (x, zero), {**attrs, "padding": (const(0), parse(text))}, regions=(region,)
-    )
+    (y,) = builder.add("reduce_window", (x, zero), {**attrs, "padding": (const(0), parse(text))}, regions=(region,))
     graph = Graph("g", builder.finish([y]), ("out0",))
     written = write(graph)
     assert ("dynamic_reduce_window" not in written) == fixed

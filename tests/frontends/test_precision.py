@@ -13,10 +13,19 @@ from egshape.frontends.stablehlo.emit import write
 from egshape.ir.interpret import interpret
 
 
-@pytest.mark.parametrize(("dtype", "format", "kept"), [
-    ("f32", "e8m23", True), ("f32", "e11m52", True), ("bf16", "e8m7", True), ("f16", "e5m10", True),
-    ("f32", "e8m22", False), ("f32", "e7m23", False), ("f16", "e8m7", False), ("bf16", "e5m10", False),
-])
+@pytest.mark.parametrize(
+    ("dtype", "format", "kept"),
+    [
+        ("f32", "e8m23", True),
+        ("f32", "e11m52", True),
+        ("bf16", "e8m7", True),
+        ("f16", "e5m10", True),
+        ("f32", "e8m22", False),
+        ("f32", "e7m23", False),
+        ("f16", "e8m7", False),
+        ("bf16", "e5m10", False),
+    ],
+)
 def test_reduce_precision(dtype: str, format: str, kept: bool) -> None:
     import ml_dtypes
 

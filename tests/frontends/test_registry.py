@@ -35,8 +35,9 @@ def test_no_two_formats_have_a_form_or_a_name_in_common() -> None:
 
 
 @pytest.mark.parametrize(("frontend", "form"), FORMS)
-def test_what_is_saved_is_loaded_whatever_says_its_form(frontend: Frontend, form: str, graph: egshape.Graph,
-                                                        tmp_path: Path) -> None:
+def test_what_is_saved_is_loaded_whatever_says_its_form(
+    frontend: Frontend, form: str, graph: egshape.Graph, tmp_path: Path
+) -> None:
     path = tmp_path / f"model.{form}"
     egshape.save(graph, path)
     data, nameless = path.read_bytes(), tmp_path / "nameless"
@@ -61,14 +62,22 @@ def test_bytes_that_say_nothing_are_of_the_first_format() -> None:
 def test_objects_are_recognised() -> None:
     onnx, jax = pytest.importorskip("onnx"), pytest.importorskip("jax")
     exported = jax.export.export(jax.jit(lambda x: -x))(jax.ShapeDtypeStruct((2,), "float32"))
-    names = [each.name if (each := registry.of_object(model)) else None
-             for model in (exported, onnx.ModelProto(), onnx.GraphProto(), [1], None)]
+    names = [
+        each.name if (each := registry.of_object(model)) else None
+        for model in (exported, onnx.ModelProto(), onnx.GraphProto(), [1], None)
+    ]
     assert names == ["stablehlo", "onnx", None, None, None]
 
 
-@pytest.mark.parametrize(("name", "message"), [
-    ("model.txt", "the format 'txt' is not known"), ("model", "its name does not say"), ("model.egx", "is a compiled"),
-    (".", "is a folder")])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.txt", "the format 'txt' is not known"),
+        ("model", "its name does not say"),
+        ("model.egx", "is a compiled"),
+        (".", "is a folder"),
+    ],
+)
 def test_a_file_of_no_form_is_named(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=message):
         registry.form_of(tmp_path / name)

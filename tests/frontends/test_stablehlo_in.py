@@ -48,9 +48,7 @@ def names(graph: Graph) -> list[str]:
 def checks(graph: Graph) -> list[str]:
     """The checks as text."""
     return [
-        f"{op.attrs['sides'][0]} {op.attrs['relation']} {op.attrs['sides'][1]}"
-        if op.attrs["sides"]
-        else "value"
+        f"{op.attrs['sides'][0]} {op.attrs['relation']} {op.attrs['sides'][1]}" if op.attrs["sides"] else "value"
         for op in graph.body.walk()
         if op.name == "check"
     ]
@@ -60,9 +58,7 @@ def checks(graph: Graph) -> list[str]:
 
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason="the sample models are not here")
-@pytest.mark.parametrize(
-    "model", sorted(path.stem for path in MODELS.glob("*.mlir")) if MODELS.is_dir() else []
-)
+@pytest.mark.parametrize("model", sorted(path.stem for path in MODELS.glob("*.mlir")) if MODELS.is_dir() else [])
 def test_models_compute_what_they_should(model: str) -> None:
     graph = load((MODELS / f"{model}.mlir").read_text(), name=model)
     held = np.load(MODELS / f"{model}.npz")
@@ -431,9 +427,7 @@ IDENTITY = "module { func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { retur
         ),
     ],
 )
-def test_wrong_input_gives_one_clear_error(
-    source: str | bytes, kind: type[EgshapeError], message: str
-) -> None:
+def test_wrong_input_gives_one_clear_error(source: str | bytes, kind: type[EgshapeError], message: str) -> None:
     with pytest.raises(kind, match=message):
         read(source, "t.mlir")
 

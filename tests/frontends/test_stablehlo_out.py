@@ -54,9 +54,7 @@ def _size_of(text: str, sizes: dict[str, int], dtype: str = "i32", shape: tuple[
     dim = parse(text)
     total = int(np.prod(shape))
     value = builder.one("dims", (), {"elements": (dim,) * total, "shape": shape, "dtype": dtype})
-    (found,) = run_stablehlo(
-        write(_graph(builder, [value])), [np.zeros(n, np.float32) for n in sizes.values()]
-    )
+    (found,) = run_stablehlo(write(_graph(builder, [value])), [np.zeros(n, np.float32) for n in sizes.values()])
     assert found.dtype.name == {"i32": "int32", "i64": "int64", "ui32": "uint32", "i8": "int8"}[dtype]
     assert len(args) == len(sizes)
     return found
@@ -236,9 +234,7 @@ def test_movement_and_creation() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    sorted(
-        decl.name for decl in REGISTRY if decl.family in ("unary", "binary", "ternary") and not decl.attrs
-    ),
+    sorted(decl.name for decl in REGISTRY if decl.family in ("unary", "binary", "ternary") and not decl.attrs),
 )
 def test_elementwise(name: str) -> None:
     """Every elementwise op on the first dtype that it takes, with sizes known on one side only."""
@@ -304,9 +300,7 @@ def test_gather_and_windows_with_sizes() -> None:
     wider = np.concatenate([data, np.zeros((3, 1, 8), np.float32)], axis=1)
     np.testing.assert_allclose(found[1], wider[:, :-1] + wider[:, 1:])
     summed = wider.sum(axis=2, keepdims=True)
-    np.testing.assert_allclose(
-        found[2], np.repeat(summed[:, :-1] + summed[:, 1:], 3, axis=2), rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(found[2], np.repeat(summed[:, :-1] + summed[:, 1:], 3, axis=2), rtol=1e-4, atol=1e-5)
 
 
 def test_sizes_inside_of_regions_stand_outside() -> None:
@@ -357,9 +351,7 @@ def test_loop_sort_scatter_and_reduce() -> None:
         },
         regions=(_pair(builder, "add"),),
     )
-    total = builder.one(
-        "reduce", (changed, _scalar(builder, 0)), {"dims": (0,)}, regions=(_pair(builder, "add"),)
-    )
+    total = builder.one("reduce", (changed, _scalar(builder, 0)), {"dims": (0,)}, regions=(_pair(builder, "add"),))
     data = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     found = run_stablehlo(write(_graph(builder, [total, changed])), [data])
     want = np.sort(data * 8, axis=0)
@@ -474,8 +466,9 @@ def test_an_undefined_symbol_is_named() -> None:
         write(Graph("g", builder.finish([y]), ("out0",)))
 
 
-@pytest.mark.parametrize(("dtype", "name"), [("i32", "stablehlo.multiply"), ("ui8", "stablehlo.multiply"),
-                                             ("f32", "chlo.square")])
+@pytest.mark.parametrize(
+    ("dtype", "name"), [("i32", "stablehlo.multiply"), ("ui8", "stablehlo.multiply"), ("f32", "chlo.square")]
+)
 def test_a_square_of_integers_is_a_product(dtype: str, name: str) -> None:
     builder = BlockBuilder()
     x = builder.arg("x", dtype, [None, 4])

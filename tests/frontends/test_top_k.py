@@ -23,7 +23,8 @@ HALF = """func.func @main(%x: tensor<3x?xf32>) -> (tensor<3x?xf32>, tensor<3x?xi
     (tensor<3x?xf32>, tensor<i32>) -> (tensor<3x?xf32>, tensor<3x?xi32>)
   return %0#0, %0#1 : tensor<3x?xf32>, tensor<3x?xi32> }"""
 GIVEN = HALF.replace("%x: tensor<3x?xf32>)", "%x: tensor<3x?xf32>, %k: tensor<i32>)").replace(
-    "  %k = stablehlo.divide %n, %two : tensor<i32>\n", "")
+    "  %k = stablehlo.divide %n, %two : tensor<i32>\n", ""
+)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7])

@@ -120,8 +120,13 @@ def _careless(name: str) -> Run:
     return Run(found.build(), inputs, True)
 
 
-MAKERS = {"op": _op, "model": _model, "careless": _careless,
-          "network": lambda seed: _network(int(seed)), "program": lambda seed: _program(int(seed))}
+MAKERS = {
+    "op": _op,
+    "model": _model,
+    "careless": _careless,
+    "network": lambda seed: _network(int(seed)),
+    "program": lambda seed: _program(int(seed)),
+}
 
 
 def labels(kinds: Sequence[str], seed: int) -> Iterator[str]:
@@ -155,9 +160,11 @@ def faults(label: str, fences: bool = True) -> list[str]:
     run = MAKERS[kind](name)
     wide = widened(run.graph)
     better = None if kind == "op" else optimized(run.graph)
-    forms = (("raw", compiled, run.graph, fences),
-             ("in pieces", compiled_in_pieces, run.graph, False),
-             ("optimized in pieces", compiled_in_pieces, better and better.graph, False))
+    forms = (
+        ("raw", compiled, run.graph, fences),
+        ("in pieces", compiled_in_pieces, run.graph, False),
+        ("optimized in pieces", compiled_in_pieces, better and better.graph, False),
+    )
     out = []
     for form, compiler, graph, fenced in forms:
         if graph is None:

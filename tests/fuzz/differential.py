@@ -94,8 +94,7 @@ def compare(before: Graph, after: Graph, arrays: Sequence[np.ndarray]) -> str:
     found = difference(wanted(before, [a.copy() for a in arrays]), run(after, [a.copy() for a in arrays]))
     if not found:
         return ""
-    shapes = ", ".join(f"{value.name} {list(array.shape)}"
-                       for value, array in zip(before.inputs, arrays, strict=True))
+    shapes = ", ".join(f"{value.name} {list(array.shape)}" for value, array in zip(before.inputs, arrays, strict=True))
     return f"{found}\nwith {shapes or 'no inputs'}\n-- before\n{before}\n-- after\n{after}"
 
 

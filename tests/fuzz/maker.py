@@ -169,8 +169,15 @@ class Maker:
 
     def value(self, rank: int | None = None, dtype: str | None = None, low: int = 0) -> Value:
         """A value of a rank and dtype: an earlier one, often, else a new input. low: the least rank."""
-        wanted = [each for each in self.pool if (rank is None or each.type.rank == rank) and each.type.rank >= low
-                  and (dtype is None or each.type.dtype == dtype) and self.known(each) and self.fits(each.type.dims)]
+        wanted = [
+            each
+            for each in self.pool
+            if (rank is None or each.type.rank == rank)
+            and each.type.rank >= low
+            and (dtype is None or each.type.dtype == dtype)
+            and self.known(each)
+            and self.fits(each.type.dims)
+        ]
         if wanted and not self.chance(3):
             return wanted[-1 - self.chooser.randint(0, min(len(wanted), 6) - 1)]
         dtype = dtype or self.choice(DTYPES)
@@ -183,8 +190,13 @@ class Maker:
 
     def like(self, x: Value) -> Value:
         """Another value of the same dtype and, at the witness, the same shape."""
-        wanted = [each for each in self.pool if each.type.dtype == x.type.dtype and self.known(each)
-                  and self.shape_at(each.type.dims) == self.shape_at(x.type.dims)]
+        wanted = [
+            each
+            for each in self.pool
+            if each.type.dtype == x.type.dtype
+            and self.known(each)
+            and self.shape_at(each.type.dims) == self.shape_at(x.type.dims)
+        ]
         return self.choice(wanted) if wanted and not self.chance(3) else self.input(x.type.dtype, x.type.dims)
 
     def one(self, name: str, operands: Sequence[Value] = (), **attrs: object) -> Value:
@@ -227,7 +239,7 @@ class Maker:
             dims = [dims[axis] for axis in self.permutation(len(dims))]
         elif kind == 3 and len(dims) > 1:
             axis = self.chooser.randint(0, len(dims) - 2)
-            dims[axis:axis + 2] = [dims[axis] * dims[axis + 1]]
+            dims[axis : axis + 2] = [dims[axis] * dims[axis + 1]]
         shape = self.similar(dims[:5]) if self.count(dims[:5]) == self.count(x.type.dims) else x.type.dims
         return self.one("reshape", (x,), shape=shape)
 
@@ -235,7 +247,7 @@ class Maker:
         """A broadcast, and its axes. same: no axis is added."""
         extra = 0 if same else self.chooser.randint(0, 2)
         rank = x.type.rank + extra
-        axes = self.subset(rank, x.type.rank) if increasing else self.permutation(rank)[:x.type.rank]
+        axes = self.subset(rank, x.type.rank) if increasing else self.permutation(rank)[: x.type.rank]
         for _ in range(8):
             shape = [self.dim() for _ in range(rank)]
             for axis, target in enumerate(axes):
@@ -250,8 +262,9 @@ class Maker:
                 shape[target] = x.type.dims[axis]
         return self.one("broadcast_in_dim", (x,), dims=axes, shape=tuple(shape)), axes
 
-    def window(self, x: Value, starts: Sequence[Dim], limits: Sequence[Dim],
-               strides: Sequence[int] | None = None) -> Value:
+    def window(
+        self, x: Value, starts: Sequence[Dim], limits: Sequence[Dim], strides: Sequence[int] | None = None
+    ) -> Value:
         steps = tuple(map(const, strides or (1,) * x.type.rank))
         return self.one("slice", (x,), starts=tuple(starts), limits=tuple(limits), strides=steps)
 

@@ -20,24 +20,35 @@ from egshape.rulelang.sexpr import Comment, List, SExpr, read
 from tests.fuzz.engine import Tally, try_seed
 from tests.fuzz.patterns import PATTERNS
 
-HARMLESS = ("(> n 0)", "(= n (fuel b))", "(!= u s)", "(!= u v)", "(!= x y)", "(> (vec-length d) 0)",
-            "(> (vec-length k) 0)")
+HARMLESS = (
+    "(> n 0)",
+    "(= n (fuel b))",
+    "(!= u s)",
+    "(!= u v)",
+    "(!= x y)",
+    "(> (vec-length d) 0)",
+    "(> (vec-length k) 0)",
+)
 """Conditions that end growth or avoid useless nodes; without them a rule is still right."""
 
-IMPLIED = frozenset({
-    ("tensor.broadcast/as-transpose", "(= (vec-length u) (vec-length v))"),
-    ("tensor.slice/gather-slice", "(= (vec-length ax) 1)"),
-    ("tensor.slice/gather-slice", "(= (vec-length ob) 0)"),
-    ("tensor.slice/gather-slice", "(= iv 0)"),
-    ("tensor.slice/gather-slice", "(= (vec-length m) (vec-length el))"),
-})
+IMPLIED = frozenset(
+    {
+        ("tensor.broadcast/as-transpose", "(= (vec-length u) (vec-length v))"),
+        ("tensor.slice/gather-slice", "(= (vec-length ax) 1)"),
+        ("tensor.slice/gather-slice", "(= (vec-length ob) 0)"),
+        ("tensor.slice/gather-slice", "(= iv 0)"),
+        ("tensor.slice/gather-slice", "(= (vec-length m) (vec-length el))"),
+    }
+)
 """Conditions that follow from the others for every program that verifies."""
 
 
-UNSEEN = frozenset({
-    ("tensor.reshape/insert-axes", "(= u (ShapeOf x))"),
-    ("tensor.slice/of-splat", "(= t (Ones r))"),
-})
+UNSEEN = frozenset(
+    {
+        ("tensor.reshape/insert-axes", "(= u (ShapeOf x))"),
+        ("tensor.slice/of-splat", "(= t (Ones r))"),
+    }
+)
 """Conditions whose loss no program shows: the wrong term is never the cheapest, or takes the shape of its class."""
 
 
@@ -71,8 +82,11 @@ def mutants() -> list[Mutant]:
 
 
 def _mutants(ruleset: str, text: str, command: List) -> list[Mutant]:
-    rule = next(str(item).strip('"') for option, item in zip(command.items, command.items[1:], strict=False)
-                if str(option) == ":name")
+    rule = next(
+        str(item).strip('"')
+        for option, item in zip(command.items, command.items[1:], strict=False)
+        if str(option) == ":name"
+    )
     facts = _conditions(command)
     out = []
     for fact in facts:
@@ -84,7 +98,7 @@ def _mutants(ruleset: str, text: str, command: List) -> list[Mutant]:
         place = text.index(shown, begin)
         if place > start:
             continue
-        out.append(Mutant(rule, shown, ruleset, text[:place] + text[place + len(shown):]))
+        out.append(Mutant(rule, shown, ruleset, text[:place] + text[place + len(shown) :]))
     return out
 
 

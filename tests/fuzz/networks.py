@@ -57,10 +57,12 @@ class Mix(Network):
         """Something that broadcasts to the shape of x: some of its axes are 1, or missing in front."""
         if not holes and not all(map(_plain, x.type.dims)):
             return self.tanh(x)
-        dims = [1 if holes and self.pick.random() < 0.4 else dim.const if dim.const is not None else dim
-                for dim in x.type.dims]
+        dims = [
+            1 if holes and self.pick.random() < 0.4 else dim.const if dim.const is not None else dim
+            for dim in x.type.dims
+        ]
         if holes and self.pick.random() < 0.4:
-            dims = dims[self.pick.randint(0, len(dims)):]
+            dims = dims[self.pick.randint(0, len(dims)) :]
         return self.fresh(*dims)
 
     def scale(self, x: Value) -> Value:
@@ -188,25 +190,44 @@ def convolution(m: Mix) -> Value:
     if m.pick.random() < 0.25:
         groups, inner, outer = m.pick.choice((3, 8, 17)), 1, m.pick.choice((1, 2))
     window = [m.pick.choice((1, 1, 2, 3, 3, 5)) for _ in range(rank)]
-    space: list[Dim | int] = [symbol(m.pick.choice(SYMBOLS)) if m.pick.random() < 0.5 else m.pick.choice((6, 9, 13))
-                              for _ in range(rank)]
+    space: list[Dim | int] = [
+        symbol(m.pick.choice(SYMBOLS)) if m.pick.random() < 0.5 else m.pick.choice((6, 9, 13)) for _ in range(rank)
+    ]
     dilation = [m.pick.choice((1, 1, 1, 2)) for _ in range(rank)]
     last = m.pick.random() < 0.4
     places, ends = tuple(range(1, rank + 1)), tuple(range(2, rank + 2))
-    shape = [m.pick.choice((1, 2, "b")), *space, inner * groups] if last else [
-        m.pick.choice((1, 2, "b")), inner * groups, *space]
+    shape = (
+        [m.pick.choice((1, 2, "b")), *space, inner * groups]
+        if last
+        else [m.pick.choice((1, 2, "b")), inner * groups, *space]
+    )
     kernel = [*window, inner, outer * groups] if last else [outer * groups, inner, *window]
-    numbers = ((0, rank + 1, places, rank, rank + 1, tuple(range(rank)), 0, rank + 1, places) if last else
-               (0, 1, ends, 1, 0, ends, 0, 1, ends))
+    numbers = (
+        (0, rank + 1, places, rank, rank + 1, tuple(range(rank)), 0, rank + 1, places)
+        if last
+        else (0, 1, ends, 1, 0, ends, 0, 1, ends)
+    )
     x = m.fresh(*(symbol("b") if size == "b" else size for size in shape))
     # Padding that no window can be larger than, at any size.
-    padding = [const(m.pick.randint((d * (w - 1) + 1) // 2 + 1, 6)) for w, d in zip(window, dilation, strict=True)
-               for _ in range(2)]
-    out = m.one("convolution", x, m.random(*kernel, scale=0.3), numbers=numbers,
-                strides=tuple(m.pick.choice((1, 1, 2, 3)) for _ in range(rank)), padding=tuple(padding),
-                lhs_dilation=tuple(m.pick.choice((1, 1, 1, 1, 2)) for _ in range(rank)), rhs_dilation=tuple(dilation),
-                reversal=tuple(m.pick.choice((0, 0, 0, 1)) for _ in range(rank)), feature_groups=groups,
-                batch_groups=1, dtype="f32")
+    padding = [
+        const(m.pick.randint((d * (w - 1) + 1) // 2 + 1, 6))
+        for w, d in zip(window, dilation, strict=True)
+        for _ in range(2)
+    ]
+    out = m.one(
+        "convolution",
+        x,
+        m.random(*kernel, scale=0.3),
+        numbers=numbers,
+        strides=tuple(m.pick.choice((1, 1, 2, 3)) for _ in range(rank)),
+        padding=tuple(padding),
+        lhs_dilation=tuple(m.pick.choice((1, 1, 1, 1, 2)) for _ in range(rank)),
+        rhs_dilation=tuple(dilation),
+        reversal=tuple(m.pick.choice((0, 0, 0, 1)) for _ in range(rank)),
+        feature_groups=groups,
+        batch_groups=1,
+        dtype="f32",
+    )
     return pointwise(m, out)
 
 
@@ -254,7 +275,7 @@ def movement(m: Mix) -> Value:
             axis = m.pick.randint(0, rank - 1)
             dims = list(x.type.dims)
             if rank > 1 and axis < rank - 1:
-                dims[axis:axis + 2] = [dims[axis] * dims[axis + 1]]
+                dims[axis : axis + 2] = [dims[axis] * dims[axis + 1]]
             else:
                 dims.insert(axis, const(1))
             return m.reshape(x, dims)
@@ -267,13 +288,25 @@ def movement(m: Mix) -> Value:
             return m.one("pad", x, m._number(0.5), low=low, high=high, interior=inner)
         case 4:
             axis = m.pick.randint(0, rank - 1)
-            return m.concatenate([x, m.tanh(x), x][:m.pick.randint(1, 3)], axis)
+            return m.concatenate([x, m.tanh(x), x][: m.pick.randint(1, 3)], axis)
     return m.one("reverse", x, dims=(m.pick.randint(0, rank - 1),))
 
 
 PIECES: tuple[Callable[[Mix], Value], ...] = (
-    followed, product, product, dense, dense, attention, attention, convolution, reduction, rows, rows, movement,
-    movement)
+    followed,
+    product,
+    product,
+    dense,
+    dense,
+    attention,
+    attention,
+    convolution,
+    reduction,
+    rows,
+    rows,
+    movement,
+    movement,
+)
 
 
 def network(seed: int, pieces: Sequence[Callable[[Mix], Value]] = PIECES) -> Graph:
@@ -297,16 +330,22 @@ def inputs(graph: Graph, seed: int, count: int = 8) -> list[tuple[dict[str, int]
             for value in graph.inputs:
                 shape = [dim.evaluate(sizes) for dim in value.type.dims]
                 dtype = numpy_dtype(value.type.dtype)
-                arrays.append(numbers.normal(size=shape).astype(dtype) if is_float(value.type.dtype)
-                              else numbers.integers(0, 4, shape).astype(dtype))
+                arrays.append(
+                    numbers.normal(size=shape).astype(dtype)
+                    if is_float(value.type.dtype)
+                    else numbers.integers(0, 4, shape).astype(dtype)
+                )
             out.append((sizes, arrays))
     return out
 
 
 def _plain(size: Dim | int) -> bool:
     """A number or a symbol: what an input can have as a size."""
-    return isinstance(size, int) or size.const is not None or (
-        len(size.symbols()) == 1 and size is symbol(next(iter(size.symbols()))))
+    return (
+        isinstance(size, int)
+        or size.const is not None
+        or (len(size.symbols()) == 1 and size is symbol(next(iter(size.symbols()))))
+    )
 
 
 def _count(value: Value, sizes: dict[str, int]) -> int:

@@ -65,23 +65,35 @@ def own_models() -> dict[str, bytes]:
     x = helper.make_tensor_value_info("x", f, ["batch", "length", 8])
     node = helper.make_node
     weights = [numpy_helper.from_array(np.ones((8, 8), np.float32), "w")]
-    weights += [numpy_helper.from_array(np.array(v, np.int64), k) for k, v in
-                {"zero": 0, "heads": [2], "four": [4], "two": [2], "axis": [0], "ends": [1]}.items()]
-    shapes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["b"], axis=0),
-              node("Unsqueeze", ["b", "axis"], ["b1"]), node("Slice", ["s", "ends", "two"], ["l"]),
-              node("Concat", ["b1", "l", "heads", "four"], ["t"], axis=0), node("MatMul", ["x", "w"], ["h"]),
-              node("Reshape", ["h", "t"], ["r"]), node("Transpose", ["r"], ["q"], perm=[0, 2, 1, 3]),
-              node("Softmax", ["q"], ["y"], axis=-1)]
+    weights += [
+        numpy_helper.from_array(np.array(v, np.int64), k)
+        for k, v in {"zero": 0, "heads": [2], "four": [4], "two": [2], "axis": [0], "ends": [1]}.items()
+    ]
+    shapes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["b"], axis=0),
+        node("Unsqueeze", ["b", "axis"], ["b1"]),
+        node("Slice", ["s", "ends", "two"], ["l"]),
+        node("Concat", ["b1", "l", "heads", "four"], ["t"], axis=0),
+        node("MatMul", ["x", "w"], ["h"]),
+        node("Reshape", ["h", "t"], ["r"]),
+        node("Transpose", ["r"], ["q"], perm=[0, 2, 1, 3]),
+        node("Softmax", ["q"], ["y"], axis=-1),
+    ]
     graph = helper.make_graph(shapes, "heads", [x], [helper.make_tensor_value_info("y", f, None)], weights)
     out = [helper.make_tensor_value_info("o", f, None)]
     then = helper.make_graph([node("Slice", ["x", "axis", "ends"], ["o"])], "then", [], out)
     other = helper.make_graph([node("Pad", ["x", "pads"], ["o"], mode="edge")], "else", [], out)
-    branch = [node("If", ["c"], ["h"], then_branch=then, else_branch=other), node("NonZero", ["h"], ["n"]),
-              node("Cast", ["n"], ["y"], to=f)]
+    branch = [
+        node("If", ["c"], ["h"], then_branch=then, else_branch=other),
+        node("NonZero", ["h"], ["n"]),
+        node("Cast", ["n"], ["y"], to=f),
+    ]
     pads = numpy_helper.from_array(np.array([0, 0, 1, 0, 0, 1], np.int64), "pads")
     inputs = [x, helper.make_tensor_value_info("c", TensorProto.BOOL, [])]
-    conditional = helper.make_graph(branch, "branch", inputs, [helper.make_tensor_value_info("y", f, None)],
-                                    [*weights, pads])
+    conditional = helper.make_graph(
+        branch, "branch", inputs, [helper.make_tensor_value_info("y", f, None)], [*weights, pads]
+    )
     opset = [helper.make_opsetid("", 17)]
     return {g.name: helper.make_model(g, opset_imports=opset).SerializeToString() for g in (graph, conditional)}
 
@@ -193,8 +205,17 @@ def run(first: int, count: int, optimize: int, kind: str, files: Sequence[str]) 
     found, seed, end = [], first, first + count
     while seed < end:
         size = min(BATCH, end - seed)
-        command = [sys.executable, "-m", "tests.fuzz.onnx", "--child", f"--seed={seed}", f"--count={size}",
-                   f"--optimize={optimize}", f"--models={kind}", *files]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.fuzz.onnx",
+            "--child",
+            f"--seed={seed}",
+            f"--count={size}",
+            f"--optimize={optimize}",
+            f"--models={kind}",
+            *files,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = done.stdout.splitlines()
         faults = [line[1:] for line in lines if line.startswith("!")]

@@ -10,9 +10,38 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 _NUMBERS = (-(2**63), -(2**31), -7, -1, 0, 1, 2, 3, 4, 7, 100, 2**31 - 1, 2**31, 2**62, 2**63 - 1)
-_OPS = ("Add", "MatMul", "Concat", "Reshape", "Slice", "Gather", "Shape", "Expand", "Transpose", "If", "Conv", "Pad",
-        "Unsqueeze", "Squeeze", "ConstantOfShape", "Split", "LSTM", "Resize", "Range", "Cast", "Where", "Loop", "TopK",
-        "NonZero", "ReduceSum", "Softmax", "Gemm", "QuantizeLinear", "Identity", "Nonsense")
+_OPS = (
+    "Add",
+    "MatMul",
+    "Concat",
+    "Reshape",
+    "Slice",
+    "Gather",
+    "Shape",
+    "Expand",
+    "Transpose",
+    "If",
+    "Conv",
+    "Pad",
+    "Unsqueeze",
+    "Squeeze",
+    "ConstantOfShape",
+    "Split",
+    "LSTM",
+    "Resize",
+    "Range",
+    "Cast",
+    "Where",
+    "Loop",
+    "TopK",
+    "NonZero",
+    "ReduceSum",
+    "Softmax",
+    "Gemm",
+    "QuantizeLinear",
+    "Identity",
+    "Nonsense",
+)
 _NAMES = ("", "?", "n", "a + b", "n // 0", "(", "n*n*n", "%", "x.0", "-1", "n" * 300)
 
 Change = Callable[[onnx.ModelProto, random.Random], None]
@@ -94,7 +123,8 @@ def _result(model: onnx.ModelProto, rng: random.Random) -> None:
     node = _any_node(model, rng)
     if node.output:
         node.output[rng.randrange(len(node.output))] = rng.choice(
-            ["", "fresh", *(name for other in _nodes(model) for name in other.output)])
+            ["", "fresh", *(name for other in _nodes(model) for name in other.output)]
+        )
 
 
 def _op(model: onnx.ModelProto, rng: random.Random) -> None:
@@ -181,8 +211,20 @@ def _unfit_attribute(model: onnx.ModelProto, rng: random.Random) -> None:
     elif kind == 3 and (held.ints or held.floats):
         del (held.ints if held.ints else held.floats)[0]
     else:
-        value = rng.choice((1.5, float("nan"), float("inf"), -3, "text", [1, 2], [0.5], ["a"], _tensor(rng),
-                            helper.make_graph([], "g", [], [])))
+        value = rng.choice(
+            (
+                1.5,
+                float("nan"),
+                float("inf"),
+                -3,
+                "text",
+                [1, 2],
+                [0.5],
+                ["a"],
+                _tensor(rng),
+                helper.make_graph([], "g", [], []),
+            )
+        )
         node.attribute[at].CopyFrom(helper.make_attribute(held.name or "a", value))
 
 
@@ -261,8 +303,9 @@ def _claims(model: onnx.ModelProto, rng: random.Random) -> None:
     kind = rng.randrange(7)
     if kind < 3:
         shape = rng.choice((None, [], [1], ["n", 7], [2**62], ["n", "n", "n"], [0, 3], [-1]))
-        model.graph.value_info.append(helper.make_tensor_value_info(
-            rng.choice(names), rng.choice((TensorProto.FLOAT, TensorProto.INT64)), shape))
+        model.graph.value_info.append(
+            helper.make_tensor_value_info(rng.choice(names), rng.choice((TensorProto.FLOAT, TensorProto.INT64)), shape)
+        )
     elif kind == 3 and model.graph.output:
         model.graph.output.append(rng.choice(model.graph.output))
     elif kind == 4:
@@ -295,8 +338,9 @@ def _imports(model: onnx.ModelProto, rng: random.Random) -> None:
     elif kind == 2:
         node = _any_node(model, rng)
         body = [helper.make_node(node.op_type or "Neg", ["a"], ["b"], domain=node.domain)]
-        model.functions.append(helper.make_function(node.domain, node.op_type or "Neg", ["a"], ["b"], body,
-                                                    [helper.make_opsetid("", 17)]))
+        model.functions.append(
+            helper.make_function(node.domain, node.op_type or "Neg", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+        )
     elif kind == 3:
         model.metadata_props.add(key="egshape.facts", value=rng.choice(("", "{}", "[]", "null", '{"version": 1}')))
     else:
@@ -304,10 +348,21 @@ def _imports(model: onnx.ModelProto, rng: random.Random) -> None:
 
 
 _BLUNT: tuple[Change, ...] = (
-    *((_attribute, _operand, _weight) * 3), *((_op, _result, _input) * 2), _domain, _order, _opset)
+    *((_attribute, _operand, _weight) * 3),
+    *((_op, _result, _input) * 2),
+    _domain,
+    _order,
+    _opset,
+)
 
 _SHARP: tuple[Change, ...] = (
-    *((_unfit_attribute, _other_weight, _feed_weight) * 2), _subgraph, _subgraph, _claims, _axes, _imports)
+    *((_unfit_attribute, _other_weight, _feed_weight) * 2),
+    _subgraph,
+    _subgraph,
+    _claims,
+    _axes,
+    _imports,
+)
 """Those that get past the reader, into the conversion of values."""
 
 _CHANGES = (*_BLUNT, *_SHARP)

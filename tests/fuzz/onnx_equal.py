@@ -114,8 +114,10 @@ def fault_of(made: Made, native: bool) -> tuple[str, int]:
         if difference := _difference(names, found, said):
             return f"interpreted at {_sizes(feed)}: {difference}", len(runs)
         common.append((feed, found))
-    return (_written(result.graph, common, names) or (_compiled(result.graph, common, names) if native else ""),
-            len(common))
+    return (
+        _written(result.graph, common, names) or (_compiled(result.graph, common, names) if native else ""),
+        len(common),
+    )
 
 
 def _interpreted(graph: Graph, feed: Feed) -> list[np.ndarray] | str:
@@ -201,8 +203,10 @@ def _cone(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     for node in reversed(model.graph.node):
         if needed & set(node.output):
             nodes.append(node)
-            needed |= {*node.input, *(each for a in node.attribute if a.HasField("g") for inner in a.g.node
-                                      for each in inner.input)}
+            needed |= {
+                *node.input,
+                *(each for a in node.attribute if a.HasField("g") for inner in a.g.node for each in inner.input),
+            }
     del part.graph.node[:], part.graph.output[:], part.graph.initializer[:], part.graph.value_info[:]
     part.graph.node.extend(reversed(nodes))
     part.graph.output.append(onnx.ValueInfoProto(name=name))
@@ -271,11 +275,20 @@ def run(options: argparse.Namespace) -> tuple[list[str], int]:
     with tempfile.TemporaryDirectory() as cache:
         while seed < end:
             size = min(BATCH, end - seed)
-            command = [sys.executable, "-m", "tests.fuzz.onnx_equal", "--child", f"--seed={seed}", f"--count={size}",
-                       f"--nodes={options.nodes}", f"--compile={options.compile}"]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.fuzz.onnx_equal",
+                "--child",
+                f"--seed={seed}",
+                f"--count={size}",
+                f"--nodes={options.nodes}",
+                f"--compile={options.compile}",
+            ]
             command += [f"--save={options.save}"] if options.save else []
-            done = subprocess.run(command, capture_output=True, text=True, check=False,
-                                  env={**os.environ, "EGSHAPE_CACHE": cache})
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, env={**os.environ, "EGSHAPE_CACHE": cache}
+            )
             lines = done.stdout.splitlines()
             faults = [line[1:] for line in lines if line.startswith("!")]
             compared += sum(int(line[1:]) for line in lines if line.startswith("="))

@@ -130,8 +130,9 @@ class Maker:
 
     # -- leaves ----------------------------------------------------------------------------------------------------
 
-    def input(self, dtype: str, axes: Sequence[str | int], low: int = -2, high: int = 3, *,
-              fractions: bool = False) -> Held:
+    def input(
+        self, dtype: str, axes: Sequence[str | int], low: int = -2, high: int = 3, *, fractions: bool = False
+    ) -> Held:
         """An input whose axes are symbols, some of them under names of their own, and numbers."""
         name = f"x{len(self.inputs)}"
         shown: list[int | str | None] = [None if isinstance(axis, str) and self.chance(6) else axis for axis in axes]
@@ -145,8 +146,9 @@ class Maker:
         self.fixed = True
         return self._input(f"x{len(self.inputs)}", arrays, list(arrays[0].shape))
 
-    def _input(self, name: str, arrays: Sequence[np.ndarray], shown: list[int | str | None], exact: bool = True
-               ) -> Held:
+    def _input(
+        self, name: str, arrays: Sequence[np.ndarray], shown: list[int | str | None], exact: bool = True
+    ) -> Held:
         self.inputs.append(helper.make_tensor_value_info(name, _elem(arrays[0]), shown))
         for feed, array in zip(self.feeds, arrays, strict=True):
             feed[name] = array
@@ -173,8 +175,16 @@ class Maker:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def emit(self, op: str, operands: Sequence[Held | None], *, results: int = 1, exact: bool = True,
-             keep: bool = True, **attributes: Any) -> list[Held] | None:
+    def emit(
+        self,
+        op: str,
+        operands: Sequence[Held | None],
+        *,
+        results: int = 1,
+        exact: bool = True,
+        keep: bool = True,
+        **attributes: Any,
+    ) -> list[Held] | None:
         """A node and its results, None where ONNX Runtime rejects it at a witness. ``exact``: it rounds nothing."""
         names = [self.fresh() for _ in range(results)]
         node = helper.make_node(op, ["" if each is None else each.name for each in operands], names, **attributes)
@@ -219,12 +229,14 @@ class Maker:
 
     def finish(self, wanted: Sequence[Held]) -> onnx.ModelProto:
         """The model with these outputs, whose declared axes are true, false or missing: nothing may rest on them."""
-        outs = [helper.make_tensor_value_info(value.name, _elem(value.arrays[0]), self._claimed(value)) for value in
-                wanted]
+        outs = [
+            helper.make_tensor_value_info(value.name, _elem(value.arrays[0]), self._claimed(value)) for value in wanted
+        ]
         graph = helper.make_graph(self.nodes, "fuzz", self.inputs, outs, self.initializers)
         inner = [value for value in self.pool if value.inner and value not in wanted and self.chance(3)]
-        graph.value_info.extend(helper.make_tensor_value_info(value.name, _elem(value.arrays[0]), self._claimed(value))
-                                for value in inner)
+        graph.value_info.extend(
+            helper.make_tensor_value_info(value.name, _elem(value.arrays[0]), self._claimed(value)) for value in inner
+        )
         return self.model(graph)
 
     def _claimed(self, value: Held) -> list[str | None] | None:
@@ -242,4 +254,3 @@ def _bearable(array: Any) -> bool:
     if not isinstance(array, np.ndarray) or array.size > LARGEST or array.ndim > 6:
         return False
     return array.dtype.kind == "b" or bool(np.all(np.isfinite(array)) and np.all(np.abs(array.astype(float)) < BIGGEST))
-

@@ -12,8 +12,21 @@ from onnx import TensorProto, helper
 from tests.fuzz.onnx_maker import SYMBOLS, WITNESSES, Held, Maker, _elem
 from tests.fuzz.onnx_sizes import SIZED, size
 
-UNARY = {"Relu": True, "Neg": True, "Abs": True, "Sigmoid": False, "Tanh": False, "Erf": False, "Sin": False,
-         "Cos": False, "Identity": True, "HardSigmoid": False, "Softplus": False, "LeakyRelu": False, "Elu": False}
+UNARY = {
+    "Relu": True,
+    "Neg": True,
+    "Abs": True,
+    "Sigmoid": False,
+    "Tanh": False,
+    "Erf": False,
+    "Sin": False,
+    "Cos": False,
+    "Identity": True,
+    "HardSigmoid": False,
+    "Softplus": False,
+    "LeakyRelu": False,
+    "Elu": False,
+}
 """Ops of one float, and whether they keep whole numbers."""
 
 
@@ -104,8 +117,13 @@ def cast(m: Maker) -> None:
     """A value in another type."""
     x = m.pick(lambda held: held.exact)
     if x is not None:
-        m.one("Cast", [x], to=m.choice((TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL,
-                                        TensorProto.DOUBLE)))
+        m.one(
+            "Cast",
+            [x],
+            to=m.choice(
+                (TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL, TensorProto.DOUBLE)
+            ),
+        )
 
 
 def transpose(m: Maker) -> None:
@@ -137,10 +155,15 @@ def concat(m: Maker) -> None:
     if x is None:
         return
     axis = m.rng.randrange(x.rank)
-    y = m.pick(lambda held: held.dtype == x.dtype and held.rank == x.rank and all(
-        one == two for at, (one, two) in enumerate(zip(held.axes, x.axes, strict=True)) if at != axis))
+    y = m.pick(
+        lambda held: (
+            held.dtype == x.dtype
+            and held.rank == x.rank
+            and all(one == two for at, (one, two) in enumerate(zip(held.axes, x.axes, strict=True)) if at != axis)
+        )
+    )
     parts = [x, x if y is None else y]
-    m.one("Concat", parts[::m.choice((1, -1))], axis=m.choice((axis, axis - x.rank)))
+    m.one("Concat", parts[:: m.choice((1, -1))], axis=m.choice((axis, axis - x.rank)))
 
 
 def reduce(m: Maker) -> None:
@@ -181,8 +204,9 @@ def matmul(m: Maker) -> None:
     x = m.rounds(lambda held: 0 < held.rank < 5)
     if x is None:
         return
-    y = m.rounds(lambda held: held.dtype == x.dtype and held.rank > 0
-                 and held.axes[max(held.rank - 2, 0)] == x.axes[-1])
+    y = m.rounds(
+        lambda held: held.dtype == x.dtype and held.rank > 0 and held.axes[max(held.rank - 2, 0)] == x.axes[-1]
+    )
     if y is None and len(set(x.axes[-1])) == 1:
         y = m.constant(m.data("float32", (x.axes[-1][0], m.choice((1, 3, 4))), -1, 1, False).astype(x.dtype))
     if y is None and x.rank > 1:
@@ -249,12 +273,18 @@ def gather(m: Maker) -> None:
         return
     axis = m.rng.randrange(x.rank)
     longest = min(x.axes[axis])
-    places = m.pick(lambda held: held.kind == "i" and all(_places(array, n) for array, n in
-                                                          zip(held.arrays, x.axes[axis], strict=True)))
+    places = m.pick(
+        lambda held: (
+            held.kind == "i" and all(_places(array, n) for array, n in zip(held.arrays, x.axes[axis], strict=True))
+        )
+    )
     if longest and (places is None or m.chance(2)):
         count = m.choice(((), (1,), (2,), (2, 2)))
-        places = m.constant(np.array([m.rng.randint(-longest, longest - 1) for _ in range(int(np.prod(count)))],
-                                     np.int64).reshape(count))
+        places = m.constant(
+            np.array([m.rng.randint(-longest, longest - 1) for _ in range(int(np.prod(count)))], np.int64).reshape(
+                count
+            )
+        )
     if places is not None:
         m.one("Gather", [x, places], axis=axis)
 
@@ -295,8 +325,9 @@ def cumulative(m: Maker) -> None:
     if m.chance(2) and m.opset >= 14:
         m.one("Trilu", [x, m.constant(m.choice((-1, 0, 1)))], upper=m.rng.randrange(2))
     else:
-        m.one("CumSum", [x, m.constant(m.rng.randrange(x.rank))], exclusive=m.rng.randrange(2),
-              reverse=m.rng.randrange(2))
+        m.one(
+            "CumSum", [x, m.constant(m.rng.randrange(x.rank))], exclusive=m.rng.randrange(2), reverse=m.rng.randrange(2)
+        )
 
 
 def quantized(m: Maker) -> None:
@@ -304,8 +335,10 @@ def quantized(m: Maker) -> None:
     x = m.rounds(lambda held: held.exact and held.dtype == np.float32)
     if x is None:
         return
-    scale, zero = m.constant(np.array(0.5, np.float32)), m.constant(np.array(m.choice((0, 3)), m.choice((
-        np.uint8, np.int8))))
+    scale, zero = (
+        m.constant(np.array(0.5, np.float32)),
+        m.constant(np.array(m.choice((0, 3)), m.choice((np.uint8, np.int8)))),
+    )
     small = m.one("QuantizeLinear", [x, scale, zero], keep=False)
     if small is not None:
         m.one("DequantizeLinear", [small, scale, zero])
@@ -313,13 +346,20 @@ def quantized(m: Maker) -> None:
 
 def attention(m: Maker) -> None:
     """Heads split off, scores, softmax, and back, as exporters write it."""
-    x = m.rounds(lambda held: held.rank == 3 and held.axes[2] in ((4,) * WITNESSES, (8,) * WITNESSES)
-                 and held.dtype == np.float32)
+    x = m.rounds(
+        lambda held: (
+            held.rank == 3 and held.axes[2] in ((4,) * WITNESSES, (8,) * WITNESSES) and held.dtype == np.float32
+        )
+    )
     if x is None:
         return
     wide = x.axes[2][0]
-    parts = [size(m, x.axes[0]), size(m, m.choice((x.axes[1], (-1,) * WITNESSES))), m.constant([2]),
-             m.constant([wide // 2])]
+    parts = [
+        size(m, x.axes[0]),
+        size(m, m.choice((x.axes[1], (-1,) * WITNESSES))),
+        m.constant([2]),
+        m.constant([wide // 2]),
+    ]
     if None in parts:
         return
     shape = m.one("Concat", parts, axis=0)
@@ -349,8 +389,11 @@ def branch(m: Maker) -> None:
         return
     other = m.rounds(lambda held: held.dtype == x.dtype and held.rank == x.rank) or x
     one = _graph("then", [helper.make_node(m.choice(("Relu", "Neg", "Identity")), [x.name], ["t"])], ["t"], x)
-    inner = [helper.make_node("Shape", [other.name], ["s"]), helper.make_node("Abs", [other.name], ["k"]),
-             helper.make_node("Expand", ["k", "s"], ["e"])]
+    inner = [
+        helper.make_node("Shape", [other.name], ["s"]),
+        helper.make_node("Abs", [other.name], ["k"]),
+        helper.make_node("Expand", ["k", "s"], ["e"]),
+    ]
     two = _graph("else", inner, ["e"], x)
     node = helper.make_node("If", [flag.name], [m.fresh()], then_branch=one, else_branch=two)
     _with_body(m, node, {each.name: each for each in (flag, x, other)})
@@ -364,12 +407,21 @@ def loop(m: Maker) -> None:
     trips = count and m.one("Squeeze", [count, m.constant([0])], keep=False)
     if x is None or trips is None:
         return
-    nodes = [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["h", x.name], ["k"]),
-             helper.make_node("Cast", ["i"], ["f"], to=_elem(x.arrays[0])), helper.make_node("Sub", ["k", "f"], ["o"])]
-    infos = [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info(
-        "go", TensorProto.BOOL, []), helper.make_tensor_value_info("h", _elem(x.arrays[0]), None)]
-    outs = [helper.make_tensor_value_info("on", TensorProto.BOOL, []), *(
-        helper.make_tensor_value_info(name, _elem(x.arrays[0]), None) for name in ("k", "o"))]
+    nodes = [
+        helper.make_node("Identity", ["go"], ["on"]),
+        helper.make_node("Add", ["h", x.name], ["k"]),
+        helper.make_node("Cast", ["i"], ["f"], to=_elem(x.arrays[0])),
+        helper.make_node("Sub", ["k", "f"], ["o"]),
+    ]
+    infos = [
+        helper.make_tensor_value_info("i", TensorProto.INT64, []),
+        helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("h", _elem(x.arrays[0]), None),
+    ]
+    outs = [
+        helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+        *(helper.make_tensor_value_info(name, _elem(x.arrays[0]), None) for name in ("k", "o")),
+    ]
     body = helper.make_graph(nodes, "body", infos, outs)
     rows = m.fresh() if all(array.size and int(array.reshape(-1)[0]) for array in trips.arrays) else ""
     if rows:  # where the loop may end at once, ONNX Runtime knows no shape of its rows
@@ -379,8 +431,9 @@ def loop(m: Maker) -> None:
 
 
 def _graph(name: str, nodes: list[onnx.NodeProto], results: list[str], like: Held) -> onnx.GraphProto:
-    return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(each, _elem(like.arrays[0]), None)
-                                               for each in results])
+    return helper.make_graph(
+        nodes, name, [], [helper.make_tensor_value_info(each, _elem(like.arrays[0]), None) for each in results]
+    )
 
 
 def _with_body(m: Maker, node: onnx.NodeProto, there: dict[str, Held]) -> None:
@@ -390,8 +443,9 @@ def _with_body(m: Maker, node: onnx.NodeProto, there: dict[str, Held]) -> None:
         m.nodes.append(node)
         m.read |= set(there)
         exact = all(each.exact for each in there.values())
-        m.pool += [Held(name, held, exact, inner=True) for name, held in zip(
-            filter(None, node.output), arrays, strict=True)]
+        m.pool += [
+            Held(name, held, exact, inner=True) for name, held in zip(filter(None, node.output), arrays, strict=True)
+        ]
 
 
 def recurrent(m: Maker) -> None:
@@ -408,14 +462,61 @@ def recurrent(m: Maker) -> None:
     m.emit(op, [x, *weights], results=2, hidden_size=2, direction=("forward", "bidirectional")[both], exact=False)
 
 
-PLAIN = (binary, binary, binary, quotient, unary, rounded, clip, compare, where, where, cast, transpose, unsqueeze,
-         unsqueeze, concat, reduce, reduce, place, softmax, matmul, matmul, gemm, norm, window, window, gather, gather,
-         nonzero, elements, cumulative, quantized, attention, branch, loop, recurrent)
+PLAIN = (
+    binary,
+    binary,
+    binary,
+    quotient,
+    unary,
+    rounded,
+    clip,
+    compare,
+    where,
+    where,
+    cast,
+    transpose,
+    unsqueeze,
+    unsqueeze,
+    concat,
+    reduce,
+    reduce,
+    place,
+    softmax,
+    matmul,
+    matmul,
+    gemm,
+    norm,
+    window,
+    window,
+    gather,
+    gather,
+    nonzero,
+    elements,
+    cumulative,
+    quantized,
+    attention,
+    branch,
+    loop,
+    recurrent,
+)
 
 PIECES: tuple[Callable[[Maker], None], ...] = (*PLAIN, *SIZED, *SIZED)
 
-SIGNATURES = (("a", "b"), ("a", "b", 4), ("b",), ("a", 1), ("a", 3, "b", "c"), ("a", "b", "c"), (1, "b"), ("c", "a"),
-              ("b", "c", 8), ("a", 4, "c"), (), (2, 3), ("c",))
+SIGNATURES = (
+    ("a", "b"),
+    ("a", "b", 4),
+    ("b",),
+    ("a", 1),
+    ("a", 3, "b", "c"),
+    ("a", "b", "c"),
+    (1, "b"),
+    ("c", "a"),
+    ("b", "c", 8),
+    ("a", 4, "c"),
+    (),
+    (2, 3),
+    ("c",),
+)
 
 
 def make(m: Maker, nodes: int) -> None:

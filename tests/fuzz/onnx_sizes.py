@@ -127,10 +127,10 @@ def _run(m: Maker, columns: Sequence[Counts]) -> tuple[Held, int] | None:
     """A slice of a shape that begins the columns, and how many of them it is."""
     if len(columns) < 2 or not m.chance(2):
         return None
-    value = m.pick(lambda held: list(columns[:2]) in [held.axes[at:at + 2] for at in range(held.rank - 1)])
+    value = m.pick(lambda held: list(columns[:2]) in [held.axes[at : at + 2] for at in range(held.rank - 1)])
     if value is None:
         return None
-    start = next(at for at in range(value.rank - 1) if value.axes[at:at + 2] == list(columns[:2]))
+    start = next(at for at in range(value.rank - 1) if value.axes[at : at + 2] == list(columns[:2]))
     length = 2
     while start + length < value.rank and length < len(columns) and value.axes[start + length] == columns[length]:
         length += 1
@@ -171,8 +171,14 @@ def reshape(m: Maker) -> None:
     if len(target) > 5:
         return
     left = m.rng.randrange(len(target)) if target and m.chance(2) else None
-    said = [tuple([-1] * WITNESSES) if at == left else (0,) * WITNESSES if at < x.rank and counts == axes[at]
-            and m.chance(2) else counts for at, counts in enumerate(target)]
+    said = [
+        tuple([-1] * WITNESSES)
+        if at == left
+        else (0,) * WITNESSES
+        if at < x.rank and counts == axes[at] and m.chance(2)
+        else counts
+        for at, counts in enumerate(target)
+    ]
     shape = vector(m, said)
     if shape is not None:
         m.one("Reshape", [x, shape], exact=True)
@@ -217,8 +223,17 @@ def slices(m: Maker) -> None:
     axis = m.rng.randrange(x.rank)
     counts = x.axes[axis]
     start = m.choice([(0,) * WITNESSES, (1,) * WITNESSES, (-1,) * WITNESSES, tuple(n // 2 for n in counts)])
-    end = m.choice([counts, (2**31 - 1,) * WITNESSES, (2**63 - 1,) * WITNESSES, (-1,) * WITNESSES, (2,) * WITNESSES,
-                    tuple(n // 2 for n in counts), m.choice(x.axes)])
+    end = m.choice(
+        [
+            counts,
+            (2**31 - 1,) * WITNESSES,
+            (2**63 - 1,) * WITNESSES,
+            (-1,) * WITNESSES,
+            (2,) * WITNESSES,
+            tuple(n // 2 for n in counts),
+            m.choice(x.axes),
+        ]
+    )
     bounds = [size(m, start), size(m, end)]
     if None in bounds:
         return
@@ -304,8 +319,9 @@ def resize(m: Maker) -> None:
     last = m.choice((tuple(2 * n for n in x.axes[-1]), x.axes[-1], (3,) * WITNESSES))
     sizes = vector(m, [*x.axes[:-1], last])
     if sizes is not None:
-        m.one("Resize", [x, None, None, sizes], mode=mode, coordinate_transformation_mode=shift, exact=False,
-              **roundings)
+        m.one(
+            "Resize", [x, None, None, sizes], mode=mode, coordinate_transformation_mode=shift, exact=False, **roundings
+        )
 
 
 def product_of_shape(m: Maker) -> None:
@@ -325,5 +341,22 @@ def top(m: Maker) -> None:
         m.emit("TopK", [x, k], results=2, axis=-1)
 
 
-SIZED = (reshape, reshape, reshape, expand, expand, constant_of_shape, slices, slices, slices, backwards, pad, ranges,
-         split, tile, resize, product_of_shape, top)
+SIZED = (
+    reshape,
+    reshape,
+    reshape,
+    expand,
+    expand,
+    constant_of_shape,
+    slices,
+    slices,
+    slices,
+    backwards,
+    pad,
+    ranges,
+    split,
+    tile,
+    resize,
+    product_of_shape,
+    top,
+)

@@ -17,11 +17,16 @@ Pattern = Callable[[Maker], Value]
 PATTERNS: dict[str, Pattern] = {}
 """By rule name; for a ruleset's name, several of its rules."""
 
-UNARY = {"f": ("negate", "abs", "floor", "sign", "sqrt", "exponential", "tanh", "is_finite"),
-         "i": ("negate", "not", "popcnt"), "b": ("not",)}
-BINARY = {"f": ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power"),
-          "i": ("add", "subtract", "multiply", "divide", "maximum", "and", "xor", "remainder"),
-          "b": ("and", "or", "xor", "add")}
+UNARY = {
+    "f": ("negate", "abs", "floor", "sign", "sqrt", "exponential", "tanh", "is_finite"),
+    "i": ("negate", "not", "popcnt"),
+    "b": ("not",),
+}
+BINARY = {
+    "f": ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power"),
+    "i": ("add", "subtract", "multiply", "divide", "maximum", "and", "xor", "remainder"),
+    "b": ("and", "or", "xor", "add"),
+}
 
 
 def pattern(*rules: str) -> Callable[[Pattern], Pattern]:
@@ -218,10 +223,24 @@ def dot(m: Maker, *, turn_left: bool) -> Value:
     if batch:
         y = m.input("f32", (m.equal(free), m.equal(size), m.dim()))
     if turn_left:
-        return m.one("dot_general", (turned, y), lhs_batch=left_batch, rhs_batch=(0,) if batch else (),
-                     lhs_contract=(contract,), rhs_contract=(1,) if batch else (0,), dtype="f32")
-    return m.one("dot_general", (y, turned), lhs_batch=(0,) if batch else (), rhs_batch=left_batch,
-                 lhs_contract=(1,) if batch else (0,), rhs_contract=(contract,), dtype="f32")
+        return m.one(
+            "dot_general",
+            (turned, y),
+            lhs_batch=left_batch,
+            rhs_batch=(0,) if batch else (),
+            lhs_contract=(contract,),
+            rhs_contract=(1,) if batch else (0,),
+            dtype="f32",
+        )
+    return m.one(
+        "dot_general",
+        (y, turned),
+        lhs_batch=(0,) if batch else (),
+        rhs_batch=left_batch,
+        lhs_contract=(1,) if batch else (0,),
+        rhs_contract=(contract,),
+        dtype="f32",
+    )
 
 
 @pattern("tensor.transpose/into-dot-left")
@@ -501,8 +520,11 @@ def slice_of_pad(m: Maker) -> Value:
     rank = x.type.rank
     low = [m.choice((0, 1, 2)) for _ in range(rank)]
     pad = padded(m, x, low, [m.choice((0, 1, 2)) for _ in range(rank)], [m.choice((0, 0, 0, 0, 1))] * rank)
-    shift = m.choice((0, 0, 0, 1)) if all(m.at(p) - m.at(s) > lo for p, s, lo in
-                                          zip(pad.type.dims, x.type.dims, low, strict=True)) else 0
+    shift = (
+        m.choice((0, 0, 0, 1))
+        if all(m.at(p) - m.at(s) > lo for p, s, lo in zip(pad.type.dims, x.type.dims, low, strict=True))
+        else 0
+    )
     starts = [const(each + shift) for each in low]
     return m.window(pad, starts, [size + start for size, start in zip(x.type.dims, starts, strict=True)])
 
@@ -516,15 +538,23 @@ def gather_slice(m: Maker) -> Value:
     mapped = m.subset(rank, m.chooser.randint(1, rank)) if not m.chance(3) else m.permutation(rank)
     count = len(mapped)
     if m.chance(3):
-        index = m.one("dims", elements=tuple(m.dim() - m.choice((0, 1)) for _ in range(count)), shape=(count,),
-                      dtype="i32")
+        index = m.one(
+            "dims", elements=tuple(m.dim() - m.choice((0, 1)) for _ in range(count)), shape=(count,), dtype="i32"
+        )
     else:
         index = m.scalar([m.choice((0, 1, 2, -1, 9)) for _ in range(count)], "i32")
     collapsed = m.subset(rank, m.chooser.randint(0, rank))
     sizes = tuple(const(1) if axis in collapsed or m.chance(2) else x.type.dims[axis] for axis in range(rank))
     kept = rank - len(collapsed)
-    return m.one("gather", (x, index), offset_dims=tuple(range(kept)), collapsed=collapsed, start_index_map=mapped,
-                 index_vector_dim=0, sizes=sizes)
+    return m.one(
+        "gather",
+        (x, index),
+        offset_dims=tuple(range(kept)),
+        collapsed=collapsed,
+        start_index_map=mapped,
+        index_vector_dim=0,
+        sizes=sizes,
+    )
 
 
 # -- neutral -------------------------------------------------------------------------------------------------------
@@ -533,10 +563,30 @@ def gather_slice(m: Maker) -> Value:
 def with_constant(m: Maker, x: Value, *, right: bool, spread: bool) -> Value:
     """x with a constant that is neutral for the op, or nearly so."""
     dtype = x.type.dtype
-    floats = (("add", -0.0), ("multiply", 1.0), ("maximum", -np.inf), ("minimum", np.inf), ("add", 0.0),
-              ("subtract", 0.0), ("divide", 1.0), ("subtract", -0.0), ("multiply", -1.0), ("power", 1.0))
-    ints = (("add", 0), ("multiply", 1), ("or", 0), ("xor", 0), ("subtract", 0), ("divide", 1), ("shift_left", 0),
-            ("maximum", 0), ("and", 0), ("remainder", 1))
+    floats = (
+        ("add", -0.0),
+        ("multiply", 1.0),
+        ("maximum", -np.inf),
+        ("minimum", np.inf),
+        ("add", 0.0),
+        ("subtract", 0.0),
+        ("divide", 1.0),
+        ("subtract", -0.0),
+        ("multiply", -1.0),
+        ("power", 1.0),
+    )
+    ints = (
+        ("add", 0),
+        ("multiply", 1),
+        ("or", 0),
+        ("xor", 0),
+        ("subtract", 0),
+        ("divide", 1),
+        ("shift_left", 0),
+        ("maximum", 0),
+        ("and", 0),
+        ("remainder", 1),
+    )
     truths = (("and", True), ("or", False), ("xor", False), ("and", False), ("add", True))
     name, number = m.choice({"f": floats, "i": ints, "b": truths}[kind(x)])  # type: ignore[index]
     other = m.scalar(number, dtype)
@@ -581,8 +631,11 @@ def idempotent(m: Maker) -> Value:
 @pattern("tensor.neutral/same-operands")
 def same_operands(m: Maker) -> Value:
     x = m.value()
-    names = {"f": ("maximum", "minimum", "add", "subtract"), "i": ("and", "or", "maximum", "xor", "add"),
-             "b": ("and", "or", "xor")}
+    names = {
+        "f": ("maximum", "minimum", "add", "subtract"),
+        "i": ("and", "or", "maximum", "xor", "add"),
+        "b": ("and", "or", "xor"),
+    }
     return m.one(m.choice(names[kind(x)]), (x, x))
 
 
@@ -592,8 +645,13 @@ def convert_same(m: Maker) -> Value:
     return m.convert(x, x.type.dtype if not m.chance(3) else m.choice(("f16", "i8", "f32")))
 
 
-@pattern("tensor.neutral/select-same", "tensor.neutral/select-true", "tensor.neutral/select-false",
-         "tensor.neutral/select-scalar-true", "tensor.neutral/select-scalar-false")
+@pattern(
+    "tensor.neutral/select-same",
+    "tensor.neutral/select-true",
+    "tensor.neutral/select-false",
+    "tensor.neutral/select-scalar-true",
+    "tensor.neutral/select-scalar-false",
+)
 def select_known(m: Maker) -> Value:
     x = m.value(low=1)
     y = x if m.chance(3) else m.like(x)

@@ -23,8 +23,9 @@ def body(m: Maker, name: str, dtype: str) -> Block:
     return inner.finish([inner.one(name, (x, y))])
 
 
-def region_one(m: Maker, name: str, operands: Sequence[Value], attrs: dict[str, object],
-               regions: Sequence[Block]) -> Value:
+def region_one(
+    m: Maker, name: str, operands: Sequence[Value], attrs: dict[str, object], regions: Sequence[Block]
+) -> Value:
     """An op with regions and one result."""
     return m.keep(m.b.one(name, operands, attrs, regions=regions))
 
@@ -54,8 +55,7 @@ def moving(m: Maker) -> Value:
             return m.one("dynamic_slice", (x, *(m.value(0, "i32") for _ in sizes)), sizes=sizes)
         case "dynamic_update_slice":
             dims = [m.cut(x, axis) for axis in range(rank)]
-            return m.one("dynamic_update_slice",
-                         (x, m.input(x.type.dtype, dims), *(m.value(0, "i32") for _ in dims)))
+            return m.one("dynamic_update_slice", (x, m.input(x.type.dtype, dims), *(m.value(0, "i32") for _ in dims)))
     low, high = ([const(m.choice((0, 1, 2, -1))) for _ in range(rank)] for _ in range(2))
     gaps = [const(m.choice((0, 0, 1, 2))) for _ in range(rank)]
     sizes = [m.at(size + lo + hi) for size, lo, hi in zip(x.type.dims, low, high, strict=True)]
@@ -90,8 +90,13 @@ def reduction(m: Maker) -> Value:
         sizes = [m.at(size) - m.at(w) for size, w in zip(x.type.dims, window, strict=True)]
         if min(sizes) < 0:
             window = ones
-        attrs = {"window": tuple(window), "strides": tuple(const(m.choice((1, 2))) for _ in range(rank)),
-                 "base_dilation": tuple(ones), "window_dilation": tuple(ones), "padding": tuple(padding)}
+        attrs = {
+            "window": tuple(window),
+            "strides": tuple(const(m.choice((1, 2))) for _ in range(rank)),
+            "base_dilation": tuple(ones),
+            "window_dilation": tuple(ones),
+            "padding": tuple(padding),
+        }
         return region_one(m, "reduce_window", (x, start), attrs, [body(m, name, dtype)])
     return region_one(m, "reduce", (x, start), {"dims": dims}, [body(m, name, dtype)])
 
@@ -101,8 +106,10 @@ def sorting(m: Maker) -> Value:
     y = m.like(x)
     inner = m.b.child()
     args = [inner.arg(None, each.type.dtype, []) for each in (x, x, y, y)]
-    order = {"direction": m.choice(("LT", "GT")), "kind": "TOTALORDER" if is_float(x.type.dtype) else
-             "UNSIGNED" if x.type.dtype.startswith("u") else "SIGNED"}
+    order = {
+        "direction": m.choice(("LT", "GT")),
+        "kind": "TOTALORDER" if is_float(x.type.dtype) else "UNSIGNED" if x.type.dtype.startswith("u") else "SIGNED",
+    }
     region = inner.finish([inner.one("compare", args[:2], order)])
     axis = m.chooser.randint(0, x.type.rank - 1)
     first, second = m.b.add("sort", (x, y), {"dim": axis, "stable": True}, regions=(region,))
@@ -117,11 +124,22 @@ def gathering(m: Maker) -> Value:
     places = m.one("clamp", (m.scalar(-1, "i32"), places, m.scalar(6, "i32")))
     if m.chance(2):
         updates = m.input("f32", (places.type.dims[0], x.type.dims[1]))
-        attrs = {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
-                 "index_vector_dim": 1}
+        attrs = {
+            "update_window_dims": (1,),
+            "inserted_window_dims": (0,),
+            "scatter_dims_to_operand_dims": (0,),
+            "index_vector_dim": 1,
+        }
         return region_one(m, "scatter", (x, places, updates), attrs, [body(m, "add", "f32")])
-    return m.one("gather", (x, places), offset_dims=(1,), collapsed=(0,), start_index_map=(0,), index_vector_dim=1,
-                 sizes=(const(1), x.type.dims[1]))
+    return m.one(
+        "gather",
+        (x, places),
+        offset_dims=(1,),
+        collapsed=(0,),
+        start_index_map=(0,),
+        index_vector_dim=1,
+        sizes=(const(1), x.type.dims[1]),
+    )
 
 
 def product(m: Maker) -> Value:
@@ -129,13 +147,22 @@ def product(m: Maker) -> Value:
     inner = m.dims(1)[0]
     if m.chance(2):
         x, y = m.input("f32", (m.dims(1)[0], inner)), m.input("f32", (m.equal(inner), m.dims(1)[0]))
-        return m.one("dot_general", (x, y), lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,),
-                     dtype="f32")
+        return m.one(
+            "dot_general", (x, y), lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,), dtype="f32"
+        )
     x = m.input("f32", (m.dims(1)[0], const(m.choice((2, 3, 5))), const(2)))
     y = m.input("f32", (const(2), const(2), m.dims(1)[0]))
-    return m.one("convolution", (x, y), numbers=(0, 2, (1,), 1, 2, (0,), 0, 2, (1,)), strides=(m.choice((1, 2)),),
-                 padding=(const(m.choice((0, 1))), const(0)), lhs_dilation=(1,), rhs_dilation=(1,), reversal=(0,),
-                 dtype="f32")
+    return m.one(
+        "convolution",
+        (x, y),
+        numbers=(0, 2, (1,), 1, 2, (0,), 0, 2, (1,)),
+        strides=(m.choice((1, 2)),),
+        padding=(const(m.choice((0, 1))), const(0)),
+        lhs_dilation=(1,),
+        rhs_dilation=(1,),
+        reversal=(0,),
+        dtype="f32",
+    )
 
 
 def pooling(m: Maker) -> Value:
@@ -146,8 +173,9 @@ def pooling(m: Maker) -> Value:
     p, q = inner.arg(None, "f32", []), inner.arg(None, "f32", [])
     select = inner.finish([inner.one("compare", (p, q), {"direction": "GE", "kind": "FLOAT"})])
     attrs = {"window": (window,), "strides": (window,), "padding": (0, 0)}
-    return region_one(m, "select_and_scatter", (x, source, m.scalar(0.0, "f32")), attrs,
-                      [select, body(m, "add", "f32")])
+    return region_one(
+        m, "select_and_scatter", (x, source, m.scalar(0.0, "f32")), attrs, [select, body(m, "add", "f32")]
+    )
 
 
 # -- shape code ----------------------------------------------------------------------------------------------------
@@ -301,8 +329,25 @@ def reshaping(m: Maker) -> Value:
 
 
 PIECES: tuple[Piece, ...] = (
-    elementwise, moving, concatenation, reduction, sorting, gathering, product, pooling, arithmetic, arithmetic,
-    dynamic, dynamic, from_data, check, check, composite, slicing, reshaping)
+    elementwise,
+    moving,
+    concatenation,
+    reduction,
+    sorting,
+    gathering,
+    product,
+    pooling,
+    arithmetic,
+    arithmetic,
+    dynamic,
+    dynamic,
+    from_data,
+    check,
+    check,
+    composite,
+    slicing,
+    reshaping,
+)
 
 
 def steps(m: Maker, count: int, depth: int = 0, rules: Sequence[str] = ()) -> None:

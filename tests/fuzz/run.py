@@ -1,6 +1,6 @@
 """The long fuzz: random programs until every rule over tensors has fired so often, then every mutant.
 
-    python -m tests.fuzz.run --seconds 600 --until-all 100"""
+python -m tests.fuzz.run --seconds 600 --until-all 100"""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from tests.fuzz.patterns import PATTERNS
 
 def rules() -> list[str]:
     """The rewrites over tensors; types are stated, not rewritten."""
-    return [rule.name for rule in program.program().rules.rules
-            if rule.ruleset in program.TENSOR_RULESETS and rule.ruleset != "tensor.types"]
+    return [
+        rule.name
+        for rule in program.program().rules.rules
+        if rule.ruleset in program.TENSOR_RULESETS and rule.ruleset != "tensor.types"
+    ]
 
 
 def fuzz(seconds: float, until: int, seed: int, tally: Tally, stop_at: int = 5) -> list[str]:

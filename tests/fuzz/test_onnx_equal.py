@@ -32,8 +32,13 @@ def test_a_wrong_result_is_found_and_cut_down(monkeypatch: pytest.MonkeyPatch) -
     made = fuzz.model_of(3, 8)
     assert made is not None
     right = fuzz.interpret
-    monkeypatch.setattr(fuzz, "interpret", lambda graph, feed: [
-        array + np.ones((), array.dtype) if array.dtype.kind == "f" else ~array for array in right(graph, feed)])
+    monkeypatch.setattr(
+        fuzz,
+        "interpret",
+        lambda graph, feed: [
+            array + np.ones((), array.dtype) if array.dtype.kind == "f" else ~array for array in right(graph, feed)
+        ],
+    )
     assert "interpreted at" in fuzz.fault_of(made, False)[0]
     small, fault = fuzz.smaller(made, False)
     assert "interpreted at" in fault and len(small.model.graph.node) <= 3

@@ -137,8 +137,22 @@ class Units:
 
     def pieces(self) -> tuple[Callable[[], Value], ...]:
         """What a program is made of, often used ones twice."""
-        return (self.unary, self.convert, self.binary, self.binary, self.select, self.broadcast, self.broadcast,
-                self.reshape, self.reshape, self.transpose, self.slice, self.concatenate, self.constant, self.iota)
+        return (
+            self.unary,
+            self.convert,
+            self.binary,
+            self.binary,
+            self.select,
+            self.broadcast,
+            self.broadcast,
+            self.reshape,
+            self.reshape,
+            self.transpose,
+            self.slice,
+            self.concatenate,
+            self.constant,
+            self.iota,
+        )
 
 
 def _is_one(value: Value) -> bool:

@@ -206,9 +206,7 @@ def test_facts_about_unknown_names_list_the_known(capsys: Captured) -> None:
     assert "arg0.0" in message
 
 
-@pytest.mark.parametrize(
-    "fact", ["b", "b ==", "b ** 2 == 4", "b == 1 == 2", "b % 8 = 0", "likely b", "(b"]
-)
+@pytest.mark.parametrize("fact", ["b", "b ==", "b ** 2 == 4", "b == 1 == 2", "b % 8 = 0", "likely b", "(b"])
 def test_facts_that_do_not_parse(fact: str, capsys: Captured) -> None:
     assert fact in refused(capsys, "optimize", str(ENCODER), "--assume", fact)
 
@@ -344,9 +342,7 @@ def test_a_rule_that_lies_is_found_out(good: str, tmp_path: Path, capsys: Captur
     assert_same(api.load(good), api.load(output))
 
 
-@pytest.mark.parametrize(
-    "error", [RuntimeError("lost"), KeyError("lost"), EngineFault("lost"), MemoryError("lost")]
-)
+@pytest.mark.parametrize("error", [RuntimeError("lost"), KeyError("lost"), EngineFault("lost"), MemoryError("lost")])
 @pytest.mark.parametrize("stage", ["saturate", "load"])
 def test_an_engine_that_fails_ends_in_the_fallback(
     error: Exception, stage: str, good: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch

@@ -16,9 +16,7 @@ DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (
 
 
 def graph_of(builder, *results, facts=None):
-    return Graph(
-        "g", builder.finish(results), tuple(f"out{i}" for i in range(len(results))), facts or Facts()
-    )
+    return Graph("g", builder.finish(results), tuple(f"out{i}" for i in range(len(results))), facts or Facts())
 
 
 def ones(*shape):
@@ -226,8 +224,7 @@ def test_regions_of_scalars_run_on_arrays_and_by_element():
         return c.one("reshape", (c.one("reshape", (plain(c, p, q),), {"shape": (const(1),)}),), {"shape": ()})
 
     outs = [
-        b.one("reduce", (x, zero), {"dims": (1,)}, regions=[region(b, "f32", make)])
-        for make in (plain, roundabout)
+        b.one("reduce", (x, zero), {"dims": (1,)}, regions=[region(b, "f32", make)]) for make in (plain, roundabout)
     ]
     graph = graph_of(b, *outs)
     for shape in ((0, 2), (2, 0), (3, 4)):

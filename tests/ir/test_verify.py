@@ -43,9 +43,7 @@ def test_a_built_graph_passes() -> None:
 def test_order_of_definitions() -> None:
     graph = _graph()
     _fails(_with(graph, ops=tuple(reversed(graph.ops))), "op 0 (add", "not defined")
-    _fails(
-        _with(graph, ops=(graph.ops[0], graph.ops[0], graph.ops[1])), "op 1 (abs at m.py:7)", "defined twice"
-    )
+    _fails(_with(graph, ops=(graph.ops[0], graph.ops[0], graph.ops[1])), "op 1 (abs at m.py:7)", "defined twice")
 
 
 def test_values_of_a_region_do_not_leak() -> None:

@@ -142,8 +142,19 @@ def test_a_ruleset_that_fails_is_left_out_by_name(name: str, exploding: dict[str
 def test_strict_rules_make_it_a_failure(name: str, exploding: dict[str, Path], tmp_path: Path) -> None:
     model, out = tmp_path / "m.mlir", tmp_path / "out.mlir"
     model.write_text(chain(9))
-    command = [sys.executable, "-m", "egshape", "optimize", str(model), "-o", str(out), "--rules",
-               str(exploding[name]), "--seconds", "6"]
+    command = [
+        sys.executable,
+        "-m",
+        "egshape",
+        "optimize",
+        str(model),
+        "-o",
+        str(out),
+        "--rules",
+        str(exploding[name]),
+        "--seconds",
+        "6",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0
     assert f"the rule my.{name}/r0 is left out" in done.stderr
@@ -171,8 +182,9 @@ _ENDLESS = """
 def endless() -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A process in the middle of a step that never ends, and its engine's process."""
     text = textwrap.dedent(_ENDLESS).format(text=NEVER.text)
-    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stdout is not None
         _, engine = map(int, process.stdout.readline().split())
         time.sleep(0.3)

@@ -141,15 +141,22 @@ def _clamp(m: Made) -> Sequence[Value]:
 
 def _broadcast(m: Made) -> Sequence[Value]:
     x, y, z, _ = m.arg("x", N), m.arg("y", N, 1), m.arg("z"), m.arg("w", M)
-    return (m.one("broadcast_in_dim", x, dims=(1,), shape=sizes(3, N)), m.one("broadcast_in_dim", z, dims=(),
-            shape=sizes(N, 2)), m.one("broadcast_in_dim", y, dims=(0, 2), shape=sizes(N, 2, M)))
+    return (
+        m.one("broadcast_in_dim", x, dims=(1,), shape=sizes(3, N)),
+        m.one("broadcast_in_dim", z, dims=(), shape=sizes(N, 2)),
+        m.one("broadcast_in_dim", y, dims=(0, 2), shape=sizes(N, 2, M)),
+    )
 
 
 def _reshape(m: Made) -> Sequence[Value]:
     x, y = m.arg("x", N, 6), m.arg("y", M, N, 2)
     flat = m.one("reshape", m.one("transpose", y, permutation=(1, 0, 2)), shape=sizes(2 * N * M))
-    return (m.one("reshape", x, shape=sizes(3, 2 * N)), m.one("reshape", x, shape=sizes(N, 1, 2, 3)), flat,
-            m.one("reshape", flat, shape=sizes(2, M, N)))
+    return (
+        m.one("reshape", x, shape=sizes(3, 2 * N)),
+        m.one("reshape", x, shape=sizes(N, 1, 2, 3)),
+        flat,
+        m.one("reshape", flat, shape=sizes(2, M, N)),
+    )
 
 
 def _transpose(m: Made) -> Sequence[Value]:
@@ -164,15 +171,19 @@ def _reverse(m: Made) -> Sequence[Value]:
 
 def _slice(m: Made) -> Sequence[Value]:
     x = m.arg("x", N, 9)
-    return (m.one("slice", x, starts=sizes(0, 2), limits=sizes(N, 9), strides=sizes(1, 3)),
-            m.one("slice", x, starts=sizes(0, 0), limits=sizes(N, 9), strides=sizes(2, 1)),
-            m.one("slice", x, starts=sizes(N, 4), limits=sizes(N, 4), strides=sizes(1, 1)))
+    return (
+        m.one("slice", x, starts=sizes(0, 2), limits=sizes(N, 9), strides=sizes(1, 3)),
+        m.one("slice", x, starts=sizes(0, 0), limits=sizes(N, 9), strides=sizes(2, 1)),
+        m.one("slice", x, starts=sizes(N, 4), limits=sizes(N, 4), strides=sizes(1, 1)),
+    )
 
 
 def _pad(m: Made) -> Sequence[Value]:
     x, v, _ = m.arg("x", N, 5), m.arg("v"), m.arg("w", M)
-    return (m.one("pad", x, v, low=sizes(1, 2), high=sizes(M, 0), interior=sizes(0, 1)),
-            m.one("pad", x, v, low=sizes(0, -2), high=sizes(2, -1), interior=sizes(2, 0)))
+    return (
+        m.one("pad", x, v, low=sizes(1, 2), high=sizes(M, 0), interior=sizes(0, 1)),
+        m.one("pad", x, v, low=sizes(0, -2), high=sizes(2, -1), interior=sizes(2, 0)),
+    )
 
 
 def _concatenate(m: Made) -> Sequence[Value]:
@@ -195,14 +206,27 @@ def _dynamic_update_slice(m: Made) -> Sequence[Value]:
 def _gather(m: Made) -> Sequence[Value]:
     x, y = m.arg("x", 5, 4), m.arg("y", N, 6, 3)
     i, k = m.arg("i", N, 1, dtype="i32"), m.arg("i2", M, N, 2, dtype="i64")
-    rows = m.one("gather", x, i, offset_dims=(1,), collapsed=(0,), start_index_map=(0,), index_vector_dim=1,
-                 sizes=sizes(1, 4))
-    points = m.one("gather", x, k, offset_dims=(), collapsed=(0, 1), start_index_map=(1, 0), index_vector_dim=2,
-                   sizes=sizes(1, 1))
-    windows = m.one("gather", x, k, offset_dims=(0, 3), collapsed=(), start_index_map=(0, 1), index_vector_dim=2,
-                    sizes=sizes(2, 3))
-    batched = m.one("gather", y, i, offset_dims=(1,), collapsed=(1,), operand_batch=(0,), indices_batch=(0,),
-                    start_index_map=(1,), index_vector_dim=1, sizes=sizes(1, 1, 3))
+    rows = m.one(
+        "gather", x, i, offset_dims=(1,), collapsed=(0,), start_index_map=(0,), index_vector_dim=1, sizes=sizes(1, 4)
+    )
+    points = m.one(
+        "gather", x, k, offset_dims=(), collapsed=(0, 1), start_index_map=(1, 0), index_vector_dim=2, sizes=sizes(1, 1)
+    )
+    windows = m.one(
+        "gather", x, k, offset_dims=(0, 3), collapsed=(), start_index_map=(0, 1), index_vector_dim=2, sizes=sizes(2, 3)
+    )
+    batched = m.one(
+        "gather",
+        y,
+        i,
+        offset_dims=(1,),
+        collapsed=(1,),
+        operand_batch=(0,),
+        indices_batch=(0,),
+        start_index_map=(1,),
+        index_vector_dim=1,
+        sizes=sizes(1, 1, 3),
+    )
     return rows, points, windows, batched
 
 
@@ -212,10 +236,18 @@ def _scatter(m: Made) -> Sequence[Value]:
     inner = m.b.child()
     _, new = inner.arg(None, m.dtype, []), inner.arg(None, m.dtype, [])
     put = inner.finish([new])
-    whole = {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
-             "index_vector_dim": 1}
-    single = {"update_window_dims": (), "inserted_window_dims": (0, 1), "scatter_dims_to_operand_dims": (0, 1),
-              "index_vector_dim": 1}
+    whole = {
+        "update_window_dims": (1,),
+        "inserted_window_dims": (0,),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
+    single = {
+        "update_window_dims": (),
+        "inserted_window_dims": (0, 1),
+        "scatter_dims_to_operand_dims": (0, 1),
+        "index_vector_dim": 1,
+    }
     out = [m.one("scatter", x, i, u, regions=(body,), **whole) for body in (put, m.body("maximum"))]
     return *out, m.one("scatter", y, k, w, regions=(put,), **single)
 
@@ -223,8 +255,10 @@ def _scatter(m: Made) -> Sequence[Value]:
 def _reduce(m: Made) -> Sequence[Value]:
     x, start = m.arg("x", N, 3, M), m.arg("start")
     names = ("maximum", "minimum") if m.dtype != "i1" else ("and", "or")
-    out = [m.one("reduce", x, start, regions=(m.body(name),), dims=dims)
-           for name, dims in ((names[0], (2,)), (names[1], (0,)), (names[0], (0, 2)), (names[1], (0, 1, 2)))]
+    out = [
+        m.one("reduce", x, start, regions=(m.body(name),), dims=dims)
+        for name, dims in ((names[0], (2,)), (names[1], (0,)), (names[0], (0, 2)), (names[1], (0, 1, 2)))
+    ]
     if not is_float(m.dtype):
         out += [m.one("reduce", x, start, regions=(m.body(name),), dims=(1,)) for name in ("add", "multiply", "xor")]
     return *out, *_argmax(m, x)
@@ -243,21 +277,43 @@ def _argmax(m: Made, x: Value) -> Sequence[Value]:
 def _sums(m: Made) -> Sequence[Value]:
     """Sums and products of floats, whose order is free: over ordinary numbers only."""
     x = m.one("tanh", m.arg("x", N, 3, M)) if is_float(m.dtype) else m.arg("x", N, 3, M)
-    x = m.one("select", m.one("is_finite", x), x, m.one("broadcast_in_dim", m.number(0.5), dims=(), shape=x.type.dims)
-              ) if is_float(m.dtype) else x
+    x = (
+        m.one("select", m.one("is_finite", x), x, m.one("broadcast_in_dim", m.number(0.5), dims=(), shape=x.type.dims))
+        if is_float(m.dtype)
+        else x
+    )
     zero, one = m.number(0), m.number(1)
     return [m.one("reduce", x, zero, regions=(m.body("add"),), dims=dims) for dims in ((0,), (1,), (2,), (0, 1, 2))] + [
-        m.one("reduce", x, one, regions=(m.body("multiply"),), dims=(1,))]
+        m.one("reduce", x, one, regions=(m.body("multiply"),), dims=(1,))
+    ]
 
 
 def _reduce_window(m: Made) -> Sequence[Value]:
     x = m.arg("x", N, 6)
     name, start = ("maximum", m.arg("start")) if m.dtype != "i1" else ("or", m.arg("start"))
     ones = sizes(1, 1)
-    pooled = m.one("reduce_window", x, start, regions=(m.body(name),), window=sizes(2, 3), strides=sizes(1, 2),
-                   base_dilation=sizes(1, 2), window_dilation=sizes(2, 1), padding=sizes(1, 2, 1, 0))
-    running = m.one("reduce_window", x, start, regions=(m.body(name),), window=sizes(1, 6), strides=ones,
-                    base_dilation=ones, window_dilation=ones, padding=sizes(0, 0, 5, 0))
+    pooled = m.one(
+        "reduce_window",
+        x,
+        start,
+        regions=(m.body(name),),
+        window=sizes(2, 3),
+        strides=sizes(1, 2),
+        base_dilation=sizes(1, 2),
+        window_dilation=sizes(2, 1),
+        padding=sizes(1, 2, 1, 0),
+    )
+    running = m.one(
+        "reduce_window",
+        x,
+        start,
+        regions=(m.body(name),),
+        window=sizes(1, 6),
+        strides=ones,
+        base_dilation=ones,
+        window_dilation=ones,
+        padding=sizes(0, 0, 5, 0),
+    )
     return pooled, running
 
 
@@ -265,14 +321,35 @@ def _running_sum(m: Made) -> Sequence[Value]:
     """A cumulative sum along the symbolic axis, of whole numbers, so that every order gives the same."""
     x = m.one("convert", m.arg("i", N, 2, dtype="i32"), dtype=m.dtype)
     ones = sizes(1, 1)
-    return [m.one("reduce_window", x, m.number(0), regions=(m.body("add"),), window=sizes(N, 1), strides=ones,
-                  base_dilation=ones, window_dilation=ones, padding=(N - 1, *sizes(0, 0, 0)))]
+    return [
+        m.one(
+            "reduce_window",
+            x,
+            m.number(0),
+            regions=(m.body("add"),),
+            window=sizes(N, 1),
+            strides=ones,
+            base_dilation=ones,
+            window_dilation=ones,
+            padding=(N - 1, *sizes(0, 0, 0)),
+        )
+    ]
 
 
 def _select_and_scatter(m: Made) -> Sequence[Value]:
     x, source = m.arg("x", N, 4), m.arg("source", N, 2)
-    return [m.one("select_and_scatter", x, source, m.number(0), window=(1, 2), strides=(1, 2), padding=(0, 0, 0, 0),
-                  regions=(m.comparator("GE", m.dtype), m.body("maximum")))]
+    return [
+        m.one(
+            "select_and_scatter",
+            x,
+            source,
+            m.number(0),
+            window=(1, 2),
+            strides=(1, 2),
+            padding=(0, 0, 0, 0),
+            regions=(m.comparator("GE", m.dtype), m.body("maximum")),
+        )
+    ]
 
 
 def _sort(m: Made) -> Sequence[Value]:
@@ -294,8 +371,11 @@ def _constant(m: Made) -> Sequence[Value]:
 
 def _sizes(m: Made) -> Sequence[Value]:
     x = m.arg("x", N, 3, M)
-    return (m.one("get_dimension_size", x, dim=0), m.one("get_dimension_size", x, dim=1),
-            m.one("dims", elements=sizes(N, N * M + 2, 7), shape=(3,), dtype="i64"))
+    return (
+        m.one("get_dimension_size", x, dim=0),
+        m.one("get_dimension_size", x, dim=1),
+        m.one("dims", elements=sizes(N, N * M + 2, 7), shape=(3,), dtype="i64"),
+    )
 
 
 def _barrier(m: Made) -> Sequence[Value]:
@@ -306,8 +386,14 @@ def _composite(m: Made) -> Sequence[Value]:
     x = m.arg("x", N)
     inner = m.b.child()
     arg = inner.arg(None, m.dtype, x.type.dims)
-    return [m.b.one("composite", (x,), {"name": "case.reverse"},
-                    regions=(inner.finish([inner.one("reverse", (arg,), {"dims": (0,)})]),))]
+    return [
+        m.b.one(
+            "composite",
+            (x,),
+            {"name": "case.reverse"},
+            regions=(inner.finish([inner.one("reverse", (arg,), {"dims": (0,)})]),),
+        )
+    ]
 
 
 def _if(m: Made) -> Sequence[Value]:
@@ -342,20 +428,39 @@ def _while(m: Made) -> Sequence[Value]:
 
 def _dot(m: Made) -> Sequence[Value]:
     """Whole numbers, so that every order gives the same: vectors, matrices, batches, several contracted axes."""
+
     def arg(name: str, *shape: Dim | int) -> Value:
         return m.one("convert", m.arg(name, *shape, dtype="i32"), dtype=m.dtype)
 
     x, y, z = arg("i", N, 5), arg("i2", 5, M), arg("i3", M, 5)
     p, q = arg("i4", 2, N, 3, M), arg("i5", M, 2, 3)
 
-    def dot(a: Value, b: Value, batch: tuple[tuple[int, ...], tuple[int, ...]],
-            contract: tuple[tuple[int, ...], tuple[int, ...]]) -> Value:
-        return m.one("dot_general", a, b, lhs_batch=batch[0], rhs_batch=batch[1], lhs_contract=contract[0],
-                     rhs_contract=contract[1], dtype=m.dtype)
+    def dot(
+        a: Value,
+        b: Value,
+        batch: tuple[tuple[int, ...], tuple[int, ...]],
+        contract: tuple[tuple[int, ...], tuple[int, ...]],
+    ) -> Value:
+        return m.one(
+            "dot_general",
+            a,
+            b,
+            lhs_batch=batch[0],
+            rhs_batch=batch[1],
+            lhs_contract=contract[0],
+            rhs_contract=contract[1],
+            dtype=m.dtype,
+        )
 
     none: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    return (dot(x, y, none, ((1,), (0,))), dot(x, z, none, ((1,), (1,))), dot(x, x, none, ((0,), (0,))),
-            dot(p, q, ((0,), (1,)), ((2, 3), (2, 0))), dot(p, q, ((0, 3), (1, 0)), ((2,), (2,))), dot(x, y, none, none))
+    return (
+        dot(x, y, none, ((1,), (0,))),
+        dot(x, z, none, ((1,), (1,))),
+        dot(x, x, none, ((0,), (0,))),
+        dot(p, q, ((0,), (1,)), ((2, 3), (2, 0))),
+        dot(p, q, ((0, 3), (1, 0)), ((2,), (2,))),
+        dot(x, y, none, none),
+    )
 
 
 NHWC = (0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
@@ -364,25 +469,42 @@ NCHW = (0, 1, (2, 3), 1, 0, (2, 3), 0, 1, (2, 3))
 
 def _convolution(m: Made) -> Sequence[Value]:
     """Whole numbers: one, two and three spatial axes, strides, dilations, groups."""
+
     def arg(name: str, *shape: Dim | int) -> Value:
         return m.one("convert", m.arg(name, *shape, dtype="i32"), dtype=m.dtype)
 
     def conv(x: Value, w: Value, numbers: object, rank: int, **more: object) -> Value:
         ones = (1,) * rank
         attrs: dict[str, object] = {
-            "numbers": numbers, "strides": ones, "padding": sizes(*(0,) * (2 * rank)), "lhs_dilation": ones,
-            "rhs_dilation": ones, "reversal": (0,) * rank, "dtype": m.dtype, **more}
+            "numbers": numbers,
+            "strides": ones,
+            "padding": sizes(*(0,) * (2 * rank)),
+            "lhs_dilation": ones,
+            "rhs_dilation": ones,
+            "reversal": (0,) * rank,
+            "dtype": m.dtype,
+            **more,
+        }
         return m.one("convolution", x, w, **attrs)
 
     line, image = arg("i", 2, N, 3), arg("i2", N, 4, 6, 5)
     volume = arg("i3", 1, 2, 3, 4, M)
-    return (conv(line, arg("i4", 3, 3, 5), (0, 2, (1,), 1, 2, (0,), 0, 2, (1,)), 1, padding=sizes(1, 1)),
-            conv(line, arg("i5", 4, 1, 3), (0, 2, (1,), 1, 2, (0,), 0, 2, (1,)), 1, padding=sizes(3, 0),
-                 rhs_dilation=(1,), feature_groups=3),
-            conv(image, arg("i6", 6, 4, 3, 3), NCHW, 2, padding=sizes(1, 1, 1, 1), strides=(2, 1)),
-            conv(image, arg("i7", 8, 2, 3, 2), NCHW, 2, feature_groups=2, rhs_dilation=(2, 1), reversal=(1, 0)),
-            conv(image, arg("i8", 2, 3, 5, 2), NHWC, 2, lhs_dilation=(2, 2), padding=sizes(0, 2, 1, 0)),
-            conv(volume, arg("i9", 3, 2, 2, 2, 1), (0, 1, (2, 3, 4), 1, 0, (2, 3, 4), 0, 1, (2, 3, 4)), 3))
+    return (
+        conv(line, arg("i4", 3, 3, 5), (0, 2, (1,), 1, 2, (0,), 0, 2, (1,)), 1, padding=sizes(1, 1)),
+        conv(
+            line,
+            arg("i5", 4, 1, 3),
+            (0, 2, (1,), 1, 2, (0,), 0, 2, (1,)),
+            1,
+            padding=sizes(3, 0),
+            rhs_dilation=(1,),
+            feature_groups=3,
+        ),
+        conv(image, arg("i6", 6, 4, 3, 3), NCHW, 2, padding=sizes(1, 1, 1, 1), strides=(2, 1)),
+        conv(image, arg("i7", 8, 2, 3, 2), NCHW, 2, feature_groups=2, rhs_dilation=(2, 1), reversal=(1, 0)),
+        conv(image, arg("i8", 2, 3, 5, 2), NHWC, 2, lhs_dilation=(2, 2), padding=sizes(0, 2, 1, 0)),
+        conv(volume, arg("i9", 3, 2, 2, 2, 1), (0, 1, (2, 3, 4), 1, 0, (2, 3, 4), 0, 1, (2, 3, 4)), 3),
+    )
 
 
 def _check(m: Made) -> Sequence[Value]:
@@ -399,20 +521,35 @@ def _custom(m: Made) -> Sequence[Value]:
 FLOATS = tuple(filter(is_float, REAL))
 NUMBERS = tuple(dtype for dtype in REAL if dtype != "i1")
 BY_HAND: dict[str, tuple[tuple[Maker, tuple[str, ...], int], ...]] = {
-    "select": ((_select, REAL, 1024),), "clamp": ((_clamp, REAL, 1024),),
-    "broadcast_in_dim": ((_broadcast, REAL, 1024),), "reshape": ((_reshape, REAL, 1024),),
-    "transpose": ((_transpose, REAL, 1024),), "reverse": ((_reverse, REAL, 1024),), "slice": ((_slice, REAL, 1024),),
-    "pad": ((_pad, REAL, 1024),), "concatenate": ((_concatenate, REAL, 1024),),
-    "dynamic_slice": ((_dynamic_slice, REAL, 1024),), "dynamic_update_slice": ((_dynamic_update_slice, REAL, 1024),),
-    "gather": ((_gather, REAL, 127),), "scatter": ((_scatter, NUMBERS, 127),),
-    "reduce": ((_reduce, REAL, 127), (_sums, FLOATS, 127)), "reduce_window": ((_reduce_window, REAL, 127),
-                                                                              (_running_sum, NUMBERS, 127)),
-    "select_and_scatter": ((_select_and_scatter, NUMBERS, 127),), "sort": ((_sort, NUMBERS, 127),),
-    "iota": ((_iota, NUMBERS, 1024),), "constant": ((_constant, REAL, 127),), "dims": ((_sizes, REAL, 127),),
-    "get_dimension_size": ((_sizes, ("f32",), 127),), "optimization_barrier": ((_barrier, REAL, 127),),
-    "composite": ((_composite, REAL, 127),), "if": ((_if, REAL, 127),), "case": ((_case, REAL, 127),),
-    "while": ((_while, REAL, 127),), "dot_general": ((_dot, NUMBERS, 127),),
-    "convolution": ((_convolution, NUMBERS, 33),), "check": ((_check, REAL, 127),),
+    "select": ((_select, REAL, 1024),),
+    "clamp": ((_clamp, REAL, 1024),),
+    "broadcast_in_dim": ((_broadcast, REAL, 1024),),
+    "reshape": ((_reshape, REAL, 1024),),
+    "transpose": ((_transpose, REAL, 1024),),
+    "reverse": ((_reverse, REAL, 1024),),
+    "slice": ((_slice, REAL, 1024),),
+    "pad": ((_pad, REAL, 1024),),
+    "concatenate": ((_concatenate, REAL, 1024),),
+    "dynamic_slice": ((_dynamic_slice, REAL, 1024),),
+    "dynamic_update_slice": ((_dynamic_update_slice, REAL, 1024),),
+    "gather": ((_gather, REAL, 127),),
+    "scatter": ((_scatter, NUMBERS, 127),),
+    "reduce": ((_reduce, REAL, 127), (_sums, FLOATS, 127)),
+    "reduce_window": ((_reduce_window, REAL, 127), (_running_sum, NUMBERS, 127)),
+    "select_and_scatter": ((_select_and_scatter, NUMBERS, 127),),
+    "sort": ((_sort, NUMBERS, 127),),
+    "iota": ((_iota, NUMBERS, 1024),),
+    "constant": ((_constant, REAL, 127),),
+    "dims": ((_sizes, REAL, 127),),
+    "get_dimension_size": ((_sizes, ("f32",), 127),),
+    "optimization_barrier": ((_barrier, REAL, 127),),
+    "composite": ((_composite, REAL, 127),),
+    "if": ((_if, REAL, 127),),
+    "case": ((_case, REAL, 127),),
+    "while": ((_while, REAL, 127),),
+    "dot_general": ((_dot, NUMBERS, 127),),
+    "convolution": ((_convolution, NUMBERS, 33),),
+    "check": ((_check, REAL, 127),),
     "custom_call": ((_custom, ("f32",), 7),),
 }
 

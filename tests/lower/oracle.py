@@ -52,8 +52,15 @@ def widened(graph: Graph) -> Graph | None:
 
     def op(each: Op) -> Op:
         attrs = {key: attribute(item) for key, item in each.attrs.items()}
-        return Op(each.name, tuple(map(value, each.operands)), attrs, tuple(map(value, each.results)),
-                  tuple(map(block, each.regions)), each.location, each.requires)
+        return Op(
+            each.name,
+            tuple(map(value, each.operands)),
+            attrs,
+            tuple(map(value, each.results)),
+            tuple(map(block, each.regions)),
+            each.location,
+            each.requires,
+        )
 
     def block(each: Block) -> Block:
         symbols = tuple(SymbolDef(s.name, value(s.value), s.axis, s.element, s.offset) for s in each.symbols)
@@ -84,9 +91,12 @@ def expected(graph: Graph, wide: Graph | None, arrays: Sequence[Array]) -> Expec
 def fault(found: Sequence[Array], wanted: Expected, relative: float | None = None) -> str:
     """What is wrong with the results, "" if nothing is (``benchmarks.equal``); complex ones are the references' own."""
     if any(array.dtype.kind == "c" for array in wanted.narrow):
-        same = all(one.shape == two.shape and np.array_equal(one.real, two.real, equal_nan=True)
-                   and np.array_equal(one.imag, two.imag, equal_nan=True)
-                   for one, two in zip(found, wanted.narrow, strict=True))
+        same = all(
+            one.shape == two.shape
+            and np.array_equal(one.real, two.real, equal_nan=True)
+            and np.array_equal(one.imag, two.imag, equal_nan=True)
+            for one, two in zip(found, wanted.narrow, strict=True)
+        )
         return "" if same else "complex results are not those of the interpreter"
     return equal.fault(found, wanted.narrow, wanted.wide, relative)
 
@@ -131,7 +141,7 @@ class Fenced:
 
     def intact(self) -> bool:
         """True if no byte beside the array has changed."""
-        others = (self._bytes[:self._mine.start], self._bytes[self._mine.stop:])
+        others = (self._bytes[: self._mine.start], self._bytes[self._mine.stop :])
         return all(bool((part == FILL).all()) for part in others)
 
 
@@ -152,8 +162,9 @@ def compiled_in_pieces(graph: Graph, threads: int = 3) -> CompiledFunction:
         return compile_function(graph, threads)
 
 
-def call_fenced(function: CompiledFunction, arrays: Sequence[Array], like: Sequence[Array], *,
-                at_end: bool) -> tuple[Array, ...]:
+def call_fenced(
+    function: CompiledFunction, arrays: Sequence[Array], like: Sequence[Array], *, at_end: bool
+) -> tuple[Array, ...]:
     """Call with inputs and outputs in fenced memory. Raises AssertionError if a byte beside an output changed."""
     inputs = [fenced(np.ascontiguousarray(array).reshape(array.shape), at_end=at_end) for array in arrays]
     outputs = [Fenced(array.nbytes, at_end=at_end) for array in like]
@@ -165,8 +176,15 @@ def call_fenced(function: CompiledFunction, arrays: Sequence[Array], like: Seque
     return tuple(np.array(array) for array in results)
 
 
-def verdict(function: CompiledFunction, graph: Graph, wide: Graph | None, arrays: Sequence[Array], *,
-            fences: bool = True, relative: float | None = None) -> str:
+def verdict(
+    function: CompiledFunction,
+    graph: Graph,
+    wide: Graph | None,
+    arrays: Sequence[Array],
+    *,
+    fences: bool = True,
+    relative: float | None = None,
+) -> str:
     """Run a compiled graph on arrays and hold it against the oracle: what is wrong, or "".
 
     With fences it runs twice more, its arrays against the page after them, and against the page before."""
@@ -186,8 +204,11 @@ def verdict(function: CompiledFunction, graph: Graph, wide: Graph | None, arrays
     found = fault(results, want, relative)
     if found:
         return found
-    if any(not np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
-           for a, b in zip(arrays, kept, strict=True) if prod(a.shape)):
+    if any(
+        not np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
+        for a, b in zip(arrays, kept, strict=True)
+        if prod(a.shape)
+    ):
         return "an input was written"
     for at_end in (True, False) if fences else ():
         found = fault(call_fenced(function, arrays, want.narrow, at_end=at_end), want, relative)

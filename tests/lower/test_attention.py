@@ -20,8 +20,17 @@ def numbers(*shape):
 
 
 def dot(b, x, y, contract, batch):
-    return b.one("dot_general", [x, y], {"lhs_batch": batch[0], "rhs_batch": batch[1], "lhs_contract": (contract[0],),
-                                         "rhs_contract": (contract[1],), "dtype": "f32"})
+    return b.one(
+        "dot_general",
+        [x, y],
+        {
+            "lhs_batch": batch[0],
+            "rhs_batch": batch[1],
+            "lhs_contract": (contract[0],),
+            "rhs_contract": (contract[1],),
+            "dtype": "f32",
+        },
+    )
 
 
 def spread(b, x, target, dims):
@@ -29,8 +38,9 @@ def spread(b, x, target, dims):
 
 
 def fold(b, x, name, start):
-    (out,) = b.add("reduce", [x, constant(b, start, "f32")], {"dims": (x.type.rank - 1,)},
-                   regions=(region(b, name, "f32"),))
+    (out,) = b.add(
+        "reduce", [x, constant(b, start, "f32")], {"dims": (x.type.rank - 1,)}, regions=(region(b, name, "f32"),)
+    )
     rank = x.type.rank
     narrow = b.one("reshape", [out], {"shape": (*x.type.dims[:-1], const(1))})
     return b.one("broadcast_in_dim", [narrow], {"dims": tuple(range(rank)), "shape": x.type.dims})
@@ -56,8 +66,18 @@ def close(found, wanted):
     np.testing.assert_allclose(found, wanted, 2e-5, 2e-6)
 
 
-SIZES = ((1, 1, 1, 1), (2, 3, 7, 5), (1, 2, 16, 16), (1, 2, 17, 49), (2, 1, 33, 127), (1, 1, 1, 300), (0, 2, 3, 3),
-         (2, 2, 0, 5), (2, 2, 5, 0), (1, 1, 70, 3))
+SIZES = (
+    (1, 1, 1, 1),
+    (2, 3, 7, 5),
+    (1, 2, 16, 16),
+    (1, 2, 17, 49),
+    (2, 1, 33, 127),
+    (1, 1, 1, 300),
+    (0, 2, 3, 3),
+    (2, 2, 0, 5),
+    (2, 2, 5, 0),
+    (1, 1, 70, 3),
+)
 
 
 @pytest.mark.parametrize("depth", [5, 16, 64])
@@ -94,8 +114,11 @@ def causal(b, z):
 def test_causal_and_turned(masked, turned):
     """The mask is computed in the kernel; weights may be the right operand of the second product."""
     b = BlockBuilder()
-    q, k, v = argument(b, "x", "f32", [B, H, Q, 8]), argument(b, "y", "f32", [B, H, 8, S]), argument(
-        b, "z", "f32", [B, H, S, 20])
+    q, k, v = (
+        argument(b, "x", "f32", [B, H, Q, 8]),
+        argument(b, "y", "f32", [B, H, 8, S]),
+        argument(b, "z", "f32", [B, H, S, 20]),
+    )
     z = dot(b, q, k, (3, 2), ((0, 1), (0, 1)))
     p = softmax(b, causal(b, z) if masked else z)
     z = dot(b, v, p, (2, 3), ((0, 1), (0, 1))) if turned else dot(b, p, v, (3, 2), ((0, 1), (0, 1)))
@@ -115,8 +138,11 @@ def test_causal_and_turned(masked, turned):
 def test_a_step_of_a_decoder(rows):
     """Few queries: the keys are read where they lie."""
     b = BlockBuilder()
-    q, k, v = argument(b, "x", "f32", [B, H, rows, 16]), argument(b, "y", "f32", [B, H, S, 16]), argument(
-        b, "z", "f32", [B, H, S, 16])
+    q, k, v = (
+        argument(b, "x", "f32", [B, H, rows, 16]),
+        argument(b, "y", "f32", [B, H, S, 16]),
+        argument(b, "z", "f32", [B, H, S, 16]),
+    )
     z = dot(b, q, k, (3, 3), ((0, 1), (0, 1)))
     graph = graph_of(b, dot(b, softmax(b, z), v, (3, 2), ((0, 1), (0, 1))))
     function = compiled(graph)
@@ -128,8 +154,11 @@ def test_a_step_of_a_decoder(rows):
 def test_shared_keys():
     """Several queries of a group read one head of keys."""
     b = BlockBuilder()
-    q, k, v = argument(b, "x", "f32", [B, H, 2, Q, 8]), argument(b, "y", "f32", [B, H, S, 8]), argument(
-        b, "z", "f32", [B, H, S, 8])
+    q, k, v = (
+        argument(b, "x", "f32", [B, H, 2, Q, 8]),
+        argument(b, "y", "f32", [B, H, S, 8]),
+        argument(b, "z", "f32", [B, H, S, 8]),
+    )
     z = dot(b, q, k, (4, 3), ((0, 1), (0, 1)))
     graph = graph_of(b, dot(b, softmax(b, z), v, (4, 2), ((0, 1), (0, 1))))
     assert labels(graph)[-1] == "attention"

@@ -21,9 +21,13 @@ from tests.lower.checking import check, compiled
 B, M, N, K = (symbol(name) for name in "bmnk")
 KINDS = ("i8", "ui8")
 SIZES = ((0, 1, 1), (1, 1, 0), (1, 7, 3), (5, 33, 9), (20, 49, 33), (9, 127, 2), (17, 24, 8))
-CPUS = {"haswell": "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2", "nehalem": "+sse2,+sse4.2", "x86-64": "",
-        "skylake-avx512": "+sse2,+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512dq,+avx512vl",
-        "knl": "+sse2,+avx,+avx2,+fma,+avx512f"}
+CPUS = {
+    "haswell": "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2",
+    "nehalem": "+sse2,+sse4.2",
+    "x86-64": "",
+    "skylake-avx512": "+sse2,+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512dq,+avx512vl",
+    "knl": "+sse2,+avx,+avx2,+fma,+avx512f",
+}
 
 
 def numbers(rng, dtype, shape):
@@ -42,31 +46,53 @@ def wide(b, value, zero=None, axes=()):
 
 def dot(b, left, right, turned=False, batch=()):
     last = len(batch) + 1
-    return b.one("dot_general", [left, right], {
-        "lhs_batch": batch, "rhs_batch": batch, "lhs_contract": (last,),
-        "rhs_contract": (last if turned else last - 1,), "dtype": "i32"})
+    return b.one(
+        "dot_general",
+        [left, right],
+        {
+            "lhs_batch": batch,
+            "rhs_batch": batch,
+            "lhs_contract": (last,),
+            "rhs_contract": (last if turned else last - 1,),
+            "dtype": "i32",
+        },
+    )
 
 
 def products(program):
     """The products of bytes in a program."""
-    return [stmt for step in program.steps if isinstance(step, Run) for stmt in statements(step.kernel.body)
-            if isinstance(stmt, Product) and stmt.signed]
+    return [
+        stmt
+        for step in program.steps
+        if isinstance(step, Run)
+        for stmt in statements(step.kernel.body)
+        if isinstance(stmt, Product) and stmt.signed
+    ]
 
 
 def pair(one, two, zeros, turned=False):
     """A product of two arguments with zero points: none, one, or one a row and a column."""
     b = BlockBuilder()
     x, y = argument(b, "x", one, [M, K]), argument(b, "y", two, [N, K] if turned else [K, N])
-    p, q = (argument(b, name, dtype, shape) for name, dtype, shape in
-            (("p", one, [] if zeros[0] == "one" else [M]), ("q", two, [] if zeros[1] == "one" else [N])))
+    p, q = (
+        argument(b, name, dtype, shape)
+        for name, dtype, shape in (
+            ("p", one, [] if zeros[0] == "one" else [M]),
+            ("q", two, [] if zeros[1] == "one" else [N]),
+        )
+    )
     left = wide(b, x, None if zeros[0] == "none" else p, () if zeros[0] == "one" else (0,))
     right = wide(b, y, None if zeros[1] == "none" else q, () if zeros[1] == "one" else (0 if turned else 1,))
     return graph_of(b, dot(b, left, right, turned))
 
 
 def feed(rng, one, two, zeros, turned, m, n, k):
-    return [numbers(rng, one, (m, k)), numbers(rng, two, (n, k) if turned else (k, n)),
-            numbers(rng, one, () if zeros[0] == "one" else (m,)), numbers(rng, two, () if zeros[1] == "one" else (n,))]
+    return [
+        numbers(rng, one, (m, k)),
+        numbers(rng, two, (n, k) if turned else (k, n)),
+        numbers(rng, one, () if zeros[0] == "one" else (m,)),
+        numbers(rng, two, () if zeros[1] == "one" else (n,)),
+    ]
 
 
 @pytest.mark.parametrize("one,two", list(itertools.product(KINDS, KINDS)))
@@ -83,8 +109,15 @@ def test_kinds_and_zero_points(one, two, zeros):
 def test_extremes_do_not_saturate(dtype, low, high):
     graph = pair(dtype, dtype, ("none", "none"))
     for x, y in itertools.product((low, high), repeat=2):
-        check(graph, [np.full((9, 70), x, numpy_dtype(dtype)), np.full((70, 50), y, numpy_dtype(dtype)),
-                      np.zeros(9, numpy_dtype(dtype)), np.zeros(50, numpy_dtype(dtype))])
+        check(
+            graph,
+            [
+                np.full((9, 70), x, numpy_dtype(dtype)),
+                np.full((70, 50), y, numpy_dtype(dtype)),
+                np.zeros(9, numpy_dtype(dtype)),
+                np.zeros(50, numpy_dtype(dtype)),
+            ],
+        )
 
 
 @pytest.mark.parametrize("kind", ["i8", "ui8", "i32"])
@@ -114,11 +147,17 @@ def test_batches_epilogues_and_other_readers():
     left = wide(b, x)
     total = dot(b, left, wide(b, y), batch=(0,))
     scaled = b.one("convert", [total], {"dtype": "f32"})
-    half = b.one("broadcast_in_dim", [b.one("constant", [], {"value": np.float32(0.5)})],
-                 {"dims": (), "shape": scaled.type.dims})
+    half = b.one(
+        "broadcast_in_dim", [b.one("constant", [], {"value": np.float32(0.5)})], {"dims": (), "shape": scaled.type.dims}
+    )
     graph = graph_of(b, b.one("tanh", [b.one("multiply", [scaled, half])]), b.one("negate", [left]))
-    check(graph, *([numbers(rng, "ui8", (c, m, k)), numbers(rng, "i8", (c, k, n))]
-                   for c, m, n, k in ((0, 1, 1, 1), (1, 1, 1, 1), (3, 5, 50, 7), (2, 9, 3, 0))))
+    check(
+        graph,
+        *(
+            [numbers(rng, "ui8", (c, m, k)), numbers(rng, "i8", (c, k, n))]
+            for c, m, n, k in ((0, 1, 1, 1), (1, 1, 1, 1), (3, 5, 50, 7), (2, 9, 3, 0))
+        ),
+    )
 
 
 def test_zero_points_along_the_depth_are_no_products():
@@ -127,8 +166,13 @@ def test_zero_points_along_the_depth_are_no_products():
     graph = graph_of(b, dot(b, wide(b, x, p, (1,)), wide(b, y)))
     assert not products(plan(graph))
     rng = np.random.default_rng(4)
-    check(graph, *([numbers(rng, "ui8", (m, k)), numbers(rng, "i8", (k, n)), numbers(rng, "ui8", (k,))]
-                   for m, n, k in ((1, 1, 0), (3, 4, 5))))
+    check(
+        graph,
+        *(
+            [numbers(rng, "ui8", (m, k)), numbers(rng, "i8", (k, n)), numbers(rng, "ui8", (k,))]
+            for m, n, k in ((1, 1, 0), (3, 4, 5))
+        ),
+    )
 
 
 # -- convolutions -----------------------------------------------------------------------------------------------------
@@ -142,27 +186,53 @@ def convolution(x_dtype, kernel, zero, padding=(1, 1, 1, 1), strides=(1, 1), dil
     point = argument(b, "p", x_dtype, [])
     weights = b.one("constant", [], {"value": kernel.astype(np.int32)})
     space = (2, 3)
-    return graph_of(b, b.one("convolution", [wide(b, x, point if zero else None), weights], {
-        "numbers": (0, 1, space, 1, 0, space, 0, 1, space), "strides": strides,
-        "padding": tuple(const(each) for each in padding), "lhs_dilation": (1, 1), "rhs_dilation": dilation,
-        "reversal": (0, 0), "feature_groups": groups, "batch_groups": 1, "dtype": "i32"}))
+    return graph_of(
+        b,
+        b.one(
+            "convolution",
+            [wide(b, x, point if zero else None), weights],
+            {
+                "numbers": (0, 1, space, 1, 0, space, 0, 1, space),
+                "strides": strides,
+                "padding": tuple(const(each) for each in padding),
+                "lhs_dilation": (1, 1),
+                "rhs_dilation": dilation,
+                "reversal": (0, 0),
+                "feature_groups": groups,
+                "batch_groups": 1,
+                "dtype": "i32",
+            },
+        ),
+    )
 
 
 @pytest.mark.parametrize("x_dtype", KINDS)
-@pytest.mark.parametrize("shape,low,high,options", [
-    ((5, 8, 3, 3), -128, 128, {}), ((49, 5, 3, 3), -115, 141, {"strides": (2, 2)}),
-    ((24, 1, 3, 3), 0, 256, {"strides": (2, 2)}), ((24, 24, 1, 1), -100, 156, {"padding": (0, 0, 0, 0)}),
-    ((3, 6, 2, 3), -255, 1, {"padding": (2, 0, 1, 3), "strides": (3, 1), "dilation": (2, 2)}),
-    ((4, 1, 3, 3), -115, 141, {"groups": 4}), ((8, 2, 3, 3), -115, 141, {"groups": 2}),
-    ((3, 4, 3, 3), -300, 300, {})])
+@pytest.mark.parametrize(
+    "shape,low,high,options",
+    [
+        ((5, 8, 3, 3), -128, 128, {}),
+        ((49, 5, 3, 3), -115, 141, {"strides": (2, 2)}),
+        ((24, 1, 3, 3), 0, 256, {"strides": (2, 2)}),
+        ((24, 24, 1, 1), -100, 156, {"padding": (0, 0, 0, 0)}),
+        ((3, 6, 2, 3), -255, 1, {"padding": (2, 0, 1, 3), "strides": (3, 1), "dilation": (2, 2)}),
+        ((4, 1, 3, 3), -115, 141, {"groups": 4}),
+        ((8, 2, 3, 3), -115, 141, {"groups": 2}),
+        ((3, 4, 3, 3), -300, 300, {}),
+    ],
+)
 def test_convolutions(x_dtype, shape, low, high, options):
     """Kernels as i8, and as more than that; padding is the zero point; groups and other numbers go as i32."""
     rng = np.random.default_rng(5)
     graph = convolution(x_dtype, rng.integers(low, high, shape), True, **options)
     assert bool(products(plan(graph))) == (options.get("groups", 1) == 1 and high - low <= 256)
     channels = shape[1] * options.get("groups", 1)
-    check(graph, *([numbers(rng, x_dtype, (n, channels, h, w)), numbers(rng, x_dtype, ())]
-                   for n, h, w in ((1, 3, 3), (2, 5, 7), (1, 16, 40), (3, 9, 3), (0, 4, 4))))
+    check(
+        graph,
+        *(
+            [numbers(rng, x_dtype, (n, channels, h, w)), numbers(rng, x_dtype, ())]
+            for n, h, w in ((1, 3, 3), (2, 5, 7), (1, 16, 40), (3, 9, 3), (0, 4, 4))
+        ),
+    )
 
 
 # -- CPUs -------------------------------------------------------------------------------------------------------------
@@ -176,9 +246,13 @@ def test_instructions_follow_the_cpu():
     assert [how(16, "+avx512f,+avx512bw"), how(8, "+avx2"), how(4, "+sse2")] == ["pairs"] * 3
     assert [how(16, "+avx512f"), how(4, "+neon")] == ["plain"] * 2
     for name, features in (("u8s8", "+avx2,+fma,+avxvnni"), ("s8u8", "+avx2,+fma,+avxvnni")):
-        code = native.assembly(gemm.text(name, features), replace(native.host_machine(), cpu="x86-64",
-                                                                  features=f"{features},+sse2")) \
-            if native.host_machine().triple.startswith("x86_64") else "vpdpbusd"
+        code = (
+            native.assembly(
+                gemm.text(name, features), replace(native.host_machine(), cpu="x86-64", features=f"{features},+sse2")
+            )
+            if native.host_machine().triple.startswith("x86_64")
+            else "vpdpbusd"
+        )
         assert "vpdpbusd" in code
 
 
@@ -213,8 +287,28 @@ def test_saturating_conversions_to_bytes():
         for source in ("f32", "f64"):
             b = BlockBuilder()
             graph = graph_of(b, b.one("convert", [argument(b, "x", source, [N])], {"dtype": dtype}))
-            edges = [0.0, -0.0, 0.5, -0.9, 126.9, 127.5, 128.0, 254.9, 255.9, 256.0, -128.5, -129.0, 65535.9, 65536.0,
-                     1e9, -1e9, 3e38, np.inf, -np.inf, np.nan]
+            edges = [
+                0.0,
+                -0.0,
+                0.5,
+                -0.9,
+                126.9,
+                127.5,
+                128.0,
+                254.9,
+                255.9,
+                256.0,
+                -128.5,
+                -129.0,
+                65535.9,
+                65536.0,
+                1e9,
+                -1e9,
+                3e38,
+                np.inf,
+                -np.inf,
+                np.nan,
+            ]
             check(graph, [np.asarray(edges * 3, numpy_dtype(source))])
 
 

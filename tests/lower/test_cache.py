@@ -41,8 +41,10 @@ def test_other_files_are_no_objects(folder, content):
 
 
 def test_parts_are_not_mixed_up(folder):
-    made = {parts: cache.cached(parts, lambda parts=parts: repr(parts).encode())
-            for parts in (("a", "b"), ("ab", ""), ("a", "b", ""), ("b", "a"))}
+    made = {
+        parts: cache.cached(parts, lambda parts=parts: repr(parts).encode())
+        for parts in (("a", "b"), ("ab", ""), ("a", "b", ""), ("b", "a"))
+    }
     for parts, code in made.items():
         assert code == repr(parts).encode() == cache.cached(parts, lambda: b"never")
 
@@ -75,12 +77,15 @@ def test_threads_at_once(folder):
 
 
 def test_processes_at_once(folder):
-    script = ("from egshape.lower import cache\n"
-              "for k in range(60):\n"
-              "    data = bytes([k % 5]) * 50_000\n"
-              "    assert cache.cached((str(k % 5),), lambda: data) == data\n")
+    script = (
+        "from egshape.lower import cache\n"
+        "for k in range(60):\n"
+        "    data = bytes([k % 5]) * 50_000\n"
+        "    assert cache.cached((str(k % 5),), lambda: data) == data\n"
+    )
     environment = {**os.environ, "EGSHAPE_CACHE_MB": "0"}
-    running = [subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.PIPE)
-               for _ in range(3)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.PIPE) for _ in range(3)
+    ]
     for process in running:
         assert process.wait(60) == 0, process.stderr.read()

@@ -51,7 +51,9 @@ def test_one_compile_serves_every_shape(masked: bool, monkeypatch: pytest.Monkey
     graph = encoder(masked)
     better = egshape.optimize(graph, explain=False)
     assert {name for value in better.graph.inputs for dim in value.type.dims for name in dim.symbols()} == {
-        "batch", "length"}, "no size is specialised away"
+        "batch",
+        "length",
+    }, "no size is specialised away"
     function = egshape.compile(better.graph, target="llvm")
     wide = widened(graph)
 

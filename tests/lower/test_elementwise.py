@@ -13,8 +13,13 @@ from tests.lower.checking import check, compiled
 
 DTYPES = ("i1", "i8", "i32", "i64", "ui8", "ui32", "ui64", "f16", "bf16", "f32", "f64")
 N = symbol("n")
-OPS = [decl.name for decl in REGISTRY if decl.family in ("unary", "binary")
-       and decl.name not in ("convert", "bitcast_convert", "compare") and decl.name not in REFUSED]
+OPS = [
+    decl.name
+    for decl in REGISTRY
+    if decl.family in ("unary", "binary")
+    and decl.name not in ("convert", "bitcast_convert", "compare")
+    and decl.name not in REFUSED
+]
 SIZES = (0, 1, 7, 33)
 
 
@@ -49,8 +54,10 @@ def test_op(name):
 def test_convert(source):
     b = BlockBuilder()
     x = argument(b, "x", source, [N])
-    check(graph_of(b, *(b.one("convert", [x], {"dtype": target}) for target in DTYPES)),
-          *(arrays(source, 1, n) for n in SIZES))
+    check(
+        graph_of(b, *(b.one("convert", [x], {"dtype": target}) for target in DTYPES)),
+        *(arrays(source, 1, n) for n in SIZES),
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -58,8 +65,11 @@ def test_compare(dtype):
     b = BlockBuilder()
     x, y = (argument(b, name, dtype, [N]) for name in "xy")
     kinds = ("FLOAT", "TOTALORDER") if "f" in dtype else ("UNSIGNED" if dtype[0] == "u" or dtype == "i1" else "SIGNED",)
-    results = [b.one("compare", [x, y], {"direction": direction, "kind": kind})
-               for direction in ("EQ", "NE", "LT", "LE", "GT", "GE") for kind in kinds]
+    results = [
+        b.one("compare", [x, y], {"direction": direction, "kind": kind})
+        for direction in ("EQ", "NE", "LT", "LE", "GT", "GE")
+        for kind in kinds
+    ]
     check(graph_of(b, *results), *(arrays(dtype, 2, n) for n in SIZES))
 
 
@@ -70,8 +80,10 @@ def test_select_and_clamp(dtype):
     x, y = (argument(b, name, dtype, [N]) for name in "xy")
     low = argument(b, "low", dtype, [])
     results = [b.one("select", [p, x, y]), b.one("select", [q, x, y]), b.one("clamp", [low, x, y])]
-    check(graph_of(b, *results),
-          *([data("i1", (n,)), data("i1", ()), *arrays(dtype, 2, n), data(dtype, (), 5)] for n in SIZES))
+    check(
+        graph_of(b, *results),
+        *([data("i1", (n,)), data("i1", ()), *arrays(dtype, 2, n), data(dtype, (), 5)] for n in SIZES),
+    )
 
 
 def test_the_bits_of_another_dtype():
@@ -101,9 +113,9 @@ def test_refusals_name_the_op():
         compiled(graph_of(b, b.one("negate", [argument(b, "z", "c64", [N])])))
 
 
-
-@pytest.mark.parametrize(("wide", "narrow"), [("f32", "ui8"), ("f64", "i32"), ("i64", "bf16"), ("f32", "f16"),
-                                              ("ui64", "i8")])
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [("f32", "ui8"), ("f64", "i32"), ("i64", "bf16"), ("f32", "f16"), ("ui64", "i8")]
+)
 def test_bits_of_another_width(wide, narrow):
     b = BlockBuilder()
     x = argument(b, "x", wide, [N])

@@ -66,8 +66,22 @@ def program(tmp_path_factory):
     for macro in ("OUTPUTS", "OUTPUT_AXES", "ERROR_WORDS"):
         text = text.replace(f"NAME_{macro}", f"{name.upper()}_{macro}")
     source.write_text(text.replace("NAME", name))
-    subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wno-unused-parameter", str(source),
-                    "-o", str(folder / "main"), str(library), f"-Wl,-rpath,{folder}"], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-Wno-unused-parameter",
+            str(source),
+            "-o",
+            str(folder / "main"),
+            str(library),
+            f"-Wl,-rpath,{folder}",
+        ],
+        check=True,
+    )
     return folder / "main"
 
 
@@ -104,8 +118,22 @@ def test_the_example(tmp_path):
     model = ROOT / "examples" / "encoder.mlir"
     assert main(["compile", str(model), "--emit", "c", "-o", str(tmp_path), "--threads", "2"]) == 0
     source = ROOT / "examples" / "cpp" / "encoder.cpp"
-    subprocess.run([compiler, "-O1", "-Wall", "-Werror", "-I", str(tmp_path), str(source), "-o", str(tmp_path / "run"),
-                    str(tmp_path / "libjit_encoder.so"), f"-Wl,-rpath,{tmp_path}"], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-O1",
+            "-Wall",
+            "-Werror",
+            "-I",
+            str(tmp_path),
+            str(source),
+            "-o",
+            str(tmp_path / "run"),
+            str(tmp_path / "libjit_encoder.so"),
+            f"-Wl,-rpath,{tmp_path}",
+        ],
+        check=True,
+    )
     done = subprocess.run([tmp_path / "run", "2", "7", "16", "1"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     graph = egshape.load(model)

@@ -19,9 +19,17 @@ N = symbol("n")
 WIDE = np.longdouble
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 EXACT = {
-    "exponential": np.exp, "exponential_minus_one": np.expm1, "log": np.log, "log_plus_one": np.log1p,
-    "tanh": np.tanh, "logistic": lambda x: 1 / (1 + np.exp(-x)), "erf": lambda x: _erf(x.astype(np.float64)),
-    "cbrt": np.cbrt, "sine": np.sin, "cosine": np.cos, "tan": np.tan,
+    "exponential": np.exp,
+    "exponential_minus_one": np.expm1,
+    "log": np.log,
+    "log_plus_one": np.log1p,
+    "tanh": np.tanh,
+    "logistic": lambda x: 1 / (1 + np.exp(-x)),
+    "erf": lambda x: _erf(x.astype(np.float64)),
+    "cbrt": np.cbrt,
+    "sine": np.sin,
+    "cosine": np.cos,
+    "tan": np.tan,
 }
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
 ONE_ARGUMENT = [(op, dtype) for op, dtype in INLINE if op not in ("power", "erf_inv")]

@@ -102,20 +102,34 @@ def test_concatenation_has_a_loop_for_each_part():
     graph = graph_of(b, b.one("tanh", [b.one("concatenate", [x, y, x], {"dim": 1})]))
     (kernel,) = kernels(graph)
     assert shape_of_loops(kernel) == ["n", "4*m", "4*k", "4*m"]
-    check(graph, *([data("f32", (n, m, 4), 1), data("f32", (n, k, 4), 2)]
-                   for n, m, k in ((0, 0, 0), (1, 0, 3), (2, 3, 0), (7, 33, 2), (1, 1, 1), (3, 127, 5))))
+    check(
+        graph,
+        *(
+            [data("f32", (n, m, 4), 1), data("f32", (n, k, 4), 2)]
+            for n, m, k in ((0, 0, 0), (1, 0, 3), (2, 3, 0), (7, 33, 2), (1, 1, 1), (3, 127, 5))
+        ),
+    )
 
 
-@pytest.mark.parametrize(("low", "high", "gap"), [
-    ((1, 2, 0), (2, 0, 1), (0, 0, 0)), ((0, 2, 0), (2, 0, 1), (0, 1, 0)), ((-1, -1, 0), (-1, 3, 0), (0, 0, 0)),
-    ((0, 0, 0), (0, 0, -4), (0, 0, 0)), ((-3, 0, 0), (3, 0, 0), (0, 0, 0))])
+@pytest.mark.parametrize(
+    ("low", "high", "gap"),
+    [
+        ((1, 2, 0), (2, 0, 1), (0, 0, 0)),
+        ((0, 2, 0), (2, 0, 1), (0, 1, 0)),
+        ((-1, -1, 0), (-1, 3, 0), (0, 0, 0)),
+        ((0, 0, 0), (0, 0, -4), (0, 0, 0)),
+        ((-3, 0, 0), (3, 0, 0), (0, 0, 0)),
+    ],
+)
 def test_padding_in_pieces(low, high, gap):
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N, M, 4])
     attrs = {"low": sizes(*low), "high": sizes(*high), "interior": sizes(*gap)}
     value = constant(b, 3, "f32")
-    check(graph_of(b, b.one("pad", [b.one("negate", [x]), value], attrs)),
-          *([data("f32", (n, m, 4), 1)] for n, m in ((3, 1), (3, 3), (7, 33), (9, 2))))
+    check(
+        graph_of(b, b.one("pad", [b.one("negate", [x]), value], attrs)),
+        *([data("f32", (n, m, 4), 1)] for n, m in ((3, 1), (3, 3), (7, 33), (9, 2))),
+    )
 
 
 def test_padding_has_no_test_inside():
@@ -143,8 +157,15 @@ def test_a_quotient_that_is_rounded_is_exact(name):
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N, M])
     wide = b.one("broadcast_in_dim", [reduced(b, x, "maximum", (1,), -np.inf)], {"dims": (0,), "shape": (N, M)})
-    quotient = b.one("divide", [x, b.one("divide", [wide, b.one("broadcast_in_dim", [constant(b, 255, "f32")], {
-        "dims": (), "shape": (N, M)})])])
+    quotient = b.one(
+        "divide",
+        [
+            x,
+            b.one(
+                "divide", [wide, b.one("broadcast_in_dim", [constant(b, 255, "f32")], {"dims": (), "shape": (N, M)})]
+            ),
+        ],
+    )
     attrs = {"dtype": "i32"} if name == "convert" else {}
     function = compiled(graph_of(b, b.one(name, [quotient], attrs)))
     for seed in range(20):
@@ -152,8 +173,13 @@ def test_a_quotient_that_is_rounded_is_exact(name):
         scale = top / np.float32(255)
         row = np.append((np.arange(0, 255, 0.5, np.float32) * scale)[:-1], top)[None]
         exact = row / scale
-        wanted = {"floor": np.floor, "ceil": np.ceil, "round_nearest_even": np.rint, "convert": np.trunc,
-                  "round_nearest_afz": lambda z: np.floor(z + np.float32(0.5))}[name](exact)
+        wanted = {
+            "floor": np.floor,
+            "ceil": np.ceil,
+            "round_nearest_even": np.rint,
+            "convert": np.trunc,
+            "round_nearest_afz": lambda z: np.floor(z + np.float32(0.5)),
+        }[name](exact)
         np.testing.assert_array_equal(function(row), wanted)
 
 
@@ -165,8 +191,22 @@ def test_a_normalization_over_several_axes_is_one_kernel():
     def wide(value, dims=()):
         return b.one("broadcast_in_dim", [value], {"dims": dims, "shape": shape})
 
-    centred = b.one("subtract", [x, wide(b.one("divide", [reduced(b, x, "add", (2, 3)), b.one("broadcast_in_dim", [
-        constant(b, 35, "f32")], {"dims": (), "shape": (N, const(3))})]), (0, 1))])
+    centred = b.one(
+        "subtract",
+        [
+            x,
+            wide(
+                b.one(
+                    "divide",
+                    [
+                        reduced(b, x, "add", (2, 3)),
+                        b.one("broadcast_in_dim", [constant(b, 35, "f32")], {"dims": (), "shape": (N, const(3))}),
+                    ],
+                ),
+                (0, 1),
+            ),
+        ],
+    )
     power = wide(reduced(b, b.one("multiply", [centred, centred]), "add", (2, 3)), (0, 1))
     scale = b.one("rsqrt", [b.one("add", [power, wide(constant(b, 1, "f32"))])])
     graph = graph_of(b, b.one("multiply", [centred, scale]))
@@ -189,7 +229,11 @@ def test_an_axis_that_may_be_one_has_a_version_for_each_stride():
     assert shape_of_loops(kernel) == ["n", "m"]
     two_of_it = with_strides(kernel.body)
     (choice,) = [stmt for stmt in statements(two_of_it) if isinstance(stmt, If)]
-    strides = [coefficient(expr.index, loop.var).const for loop in (*choice.then, *choice.other)
-               for expr in expressions(loop.body) if isinstance(expr, Load) and expr.buffer.name == "y"]
+    strides = [
+        coefficient(expr.index, loop.var).const
+        for loop in (*choice.then, *choice.other)
+        for expr in expressions(loop.body)
+        if isinstance(expr, Load) and expr.buffer.name == "y"
+    ]
     assert strides == [1, 0]
     check(graph, *([data("f32", (n, m), 1), data("f32", (k,), 2)] for n, m in SIZES for k in {1, m}))

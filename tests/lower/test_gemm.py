@@ -29,8 +29,17 @@ def close(found, exact, depth, scale=None):
 
 def dot(b, x, y, contract=(1, 0), batch=0, dtype="f32"):
     axes = tuple(range(batch))
-    return b.one("dot_general", [x, y], {"lhs_batch": axes, "rhs_batch": axes, "lhs_contract": (contract[0],),
-                                         "rhs_contract": (contract[1],), "dtype": dtype})
+    return b.one(
+        "dot_general",
+        [x, y],
+        {
+            "lhs_batch": axes,
+            "rhs_batch": axes,
+            "lhs_contract": (contract[0],),
+            "rhs_contract": (contract[1],),
+            "dtype": dtype,
+        },
+    )
 
 
 def constants(b, array):
@@ -57,8 +66,10 @@ def test_tails_and_layouts(left, right, dtype):
     function = compiled(graph_of(b, dot(b, x, y, (left.index("k"), right.index("k")), dtype=dtype)))
     for m, n, k in cases():
         one, two = numbers(m, k, dtype=kind), numbers(k, n, dtype=kind)
-        given = [np.ascontiguousarray(one if left == "mk" else one.T),
-                 np.ascontiguousarray(two if right == "kn" else two.T)]
+        given = [
+            np.ascontiguousarray(one if left == "mk" else one.T),
+            np.ascontiguousarray(two if right == "kn" else two.T),
+        ]
         (found,) = call(function, given)
         assert found.shape == (m, n)
         close(found, one.astype(np.float64) @ two.astype(np.float64), k)
@@ -154,8 +165,11 @@ def test_several_axes_and_a_bias_of_one_of_them():
     b = BlockBuilder()
     x, y = argument(b, "x", "f32", [3, B, 4, M]), argument(b, "y", "f32", [4, N, 6, 3])
     bias = argument(b, "c", "f32", [N])
-    z = b.one("dot_general", [x, y], {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (0, 2),
-                                      "rhs_contract": (3, 0), "dtype": "f32"})
+    z = b.one(
+        "dot_general",
+        [x, y],
+        {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (0, 2), "rhs_contract": (3, 0), "dtype": "f32"},
+    )
     function = compiled(graph_of(b, b.one("add", [z, spread(b, bias, z, (2,))])))
     for batch, m, n in ((1, 1, 1), (2, 5, 3), (3, 7, 17), (0, 2, 2), (2, 2, 0)):
         given = [numbers(3, batch, 4, m), numbers(4, n, 6, 3), numbers(n)]

@@ -20,13 +20,23 @@ CPUS = {"haswell": "+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2", "nehalem": "+sse4
 def product(dtype, turned):
     b = BlockBuilder()
     x, y = argument(b, "x", dtype, [M, K]), argument(b, "y", dtype, [N, K] if turned else [K, N])
-    return graph_of(b, b.one("dot_general", [x, y], {
-        "lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (int(turned),), "dtype": dtype}))
+    return graph_of(
+        b,
+        b.one(
+            "dot_general",
+            [x, y],
+            {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (int(turned),), "dtype": dtype},
+        ),
+    )
 
 
 def test_blocks_follow_the_registers():
     assert [gemm.shape_for(f) for f in ("+avx512f,+avx2,+fma", "+avx2,+fma", "+avx", "+neon")] == [
-        gemm.Shape(64, 8, 3), gemm.Shape(32, 4, 3), gemm.Shape(16, 4, 2), gemm.Shape(16, 4, 2)]
+        gemm.Shape(64, 8, 3),
+        gemm.Shape(32, 4, 3),
+        gemm.Shape(16, 4, 2),
+        gemm.Shape(16, 4, 2),
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -40,8 +50,16 @@ def test_other_cpus(cpu, dtype, monkeypatch):
     rng = np.random.default_rng(1)
     for turned in (False, True):
         function = compiled(product(dtype, turned))
-        for m, n, k in ((0, 1, 1), (1, 1, 0), (1, 7, 3), (5, 33, 9), (8, 48, 16), (20, 49, 33), (9, 127, 2),
-                        (17, 24, 17)):
+        for m, n, k in (
+            (0, 1, 1),
+            (1, 1, 0),
+            (1, 7, 3),
+            (5, 33, 9),
+            (8, 48, 16),
+            (20, 49, 33),
+            (9, 127, 2),
+            (17, 24, 17),
+        ):
             one = rng.integers(-4, 5, (m, k)).astype(dtype.replace("f", "float"))
             two = rng.integers(-4, 5, (k, n)).astype(one.dtype)
             (found,) = call(function, [one, np.ascontiguousarray(two.T) if turned else two])

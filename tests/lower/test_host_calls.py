@@ -18,6 +18,7 @@ N = symbol("n")
 
 def positive(payload):
     """Positions of the positive elements, and twice the operand; the payload names a fault."""
+
     def run(arrays):
         (x,) = arrays
         assert not x.flags.writeable
@@ -46,9 +47,17 @@ def graph(payload=b""):
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N])
     y = b.one("negate", [x])
-    where, twice = b.add("host_call", [y], {
-        "target": "test.Positive", "call": call_of("test", payload), "dtypes": ("i64", "f32"), "ranks": (1, 1),
-        "sizes": (const(UNKNOWN), N)})
+    where, twice = b.add(
+        "host_call",
+        [y],
+        {
+            "target": "test.Positive",
+            "call": call_of("test", payload),
+            "dtypes": ("i64", "f32"),
+            "ranks": (1, 1),
+            "sizes": (const(UNKNOWN), N),
+        },
+    )
     return graph_of(b, b.one("add", [where, where]), b.one("add", [twice, x]))
 
 
@@ -66,9 +75,14 @@ def test_what_a_function_raises_comes_out():
         compile_function(graph(b"raise"))(np.ones(3, np.float32))
 
 
-@pytest.mark.parametrize(("payload", "text"), [
-    (b"dtype", "result 0 of test.Positive is int32 of rank 1, not int64 of rank 1"),
-    (b"size", "axis 0 of result 1 of test.Positive has size 1, not 3"), (b"count", "gave 1 results, not 2")])
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"dtype", "result 0 of test.Positive is int32 of rank 1, not int64 of rank 1"),
+        (b"size", "axis 0 of result 1 of test.Positive has size 1, not 3"),
+        (b"count", "gave 1 results, not 2"),
+    ],
+)
 def test_results_of_the_wrong_type(payload, text):
     function = compile_function(graph(payload))
     for _ in range(2):
@@ -89,9 +103,17 @@ def test_rows_whose_length_only_the_call_tells(zones, monkeypatch):
     monkeypatch.setenv("EGSHAPE_REDZONES", zones)
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N])
-    (wide,) = b.add("host_call", [x], {
-        "target": "test.Wide", "call": call_of("test", b"wide"), "dtypes": ("f32",), "ranks": (2,),
-        "sizes": (N, const(UNKNOWN))})
+    (wide,) = b.add(
+        "host_call",
+        [x],
+        {
+            "target": "test.Wide",
+            "call": call_of("test", b"wide"),
+            "dtypes": ("f32",),
+            "ranks": (2,),
+            "sizes": (N, const(UNKNOWN)),
+        },
+    )
     graph = graph_of(b, softmax(b, b.one("tanh", [wide])))
     one, three = compile_function(graph), compile_function(graph, 3)
     for n in (0, 1, 7, 3000):

@@ -18,8 +18,9 @@ SIZES = ((0, 0), (0, 5), (1, 0), (1, 1), (2, 3), (7, 33), (40, 3))
 def part(b, x, limit):
     """The first elements of x."""
     limits = (limit, *x.type.dims[1:])
-    return b.one("slice", [x], {"starts": (const(0),) * len(limits), "limits": limits,
-                                "strides": (const(1),) * len(limits)})
+    return b.one(
+        "slice", [x], {"starts": (const(0),) * len(limits), "limits": limits, "strides": (const(1),) * len(limits)}
+    )
 
 
 def choose(b, flag, *results):
@@ -37,8 +38,12 @@ def prefix(b, x, length):
     y, count = inner.arg(None, x.type.dtype, x.type.shape), inner.arg(None, "i64", ())
     (size,), needs = inner.sizes("count", inner.one("reshape", [count], {"shape": (const(1),)}), "shape")
     limits = (size, *y.type.dims[1:])
-    cut = inner.add("slice", [y], {"starts": (const(0),) * len(limits), "limits": limits,
-                                   "strides": (const(1),) * len(limits)}, requires=needs)
+    cut = inner.add(
+        "slice",
+        [y],
+        {"starts": (const(0),) * len(limits), "limits": limits, "strides": (const(1),) * len(limits)},
+        requires=needs,
+    )
     (found,) = b.add("composite", [x, length], {"name": "test.Prefix"}, regions=(inner.finish(cut),))
     return found
 
@@ -55,8 +60,11 @@ def test_branches_of_different_sizes(apart, zones, monkeypatch):
     b = BlockBuilder()
     x, y, flag = argument(b, "x", "f32", [N, M]), argument(b, "y", "f32", [N, M]), argument(b, "flag", "i1", [])
     found, total = choose(
-        b, flag, lambda inner: [part(inner, x, floordiv(N, 2)), x],
-        lambda inner: [inner.one("concatenate", [y, inner.one("negate", [x])], {"dim": 0}), y])
+        b,
+        flag,
+        lambda inner: [part(inner, x, floordiv(N, 2)), x],
+        lambda inner: [inner.one("concatenate", [y, inner.one("negate", [x])], {"dim": 0}), y],
+    )
     assert found.type.dims[0] not in (N, floordiv(N, 2)) and total.type.dims == (N, M)
     results = [found, total] if apart else [b.one("tanh", [b.one("transpose", [found], {"permutation": (1, 0)})])]
     check(graph_of(b, *results), *(case for n, m in SIZES for case in flags(n, m)), tolerance=1e-5)
@@ -67,13 +75,28 @@ def test_a_case_of_three_nested_in_an_if():
     x, flag, index = argument(b, "x", "f32", [N]), argument(b, "flag", "i1", []), argument(b, "index", "i32", [])
 
     def cases(inner):
-        return [choose(inner, index, lambda c: [part(c, x, floordiv(N, 2))], lambda c: [c.one("tanh", [x])],
-                       lambda c: [c.one("concatenate", [x, x, x], {"dim": 0})])[0]]
+        return [
+            choose(
+                inner,
+                index,
+                lambda c: [part(c, x, floordiv(N, 2))],
+                lambda c: [c.one("tanh", [x])],
+                lambda c: [c.one("concatenate", [x, x, x], {"dim": 0})],
+            )[0]
+        ]
 
     (found,) = choose(b, flag, cases, lambda inner: [constant_of(inner, [])])
     twice = b.one("concatenate", [found, found], {"dim": 0})
-    check(graph_of(b, twice), *([data("f32", (n,), 1), np.array(flag), np.int32(at)] for n in (0, 1, 2, 9)
-                                for flag in (True, False) for at in (-1, 0, 1, 2, 5)), tolerance=1e-5)
+    check(
+        graph_of(b, twice),
+        *(
+            [data("f32", (n,), 1), np.array(flag), np.int32(at)]
+            for n in (0, 1, 2, 9)
+            for flag in (True, False)
+            for at in (-1, 0, 1, 2, 5)
+        ),
+        tolerance=1e-5,
+    )
 
 
 def constant_of(b, numbers):
@@ -85,8 +108,11 @@ def test_a_composite_whose_operand_tells_the_size():
     x, length = argument(b, "x", "f32", [N, M]), argument(b, "length", "i64", [])
     found = prefix(b, x, length)
     sums = b.one("add", [b.one("tanh", [found]), found])
-    function = check(graph_of(b, found, sums), *([data("f32", (n, m), 1), np.int64(at)] for n, m in SIZES
-                                                for at in {0, n // 2, n}), tolerance=1e-5)
+    function = check(
+        graph_of(b, found, sums),
+        *([data("f32", (n, m), 1), np.int64(at)] for n, m in SIZES for at in {0, n // 2, n}),
+        tolerance=1e-5,
+    )
     with pytest.raises(EgshapeError):
         function(np.zeros((3, 2), np.float32), np.int64(4))
     with pytest.raises(EgshapeError):
@@ -115,8 +141,11 @@ def test_branches_in_the_rounds_of_a_loop():
     after = [body.one("add", [at, one]), body.one("add", [total, folded])]
     zero = b.one("constant", (), {"value": np.array(0)})
     _, result = b.add("while", [zero, constant(b, 0, "f32")], regions=(test, body.finish(after)))
-    check(graph_of(b, result), *([data("f32", (n,), 1), np.int64(k)] for n, k in
-                                 ((0, 0), (0, 1), (1, 1), (3, 4), (40, 17))), tolerance=1e-4)
+    check(
+        graph_of(b, result),
+        *([data("f32", (n,), 1), np.int64(k)] for n, k in ((0, 0), (0, 1), (1, 1), (3, 4), (40, 17))),
+        tolerance=1e-4,
+    )
 
 
 def sum_of(b):
@@ -128,8 +157,12 @@ def sum_of(b):
 def test_an_artifact_and_given_results(tmp_path):
     b = BlockBuilder()
     x, flag = argument(b, "x", "f32", [N]), argument(b, "flag", "i1", [])
-    (found,) = choose(b, flag, lambda inner: [part(inner, x, floordiv(N, 2))],
-                      lambda inner: [inner.one("concatenate", [x, x], {"dim": 0})])
+    (found,) = choose(
+        b,
+        flag,
+        lambda inner: [part(inner, x, floordiv(N, 2))],
+        lambda inner: [inner.one("concatenate", [x, x], {"dim": 0})],
+    )
     graph = graph_of(b, b.one("negate", [found]))
     egshape.compile(graph, target="llvm", optimize=False).save(tmp_path / "x.egx")
     x = np.arange(9, dtype=np.float32)

@@ -1,6 +1,5 @@
 """The sample models, each compiled once and run at all of its sizes."""
 
-
 import pytest
 
 import egshape

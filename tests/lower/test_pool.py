@@ -50,8 +50,11 @@ def test_the_same_bits_as_with_one_thread(make):
         inputs = arrays(graph, shape)
         wanted = one(*inputs)
         for function in others:
-            for a, b in zip(wanted if isinstance(wanted, tuple) else (wanted,), function(*inputs)
-                            if isinstance(wanted, tuple) else (function(*inputs),), strict=True):
+            for a, b in zip(
+                wanted if isinstance(wanted, tuple) else (wanted,),
+                function(*inputs) if isinstance(wanted, tuple) else (function(*inputs),),
+                strict=True,
+            ):
                 np.testing.assert_array_equal(a, b)
 
 
@@ -120,5 +123,3 @@ else:
 def test_impossible_numbers_of_threads(threads):
     with pytest.raises(EgshapeError, match="threads"):
         compile_function(rows(), threads)
-
-

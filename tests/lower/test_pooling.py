@@ -28,17 +28,27 @@ PLACES = ((1, 2, 9, 11), (2, 1, 6, 33), (1, 1, 7, 8), (0, 2, 7, 9), (1, 3, 13, 1
 def test_windows(name, fold):
     window, strides, steps, padding = CASES[name]
     for dtype, kind in (("f32", np.float32), ("i32", np.int32)):
-        start = {"maximum": -np.inf, "minimum": np.inf, "add": 0}[fold] if dtype == "f32" else \
-            {"maximum": np.iinfo(kind).min, "minimum": np.iinfo(kind).max, "add": 0}[fold]
+        start = (
+            {"maximum": -np.inf, "minimum": np.inf, "add": 0}[fold]
+            if dtype == "f32"
+            else {"maximum": np.iinfo(kind).min, "minimum": np.iinfo(kind).max, "add": 0}[fold]
+        )
         b = BlockBuilder()
         x = b.arg("x", dtype, [None] * 4, ["n", "c", "h", "w"])
         init = b.one("constant", (), {"value": np.array(start, kind)})
         inner = b.child()
         two = [inner.arg(None, dtype, []) for _ in range(2)]
         body = inner.finish([inner.one(fold, two)])
-        dims = {key: tuple(map(const, sizes)) for key, sizes in (
-            ("window", window), ("strides", strides), ("base_dilation", (1,) * 4), ("window_dilation", steps),
-            ("padding", padding))}
+        dims = {
+            key: tuple(map(const, sizes))
+            for key, sizes in (
+                ("window", window),
+                ("strides", strides),
+                ("base_dilation", (1,) * 4),
+                ("window_dilation", steps),
+                ("padding", padding),
+            )
+        }
         graph = graph_of(b, b.one("reduce_window", [x, init], dims, regions=[body]))
         function = compiled(graph)
         fitting = 0
@@ -62,9 +72,18 @@ def test_a_wide_window_goes_axis_by_axis():
     inner = b.child()
     body = inner.finish([inner.one("maximum", [inner.arg(None, "f32", []) for _ in range(2)])])
     ones = (const(1), const(1))
-    y = b.one("reduce_window", [x, b.one("constant", (), {"value": np.float32(-np.inf)})], {
-        "window": (const(9), const(9)), "strides": ones, "base_dilation": ones, "window_dilation": ones,
-        "padding": (const(4),) * 4}, regions=[body])
+    y = b.one(
+        "reduce_window",
+        [x, b.one("constant", (), {"value": np.float32(-np.inf)})],
+        {
+            "window": (const(9), const(9)),
+            "strides": ones,
+            "base_dilation": ones,
+            "window_dilation": ones,
+            "padding": (const(4),) * 4,
+        },
+        regions=[body],
+    )
     steps = plan(graph_of(b, y)).steps
     assert [step.kernel.label for step in steps if isinstance(step, Run)] == ["pad", "reduce_window", "reduce_window"]
     assert y.type.dims == (symbol("h"), symbol("w"))

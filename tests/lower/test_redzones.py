@@ -45,8 +45,13 @@ def planted(monkeypatch, kind, index):
         (target, *_) = [buffer for buffer in buffers if buffer.kind == kind]
         place = target.size + index if index >= 0 else const(index)
         store = Store(target, place, Const(target.dtype, 7.0))
-        kernel = replace(next(s.kernel for s in program.steps if isinstance(s, Run)), label="wrong",
-                         body=(Loop("$w", const(1), (store,)),), outputs=(target,), private=())
+        kernel = replace(
+            next(s.kernel for s in program.steps if isinstance(s, Run)),
+            label="wrong",
+            body=(Loop("$w", const(1), (store,)),),
+            outputs=(target,),
+            private=(),
+        )
         return replace(program, steps=(*program.steps, Run(kernel)))
 
     monkeypatch.setattr(driver, "plan", wrong)
@@ -54,9 +59,14 @@ def planted(monkeypatch, kind, index):
 
 
 @pytest.mark.parametrize("index", [0, 1, 50, -1, -60])
-@pytest.mark.parametrize(("kind", "text"), [
-    ("temp", "the kernel .*wrong wrote outside of the buffer"), ("output", "wrote outside of 'out0'"),
-    ("input", "wrote outside of 'x'")])
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("temp", "the kernel .*wrong wrote outside of the buffer"),
+        ("output", "wrote outside of 'out0'"),
+        ("input", "wrote outside of 'x'"),
+    ],
+)
 def test_an_overrun_is_caught(monkeypatch, kind, text, index):
     function = planted(monkeypatch, kind, index)
     with pytest.raises(EgshapeError, match=text) as caught:

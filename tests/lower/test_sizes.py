@@ -10,9 +10,15 @@ from egshape.dims import Dim, const, symbol
 from egshape.lower.sizes import cannot_wrap
 
 
-@pytest.mark.parametrize(("size", "wanted"), [
-    (const(2**63 - 1), True), (const(-(2**63)), True), (const(2**63), False),
-    (symbol("n") * 3 + 1, True), (symbol("n") * symbol("n"), False),
-])
+@pytest.mark.parametrize(
+    ("size", "wanted"),
+    [
+        (const(2**63 - 1), True),
+        (const(-(2**63)), True),
+        (const(2**63), False),
+        (symbol("n") * 3 + 1, True),
+        (symbol("n") * symbol("n"), False),
+    ],
+)
 def test_what_cannot_wrap(size: Dim, wanted: bool) -> None:
     assert cannot_wrap(size) is wanted

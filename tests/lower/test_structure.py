@@ -43,8 +43,11 @@ def test_dot(dtype):
     z = b.one("transpose", [y], {"permutation": (0, 2, 1)})
     other = {**attrs, "rhs_contract": (1,)}
     kind = numpy_dtype(dtype)
-    check(graph_of(b, b.one("dot_general", [x, y], attrs), b.one("dot_general", [x, z], other)),
-          *([numbers((2, n, 5), kind), numbers((2, m, 5), kind)] for n in SIZES for m in (0, 1, 33)), tolerance=2e-2)
+    check(
+        graph_of(b, b.one("dot_general", [x, y], attrs), b.one("dot_general", [x, z], other)),
+        *([numbers((2, n, 5), kind), numbers((2, m, 5), kind)] for n in SIZES for m in (0, 1, 33)),
+        tolerance=2e-2,
+    )
 
 
 @pytest.mark.parametrize("deep", [0, 1, 9])
@@ -53,28 +56,47 @@ def test_products_of_few_and_many_rows(deep):
     x, y = argument(b, "x", "f32", [N, deep]), argument(b, "y", "f32", [deep, M])
     attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "dtype": "f32"}
     whole = [np.round(numbers((n, deep), seed=1) * 4) for n in (0, 1, 3, 15, 32, 40)]
-    check(graph_of(b, b.one("dot_general", [x, y], attrs)),
-          *([left, np.round(numbers((deep, m)) * 4)] for left in whole for m in (0, 1, 16, 47, 48, 100)))
+    check(
+        graph_of(b, b.one("dot_general", [x, y], attrs)),
+        *([left, np.round(numbers((deep, m)) * 4)] for left in whole for m in (0, 1, 16, 47, 48, 100)),
+    )
 
 
 NHWC = (0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
 NCHW = (0, 1, (2, 3), 1, 0, (2, 3), 0, 1, (2, 3))
 
 
-@pytest.mark.parametrize(("layout", "features", "batches", "base", "dilation", "reversal"), [
-    (NHWC, 1, 1, 1, 1, 0), (NHWC, 2, 1, 1, 2, 1), (NCHW, 1, 1, 2, 1, 0), (NCHW, 4, 1, 1, 1, 0), (NHWC, 1, 2, 1, 1, 1)])
+@pytest.mark.parametrize(
+    ("layout", "features", "batches", "base", "dilation", "reversal"),
+    [(NHWC, 1, 1, 1, 1, 0), (NHWC, 2, 1, 1, 2, 1), (NCHW, 1, 1, 2, 1, 0), (NCHW, 4, 1, 1, 1, 0), (NHWC, 1, 2, 1, 1, 1)],
+)
 def test_convolution(layout, features, batches, base, dilation, reversal):
     b = BlockBuilder()
     channels, outs = 4, 4
     sizes = {layout[0]: 2 * N, layout[1]: const(channels), layout[2][0]: const(5), layout[2][1]: const(6)}
     kernel = {layout[3]: channels // features, layout[4]: outs, layout[5][0]: 3, layout[5][1]: 2}
-    x = b.arg("x", "f32", [None if axis == layout[0] else sizes[axis] for axis in range(4)],
-              ["n2" if axis == layout[0] else None for axis in range(4)])
+    x = b.arg(
+        "x",
+        "f32",
+        [None if axis == layout[0] else sizes[axis] for axis in range(4)],
+        ["n2" if axis == layout[0] else None for axis in range(4)],
+    )
     w = argument(b, "w", "f32", [kernel[axis] for axis in range(4)])
-    out = b.one("convolution", [x, w], {
-        "numbers": layout, "strides": (1, 2), "padding": dims(1, 2, 0, 1), "lhs_dilation": (base, base),
-        "rhs_dilation": (dilation, dilation), "reversal": (reversal, 0), "feature_groups": features,
-        "batch_groups": batches, "dtype": "f32"})
+    out = b.one(
+        "convolution",
+        [x, w],
+        {
+            "numbers": layout,
+            "strides": (1, 2),
+            "padding": dims(1, 2, 0, 1),
+            "lhs_dilation": (base, base),
+            "rhs_dilation": (dilation, dilation),
+            "reversal": (reversal, 0),
+            "feature_groups": features,
+            "batch_groups": batches,
+            "dtype": "f32",
+        },
+    )
     shape = [0, 0, 0, 0]
     shape[layout[1]], shape[layout[2][0]], shape[layout[2][1]] = channels, 5, 6
     cases = []
@@ -88,9 +110,18 @@ def test_convolution(layout, features, batches, base, dilation, reversal):
 def test_reduce_window(name, start):
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N, 6])
-    (out,) = b.add("reduce_window", [x, constant(b, start, "f32")], {
-        "window": dims(2, 3), "strides": dims(1, 2), "base_dilation": dims(1, 2), "window_dilation": dims(2, 1),
-        "padding": dims(1, 2, 1, 0)}, regions=(region(b, name, "f32"),))
+    (out,) = b.add(
+        "reduce_window",
+        [x, constant(b, start, "f32")],
+        {
+            "window": dims(2, 3),
+            "strides": dims(1, 2),
+            "base_dilation": dims(1, 2),
+            "window_dilation": dims(2, 1),
+            "padding": dims(1, 2, 1, 0),
+        },
+        regions=(region(b, name, "f32"),),
+    )
     check(graph_of(b, out), *([numbers((n, 6))] for n in SIZES), tolerance=1e-4)
 
 
@@ -100,9 +131,12 @@ def test_select_and_scatter():
     inner = b.child()
     one, two = inner.arg(None, "f32", []), inner.arg(None, "f32", [])
     choose = inner.finish([inner.one("compare", [one, two], {"direction": "GE", "kind": "FLOAT"})])
-    (out,) = b.add("select_and_scatter", [x, s, constant(b, 0, "f32")],
-                   {"window": (2, 3), "strides": (1, 2), "padding": (0, 0, 1, 0)},
-                   regions=(choose, region(b, "add", "f32")))
+    (out,) = b.add(
+        "select_and_scatter",
+        [x, s, constant(b, 0, "f32")],
+        {"window": (2, 3), "strides": (1, 2), "padding": (0, 0, 1, 0)},
+        regions=(choose, region(b, "add", "f32")),
+    )
     graph = graph_of(b, out)
     function = check(graph, *([numbers((n + 1, 4)), numbers((n, 2))] for n in SIZES), tolerance=1e-4)
     with pytest.raises(CheckFailed):
@@ -115,16 +149,27 @@ def test_scatter_and_gather(index):
 
     b = BlockBuilder()
     x, i, u = argument(b, "x", "f32", [N, 3]), argument(b, "i", index, [M, 1]), argument(b, "u", "f32", [M, 3])
-    (out,) = b.add("scatter", [x, i, u], {
-        "update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
-        "index_vector_dim": 1}, regions=(region(b, "add", "f32"),))
+    (out,) = b.add(
+        "scatter",
+        [x, i, u],
+        {
+            "update_window_dims": (1,),
+            "inserted_window_dims": (0,),
+            "scatter_dims_to_operand_dims": (0,),
+            "index_vector_dim": 1,
+        },
+        regions=(region(b, "add", "f32"),),
+    )
     kind = numpy_dtype(index)
     cases = [[numbers((n, 3)), numbers((m, 1), np.int64).astype(kind), numbers((m, 3))] for n in SIZES for m in (0, 7)]
     check(graph_of(b, out), *cases, tolerance=1e-4)
     b = BlockBuilder()
     x, i = argument(b, "x", "f32", [N, 3]), argument(b, "i", index, [M, 1])
-    taken = b.one("gather", [x, i], {
-        "offset_dims": (1,), "collapsed": (0,), "start_index_map": (0,), "index_vector_dim": 1, "sizes": dims(1, 3)})
+    taken = b.one(
+        "gather",
+        [x, i],
+        {"offset_dims": (1,), "collapsed": (0,), "start_index_map": (0,), "index_vector_dim": 1, "sizes": dims(1, 3)},
+    )
     check(graph_of(b, taken), *([numbers((n + 1, 3)), i] for n in SIZES for _, i, _ in cases))
 
 
@@ -160,5 +205,8 @@ def test_interleaved_rows():
     f, g = b.one("exponential", [d]), b.one("exponential", [e])
     h, k = b.one("divide", [f, fold(f, "add")]), b.one("divide", [g, fold(g, "add")])
     both = b.one("multiply", [h, k])
-    check(graph_of(b, both, fold(both, "add"), g), *([numbers((n, 7)), numbers((n, 7), seed=1)] for n in SIZES),
-          tolerance=1e-4)
+    check(
+        graph_of(b, both, fold(both, "add"), g),
+        *([numbers((n, 7)), numbers((n, 7), seed=1)] for n in SIZES),
+        tolerance=1e-4,
+    )

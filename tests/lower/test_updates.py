@@ -47,8 +47,13 @@ def test_a_loop_updates_its_carried_value_in_place():
 
     graph = graph_of(b, loop(b, x, 3, step))
     assert not any(isinstance(s, Copy) and s.source.size.const is None for s in steps_of_round(graph))
-    assert all(stmt.extent.const is not None for s in steps_of_round(graph) if isinstance(s, Run)
-               for stmt in statements(s.kernel.body) if isinstance(stmt, Loop)), "no loop over the whole"
+    assert all(
+        stmt.extent.const is not None
+        for s in steps_of_round(graph)
+        if isinstance(s, Run)
+        for stmt in statements(s.kernel.body)
+        if isinstance(stmt, Loop)
+    ), "no loop over the whole"
     run_and_check(graph, data("f32", (1, 8), 2))
 
 
@@ -92,8 +97,14 @@ def test_a_pending_reader_of_the_old_value():
 def test_scatter_in_a_loop_is_in_place():
     b = BlockBuilder()
     x, u = argument(b, "x", "f32", [N, 8]), argument(b, "u", "f32", [8])
-    attrs = {"update_window_dims": (0,), "inserted_window_dims": (0,), "operand_batch": (), "indices_batch": (),
-             "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 0}
+    attrs = {
+        "update_window_dims": (0,),
+        "inserted_window_dims": (0,),
+        "operand_batch": (),
+        "indices_batch": (),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 0,
+    }
 
     def step(body, i, a):
         where = body.one("reshape", [i], {"shape": (ONE,)})
@@ -113,13 +124,21 @@ def test_cumulative_windows(name, start, axis, backwards):
     x = argument(b, "x", "f32", [N, M])
     window, padding, ones = [ONE, ONE], [const(0)] * 4, (ONE, ONE)
     window[axis], padding[2 * axis + backwards] = (N, M)[axis], (N, M)[axis] - 1
-    attrs = {"window": tuple(window), "padding": tuple(padding), "strides": ones, "base_dilation": ones,
-             "window_dilation": ones}
+    attrs = {
+        "window": tuple(window),
+        "padding": tuple(padding),
+        "strides": ones,
+        "base_dilation": ones,
+        "window_dilation": ones,
+    }
     (out,) = b.add("reduce_window", [x, constant(b, start, "f32")], attrs, regions=(region(b, name, "f32"),))
     graph = graph_of(b, out)
     rng = np.random.default_rng(1)
-    check(graph, *([rng.normal(size=shape).astype(np.float32)] for shape in ((1, 1), (2, 3), (7, 33), (5, 127))),
-          tolerance=1e-3)
+    check(
+        graph,
+        *([rng.normal(size=shape).astype(np.float32)] for shape in ((1, 1), (2, 3), (7, 33), (5, 127))),
+        tolerance=1e-3,
+    )
     (kernel,) = [step.kernel for step in plan(graph).steps if isinstance(step, Run)]
     assert (kernel.label == "scan") == (start != 1), "1 is not neutral: what lies outside counts"
 
@@ -136,13 +155,17 @@ def test_a_loop_whose_carried_sizes_grow():
     i, _, _ = arguments(test)
     compared = test.one("compare", [i, constant(test, 4, "i32")], {"direction": "LT", "kind": "SIGNED"})
     i, rows, flat = arguments(body)
-    row = body.one("broadcast_in_dim", [body.one("convert", [i], {"dtype": "f32"})],
-                   {"dims": (), "shape": (ONE, const(3))})
+    row = body.one(
+        "broadcast_in_dim", [body.one("convert", [i], {"dtype": "f32"})], {"dims": (), "shape": (ONE, const(3))}
+    )
     taller = body.one("concatenate", [rows, row, body.one("tanh", [rows])], {"dim": 0})
-    longer = body.one("concatenate", [flat, body.one("reshape", [rows], {"shape": (rows.type.dims[0] * 3,)})],
-                      {"dim": 0})
+    longer = body.one(
+        "concatenate", [flat, body.one("reshape", [rows], {"shape": (rows.type.dims[0] * 3,)})], {"dim": 0}
+    )
     results = [body.one("add", [i, constant(body, 1, "i32")]), taller, longer]
     out = b.add("while", [start, x, y], {}, regions=(test.finish([compared]), body.finish(results)))
-    check(graph_of(b, out[1], b.one("negate", [out[2]])),
-          *([data("f32", (n, 3), 1), data("f32", (m,), 1)] for n, m in ((0, 0), (1, 0), (0, 3), (2, 7), (7, 33))),
-          tolerance=1e-4)
+    check(
+        graph_of(b, out[1], b.one("negate", [out[2]])),
+        *([data("f32", (n, 3), 1), data("f32", (m,), 1)] for n, m in ((0, 0), (1, 0), (0, 3), (2, 7), (7, 33))),
+        tolerance=1e-4,
+    )

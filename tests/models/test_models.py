@@ -101,8 +101,7 @@ def rejected_inputs(journey: Journey, most: int) -> Iterator[tuple[dict[str, int
     for point in points_of(graph, journey.result.graph, journey.result.facts):
         shapes = [tuple(dim.evaluate(point.env) for dim in value.type.dims) for value in graph.inputs]
         arrays = [
-            np.zeros(shape, numpy_dtype(value.type.dtype))
-            for shape, value in zip(shapes, graph.inputs, strict=True)
+            np.zeros(shape, numpy_dtype(value.type.dtype)) for shape, value in zip(shapes, graph.inputs, strict=True)
         ]
         try:
             interpret(graph, arrays)
@@ -188,9 +187,7 @@ def test_our_example(batch: int, length: int) -> None:
     sizes = {"b": batch, "s": length, "arg1.0": batch, "arg1.1": length}
     random = np.random.default_rng(0)
     inputs = [
-        random.standard_normal([dim.evaluate(sizes) for dim in value.type.dims]).astype(
-            numpy_dtype(value.type.dtype)
-        )
+        random.standard_normal([dim.evaluate(sizes) for dim in value.type.dims]).astype(numpy_dtype(value.type.dtype))
         for value in journey.graph.inputs
     ]
     wanted = run_stablehlo(journey.text, inputs)

@@ -59,9 +59,7 @@ def test_reduce_window(seed):
     x = rng.integers(-4, 4, tuple(rng.integers(1, 6, 2))).astype(np.float32)
     window, strides, base, dilation = (tuple(map(int, rng.integers(1, 4, 2))) for _ in range(4))
     padding = tuple(map(int, rng.integers(0, 3, 4)))
-    want = lax.reduce_window(
-        x, np.float32(0), lax.add, window, strides, [padding[:2], padding[2:]], base, dilation
-    )
+    want = lax.reduce_window(x, np.float32(0), lax.add, window, strides, [padding[:2], padding[2:]], base, dilation)
     (got,) = REGISTRY["reduce_window"].reference(
         x,
         np.float32(0),

@@ -96,9 +96,7 @@ def test_dot_adds_in_order_in_the_result_dtype():
     assert dot(values, np.ones(4, np.float16), lc=(0,), rc=(0,), dtype="f32") == np.float32(2)
     small = np.full(3, 0.1, ml_dtypes.bfloat16)
     assert dot(small, small, lc=(0,), rc=(0,), dtype="bf16").dtype == ml_dtypes.bfloat16
-    assert dot(
-        np.array([100, 100], np.int8), np.array([2, 1], np.int8), lc=(0,), rc=(0,), dtype="i8"
-    ) == np.int8(44)
+    assert dot(np.array([100, 100], np.int8), np.array([2, 1], np.int8), lc=(0,), rc=(0,), dtype="i8") == np.int8(44)
     both = np.array([True, True])
     assert dot(both, both, lc=(0,), rc=(0,), dtype="i1").dtype == np.bool_
 
@@ -133,9 +131,7 @@ def test_conv_type():
 )
 def test_conv_rejects(attrs):
     with pytest.raises(EgshapeError):
-        CONV.shape(
-            f32(2, 4, 5), f32(8, 4, 3), **conv_attrs(**{"numbers": NCW, "padding": (const(0),) * 2, **attrs})
-        )
+        CONV.shape(f32(2, 4, 5), f32(8, 4, 3), **conv_attrs(**{"numbers": NCW, "padding": (const(0),) * 2, **attrs}))
 
 
 def conv_loops(x, kernel, stride, pad, base, dilation, flip, groups, batch_groups):

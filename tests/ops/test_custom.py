@@ -51,8 +51,7 @@ def test_sizes_may_be_numbers(declared: dict[str, Any]) -> None:
     assert np.array_equal(found, [[0, 1, 2], [1, 2, 3]])
 
 
-@pytest.mark.parametrize("wrong", [None, "f32", ("f32",), ("float32", (1,)), ("f32", ("n",)), ("f32", 3), [1]],
-                         ids=str)
+@pytest.mark.parametrize("wrong", [None, "f32", ("f32",), ("float32", (1,)), ("f32", ("n",)), ("f32", 3), [1]], ids=str)
 def test_what_is_no_type_is_an_error(declared: dict[str, Any], wrong: object) -> None:
     declared["type"] = wrong
     with pytest.raises(EgshapeError, match=r"shape function of the custom op neighbours fails: .*given were f32"):

@@ -50,9 +50,7 @@ def samples(dtype):
     if is_narrow(dtype):
         return arr(dtype, 1, 2)
     plain = [0.25, -0.5, 1.0, 0.0, -0.0, 0.75, INF, -INF, NAN, 2.5]
-    return (
-        arr(dtype, *plain) if is_float(dtype) else arr(dtype, *[complex(x, 0.5) for x in (0.25, -0.5, 1, 0)])
-    )
+    return arr(dtype, *plain) if is_float(dtype) else arr(dtype, *[complex(x, 0.5) for x in (0.25, -0.5, 1, 0)])
 
 
 @pytest.mark.parametrize(
@@ -254,9 +252,7 @@ def test_convert():
     assert run("convert", np.array(7, np.int64), dtype="f64").shape == ()
     for source in DTYPES:
         for target in DTYPES:
-            assert run("convert", np.ones((2, 1), numpy_dtype(source)), dtype=target).dtype == numpy_dtype(
-                target
-            )
+            assert run("convert", np.ones((2, 1), numpy_dtype(source)), dtype=target).dtype == numpy_dtype(target)
 
 
 def test_bitcast_convert():
@@ -279,9 +275,7 @@ def test_select_and_clamp():
     x, y = np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32)
     assert run("select", np.array([True, False]), x, y).tolist() == [1, 4]
     assert run("select", np.array(False), x, y).tolist() == [3, 4]
-    clamped = run(
-        "clamp", np.float32(0).reshape(()), np.array([-1.0, NAN, 5], np.float32), np.array(2, np.float32)
-    )
+    clamped = run("clamp", np.float32(0).reshape(()), np.array([-1.0, NAN, 5], np.float32), np.array(2, np.float32))
     same(clamped, [0, NAN, 2])
     assert run("clamp", arr("bf16", 0, 1), arr("bf16", -1, 3), arr("bf16", 4, 2)).tolist() == [0, 2]
 
@@ -308,9 +302,10 @@ def test_shapes_of_results():
         assert error.value.code == "invalid-op", one
     pred = TensorType("i1", ())
     assert REGISTRY["select"].shape(pred, TensorType("i32", (n,)), TensorType("i32", (n,))) == ("i32", (n,))
-    assert REGISTRY["clamp"].shape(
-        TensorType("i32", ()), TensorType("i32", (n,)), TensorType("i32", (four,))
-    ) == ("i32", (four,))
+    assert REGISTRY["clamp"].shape(TensorType("i32", ()), TensorType("i32", (n,)), TensorType("i32", (four,))) == (
+        "i32",
+        (four,),
+    )
     with pytest.raises(EgshapeError):
         REGISTRY["compare"].shape(TensorType("c64", ()), TensorType("c64", ()), direction="LT", kind="FLOAT")
     assert not any(is_complex(name) for name in FLOATS)

@@ -83,10 +83,7 @@ def gather_loops(
             start[axis] = batch_index(batch, source, index_vector_dim)
         offsets = iter(index[axis] for axis in offset_dims)
         out[index] = x[
-            tuple(
-                s + (0 if axis in (*collapsed, *operand_batch) else next(offsets))
-                for axis, s in enumerate(start)
-            )
+            tuple(s + (0 if axis in (*collapsed, *operand_batch) else next(offsets)) for axis, s in enumerate(start))
         ]
     return out
 
@@ -190,9 +187,7 @@ def test_gather_is_its_loops_and_its_type(name):
     indices = rng.integers(-3, 8, index_shape).astype(np.int32)
     got = GATHER.reference(x, indices, **attrs)
     np.testing.assert_array_equal(got, gather_loops(x, indices, **attrs))
-    types = [
-        TensorType(dtype, tuple(map(const, sizes))) for dtype, sizes in (("i64", shape), ("i32", index_shape))
-    ]
+    types = [TensorType(dtype, tuple(map(const, sizes))) for dtype, sizes in (("i64", shape), ("i32", index_shape))]
     _, dims = GATHER.shape(*types, **{**attrs, "sizes": tuple(map(const, attrs["sizes"]))})
     assert tuple(dim.const for dim in dims) == got.shape
 
@@ -273,9 +268,7 @@ def test_gather_elements_of_a_shape():
     b = BlockBuilder()
     shape = b.one("dims", (), {"elements": (symbol("n"), const(4)), "shape": (2,), "dtype": "i64"})
     index = b.one("constant", (), {"value": np.array([1, 0, -7], np.int32)})
-    got = b.one(
-        "gather", (shape, index), gather_attrs(collapsed=(0,), start_index_map=(0,), sizes=(const(1),))
-    )
+    got = b.one("gather", (shape, index), gather_attrs(collapsed=(0,), start_index_map=(0,), sizes=(const(1),)))
     assert list(b.elements(got)) == [const(4), symbol("n"), symbol("n")]
 
 
@@ -284,8 +277,6 @@ def test_scatter_of_two_inputs():
     indices = np.array([[2], [0], [2], [5]], np.int32)
     a, b = np.array([1, 2, 3, 4], np.float32), np.array([1, 2, 3, 4], np.int32)
     attrs = scatter_attrs(inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
-    one, two = SCATTER.reference(
-        x, y, indices, a, b, **attrs, regions=(lambda p, q, r, s: [p + r, q * 10 + s],)
-    )
+    one, two = SCATTER.reference(x, y, indices, a, b, **attrs, regions=(lambda p, q, r, s: [p + r, q * 10 + s],))
     assert one.tolist() == [2, 0, 4] and two.tolist() == [2, 0, 13]
     assert x.tolist() == [0, 0, 0]

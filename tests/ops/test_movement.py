@@ -89,10 +89,7 @@ def test_slice():
     assert run("slice", numbers(10), starts=(1,), limits=(8,), strides=(3,)).tolist() == [1, 4, 7]
     assert run("slice", numbers(3), starts=(3,), limits=(3,), strides=(1,)).shape == (0,)
     for start, limit, stride in ((-1, 2, 1), (2, 1, 1), (0, 4, 1), (0, 2, 0)):
-        assert (
-            code_of("slice", numbers(3), starts=(start,), limits=(limit,), strides=(stride,))
-            == "invalid-size"
-        )
+        assert code_of("slice", numbers(3), starts=(start,), limits=(limit,), strides=(stride,)) == "invalid-size"
         with pytest.raises(EgshapeError):
             shape("slice", t(3), starts=c(start), limits=c(limit), strides=c(stride))
     assert shape("slice", t(N), starts=(M,), limits=(N,), strides=c(1)) == ("i32", (N - M,))

@@ -103,14 +103,10 @@ def test_reduce_of_pairs_is_argmax():
         return [np.where(better, value, best), np.where(better, place, at)]
 
     for body in (Body(pick), Body(pick, vectorised=False)):
-        best, at = REGISTRY["reduce"].reference(
-            x, index, np.float32(-np.inf), np.int32(-1), dims=(1,), regions=(body,)
-        )
+        best, at = REGISTRY["reduce"].reference(x, index, np.float32(-np.inf), np.int32(-1), dims=(1,), regions=(body,))
         assert best.tolist() == [9, 1] and at.tolist() == [1, 0] and at.dtype == np.int32
     with pytest.raises(CheckFailed):
-        REGISTRY["reduce"].reference(
-            x, index[:1], np.float32(0), np.int32(0), dims=(1,), regions=(Body(pick),)
-        )
+        REGISTRY["reduce"].reference(x, index[:1], np.float32(0), np.int32(0), dims=(1,), regions=(Body(pick),))
 
 
 def window_loops(x, init, window, stride, low, high, base, dilation):

@@ -109,8 +109,10 @@ SHAPE_ARITHMETIC = (
 @pytest.mark.parametrize("x", SHAPE_ARITHMETIC, ids=str)
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 8])
 def test_floor_division_of_window_arithmetic(x, d):
-    for found, wanted in ((floor_divide(Scope(), x, const(d)), floordiv(x, d)),
-                          (remainder(Scope(), x, const(d)), mod(x, d))):
+    for found, wanted in (
+        (floor_divide(Scope(), x, const(d)), floordiv(x, d)),
+        (remainder(Scope(), x, const(d)), mod(x, d)),
+    ):
         assert found is wanted or prove(f"{found} == {wanted}").status == "proved"
 
 
@@ -206,11 +208,7 @@ def test_conditions():
 
 def element_convert(scope, item, source="i1", target="i32"):
     types = (TensorType(source, ()), TensorType(target, ()))
-    return (
-        REGISTRY["convert"]
-        .elements(scope, [object_array([item], ())], {"dtype": target}, types)
-        .reshape(-1)[0]
-    )
+    return REGISTRY["convert"].elements(scope, [object_array([item], ())], {"dtype": target}, types).reshape(-1)[0]
 
 
 @pytest.mark.parametrize(
@@ -250,9 +248,7 @@ def test_ring_operations_need_no_fit():
 
 def test_unknown_stays_unknown():
     types = (TensorType("i32", (const(2),)),) * 3
-    found = REGISTRY["add"].elements(
-        Scope(), [object_array([N, None], (2,)), object_array([M, M], (2,))], {}, types
-    )
+    found = REGISTRY["add"].elements(Scope(), [object_array([N, None], (2,)), object_array([M, M], (2,))], {}, types)
     assert found.tolist() == [N + M, None]
     assert REGISTRY["add"].elements(Scope(), [None, None], {}, types) is None
     floats = (TensorType("f32", ()),) * 3
@@ -303,9 +299,7 @@ def value_of(item, env, dtype):
         return wrap(item.evaluate(env), dtype)
     if isinstance(item, Relation):
         difference = item.lhs.evaluate(env) - item.rhs.evaluate(env)
-        return {"==": difference == 0, "!=": difference != 0, "<=": difference <= 0, "<": difference < 0}[
-            item.kind
-        ]
+        return {"==": difference == 0, "!=": difference != 0, "<=": difference <= 0, "<": difference < 0}[item.kind]
     return item
 
 
@@ -320,9 +314,7 @@ def agrees(name, items, env, dtype, **attrs):
     if found is None:
         return
     arrays = [
-        np.array(
-            value_of(item, env, dtype), bool if isinstance(item, (bool, Relation)) else numpy_dtype(dtype)
-        )
+        np.array(value_of(item, env, dtype), bool if isinstance(item, (bool, Relation)) else numpy_dtype(dtype))
         for item in items
     ]
     result = REGISTRY[name].reference(*arrays, **attrs)

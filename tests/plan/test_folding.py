@@ -17,8 +17,11 @@ def test_a_joined_weight_is_packed_when_the_graph_is_planned():
     x = b.arg("x", "f32", [None, 16], ["n", None])
     joined = b.one("concatenate", [b.one("constant", (), {"value": part}) for part in parts], {"dim": 0})
     turned = b.one("transpose", [joined], {"permutation": (1, 0)})
-    y = b.one("dot_general", [x, turned], {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,),
-                                           "precision": (), "dtype": "f32"})
+    y = b.one(
+        "dot_general",
+        [x, turned],
+        {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": (), "dtype": "f32"},
+    )
     graph = graph_of(b, y)
     assert [step.kernel.label for step in plan(graph).steps if isinstance(step, Run)] == ["dot_general"]
     array = rng.normal(size=(7, 16)).astype(np.float32)
@@ -31,9 +34,21 @@ def test_a_joined_kernel_of_a_convolution_is_constant():
     b = BlockBuilder()
     x = b.arg("x", "f32", [None, 4, None], ["n", None, "w"])
     kernel = b.one("concatenate", [b.one("constant", (), {"value": part}) for part in parts], {"dim": 0})
-    y = b.one("convolution", [x, kernel], {
-        "numbers": (0, 1, (2,), 1, 0, (2,), 0, 1, (2,)), "strides": (1,), "padding": (const(1), const(1)),
-        "lhs_dilation": (1,), "rhs_dilation": (1,), "reversal": (0,), "feature_groups": 1, "batch_groups": 1,
-        "precision": (), "dtype": "f32"})
+    y = b.one(
+        "convolution",
+        [x, kernel],
+        {
+            "numbers": (0, 1, (2,), 1, 0, (2,), 0, 1, (2,)),
+            "strides": (1,),
+            "padding": (const(1), const(1)),
+            "lhs_dilation": (1,),
+            "rhs_dilation": (1,),
+            "reversal": (0,),
+            "feature_groups": 1,
+            "batch_groups": 1,
+            "precision": (),
+            "dtype": "f32",
+        },
+    )
     labels = {step.kernel.label for step in plan(graph_of(b, y)).steps if isinstance(step, Run)}
     assert labels == {"pad", "taps", "convolution"}

@@ -16,10 +16,14 @@ def test_an_epilogue_reaches_over_the_end_of_a_composite():
     inner = b.child()
     y = inner.arg("y", "f32", x.type.dims)
     w = inner.one("constant", (), {"value": weights})
-    product = inner.one("dot_general", [y, w], {
-        "lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": (), "dtype": "f32"})
-    wide = inner.one("broadcast_in_dim", [inner.one("constant", (), {"value": bias})],
-                     {"dims": (1,), "shape": product.type.dims})
+    product = inner.one(
+        "dot_general",
+        [y, w],
+        {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": (), "dtype": "f32"},
+    )
+    wide = inner.one(
+        "broadcast_in_dim", [inner.one("constant", (), {"value": bias})], {"dims": (1,), "shape": product.type.dims}
+    )
     block = inner.finish([inner.one("add", [product, wide])])
     linear = b.one("composite", [x], {"name": "test.linear"}, regions=[block])
     graph = graph_of(b, b.one("tanh", [linear]))
@@ -33,8 +37,12 @@ def test_results_of_composites_are_known_in_regions_and_outputs():
     b = BlockBuilder()
     x = b.arg("x", "f32", [None, 3], ["n", None])
     inner = b.child()
-    twice = b.one("composite", [x], {"name": "test.twice"},
-                  regions=[_of(inner, inner.one("add", [inner.arg("y", "f32", x.type.dims)] * 2))])
+    twice = b.one(
+        "composite",
+        [x],
+        {"name": "test.twice"},
+        regions=[_of(inner, inner.one("add", [inner.arg("y", "f32", x.type.dims)] * 2))],
+    )
     same = b.child()
     again = b.one("composite", [twice], {"name": "test.same"}, regions=[_of(same, same.arg("z", "f32", x.type.dims))])
     outer = b.child()

@@ -14,11 +14,16 @@ from egshape.plan.program import Run
 from tests.fuzz.differential import argument, graph_of
 
 
-@pytest.mark.parametrize(("facts", "high"), [
-    ("a - 1 <= 9223372036854775807", None), ("a <= 9223372036854775807", None),
-    ("a <= 9223372036854775806", LARGEST - 1),
-    ("a <= 7", 7), ("a + 10 <= 9223372036854775807", LARGEST - 10),
-])
+@pytest.mark.parametrize(
+    ("facts", "high"),
+    [
+        ("a - 1 <= 9223372036854775807", None),
+        ("a <= 9223372036854775807", None),
+        ("a <= 9223372036854775806", LARGEST - 1),
+        ("a <= 7", 7),
+        ("a + 10 <= 9223372036854775807", LARGEST - 10),
+    ],
+)
 def test_bounds_fit_in_64_bits(facts: str, high: int | None) -> None:
     """A bound beyond would wrap to a negative number: native code would be told that no size is possible."""
     known = Known()
@@ -38,7 +43,11 @@ def _known(*facts: str) -> Known:
 def test_sizes_that_are_checked_to_be_equal_share_a_symbol() -> None:
     known = _known("`arg1.1` % 8 == 0", "`arg1.1` == n", "`arg0.0` == m", "m == `arg2.0`", "`arg3.0` == 5", "a == 2*n")
     assert {name: str(size) for name, size in known.same().items()} == {
-        "arg1.1": "n", "arg0.0": "m", "arg2.0": "m", "arg3.0": "5"}
+        "arg1.1": "n",
+        "arg0.0": "m",
+        "arg2.0": "m",
+        "arg3.0": "5",
+    }
     assert [each.divisor for each in known.bounds(["n"])] == [8], "what is known of one is known of the other"
     assert not Known("shape").same()
 

@@ -43,12 +43,15 @@ MASKS = {
     "the last rows": chosen(compare(index(COLUMN), index(ROW + N - PAST), "LE")),
     "length": chosen(compare(index(COLUMN, "i64"), index(PAST, "i64"), "LT")),
     "first keys left out": chosen(compare(index(COLUMN), Const("i32", 5), "GT")),
-    "window": chosen(Call("i1", "and", (compare(index(ROW), index(COLUMN), "GE"),
-                                        compare(index(COLUMN + 4), index(ROW), "GT")))),
-    "of choices": chosen(Call("i1", "select", (compare(index(ROW), index(COLUMN), "GE"), Const("i1", True),
-                                               Const("i1", False)))),
-    "added": Call("f32", "add", (SCORE, Call("f32", "select", (compare(index(ROW), index(COLUMN), "LT"), LOW,
-                                                              Const("f32", 0.0))))),
+    "window": chosen(
+        Call("i1", "and", (compare(index(ROW), index(COLUMN), "GE"), compare(index(COLUMN + 4), index(ROW), "GT")))
+    ),
+    "of choices": chosen(
+        Call("i1", "select", (compare(index(ROW), index(COLUMN), "GE"), Const("i1", True), Const("i1", False)))
+    ),
+    "added": Call(
+        "f32", "add", (SCORE, Call("f32", "select", (compare(index(ROW), index(COLUMN), "LT"), LOW, Const("f32", 0.0))))
+    ),
 }
 
 
@@ -107,15 +110,19 @@ def test_what_could_wrap_is_not_said() -> None:
     assert not value(line.open(Area((const(3), const(3)), (const(0), const(0)))), {"p": LARGEST + 1, "n": 12})
 
 
-@pytest.mark.parametrize("test", [
-    compare(index(ROW), index(COLUMN), "EQ"),
-    compare(index(ROW * COLUMN), index(COLUMN), "GE"),
-    compare(Call("i32", "multiply", (index(ROW), index(ROW))), index(COLUMN), "GE"),
-    compare(Call("ui32", "subtract", (index(ROW, "ui32"), index(COLUMN, "ui32"))), Const("ui32", 3), "LT"),
-    compare(Call("i32", "convert", (SCORE,)), index(COLUMN), "GE"),
-    compare(index(PAST), index(N), "GE"),
-    Call("i1", "compare", (SCORE, Const("f32", 0.0)), (("direction", "GE"), ("kind", "FLOAT"))),
-], ids=str)
+@pytest.mark.parametrize(
+    "test",
+    [
+        compare(index(ROW), index(COLUMN), "EQ"),
+        compare(index(ROW * COLUMN), index(COLUMN), "GE"),
+        compare(Call("i32", "multiply", (index(ROW), index(ROW))), index(COLUMN), "GE"),
+        compare(Call("ui32", "subtract", (index(ROW, "ui32"), index(COLUMN, "ui32"))), Const("ui32", 3), "LT"),
+        compare(Call("i32", "convert", (SCORE,)), index(COLUMN), "GE"),
+        compare(index(PAST), index(N), "GE"),
+        Call("i1", "compare", (SCORE, Const("f32", 0.0)), (("direction", "GE"), ("kind", "FLOAT"))),
+    ],
+    ids=str,
+)
 def test_what_is_no_line(test: Expr) -> None:
     assert not lines(chosen(test), "$i", "$j", (N, N))
 

@@ -127,8 +127,10 @@ def test_an_elementwise_result_takes_its_operands_memory():
     assert len(layout(found).slots) == 1
 
 
-@pytest.mark.parametrize("why", ["read later", "another size", "another index", "read elsewhere too", "stored twice",
-                                 "read behind the store"])
+@pytest.mark.parametrize(
+    "why",
+    ["read later", "another size", "another index", "read elsewhere too", "stored twice", "read behind the store"],
+)
 def test_what_may_not_be_written_over(why):
     a, b, c = temp("a", N), temp("b", N), temp("c", N)
     one = Load("f32", a, AT)

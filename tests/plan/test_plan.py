@@ -18,8 +18,9 @@ DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (
 
 
 def fold(b, x, name, start):
-    (out,) = b.add("reduce", [x, constant(b, start, "f32")], {"dims": (x.type.rank - 1,)},
-                   regions=(region(b, name, "f32"),))
+    (out,) = b.add(
+        "reduce", [x, constant(b, start, "f32")], {"dims": (x.type.rank - 1,)}, regions=(region(b, name, "f32"),)
+    )
     return b.one("broadcast_in_dim", [out], {"dims": tuple(range(x.type.rank - 1)), "shape": x.type.dims})
 
 

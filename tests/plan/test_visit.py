@@ -12,11 +12,31 @@ from egshape.plan.gpu import grid, lanes, mma, wide
 from egshape.plan.loops import Buffer, Call, Const, Contract, If, Let, Load, Loop, Matrix, Pack, Store, Var
 from egshape.plan.visit import Moved
 
-KNOWN = {"Dim", "Buffer", "Expr", "Matrix", "Matrix | None", "Reach | None", "tuple[Dim, ...]", "tuple[Expr, ...]",
-         "tuple[Stmt, ...]", "tuple[Buffer, ...]"}
+KNOWN = {
+    "Dim",
+    "Buffer",
+    "Expr",
+    "Matrix",
+    "Matrix | None",
+    "Reach | None",
+    "tuple[Dim, ...]",
+    "tuple[Expr, ...]",
+    "tuple[Stmt, ...]",
+    "tuple[Buffer, ...]",
+}
 PLAIN = {"str", "bool", "int", "tuple[str, ...]", "int | float | bool", "tuple[tuple[str, Any], ...]"}
-NODES = (*get_args(loops.Expr), *get_args(loops.Stmt), loops.Matrix, loops.Reach, loops.Free, grid.Grid, grid.Threads,
-         wide.Wide, lanes.LaneFold, mma.Mma)
+NODES = (
+    *get_args(loops.Expr),
+    *get_args(loops.Stmt),
+    loops.Matrix,
+    loops.Reach,
+    loops.Free,
+    grid.Grid,
+    grid.Threads,
+    wide.Wide,
+    lanes.LaneFold,
+    mma.Mma,
+)
 AT, N = symbol("$i"), symbol("n")
 
 

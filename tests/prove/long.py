@@ -1,6 +1,6 @@
 """Many random questions compared with brute force over small sizes; exit 1 for one wrong answer.
 
-    python -m tests.prove.long --questions 50000"""
+python -m tests.prove.long --questions 50000"""
 
 from __future__ import annotations
 

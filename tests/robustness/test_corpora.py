@@ -22,11 +22,20 @@ def run(name: str, program: str) -> Row:
     return corpus(name).run(program, lambda stage: None)
 
 
-@pytest.mark.parametrize("program", [
-    "jnp.add(x, y)", "from0 jnp.sum(x, axis=0)", "grad jnp.tanh(x)", "jnp.einsum('bi,ci->bc', x, y)",
-    "lax.scan(lambda acc, row: (acc + row, acc * row), l, x)", "random.uniform(K, (b,))",
-    "jnp.linalg.cholesky(a @ a.mT + 4 * jnp.eye(4))", "nn.softmax(x)", "lax.reshape(x, (4 * b,))",
-])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "jnp.add(x, y)",
+        "from0 jnp.sum(x, axis=0)",
+        "grad jnp.tanh(x)",
+        "jnp.einsum('bi,ci->bc', x, y)",
+        "lax.scan(lambda acc, row: (acc + row, acc * row), l, x)",
+        "random.uniform(K, (b,))",
+        "jnp.linalg.cholesky(a @ a.mT + 4 * jnp.eye(4))",
+        "nn.softmax(x)",
+        "lax.reshape(x, (4 * b,))",
+    ],
+)
 def test_jax(program: str) -> None:
     row = run("jax", program)
     assert row.outcome in (*GOOD, "rejected-clearly"), row

@@ -30,8 +30,14 @@ def test_what_goes_wrong_costs_itself_alone() -> None:
     assert run_all(AWKWARD, awkward_corpus.programs(), rows.append, allowed=allowed) == 7
     found = {row.program: row for row in rows}
     assert {name: row.outcome for name, row in found.items()} == {
-        "fine": "right", "hangs": "hang", "aborts": "killed", "eats": "killed", "leaves": "killed",
-        "oracle aborts": "no-oracle", "again": "right"}
+        "fine": "right",
+        "hangs": "hang",
+        "aborts": "killed",
+        "eats": "killed",
+        "leaves": "killed",
+        "oracle aborts": "no-oracle",
+        "again": "right",
+    }
     assert "awkward_corpus.py" in found["hangs"].detail
     assert "SIGABRT" in found["aborts"].detail
     assert found["eats"].peak_mb > 400
@@ -47,9 +53,11 @@ def test_a_time_for_all_ends_the_run() -> None:
 @pytest.mark.long
 def test_a_run_that_is_interrupted_leaves_no_process_behind(tmp_path: Path) -> None:
     # A shell ignores SIGINT for what runs in the background.
-    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); " \
-           "from benchmarks.robustness.__main__ import run_corpus; " \
-           f"run_corpus({AWKWARD!r}, ['hangs'], __import__('pathlib').Path(sys.argv[1]) / 'rows', None, 1)"
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from benchmarks.robustness.__main__ import run_corpus; "
+        f"run_corpus({AWKWARD!r}, ['hangs'], __import__('pathlib').Path(sys.argv[1]) / 'rows', None, 1)"
+    )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 60
     workers: list[int] = []
@@ -82,25 +90,31 @@ def test_a_row_as_a_line() -> None:
 RAN, REJECTED = Point("b = 2", "", ""), Point("b = 0", "b >= 1", "b >= 1")
 
 
-@pytest.mark.parametrize(("points", "outcome"), [
-    ([RAN, REJECTED], "right"),
-    ([RAN, Point("b = 0", "b >= 1", "")], "lost-check"),
-    ([RAN, Point("b = 3", "", "cannot")], "wrong"),
-    ([Point("b = 3", "", "", "out0 differs")], "wrong"),
-    ([REJECTED], "no-oracle"),
-])
+@pytest.mark.parametrize(
+    ("points", "outcome"),
+    [
+        ([RAN, REJECTED], "right"),
+        ([RAN, Point("b = 0", "b >= 1", "")], "lost-check"),
+        ([RAN, Point("b = 3", "", "cannot")], "wrong"),
+        ([Point("b = 3", "", "", "out0 differs")], "wrong"),
+        ([REJECTED], "no-oracle"),
+    ],
+)
 def test_the_verdict(points: list[Point], outcome: str) -> None:
     assert Trial("jax", "p").verdict(points).outcome == outcome
     assert outcome in OUTCOMES
 
 
-@pytest.mark.parametrize(("error", "runs", "outcome"), [
-    (EgshapeError("no", code="unsupported"), True, "rejected-clearly"),
-    (EgshapeError("no", code="violated"), True, "wrong"),
-    (EgshapeError("no", code="violated"), False, "rejected-clearly"),
-    (EgshapeError("no", code="internal"), True, "fallback"),
-    (KeyError("x"), True, "fallback"),
-])
+@pytest.mark.parametrize(
+    ("error", "runs", "outcome"),
+    [
+        (EgshapeError("no", code="unsupported"), True, "rejected-clearly"),
+        (EgshapeError("no", code="violated"), True, "wrong"),
+        (EgshapeError("no", code="violated"), False, "rejected-clearly"),
+        (EgshapeError("no", code="internal"), True, "fallback"),
+        (KeyError("x"), True, "fallback"),
+    ],
+)
 def test_an_error_of_a_stage(error: Exception, runs: bool, outcome: str) -> None:
     with pytest.raises(Ended) as ended, Trial("jax", "p").ours("load", runs):
         raise error
@@ -114,22 +128,30 @@ def test_a_fallback_and_a_limit_show() -> None:
         assert trial.verdict([RAN]).outcome == status
 
 
-@pytest.mark.parametrize(("one", "two", "same"), [
-    (np.float32([1, np.nan]), np.float32([1, np.nan]), True),
-    (np.float32([1, np.inf]), np.float32([1, -np.inf]), False),
-    (np.float32([1e6, 0]), np.float32([1e6, 1]), True),
-    (np.float32([1, 0]), np.float32([1, 1e-3]), False),
-    (np.int32([1, 2]), np.int32([1, 3]), False),
-    (np.zeros((2, 0), "f4"), np.zeros((0, 2), "f4"), False),
-    (np.complex64([1 + 1j]), np.complex64([1 - 1j]), False),
-])
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        (np.float32([1, np.nan]), np.float32([1, np.nan]), True),
+        (np.float32([1, np.inf]), np.float32([1, -np.inf]), False),
+        (np.float32([1e6, 0]), np.float32([1e6, 1]), True),
+        (np.float32([1, 0]), np.float32([1, 1e-3]), False),
+        (np.int32([1, 2]), np.int32([1, 3]), False),
+        (np.zeros((2, 0), "f4"), np.zeros((0, 2), "f4"), False),
+        (np.complex64([1 + 1j]), np.complex64([1 - 1j]), False),
+    ],
+)
 def test_agreement(one: np.ndarray, two: np.ndarray, same: bool) -> None:
     assert (difference([one], [two]) == "") is same
 
 
 def test_the_table() -> None:
-    text = table([Row("jax", "a", "right", seconds={"load": 1.0, "oracle": 9.0}),
-                  Row("jax", "b", "opaque", opaque=("fft",), seconds={"optimize": 3.0}),
-                  Row("zoo", "c", "wrong", "differs"), Row("zoo", "d", "rejected-clearly", "load, parse: no")])
+    text = table(
+        [
+            Row("jax", "a", "right", seconds={"load": 1.0, "oracle": 9.0}),
+            Row("jax", "b", "opaque", opaque=("fft",), seconds={"optimize": 3.0}),
+            Row("zoo", "c", "wrong", "differs"),
+            Row("zoo", "d", "rejected-clearly", "load, parse: no"),
+        ]
+    )
     assert "| jax | 2 | 1 | 1 | 0 | 0 | 2.00 | 3.0 |" in text
     assert "fft 1" in text and "1 faults:\n- wrong: zoo: `c`: differs" in text and "- 1: load, parse: no" in text

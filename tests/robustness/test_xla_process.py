@@ -27,7 +27,9 @@ def test_what_ends_xla_costs_one_choice_of_sizes() -> None:
 def test_what_xla_says() -> None:
     assert "wants tensor<?xf32>" in run(PROGRAM, [np.zeros(3, "i4")])[1]
     by_data = PROGRAM.replace("tensor<i32> {", "tensor<?xf32> {", 1).replace(
-        "return %rest : tensor<i32>", "%s = stablehlo.convert %x : (tensor<?xf32>) -> tensor<?xi32>\n  %c = "
+        "return %rest : tensor<i32>",
+        "%s = stablehlo.convert %x : (tensor<?xf32>) -> tensor<?xi32>\n  %c = "
         "stablehlo.slice %s [0:1] : (tensor<?xi32>) -> tensor<1xi32>\n  %d = stablehlo.dynamic_iota %c, dim = 0 : "
-        "(tensor<1xi32>) -> tensor<?xf32>\n  return %d : tensor<?xf32>")
+        "(tensor<1xi32>) -> tensor<?xf32>\n  return %d : tensor<?xf32>",
+    )
     assert run(by_data, [np.ones(3, "f4")]) == ((), UNUSABLE)

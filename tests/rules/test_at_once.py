@@ -18,15 +18,20 @@ from egshape.rulelang.at_once import FOLDER, FUNCTIONS, generated, rules
 from egshape.rulelang.loader import load_rulesets
 from egshape.rulelang.size_examples import SizeQuestion
 
-SIZES = [rule for rule in load_rulesets(["size.floordiv", "size.relu"], provenance=False).rules
-         if rule.ruleset in ("size.floordiv", "size.relu")]
+SIZES = [
+    rule
+    for rule in load_rulesets(["size.floordiv", "size.relu"], provenance=False).rules
+    if rule.ruleset in ("size.floordiv", "size.relu")
+]
 NAMES = sorted(rules())
 IN_THE_ENGINE_ONLY = {"size.floordiv/nested", "size.floordiv/common-factor"}
 """Rules of divisors that are symbols: at once they would change how sizes are written that facts say nothing of."""
 THEORY = ("a*b == b*a", "a*(b + 1) == a*b + a", "a + b >= a")
 # Divisors past those whose remainders the search tries one by one: that n % k is one of 0..k-1 is congruence, theory.
-ABOUT = {"size.floordiv": ("(2*a)//2 == a", "(a//100)*100 <= a", "(a//9)//90 == a//810", "(a//b)*b <= a given b >= 1"),
-         "size.relu": ("max(a, b) >= b", "max(a, a + 1) == a + 1", "min(a, b) <= a")}
+ABOUT = {
+    "size.floordiv": ("(2*a)//2 == a", "(a//100)*100 <= a", "(a//9)//90 == a//810", "(a//b)*b <= a given b >= 1"),
+    "size.relu": ("max(a, b) >= b", "max(a, a + 1) == a + 1", "min(a, b) <= a"),
+}
 
 
 @pytest.mark.parametrize("name", ["at_once.py", "bounds.py"])

@@ -100,17 +100,20 @@ GOOD = """; f(x)    StableHLO spec: none
 """
 
 
-@pytest.mark.parametrize(("condition", "message"), [
-    ('(= (size x 0) 1) "sizes"', "compares sizes, which may not be known"),
-    ('(= (rank y) 1) "rank"', "the name y is not known here"),
-    ('(= (rnk x) 1) "rank"', "the function rnk is not known here (did you mean rank?)"),
-    ('(= (rank x 2) 1) "rank"', "rank takes 1 arguments"),
-    ('(distinct (shape x)) "distinct"', "is of the sort sizes, wanted is axes"),
-    ('(distinct dims) "sizes" "labelled, and no relation of sizes"', "is no relation of two sizes"),
-    ('(distinct dims) "of {dim}"', "the name dim is not known here (did you mean dims?)"),
-    ("(distinct dims)", "is no condition with its message"),
-    ('(distinct dims) "of {dims dims}"', "holds no expression"),
-])
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ('(= (size x 0) 1) "sizes"', "compares sizes, which may not be known"),
+        ('(= (rank y) 1) "rank"', "the name y is not known here"),
+        ('(= (rnk x) 1) "rank"', "the function rnk is not known here (did you mean rank?)"),
+        ('(= (rank x 2) 1) "rank"', "rank takes 1 arguments"),
+        ('(distinct (shape x)) "distinct"', "is of the sort sizes, wanted is axes"),
+        ('(distinct dims) "sizes" "labelled, and no relation of sizes"', "is no relation of two sizes"),
+        ('(distinct dims) "of {dim}"', "the name dim is not known here (did you mean dims?)"),
+        ("(distinct dims)", "is no condition with its message"),
+        ('(distinct dims) "of {dims dims}"', "holds no expression"),
+    ],
+)
 def test_wrong_condition(condition: str, message: str) -> None:
     with pytest.raises(EgshapeError) as error:
         made(GOOD % condition)
@@ -118,18 +121,21 @@ def test_wrong_condition(condition: str, message: str) -> None:
     assert error.value.where.startswith("my.egg:3:")
 
 
-@pytest.mark.parametrize(("old", "new", "message"), [
-    ("; f(x)    StableHLO spec: none\n", "", "nothing is said above"),
-    (";; rejects", "; rejects", "has no line ';; rejects'"),
-    (";; example", "; example", "has no line ';; example'"),
-    (";; rejects", ";; refuses", "is no example"),
-    ("  :shape (shape x))", ")", "lacks the type of the result"),
-    (":dtype", ":type", ":type is no part of a contract"),
-    ("(x T)", "(x U)", "is no parameter"),
-    ("(dims axes)", "(dims int)", "is declared with other parameters"),
-    ("contract f", "contract (f f)", "f has a contract already"),
-    ("(contract", "(rule", "only contracts stand here"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("; f(x)    StableHLO spec: none\n", "", "nothing is said above"),
+        (";; rejects", "; rejects", "has no line ';; rejects'"),
+        (";; example", "; example", "has no line ';; example'"),
+        (";; rejects", ";; refuses", "is no example"),
+        ("  :shape (shape x))", ")", "lacks the type of the result"),
+        (":dtype", ":type", ":type is no part of a contract"),
+        ("(x T)", "(x U)", "is no parameter"),
+        ("(dims axes)", "(dims int)", "is declared with other parameters"),
+        ("contract f", "contract (f f)", "f has a contract already"),
+        ("(contract", "(rule", "only contracts stand here"),
+    ],
+)
 def test_wrong_form(old: str, new: str, message: str) -> None:
     assert made(GOOD % '(distinct dims) "repeated"').family == "my"
     with pytest.raises(EgshapeError, match=r"my\.egg:") as error:

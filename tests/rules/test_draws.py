@@ -139,8 +139,10 @@ def runs(line: Line) -> bool:
 @pytest.mark.parametrize("op", sorted(PULLED))
 def test_each_op_gets_operands_and_attributes_that_fit(op: str, tmp_path: Path) -> None:
     decl = REGISTRY[op]
-    names = [*("l" if name.startswith("*") else f"x{k}" for k, name in enumerate(decl.operands)),
-             *(f"a{k}" for k in range(len(decl.attrs)))]
+    names = [
+        *("l" if name.startswith("*") else f"x{k}" for k, name in enumerate(decl.operands)),
+        *(f"a{k}" for k in range(len(decl.attrs))),
+    ]
     left = f"({op} {' '.join(names)})"
     path = rules_of(tmp_path, f"(rewrite {left} {left}", "negate(x: [a])  =>  x")
     rule = next(rule for rule in program((path,)).rules.rules if rule.name == "drawn/rule")
@@ -175,19 +177,22 @@ def test_what_has_no_meaning_here_is_left_open() -> None:
     assert solved("(= n (fuel b)) (> n 0) (axis k) (= p (vec-get u k)) (at_most a b)", **values) == values
 
 
-@pytest.mark.parametrize(("text", "values"), [
-    ("(identity p)", {"p": (1, 0)}),
-    ("(increasing p)", {"p": (1, 0)}),
-    ("(inverse p q)", {"p": (1, 2, 0), "q": (1, 2, 0)}),
-    ("(= (vec-length p) 2)", {"p": (0,)}),
-    ("(> n 2)", {"n": 2}),
-    ("(!= u v)", {"u": (const(1),), "v": (const(1),)}),
-    ("(= (vec-get p 3) 0)", {"p": (0,)}),
-    ("(= s (Ones r))", {"s": (const(2),), "r": 1}),
-    ("(involution f)", {"f": "abs"}),
-    ("(idempotent f d)", {"f": "sign", "d": "c64"}),
-    ("(= (Num n) d) (> n 1)", {"d": const(1)}),
-])
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("(identity p)", {"p": (1, 0)}),
+        ("(increasing p)", {"p": (1, 0)}),
+        ("(inverse p q)", {"p": (1, 2, 0), "q": (1, 2, 0)}),
+        ("(= (vec-length p) 2)", {"p": (0,)}),
+        ("(> n 2)", {"n": 2}),
+        ("(!= u v)", {"u": (const(1),), "v": (const(1),)}),
+        ("(= (vec-get p 3) 0)", {"p": (0,)}),
+        ("(= s (Ones r))", {"s": (const(2),), "r": 1}),
+        ("(involution f)", {"f": "abs"}),
+        ("(idempotent f d)", {"f": "sign", "d": "c64"}),
+        ("(= (Num n) d) (> n 1)", {"d": const(1)}),
+    ],
+)
 def test_a_body_that_does_not_hold_is_a_contradiction(text: str, values: dict[str, object]) -> None:
     with pytest.raises(Contradiction):
         solved(text, **values)
@@ -217,8 +222,11 @@ def test_a_rule_that_holds_for_involutions_only_is_found_out_alike_each_time(tmp
 
 
 def test_a_rule_that_never_fires_is_said(tmp_path: Path) -> None:
-    path = rules_of(tmp_path, "(rule ((= e (transpose x p)) (> (vec-length p) 9)) ((union e x))",
-                    "transpose(x: [a, b], [0, 1])  =>  x\n;; counter   transpose(x: [a, b], [1, 0])")
+    path = rules_of(
+        tmp_path,
+        "(rule ((= e (transpose x p)) (> (vec-length p) 9)) ((union e x))",
+        "transpose(x: [a, b], [0, 1])  =>  x\n;; counter   transpose(x: [a, b], [1, 0])",
+    )
     (verdict,) = try_rules([path], thorough=False)
     assert (verdict.outcome.status, verdict.fired.graphs, verdict.good) == ("unknown", 0, False)
     assert "no program was found on which the rule fires" in verdict.why
@@ -235,7 +243,10 @@ def test_gather_pairs_batch_axes(tmp_path: Path) -> None:
 
 
 def test_a_function_of_constants_that_it_does_not_take_is_a_difference(tmp_path: Path) -> None:
-    path = rules_of(tmp_path, '(rewrite (Binary "maximum" x y) (Binary "or" x y)',
-                    "maximum(const(f32, 1.0), const(f32, 2.0))  =>  const(f32, 2.0)")
+    path = rules_of(
+        tmp_path,
+        '(rewrite (Binary "maximum" x y) (Binary "or" x y)',
+        "maximum(const(f32, 1.0), const(f32, 2.0))  =>  const(f32, 2.0)",
+    )
     (verdict,) = try_rules([path], thorough=False)
     assert verdict.outcome.status == "failed"

@@ -35,8 +35,11 @@ def test_wrong_rules_are_found_out(name: str) -> None:
 
 
 @pytest.mark.skipif(not proofs.available(), reason="needs the extra verify")
-@pytest.mark.parametrize("command", [each for each in read((FOLDER / "sizes.egg").read_text())
-                                     if isinstance(each, List)], ids=lambda each: str(each.items[-1]))
+@pytest.mark.parametrize(
+    "command",
+    [each for each in read((FOLDER / "sizes.egg").read_text()) if isinstance(each, List)],
+    ids=lambda each: str(each.items[-1]),
+)
 def test_proofs_alone_tell_right_from_wrong(command: List) -> None:
     name = str(command.items[-1])
     found = [proofs.prove_rule(plain) for plain in desugar(command, "x", "x")]

@@ -22,5 +22,6 @@ def isolated(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
             (site / name).symlink_to(found)
     shutil.copytree(ROOT / "egshape", site / "egshape", symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     whole = f"import sys; sys.path.append({str(site)!r})\n{script}"
-    return subprocess.run([sys.executable, "-I", "-S", "-c", whole], capture_output=True, text=True, check=False,
-                          cwd=folder)
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", whole], capture_output=True, text=True, check=False, cwd=folder
+    )

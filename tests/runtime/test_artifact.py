@@ -43,11 +43,13 @@ def changed(whole, folder, change):
 
 def test_runs_where_numpy_alone_is_installed(whole, tmp_path):
     """In an isolated interpreter whose path holds numpy and a copy of the package."""
-    script = ("import time, numpy as np\nfrom egshape.runtime import load\n"
-              f"start = time.process_time(); f = load({str(whole)!r}); took = time.process_time() - start\n"
-              "print(f(np.ones((2, 4), np.float32), np.ones((4, 3), np.float32))[0].shape, f.threads, took < 0.5)\n"
-              "heavy = {'egglog', 'pydantic', 'llvmlite', 'jax'}\n"
-              "print(sorted({each.split('.')[0] for each in sys.modules} & heavy))\n")
+    script = (
+        "import time, numpy as np\nfrom egshape.runtime import load\n"
+        f"start = time.process_time(); f = load({str(whole)!r}); took = time.process_time() - start\n"
+        "print(f(np.ones((2, 4), np.float32), np.ones((4, 3), np.float32))[0].shape, f.threads, took < 0.5)\n"
+        "heavy = {'egglog', 'pydantic', 'llvmlite', 'jax'}\n"
+        "print(sorted({each.split('.')[0] for each in sys.modules} & heavy))\n"
+    )
     done = isolated(tmp_path, script)
     assert done.stdout == "(2, 3) 2 True\n[]\n", done.stderr
 
@@ -60,11 +62,16 @@ def test_the_same_function_gives_the_same_bytes(whole, tmp_path):
 
 
 def test_weights_are_aligned_safetensors(whole, tmp_path):
-    arrays = {"a": np.arange(3, dtype=np.float32), "b": np.zeros((0, 4)), "c": np.ones((5, 7), ml_dtypes.bfloat16),
-              "d": np.array(True), "e": np.asfortranarray(np.arange(6).reshape(2, 3))}
+    arrays = {
+        "a": np.arange(3, dtype=np.float32),
+        "b": np.zeros((0, 4)),
+        "c": np.ones((5, 7), ml_dtypes.bfloat16),
+        "d": np.array(True),
+        "e": np.asfortranarray(np.arange(6).reshape(2, 3)),
+    }
     data = b"".join(bytes(piece) for piece in pieces(arrays))
     header = int.from_bytes(data[:8], "little")
-    table = json.loads(data[8:8 + header])
+    table = json.loads(data[8 : 8 + header])
     spans = sorted(row["data_offsets"] for row in table.values())
     assert (8 + header) % ALIGN == 0 and spans[0][0] == 0 and spans[-1][1] == len(data) - 8 - header
     assert all(one[1] == two[0] for one, two in pairwise(spans))
@@ -91,17 +98,20 @@ def test_an_artifact_with_bf16(tmp_path):
     np.testing.assert_array_equal(found, function(x))
 
 
-@pytest.mark.parametrize(("change", "why"), [
-    (lambda m: m.update(version=1), "has the version 1, this runtime reads"),
-    (lambda m: m.update(triple="aarch64-unknown-linux-gnu"), "was made for aarch64"),
-    (lambda m: m.update(triple="x86_64-pc-windows-msvc"), "was made for x86_64-pc-windows"),
-    (lambda m: m.pop("inputs"), "no valid 'inputs'"),
-    (lambda m: m.update(checks=[1]), "no valid 'checks'"),
-    (lambda m: m["inputs"][0].update(dtype="f128"), "elements of f128"),
-    (lambda m: m.update(constants=999), "damaged"),
-    (lambda m: m.update(threads=0), "threads must be"),
-    (lambda m: m.update(host_calls=[{}]), "Python functions"),
-])
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda m: m.update(version=1), "has the version 1, this runtime reads"),
+        (lambda m: m.update(triple="aarch64-unknown-linux-gnu"), "was made for aarch64"),
+        (lambda m: m.update(triple="x86_64-pc-windows-msvc"), "was made for x86_64-pc-windows"),
+        (lambda m: m.pop("inputs"), "no valid 'inputs'"),
+        (lambda m: m.update(checks=[1]), "no valid 'checks'"),
+        (lambda m: m["inputs"][0].update(dtype="f128"), "elements of f128"),
+        (lambda m: m.update(constants=999), "damaged"),
+        (lambda m: m.update(threads=0), "threads must be"),
+        (lambda m: m.update(host_calls=[{}]), "Python functions"),
+    ],
+)
 def test_what_is_refused(whole, tmp_path, change, why):
     path = changed(whole, tmp_path, change)
     with pytest.raises(RunError, match=why) as caught:

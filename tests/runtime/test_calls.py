@@ -42,8 +42,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("calls") / "gate.egx"
     native = egshape.compile(graph(), "llvm", threads=2)
     native.save(path)
-    return {"interpret": egshape.compile(graph(), "interpret"), "llvm": native, "loaded": egshape.runtime.load(path),
-            "pickled": pickle.loads(pickle.dumps(native))}
+    return {
+        "interpret": egshape.compile(graph(), "interpret"),
+        "llvm": native,
+        "loaded": egshape.runtime.load(path),
+        "pickled": pickle.loads(pickle.dumps(native)),
+    }
 
 
 @pytest.fixture(params=KINDS)
@@ -53,8 +57,10 @@ def function(request: pytest.FixtureRequest, made: dict[str, Any]) -> Any:
 
 def arrays(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(rows)
-    return tuple(rng.normal(size=shape).astype(np.float32)  # type: ignore[return-value]
-                 for shape in ((rows, 4), (rows, 4), (4,)))
+    return tuple(
+        rng.normal(size=shape).astype(np.float32)  # type: ignore[return-value]
+        for shape in ((rows, 4), (rows, 4), (4,))
+    )
 
 
 def holds(found: Any, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> None:
@@ -65,8 +71,12 @@ def holds(found: Any, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> None:
 def test_inputs_by_name(function: Any) -> None:
     x, y, w = arrays(5)
     named = {"a/b:0": y, "x": x}
-    for found in (function(x, y, w), function({"out": w, **named}), function({"out": w, "a/b:0": y}, x=x),
-                  function({"x": x, "a/b:0": y, "out": w})):
+    for found in (
+        function(x, y, w),
+        function({"out": w, **named}),
+        function({"out": w, "a/b:0": y}, x=x),
+        function({"x": x, "a/b:0": y, "out": w}),
+    ):
         holds(found, x, y, w)
 
 
@@ -81,13 +91,16 @@ def test_the_first_inputs_in_order_and_the_others_by_name(made: dict[str, Any]) 
 LISTED = r" \(inputs are x: f32\[n, 4\], a/b:0: f32\[n, 4\], out: f32\[4\]\)"
 
 
-@pytest.mark.parametrize(("given", "named", "message"), [
-    (2, {}, "the input 'out' is missing" + LISTED),
-    (0, {"a/b:0": 1}, "the inputs 'x', 'out' are missing" + LISTED),
-    (3, {"x": 0}, "the input 'x' is given twice, in order and by name" + LISTED),
-    (2, {"w": 2}, "there is no input 'w'" + LISTED),
-    (4, {}, r"takes 3 inputs, got 4" + LISTED),
-])
+@pytest.mark.parametrize(
+    ("given", "named", "message"),
+    [
+        (2, {}, "the input 'out' is missing" + LISTED),
+        (0, {"a/b:0": 1}, "the inputs 'x', 'out' are missing" + LISTED),
+        (3, {"x": 0}, "the input 'x' is given twice, in order and by name" + LISTED),
+        (2, {"w": 2}, "there is no input 'w'" + LISTED),
+        (4, {}, r"takes 3 inputs, got 4" + LISTED),
+    ],
+)
 def test_wrong_names(function: Any, given: int, named: dict[str, int], message: str) -> None:
     x, y, w = arrays(2)
     with pytest.raises((EgshapeError, RunError), match=message) as caught:
@@ -97,9 +110,12 @@ def test_wrong_names(function: Any, given: int, named: dict[str, int], message: 
 
 def test_wrong_arrays_by_name(function: Any) -> None:
     x, y, w = arrays(2)
-    for change, message in (({"x": x.astype(np.float64)}, "'x'.* float64"), ({"a/b:0": y[0]}, "'a/b:0'.*rank 1"),
-                            ({"out": w[:3]}, "axis 0 of input 'out' has size 3, its type.* wants 4"),
-                            ({"x": arrays(3)[0]}, r"'a/b:0' has size 2, its type.* wants n = 3")):
+    for change, message in (
+        ({"x": x.astype(np.float64)}, "'x'.* float64"),
+        ({"a/b:0": y[0]}, "'a/b:0'.*rank 1"),
+        ({"out": w[:3]}, "axis 0 of input 'out' has size 3, its type.* wants 4"),
+        ({"x": arrays(3)[0]}, r"'a/b:0' has size 2, its type.* wants n = 3"),
+    ):
         with pytest.raises((EgshapeError, RunError), match=message) as caught:
             function({"x": x, "a/b:0": y, "out": w, **change})
         assert caught.value.code == "input"
@@ -110,16 +126,29 @@ def test_wrong_arrays_by_name(function: Any) -> None:
 def test_what_a_function_says_of_itself(function: Any) -> None:
     lines = repr(function).splitlines()
     assert lines[0].endswith(": gate") and lines[0].startswith("<Compiled")
-    assert lines[1:4] == ["  inputs:  x: f32[n, 4], a/b:0: f32[n, 4], out: f32[4]",
-                          "  outputs: y: f32[n, 4], rest: f32[n, 4]", "  checks:  n <= 64"]
+    assert lines[1:4] == [
+        "  inputs:  x: f32[n, 4], a/b:0: f32[n, 4], out: f32[4]",
+        "  outputs: y: f32[n, 4], rest: f32[n, 4]",
+        "  checks:  n <= 64",
+    ]
     assert lines[4].startswith("  memory:  ") and lines[4].endswith(">") and len(lines) == 5
 
 
 def test_memory_in_words() -> None:
-    assert [in_bytes(each) for each in (0, 1, 999, 1024, 24576, 3 << 20, 438 << 20, 5 << 40)] == \
-        ["0 bytes", "1 byte", "999 bytes", "1 KB", "24 KB", "3 MB", "438 MB", "5 TB"]
-    assert str(Memory("384*s", 12, (({"s": 64}, 24576),))) == \
-        "24 KB at s = 64 (384*s bytes) for a call, 12 bytes of constants"
+    assert [in_bytes(each) for each in (0, 1, 999, 1024, 24576, 3 << 20, 438 << 20, 5 << 40)] == [
+        "0 bytes",
+        "1 byte",
+        "999 bytes",
+        "1 KB",
+        "24 KB",
+        "3 MB",
+        "438 MB",
+        "5 TB",
+    ]
+    assert (
+        str(Memory("384*s", 12, (({"s": 64}, 24576),)))
+        == "24 KB at s = 64 (384*s bytes) for a call, 12 bytes of constants"
+    )
     assert str(Memory("64", 0, (({}, 64),))) == "64 bytes for a call, 0 bytes of constants"
     assert str(Memory("8*n", 0)) == "8*n bytes for a call, 0 bytes of constants"
 
@@ -136,8 +165,12 @@ def test_many_inputs_are_cut_short() -> None:
 
 def test_copies(function: Any) -> None:
     x, y, w = arrays(4)
-    for other in (copy.copy(function), copy.deepcopy(function), copy.deepcopy({"f": [function]})["f"][0],
-                  pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(function))))):
+    for other in (
+        copy.copy(function),
+        copy.deepcopy(function),
+        copy.deepcopy({"f": [function]})["f"][0],
+        pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(function)))),
+    ):
         assert type(other) is type(function) and repr(other) == repr(function)
         holds(other(x, y, w), x, y, w)
         with pytest.raises((CheckFailed, RunError), match="65 rows are too many") as caught:
@@ -191,13 +224,19 @@ def test_other_processes(kind: str, made: dict[str, Any], tmp_path: Path) -> Non
     """In a process of its own, since JAX's threads in this one do not bear a fork."""
     Path(tmp_path, "f.pickle").write_bytes(pickle.dumps(made[kind]))
     Path(tmp_path, "script.py").write_text(SCRIPT)
-    done = subprocess.run([sys.executable, str(tmp_path / "script.py"), str(tmp_path / "f.pickle")],
-                          capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "f.pickle")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
     assert done.stdout == "[]\n", done.stderr
 
 
 def test_threads_at_once(function: Any) -> None:
     with ThreadPoolExecutor(4) as pool:
-        for rows, found in zip([*range(20)] * 3, pool.map(lambda k: function(*arrays(k)), [*range(20)] * 3),
-                               strict=True):
+        for rows, found in zip(
+            [*range(20)] * 3, pool.map(lambda k: function(*arrays(k)), [*range(20)] * 3), strict=True
+        ):
             holds(found, *arrays(rows))

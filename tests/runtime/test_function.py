@@ -125,9 +125,11 @@ def test_artifact(function, tmp_path):
         np.testing.assert_array_equal(one, two)
     with pytest.raises(RunError, match="65 rows are too many"):
         loaded(*inputs(65))
-    script = (f"import sys, numpy as np\nfrom egshape.runtime import load\nf = load({str(path)!r})\n"
-              "print(f(np.ones((2, 4), np.float32), np.ones((4, 3), np.float32))[0].shape)\n"
-              "assert not {'egglog', 'pydantic', 'llvmlite', 'ml_dtypes', 'egshape.ir.graph'} & set(sys.modules)\n")
+    script = (
+        f"import sys, numpy as np\nfrom egshape.runtime import load\nf = load({str(path)!r})\n"
+        "print(f(np.ones((2, 4), np.float32), np.ones((4, 3), np.float32))[0].shape)\n"
+        "assert not {'egglog', 'pydantic', 'llvmlite', 'ml_dtypes', 'egshape.ir.graph'} & set(sys.modules)\n"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout == "(2, 3)\n", done.stderr
 
@@ -142,8 +144,11 @@ def test_damaged_artifacts(function, tmp_path):
     path = tmp_path / "dense.egx"
     function.save(path)
     whole = path.read_bytes()
-    for data, why in ((b"", "damaged"), (whole[:200], "damaged"),
-                      (whole.replace(b'"version": 3', b'"version": 9'), "damaged|version")):
+    for data, why in (
+        (b"", "damaged"),
+        (whole[:200], "damaged"),
+        (whole.replace(b'"version": 3', b'"version": 9'), "damaged|version"),
+    ):
         path.write_bytes(data)
         with pytest.raises(RunError, match=why):
             load(path)

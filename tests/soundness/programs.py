@@ -37,8 +37,14 @@ class Careless:
 PROGRAMS: list[Careless] = []
 
 
-def careless(*, valid: Sequence[Arrays] = (), violating: Sequence[Arrays] = (), message: str = "",
-             assume: Sequence[str] = (), impossible: bool = False) -> Callable[[Callable[[], Graph]], None]:
+def careless(
+    *,
+    valid: Sequence[Arrays] = (),
+    violating: Sequence[Arrays] = (),
+    message: str = "",
+    assume: Sequence[str] = (),
+    impossible: bool = False,
+) -> Callable[[Callable[[], Graph]], None]:
     """Register a program. ``message`` is in the error at violating inputs."""
 
     def register(build: Callable[[], Graph]) -> None:
@@ -92,8 +98,11 @@ def window(b: BlockBuilder, x: Value, *ends: tuple[object, object]) -> Value:
 # -- assertions and implied facts ----------------------------------------------------------------------------------
 
 
-@careless(valid=[(f(3), f(3)), (f(0), f(0)), (f(1), f(1))], violating=[(f(2), f(3)), (f(1), f(3)), (f(0), f(1))],
-          message="sizes differ")
+@careless(
+    valid=[(f(3), f(3)), (f(0), f(0)), (f(1), f(1))],
+    violating=[(f(2), f(3)), (f(1), f(3)), (f(0), f(1))],
+    message="sizes differ",
+)
 def assertion_that_would_prove_itself() -> Graph:
     b = BlockBuilder()
     x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
@@ -159,8 +168,9 @@ def select_arm_that_is_never_taken_still_has_a_size() -> Graph:
     return graph_of(b, b.one("select", (constant(b, True, "i1"), x, y)))
 
 
-@careless(valid=[(f(5), f(5), f(5))], violating=[(f(2), f(3), f(3)), (f(3), f(3), f(2)), (f(2), f(3), f(2))],
-          message="first")
+@careless(
+    valid=[(f(5), f(5), f(5))], violating=[(f(2), f(3), f(3)), (f(3), f(3), f(2)), (f(2), f(3), f(2))], message="first"
+)
 def first_violated_check_is_reported_first() -> Graph:
     b = BlockBuilder()
     x, y, z = argument(b, "x", "f32", [A]), argument(b, "y", "f32", [B]), argument(b, "z", "f32", [C])
@@ -239,8 +249,10 @@ def third_operand_of_a_concatenation() -> Graph:
     return graph_of(b, size(b, b.one("concatenate", xs, {"dim": 1}), 1))
 
 
-@careless(valid=[(f(2, 3), f(3, 4)), (f(2, 0), f(0, 4)), (f(0, 3), f(3, 0))],
-          violating=[(f(2, 3), f(2, 4)), (f(2, 1), f(3, 4)), (f(0, 3), f(2, 0))])
+@careless(
+    valid=[(f(2, 3), f(3, 4)), (f(2, 0), f(0, 4)), (f(0, 3), f(3, 0))],
+    violating=[(f(2, 3), f(2, 4)), (f(2, 1), f(3, 4)), (f(0, 3), f(2, 0))],
+)
 def dot_that_nobody_reads() -> Graph:
     b = BlockBuilder()
     x, y = argument(b, "x", "f32", [M, A]), argument(b, "y", "f32", [B, N])
@@ -255,8 +267,10 @@ def dynamic_slice_clamps_but_must_fit() -> Graph:
     return graph_of(b, b.one("dynamic_slice", (x, k), {"sizes": (3,)}), size(b, x))
 
 
-@careless(valid=[(f(3), f(2), scalar(7)), (f(3), f(3), scalar(-1)), (f(3), f(0), scalar(1))],
-          violating=[(f(2), f(3), scalar(0))])
+@careless(
+    valid=[(f(3), f(2), scalar(7)), (f(3), f(3), scalar(-1)), (f(3), f(0), scalar(1))],
+    violating=[(f(2), f(3), scalar(0))],
+)
 def dynamic_update_slice_clamps_but_must_fit() -> Graph:
     b = BlockBuilder()
     x, u, k = argument(b, "x", "f32", [N]), argument(b, "u", "f32", [M]), argument(b, "k", "i32", [])
@@ -275,8 +289,12 @@ def three_in_one_arm_and_four_in_the_other() -> Graph:
     for number in (3, 4):
         arm = b.child()
         check(arm, compare(arm, size(arm, x), constant(arm, number, "i32")), f"not {number}")
-        total = arm.one("reduce", (window(arm, x, (0, number)), constant(arm, -0.0, "f32")), {"dims": (0,)},
-                        regions=(region(arm, "add", "f32"),))
+        total = arm.one(
+            "reduce",
+            (window(arm, x, (0, number)), constant(arm, -0.0, "f32")),
+            {"dims": (0,)},
+            regions=(region(arm, "add", "f32"),),
+        )
         arms.append(arm.finish([total, size(arm, x)]))
     total, number = b.add("if", (p,), regions=arms)
     return graph_of(b, total, number, x)
@@ -293,8 +311,10 @@ def fact_of_one_arm_must_not_leak_out() -> Graph:
     return graph_of(b, chosen, window(b, x, (0, 3)), size(b, x))
 
 
-@careless(valid=[(scalar(0), f(3), f(9)), (scalar(1), f(9), f(3)), (scalar(7), f(9), f(9)), (scalar(-1), f(2), f(2))],
-          violating=[(scalar(0), f(9), f(9)), (scalar(1), f(9), f(9))])
+@careless(
+    valid=[(scalar(0), f(3), f(9)), (scalar(1), f(9), f(3)), (scalar(7), f(9), f(9)), (scalar(-1), f(2), f(2))],
+    violating=[(scalar(0), f(9), f(9)), (scalar(1), f(9), f(9))],
+)
 def case_takes_its_last_arm_out_of_range() -> Graph:
     b = BlockBuilder()
     k, x, y = argument(b, "k", "i32", []), argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
@@ -307,8 +327,9 @@ def case_takes_its_last_arm_out_of_range() -> Graph:
     return graph_of(b, b.one("case", (k,), regions=arms), x, y)
 
 
-def counted(b: BlockBuilder, count: Value, carried: Sequence[Value],
-            body: Callable[[BlockBuilder, list[Value]], list[Value]]) -> tuple[Value, ...]:
+def counted(
+    b: BlockBuilder, count: Value, carried: Sequence[Value], body: Callable[[BlockBuilder, list[Value]], list[Value]]
+) -> tuple[Value, ...]:
     """A loop from 0 to count that carries values of unchanged shape; the counter is its first result."""
     inits = [constant(b, 0, "i32"), *carried]
     inside = b.child()
@@ -333,8 +354,10 @@ def loop_without_rounds_around_an_impossible_check() -> Graph:
     return graph_of(b, counted(b, count, [x], body)[1])
 
 
-@careless(valid=[(scalar(0), f(3), f(5)), (scalar(2), f(4), f(4)), (scalar(0), f(4), f(0))],
-          violating=[(scalar(1), f(3), f(5)), (scalar(3), f(1), f(2))])
+@careless(
+    valid=[(scalar(0), f(3), f(5)), (scalar(2), f(4), f(4)), (scalar(0), f(4), f(0))],
+    violating=[(scalar(1), f(3), f(5)), (scalar(3), f(1), f(2))],
+)
 def loop_without_rounds_around_a_violated_check() -> Graph:
     b = BlockBuilder()
     count, x, y = argument(b, "count", "i32", []), argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
@@ -366,8 +389,12 @@ def op_that_must_not_move_out_of_its_arm() -> Graph:
     b = BlockBuilder()
     p, x, y = argument(b, "p", "i1", []), argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
     then, other = b.child(), b.child()
-    total = then.one("reduce", (then.one("add", (x, y)), constant(then, 0.0, "f32")), {"dims": (0,)},
-                     regions=(region(then, "maximum", "f32"),))
+    total = then.one(
+        "reduce",
+        (then.one("add", (x, y)), constant(then, 0.0, "f32")),
+        {"dims": (0,)},
+        regions=(region(then, "maximum", "f32"),),
+    )
     arms = (then.finish([total]), other.finish([constant(other, 7.0, "f32")]))
     return graph_of(b, b.one("if", (p,), regions=arms), size(b, y))
 
@@ -375,8 +402,10 @@ def op_that_must_not_move_out_of_its_arm() -> Graph:
 # -- sizes ---------------------------------------------------------------------------------------------------------
 
 
-@careless(valid=[(f(1), f(5)), (f(5), f(5)), (f(1), f(1)), (f(1), f(0)), (f(0), f(0))],
-          violating=[(f(2), f(5)), (f(0), f(5)), (f(5), f(1)), (f(0), f(1))])
+@careless(
+    valid=[(f(1), f(5)), (f(5), f(5)), (f(1), f(1)), (f(1), f(0)), (f(0), f(0))],
+    violating=[(f(2), f(5)), (f(0), f(5)), (f(5), f(1)), (f(0), f(1))],
+)
 def broadcast_that_expands_at_size_one() -> Graph:
     b = BlockBuilder()
     x, y = argument(b, "x", "f32", [N]), argument(b, "y", "f32", [M])
@@ -409,8 +438,10 @@ def product_with_a_size_that_may_be_zero() -> Graph:
     return graph_of(b, out, size(b, x, 1), size(b, y))
 
 
-@careless(valid=[(f(2, 3), f(1, 3)), (f(0, 0), f(4, 0)), (f(0, 3), f(0, 3))],
-          violating=[(f(2, 3), f(1, 4)), (f(0, 2), f(0, 1))])
+@careless(
+    valid=[(f(2, 3), f(1, 3)), (f(0, 0), f(4, 0)), (f(0, 3), f(0, 3))],
+    violating=[(f(2, 3), f(1, 4)), (f(0, 2), f(0, 1))],
+)
 def concatenation_shares_its_other_axes() -> Graph:
     b = BlockBuilder()
     x, y = argument(b, "x", "f32", [A, M]), argument(b, "y", "f32", [B, N])
@@ -453,8 +484,13 @@ def slice_of_a_slice_keeps_both_checks() -> Graph:
 def gather_clamps_its_indices() -> Graph:
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N, 2])
-    attrs = {"offset_dims": (1,), "collapsed": (0,), "start_index_map": (0,), "index_vector_dim": 1,
-             "sizes": (const(1), const(2))}
+    attrs = {
+        "offset_dims": (1,),
+        "collapsed": (0,),
+        "start_index_map": (0,),
+        "index_vector_dim": 1,
+        "sizes": (const(1), const(2)),
+    }
     places = constant(b, [[5], [-3], [0]], "i32")
     single = constant(b, [6], "i32")
     one = b.one("gather", (x, single), {**attrs, "offset_dims": (0,), "index_vector_dim": 0})
@@ -473,8 +509,13 @@ def slice_of_a_pad_that_cuts() -> Graph:
         return b.one("pad", (x, zero), {"low": (const(low),), "high": (const(high),), "interior": (const(0),)})
 
     cut = padded(-2, 3)
-    return graph_of(b, window(b, cut, (0, N)), window(b, padded(2, -2), (2, N)), window(b, padded(2, 1), (2, N + 2)),
-                    window(b, padded(2, 1), (1, N + 1)))
+    return graph_of(
+        b,
+        window(b, cut, (0, N)),
+        window(b, padded(2, -2), (2, N)),
+        window(b, padded(2, 1), (2, N + 2)),
+        window(b, padded(2, 1), (1, N + 1)),
+    )
 
 
 @careless(valid=[(f(6), f(2)), (f(7), f(3)), (f(0), f(2)), (f(5), f(0)), (f(0), f(0))])
@@ -498,8 +539,10 @@ def assumed_facts_are_checked_at_entry() -> Graph:
 # -- data-dependent sizes ------------------------------------------------------------------------------------------
 
 
-@careless(valid=[(f(3), scalar(3)), (f(3), scalar(1)), (f(3), scalar(0)), (f(0), scalar(0))],
-          violating=[(f(3), scalar(4)), (f(3), scalar(-1)), (f(0), scalar(1))])
+@careless(
+    valid=[(f(3), scalar(3)), (f(3), scalar(1)), (f(3), scalar(0)), (f(0), scalar(0))],
+    violating=[(f(3), scalar(4)), (f(3), scalar(-1)), (f(0), scalar(1))],
+)
 def size_that_is_data() -> Graph:
     b = BlockBuilder()
     x, k = argument(b, "x", "f32", [N]), argument(b, "k", "i32", [])
@@ -544,8 +587,10 @@ def nonzero() -> Graph:
     return graph_of(b, out, size(b, out), count)
 
 
-@careless(valid=[(f(2, 3), i(3, 2)), (f(2, 3), i(6, 1)), (f(0, 3), i(0, 9)), (f(2, 3), i(2, 3))],
-          violating=[(f(2, 3), i(3, 3)), (f(2, 3), i(-2, -3)), (f(2, 3), i(0, 0))])
+@careless(
+    valid=[(f(2, 3), i(3, 2)), (f(2, 3), i(6, 1)), (f(0, 3), i(0, 9)), (f(2, 3), i(2, 3))],
+    violating=[(f(2, 3), i(3, 3)), (f(2, 3), i(-2, -3)), (f(2, 3), i(0, 0))],
+)
 def reshape_to_a_shape_that_is_data_and_back() -> Graph:
     b = BlockBuilder()
     x, s = argument(b, "x", "f32", [A, B]), argument(b, "s", "i32", [2])

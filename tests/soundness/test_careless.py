@@ -26,8 +26,11 @@ def optimized(name: str) -> tuple[Graph, Result]:
 
 
 def _programs(kind: str) -> list[object]:
-    return [pytest.param(program, number, id=f"{program.name}-{number}")
-            for program in PROGRAMS for number in range(len(getattr(program, kind)))]
+    return [
+        pytest.param(program, number, id=f"{program.name}-{number}")
+        for program in PROGRAMS
+        for number in range(len(getattr(program, kind)))
+    ]
 
 
 def test_enough_programs() -> None:

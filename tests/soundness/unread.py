@@ -8,8 +8,15 @@ from egshape.ir.graph import Graph
 from tests.fuzz.differential import argument, constant, data, graph_of, region
 from tests.soundness.programs import NO, YES, A, B, C, M, N, careless, f, i, scalar
 
-CONVOLUTION = {"numbers": (0, 2, (1,), 1, 2, (0,), 0, 2, (1,)), "strides": (1,), "padding": (const(0), const(0)),
-               "lhs_dilation": (1,), "rhs_dilation": (1,), "reversal": (0,), "dtype": "f32"}
+CONVOLUTION = {
+    "numbers": (0, 2, (1,), 1, 2, (0,), 0, 2, (1,)),
+    "strides": (1,),
+    "padding": (const(0), const(0)),
+    "lhs_dilation": (1,),
+    "rhs_dilation": (1,),
+    "reversal": (0,),
+    "dtype": "f32",
+}
 
 
 @careless(valid=[(f(4), scalar(0)), (f(9), scalar(7))], violating=[(f(3), scalar(0)), (f(0), scalar(0))])
@@ -34,8 +41,12 @@ def unread_scatter() -> Graph:
     x, k = argument(b, "x", "f32", [N]), argument(b, "k", "i32", [M])
     places = b.one("reshape", (k,), {"shape": (M, const(1))})
     updates = b.one("slice", (x,), {"starts": (const(0),), "limits": (N - (N + 3) // 4,), "strides": (const(1),)})
-    attrs = {"update_window_dims": (), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
-             "index_vector_dim": 1}
+    attrs = {
+        "update_window_dims": (),
+        "inserted_window_dims": (0,),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
     b.one("scatter", (x, places, updates), attrs, regions=(region(b, "add", "f32"),))
     return graph_of(b, x, k)
 
@@ -58,8 +69,12 @@ def unread_select_and_scatter() -> Graph:
     inner = b.child()
     p, q = inner.arg(None, "f32", []), inner.arg(None, "f32", [])
     select = inner.finish([inner.one("compare", (p, q), {"direction": "GE", "kind": "FLOAT"})])
-    b.one("select_and_scatter", (x, y, constant(b, 0.0, "f32")), {"window": (2,), "strides": (2,), "padding": (0, 0)},
-          regions=(select, region(b, "add", "f32")))
+    b.one(
+        "select_and_scatter",
+        (x, y, constant(b, 0.0, "f32")),
+        {"window": (2,), "strides": (2,), "padding": (0, 0)},
+        regions=(select, region(b, "add", "f32")),
+    )
     return graph_of(b, x, y)
 
 
@@ -80,8 +95,19 @@ def unread_gather_with_batching() -> Graph:
     b = BlockBuilder()
     x, _, y = argument(b, "x", "f32", [A, 2]), argument(b, "k", "i32", [C]), argument(b, "y", "f32", [B])
     places = b.one("broadcast_in_dim", (constant(b, 1, "i32"),), {"dims": (), "shape": (B, const(1))})
-    b.one("gather", (x, places), {"offset_dims": (), "collapsed": (1,), "operand_batch": (0,), "indices_batch": (0,),
-                                  "start_index_map": (1,), "index_vector_dim": 1, "sizes": (const(1), const(1))})
+    b.one(
+        "gather",
+        (x, places),
+        {
+            "offset_dims": (),
+            "collapsed": (1,),
+            "operand_batch": (0,),
+            "indices_batch": (0,),
+            "start_index_map": (1,),
+            "index_vector_dim": 1,
+            "sizes": (const(1), const(1)),
+        },
+    )
     return graph_of(b, x, y)
 
 

@@ -36,10 +36,23 @@ def neutral_elements_of_float_products_and_extremes() -> Graph:
     b = BlockBuilder()
     x = argument(b, "x", "f32", [N])
     out = []
-    pairs = (("multiply", 1.0), ("multiply", 0.0), ("multiply", -1.0), ("divide", 1.0), ("power", 1.0),
-             ("power", 0.0), ("maximum", -np.inf), ("maximum", np.inf), ("minimum", np.inf), ("maximum", 0.0),
-             ("minimum", 0.0), ("maximum", -3.4028235e38), ("minimum", -0.0), ("multiply", np.nan),
-             ("remainder", np.inf))
+    pairs = (
+        ("multiply", 1.0),
+        ("multiply", 0.0),
+        ("multiply", -1.0),
+        ("divide", 1.0),
+        ("power", 1.0),
+        ("power", 0.0),
+        ("maximum", -np.inf),
+        ("maximum", np.inf),
+        ("minimum", np.inf),
+        ("maximum", 0.0),
+        ("minimum", 0.0),
+        ("maximum", -3.4028235e38),
+        ("minimum", -0.0),
+        ("multiply", np.nan),
+        ("remainder", np.inf),
+    )
     for name, number in pairs:
         other = full(b, number, "f32", x)
         out += [b.one(name, (x, other)), b.one(name, (other, x))]
@@ -52,8 +65,11 @@ def an_operand_with_itself() -> Graph:
     x = argument(b, "x", "f32", [N])
     names = ("subtract", "divide", "maximum", "minimum", "add", "multiply", "remainder", "atan2")
     out = [b.one(name, (x, x)) for name in names]
-    out += [b.one("compare", (x, x), {"direction": d, "kind": k}) for d in ("EQ", "NE", "LE", "LT")
-            for k in ("FLOAT", "TOTALORDER")]
+    out += [
+        b.one("compare", (x, x), {"direction": d, "kind": k})
+        for d in ("EQ", "NE", "LE", "LT")
+        for k in ("FLOAT", "TOTALORDER")
+    ]
     return graph_of(b, *out)
 
 
@@ -105,15 +121,21 @@ def sum_keeps_its_order() -> Graph:
     zero = constant(b, 0.0, "f32")
     turned = b.one("transpose", (x,), {"permutation": (1, 0)})
     flat = b.one("reshape", (x,), {"shape": (N * M,)})
-    out = [b.one("reduce", (value, zero), {"dims": dims}, regions=(body,))
-           for value, dims in ((x, (0, 1)), (turned, (0, 1)), (flat, (0,)), (x, (0,)), (turned, (1,)))]
+    out = [
+        b.one("reduce", (value, zero), {"dims": dims}, regions=(body,))
+        for value, dims in ((x, (0, 1)), (turned, (0, 1)), (flat, (0,)), (x, (0,)), (turned, (1,)))
+    ]
     both = b.one("reduce", (out[3], zero), {"dims": (0,)}, regions=(body,))
     reversed_ = b.one("reduce", (b.one("reverse", (flat,), {"dims": (0,)}), zero), {"dims": (0,)}, regions=(body,))
     return graph_of(b, *out, both, reversed_)
 
 
-@careless(valid=[(data("i8", (40,), 3), data("ui8", (40,), 4), data("i1", (40,), 5)), (
-    data("i8", (0,)), data("ui8", (0,)), data("i1", (0,)))])
+@careless(
+    valid=[
+        (data("i8", (40,), 3), data("ui8", (40,), 4), data("i1", (40,), 5)),
+        (data("i8", (0,)), data("ui8", (0,)), data("i1", (0,))),
+    ]
+)
 def small_and_unsigned_integers_wrap() -> Graph:
     b = BlockBuilder()
     x, u, p = argument(b, "x", "i8", [N]), argument(b, "u", "ui8", [N]), argument(b, "p", "i1", [N])
@@ -122,10 +144,19 @@ def small_and_unsigned_integers_wrap() -> Graph:
     for value, dtype in ((x, "i8"), (u, "ui8")):
         one, none, other = (full(b, number, dtype, value) for number in (1, 0, 7))
         more = b.one("add", (value, one))
-        out += [more, b.one("subtract", (more, one)), b.one("negate", (value,)), b.one("negate", (more,)),
-                b.one("divide", (value, none)), b.one("remainder", (value, none)), b.one("subtract", (none, value)),
-                b.one("divide", (b.one("multiply", (value, other)), other)), b.one("maximum", (value, none)),
-                b.one("shift_left", (value, none)), b.one("shift_left", (value, full(b, 8, dtype, value)))]
+        out += [
+            more,
+            b.one("subtract", (more, one)),
+            b.one("negate", (value,)),
+            b.one("negate", (more,)),
+            b.one("divide", (value, none)),
+            b.one("remainder", (value, none)),
+            b.one("subtract", (none, value)),
+            b.one("divide", (b.one("multiply", (value, other)), other)),
+            b.one("maximum", (value, none)),
+            b.one("shift_left", (value, none)),
+            b.one("shift_left", (value, full(b, 8, dtype, value))),
+        ]
         kind = "SIGNED" if dtype == "i8" else "UNSIGNED"
         out.append(b.one("compare", (value, more), {"direction": "LT", "kind": kind}))
     out.append(b.one("abs", (x,)))
@@ -142,10 +173,30 @@ def conversions_that_lose_bits() -> Graph:
             value = b.one("convert", (value,), {"dtype": dtype})
         return value
 
-    out = [through(x, *path) for path in (("f16", "f32"), ("bf16", "f32"), ("f64", "f32"), ("i32", "f32"),
-                                          ("f32",), ("i1", "f32"), ("i8", "f32"))]
-    out += [through(k, *path) for path in (("i8", "i32"), ("i64", "i32"), ("ui32", "i32"), ("f32", "i32"),
-                                           ("i1", "i32"), ("ui8", "i8", "i32"), ("i32",))]
+    out = [
+        through(x, *path)
+        for path in (
+            ("f16", "f32"),
+            ("bf16", "f32"),
+            ("f64", "f32"),
+            ("i32", "f32"),
+            ("f32",),
+            ("i1", "f32"),
+            ("i8", "f32"),
+        )
+    ]
+    out += [
+        through(k, *path)
+        for path in (
+            ("i8", "i32"),
+            ("i64", "i32"),
+            ("ui32", "i32"),
+            ("f32", "i32"),
+            ("i1", "i32"),
+            ("ui8", "i8", "i32"),
+            ("i32",),
+        )
+    ]
     return graph_of(b, *out)
 
 
@@ -153,8 +204,10 @@ def conversions_that_lose_bits() -> Graph:
 def complex_numbers() -> Graph:
     b = BlockBuilder()
     x = argument(b, "x", "c64", [N])
-    out = [b.one(name, (x, full(b, number, "c64", x)))
-           for name, number in (("add", 0), ("multiply", 1), ("subtract", 0), ("divide", 1))]
+    out = [
+        b.one(name, (x, full(b, number, "c64", x)))
+        for name, number in (("add", 0), ("multiply", 1), ("subtract", 0), ("divide", 1))
+    ]
     parts = b.one("complex", (b.one("real", (x,)), b.one("imag", (x,))))
     return graph_of(b, *out, parts, b.one("negate", (b.one("negate", (x,)),)))
 
@@ -182,8 +235,10 @@ def wide(*shape: int) -> np.ndarray:
     return np.empty(shape, np.float32)
 
 
-HUGE = [(wide(0, n), wide(0, m)) for n, m in ((65536, 65536), (2**31 - 1, 1), (2**31 - 1, 2), (46341, 46341),
-                                              (3, 5), (0, 2**31 - 1), (2**30, 4))]
+HUGE = [
+    (wide(0, n), wide(0, m))
+    for n, m in ((65536, 65536), (2**31 - 1, 1), (2**31 - 1, 2), (46341, 46341), (3, 5), (0, 2**31 - 1), (2**30, 4))
+]
 
 
 @careless(valid=HUGE)
@@ -193,9 +248,16 @@ def size_arithmetic_in_i32_wraps() -> Graph:
     n, m = size(b, x, 1), size(b, y, 1)
     product, total = b.one("multiply", (n, m)), b.one("add", (n, m))
     zero = constant(b, 0, "i32")
-    return graph_of(b, product, total, b.one("convert", (product,), {"dtype": "i64"}),
-                    b.one("multiply", (b.one("convert", (n,), {"dtype": "i64"}), constant(b, 8, "i64"))),
-                    b.one("subtract", (total, m)), b.one("negate", (total,)), b.one("multiply", (product, zero)))
+    return graph_of(
+        b,
+        product,
+        total,
+        b.one("convert", (product,), {"dtype": "i64"}),
+        b.one("multiply", (b.one("convert", (n,), {"dtype": "i64"}), constant(b, 8, "i64"))),
+        b.one("subtract", (total, m)),
+        b.one("negate", (total,)),
+        b.one("multiply", (product, zero)),
+    )
 
 
 @careless(valid=HUGE)
@@ -204,20 +266,28 @@ def comparison_of_sizes_that_wrap() -> Graph:
     x, y = argument(b, "x", "f32", [0, N]), argument(b, "y", "f32", [0, M])
     n, m = size(b, x, 1), size(b, y, 1)
     zero = constant(b, 0, "i32")
-    return graph_of(b, compare(b, b.one("add", (n, m)), zero, "GE"), compare(b, b.one("multiply", (n, n)), n, "GE"),
-                    b.one("divide", (b.one("multiply", (n, m)), m)), b.one("maximum", (b.one("add", (n, m)), zero)))
+    return graph_of(
+        b,
+        compare(b, b.one("add", (n, m)), zero, "GE"),
+        compare(b, b.one("multiply", (n, n)), n, "GE"),
+        b.one("divide", (b.one("multiply", (n, m)), m)),
+        b.one("maximum", (b.one("add", (n, m)), zero)),
+    )
 
 
-@careless(valid=[(wide(0, 3), wide(0, 5)), (wide(0, 0), wide(0, 2**31 - 1))],
-          violating=[(wide(0, 65536), wide(0, 65536)), (wide(0, 2**31 - 1), wide(0, 2))])
+@careless(
+    valid=[(wide(0, 3), wide(0, 5)), (wide(0, 0), wide(0, 2**31 - 1))],
+    violating=[(wide(0, 65536), wide(0, 65536)), (wide(0, 2**31 - 1), wide(0, 2))],
+)
 def broadcast_to_a_size_that_wraps() -> Graph:
     b = BlockBuilder()
     x, y = argument(b, "x", "f32", [0, N]), argument(b, "y", "f32", [0, M])
     product = b.one("multiply", (size(b, x, 1), size(b, y, 1)))
     shape = b.one("reshape", (product,), {"shape": (const(1),)})
     out = b.one("broadcast_in_dim", (constant(b, 1.0, "f32"), shape), {"dims": ()})
-    return graph_of(b, b.one("slice", (out,), {"starts": (const(0),), "limits": (const(0),), "strides": (const(1),)}),
-                    product)
+    return graph_of(
+        b, b.one("slice", (out,), {"starts": (const(0),), "limits": (const(0),), "strides": (const(1),)}), product
+    )
 
 
 @careless(valid=[(wide(0, 2), scalar(3)), (wide(0, 0), scalar(-(2**31))), (wide(0, 2**31 - 1), scalar(2**31 - 1))])
@@ -254,8 +324,11 @@ module @m {
 """
 
 
-@careless(valid=[(f(2, 3), f(6)), (f(0, 3), f(0)), (f(1, 1), f(1))],
-          violating=[(f(2, 3), f(5)), (f(0, 3), f(1)), (wide(0, 9), f(9))], message="product")
+@careless(
+    valid=[(f(2, 3), f(6)), (f(0, 3), f(0)), (f(1, 1), f(1))],
+    violating=[(f(2, 3), f(5)), (f(0, 3), f(1)), (wide(0, 9), f(9))],
+    message="product",
+)
 def stablehlo_product_assertion() -> Graph:
     return stablehlo.read(ASSERTED, "asserted.mlir")
 
@@ -276,7 +349,8 @@ module @m {
 """
 
 
-@careless(valid=[(f(6), f(2)), (f(6), f(6)), (f(0), f(3))],
-          violating=[(f(7), f(2)), (f(3), f(0)), (f(0), f(0)), (f(2), f(3))])
+@careless(
+    valid=[(f(6), f(2)), (f(6), f(6)), (f(0), f(3))], violating=[(f(7), f(2)), (f(3), f(0)), (f(0), f(0)), (f(2), f(3))]
+)
 def stablehlo_division_of_sizes() -> Graph:
     return stablehlo.read(DIVIDED, "divided.mlir")

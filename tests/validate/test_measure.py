@@ -17,8 +17,11 @@ def adds(count: int, extra: str = "") -> Graph:
     for k in range(1, count + 1):
         lines.append(f"%s{k} = stablehlo.add {last}, %a{k} : tensor<?xf32>")
         last = f"%s{k}"
-    text = f"func.func @main({arguments}) -> tensor<?xf32> {{\n" + "\n".join(lines) + \
-        f"\nreturn {last} : tensor<?xf32>\n}}\n"
+    text = (
+        f"func.func @main({arguments}) -> tensor<?xf32> {{\n"
+        + "\n".join(lines)
+        + f"\nreturn {last} : tensor<?xf32>\n}}\n"
+    )
     return egshape.load(text.encode(), format="stablehlo")
 
 

@@ -11,12 +11,34 @@ from egshape.ir.points import LARGEST, admitted_points, points_of
 from egshape.validate import violated_fact
 
 KINDS = [
-    "a % 8 == 0", "a == 1", "a == 16000", "a >= 5000", "a in [1,32] or [64,96]", "a in {16, 64}",
-    "a % 7 == 3; a % 5 == 2", "a in [9000, 9010]; a % 4 == 0", "a*b == 1024", "a*b*c == 1000",
-    "a > 100; b > 100; a*b == 20000", "a*b % 24 == 0",
-    "a*b in [10, 12]", "a < b; b < c; c < d", "a == b; b == c", "a + b == 1024", "a == 2*b + 1; c == a*b",
-    "2*a + 3*b == 5*c + 1", "a - b == 40", "a == b*b", "a*a + b*b == c*c", "min(a, b) == 3", "a // b == 4",
-    "a % b == 2; b >= 3", "a != b; b != c", "bcast(a, b) == 6", "cdiv(a, 4)*4 == b", "a*b == c*d; a > c",
+    "a % 8 == 0",
+    "a == 1",
+    "a == 16000",
+    "a >= 5000",
+    "a in [1,32] or [64,96]",
+    "a in {16, 64}",
+    "a % 7 == 3; a % 5 == 2",
+    "a in [9000, 9010]; a % 4 == 0",
+    "a*b == 1024",
+    "a*b*c == 1000",
+    "a > 100; b > 100; a*b == 20000",
+    "a*b % 24 == 0",
+    "a*b in [10, 12]",
+    "a < b; b < c; c < d",
+    "a == b; b == c",
+    "a + b == 1024",
+    "a == 2*b + 1; c == a*b",
+    "2*a + 3*b == 5*c + 1",
+    "a - b == 40",
+    "a == b*b",
+    "a*a + b*b == c*c",
+    "min(a, b) == 3",
+    "a // b == 4",
+    "a % b == 2; b >= 3",
+    "a != b; b != c",
+    "bcast(a, b) == 6",
+    "cdiv(a, 4)*4 == b",
+    "a*b == c*d; a > c",
 ]
 
 
@@ -36,8 +58,9 @@ def test_facts_of_every_kind_are_met_and_violated(text: str) -> None:
     assert any(violated_fact(facts, point.env) is not None for point in points)
 
 
-@pytest.mark.parametrize("text", ["a % 8 == 0", "a == 1", "a == b; b == c", "a*b == 1024", "a < b; b < c",
-                                  "a == 2*b + 1"])
+@pytest.mark.parametrize(
+    "text", ["a % 8 == 0", "a == 1", "a == b; b == c", "a*b == 1024", "a < b; b < c", "a == 2*b + 1"]
+)
 def test_larger_sizes_are_admitted_too(text: str) -> None:
     facts = Facts.parse(text)
     points = list(admitted_points(graph(), facts, 37, 4))

@@ -66,8 +66,15 @@ class Page:
     def click(self, x: float, y: float) -> None:
         """A real click with the mouse."""
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1,
-                       buttons=int(kind == "mousePressed"))
+            self._call(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=x,
+                y=y,
+                button="left",
+                clickCount=1,
+                buttons=int(kind == "mousePressed"),
+            )
 
     def type(self, text: str) -> None:
         """Type into what has the focus."""
@@ -123,11 +130,27 @@ def browser(folder: Path) -> Iterator[Page]:
     reader, from_browser = os.pipe()
 
     launcher = [sys.executable, "-c", _LAUNCH, str(to_browser), str(from_browser)]
-    command = [*launcher, program, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
-               "--no-first-run", "--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND",
-               "--disable-dev-shm-usage", f"--user-data-dir={folder}", "about:blank"]
-    process = subprocess.Popen(command, pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [
+        *launcher,
+        program,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--remote-debugging-pipe",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--disable-dev-shm-usage",
+        f"--user-data-dir={folder}",
+        "about:blank",
+    ]
+    process = subprocess.Popen(
+        command,
+        pass_fds=(to_browser, from_browser),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     os.close(to_browser)
     os.close(from_browser)
     try:

@@ -186,8 +186,18 @@ def test_why_names_rules_and_what_is_missing() -> None:
 def test_names_that_end_texts_are_harmless() -> None:
     graph = renamed(ten().source, HOSTILE)
     assert dot.render(to_dot(graph), "svg")
-    assert dot.render(str(Picture("p", (dot.Node(HOSTILE, {"label": HOSTILE, "tooltip": HOSTILE}),
-                                        dot.Node("b", {"label": dot.Html(dot.escaped(HOSTILE))})))), "svg")
+    assert dot.render(
+        str(
+            Picture(
+                "p",
+                (
+                    dot.Node(HOSTILE, {"label": HOSTILE, "tooltip": HOSTILE}),
+                    dot.Node("b", {"label": dot.Html(dot.escaped(HOSTILE))}),
+                ),
+            )
+        ),
+        "svg",
+    )
 
 
 def test_without_dot_there_is_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -218,8 +228,9 @@ def model(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_every_stage_from_the_command_line(stage: str, model: str, tmp_path: Path,
-                                           capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_stage_from_the_command_line(
+    stage: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["viz", model, "--stage", stage]) == 0
     assert capsys.readouterr().out.startswith("digraph")
     if dot.has_dot():
@@ -233,16 +244,20 @@ def test_why_from_the_command_line(asked: str, model: str, capsys: pytest.Captur
     assert asked.split(" ", maxsplit=1)[0] in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("options", "said"), [
-    (["--stage", "why"], "--why"),
-    (["--around", "%nowhere"], "nowhere"),
-    (["--stage", "egraph", "--around", "nowhere"], "nowhere"),
-    (["-o", "g.gif"], ".dot"),
-    (["--why", "nowhere.0 == x.0"], "nowhere"),
-    (["-o", "g.html", "--profile", "none.json"], "none.json"),
-])
-def test_wrong_requests_get_one_message(options: list[str], said: str, model: str,
-                                        capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--stage", "why"], "--why"),
+        (["--around", "%nowhere"], "nowhere"),
+        (["--stage", "egraph", "--around", "nowhere"], "nowhere"),
+        (["-o", "g.gif"], ".dot"),
+        (["--why", "nowhere.0 == x.0"], "nowhere"),
+        (["-o", "g.html", "--profile", "none.json"], "none.json"),
+    ],
+)
+def test_wrong_requests_get_one_message(
+    options: list[str], said: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["viz", model, *options]) == 2
     out, err = capsys.readouterr()
     assert out == "" and said in err and "Traceback" not in err

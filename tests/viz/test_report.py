@@ -26,11 +26,25 @@ READY = "document.body && document.body.dataset.state === 'ready'"
 NO_BROWSER = "needs Chromium (`apt-get install chromium`)"
 
 can_browse = pytest.mark.skipif(browser_program() is None, reason=NO_BROWSER)
-can_draw = pytest.mark.skipif(renderer.source() is None and not dot.has_dot(),
-                              reason="needs the renderer (`python -m egshape.viz.report.renderer`) or Graphviz")
+can_draw = pytest.mark.skipif(
+    renderer.source() is None and not dot.has_dot(),
+    reason="needs the renderer (`python -m egshape.viz.report.renderer`) or Graphviz",
+)
 
-ADVICE = AdviceTable(advice=(AdviceRow(fact="n >= 2", flag='--assume "n >= 2"', ops_removed=1, checks_removed=1,
-                                       bytes_saved=64, checks=("n == y.0",)),), tried=3, candidates=4)
+ADVICE = AdviceTable(
+    advice=(
+        AdviceRow(
+            fact="n >= 2",
+            flag='--assume "n >= 2"',
+            ops_removed=1,
+            checks_removed=1,
+            bytes_saved=64,
+            checks=("n == y.0",),
+        ),
+    ),
+    tried=3,
+    candidates=4,
+)
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +213,21 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "p.json").write_text('[{"kernel": "add", "us": 1.5}]')
     for profile in ("p.csv", "p.json"):
         out = tmp_path / "r.html"
-        assert main(["viz", str(tmp_path / "ten.mlir"), "-o", str(out), "--advise-seconds", "2",
-                     "--profile", str(tmp_path / profile)]) == 0
+        assert (
+            main(
+                [
+                    "viz",
+                    str(tmp_path / "ten.mlir"),
+                    "-o",
+                    str(out),
+                    "--advise-seconds",
+                    "2",
+                    "--profile",
+                    str(tmp_path / profile),
+                ]
+            )
+            == 0
+        )
         assert '"profile":[{"kernel":"add","us":1.5}]' in out.read_text()
     assert capsys.readouterr().out == ""
 
@@ -211,8 +238,21 @@ def test_a_measured_profile(tmp_path: Path) -> None:
     egshape.save(ten().source, tmp_path / "ten.mlir")
     x = np.ones((3, 8), np.float32)
     np.savez(tmp_path / "in.npz", **{value.name: x for value in egshape.load(tmp_path / "ten.mlir").inputs})
-    assert main(["viz", str(tmp_path / "ten.mlir"), "-o", str(tmp_path / "r.html"), "--advise-seconds", "0",
-                 "--inputs", str(tmp_path / "in.npz")]) == 0
+    assert (
+        main(
+            [
+                "viz",
+                str(tmp_path / "ten.mlir"),
+                "-o",
+                str(tmp_path / "r.html"),
+                "--advise-seconds",
+                "0",
+                "--inputs",
+                str(tmp_path / "in.npz"),
+            ]
+        )
+        == 0
+    )
     assert re.search(r'"profile":\[{"kernel":"0_multiply"', (tmp_path / "r.html").read_text())
 
 

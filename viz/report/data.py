@@ -24,8 +24,9 @@ Json = dict[str, Any]
 _LONG = 400
 
 
-def report_data(result: Result, advice: AdviceTable | None = None, profile: Iterable[Mapping[str, Any]] | None = None
-                ) -> Json:
+def report_data(
+    result: Result, advice: AdviceTable | None = None, profile: Iterable[Mapping[str, Any]] | None = None
+) -> Json:
     """Everything that the page shows. ``profile``: rows of a run-time profile, all with the same keys."""
     sizes = Sizes(normal_form(result))
     told = fates(result)
@@ -41,17 +42,28 @@ def report_data(result: Result, advice: AdviceTable | None = None, profile: Iter
         "graphs": {"before": _views(before), "after": _views(after)},
         "info": {"before": _infos(result.source, before, told, after), "after": _infos(result.graph, after, {}, None)},
         "twins": _twins(result, before, after),
-        "legend": [[str(form), colour, [str(each) for each in sizes.written[form] if each is not form]]
-                   for form, colour in sizes.colours.items()],
+        "legend": [
+            [str(form), colour, [str(each) for each in sizes.written[form] if each is not form]]
+            for form, colour in sizes.colours.items()
+        ],
         "symbols": [each.model_dump(mode="json") for each in report.symbols],
         "assumed": list(result.facts.assumed),
         "equalities": [{"a": a, "b": b, "why": _steps(why)} for a, b, why in report.equalities],
-        "checks": [{"text": row.text, "message": clipped(row.message, _LONG), "location": row.location,
-                    "status": row.status, "why": _steps(row.why)} for row in report.checks],
+        "checks": [
+            {
+                "text": row.text,
+                "message": clipped(row.message, _LONG),
+                "location": row.location,
+                "status": row.status,
+                "why": _steps(row.why),
+            }
+            for row in report.checks
+        ],
         "advice": advice.model_dump(mode="json") if advice is not None else None,
         "rules": _rules(result, told),
-        "growth": [[step.ruleset, step.before, step.nodes, step.rule, step.seconds]
-                   for step in result.optimized.outcome.steps],
+        "growth": [
+            [step.ruleset, step.before, step.nodes, step.rule, step.seconds] for step in result.optimized.outcome.steps
+        ],
         "stages": [[stage.name, stage.seconds] for stage in report.stages],
         "profile": [dict(row) for row in profile] if profile is not None else None,
         "kernels": _kernels(result.graph, after),
@@ -85,8 +97,16 @@ def _rules(result: Result, told: Mapping[Op, Fate]) -> list[Json]:
     united = {row.rule: row for row in result.report.rewrites}
     matches = result.optimized.outcome.matches
     names = [*united, *(rule for rule, count in matches.items() if count and rule not in united)]
-    rows = [{"rule": name, "matches": matches[name], "count": united[name].count if name in united else 0,
-             "seconds": united[name].seconds if name in united else 0.0, "removed": reasons[name]} for name in names]
+    rows = [
+        {
+            "rule": name,
+            "matches": matches[name],
+            "count": united[name].count if name in united else 0,
+            "seconds": united[name].seconds if name in united else 0.0,
+            "removed": reasons[name],
+        }
+        for name in names
+    ]
     return sorted(rows, key=lambda row: (-row["removed"], -row["count"], -row["matches"], row["rule"]))
 
 
@@ -111,8 +131,12 @@ def _pieces(drawing: Drawing) -> Json:
     items = tuple(drawing.items())
     edges: list[tuple[str, str, str]] = []
     body = _split(items, edges)
-    return {"head": "\n".join(Picture(drawing.graph.name, ()).head()), "body": body, "edges": edges,
-            "notes": drawing.notes()}
+    return {
+        "head": "\n".join(Picture(drawing.graph.name, ()).head()),
+        "body": body,
+        "edges": edges,
+        "notes": drawing.notes(),
+    }
 
 
 def _split(items: Iterable[Item], edges: list[tuple[str, str, str]]) -> list[Any]:
@@ -144,37 +168,62 @@ def _infos(graph: Graph, drawing: Drawing, told: Mapping[Op, Fate], after: Drawi
     for op in graph.body.walk():
         fate = told.get(op, Fate("kept"))
         out[drawing.ids[op]] = {
-            "kind": "op", "op": op.name, "doc": REGISTRY[op.name].doc, "location": str(op.location),
-            "code": op in drawing.code, "attrs": _attrs(op),
+            "kind": "op",
+            "op": op.name,
+            "doc": REGISTRY[op.name].doc,
+            "location": str(op.location),
+            "code": op in drawing.code,
+            "attrs": _attrs(op),
             "values": [_value(value, drawing, sources) for value in op.results],
             "operands": [_operand(value, drawing) for value in op.operands],
             "readers": list(dict.fromkeys(each for value in op.results for each in readers.get(value, ()))),
-            "status": fate.status if after is not None else "", "why": _steps(fate.why), "stands": fate.stands,
+            "status": fate.status if after is not None else "",
+            "why": _steps(fate.why),
+            "stands": fate.stands,
         }
         for region in op.regions:
             for value in region.args:
                 out[drawing.ids[value]] = _value_info(value, f"argument of {op.name}", drawing, sources, readers)
     for place, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True)):
         out[f"{drawing.look.prefix}out{place}"] = {
-            "kind": "output", "op": "output", "values": [{**_value(value, drawing, sources), "name": name}],
-            "operands": [_operand(value, drawing)], "readers": []}
+            "kind": "output",
+            "op": "output",
+            "values": [{**_value(value, drawing, sources), "name": name}],
+            "operands": [_operand(value, drawing)],
+            "readers": [],
+        }
     return out
 
 
-def _value_info(value: Value, kind: str, drawing: Drawing, sources: Mapping[str, str],
-                readers: Mapping[Value, list[str]]) -> Json:
-    return {"kind": "input" if kind == "input" else "argument", "op": kind,
-            "values": [_value(value, drawing, sources)], "operands": [], "readers": readers.get(value, [])}
+def _value_info(
+    value: Value, kind: str, drawing: Drawing, sources: Mapping[str, str], readers: Mapping[Value, list[str]]
+) -> Json:
+    return {
+        "kind": "input" if kind == "input" else "argument",
+        "op": kind,
+        "values": [_value(value, drawing, sources)],
+        "operands": [],
+        "readers": readers.get(value, []),
+    }
 
 
 def _value(value: Value, drawing: Drawing, sources: Mapping[str, str]) -> Json:
     """A value: its type as pieces of text with their colours, and where each size comes from."""
     shape = value.type.shape
-    dims = [] if shape is None else [
-        {"size": str(dim), "colour": drawing.sizes.colour(dim), "symbols": sorted(dim.symbols()),
-         "from": [sources.get(name, name) for name in sorted(dim.symbols())],
-         "equal": _equal(str(dim), str(drawing.sizes.form(dim)))}
-        for dim in shape]
+    dims = (
+        []
+        if shape is None
+        else [
+            {
+                "size": str(dim),
+                "colour": drawing.sizes.colour(dim),
+                "symbols": sorted(dim.symbols()),
+                "from": [sources.get(name, name) for name in sorted(dim.symbols())],
+                "equal": _equal(str(dim), str(drawing.sizes.form(dim))),
+            }
+            for dim in shape
+        ]
+    )
     return {"name": value.name, "dtype": value.type.dtype, "ranked": shape is not None, "dims": dims}
 
 
@@ -191,8 +240,11 @@ def _operand(value: Value, drawing: Drawing) -> Json:
 
 
 def _attrs(op: Op) -> list[tuple[str, str]]:
-    return [(key, clipped(attribute(value), _LONG)) for key, value in op.attrs.items() if value not in ((), None)] \
-        if op.name != "constant" else [("value", clipped(attribute(op.attrs["value"]), _LONG))]
+    return (
+        [(key, clipped(attribute(value), _LONG)) for key, value in op.attrs.items() if value not in ((), None)]
+        if op.name != "constant"
+        else [("value", clipped(attribute(op.attrs["value"]), _LONG))]
+    )
 
 
 def _twins(result: Result, before: Drawing, after: Drawing) -> dict[str, str]:
@@ -220,4 +272,3 @@ def _nodes(block: Block, drawing: Drawing) -> Iterator[tuple[Value, str]]:
 def _node_of(value: Value, drawing: Drawing) -> str | None:
     op = drawing.made_by.get(value)
     return drawing.ids[op] if op is not None else drawing.ids.get(value)
-

@@ -19,13 +19,16 @@ from egshape.viz.report.data import Json, report_data
 if TYPE_CHECKING:
     from egshape.api import Result
 
-NO_LAYOUT = f"The graphs cannot be laid out: {renderer.HINT}; or install Graphviz. Then write the report again. " \
-            "Search, details and tables work without."
+NO_LAYOUT = (
+    f"The graphs cannot be laid out: {renderer.HINT}; or install Graphviz. Then write the report again. "
+    "Search, details and tables work without."
+)
 ONLY_DRAWN = f"The report holds pictures drawn by dot, and cannot draw others: {renderer.HINT}"
 
 
-def report(result: Result, advice: AdviceTable | None = None,
-           profile: Profile | Iterable[Mapping[str, Any]] | None = None) -> str:
+def report(
+    result: Result, advice: AdviceTable | None = None, profile: Profile | Iterable[Mapping[str, Any]] | None = None
+) -> str:
     """One HTML page about a result, with all that it needs inside; it works offline.
 
     advice: what ``advise`` found, None if it was not asked. profile: a run-time profile of the compiled result, or
@@ -39,9 +42,13 @@ def report(result: Result, advice: AdviceTable | None = None,
     if layout is None:
         data["svg"] = _drawn(data)
         data["no_layout"] = without_renderer()
-    parts = {"TITLE": html.escape(f"{result.source.name}: egshape"), "STYLE": _asset("page.css"),
-             "DATA": _in_script(json.dumps(data, ensure_ascii=False, separators=(",", ":"))),
-             "RENDERER": layout or "", "SCRIPT": _asset("page.js")}
+    parts = {
+        "TITLE": html.escape(f"{result.source.name}: egshape"),
+        "STYLE": _asset("page.css"),
+        "DATA": _in_script(json.dumps(data, ensure_ascii=False, separators=(",", ":"))),
+        "RENDERER": layout or "",
+        "SCRIPT": _asset("page.js"),
+    }
     pieces = _asset("page.html").split("@")
     return "".join(parts.get(piece, piece) if k % 2 else piece for k, piece in enumerate(pieces))
 
@@ -68,6 +75,7 @@ def _drawn(data: Json) -> Json | None:
 
 def dot_of(pieces: Json) -> str:
     """The DOT text of a graph's pieces, as the page makes it too."""
+
     def body(items: list[Any]) -> Iterable[str]:
         for item in items:
             if isinstance(item, dict):

@@ -68,8 +68,11 @@ def fetch(into: Path | None = None) -> Path:
         found = sorted(Path(folder).glob("*.tgz"))
         if done.returncode or not found:
             said = (done.stderr.strip().splitlines() or ["no file"])[-1]
-            raise EgshapeError(f"npm cannot fetch {PACKAGE} {VERSION}: {said}", code="fetch",
-                               hint="try again with a network, or install Graphviz instead")
+            raise EgshapeError(
+                f"npm cannot fetch {PACKAGE} {VERSION}: {said}",
+                code="fetch",
+                hint="try again with a network, or install Graphviz instead",
+            )
         archive = found[0].read_bytes()
     target = (into or cache_folder()) / NAME
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -81,8 +84,9 @@ def unpacked(archive: bytes) -> str:
     """The script inside of the npm archive. Raises EgshapeError if the archive is not the one that was expected."""
     digest = base64.b64encode(hashlib.sha512(archive).digest()).decode()
     if digest != _SHA512:
-        raise EgshapeError(f"what npm delivered as {PACKAGE} {VERSION} has another checksum", code="fetch",
-                           hint="it was not kept")
+        raise EgshapeError(
+            f"what npm delivered as {PACKAGE} {VERSION} has another checksum", code="fetch", hint="it was not kept"
+        )
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         member = files.extractfile(_MEMBER)
         assert member is not None, "the sum vouches for the content"

@@ -35,8 +35,9 @@ def toolkit() -> tuple[int, int]:
 
 
 def _missing(error: Exception) -> EgshapeError:
-    return EgshapeError(f"compiling for CUDA needs NVRTC: {error}", hint='pip install "egshape[cuda]"',
-                        code="dependency")
+    return EgshapeError(
+        f"compiling for CUDA needs NVRTC: {error}", hint='pip install "egshape[cuda]"', code="dependency"
+    )
 
 
 def cubin(text: str, architecture: str = "sm_90") -> bytes:
@@ -53,7 +54,12 @@ def cubin(text: str, architecture: str = "sm_90") -> bytes:
         return bytes(Program(text, "c++", options).compile("cubin").code)
     except Exception as error:
         if "--gpu-architecture" in str(error):
-            raise InvalidInput(f"the installed NVRTC does not compile for {architecture}",
-                               hint="name architectures such as sm_80 or sm_90") from error
-        raise EgshapeError(f"NVRTC refuses a kernel for {architecture}: {error}", code="cuda-compile",
-                           hint="a fault of egshape; please report it") from error
+            raise InvalidInput(
+                f"the installed NVRTC does not compile for {architecture}",
+                hint="name architectures such as sm_80 or sm_90",
+            ) from error
+        raise EgshapeError(
+            f"NVRTC refuses a kernel for {architecture}: {error}",
+            code="cuda-compile",
+            hint="a fault of egshape; please report it",
+        ) from error

@@ -212,8 +212,7 @@ class Decider(Memory):
 def can_defer(step: CheckValue, placed: Placement) -> bool:
     """Whether the device computes what a check is of, and what its message shows, so that both can be copied back
     without a wait."""
-    return step.value.kind not in _LASTING and not any(
-        buffer in placed.buffers for buffer in (step.value, *step.args))
+    return step.value.kind not in _LASTING and not any(buffer in placed.buffers for buffer in (step.value, *step.args))
 
 
 def _pinned_at(device: Decider, place: int) -> str:

@@ -52,21 +52,35 @@ class Device(Decider):
     def declarations(self) -> str:
         """The C library, the search for captured graphs, the entry that reads arrays of the device."""
         program = self.host.program
-        inputs, outputs = ([(len(port.shape), itemsize(port.buffer.dtype)) for port in ports]
-                           for ports in (program.inputs, program.outputs))
-        return (DECLARATIONS + graphs.DECLARATIONS + events.DECLARATIONS + (gemm.DECLARATIONS if self.products else "")
-                + (redzones.FUNCTIONS if self.gap else "") + objects.device_entry(inputs, outputs, CALL_WORDS))
+        inputs, outputs = (
+            [(len(port.shape), itemsize(port.buffer.dtype)) for port in ports]
+            for ports in (program.inputs, program.outputs)
+        )
+        return (
+            DECLARATIONS
+            + graphs.DECLARATIONS
+            + events.DECLARATIONS
+            + (gemm.DECLARATIONS if self.products else "")
+            + (redzones.FUNCTIONS if self.gap else "")
+            + objects.device_entry(inputs, outputs, CALL_WORDS)
+        )
 
     def manifest(self) -> dict[str, Any]:
         """Kernels, the names of their functions, requests for memory."""
         rows = [{"name": name, "where": where} for name, where in self.places]
         zones = list(self.watched) if self.gap else None
-        return {"target": "cuda", "pool": 0, "zones": zones, "kernels": rows,
-                "functions": [{"name": each.name, "shared": each.shared_bytes} for each in self.functions.values()],
-                "requests": [{"what": each.what, "expression": each.expression} for each in self.requests],
-                "products": self.products, "pinned": self.pinned,
-                "graph_words": self.graphs.words if self.graphs is not None else 0,
-                "graphs": self.graphs.count if self.graphs is not None else 0}
+        return {
+            "target": "cuda",
+            "pool": 0,
+            "zones": zones,
+            "kernels": rows,
+            "functions": [{"name": each.name, "shared": each.shared_bytes} for each in self.functions.values()],
+            "requests": [{"what": each.what, "expression": each.expression} for each in self.requests],
+            "products": self.products,
+            "pinned": self.pinned,
+            "graph_words": self.graphs.words if self.graphs is not None else 0,
+            "graphs": self.graphs.count if self.graphs is not None else 0,
+        }
 
     # -- the entry ----------------------------------------------------------------------------------------------------
 
@@ -112,9 +126,11 @@ class Device(Decider):
         w.head.append(f"  %words = alloca [{self.words} x i64]")
         w.head.append(f"  %params = alloca [{self.words} x ptr]")
         for k in range(self.words):
-            host.first += [f"  %wordat{k} = getelementptr i64, ptr %words, i64 {k}",
-                           f"  %paramat{k} = getelementptr ptr, ptr %params, i64 {k}",
-                           f"  store ptr %wordat{k}, ptr %paramat{k}"]
+            host.first += [
+                f"  %wordat{k} = getelementptr i64, ptr %words, i64 {k}",
+                f"  %paramat{k} = getelementptr ptr, ptr %params, i64 {k}",
+                f"  store ptr %wordat{k}, ptr %paramat{k}",
+            ]
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -190,16 +206,31 @@ class Device(Decider):
         blocks = w.dim(found.blocks)
         with w.when(w.value(f"icmp sgt i64 {blocks}, 0")):
             host.fail(w.value(f"icmp sgt i64 {blocks}, {MOST_BLOCKS}"), 4, [])
-            words = [*(("ptr", host.pointers[buffer]) for buffer in found.buffers),
-                     *(("i64", w.dim(symbol(size))) for size in found.sizes)]
+            words = [
+                *(("ptr", host.pointers[buffer]) for buffer in found.buffers),
+                *(("i64", w.dim(symbol(size))) for size in found.sizes),
+            ]
             self.words = max(self.words, len(words))
             for k, (type, value) in enumerate(words):
                 w.line(f"store {type} {value}, ptr %wordat{k}")
             function = host.entry_of("%device_functions", number)
             one = ("i32", "1")
-            self.call("launch", [("ptr", function), ("i32", w.value(f"trunc i64 {blocks} to i32")), one, one,
-                                 ("i32", str(found.threads)), one, one, ("i32", str(found.shared_bytes)),
-                                 ("ptr", self.stream()), ("ptr", "%params"), ("ptr", "null")])
+            self.call(
+                "launch",
+                [
+                    ("ptr", function),
+                    ("i32", w.value(f"trunc i64 {blocks} to i32")),
+                    one,
+                    one,
+                    ("i32", str(found.threads)),
+                    one,
+                    one,
+                    ("i32", str(found.shared_bytes)),
+                    ("ptr", self.stream()),
+                    ("ptr", "%params"),
+                    ("ptr", "null"),
+                ],
+            )
 
     def copy(self, step: Copy) -> None:
         """A copy on the device, or on the host."""
@@ -222,6 +253,7 @@ class Device(Decider):
                 self.inspect(buffers)
 
     # -- on the host --------------------------------------------------------------------------------------------------
+
 
 def _identifier(kernel: Kernel) -> str:
     return "".join(each if each.isalnum() else "_" for each in kernel.label)

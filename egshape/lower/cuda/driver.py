@@ -68,8 +68,15 @@ class Cuda:
     def manifest(self) -> dict[str, Any]:
         """What a runtime must know."""
         machine = self.machine
-        return {**self.module.manifest, "triple": machine.triple, "cpu": machine.cpu, "features": machine.features,
-                "llvm": machine.version, "architectures": list(self.images), "toolkit": list(self.toolkit)}
+        return {
+            **self.module.manifest,
+            "triple": machine.triple,
+            "cpu": machine.cpu,
+            "features": machine.features,
+            "llvm": machine.version,
+            "architectures": list(self.images),
+            "toolkit": list(self.toolkit),
+        }
 
 
 def cubins(functions: Sequence[Function], architecture: str) -> bytes:
@@ -77,15 +84,29 @@ def cubins(functions: Sequence[Function], architecture: str) -> bytes:
     return compiler.cached_cubin(compiler.source([each.kernel for each in functions]), architecture)
 
 
-def compile_cuda(graph: Graph, architectures: Sequence[str] = compiler.ARCHITECTURES, facts: str = "all",
-                 make: ImageMaker | None = None) -> Cuda:
+def compile_cuda(
+    graph: Graph,
+    architectures: Sequence[str] = compiler.ARCHITECTURES,
+    facts: str = "all",
+    make: ImageMaker | None = None,
+) -> Cuda:
     """Native code of a graph that drives a device of one of these architectures. ``make``: who makes the images, NVRTC
     by default. Raises Unsupported for an op that is not compiled, naming it and its location, and EgshapeError
     ``dependency`` where NVRTC is missing.
 
     EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
-    sizes = likely_sizes(graph.facts, sorted({name for value in graph.inputs if value.type.shape is not None
-                                              for size in value.type.shape for name in size.symbols()}))
+    sizes = likely_sizes(
+        graph.facts,
+        sorted(
+            {
+                name
+                for value in graph.inputs
+                if value.type.shape is not None
+                for size in value.type.shape
+                for name in size.symbols()
+            }
+        ),
+    )
 
     def likely(size: Dim) -> float:
         known = {name: sizes.get(name, _FREE_SIZE) for name in size.symbols()}

@@ -62,5 +62,7 @@ def timed(w: Writer, stream: Callable[[], str], row: int, bytes: Dim, operations
     yield
     with w.when("%profiling"):
         size, work = w.dim_float(bytes), w.dim_float(operations)
-        w.line(f"call void @egs_event_end(ptr %profile, i64 {row}, double {size}, double {work}, ptr %device_record, "
-               f"ptr {stream()})")
+        w.line(
+            f"call void @egs_event_end(ptr %profile, i64 {row}, double {size}, double {work}, ptr %device_record, "
+            f"ptr {stream()})"
+        )

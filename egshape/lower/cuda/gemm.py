@@ -15,8 +15,21 @@ from egshape.plan.program import Gemm, Side
 
 KINDS = (("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32"))
 """Dtypes of sides and result; a key has their number."""
-KEY = ("kind", "count", "m", "n", "k", "left_pitch", "left_step", "left_turned", "right_pitch", "right_step",
-       "right_turned", "extras", "alignment")
+KEY = (
+    "kind",
+    "count",
+    "m",
+    "n",
+    "k",
+    "left_pitch",
+    "left_step",
+    "left_turned",
+    "right_pitch",
+    "right_step",
+    "right_turned",
+    "extras",
+    "alignment",
+)
 """Words that say what is to be made; ``extras``: a sum of BIAS and GELU; ``alignment``: the last bytes of the addresses
 of left, right, out, bias and residual."""
 BIAS, GELU = 1, 2
@@ -31,8 +44,7 @@ _POINTERS = ("left", "right", "out", "bias", "residual")
 
 
 def _field(number: int, name: str, type: str = "ptr") -> str:
-    return (f"  %{name}at = getelementptr i64, ptr %state, i64 {number}\n"
-            f"  %{name} = load {type}, ptr %{name}at\n")
+    return f"  %{name}at = getelementptr i64, ptr %state, i64 {number}\n  %{name} = load {type}, ptr %{name}at\n"
 
 
 def _made(name: str) -> str:
@@ -110,9 +122,11 @@ def emit(device: Calls, step: Gemm, otherwise: Callable[[], None]) -> None:
     """Call the library, else do what ``otherwise`` writes."""
     w, host = device.w, device.host
     out = step.out
-    bytes = step.count * (step.m * step.k * itemsize(step.left.buffer.dtype)
-                          + step.k * step.n * itemsize(step.right.buffer.dtype)
-                          + step.m * step.n * itemsize(out.dtype) * (1 if step.residual is None else 2))
+    bytes = step.count * (
+        step.m * step.k * itemsize(step.left.buffer.dtype)
+        + step.k * step.n * itemsize(step.right.buffer.dtype)
+        + step.m * step.n * itemsize(out.dtype) * (1 if step.residual is None else 2)
+    )
     state = w.value(f"load ptr, ptr {device.word('gemm')}")
     done = w.slot("i1")
     w.line(f"store i1 false, ptr {done}")
@@ -120,10 +134,18 @@ def emit(device: Calls, step: Gemm, otherwise: Callable[[], None]) -> None:
     for size in (step.count, step.m, step.n, step.k):
         some = w.value(f"icmp sgt i64 {w.dim(size)}, 0")
         usable = w.value(f"and i1 {usable}, {some}")
-    with w.when(usable), device.named(f"gemm_{step.kernel.label}", step.kernel.where, bytes,
-                                      const(2) * step.count * step.m * step.n * step.k):
-        pointers = [_address(device, step.left), _address(device, step.right), host.pointers[out],
-                    *("null" if each is None else host.pointers[each] for each in (step.bias, step.residual))]
+    with (
+        w.when(usable),
+        device.named(
+            f"gemm_{step.kernel.label}", step.kernel.where, bytes, const(2) * step.count * step.m * step.n * step.k
+        ),
+    ):
+        pointers = [
+            _address(device, step.left),
+            _address(device, step.right),
+            host.pointers[out],
+            *("null" if each is None else host.pointers[each] for each in (step.bias, step.residual)),
+        ]
         addresses = [w.value(f"ptrtoint ptr {pointer} to i64") for pointer in pointers]
         alignment = "0"
         for number, address in enumerate(addresses):

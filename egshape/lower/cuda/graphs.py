@@ -42,10 +42,16 @@ def has_parts(host: Entry, placed: Placement) -> bool:
     """Whether some part of a program may be a graph. A call whose capture fails is begun again, which one that has
     called Python must not be."""
     steps = list(flat(host.program.steps))
-    inner = [part for step in steps for part in ((step.test, step.body) if isinstance(step, Repeat) else
-                                                  step.branches if isinstance(step, Branch) else ())]
+    inner = [
+        part
+        for step in steps
+        for part in (
+            (step.test, step.body) if isinstance(step, Repeat) else step.branches if isinstance(step, Branch) else ()
+        )
+    ]
     return not any(isinstance(step, HostCall) for step in steps) and any(
-        good for part in (host.program.steps, *inner) for good, _ in parts(part, placed))
+        good for part in (host.program.steps, *inner) for good, _ in parts(part, placed)
+    )
 
 
 def _is_plain(step: Step, placed: Placement) -> bool:
@@ -67,8 +73,11 @@ class Graphs:
         """Whether a graph's steps are being written."""
         w, host = device.w, device.host
         self.state, self.graph, self.exec = w.slot("i64"), w.slot("ptr"), w.slot("ptr")
-        host.first += [f"  store i64 0, ptr {self.state}", f"  store ptr null, ptr {self.graph}",
-                       f"  store ptr null, ptr {self.exec}"]
+        host.first += [
+            f"  store i64 0, ptr {self.state}",
+            f"  store ptr null, ptr {self.graph}",
+            f"  store ptr null, ptr {self.exec}",
+        ]
         self._known: set[str] = set()
 
     def steps(self, steps: Sequence[Step]) -> None:
@@ -111,10 +120,17 @@ class Graphs:
         self.count += 1
         ports = [port.buffer for port in (*program.inputs, *program.outputs) if port.buffer not in late]
         arena = w.value(f"load ptr, ptr {host.word('arena')}")
-        pointers = [arena, *(host.pointers[buffer] for buffer in ports),
-                    *(w.value(f"load ptr, ptr {slot}") for slot in host.late.values())]
-        words = [str(self.count), *(w.value(f"ptrtoint ptr {pointer} to i64") for pointer in pointers),
-                 *host.axes.values(), *(w.value(f"load i64, ptr {slot}") for slot in w.slots.values())]
+        pointers = [
+            arena,
+            *(host.pointers[buffer] for buffer in ports),
+            *(w.value(f"load ptr, ptr {slot}") for slot in host.late.values()),
+        ]
+        words = [
+            str(self.count),
+            *(w.value(f"ptrtoint ptr {pointer} to i64") for pointer in pointers),
+            *host.axes.values(),
+            *(w.value(f"load i64, ptr {slot}") for slot in w.slots.values()),
+        ]
         for name, slot in w.slots.items():
             if name not in self._known:  # one that another arm of the program defines
                 self._known.add(name)

@@ -71,17 +71,22 @@ def kernel(launch: Launch, name: str) -> CudaKernel:
     shared = set(launch.shared)
     touched = tuple(buffer for buffer in buffers(body) if buffer not in shared)
     sizes = tuple(sorted({each for dim in dims(body) for each in dim.symbols() if not each.startswith("$")}))
-    printer = _Printer({**{b: f"b{k}" for k, b in enumerate(touched)},
-                        **{b: f"s{k}" for k, b in enumerate(launch.shared)}},
-                       {size: f"d{k}" for k, size in enumerate(sizes)}, launch)
+    printer = _Printer(
+        {**{b: f"b{k}" for k, b in enumerate(touched)}, **{b: f"s{k}" for k, b in enumerate(launch.shared)}},
+        {size: f"d{k}" for k, size in enumerate(sizes)},
+        launch,
+    )
     dynamic = _declare(printer, launch)
     printer.body(body)
     written = set(launch.kernel.outputs)
-    params = [f"{'' if b in written or b.kind == 'temp' else 'const '}{scalar.memory(b.dtype)}* __restrict__ b{k}"
-              for k, b in enumerate(touched)] + [f"{printer.index} d{k}" for k in range(len(sizes))]
+    params = [
+        f"{'' if b in written or b.kind == 'temp' else 'const '}{scalar.memory(b.dtype)}* __restrict__ b{k}"
+        for k, b in enumerate(touched)
+    ] + [f"{printer.index} d{k}" for k in range(len(sizes))]
     text = "\n".join(printer.lines)
-    source = (f'extern "C" __global__ void __launch_bounds__({launch.threads}) {name}({", ".join(params)}) {{\n'
-              f"{text}\n}}\n")
+    source = (
+        f'extern "C" __global__ void __launch_bounds__({launch.threads}) {name}({", ".join(params)}) {{\n{text}\n}}\n'
+    )
     return CudaKernel(name, source, touched, sizes, launch.blocks, launch.threads, dynamic)
 
 
@@ -211,8 +216,9 @@ class _Printer:
                     self.line(f"if (!{self.expr(stmt.condition)}) break;")
                     self.body(stmt.body)
             case _:
-                raise Unsupported(f"{type(stmt).__name__} is no statement of a CUDA kernel", where="plan",
-                                  hint="a library runs it")
+                raise Unsupported(
+                    f"{type(stmt).__name__} is no statement of a CUDA kernel", where="plan", hint="a library runs it"
+                )
 
     def _threads(self, stmt: Threads) -> None:
         """What each thread of the block does; nobody goes on before all have done it."""
@@ -230,8 +236,9 @@ class _Printer:
 
     def _mma(self, stmt: Mma) -> None:
         """A product by all warps together."""
-        numbers = [stmt.rows, stmt.columns, stmt.depth] if stmt.held else \
-            [stmt.rows, stmt.columns, stmt.across, stmt.depth]
+        numbers = (
+            [stmt.rows, stmt.columns, stmt.depth] if stmt.held else [stmt.rows, stmt.columns, stmt.across, stmt.depth]
+        )
         numbers += [stmt.left.row.const or 0, stmt.left.column.const or 0] if stmt.held else []
         kind = "" if stmt.dtype == "f32" else f"{'true' if stmt.dtype == 'bf16' else 'false'}, "
         lines = []
@@ -261,8 +268,10 @@ class _Printer:
         self.line("#pragma unroll")
         with self.block(f"for (i32 {index} = 0; {index} < {stmt.count}; ++{index})"):
             places = [f"{self.pointers[state]}[{index}]" for state in stmt.states]
-            mine = [self.keep((stmt, k), scalar.register(dtype), scalar.load(dtype, place))
-                    for k, (dtype, place) in enumerate(zip(dtypes, places, strict=True))]
+            mine = [
+                self.keep((stmt, k), scalar.register(dtype), scalar.load(dtype, place))
+                for k, (dtype, place) in enumerate(zip(dtypes, places, strict=True))
+            ]
             distance = 1
             while distance < stmt.width:
                 with self.block(""):
@@ -273,17 +282,25 @@ class _Printer:
 
     def _exchange(self, stmt: LaneFold, mine: Sequence[str], distance: int, everyone: int) -> None:
         kinds = [f"const {scalar.register(state.dtype)}" for state in stmt.states]
-        theirs = [self.keep((stmt, "theirs", k), kind, f"eg_lane({name}, {distance}, {everyone}u)")
-                  for k, (kind, name) in enumerate(zip(kinds, mine, strict=True))]
+        theirs = [
+            self.keep((stmt, "theirs", k), kind, f"eg_lane({name}, {distance}, {everyone}u)")
+            for k, (kind, name) in enumerate(zip(kinds, mine, strict=True))
+        ]
         low = "true" if stmt.commutes else self.keep((stmt, "low"), "const bool", f"!(threadIdx.x & {distance}u)")
         for k, (kind, own, other) in enumerate(zip(kinds, mine, theirs, strict=True)):
-            both = (own, other) if stmt.commutes else tuple(
-                self.keep((stmt, side, k), kind, f"{low} ? {one} : {two}")
-                for side, one, two in (("one", own, other), ("two", other, own)))
+            both = (
+                (own, other)
+                if stmt.commutes
+                else tuple(
+                    self.keep((stmt, side, k), kind, f"{low} ? {one} : {two}")
+                    for side, one, two in (("one", own, other), ("two", other, own))
+                )
+            )
             self.names[stmt.one[k]], self.names[stmt.two[k]] = both
         values = [self.expr(value) for value in stmt.new]
-        kept = [self.keep((stmt, "new", k), kind, value)
-                for k, (kind, value) in enumerate(zip(kinds, values, strict=True))]
+        kept = [
+            self.keep((stmt, "new", k), kind, value) for k, (kind, value) in enumerate(zip(kinds, values, strict=True))
+        ]
         for name, value in zip(mine, kept, strict=True):
             self.line(f"{name} = {value};")
 

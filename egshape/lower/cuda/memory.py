@@ -15,8 +15,10 @@ from egshape.plan.program import Port
 
 HOSTED, UNALIGNED = 1, 2
 """What the table ``hosted`` says of an array that cannot be computed with where it lies."""
-DECLARATIONS = ("declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)\n"
-                "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n")
+DECLARATIONS = (
+    "declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)\n"
+    "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
+)
 
 
 class Memory(Calls):
@@ -70,8 +72,11 @@ class Memory(Calls):
 
     def pieces(self) -> Sequence[str]:
         """Room for inputs and outputs whose memory is the host's."""
-        return [self.w.value(f"select i1 {self.moved[k]}, i64 {rounded}, i64 0")
-                for k, rounded in enumerate(self._port_bytes()) if rounded]
+        return [
+            self.w.value(f"select i1 {self.moved[k]}, i64 {rounded}, i64 0")
+            for k, rounded in enumerate(self._port_bytes())
+            if rounded
+        ]
 
     def _port_bytes(self) -> Iterator[str]:
         """Bytes, rounded, of each input and output; "" for outputs whose size only data tells."""

@@ -26,10 +26,40 @@ from egshape.lower.writer import Writer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-API = ("items", "type", "array", "data", "rank", "dims", "descr", "flags",
-       "own", "block", "shape", "dtype", "address", "queue", "driver", "none",
-       "long", "size", "clear", "save", "restore", "alloc", "hold", "tuple", "place", "number",
-       "this", "device", "stream", "count", "types", "ports")
+API = (
+    "items",
+    "type",
+    "array",
+    "data",
+    "rank",
+    "dims",
+    "descr",
+    "flags",
+    "own",
+    "block",
+    "shape",
+    "dtype",
+    "address",
+    "queue",
+    "driver",
+    "none",
+    "long",
+    "size",
+    "clear",
+    "save",
+    "restore",
+    "alloc",
+    "hold",
+    "tuple",
+    "place",
+    "number",
+    "this",
+    "device",
+    "stream",
+    "count",
+    "types",
+    "ports",
+)
 """64-bit words. The first eight: lower/objects.py. ``own``: the type of our arrays; ``block`` to ``dtype``: where its
 fields lie; ``address`` to ``driver``: where those of a block lie; ``none``: None; ``long`` to ``number``: functions of
 Python; ``this``: the driver of the function, ``device`` its number, ``stream`` the function's own stream; ``count``
@@ -125,8 +155,10 @@ def _read() -> str:
     w.line("br label %done")
     w.block("done")
     w.line("ret i32 0")
-    return w.text("define internal i32 @egs_read(ptr %api, ptr %object, ptr %port, ptr %address, ptr %sizes, "
-                  "ptr %hosted, ptr %streams) noinline")
+    return w.text(
+        "define internal i32 @egs_read(ptr %api, ptr %object, ptr %port, ptr %address, ptr %sizes, "
+        "ptr %hosted, ptr %streams) noinline"
+    )
 
 
 def _numpy(w: _Text) -> None:
@@ -146,8 +178,10 @@ def _numpy(w: _Text) -> None:
 
 def _own(w: _Text) -> None:
     """An array of ours."""
-    words = {name: w.at("%api", API.index(name))
-             for name in ("block", "shape", "dtype", "address", "queue", "driver", "this")}
+    words = {
+        name: w.at("%api", API.index(name))
+        for name in ("block", "shape", "dtype", "address", "queue", "driver", "this")
+    }
     long, size = (w.at("%api", API.index(name), "ptr") for name in ("long", "size"))
     w.leave(w.value(f"icmp ne ptr {w.field('%object', words['dtype'])}, %descr"), _REFUSE)
     block, shape = w.field("%object", words["block"]), w.field("%object", words["shape"])
@@ -321,15 +355,19 @@ def device_entry(inputs: Sequence[tuple[int, int]], outputs: Sequence[tuple[int,
 class _Entry:
     """Writes the entry."""
 
-    def __init__(self, inputs: Sequence[tuple[int, int]], outputs: Sequence[tuple[int, int]],
-                 words: Sequence[str]) -> None:
+    def __init__(
+        self, inputs: Sequence[tuple[int, int]], outputs: Sequence[tuple[int, int]], words: Sequence[str]
+    ) -> None:
         self.inputs, self.outputs = inputs, outputs
         self.w = w = _Text(("items", "none", "stream", "own"))
         self.ports, self.number = w.at("%api", API.index("ports"), "ptr"), w.at("%api", API.index("number"), "ptr")
         for name in ("inputs", "sizes", "outputs", "rooms", "shapes", "error", "device", "strict"):
             place = w.value(f"getelementptr i64, ptr %call, i64 {words.index(name)}")
-            w.line(f"%strict = getelementptr i64, ptr {place}, i64 0" if name == "strict" else
-                   f"%{name} = load ptr, ptr {place}")
+            w.line(
+                f"%strict = getelementptr i64, ptr {place}, i64 0"
+                if name == "strict"
+                else f"%{name} = load ptr, ptr {place}"
+            )
         self.hosted, self.results = (w.at("%device", WORDS.index(name), "ptr") for name in ("hosted", "results"))
         self.streams = w.slot(f"[{3 + MOST_STREAMS} x i64]")
         for k in range(3):
@@ -363,8 +401,10 @@ class _Entry:
 
     def _read(self, object: str, number: int, address: str, sizes: str) -> None:
         port, hosted = self._place(self.ports, number * len(PORT)), self._place(self.hosted, number)
-        code = self.w.value(f"call i32 @egs_read(ptr %api, ptr {object}, ptr {port}, ptr {address}, ptr {sizes}, "
-                            f"ptr {hosted}, ptr {self.streams})")
+        code = self.w.value(
+            f"call i32 @egs_read(ptr %api, ptr {object}, ptr {port}, ptr {address}, ptr {sizes}, "
+            f"ptr {hosted}, ptr {self.streams})"
+        )
         self._leave(self.w.value(f"icmp ne i32 {code}, 0"), str(OBJECT), str(number))
 
     def _read_inputs(self) -> None:
@@ -464,8 +504,9 @@ class _Entry:
             made = w.value(f"xor i1 {mine}, true")
             new = w.value(f"or i1 {new}, {w.value(f'and i1 {lost}, {made}')}")
         self._leave(new, "0")
-        tuple, place, alloc, hold = (w.at("%api", API.index(name), "ptr")
-                                     for name in ("tuple", "place", "alloc", "hold"))
+        tuple, place, alloc, hold = (
+            w.at("%api", API.index(name), "ptr") for name in ("tuple", "place", "alloc", "hold")
+        )
         found = w.value(f"call ptr {tuple}(i64 {count})")
         w.leave(w.value(f"icmp eq ptr {found}, null"), "ptr null")
         for k, (row, block) in enumerate(blocks):

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from egshape.lower.cuda.tensor_prelude import TENSOR
 
-PRELUDE = r"""
+PRELUDE = (
+    r"""
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char ui8; typedef unsigned short ui16; typedef unsigned int ui32; typedef unsigned long long ui64;
 typedef float f32; typedef double f64;
@@ -126,4 +127,6 @@ template <class T> EG T eg_saturate(f64 x, f64 low, f64 high, T least, T most) {
   return x != x ? (T)0 : x <= low ? least : x >= high ? most : (T)x;
 }
 template <class A, class B> EG B eg_bits(A a) { union { A a; B b; } both; both.a = a; return both.b; }
-""" + TENSOR
+"""
+    + TENSOR
+)

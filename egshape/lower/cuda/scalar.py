@@ -11,12 +11,37 @@ from egshape.errors import Unsupported
 from egshape.ir.types import integer_range, is_float, is_integer, is_narrow, itemsize, numpy_dtype
 
 _MATH = {
-    "exponential": "exp", "exponential_minus_one": "expm1", "log": "log", "log_plus_one": "log1p", "tanh": "tanh",
-    "tan": "tan", "sine": "sin", "cosine": "cos", "cbrt": "cbrt", "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv",
-    "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
-    "acosh": "acosh", "atanh": "atanh", "lgamma": "lgamma", "power": "pow", "atan2": "atan2", "remainder": "fmod",
-    "next_after": "nextafter", "floor": "floor", "ceil": "ceil", "round_nearest_even": "rint",
-    "round_nearest_afz": "round", "sqrt": "sqrt", "abs": "fabs",
+    "exponential": "exp",
+    "exponential_minus_one": "expm1",
+    "log": "log",
+    "log_plus_one": "log1p",
+    "tanh": "tanh",
+    "tan": "tan",
+    "sine": "sin",
+    "cosine": "cos",
+    "cbrt": "cbrt",
+    "erf": "erf",
+    "erfc": "erfc",
+    "erf_inv": "erfinv",
+    "asin": "asin",
+    "acos": "acos",
+    "atan": "atan",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "asinh": "asinh",
+    "acosh": "acosh",
+    "atanh": "atanh",
+    "lgamma": "lgamma",
+    "power": "pow",
+    "atan2": "atan2",
+    "remainder": "fmod",
+    "next_after": "nextafter",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round_nearest_even": "rint",
+    "round_nearest_afz": "round",
+    "sqrt": "sqrt",
+    "abs": "fabs",
 }
 """Functions of the device math library, overloaded for float and double."""
 
@@ -104,8 +129,9 @@ def call(op: str, dtype: str, source: str, args: tuple[str, ...], attrs: dict[st
     else:
         found = _integer(op, register(source), args)
     if not found:
-        raise Unsupported(f"{op} of {source} is not compiled for CUDA", where=op,
-                          hint="the target 'interpret' runs every op")
+        raise Unsupported(
+            f"{op} of {source} is not compiled for CUDA", where=op, hint="the target 'interpret' runs every op"
+        )
     return found
 
 
@@ -165,8 +191,11 @@ def convert(source: str, target: str, x: str) -> str:
 
 def _bitcast(source: str, target: str, x: str) -> str:
     if itemsize(source) != itemsize(target):
-        raise Unsupported(f"bitcast_convert from {source} to {target} is not compiled for CUDA",
-                          where="bitcast_convert", hint="the target 'interpret' runs every op")
+        raise Unsupported(
+            f"bitcast_convert from {source} to {target} is not compiled for CUDA",
+            where="bitcast_convert",
+            hint="the target 'interpret' runs every op",
+        )
     if source == target:
         return x
     return load(target, same_bits(source, target, store(source, x)))

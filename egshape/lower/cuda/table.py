@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 FUNCTIONS = {
-    "push": "cuCtxPushCurrent_v2", "pop": "cuCtxPopCurrent_v2", "launch": "cuLaunchKernel",
-    "allocate": "cuMemAllocFromPoolAsync", "free": "cuMemFreeAsync", "up": "cuMemcpyHtoDAsync_v2",
-    "down": "cuMemcpyDtoHAsync_v2", "across": "cuMemcpyDtoDAsync_v2", "wait": "cuStreamSynchronize",
-    "record": "cuEventRecord", "begin_capture": "cuStreamBeginCapture_v2", "end_capture": "cuStreamEndCapture",
-    "instantiate": "cuGraphInstantiateWithFlags", "graph_launch": "cuGraphLaunch", "graph_free": "cuGraphDestroy",
-    "exec_free": "cuGraphExecDestroy", "follow": "cuStreamWaitEvent",
+    "push": "cuCtxPushCurrent_v2",
+    "pop": "cuCtxPopCurrent_v2",
+    "launch": "cuLaunchKernel",
+    "allocate": "cuMemAllocFromPoolAsync",
+    "free": "cuMemFreeAsync",
+    "up": "cuMemcpyHtoDAsync_v2",
+    "down": "cuMemcpyDtoHAsync_v2",
+    "across": "cuMemcpyDtoDAsync_v2",
+    "wait": "cuStreamSynchronize",
+    "record": "cuEventRecord",
+    "begin_capture": "cuStreamBeginCapture_v2",
+    "end_capture": "cuStreamEndCapture",
+    "instantiate": "cuGraphInstantiateWithFlags",
+    "graph_launch": "cuGraphLaunch",
+    "graph_free": "cuGraphDestroy",
+    "exec_free": "cuGraphExecDestroy",
+    "follow": "cuStreamWaitEvent",
     "fill": "cuMemsetD8Async",
 }
 """Words that hold addresses of functions, and their names in the driver; each gives 0 or an error."""
-WORDS = (*FUNCTIONS, "context", "stream", "pool", "functions", "constants", "hosted", "graphs", "capture",
-         "gemm", "event", "results", "pinned", "ring")
+WORDS = (
+    *FUNCTIONS,
+    "context",
+    "stream",
+    "pool",
+    "functions",
+    "constants",
+    "hosted",
+    "graphs",
+    "capture",
+    "gemm",
+    "event",
+    "results",
+    "pinned",
+    "ring",
+)
 """64-bit words of the table (runtime/cuda_call.py has the same). ``functions``: the kernels in the order of the
 manifest's ``functions``; ``constants``: their addresses on the device; ``hosted``: for each input, then each output, 1
 if the caller's memory is the host's, 2 for an input on the device that is not aligned, else 0; ``graphs``: the graphs

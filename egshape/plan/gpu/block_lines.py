@@ -39,8 +39,9 @@ CHUNKS = 256
 """Pieces of a line, one for each thread of a block."""
 
 
-def scan(p: Steps, op: Op, n: Dim, item: Callable[[Dim], Expr], place: Callable[[Dim], Dim], init: Expr, out: Buffer
-         ) -> tuple[tuple[Stmt, ...], Buffer]:
+def scan(
+    p: Steps, op: Op, n: Dim, item: Callable[[Dim], Expr], place: Callable[[Dim], Dim], init: Expr, out: Buffer
+) -> tuple[tuple[Stmt, ...], Buffer]:
     """The running fold of a line: ``item`` reads an element, ``place`` is where its result goes. Gives the statements
     and the scratch that a line needs."""
     dtype = out.dtype
@@ -77,10 +78,14 @@ def sort(p: Steps, op: Op) -> None:
     body: list[Stmt] = [
         Free(name_of(first), length, start),
         Local(width.name, Const("i64", 1)),
-        While(compare(width, "LT", Index("i64", length)), (
-            _merged(p, width, length, now, then, lines.less),
-            Free(name_of(back), length, (Store(now, back, Load("i64", then, back)),)),
-            Assign(width.name, add(width, width)))),
+        While(
+            compare(width, "LT", Index("i64", length)),
+            (
+                _merged(p, width, length, now, then, lines.less),
+                Free(name_of(back), length, (Store(now, back, Load("i64", then, back)),)),
+                Assign(width.name, add(width, width)),
+            ),
+        ),
         Free(name_of(j), length, lines.ordered(j)),
     ]
     p.run("sort", lines.wrap(body), lines.out, (now, then), once=True)
@@ -104,15 +109,32 @@ def _merged(p: Steps, width: Var, length: Dim, now: Buffer, then: Buffer, less: 
     whole = Call("i64", "multiply", (Call("i64", "divide", (place, twice)), twice))
     # Of equal elements those of the left run come first.
     before = Choose("i1", right, Call("i1", "not", (less(me, other),)), less(other, me))
-    search = While(compare(low, "LT", up), (
-        let(half, Call("i64", "divide", (add(low, up), Const("i64", 2)))), LetIndex(name_of(at), half),
-        LetIndex(name_of(other), Load("i64", now, at)),
-        If(before, (Assign(low.name, add(half, 1)),), (Assign(up.name, half),))))
+    search = While(
+        compare(low, "LT", up),
+        (
+            let(half, Call("i64", "divide", (add(low, up), Const("i64", 2)))),
+            LetIndex(name_of(at), half),
+            LetIndex(name_of(other), Load("i64", now, at)),
+            If(before, (Assign(low.name, add(half, 1)),), (Assign(up.name, half),)),
+        ),
+    )
     goal = Call("i64", "subtract", (add(add(pair, place), low), add(own, begin)))
-    return Free(name_of(i), length, (
-        let(pair, whole), let(middle, least(add(pair, width), n)), let(high, least(add(pair, twice), n)),
-        let(right, compare(place, "GE", middle)), let(begin, either(pair, middle)), let(end, either(middle, high)),
-        let(own, either(middle, pair)), LetIndex(name_of(me), Load("i64", now, i)),
-        Local(low.name, begin), Local(up.name, end), search,
-        LetIndex(name_of(target), goal), Store(then, target, Load("i64", now, i))))
-
+    return Free(
+        name_of(i),
+        length,
+        (
+            let(pair, whole),
+            let(middle, least(add(pair, width), n)),
+            let(high, least(add(pair, twice), n)),
+            let(right, compare(place, "GE", middle)),
+            let(begin, either(pair, middle)),
+            let(end, either(middle, high)),
+            let(own, either(middle, pair)),
+            LetIndex(name_of(me), Load("i64", now, i)),
+            Local(low.name, begin),
+            Local(up.name, end),
+            search,
+            LetIndex(name_of(target), goal),
+            Store(then, target, Load("i64", now, i)),
+        ),
+    )

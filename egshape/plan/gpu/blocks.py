@@ -91,8 +91,10 @@ class _Tiles:
         rows, columns = self._each(m, LARGEST), self._each(n, LARGEST)
         if batch * m * n < ENOUGH * self.side**2 * rows * columns:
             rows, columns = self._each(m, LARGEST // 2), self._each(n, LARGEST // 2)
-        block_rows, block_columns = Loop("$rows", ceildiv(stmt.m, rows * self.side), ()), \
-            Loop("$columns", ceildiv(stmt.n, columns * self.side), ())
+        block_rows, block_columns = (
+            Loop("$rows", ceildiv(stmt.m, rows * self.side), ()),
+            Loop("$columns", ceildiv(stmt.n, columns * self.side), ()),
+        )
         nest = (*loops, block_rows, block_columns)
         self.blocks = product(loop.extent for loop in nest)
         self.place = tuple(LetIndex(var, Index("i64", at)) for var, at in at_round(nest, symbol("$block")).items())
@@ -109,11 +111,20 @@ class _Tiles:
 
     def _side(self, name: str, expr: Expr, place: str, each: int, size: Dim, block: Dim) -> _Side:
         dtype, room = expr.dtype, (each * self.side + 1) * self.side
-        along = any(isinstance(load, Load) and coefficient(load.index, self.stmt.deep) is const(1)
-                    for load in expressions((Let("", expr),)))
-        return _Side(Buffer(f"$tile.{name}", dtype, const(room), "temp"),
-                     Buffer(f"$own.{name}", dtype, const(self.threads * each), "temp"), expr, place, each, size,
-                     block * (each * self.side), along)
+        along = any(
+            isinstance(load, Load) and coefficient(load.index, self.stmt.deep) is const(1)
+            for load in expressions((Let("", expr),))
+        )
+        return _Side(
+            Buffer(f"$tile.{name}", dtype, const(room), "temp"),
+            Buffer(f"$own.{name}", dtype, const(self.threads * each), "temp"),
+            expr,
+            place,
+            each,
+            size,
+            block * (each * self.side),
+            along,
+        )
 
     def name(self) -> Dim:
         """A new variable."""
@@ -168,17 +179,26 @@ class _Tiles:
         for side, mine in ((self.left, row), (self.right, column)):
             each = self.name()
             place = deep * side.pitch(self.side) + mine + each * self.side
-            loads.append(Loop(name_of(each), const(side.each), (
-                Store(side.own, thread * side.each + each, Load(side.board.dtype, side.board, place)),)))
+            loads.append(
+                Loop(
+                    name_of(each),
+                    const(side.each),
+                    (Store(side.own, thread * side.each + each, Load(side.board.dtype, side.board, place)),),
+                )
+            )
         i, j, sums = self.name(), self.name(), self._sum
         dtype = self.stmt.dtype
-        one, two = (Load(side.own.dtype, side.own, thread * side.each + each)
-                    for side, each in ((self.left, i), (self.right, j)))
+        one, two = (
+            Load(side.own.dtype, side.own, thread * side.each + each)
+            for side, each in ((self.left, i), (self.right, j))
+        )
         total = Load(dtype, self.sums, sums(thread, i, j))
         more = Call(dtype, "add", (total, Call(dtype, "multiply", (one, two))), fast=is_float(dtype))
         inner = Loop(name_of(j), const(self.right.each), (Store(self.sums, sums(thread, i, j), more),))
-        return self.section(thread, (Loop(name_of(deep), const(self.side), (
-            *loads, Loop(name_of(i), const(self.left.each), (inner,)))),))
+        return self.section(
+            thread,
+            (Loop(name_of(deep), const(self.side), (*loads, Loop(name_of(i), const(self.left.each), (inner,)))),),
+        )
 
     def _own(self, thread: Dim) -> tuple[Dim, Dim]:
         """The first row and column of a thread in the tile; the others follow a side apart."""
@@ -192,8 +212,10 @@ class _Tiles:
         """What is done with each sum."""
         thread, i, j = self.name(), self.name(), self.name()
         own = self._own(thread)
-        row, column = (side.first + mine + each * self.side
-                       for side, mine, each in ((self.left, own[0], i), (self.right, own[1], j)))
+        row, column = (
+            side.first + mine + each * self.side
+            for side, mine, each in ((self.left, own[0], i), (self.right, own[1], j))
+        )
         value = Let(self.stmt.value, Load(self.stmt.dtype, self.sums, self._sum(thread, i, j)))
         body = Moved({self.stmt.row: row, self.stmt.column: column}).body(self.stmt.body)
         inside = If(Test((self.left.size - 1 - row, self.right.size - 1 - column)), (value, *body))

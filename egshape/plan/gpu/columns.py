@@ -56,8 +56,9 @@ class _Block:
         return self.width * self.lanes
 
 
-def columns(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely, threads: int
-            ) -> Launch | None:
+def columns(
+    kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely, threads: int
+) -> Launch | None:
     """The launch of folds of columns; None where that is not the shape."""
     fold = fold_of(body)
     if fold is None or kernel.private or not along(loops, body):
@@ -95,13 +96,17 @@ def _mapped(kernel: Kernel, loops: Sequence[Loop], fold: Fold, block: _Block) ->
     blocks = product(loop.extent for loop in nest)
     place = tuple(LetIndex(var, Index("i64", at)) for var, at in at_round(nest, symbol("$block")).items())
     threads = block.threads
-    parts = {name: Buffer(f"$part{k}", call.dtype, const(threads * block.lanes), "temp")
-             for k, (name, call) in enumerate(fold.folds.items())}
+    parts = {
+        name: Buffer(f"$part{k}", call.dtype, const(threads * block.lanes), "temp")
+        for k, (name, call) in enumerate(fold.folds.items())
+    }
     registers: list[Buffer] = [*parts.values()]
     thread = symbol("$t0")
     rounds = _rounds(kernel, last, fold, block, parts, registers)
-    boards = {name: Buffer(f"$board{k}", part.dtype, const(block.deep * block.columns), "temp")
-              for k, (name, part) in enumerate(parts.items())}
+    boards = {
+        name: Buffer(f"$board{k}", part.dtype, const(block.deep * block.columns), "temp")
+        for k, (name, part) in enumerate(parts.items())
+    }
     lane, first = symbol("$lane"), symbol("$column") * block.columns
     if block.deep == 1:
         mine = thread * block.lanes + lane
@@ -109,19 +114,27 @@ def _mapped(kernel: Kernel, loops: Sequence[Loop], fold: Fold, block: _Block) ->
         sections: tuple[Stmt, ...] = (Threads("$t0", const(threads), (*rounds, end), wait=False),)
         shared: tuple[Buffer, ...] = ()
     else:
-        keep = Loop("$lane", const(block.lanes), tuple(
-            Store(boards[name], thread * block.lanes + lane, Load(part.dtype, part, thread * block.lanes + lane))
-            for name, part in parts.items()))
+        keep = Loop(
+            "$lane",
+            const(block.lanes),
+            tuple(
+                Store(boards[name], thread * block.lanes + lane, Load(part.dtype, part, thread * block.lanes + lane))
+                for name, part in parts.items()
+            ),
+        )
         sections = (Threads("$t0", const(threads), (*rounds, keep)), *_over_rows(fold, last, block, first, boards))
         shared = tuple(boards.values())
     whole = replace(kernel, body=(Grid("$block", blocks, (*place, *sections)),))
-    why = (f"{block.lanes} columns a thread, {block.width} threads along the columns, "
-           f"{block.deep} share the rows of a column")
+    why = (
+        f"{block.lanes} columns a thread, {block.width} threads along the columns, "
+        f"{block.deep} share the rows of a column"
+    )
     return Launch(whole, blocks, threads, (*shared, *registers), tuple(registers), why=why)
 
 
-def _rounds(kernel: Kernel, last: Loop, fold: Fold, block: _Block, parts: dict[str, Buffer], registers: list[Buffer]
-            ) -> list[Stmt]:
+def _rounds(
+    kernel: Kernel, last: Loop, fold: Fold, block: _Block, parts: dict[str, Buffer], registers: list[Buffer]
+) -> list[Stmt]:
     """What a thread folds, into its parts."""
     thread, chunk, lane, row = symbol("$t0"), symbol("$chunk.rows"), symbol("$lane"), fold.loop.var
     own = thread - floordiv(thread, block.width) * block.width
@@ -131,19 +144,32 @@ def _rounds(kernel: Kernel, last: Loop, fold: Fold, block: _Block, parts: dict[s
     def index(at: Dim) -> Dim:
         return floordiv(thread, block.width) + (chunk * count + at) * block.deep
 
-    rounds = Rounds(count, block.lanes, thread, block.threads, lambda _: first,
-                    lambda at: (last.extent - 1 - first, fold.loop.extent - 1 - index(at)),
-                    lambda at: (LetIndex(row, Index("i64", index(at))),), frozenset((row,)))
+    rounds = Rounds(
+        count,
+        block.lanes,
+        thread,
+        block.threads,
+        lambda _: first,
+        lambda at: (last.extent - 1 - first, fold.loop.extent - 1 - index(at)),
+        lambda at: (LetIndex(row, Index("i64", index(at))),),
+        frozenset((row,)),
+    )
     streams = Streams("$s", rounds, registers, kernel.bounds, last.extent, own=frozenset(parts.values()))
     mine = thread * block.lanes + symbol(last.var) - first
     read = {expr.name for expr in expressions(fold.loop.body) if isinstance(expr, Var)}
     lets = [stmt for stmt in fold.before if isinstance(stmt, Let | LetIndex)]
     used = lets if read & {stmt.name for stmt in lets} else []
     body = (*used, *(_into(stmt, fold, parts, mine) for stmt in fold.loop.body))
-    clear = Loop("$lane", const(block.lanes), tuple(
-        Store(part, thread * block.lanes + lane, identity(fold.folds[name])) for name, part in parts.items()))
-    again = Loop("$chunk.rows", ceildiv(fold.loop.extent, count * block.deep),
-                 (*streams.read(body, last.var), *streams.run(body, last.var)))
+    clear = Loop(
+        "$lane",
+        const(block.lanes),
+        tuple(Store(part, thread * block.lanes + lane, identity(fold.folds[name])) for name, part in parts.items()),
+    )
+    again = Loop(
+        "$chunk.rows",
+        ceildiv(fold.loop.extent, count * block.deep),
+        (*streams.read(body, last.var), *streams.run(body, last.var)),
+    )
     return [clear, again]
 
 
@@ -162,21 +188,32 @@ def _over_rows(fold: Fold, last: Loop, block: _Block, first: Dim, boards: dict[s
     active = min(block.threads, block.columns)
     place = thread + round_ * active
     totals = [Local(f"$total.{name}", Load(board.dtype, board, place)) for name, board in boards.items()]
-    more = [Assign(each.name, joined(fold.folds[name], Var(board.dtype, each.name),
-                                     Load(board.dtype, board, place + (deep + 1) * block.columns)))
-            for each, (name, board) in zip(totals, boards.items(), strict=True)]
-    ends = [Assign(name, joined(fold.folds[name], Var(board.dtype, name), Var(board.dtype, f"$total.{name}")))
-            for name, board in boards.items()]
+    more = [
+        Assign(
+            each.name,
+            joined(
+                fold.folds[name],
+                Var(board.dtype, each.name),
+                Load(board.dtype, board, place + (deep + 1) * block.columns),
+            ),
+        )
+        for each, (name, board) in zip(totals, boards.items(), strict=True)
+    ]
+    ends = [
+        Assign(name, joined(fold.folds[name], Var(board.dtype, name), Var(board.dtype, f"$total.{name}")))
+        for name, board in boards.items()
+    ]
     column = first + place
     inner = Moved({last.var: column}).body((*fold.before, *ends, *fold.behind))
-    inside = If(Test((last.extent - 1 - column,)), (
-        *totals, Loop("$deep", const(block.deep - 1), tuple(more)), *inner))
+    inside = If(Test((last.extent - 1 - column,)), (*totals, Loop("$deep", const(block.deep - 1), tuple(more)), *inner))
     return [Threads("$t1", const(active), (Loop("$round", const(count), (inside,)),), wait=False)]
 
 
 def _end(fold: Fold, last: Loop, column: Dim, parts: dict[str, Buffer], mine: Dim) -> Stmt:
     """What is done with the totals of a column."""
-    ends = [Assign(name, joined(fold.folds[name], Var(part.dtype, name), Load(part.dtype, part, mine)))
-            for name, part in parts.items()]
+    ends = [
+        Assign(name, joined(fold.folds[name], Var(part.dtype, name), Load(part.dtype, part, mine)))
+        for name, part in parts.items()
+    ]
     inner = Moved({last.var: column}).body((*fold.before, *ends, *fold.behind))
     return If(Test((last.extent - 1 - column,)), inner)

@@ -40,8 +40,9 @@ WORTH = 0.85
 """The part of the threads of blocks which has elements, from which on a block stays within a line."""
 
 
-def elements(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely, threads: int
-             ) -> Launch | None:
+def elements(
+    kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely, threads: int
+) -> Launch | None:
     """The launch of a nest around an elementwise body; None where it is none."""
     before, body = _split(loops, body)
     kept = _kept(loops, body)
@@ -71,8 +72,11 @@ def _split(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, .
     names, count = {loop.var for loop in loops}, 0
     written = {stmt.buffer for stmt in body if isinstance(stmt, Store)}
     for stmt in body:
-        if not isinstance(stmt, LetIndex) or written & set(buffers((stmt,))) or \
-                any(dim.symbols() & names for dim in dims((stmt,))):
+        if (
+            not isinstance(stmt, LetIndex)
+            or written & set(buffers((stmt,)))
+            or any(dim.symbols() & names for dim in dims((stmt,)))
+        ):
             break
         count += 1
     return body[:count], body[count:]
@@ -95,8 +99,9 @@ def _kept(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> frozenset[Buffer] | 
 class _Shape:
     """``lanes`` elements of an access, ``count`` rounds of a thread."""
 
-    def __init__(self, lanes: int, kept: frozenset[Buffer], found: Sequence[Place], likely: Likely, threads: int
-                 ) -> None:
+    def __init__(
+        self, lanes: int, kept: frozenset[Buffer], found: Sequence[Place], likely: Likely, threads: int
+    ) -> None:
         self.lanes, self.kept, self.likely, self.threads = lanes, kept, likely, threads
         sizes = [itemsize(buffer.dtype) for buffer, _ in found]
         self.most = min(ROUNDS, max(1, AHEAD // (lanes * max(sizes, default=BYTES))))
@@ -122,8 +127,9 @@ class _Shape:
         return 0
 
 
-def _mapped(kernel: Kernel, loops: Sequence[Loop], before: tuple[Stmt, ...], body: tuple[Stmt, ...], shape: _Shape
-            ) -> Launch:
+def _mapped(
+    kernel: Kernel, loops: Sequence[Loop], before: tuple[Stmt, ...], body: tuple[Stmt, ...], shape: _Shape
+) -> Launch:
     last, lanes, threads = loops[-1], shape.lanes, shape.threads
     groups = floordiv(last.extent, lanes)
     count = shape.count(product(loop.extent for loop in loops))
@@ -134,9 +140,14 @@ def _mapped(kernel: Kernel, loops: Sequence[Loop], before: tuple[Stmt, ...], bod
         nest = (*loops[:-1], Loop("$piece", ceildiv(groups, threads * count), ()))
         blocks = product(loop.extent for loop in nest)
         above = tuple(LetIndex(var, Index("i64", at)) for var, at in at_round(nest, block).items())
-        rounds = Rounds(count, lanes, thread, threads,
-                        lambda at: ((piece * count + at) * threads + thread) * lanes,
-                        lambda at: (groups - 1 - (piece * count + at) * threads - thread,))
+        rounds = Rounds(
+            count,
+            lanes,
+            thread,
+            threads,
+            lambda at: ((piece * count + at) * threads + thread) * lanes,
+            lambda at: (groups - 1 - (piece * count + at) * threads - thread,),
+        )
     else:
         nest = (*loops[:-1], replace(last, extent=groups))
         total = product(loop.extent for loop in nest)
@@ -150,8 +161,16 @@ def _mapped(kernel: Kernel, loops: Sequence[Loop], before: tuple[Stmt, ...], bod
             env["$group"] = env.pop(last.var)
             return tuple(LetIndex(var, Index("i64", index)) for var, index in env.items())
 
-        rounds = Rounds(count, lanes, thread, threads, lambda _: group * lanes, lambda at: (total - 1 - flat(at),),
-                        place, frozenset(loop.var for loop in loops[:-1]))
+        rounds = Rounds(
+            count,
+            lanes,
+            thread,
+            threads,
+            lambda _: group * lanes,
+            lambda at: (total - 1 - flat(at),),
+            place,
+            frozenset(loop.var for loop in loops[:-1]),
+        )
     registers: list[Buffer] = []
     whole = const(0) if len(loops) == 1 else last.extent
     streams = Streams("$e", rounds, registers, kernel.bounds, whole, shape.kept)
@@ -161,8 +180,14 @@ def _mapped(kernel: Kernel, loops: Sequence[Loop], before: tuple[Stmt, ...], bod
         blocks = ceildiv(last.extent, threads * count * lanes)
     grid = Grid("$block", blocks, (*before, *above, Threads("$thread", const(threads), tuple(inner), wait=False)))
     why = f"{count} rounds of {lanes} elements a thread" if count * lanes > 1 else "a thread an element"
-    return Launch(replace(kernel, body=(grid,)), blocks, threads, tuple(registers), tuple(registers),
-                  why=f"{why}, a block within a line" if line else why)
+    return Launch(
+        replace(kernel, body=(grid,)),
+        blocks,
+        threads,
+        tuple(registers),
+        tuple(registers),
+        why=f"{why}, a block within a line" if line else why,
+    )
 
 
 def _rest(loop: Loop, body: tuple[Stmt, ...], first: Dim, number: Dim) -> Stmt:

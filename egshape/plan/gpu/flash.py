@@ -63,8 +63,9 @@ class Cluster:
 # -- recognition ------------------------------------------------------------------------------------------------------
 
 
-def find(p: Steps, block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op],
-         waiting: Collection[Value]) -> Cluster | None:
+def find(
+    p: Steps, block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op], waiting: Collection[Value]
+) -> Cluster | None:
     """The attention that begins with a product; None if there is none, or it would not pay."""
     first = block.ops[number]
     if not _is_product(first) or not p.known.forms:
@@ -119,8 +120,9 @@ def _is_product(op: Op) -> bool:
     return one == two and one in ("f16", "bf16", "f32") and op.attrs["dtype"] in (one, "f32")
 
 
-def _between(block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op], waiting: Collection[Value]
-             ) -> tuple[list[Op], int | None]:
+def _between(
+    block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op], waiting: Collection[Value]
+) -> tuple[list[Op], int | None]:
     """The ops that read the product, one another and what is known before, and the number of the one product that
     reads them."""
     members: dict[int, Op] = {}
@@ -167,15 +169,20 @@ def pays(p: Steps, dtype: str, scores: Dim) -> bool:
 def _keys(first: Op, at: Indices, column: Dim) -> int | None:
     """The operand of the first product whose one free axis the columns go along; None if there is none such."""
     a, batch = first.attrs, len(first.attrs["lhs_batch"])
-    free = [[axis for axis in range(x.type.rank) if axis not in (*a[f"{name}_batch"], *a[f"{name}_contract"])]
-            for name, x in zip(("lhs", "rhs"), first.operands[:2], strict=True)]
-    places = at[batch:batch + len(free[0])], at[batch + len(free[0]):]
+    free = [
+        [axis for axis in range(x.type.rank) if axis not in (*a[f"{name}_batch"], *a[f"{name}_contract"])]
+        for name, x in zip(("lhs", "rhs"), first.operands[:2], strict=True)
+    ]
+    places = at[batch : batch + len(free[0])], at[batch + len(free[0]) :]
     sides = [side for side in (0, 1) if any(_reads(index, column) for index in places[side])]
     if len(sides) != 1 or any(_reads(index, column) for index in at[:batch]):
         return None
     (side,) = sides
-    moving = [index for index, axis in zip(places[side], free[side], strict=True)
-              if first.operands[side].type.dims[axis].const != 1]
+    moving = [
+        index
+        for index, axis in zip(places[side], free[side], strict=True)
+        if first.operands[side].type.dims[axis].const != 1
+    ]
     return side if len(moving) == 1 and moving[0] is column else None
 
 
@@ -217,9 +224,27 @@ def _emit(p: Steps, cluster: Cluster) -> None:
     depth = total(first.operands[0].type.dims[axis] for axis in first.attrs["lhs_contract"])
     (row_,), (deep_,), (place_,) = (index.symbols() for index in (row, deep, place))
     attend = Attend(
-        first.operands[0].type.dtype, m, n, depth, width, row_, column, deep_, place_, moved.expr(left),
-        moved.expr(right), moved.expr(p.read(values, values_at)), found.score, moved.expr(found.scores), found.peak,
-        found.total, moved.expr(found.factor), moved.expr(keep), sum_.name, moved.body((store,)))
+        first.operands[0].type.dtype,
+        m,
+        n,
+        depth,
+        width,
+        row_,
+        column,
+        deep_,
+        place_,
+        moved.expr(left),
+        moved.expr(right),
+        moved.expr(p.read(values, values_at)),
+        found.score,
+        moved.expr(found.scores),
+        found.peak,
+        found.total,
+        moved.expr(found.factor),
+        moved.expr(keep),
+        sum_.name,
+        moved.body((store,)),
+    )
     p.run("attention", loops([*d.batch, *grid], [attend]), (out,), once=True)
     p.places[cluster.out.result] = out
 
@@ -253,7 +278,7 @@ def _operand(p: Steps, first: Op, side: int, at: Indices, deep: Dim) -> Expr:
     free = [axis for axis in range(value.type.rank) if axis not in (*a[f"{name}_batch"], *contract)]
     begin = batch + (first.result.type.rank - batch - len(free) if side else 0)
     indices = dict(zip(a[f"{name}_batch"], at[:batch], strict=True))
-    indices |= dict(zip(free, at[begin:begin + len(free)], strict=True))
+    indices |= dict(zip(free, at[begin : begin + len(free)], strict=True))
     axes: Axes = [(symbol(p.name("i")), value.type.dims[axis]) for axis in contract]
     indices |= dict(zip(contract, parts(deep, axes), strict=True))
     return p.read(value, tuple(indices[axis] for axis in range(value.type.rank)))

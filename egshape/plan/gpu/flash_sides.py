@@ -115,18 +115,27 @@ class Side:
             mine = thread * (self.accesses * self.wide) + each * self.wide
             none = Loop(name_of(other), const(self.wide), (Store(self.held, mine + other, Const(self.dtype, 0.0)),))
             env = {self.line: first + line, self.deep: deep}
-            return [If(Test((some, self.size - 1 - first - line, self.depth - 1 - deep)),
-                       self.read.taken(self.held, mine, env, none, lane), (none,))]
+            return [
+                If(
+                    Test((some, self.size - 1 - first - line, self.depth - 1 - deep)),
+                    self.read.taken(self.held, mine, env, none, lane),
+                    (none,),
+                )
+            ]
 
         return self._each(thread, body)
 
     def put(self, thread: Dim) -> list[Stmt]:
         """What was fetched, to shared memory."""
+
         def body(each: Dim, some: Dim, line: Dim, deep: Dim) -> list[Stmt]:
             lane = self.names()
             mine = thread * (self.accesses * self.wide) + each * self.wide
-            copy = Wide(name_of(lane), const(self.wide), (Store(
-                self.board, line * self.pitch + deep + lane, Load(self.dtype, self.held, mine + lane)),))
+            copy = Wide(
+                name_of(lane),
+                const(self.wide),
+                (Store(self.board, line * self.pitch + deep + lane, Load(self.dtype, self.held, mine + lane)),),
+            )
             whole = self.lines * self.length % (self.wide * self.threads) == 0
             return [copy] if whole else [If(Test((some,)), (copy,))]
 

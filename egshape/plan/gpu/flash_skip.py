@@ -90,15 +90,17 @@ class Skip:
         self.warps = tiles.threads // WARP
         self.low = max(line.low for line in ends if line.low is not None)
         self.board = Buffer("$settled", "i32", const(self.warps), "temp")
-        self.finite, self.sure = (Buffer(f"$own.{name}", "i32", const(tiles.threads), "temp")
-                                  for name in ("finite", "sure"))
+        self.finite, self.sure = (
+            Buffer(f"$own.{name}", "i32", const(tiles.threads), "temp") for name in ("finite", "sure")
+        )
         self.registers = (self.finite, self.sure)
         """Whether values are finite; whether besides rows have a peak that makes masked scores count nothing."""
 
     def masked(self, key: Dim) -> Expr:
         """i1: the keys from ``key`` on need not be looked at."""
-        found = reduce(lambda one, two: Call("i1", "or", (one, two)), (
-            line.masked(self.tiles.area(key)) for line in self.ends))
+        found = reduce(
+            lambda one, two: Call("i1", "or", (one, two)), (line.masked(self.tiles.area(key)) for line in self.ends)
+        )
         for warp in range(self.warps):
             found = both(found, _is_set(Load("i32", self.board, const(warp))))
         return found
@@ -112,8 +114,11 @@ class Skip:
             place = thread - floordiv(thread, WARP) * WARP + step * WARP
             more = Assign(ok.name, Call("i32", "and", (ok, Load("i32", flags.buffer, flags.first() + place))))
             rounds = Loop(name_of(step), ceildiv(flags.count, WARP), (If(Test((flags.count - 1 - place,)), (more,)),))
-            return [Local(ok.name, Const("i32", 0)), If(Test(flags.known), (
-                Assign(ok.name, Const("i32", 1)), rounds)), Store(self.finite, thread, ok)]
+            return [
+                Local(ok.name, Const("i32", 0)),
+                If(Test(flags.known), (Assign(ok.name, Const("i32", 1)), rounds)),
+                Store(self.finite, thread, ok),
+            ]
 
         yield tiles.section(read)
         yield lane_fold(name_of(tiles.names()), "and", self.finite, tiles.threads, WARP)
@@ -136,8 +141,11 @@ class Skip:
                 fine = Call("i1", "or", (Test((symbol(at.name) - tiles.stmt.m,)), far))
                 return [at, Assign(ok.name, Call("i32", "select", (fine, ok, Const("i32", 0))))]
 
-            return [Local(ok.name, Load("i32", self.finite, thread)), *tiles.rows(thread, row),
-                    Store(self.sure, thread, ok)]
+            return [
+                Local(ok.name, Load("i32", self.finite, thread)),
+                *tiles.rows(thread, row),
+                Store(self.sure, thread, ok),
+            ]
 
         yield tiles.section(body)
         yield lane_fold(name_of(tiles.names()), "and", self.sure, tiles.threads, WARP)

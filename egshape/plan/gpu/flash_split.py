@@ -61,12 +61,14 @@ def launches(kernel: Kernel, loops: Sequence[Loop], stmt: Attend, likely: Likely
     return *before, one, replace(joint, fits=one.fits, otherwise=_nothing(kernel, "joined"))
 
 
-def _flags(kernel: Kernel, loops: Sequence[Loop], stmt: Attend, likely: Likely
-           ) -> tuple[Flags | None, tuple[Launch, ...]]:
+def _flags(
+    kernel: Kernel, loops: Sequence[Loop], stmt: Attend, likely: Likely
+) -> tuple[Flags | None, tuple[Launch, ...]]:
     """Where a mask ends keys, flags that say which values are finite, and the launch that sets them."""
     ends = any(line.ends and line.low is not None for line in found_lines(stmt))
-    if not ends or any(size.const is not None and size.const < least for size, least in (
-            (stmt.n, LONG), (stmt.m, FEW + 1))):
+    if not ends or any(
+        size.const is not None and size.const < least for size, least in ((stmt.n, LONG), (stmt.m, FEW + 1))
+    ):
         return None, ()
     read = {name for dim in dims((Let("", stmt.values),)) for name in dim.symbols()}
     heads = tuple(loop for loop in loops if loop.var in read)
@@ -80,8 +82,11 @@ def _flags(kernel: Kernel, loops: Sequence[Loop], stmt: Attend, likely: Likely
     finite = Call("i1", "is_finite", (Moved(place).expr(stmt.values),))
     more = Call("i32", "and", (all_, Call("i32", "convert", (finite,), (("dtype", "i32"),))))
     many = minimum(const(CHUNK), stmt.n - chunk * CHUNK) * stmt.width
-    body: tuple[Stmt, ...] = (Local(all_.name, Const("i32", 1)), Loop("$each", many, (Assign(all_.name, more),)),
-                              Store(buffer, flags.first() + chunk, all_))
+    body: tuple[Stmt, ...] = (
+        Local(all_.name, Const("i32", 1)),
+        Loop("$each", many, (Assign(all_.name, more),)),
+        Store(buffer, flags.first() + chunk, all_),
+    )
     for loop in reversed((*heads, Loop("$chunk", count, ()))):
         body = (replace(loop, body=body),)
     found = replace(kernel, label=f"{kernel.label}_finite", body=body, outputs=(buffer,), once=True)
@@ -96,8 +101,10 @@ def _partial(loops: Sequence[Loop], stmt: Attend) -> tuple[Buffer, ...]:
     """Buffers for sums, peaks and totals of chunks, which are empty where keys are not split."""
     some = minimum(const(1), relu(const(FEW + 1) - stmt.m))
     rows = product(loop.extent for loop in loops) * minimum(stmt.m, const(FEW)) * ceildiv(stmt.n, CHUNK) * some
-    return tuple(Buffer(f"attention.{name}", "f32", rows * size, "temp")
-                 for name, size in (("sums", stmt.width), ("peaks", const(1)), ("totals", const(1))))
+    return tuple(
+        Buffer(f"attention.{name}", "f32", rows * size, "temp")
+        for name, size in (("sums", stmt.width), ("peaks", const(1)), ("totals", const(1)))
+    )
 
 
 def _nothing(kernel: Kernel, name: str) -> Launch:
@@ -122,13 +129,26 @@ def _joined(kernel: Kernel, loops: Sequence[Loop], stmt: Attend, partial: tuple[
     body: tuple[Stmt, ...] = (
         Local(peak.name, Const("f32", float("-inf"))),
         Loop("$part", count, (Assign(peak.name, Call("f32", "maximum", (peak, part(peaks, first + one)))),)),
-        *based(peak, base), Local(total.name, Const("f32", 0.0)), Local(value.name, Const("f32", 0.0)),
-        Loop("$part2", count, (
-            Let(weight.name, scale), *(Assign(to.name, Call("f32", "add", (to, Call("f32", "multiply", (
-                part(buffer, index), weight)))))
-                for to, buffer, index in ((total, totals, first + two),
-                                          (value, sums, (first + two) * stmt.width + place))))),
-        Let(stmt.value, finished(value, stmt.factor, stmt.live, is_low(peak))), *stmt.body)
+        *based(peak, base),
+        Local(total.name, Const("f32", 0.0)),
+        Local(value.name, Const("f32", 0.0)),
+        Loop(
+            "$part2",
+            count,
+            (
+                Let(weight.name, scale),
+                *(
+                    Assign(to.name, Call("f32", "add", (to, Call("f32", "multiply", (part(buffer, index), weight)))))
+                    for to, buffer, index in (
+                        (total, totals, first + two),
+                        (value, sums, (first + two) * stmt.width + place),
+                    )
+                ),
+            ),
+        ),
+        Let(stmt.value, finished(value, stmt.factor, stmt.live, is_low(peak))),
+        *stmt.body,
+    )
     nest = (*loops, Loop(stmt.row, stmt.m, ()), Loop(stmt.place, stmt.width, ()))
     for loop in reversed(nest):
         body = (replace(loop, body=body),)

@@ -111,8 +111,15 @@ class Tiles:
     """Writes the launch of one shape of block. ``partial``: buffers for what a chunk gives; ``flags``: says whether
     values are finite, which lets a block leave out keys that are masked."""
 
-    def __init__(self, kernel: Kernel, loops: Sequence[Loop], stmt: Attend, shape: Shape,
-                 partial: tuple[Buffer, ...] = (), flags: Flags | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        loops: Sequence[Loop],
+        stmt: Attend,
+        shape: Shape,
+        partial: tuple[Buffer, ...] = (),
+        flags: Flags | None = None,
+    ) -> None:
         self.kernel, self.stmt, self.shape, self.partial = kernel, stmt, shape, partial
         self.threads, self.names = shape.threads, Names()
         chunks = (Loop("$chunk", ceildiv(stmt.n, shape.chunk), ()),) if shape.chunk else ()
@@ -126,12 +133,14 @@ class Tiles:
         common = self.threads, self.names, kernel.bounds
         self.queries = Side("queries", stmt.dtype, stmt.left, stmt.row, stmt.m, stmt.deep, stmt.k, shape.rows, *common)
         self.keys = Side("keys", stmt.dtype, stmt.right, stmt.column, stmt.n, stmt.deep, stmt.k, shape.keys, *common)
-        self.values = Side("values", stmt.dtype, stmt.values, stmt.column, stmt.n, stmt.place, stmt.width, shape.keys,
-                           *common)
+        self.values = Side(
+            "values", stmt.dtype, stmt.values, stmt.column, stmt.n, stmt.place, stmt.width, shape.keys, *common
+        )
         self.scores = self._registers("scores", "f32", shape.tiles * shape.keys // COLUMNS * EACH)
         self.out = self._registers("out", "f32", shape.tiles * self.wide // COLUMNS * EACH)
-        self.peak, self.total, self.top = (self._registers(name, "f32", shape.tiles * 2)
-                                           for name in ("peak", "total", "top"))
+        self.peak, self.total, self.top = (
+            self._registers(name, "f32", shape.tiles * 2) for name in ("peak", "total", "top")
+        )
         self.lines = found_lines(stmt)
         ends = [line for line in self.lines if line.ends and line.low is not None]
         self.skip = Skip(self, flags, ends) if flags is not None and ends else None
@@ -183,49 +192,89 @@ class Tiles:
         columns = shape.keys // COLUMNS
 
         def fill(t: Dim) -> list[Stmt]:
-            return [s for side in sides for s in (
-                side.put(t) if self.ahead and side.wide else side.fill(t, key))]
+            return [s for side in sides for s in (side.put(t) if self.ahead and side.wide else side.fill(t, key))]
 
         yield self.section(fill, wait=True)
         if self.ahead:
             yield self.section(lambda t: [s for side in sides for s in side.fetch(t, key + shape.keys)])
-        yield self.section(lambda t: self.each(self.scores, t, columns, lambda place, *_: [Store(
-            self.scores, place, _ZERO)]))
-        yield mma(name_of(self.names()), threads, stmt.dtype, self.scores,
-                  Matrix(self.queries.board, const(0), const(self.queries.pitch), const(1)),
-                  Matrix(self.keys.board, const(0), const(1), const(self.keys.pitch)),
-                  rows=shape.tiles, columns=columns, depth=self.deep, wait=False)
+        yield self.section(
+            lambda t: self.each(self.scores, t, columns, lambda place, *_: [Store(self.scores, place, _ZERO)])
+        )
+        yield mma(
+            name_of(self.names()),
+            threads,
+            stmt.dtype,
+            self.scores,
+            Matrix(self.queries.board, const(0), const(self.queries.pitch), const(1)),
+            Matrix(self.keys.board, const(0), const(1), const(self.keys.pitch)),
+            rows=shape.tiles,
+            columns=columns,
+            depth=self.deep,
+            wait=False,
+        )
         plain = opened(stmt.scores, self.lines)
-        yield If(self.open(key, plain), (self.section(lambda t: self.score(t, key, columns, plain)),),
-                 (self.section(lambda t: self.score(t, key, columns, None)),))
+        yield If(
+            self.open(key, plain),
+            (self.section(lambda t: self.score(t, key, columns, plain)),),
+            (self.section(lambda t: self.score(t, key, columns, None)),),
+        )
         yield lane_fold(name_of(self.names()), "maximum", self.top, threads, 4)
         yield self.section(lambda t: self.weigh(t, columns))
         if self.skip is not None:
             yield from self.skip.decide()
-        yield mma(name_of(self.names()), threads, stmt.dtype, self.out,
-                  Matrix(self.scores, const(0), const(EACH * columns), const(EACH)),
-                  Matrix(self.values.board, const(0), const(self.values.pitch), const(1)),
-                  rows=shape.tiles, columns=self.wide // COLUMNS, depth=shape.keys, held=True)
+        yield mma(
+            name_of(self.names()),
+            threads,
+            stmt.dtype,
+            self.out,
+            Matrix(self.scores, const(0), const(EACH * columns), const(EACH)),
+            Matrix(self.values.board, const(0), const(self.values.pitch), const(1)),
+            rows=shape.tiles,
+            columns=self.wide // COLUMNS,
+            depth=shape.keys,
+            held=True,
+        )
 
     # -- registers ----------------------------------------------------------------------------------------------------
 
-    def each(self, sums: Buffer, thread: Dim, columns: int,
-             body: Callable[[Dim, Dim, Dim], Sequence[Stmt]]) -> list[Stmt]:
+    def each(
+        self, sums: Buffer, thread: Dim, columns: int, body: Callable[[Dim, Dim, Dim], Sequence[Stmt]]
+    ) -> list[Stmt]:
         """For each register of sums: its place, its column tile, and which of the two columns there it is."""
-        return [nest(self.names, self.shape.tiles, lambda i: [nest(self.names, 2, lambda half: self.line(
-            sums, thread, columns, i, half, body))])]
+        return [
+            nest(
+                self.names,
+                self.shape.tiles,
+                lambda i: [nest(self.names, 2, lambda half: self.line(sums, thread, columns, i, half, body))],
+            )
+        ]
 
-    def line(self, sums: Buffer, thread: Dim, columns: int, i: Dim, half: Dim,
-             body: Callable[[Dim, Dim, Dim], Sequence[Stmt]]) -> list[Stmt]:
+    def line(
+        self,
+        sums: Buffer,
+        thread: Dim,
+        columns: int,
+        i: Dim,
+        half: Dim,
+        body: Callable[[Dim, Dim, Dim], Sequence[Stmt]],
+    ) -> list[Stmt]:
         """The same, for one row of a thread."""
         first = thread * (self.shape.tiles * columns * EACH) + i * (columns * EACH) + half * 2
-        return [nest(self.names, columns, lambda j: [
-            nest(self.names, 2, lambda odd: body(first + j * EACH + odd, j, odd))])]
+        return [
+            nest(self.names, columns, lambda j: [nest(self.names, 2, lambda odd: body(first + j * EACH + odd, j, odd))])
+        ]
 
     def rows(self, thread: Dim, body: Callable[[Dim, Dim, Dim], Sequence[Stmt]]) -> list[Stmt]:
         """For each row of a thread: its tile, its half, and the place of its peak and total."""
-        return [nest(self.names, self.shape.tiles, lambda i: [nest(self.names, 2, lambda half: body(
-            i, half, thread * (self.shape.tiles * 2) + i * 2 + half))])]
+        return [
+            nest(
+                self.names,
+                self.shape.tiles,
+                lambda i: [
+                    nest(self.names, 2, lambda half: body(i, half, thread * (self.shape.tiles * 2) + i * 2 + half))
+                ],
+            )
+        ]
 
     def row(self, thread: Dim, i: Dim, half: Dim) -> LetIndex:
         """A row of a thread, as a new index."""
@@ -233,9 +282,10 @@ class Tiles:
 
     def clear(self, thread: Dim) -> list[Stmt]:
         """Nothing is known yet."""
-        return [*self.each(self.out, thread, self.wide // COLUMNS, lambda place, *_: [Store(self.out, place, _ZERO)]),
-                *self.rows(thread, lambda i, half, place: [Store(self.peak, place, _LOW),
-                                                           Store(self.total, place, _ZERO)])]
+        return [
+            *self.each(self.out, thread, self.wide // COLUMNS, lambda place, *_: [Store(self.out, place, _ZERO)]),
+            *self.rows(thread, lambda i, half, place: [Store(self.peak, place, _LOW), Store(self.total, place, _ZERO)]),
+        ]
 
     def area(self, key: Dim) -> Area:
         """The rows of a block, and the keys from ``key`` on."""
@@ -262,14 +312,28 @@ class Tiles:
                 line, column = symbol(at.name), symbol(here.name)
                 value = Moved({stmt.row: line, stmt.column: column}).expr(plain or stmt.scores)
                 inside = Test((stmt.n - 1 - column, stmt.m - 1 - line) if loads else (stmt.n - 1 - column,))
-                kept: Expr = value if plain else Choose("f32", inside, value, _LOW) if loads else \
-                    Call("f32", "select", (inside, value, _LOW))
+                kept: Expr = (
+                    value
+                    if plain
+                    else Choose("f32", inside, value, _LOW)
+                    if loads
+                    else Call("f32", "select", (inside, value, _LOW))
+                )
                 new = Var("f32", f"{here.name}.score")
-                return [here, Let(stmt.score, Load("f32", self.scores, score)), Let(new.name, kept),
-                        Store(self.scores, score, new), Assign(best.name, Call("f32", "maximum", (best, new)))]
+                return [
+                    here,
+                    Let(stmt.score, Load("f32", self.scores, score)),
+                    Let(new.name, kept),
+                    Store(self.scores, score, new),
+                    Assign(best.name, Call("f32", "maximum", (best, new))),
+                ]
 
-            return [at, Local(best.name, _LOW), *self.line(self.scores, thread, columns, i, half, one),
-                    Store(self.top, place, best)]
+            return [
+                at,
+                Local(best.name, _LOW),
+                *self.line(self.scores, thread, columns, i, half, one),
+                Store(self.top, place, best),
+            ]
 
         return self.rows(thread, row)
 
@@ -287,25 +351,32 @@ class Tiles:
 
         def row(i: Dim, half: Dim, place: Dim) -> list[Stmt]:
             name = name_of(self.names())
-            old, new, base, scale, total = (Var("f32", f"{name}.{each}")
-                                            for each in ("old", "new", "base", "scale", "total"))
+            old, new, base, scale, total = (
+                Var("f32", f"{name}.{each}") for each in ("old", "new", "base", "scale", "total")
+            )
 
             def one(score: Dim, _: Dim, __: Dim) -> list[Stmt]:
                 weight = Var("f32", f"{name}.weight")
-                return [Let(weight.name, self.exponential(Load("f32", self.scores, score), base)),
-                        Store(self.scores, score, weight),
-                        Assign(total.name, Call("f32", "add", (total, weight)))]
+                return [
+                    Let(weight.name, self.exponential(Load("f32", self.scores, score), base)),
+                    Store(self.scores, score, weight),
+                    Assign(total.name, Call("f32", "add", (total, weight))),
+                ]
 
             def scaled(out: Dim, _: Dim, __: Dim) -> list[Stmt]:
                 return [Store(self.out, out, Call("f32", "multiply", (Load("f32", self.out, out), scale)))]
 
             return [
                 Let(old.name, Load("f32", self.peak, place)),
-                Let(new.name, Call("f32", "maximum", (old, Load("f32", self.top, place)))), *based(new, base),
-                Let(scale.name, self.exponential(old, base)), Store(self.peak, place, new),
+                Let(new.name, Call("f32", "maximum", (old, Load("f32", self.top, place)))),
+                *based(new, base),
+                Let(scale.name, self.exponential(old, base)),
+                Store(self.peak, place, new),
                 Local(total.name, Call("f32", "multiply", (Load("f32", self.total, place), scale))),
-                *self.line(self.scores, thread, columns, i, half, one), Store(self.total, place, total),
-                *self.line(self.out, thread, self.wide // COLUMNS, i, half, scaled)]
+                *self.line(self.scores, thread, columns, i, half, one),
+                Store(self.total, place, total),
+                *self.line(self.out, thread, self.wide // COLUMNS, i, half, scaled),
+            ]
 
         return self.rows(thread, row)
 
@@ -339,15 +410,20 @@ class Tiles:
         """Results of all keys."""
         stmt, name = self.stmt, name_of(self.names())
         moved = Moved({stmt.row: line})
-        factor, live, none = (Var(dtype, f"{name}.{each}") for each, dtype in (
-            ("factor", "f32"), ("live", "i1"), ("none", "i1")))
+        factor, live, none = (
+            Var(dtype, f"{name}.{each}") for each, dtype in (("factor", "f32"), ("live", "i1"), ("none", "i1"))
+        )
 
         def one(out: Dim, place: Dim) -> list[Stmt]:
             value = finished(Load("f32", self.out, out), factor, live, none)
             return [Let(stmt.value, value), *Moved({stmt.row: line, stmt.place: place}).body(stmt.body)]
 
-        return [Let(factor.name, moved.expr(stmt.factor)), Let(live.name, moved.expr(stmt.live)),
-                Let(none.name, is_low(Var("f32", stmt.peak))), *self.places(thread, i, half, one)]
+        return [
+            Let(factor.name, moved.expr(stmt.factor)),
+            Let(live.name, moved.expr(stmt.live)),
+            Let(none.name, is_low(Var("f32", stmt.peak))),
+            *self.places(thread, i, half, one),
+        ]
 
     def partly(self, thread: Dim, i: Dim, half: Dim, line: Dim) -> list[Stmt]:
         """Results of a chunk, its peak and its total."""
@@ -355,10 +431,19 @@ class Tiles:
         assert self.shape.chunk is not None
         number = partial_row(self.loops, stmt, line) * ceildiv(stmt.n, self.shape.chunk) + symbol("$chunk")
         quad = thread - floordiv(thread, 4) * 4
-        alone = If(Test((const(0) - quad,)), (Store(peaks, number, Var("f32", stmt.peak)),
-                                              Store(totals, number, Var("f32", stmt.total))))
-        return [alone, *self.places(thread, i, half, lambda out, place: [
-            Store(sums, number * stmt.width + place, Load("f32", self.out, out))])]
+        alone = If(
+            Test((const(0) - quad,)),
+            (Store(peaks, number, Var("f32", stmt.peak)), Store(totals, number, Var("f32", stmt.total))),
+        )
+        return [
+            alone,
+            *self.places(
+                thread,
+                i,
+                half,
+                lambda out, place: [Store(sums, number * stmt.width + place, Load("f32", self.out, out))],
+            ),
+        ]
 
 
 def _loads(expr: Expr) -> bool:

@@ -63,8 +63,9 @@ def totals(loop: Loop) -> dict[str, Call] | None:
             return None
     items = [call.args[1] for call in found.values()]
     values = [stmt.value for stmt in loop.body if isinstance(stmt, Let | LetIndex | Store)]
-    reads = {expr.name for expr in expressions(tuple(Let("", each) for each in (*items, *values)))
-             if isinstance(expr, Var)}
+    reads = {
+        expr.name for expr in expressions(tuple(Let("", each) for each in (*items, *values))) if isinstance(expr, Var)
+    }
     return None if reads & found.keys() else found
 
 
@@ -171,9 +172,10 @@ def _around(body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], Loop, tuple[Stmt,
     (number,) = numbers
     loop = body[number]
     assert isinstance(loop, Loop)
-    plain = all(isinstance(stmt, Let | LetIndex | Local) for stmt in body[:number]) and \
-        all(isinstance(stmt, Let | LetIndex | Local | Assign | Store) for stmt in body[number + 1:])
-    return (body[:number], loop, body[number + 1:]) if plain else None
+    plain = all(isinstance(stmt, Let | LetIndex | Local) for stmt in body[:number]) and all(
+        isinstance(stmt, Let | LetIndex | Local | Assign | Store) for stmt in body[number + 1 :]
+    )
+    return (body[:number], loop, body[number + 1 :]) if plain else None
 
 
 def _only(before: Sequence[Stmt], names: Collection[str]) -> bool:
@@ -229,8 +231,14 @@ class _Parts:
             return tuple(Assign(name, joined(call, Var(call.dtype, name), loads[name])) for name, call in folds.items())
         fold = joint(self.loop)
         assert fold is not None
-        return tuple(stepped(fold, fold.states, [loads[state.name] for state in fold.states],
-                             lambda state, new: Assign(state.name, new)))
+        return tuple(
+            stepped(
+                fold,
+                fold.states,
+                [loads[state.name] for state in fold.states],
+                lambda state, new: Assign(state.name, new),
+            )
+        )
 
 
 def _in_parts(body: tuple[Stmt, ...]) -> _Parts | None:
@@ -246,8 +254,11 @@ def _in_parts(body: tuple[Stmt, ...]) -> _Parts | None:
     begin = {stmt.name: stmt for stmt in found[0] if isinstance(stmt, Local)}
     if begin.keys() != {state.name for state in fold.states}:
         return None
-    return _Parts(*found, {state.name: state.dtype for state in fold.states},
-                  tuple(Local(_part(name), stmt.value) for name, stmt in begin.items()))
+    return _Parts(
+        *found,
+        {state.name: state.dtype for state in fold.states},
+        tuple(Local(_part(name), stmt.value) for name, stmt in begin.items()),
+    )
 
 
 def stages(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely) -> tuple[Kernel, ...]:
@@ -268,14 +279,25 @@ def stages(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely
     place = chunk * results + flat if along(loops, body) else flat * count + chunk
     rooms = {name: Buffer(f"{name}.chunks", dtype, count * results, "temp") for name, dtype in shape.dtypes.items()}
     lets = [stmt for stmt in shape.before if isinstance(stmt, Let | LetIndex)]
-    rounds = shape.rounds(Loop("$inner", minimum(const(piece), shape.loop.extent - chunk * piece),
-                               Moved({shape.loop.var: chunk * piece + inner}).body(shape.loop.body)))
+    rounds = shape.rounds(
+        Loop(
+            "$inner",
+            minimum(const(piece), shape.loop.extent - chunk * piece),
+            Moved({shape.loop.var: chunk * piece + inner}).body(shape.loop.body),
+        )
+    )
     kept = [Store(room, place, Var(room.dtype, _part(name))) for name, room in rooms.items()]
-    one = tuple(_nested((Loop("$chunk", count, ()), *loops) if along(loops, body) else
-                        (*loops, Loop("$chunk", count, ())), (*lets, *shape.first, rounds, *kept)))
+    one = tuple(
+        _nested(
+            (Loop("$chunk", count, ()), *loops) if along(loops, body) else (*loops, Loop("$chunk", count, ())),
+            (*lets, *shape.first, rounds, *kept),
+        )
+    )
     two = tuple(_nested(loops, (*shape.before, Loop("$chunk", count, shape.ends(rooms, place)), *shape.behind)))
-    return (replace(kernel, label=f"{kernel.label}_chunks", body=one, outputs=tuple(rooms.values()), once=False),
-            replace(kernel, body=two))
+    return (
+        replace(kernel, label=f"{kernel.label}_chunks", body=one, outputs=tuple(rooms.values()), once=False),
+        replace(kernel, body=two),
+    )
 
 
 def _piece(length: float, results: float, side_by_side: bool) -> int:

@@ -14,8 +14,13 @@ from egshape.plan.epilogue import ENDLESS, Readers
 MOST = 16
 """Ops of it."""
 _OPS = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "negate": np.negative,
-    "square": np.square, "tanh": np.tanh,
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "negate": np.negative,
+    "square": np.square,
+    "tanh": np.tanh,
 }
 """With one tanh among them these make rational functions of x and tanh of another: two of them that agree at so many
 points, of so few ops, are one function."""

@@ -79,8 +79,10 @@ Pieces = Mapping[Buffer, tuple[Buffer, Dim]]
 
 def pieces(kernel: Kernel, count: Dim, number: Dim) -> Pieces:
     """A piece of each private buffer for each of ``count`` rounds."""
-    return {buffer: (Buffer(buffer.name, buffer.dtype, buffer.size * count, buffer.kind), number * buffer.size)
-            for buffer in kernel.private}
+    return {
+        buffer: (Buffer(buffer.name, buffer.dtype, buffer.size * count, buffer.kind), number * buffer.size)
+        for buffer in kernel.private
+    }
 
 
 def with_pieces(kernel: Kernel, grid: Grid, own: Pieces) -> Kernel:

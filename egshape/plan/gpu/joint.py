@@ -21,8 +21,13 @@ Key: TypeAlias = tuple[object, ...]
 Token: TypeAlias = tuple[int, int]
 """A number: its rank (-1 for NaN), and which of those that compare as equal it is."""
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "EQ": lambda one, two: one == two, "NE": lambda one, two: one != two, "LT": lambda one, two: one < two,
-    "LE": lambda one, two: one <= two, "GT": lambda one, two: one > two, "GE": lambda one, two: one >= two}
+    "EQ": lambda one, two: one == two,
+    "NE": lambda one, two: one != two,
+    "LT": lambda one, two: one < two,
+    "LE": lambda one, two: one <= two,
+    "GT": lambda one, two: one > two,
+    "GE": lambda one, two: one >= two,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +48,13 @@ class Joint:
         def again(expr: Expr) -> Expr:
             if expr not in made:
                 other = found.get(_key(expr))
-                made[expr] = other if other is not None else \
-                    replace(expr, args=tuple(map(again, expr.args))) if isinstance(expr, Call) else expr
+                made[expr] = (
+                    other
+                    if other is not None
+                    else replace(expr, args=tuple(map(again, expr.args)))
+                    if isinstance(expr, Call)
+                    else expr
+                )
             return made[expr]
 
         return tuple(map(again, self.new))
@@ -54,8 +64,10 @@ def stepped(fold: Joint, ones: Sequence[Expr], twos: Sequence[Expr], write: Call
     """The statements of a step: all new states are computed before ``write`` makes one of them the state."""
     values = fold.join(ones, twos)
     names = [Var(state.dtype, f"$next.{state.name}") for state in fold.states]
-    return [*(Let(name.name, value) for name, value in zip(names, values, strict=True)),
-            *(write(state, name) for state, name in zip(fold.states, names, strict=True))]
+    return [
+        *(Let(name.name, value) for name, value in zip(names, values, strict=True)),
+        *(write(state, name) for state, name in zip(fold.states, names, strict=True)),
+    ]
 
 
 def joint(loop: Loop) -> Joint | None:
@@ -138,8 +150,9 @@ def _key(expr: Expr) -> Key:
 
 def _step(fold: Joint) -> Key | None:
     """The step in terms of states (0, k) and items (1, k); None where it does more than compare and select."""
-    places = {_key(expr): (side, k) for side, exprs in enumerate((fold.states, fold.items))
-              for k, expr in enumerate(exprs)}
+    places = {
+        _key(expr): (side, k) for side, exprs in enumerate((fold.states, fold.items)) for k, expr in enumerate(exprs)
+    }
 
     def form(expr: Expr) -> Key | None:
         place = places.get(_key(expr))

@@ -48,12 +48,16 @@ def lane_fold(var: str, op: Call | str, buffer: Buffer, threads: int, width: int
     Raises AssertionError for an op that is not the same in any order."""
     call = Call(buffer.dtype, op, ()) if isinstance(op, str) else op
     assert call.op in COMMUTATIVE, call.op
-    return lane_folds(var, (buffer,), threads, width,
-                      lambda ones, twos: (replace(call, args=(ones[0], twos[0])),))
+    return lane_folds(var, (buffer,), threads, width, lambda ones, twos: (replace(call, args=(ones[0], twos[0])),))
 
 
-def lane_folds(var: str, states: Sequence[Buffer], threads: int, width: int,
-               join: Callable[[Sequence[Var], Sequence[Var]], Sequence[Expr]]) -> LaneFold:
+def lane_folds(
+    var: str,
+    states: Sequence[Buffer],
+    threads: int,
+    width: int,
+    join: Callable[[Sequence[Var], Sequence[Var]], Sequence[Expr]],
+) -> LaneFold:
     """The fold of several register buffers together: ``join`` gives the states of two lanes, the lower one first, as
     one. Raises AssertionError where lanes or registers do not fit the block."""
     assert width in (2, 4, 8, 16, LANES) and threads % width == 0 and (threads % LANES == 0 or threads < LANES)
@@ -71,9 +75,13 @@ def lane_folds(var: str, states: Sequence[Buffer], threads: int, width: int,
     while distance < width:
         pair = symbol(f"{var}.pair{distance}")
         low = first + pair * (2 * distance)
-        reads = [Let(each.name, Load(state.dtype, state, place(thread)))
-                 for each, state, thread in (*zip(ones, states, [low] * len(ones), strict=True),
-                                             *zip(twos, states, [low + distance] * len(twos), strict=True))]
+        reads = [
+            Let(each.name, Load(state.dtype, state, place(thread)))
+            for each, state, thread in (
+                *zip(ones, states, [low] * len(ones), strict=True),
+                *zip(twos, states, [low + distance] * len(twos), strict=True),
+            )
+        ]
         values = [Let(f"{var}.new{k}", value) for k, value in enumerate(new)]
         writes = [Store(state, place(low), Var(state.dtype, f"{var}.new{k}")) for k, state in enumerate(states)]
         steps.append(Loop(f"{var}.pair{distance}", const(width // (2 * distance)), (*reads, *values, *writes)))
@@ -81,5 +89,14 @@ def lane_folds(var: str, states: Sequence[Buffer], threads: int, width: int,
     copies = tuple(Store(state, place(first + lane), Load(state.dtype, state, place(first))) for state in states)
     steps.append(Loop(f"{var}.lane", const(width), copies))
     body = (Loop(f"{var}.r", const(count), tuple(steps)),)
-    return LaneFold(var, const(threads // width), body, width, count, tuple(states),
-                    tuple(each.name for each in ones), tuple(each.name for each in twos), new)
+    return LaneFold(
+        var,
+        const(threads // width),
+        body,
+        width,
+        count,
+        tuple(states),
+        tuple(each.name for each in ones),
+        tuple(each.name for each in twos),
+        new,
+    )

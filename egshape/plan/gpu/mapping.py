@@ -42,9 +42,10 @@ def launch(kernel: Kernel, likely: Likely, threads: int = THREADS) -> Launch:
     likely = first_round(likely)
     if len(body) == 1 and isinstance(body[0], Contract):
         return blocks.contracted(kernel, loops, body[0], likely, threads)
-    while loops and not (all(is_closed(loop.extent) for loop in loops) and
-                         (all(isinstance(loop, Free) for loop in loops) or writes_only(kernel)
-                          or independent(loops, kernel.private))):
+    while loops and not (
+        all(is_closed(loop.extent) for loop in loops)
+        and (all(isinstance(loop, Free) for loop in loops) or writes_only(kernel) or independent(loops, kernel.private))
+    ):
         loops, body = loops[:-1], (loops[-1],)
     folded = columns.columns(kernel, loops, body, likely, threads)
     if folded is not None:

@@ -66,8 +66,10 @@ class Line:
         """Whether the comparison has a value everywhere: where it is most likely the other one."""
         pairs = zip((self.row, self.column), (area.rows, area.columns), self.slopes, strict=True)
         found = Moved({name: pair[(slope > 0) != value] for name, pair, slope in pairs}).expr(self.test)
-        ends = [Moved(dict(zip((self.row, self.column), sizes, strict=True)))
-                for sizes in ((const(0), const(0)), self.sizes)]
+        ends = [
+            Moved(dict(zip((self.row, self.column), sizes, strict=True)))
+            for sizes in ((const(0), const(0)), self.sizes)
+        ]
         small = [_small(moved.expr(part)) for part in self.parts for moved in ends]
         return reduce(both, small, found if value else Call("i1", "not", (found,)))
 
@@ -120,8 +122,10 @@ def _float(number: Const) -> float:
 
 
 def _masking(expr: Expr) -> int:
-    return sum(isinstance(each, Const) and is_float(each.dtype) and each.value < -_MANY
-               for each in expressions((Let("", expr),)))
+    return sum(
+        isinstance(each, Const) and is_float(each.dtype) and each.value < -_MANY
+        for each in expressions((Let("", expr),))
+    )
 
 
 def _slopes(expr: Expr, row: str, column: str) -> tuple[int, int] | None:
@@ -173,8 +177,11 @@ def _folded(expr: Expr, known: Mapping[Expr, bool]) -> Expr:
 
     def visit(one: Expr) -> Expr:
         if one not in memo:
-            memo[one] = Const("i1", known[one]) if one in known else _simple(_rebuilt(one, [
-                visit(child) for child in children(one)]))
+            memo[one] = (
+                Const("i1", known[one])
+                if one in known
+                else _simple(_rebuilt(one, [visit(child) for child in children(one)]))
+            )
         return memo[one]
 
     return visit(expr)
@@ -192,8 +199,10 @@ def _rebuilt(expr: Expr, parts: Sequence[Expr]) -> Expr:
 
 def _simple(expr: Expr) -> Expr:
     match expr:
-        case Call(op="select", args=(Const(value=value), then, other)) | Choose(
-                condition=Const(value=value), then=then, other=other):
+        case (
+            Call(op="select", args=(Const(value=value), then, other))
+            | Choose(condition=Const(value=value), then=then, other=other)
+        ):
             return then if value else other
         case Call(op="not", dtype="i1", args=(Const(value=value),)):
             return Const("i1", not value)

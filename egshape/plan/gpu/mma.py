@@ -58,8 +58,21 @@ def column_at(thread: Dim, j: Dim, odd: Dim, columns: int, across: int = 1) -> D
     return ((warp - floordiv(warp, across) * across) * columns + j) * COLUMNS + quad * 2 + odd
 
 
-def mma(var: str, threads: int, dtype: str, sums: Buffer, left: Matrix, right: Matrix, *, rows: int, columns: int,
-        depth: int, across: int = 1, held: bool = False, wait: bool = True) -> Mma:
+def mma(
+    var: str,
+    threads: int,
+    dtype: str,
+    sums: Buffer,
+    left: Matrix,
+    right: Matrix,
+    *,
+    rows: int,
+    columns: int,
+    depth: int,
+    across: int = 1,
+    held: bool = False,
+    wait: bool = True,
+) -> Mma:
     """The statement, with its meaning as its body. ``var``: a new name, of the thread."""
     warps = threads // WARP
     assert threads == warps * WARP and warps % across == 0 and not (held and across > 1), (threads, across, held)
@@ -75,13 +88,25 @@ def mma(var: str, threads: int, dtype: str, sums: Buffer, left: Matrix, right: M
     total = Var("f32", f"{var}.sum")
     place = thread * count + (i * columns + j) * EACH + r
     item = Call("f32", "multiply", (converted("f32", one), converted("f32", _element(right, deep, column))))
-    more = Loop(f"{var}.deep", const(depth), (
-        Assign(total.name, Call("f32", "add", (total, item), fast=True)),))
+    more = Loop(f"{var}.deep", const(depth), (Assign(total.name, Call("f32", "add", (total, item), fast=True)),))
     body: tuple[Stmt, ...] = (Local(total.name, Load("f32", sums, place)), more, Store(sums, place, total))
     for name, extent in ((".r", EACH), (".j", columns), (".i", rows)):
         body = (Loop(f"{var}{name}", const(extent), body),)
-    return Mma(var=var, extent=const(threads), body=body, wait=wait, dtype=dtype, sums=sums, left=left, right=right,
-               rows=rows, columns=columns, depth=depth, across=across, held=held)
+    return Mma(
+        var=var,
+        extent=const(threads),
+        body=body,
+        wait=wait,
+        dtype=dtype,
+        sums=sums,
+        left=left,
+        right=right,
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        across=across,
+        held=held,
+    )
 
 
 def pitch(matrix: Matrix) -> tuple[int, bool]:

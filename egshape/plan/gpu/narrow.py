@@ -38,8 +38,11 @@ def narrowed(launch: Launch) -> Launch:
     if any(isinstance(stmt, LetIndex) and _size(stmt.value) is None for stmt in statements(body)):
         return launch  # a number from data, which may be any
     uppers = _Uppers(body)
-    needed = _open({uppers.of(dim, sign) for dim in _exact(body) for sign in (1, -1)} | {
-        buffer.size for buffer in buffers(body) if buffer not in launch.shared}, launch.kernel.bounds)
+    needed = _open(
+        {uppers.of(dim, sign) for dim in _exact(body) for sign in (1, -1)}
+        | {buffer.size for buffer in buffers(body) if buffer not in launch.shared},
+        launch.kernel.bounds,
+    )
     if any(name.startswith("$") for each in needed for name in each.symbols()):
         return launch
     fits = tuple(sorted((const(LARGEST) - each for each in needed), key=str))

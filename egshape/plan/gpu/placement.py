@@ -48,8 +48,9 @@ def placement(program: Program) -> Placement:
             writers.setdefault(buffer, []).append(step)
     able = _able(writers)
     free = _free(able, writers)
-    wanted = {buffer for step in steps for buffer in _decides(step)
-              if not isinstance(step, CheckValue) or buffer in free}
+    wanted = {
+        buffer for step in steps for buffer in _decides(step) if not isinstance(step, CheckValue) or buffer in free
+    }
     hosted: set[Buffer] = set()
     chosen: set[Step] = set()
     queue = [buffer for buffer in wanted if buffer in able]
@@ -82,8 +83,9 @@ def _able(writers: dict[Buffer, list[Step]]) -> set[Buffer]:
     """The buffers all of whose writers can run on the host, and write nothing else."""
     able = {buffer for buffer, steps in writers.items() if is_small(buffer) and all(map(_is_little, steps))}
     while True:
-        mixed = {buffer for buffer in able if any(other not in able for step in writers[buffer]
-                                                  for other in _results(step))}
+        mixed = {
+            buffer for buffer in able if any(other not in able for step in writers[buffer] for other in _results(step))
+        }
         if not mixed:
             return able
         able -= mixed
@@ -94,8 +96,13 @@ def _free(able: set[Buffer], writers: dict[Buffer, list[Step]]) -> set[Buffer]:
     device: its result is copied back with those of other checks, and only then waited for."""
     free = set(able)
     while True:
-        bound = {buffer for buffer in free for step in writers[buffer] for each in _operands(step)
-                 if each in writers and each not in free}
+        bound = {
+            buffer
+            for buffer in free
+            for step in writers[buffer]
+            for each in _operands(step)
+            if each in writers and each not in free
+        }
         if not bound:
             return free
         free -= bound

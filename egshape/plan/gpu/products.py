@@ -99,8 +99,9 @@ class Cluster(epilogue.Cluster):
             _tiles(p, self, d, p.read(one, left), p.read(two, right))
 
 
-def find(p: Steps, block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op],
-         waiting: Collection[Value]) -> Cluster:
+def find(
+    p: Steps, block: Block, number: int, uses: epilogue.Readers, taken: Collection[Op], waiting: Collection[Value]
+) -> Cluster:
     """The cluster of a product."""
     first = block.ops[number]
     if not by_library(first):
@@ -143,10 +144,10 @@ def _along_columns(p: Steps, block: Block, first: Op, value: Value) -> Value | N
     vector, dims = op.operands[0], tuple(op.attrs["dims"])
     alone = [axis for axis, size in zip(dims, vector.type.dims, strict=True) if size.const != 1]
     own = [size for size in vector.type.dims if size.const != 1]
-    wanted = [(axis, value.type.dims[axis]) for axis in range(rank - columns, rank)
-              if value.type.dims[axis].const != 1]
+    wanted = [(axis, value.type.dims[axis]) for axis in range(rank - columns, rank) if value.type.dims[axis].const != 1]
     same = len(wanted) == len(own) and all(
-        axis == other and size is whole for axis, size, (other, whole) in zip(alone, own, wanted, strict=True))
+        axis == other and size is whole for axis, size, (other, whole) in zip(alone, own, wanted, strict=True)
+    )
     return vector if same else None
 
 
@@ -175,8 +176,21 @@ def _library(p: Steps, cluster: Cluster) -> None:
     out = _tiles(p, cluster, d, sides[0], sides[1])
     step = p.steps.pop()
     assert isinstance(step, Run)
-    p.steps.append(Gemm(step.kernel, count=count, m=m, n=n, k=k, left=found[0][1], right=found[1][1], out=out,
-                        bias=bias, residual=residual, gelu=cluster.gelu))
+    p.steps.append(
+        Gemm(
+            step.kernel,
+            count=count,
+            m=m,
+            n=n,
+            k=k,
+            left=found[0][1],
+            right=found[1][1],
+            out=out,
+            bias=bias,
+            residual=residual,
+            gelu=cluster.gelu,
+        )
+    )
 
 
 def _flat(axes: Axes) -> Dim:
@@ -205,15 +219,18 @@ def _copied(p: Steps, d: Dot, number: int) -> Matrix:
     p.start()
     found = p.read(value, indices)
     moving = [index for index, _ in free if index is not ZERO]
-    if not isinstance(found, Load) or not moving or \
-            coefficient(found.index, moving[-1]) != (ONE, found.index - moving[-1]):
+    if (
+        not isinstance(found, Load)
+        or not moving
+        or coefficient(found.index, moving[-1]) != (ONE, found.index - moving[-1])
+    ):
         return copied(p, d, number)
     axes = [*d.batch, *d.deep, *free]
     at, sizes = tuple(index for index, _ in axes), tuple(size for _, size in axes)
     target = p.scratch(value.name, value.type.dtype, total(sizes))
     p.run("copy", loops(axes, [Store(target, linear(at, sizes), found)]), (target,))
     width = total(size for _, size in free)
-    batch = linear(at[:len(d.batch)], sizes[:len(d.batch)]) * width * total(size for _, size in d.deep)
+    batch = linear(at[: len(d.batch)], sizes[: len(d.batch)]) * width * total(size for _, size in d.deep)
     return Matrix(target, batch, ONE, width)
 
 
@@ -245,8 +262,16 @@ def _tiles(p: Steps, cluster: Cluster, d: Dot, left: Expr, right: Expr) -> Buffe
     return contracted(p, cluster, d.batch, (m, n, k), (i, j, deep), (left, right), env, at)
 
 
-def contracted(p: Steps, cluster: epilogue.Cluster, batch: Axes, sizes: tuple[Dim, Dim, Dim],
-               indices: tuple[Dim, Dim, Dim], sides: tuple[Expr, Expr], env: dict[str, Dim], at: Indices) -> Buffer:
+def contracted(
+    p: Steps,
+    cluster: epilogue.Cluster,
+    batch: Axes,
+    sizes: tuple[Dim, Dim, Dim],
+    indices: tuple[Dim, Dim, Dim],
+    sides: tuple[Expr, Expr],
+    env: dict[str, Dim],
+    at: Indices,
+) -> Buffer:
     """The kernel of a product over rows, columns and depth. ``env``: what the indices in the sides stand for; ``at``:
     the place of an element of the product."""
     op = cluster.ops[0]
@@ -299,7 +324,7 @@ class _Taps:
             where = spot * a["strides"][number] + step * a["rhs_dilation"][number] - a["padding"][2 * number]
             place[axis], needed = undilated(where, const(a["lhs_dilation"][number]), x.type.dims[axis])
             # One tap without padding meets the input at every place of the result.
-            whole = size.const == 1 and all(ZERO + pad is ZERO for pad in a["padding"][2 * number:2 * number + 2])
+            whole = size.const == 1 and all(ZERO + pad is ZERO for pad in a["padding"][2 * number : 2 * number + 2])
             if not whole or a["lhs_dilation"][number] != 1:
                 tests += [test for test in needed if test.const is None or test.const < 0]
             tap[k_space[number]] = size - 1 - step if a["reversal"][number] else step
@@ -318,8 +343,12 @@ class _Taps:
         lanes = BYTES // itemsize(x.type.dtype)
         by_warps = self.a["dtype"] in (*_HALF, "f32") and x.type.dtype == kernel.type.dtype == self.a["dtype"]
         far = self.a["numbers"][1] != x.type.rank - 1 and (self.inputs.const or 1) % lanes == 0
-        return by_warps and far and total(size for _, size in self.taps).const != 1 and \
-            (self.outputs.const or MANY_FEATURES) >= MANY_FEATURES
+        return (
+            by_warps
+            and far
+            and total(size for _, size in self.taps).const != 1
+            and (self.outputs.const or MANY_FEATURES) >= MANY_FEATURES
+        )
 
 
 def _element(p: Steps, value: Value, at: Indices, order: tuple[int, ...] | None) -> Expr:

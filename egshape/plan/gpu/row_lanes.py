@@ -72,8 +72,10 @@ class _Choice:
     def text(self, length: float) -> str:
         """Why it is so."""
         held = f"{self.each} elements a thread stay in registers" if self.each else "the row is read by each loop"
-        return (f"rows of likely {length:g} elements: {self.lanes} threads a row, {self.rows} rows a block, "
-                f"{self.wide} elements an access; {held}")
+        return (
+            f"rows of likely {length:g} elements: {self.lanes} threads a row, {self.rows} rows a block, "
+            f"{self.wide} elements an access; {held}"
+        )
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,15 @@ def _program(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...]) -> _
     whole = None if extent is None else line(next(iter(folds)))
     piece = None if whole is None or whole is extent or extent is None else _piece(extent)
     ordered = any(isinstance(each, Joint) for each in folds.values())
-    return _Program(body, tuple(folds), folds, extent, whole if whole is None or is_closed(whole) else None, piece,
-                    None if ordered else _kept(kernel, body, tuple(folds)))
+    return _Program(
+        body,
+        tuple(folds),
+        folds,
+        extent,
+        whole if whole is None or is_closed(whole) else None,
+        piece,
+        None if ordered else _kept(kernel, body, tuple(folds)),
+    )
 
 
 def _fold(loop: Loop) -> Mapping[str, Call] | Joint | None:
@@ -151,15 +160,20 @@ def _kept(kernel: Kernel, body: tuple[Stmt, ...], loops: Sequence[Loop]) -> froz
         touched: set[Place] = set()
         for loop in loops:
             inner = {stmt.name for stmt in loop.body if isinstance(stmt, LetIndex)}
-            if any(isinstance(stmt, Store) and stmt.buffer is buffer and stmt.index.symbols() & inner
-                   for stmt in loop.body):
+            if any(
+                isinstance(stmt, Store) and stmt.buffer is buffer and stmt.index.symbols() & inner for stmt in loop.body
+            ):
                 return None
             touched.update(place for part in places(loop.body, loop.var) for place in part if place[0] is buffer)
             index = [expr.index for expr in expressions(loop.body) if isinstance(expr, Load) and expr.buffer is buffer]
             if any((buffer, each.substitute({loop.var: symbol("$element")})) not in touched for each in index):
                 return None
-        if len(touched) != 1 or any(isinstance(expr, Load) and expr.buffer is buffer for stmt in body
-                                    if not isinstance(stmt, Loop) for expr in expressions((stmt,))):
+        if len(touched) != 1 or any(
+            isinstance(expr, Load) and expr.buffer is buffer
+            for stmt in body
+            if not isinstance(stmt, Loop)
+            for expr in expressions((stmt,))
+        ):
             return None
     return frozenset(kept)
 
@@ -204,16 +218,20 @@ def _held(program: _Program, kernel: Kernel, length: float, count: float, severa
     lanes = 2
     while lanes < min(threads, LANES) and lanes * max(several, FEWEST) < length:
         lanes *= 2
-    while lanes < 4 * threads and (_each(length, lanes, several) * long > (EACH if lanes < threads else MOST)
-                                   or _each(length, lanes, several) * short > ROOM
-                                   or (count * lanes < policy.BUSY and lanes * several < length)):
+    while lanes < 4 * threads and (
+        _each(length, lanes, several) * long > (EACH if lanes < threads else MOST)
+        or _each(length, lanes, several) * short > ROOM
+        or (count * lanes < policy.BUSY and lanes * several < length)
+    ):
         lanes *= 2
     lanes = min(lanes, 1024)
     each = _each(length, lanes, several)
     if each * long > MOST or each * short > ROOM:
         return None
-    high = next((bound for bound in range(each, MOST // long + 1, several)
-                 if _holds(program, lanes * bound, kernel.bounds)), each)
+    high = next(
+        (bound for bound in range(each, MOST // long + 1, several) if _holds(program, lanes * bound, kernel.bounds)),
+        each,
+    )
     return _Choice(lanes, _rows(lanes, count, threads), several, high if high * short <= ROOM else each)
 
 
@@ -282,8 +300,15 @@ def _live(program: _Program) -> tuple[int, int]:
 
 
 class _Mapped:
-    def __init__(self, kernel: Kernel, loops: Sequence[Loop], program: _Program, choice: _Choice, likely: Likely,
-                 rooms: Mapping[Buffer, Buffer]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        loops: Sequence[Loop],
+        program: _Program,
+        choice: _Choice,
+        likely: Likely,
+        rooms: Mapping[Buffer, Buffer],
+    ) -> None:
         self.kernel, self.loops, self.program, self.choice, self.rooms = kernel, loops, program, choice, rooms
         self.length = max((likely(loop.extent) for loop in program.loops), default=1.0)
         self.thread = symbol("$t")
@@ -313,13 +338,24 @@ class _Mapped:
         place = tuple(LetIndex(var, Index("i64", at)) for var, at in at_round(self.loops, self.row).items())
         several = self.choice.rows > 1
         inside = Test((self.count - 1 - self.row,)) if several else None
-        inner = joined_sections(self.sections, Block(self.choice.threads, self.thread, self.registers, own),
-                                place if several else (), inside)
+        inner = joined_sections(
+            self.sections,
+            Block(self.choice.threads, self.thread, self.registers, own),
+            place if several else (),
+            inside,
+        )
         body = (() if several else place) + inner
         outputs = tuple(each for each in self.kernel.outputs if each not in self.rooms or each in own)
         whole = with_pieces(replace(self.kernel, outputs=outputs), Grid("$block", blocks, body), own)
-        return Launch(whole, blocks, self.choice.threads, (*self.boards, *self.registers), tuple(self.registers),
-                      fits=tuple(self._fits()), why=self.choice.text(self.length))
+        return Launch(
+            whole,
+            blocks,
+            self.choice.threads,
+            (*self.boards, *self.registers),
+            tuple(self.registers),
+            fits=tuple(self._fits()),
+            why=self.choice.text(self.length),
+        )
 
     def _fits(self) -> list[Dim]:
         program, choice, whole = self.program, self.choice, self.program.whole
@@ -347,28 +383,38 @@ class _Mapped:
     def _loop(self, loop: Loop) -> None:
         folds = self.program.folds[loop]
         now = self.sections[-1]
-        if not self.choice.each and self.written & {expr.buffer for expr in expressions(loop.body)
-                                                    if isinstance(expr, Load)}:
+        if not self.choice.each and self.written & {
+            expr.buffer for expr in expressions(loop.body) if isinstance(expr, Load)
+        }:
             now.wait = True
             self.sections.append(now := Section())
         self.written |= {stmt.buffer for stmt in loop.body if isinstance(stmt, Store)}
         if isinstance(folds, Joint):
             self._ordered(loop, folds, now)
             return
-        states = {name: Buffer(f"$fold{self.name()}", call.dtype, const(self.choice.threads), "temp")
-                  for name, call in folds.items()}
+        states = {
+            name: Buffer(f"$fold{self.name()}", call.dtype, const(self.choice.threads), "temp")
+            for name, call in folds.items()
+        }
         self.registers += states.values()
         now.always += [Store(state, self.thread, identity(folds[name])) for name, state in states.items()]
         parts = {name: f"{self.name()}{name}" for name in folds}
         body = tuple(_into_part(stmt, folds, parts) for stmt in loop.body)
         rounds = self._held_rounds(loop, body) if self.choice.each else self._streamed_rounds(loop, body)
-        now.body += [*(Local(parts[name], identity(call)) for name, call in folds.items()), *rounds,
-                     *(Store(states[name], self.thread, Var(call.dtype, parts[name])) for name, call in folds.items())]
+        now.body += [
+            *(Local(parts[name], identity(call)) for name, call in folds.items()),
+            *rounds,
+            *(Store(states[name], self.thread, Var(call.dtype, parts[name])) for name, call in folds.items()),
+        ]
         if not folds:
             return
         threads = self.choice.threads
-        self._meet([*states.values()], lambda width: [lane_fold(self.name(), folds[name], state, threads, width)
-                                                      for name, state in states.items()])
+        self._meet(
+            [*states.values()],
+            lambda width: [
+                lane_fold(self.name(), folds[name], state, threads, width) for name, state in states.items()
+            ],
+        )
         behind = self.sections[-1]
         for name, call in folds.items():
             total = Load(call.dtype, states[name], self.thread)
@@ -377,8 +423,10 @@ class _Mapped:
     def _ordered(self, loop: Loop, fold: Joint, now: Section) -> None:
         """A fold of several states: each thread takes a piece of the row, so that parts keep their order."""
         choice, thread, chunk = self.choice, self.thread, symbol(self.name())
-        states = {state.name: Buffer(f"$fold{self.name()}", state.dtype, const(choice.threads), "temp")
-                  for state in fold.states}
+        states = {
+            state.name: Buffer(f"$fold{self.name()}", state.dtype, const(choice.threads), "temp")
+            for state in fold.states
+        }
         self.registers += states.values()
         now.always += [Store(state, thread, zero(state.dtype)) for state in states.values()]
         mine = [Load(state.dtype, state, thread) for state in states.values()]
@@ -388,15 +436,26 @@ class _Mapped:
         def first(at: Dim) -> Dim:
             return self.lane * size + (chunk * AHEAD + at) * choice.wide
 
-        rounds = Rounds(AHEAD, choice.wide, thread, choice.threads, first,
-                        lambda at: (loop.extent - 1 - first(at), (self.lane + 1) * size - 1 - first(at)))
-        streams = Streams(self.name(), rounds, self.registers, self.kernel.bounds, line(loop),
-                          own=frozenset(states.values()))
+        rounds = Rounds(
+            AHEAD,
+            choice.wide,
+            thread,
+            choice.threads,
+            first,
+            lambda at: (loop.extent - 1 - first(at), (self.lane + 1) * size - 1 - first(at)),
+        )
+        streams = Streams(
+            self.name(), rounds, self.registers, self.kernel.bounds, line(loop), own=frozenset(states.values())
+        )
         inner = (*streams.read(body, loop.var), *streams.run(body, loop.var))
-        now.body += [*(Store(states[state.name], thread, state) for state in fold.states),
-                     Loop(name_of(chunk), ceildiv(size, AHEAD * choice.wide), inner)]
-        self._meet([*states.values()], lambda width: [
-            lane_folds(self.name(), [*states.values()], choice.threads, width, fold.join)])
+        now.body += [
+            *(Store(states[state.name], thread, state) for state in fold.states),
+            Loop(name_of(chunk), ceildiv(size, AHEAD * choice.wide), inner),
+        ]
+        self._meet(
+            [*states.values()],
+            lambda width: [lane_folds(self.name(), [*states.values()], choice.threads, width, fold.join)],
+        )
         self.sections[-1].body += [Assign(name, Load(state.dtype, state, thread)) for name, state in states.items()]
 
     def _meet(self, states: Sequence[Buffer], folded: Callable[[int], list[Stmt]]) -> None:
@@ -409,10 +468,17 @@ class _Mapped:
             self.boards += boards
             warp, place = floordiv(self.thread, LANES), self.thread - floordiv(self.thread, warps) * warps
             first = Test((warp * LANES - self.thread,))
-            give = If(first, tuple(Store(board, warp, Load(state.dtype, state, self.thread))
-                                   for state, board in zip(states, boards, strict=True)))
-            take: list[Stmt] = [Store(state, self.thread, Load(state.dtype, board, place))
-                                for state, board in zip(states, boards, strict=True)]
+            give = If(
+                first,
+                tuple(
+                    Store(board, warp, Load(state.dtype, state, self.thread))
+                    for state, board in zip(states, boards, strict=True)
+                ),
+            )
+            take: list[Stmt] = [
+                Store(state, self.thread, Load(state.dtype, board, place))
+                for state, board in zip(states, boards, strict=True)
+            ]
             self.sections.append(Section(always=[give], wait=True))
             self.sections.append(Section(always=take, behind=folded(warps)))
         self.sections.append(Section())
@@ -431,7 +497,9 @@ class _Mapped:
             rounds = self._rounds(self.choice.each // self.choice.wide, const(0), loop.extent)
             self.streams = Streams(self.name(), rounds, self.registers, self.kernel.bounds, line(loop), self.kept)
         loops = self.program.loops
-        later = {stmt.buffer for each in loops[loops.index(loop) + 1:] for stmt in each.body if isinstance(stmt, Store)}
+        later = {
+            stmt.buffer for each in loops[loops.index(loop) + 1 :] for stmt in each.body if isinstance(stmt, Store)
+        }
         without = frozenset(self.kept & (later | set(self.kernel.private)))
         return [*self.streams.read(body, loop.var), *self.streams.run(body, loop.var, without)]
 
@@ -451,4 +519,3 @@ def _into_part(stmt: Stmt, folds: Mapping[str, Call], parts: Mapping[str, str]) 
         return stmt
     call, part = folds[stmt.name], parts[stmt.name]
     return Assign(part, joined(call, Var(call.dtype, part), call.args[1]))
-

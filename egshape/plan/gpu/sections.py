@@ -56,8 +56,9 @@ class Block:
         return found
 
 
-def joined_sections(sections: Sequence[Section], block: Block, place: tuple[Stmt, ...], inside: Test | None
-                    ) -> tuple[Stmt, ...]:
+def joined_sections(
+    sections: Sequence[Section], block: Block, place: tuple[Stmt, ...], inside: Test | None
+) -> tuple[Stmt, ...]:
     """The sections as loops over threads, one behind the other. ``place`` stands before what each does, which it only
     does ``inside``."""
     out: list[Stmt] = []
@@ -70,7 +71,7 @@ def joined_sections(sections: Sequence[Section], block: Block, place: tuple[Stmt
         again = [_again(stmt, section, block) for stmt in section.body if isinstance(stmt, LetIndex)]
         kept = _imports(section, made, rooms, block)
         made |= {stmt.name: stmt for stmt in section.body if isinstance(stmt, Let | Local)}
-        needed = {name for each in left[number + 1:] for name in _touched(each.body)} & made.keys()
+        needed = {name for each in left[number + 1 :] for name in _touched(each.body)} & made.keys()
         changed = {stmt.name for stmt in section.body if isinstance(stmt, Let | Local | Assign)}
         for name in sorted(needed & changed):
             if name not in rooms:
@@ -86,8 +87,9 @@ def joined_sections(sections: Sequence[Section], block: Block, place: tuple[Stmt
     return tuple(out)
 
 
-def _imports(section: Section, made: Mapping[str, Let | Local], rooms: Mapping[str, Buffer], block: Block
-             ) -> list[Stmt]:
+def _imports(
+    section: Section, made: Mapping[str, Let | Local], rooms: Mapping[str, Buffer], block: Block
+) -> list[Stmt]:
     """What earlier sections have computed for this one."""
     found: list[Stmt] = []
     for name in sorted(_touched(section.body) & rooms.keys()):

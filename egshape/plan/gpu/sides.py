@@ -65,8 +65,11 @@ def chunks(expr: Expr, var: str, whole: Dim, along: bool, bounds: Sequence[Bound
             shown = divides(part, lanes, bounds)
             closed = not any(name.startswith("$") for name in part.symbols())
             guessed = likely is not None and closed and likely_divides(part, lanes, likely)
-            if (shown or guessed) and multiple(whole, lanes, part, known) and \
-                    _side_by_side(expr, var, lanes, part, known):
+            if (
+                (shown or guessed)
+                and multiple(whole, lanes, part, known)
+                and _side_by_side(expr, var, lanes, part, known)
+            ):
                 return Chunks(expr, along, lanes, () if shown else (left(part, lanes),))
         lanes //= 2
     return Chunks(expr, along, 1)
@@ -75,6 +78,7 @@ def chunks(expr: Expr, var: str, whole: Dim, along: bool, bounds: Sequence[Bound
 def _side_by_side(expr: Expr, var: str, lanes: int, part: Dim, known: dict[str, int]) -> bool:
     """Whether each ``lanes`` elements from a multiple on lie side by side from a multiple on, or are all 0, where
     ``part`` is a multiple."""
+
     def within(dim: Dim) -> Dim:
         return _within(dim, var, lanes, part, known)
 
@@ -136,6 +140,7 @@ def _divisor(atom: FloorDiv, var: str) -> Dim | None:
 def _within(dim: Dim, var: str, lanes: int, part: Dim, known: dict[str, int]) -> Dim:
     """A size with new symbols for quotients that are the same for each ``lanes`` values of a variable from a multiple
     on, where ``part`` is a multiple: those by multiples."""
+
     def chosen(atom: FloorDiv) -> bool:
         size = _divisor(atom, var)
         return size is not None and multiple(size, lanes, part, known)
@@ -145,6 +150,7 @@ def _within(dim: Dim, var: str, lanes: int, part: Dim, known: dict[str, int]) ->
 
 def _without_quotients(dim: Dim, chosen: Callable[[FloorDiv], bool]) -> Dim:
     """A size with new symbols for some quotients."""
+
     def value(atom: Atom) -> Dim:
         return symbol(f"{atom.num}/{atom.den}") if isinstance(atom, FloorDiv) and chosen(atom) else of_atom(atom)
 

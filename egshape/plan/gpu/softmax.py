@@ -75,8 +75,7 @@ class Softmax:
         return Read(score.name, peak.name, sum_.name, scores, factor, dead)
 
 
-def matched(p: Steps, block: Block, members: Sequence[Op], first: Op, weights: Place, column: Dim
-            ) -> Softmax | None:
+def matched(p: Steps, block: Block, members: Sequence[Op], first: Op, weights: Place, column: Dim) -> Softmax | None:
     """The softmax that weights are of the product ``first``, along the index ``column``; None if they are none.
     ``members``: all ops of the block that read the product, and one another."""
     return _Matcher(p, block, members, first, column).weights(weights)
@@ -222,8 +221,12 @@ class _Matcher:
         (value,) = leaves
         reduce = self.folds[value]
         block = reduce.regions[0]
-        plain = len(block.ops) == 1 and block.ops[0].name == op and block.results[0] is block.ops[0].result and \
-            set(block.ops[0].operands) == set(block.args)
+        plain = (
+            len(block.ops) == 1
+            and block.ops[0].name == op
+            and block.results[0] is block.ops[0].result
+            and set(block.ops[0].operands) == set(block.args)
+        )
         if not plain or len(reduce.attrs["dims"]) != 1 or self.number((reduce.operands[1], ())) != start:
             return None
         if reduce.result.type.dtype != reduce.operands[0].type.dtype:

@@ -62,8 +62,11 @@ def places(body: Sequence[Stmt], var: str, outer: frozenset[str] = frozenset()) 
     """Where a loop over elements loads whatever the data, or could as it stores there, and where it stores, but for
     places that each element computes for itself; each place once, in order."""
     inner = {stmt.name for stmt in body if isinstance(stmt, LetIndex)}
-    stored = dict.fromkeys((stmt.buffer, _element(stmt.index, var)) for stmt in body
-                           if isinstance(stmt, Store) and not stmt.index.symbols() & inner)
+    stored = dict.fromkeys(
+        (stmt.buffer, _element(stmt.index, var))
+        for stmt in body
+        if isinstance(stmt, Store) and not stmt.index.symbols() & inner
+    )
     read: dict[Place, None] = {}
     for load, always in loads(body):
         place = load.buffer, _element(load.index, var)
@@ -98,8 +101,16 @@ class Streams:
     """Loops over the same elements, in rounds. ``kept``: buffers whose elements stay in registers from their first
     access on; ``own``: those that are registers; ``whole``: what is a multiple of the lanes."""
 
-    def __init__(self, name: str, rounds: Rounds, registers: list[Buffer], bounds: Sequence[Bounds], whole: Dim,
-                 kept: frozenset[Buffer] = frozenset(), own: frozenset[Buffer] = frozenset()) -> None:
+    def __init__(
+        self,
+        name: str,
+        rounds: Rounds,
+        registers: list[Buffer],
+        bounds: Sequence[Bounds],
+        whole: Dim,
+        kept: frozenset[Buffer] = frozenset(),
+        own: frozenset[Buffer] = frozenset(),
+    ) -> None:
         self.name, self.rounds, self.registers = name, rounds, registers
         self.known = {each.name: each.divisor for each in bounds}
         self.whole, self.kept, self.own = whole, kept, own
@@ -107,8 +118,11 @@ class Streams:
 
     def read(self, body: Sequence[Stmt], var: str) -> list[Stmt]:
         """What loads the elements that no loop has loaded before."""
-        found = [place for place in places(body, var, self.rounds.outer)[0]
-                 if place not in self.held and place[0] not in self.own]
+        found = [
+            place
+            for place in places(body, var, self.rounds.outer)[0]
+            if place not in self.held and place[0] not in self.own
+        ]
         for place in found:
             self.held[place] = self._room(place[0].dtype, self.rounds.each)
 
@@ -134,8 +148,9 @@ class Streams:
 
         def round_(at: Dim) -> list[Stmt]:
             mine = rounds.register(at, lane), rounds.register(at, const(0))
-            inner = _Held(var, rounds.first(at) + lane, self.held, mine, rooms, rounds.thread * rounds.lanes + lane,
-                          self.kept).body(body)
+            inner = _Held(
+                var, rounds.first(at) + lane, self.held, mine, rooms, rounds.thread * rounds.lanes + lane, self.kept
+            ).body(body)
             behind: list[Stmt] = []
             for place in stored:
                 if place[0] in self.kept and place[0] not in without:
@@ -169,8 +184,11 @@ class Streams:
         mine = rounds.register(at, lane) if room is None else rounds.thread * rounds.lanes + lane
         held = self.held[place] if room is None else room
         far = index.substitute({"$element": rounds.first(at) + lane})
-        copy = Store(held, mine, Load(buffer.dtype, buffer, far)) if read else \
-            Store(buffer, far, Load(buffer.dtype, held, mine))
+        copy = (
+            Store(held, mine, Load(buffer.dtype, buffer, far))
+            if read
+            else Store(buffer, far, Load(buffer.dtype, held, mine))
+        )
         if alone:
             return [copy]
         kind = Wide if self._wide(place) else Loop
@@ -180,8 +198,16 @@ class Streams:
 class _Held(Moved):
     """Statements of one element, with registers in the place of memory."""
 
-    def __init__(self, var: str, element: Dim, held: Mapping[Place, Buffer], registers: tuple[Dim, Dim],
-                 rooms: Mapping[Place, Buffer], lane: Dim, kept: frozenset[Buffer]) -> None:
+    def __init__(
+        self,
+        var: str,
+        element: Dim,
+        held: Mapping[Place, Buffer],
+        registers: tuple[Dim, Dim],
+        rooms: Mapping[Place, Buffer],
+        lane: Dim,
+        kept: frozenset[Buffer],
+    ) -> None:
         super().__init__({var: element})
         self.var, self.held, self.rooms, self.lane, self.kept = var, held, rooms, lane, kept
         self.register, self.first = registers
@@ -204,4 +230,3 @@ class _Held(Moved):
             if held is not None:
                 return Load(expr.dtype, held, self.register if self.var in expr.index.symbols() else self.first)
         return super()._expr(expr)
-

@@ -15,6 +15,7 @@ def wished(name: str, words: Sequence[str]) -> str | None:
     found = os.environ.get(name, "")
     if found and found not in words:
         known = " nor ".join(map(repr, words))
-        raise EgshapeError(f"{name}={found!r} is neither {known}", where=name,
-                           hint="unset it, and the compiler chooses")
+        raise EgshapeError(
+            f"{name}={found!r} is neither {known}", where=name, hint="unset it, and the compiler chooses"
+        )
     return found or None

@@ -22,8 +22,9 @@ BANK = 4
 """Bytes of a bank of shared memory."""
 
 
-def turned(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely, threads: int
-           ) -> Launch | None:
+def turned(
+    kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely, threads: int
+) -> Launch | None:
     """The launch of a nest that stores along its last loop and loads along another one; None if it does not."""
     if len(loops) < 2 or kernel.private or not all(isinstance(stmt, Let | Store) for stmt in body):
         return None
@@ -51,8 +52,15 @@ def _crosses(load: Load, along: str, other: str) -> bool:
     return coefficient(load.index, along) is const(1) and step is not None and (step.const is None or step.const > 4)
 
 
-def _versions(kernel: Kernel, loops: Sequence[Loop], across: Loop, body: tuple[Stmt, ...], crossing: Sequence[Load],
-              likely: Likely, threads: int) -> Launch:
+def _versions(
+    kernel: Kernel,
+    loops: Sequence[Loop],
+    across: Loop,
+    body: tuple[Stmt, ...],
+    crossing: Sequence[Load],
+    likely: Likely,
+    threads: int,
+) -> Launch:
     """A version with accesses of 16 bytes where both sides divide, shown or likely, and one for where they do not."""
     dtypes = [load.dtype for load in crossing] + [stmt.buffer.dtype for stmt in body if isinstance(stmt, Store)]
     size = max(map(itemsize, dtypes))
@@ -65,8 +73,11 @@ def _versions(kernel: Kernel, loops: Sequence[Loop], across: Loop, body: tuple[S
         made = _mapped(kernel, loops, across, body, crossing, _Tile(side, lanes, threads))
         if not open_:
             return made
-        return replace(made, fits=tuple(left(extent, lanes) for extent in open_),
-                       otherwise=_mapped(kernel, loops, across, body, crossing, plain))
+        return replace(
+            made,
+            fits=tuple(left(extent, lanes) for extent in open_),
+            otherwise=_mapped(kernel, loops, across, body, crossing, plain),
+        )
     return _mapped(kernel, loops, across, body, crossing, plain)
 
 
@@ -93,16 +104,19 @@ class _Tile:
         return self.side + max(1, BANK // itemsize(dtype))
 
 
-def _mapped(kernel: Kernel, loops: Sequence[Loop], across: Loop, body: tuple[Stmt, ...], crossing: Sequence[Load],
-            tile: _Tile) -> Launch:
+def _mapped(
+    kernel: Kernel, loops: Sequence[Loop], across: Loop, body: tuple[Stmt, ...], crossing: Sequence[Load], tile: _Tile
+) -> Launch:
     last, side = loops[-1], tile.side
     rest = tuple(loop for loop in loops[:-1] if loop is not across)
     nest = (*rest, Loop("$across", ceildiv(across.extent, side), ()), Loop("$last", ceildiv(last.extent, side), ()))
     blocks = product(loop.extent for loop in nest)
     place = tuple(LetIndex(var, Index("i64", at)) for var, at in at_round(nest, symbol("$block")).items())
     first, second = symbol("$across") * side, symbol("$last") * side
-    boards = {load: Buffer(f"$square{number}", load.dtype, const(side * tile.pitch(load.dtype)), "temp")
-              for number, load in enumerate(crossing)}
+    boards = {
+        load: Buffer(f"$square{number}", load.dtype, const(side * tile.pitch(load.dtype)), "temp")
+        for number, load in enumerate(crossing)
+    }
     column, line = symbol(across.var) - first, symbol(last.var) - second
     held = {load: Load(load.dtype, board, line * tile.pitch(load.dtype) + column) for load, board in boards.items()}
     fill = tuple(Store(board, held[load].index, load) for load, board in boards.items())
@@ -114,11 +128,23 @@ def _mapped(kernel: Kernel, loops: Sequence[Loop], across: Loop, body: tuple[Stm
         thread = symbol(f"$t{number}")
         rounds = _rounds(tile, thread, along, other, begin, base)
         streams = Streams(f"$s{number}", rounds, registers, kernel.bounds, along.extent, own=frozenset(boards.values()))
-        sections.append(Threads(f"$t{number}", const(tile.threads), (
-            *streams.read(inner, along.var), *streams.run(inner, along.var)), wait=wait))
+        sections.append(
+            Threads(
+                f"$t{number}",
+                const(tile.threads),
+                (*streams.read(inner, along.var), *streams.run(inner, along.var)),
+                wait=wait,
+            )
+        )
     whole = replace(kernel, body=(Grid("$block", blocks, (*place, *sections)),))
-    return Launch(whole, blocks, tile.threads, (*boards.values(), *registers), tuple(registers),
-                  why=f"tiles of {side} x {side}, {tile.lanes} elements an access")
+    return Launch(
+        whole,
+        blocks,
+        tile.threads,
+        (*boards.values(), *registers),
+        tuple(registers),
+        why=f"tiles of {side} x {side}, {tile.lanes} elements an access",
+    )
 
 
 def _rounds(tile: _Tile, thread: Dim, along: Loop, other: Loop, begin: Dim, base: Dim) -> Rounds:
@@ -130,9 +156,16 @@ def _rounds(tile: _Tile, thread: Dim, along: Loop, other: Loop, begin: Dim, base
     def index(at: Dim) -> Dim:
         return base + row + at * tile.high
 
-    return Rounds(tile.side // tile.high, tile.lanes, thread, tile.threads, lambda _: first,
-                  lambda at: (along.extent - 1 - first, other.extent - 1 - index(at)),
-                  lambda at: (LetIndex(other.var, Index("i64", index(at))),), frozenset((other.var,)))
+    return Rounds(
+        tile.side // tile.high,
+        tile.lanes,
+        thread,
+        tile.threads,
+        lambda _: first,
+        lambda at: (along.extent - 1 - first, other.extent - 1 - index(at)),
+        lambda at: (LetIndex(other.var, Index("i64", index(at))),),
+        frozenset((other.var,)),
+    )
 
 
 class _Held(Moved):

@@ -79,8 +79,14 @@ class Shape:
         return self.rows * self.columns * EACH
 
 
-SHAPES = (Shape(2, 4, 4, 4), Shape(4, 2, 2, 4), Shape(2, 4, 2, 4), Shape(2, 2, 2, 4), Shape(1, 4, 1, 2),
-          Shape(4, 1, 1, 2))
+SHAPES = (
+    Shape(2, 4, 4, 4),
+    Shape(4, 2, 2, 4),
+    Shape(2, 4, 2, 4),
+    Shape(2, 2, 2, 4),
+    Shape(1, 4, 1, 2),
+    Shape(4, 1, 1, 2),
+)
 """Shapes of blocks, larger ones first: 128x128, 128x64, 64x128, 64x64, 16x64, 64x16."""
 SMALLEST = Shape(1, 1, 1, 2)
 """Where a block may have one warp only."""
@@ -99,6 +105,7 @@ def warp_tiles(kernel: Kernel, loops: Sequence[Loop], stmt: Contract, likely: Li
 
 def chosen(count: float, m: float, n: float, threads: int) -> Shape:
     """The shape that takes the least time at the likely sizes, the larger one of equals."""
+
     def cost(shape: Shape) -> float:
         blocks = max(1.0, count) * -(-max(m, 1.0) // shape.m) * -(-max(n, 1.0) // shape.n)
         return -(-blocks // AT_ONCE) * (shape.m * shape.n + EDGE * (shape.m + shape.n))
@@ -142,8 +149,9 @@ class _Side:
 
 
 class _Tiles:
-    def __init__(self, kernel: Kernel, loops: Sequence[Loop], stmt: Contract, shape: Shape, likely: Likely | None
-                 ) -> None:
+    def __init__(
+        self, kernel: Kernel, loops: Sequence[Loop], stmt: Contract, shape: Shape, likely: Likely | None
+    ) -> None:
         self.kernel, self.stmt, self.shape, self.likely = kernel, stmt, shape, likely
         self.threads = shape.threads
         self.fresh = 0
@@ -166,9 +174,16 @@ class _Tiles:
         self.fits.update(dict.fromkeys(found.fits))
         lines, length = (extent, self.deep) if along else (self.deep, extent)
         each = -(-(lines * length) // (self.threads * found.lanes)) * found.lanes
-        return _Side(Buffer(f"$tile.{name}", self.dtype, const(2 * lines * padded(length, self.dtype)), "temp"),
-                     Buffer(f"$own.{name}", self.dtype, const(self.threads * each), "temp"), found, place, size,
-                     block * extent, lines, length)
+        return _Side(
+            Buffer(f"$tile.{name}", self.dtype, const(2 * lines * padded(length, self.dtype)), "temp"),
+            Buffer(f"$own.{name}", self.dtype, const(self.threads * each), "temp"),
+            found,
+            place,
+            size,
+            block * extent,
+            lines,
+            length,
+        )
 
     def _lines(self) -> Lines | None:
         """How what follows the sums takes columns several at a time; None for one by one."""
@@ -206,16 +221,26 @@ class _Tiles:
         body = (*self.place, self.clear(), self.fetch(const(0)), self.keep(const(0)), rounds, ends)
         kernel = replace(self.kernel, body=(Grid("$block", self.blocks, body),), private=())
         shared = (self.left.board, self.right.board, stage, *self.registers)
-        return Launch(kernel, self.blocks, self.threads, shared, tuple(self.registers), over=(stage,),
-                      fits=tuple(self.fits), why=self.why())
+        return Launch(
+            kernel,
+            self.blocks,
+            self.threads,
+            shared,
+            tuple(self.registers),
+            over=(stage,),
+            fits=tuple(self.fits),
+            why=self.why(),
+        )
 
     def why(self) -> str:
         """What was chosen."""
         units = "by fused multiply-adds" if self.dtype == "f32" else "on tensor cores"
         one, two = (side.chunks.lanes * itemsize(self.dtype) for side in (self.left, self.right))
         many = 1 if self.lines is None else self.lines.lanes
-        return (f"tiles of {self.shape.m} by {self.shape.n}, {self.deep} deep, {units}; sides are read by {one} and "
-                f"{two} bytes, {many} results are stored at once")
+        return (
+            f"tiles of {self.shape.m} by {self.shape.n}, {self.deep} deep, {units}; sides are read by {one} and "
+            f"{two} bytes, {many} results are stored at once"
+        )
 
     def clear(self) -> Stmt:
         """Sums of 0."""
@@ -236,8 +261,14 @@ class _Tiles:
     def fetch(self, step: Dim) -> Stmt:
         """A thread's part of the tiles of a step from memory into registers, 0 outside of the sides."""
         thread = self.name()
-        return self.section(thread, [self._chunks(side, thread, lambda side, *at: self._fetched(side, step, *at))
-                                     for side in (self.left, self.right)], wait=False)
+        return self.section(
+            thread,
+            [
+                self._chunks(side, thread, lambda side, *at: self._fetched(side, step, *at))
+                for side in (self.left, self.right)
+            ],
+            wait=False,
+        )
 
     def keep(self, stage: Dim) -> Stmt:
         """From registers into shared memory."""
@@ -246,8 +277,9 @@ class _Tiles:
         def kept(side: _Side, number: Dim, mine: Dim) -> tuple[Stmt, ...]:
             line, at = side.at(number)
             lane = self.name()
-            copy = Store(side.board, stage * side.stage + line * side.pitch + at + lane,
-                         Load(self.dtype, side.own, mine + lane))
+            copy = Store(
+                side.board, stage * side.stage + line * side.pitch + at + lane, Load(self.dtype, side.own, mine + lane)
+            )
             return (Wide(name_of(lane), const(side.chunks.lanes), (copy,)),)
 
         return self.section(thread, [self._chunks(side, thread, kept) for side in (self.left, self.right)])
@@ -280,10 +312,22 @@ class _Tiles:
         (left, right) = (
             Matrix(side.board, stage * side.stage, *(each if first else each[::-1]))
             for side, first in ((self.left, self.left.along), (self.right, not self.right.along))
-            for each in ((const(side.pitch), const(1)),))
+            for each in ((const(side.pitch), const(1)),)
+        )
         shape = self.shape
-        return mma(name_of(self.name()), self.threads, self.dtype, self.sums, left, right, rows=shape.rows,
-                   columns=shape.columns, depth=self.deep, across=shape.across, wait=False)
+        return mma(
+            name_of(self.name()),
+            self.threads,
+            self.dtype,
+            self.sums,
+            left,
+            right,
+            rows=shape.rows,
+            columns=shape.columns,
+            depth=self.deep,
+            across=shape.across,
+            wait=False,
+        )
 
     # -- what follows ---------------------------------------------------------------------------------------------
 
@@ -299,7 +343,8 @@ class _Tiles:
         line = row_at(thread, const(0), half, 1, shape.across)
         column = column_at(thread, j, r - half * 2, shape.columns, shape.across)
         put: tuple[Stmt, ...] = (
-            Store(stage, start + line * pitch + column, Load("f32", self.sums, self._sum(thread, i, j, r))),)
+            Store(stage, start + line * pitch + column, Load("f32", self.sums, self._sum(thread, i, j, r))),
+        )
         for var, extent in ((r, EACH), (j, shape.columns)):
             put = (Loop(name_of(var), const(extent), put),)
         whole = Loop(name_of(i), const(shape.rows), (self.section(thread, put), self._taken(stage, start, pitch, i)))
@@ -346,8 +391,12 @@ class _Tiles:
 
 def sides(stmt: Contract) -> tuple[str, Expr, Expr]:
     """The dtype of both sides as tiles hold them, and the sides: of 16 bits where both are no more than converted."""
-    found = [each.args[0] if isinstance(each, Call) and each.op == "convert" else each for each in
-             (stmt.left, stmt.right)]
+    found = [
+        each.args[0] if isinstance(each, Call) and each.op == "convert" else each for each in (stmt.left, stmt.right)
+    ]
     one, two = found
-    return (one.dtype, one, two) if one.dtype == two.dtype and one.dtype in ("f16", "bf16") else \
-        ("f32", stmt.left, stmt.right)
+    return (
+        (one.dtype, one, two)
+        if one.dtype == two.dtype and one.dtype in ("f16", "bf16")
+        else ("f32", stmt.left, stmt.right)
+    )

@@ -106,14 +106,22 @@ def lines(loop: Loop, bounds: Sequence[Bounds], whole: Dim | None = None) -> Lin
         places.setdefault(expr.buffer, set()).add(expr.index)
         if always:
             certain.add(expr.buffer)
-    near = {buffer: next(iter(found)) for buffer, found in places.items()
-            if len(found) == 1 and stores[buffer] <= 1 and (stores[buffer] or buffer in certain)
-            and coefficient(next(iter(found)), loop.var) is const(1)}
+    near = {
+        buffer: next(iter(found))
+        for buffer, found in places.items()
+        if len(found) == 1
+        and stores[buffer] <= 1
+        and (stores[buffer] or buffer in certain)
+        and coefficient(next(iter(found)), loop.var) is const(1)
+    }
     lanes = BYTES // max((itemsize(buffer.dtype) for buffer in near), default=BYTES)
     known = {each.name: each.divisor for each in bounds}
     whole = line(loop) if whole is None else whole
-    wide = {buffer: index for buffer, index in near.items()
-            if multiple(index.substitute({loop.var: 0}), lanes, whole, known)}
+    wide = {
+        buffer: index
+        for buffer, index in near.items()
+        if multiple(index.substitute({loop.var: 0}), lanes, whole, known)
+    }
     if lanes == 1 or not wide:
         return None
     return Lines(loop, lanes, wide, frozenset(buffer for buffer in wide if stores[buffer]))
@@ -152,8 +160,9 @@ def divides(extent: Dim, lanes: int, bounds: Sequence[Bounds]) -> bool:
 def at_most(dim: Dim, most: int, bounds: Sequence[Bounds]) -> bool:
     """Whether ranges show that a size is at most so large."""
     high = {each.name: each.high for each in bounds if each.high is not None}
-    if not dim.symbols() <= high.keys() or any(isinstance(atom, FloorDiv) and atom.den.const is None
-                                               for atom in dim.atoms()):
+    if not dim.symbols() <= high.keys() or any(
+        isinstance(atom, FloorDiv) and atom.den.const is None for atom in dim.atoms()
+    ):
         return False
     try:
         return dim.evaluate(high) <= most
@@ -186,5 +195,5 @@ def _is_multiple(mono: Monomial, factor: int, lanes: int, extent: Dim, known: Ma
     found = factor
     for atom, power in mono:
         if isinstance(atom, Symbol):
-            found *= known.get(atom.name, 1)**power
+            found *= known.get(atom.name, 1) ** power
     return gcd(found, lanes) == lanes

@@ -21,8 +21,9 @@ from egshape.rulelang.rulefile import Example
 from egshape.rulelang.size_examples import SizeFact, SizeQuestion
 
 
-def answer(question: SizeQuestion, rules: LoadedRules, pieces: tuple[Piece, ...], phases: tuple[str, ...]
-           ) -> tuple[bool, Mapping[str, int], str]:
+def answer(
+    question: SizeQuestion, rules: LoadedRules, pieces: tuple[Piece, ...], phases: tuple[str, ...]
+) -> tuple[bool, Mapping[str, int], str]:
     """Whether the rules derive the conclusion, how often each rule matched, and the budget's status."""
     with POOL.lend(pieces) as engine:
         state = ExchangeState(engine, rules, phases)
@@ -74,6 +75,7 @@ def _noting() -> Iterator[Counter[str]]:
             if found is not None:
                 used[found[1]] += 1
             return found
+
         return noted
 
     def stating(real: Callable[..., Law]) -> Callable[..., Law]:
@@ -81,6 +83,7 @@ def _noting() -> Iterator[Counter[str]]:
             for law in real(*args):
                 used[law[1]] += 1
                 yield law
+
         return noted
 
     with ExitStack() as stack:

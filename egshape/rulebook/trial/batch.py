@@ -64,8 +64,10 @@ class Batch:
         """Add a left side; False if the ops do not take it, or no sizes are found at which it runs."""
         number = len(self.cases)
         own = renamed(line, f"__t{number}")
-        if any(relation.lhs.const is not None and relation.rhs.const is not None and not _true(relation)
-               for relation in own.given):
+        if any(
+            relation.lhs.const is not None and relation.rhs.const is not None and not _true(relation)
+            for relation in own.given
+        ):
             return False
         try:
             block, values = build_example(own, REGISTRY, right=False)
@@ -97,8 +99,7 @@ class Batch:
 
     def block(self) -> Block:
         """All of it."""
-        return Block(tuple(self.builder.args), tuple(self.builder.ops), tuple(self.roots),
-                     tuple(self.builder.symbols))
+        return Block(tuple(self.builder.args), tuple(self.builder.ops), tuple(self.roots), tuple(self.builder.symbols))
 
 
 def _true(relation: Relation) -> bool:
@@ -160,8 +161,12 @@ def _obligation(each: Obligation, batch: Batch, block: Block) -> Stated | None:
         return f"the op runs, and {plain_name(str(each.relation))} is false"
 
     found = list(false_at(batch.at(number), each.relation.holds, text))
-    return Stated(f"{STATES_LABEL}{each.rule}", batch.cases[number], len(found),
-                  next((one for one in found if one is not None), None))
+    return Stated(
+        f"{STATES_LABEL}{each.rule}",
+        batch.cases[number],
+        len(found),
+        next((one for one in found if one is not None), None),
+    )
 
 
 def _recorded(phases: Sequence[str], opened: Session, budget: Budget) -> Snapshot:
@@ -262,8 +267,9 @@ class _Reading:
                 return f"{plain_name(str(a))} is not {plain_name(str(b))}"
 
             found = list(false_at(at, holds, text))
-            yield Stated(rule, self.batch.cases[number], len(found),
-                         next((each for each in found if each is not None), None))
+            yield Stated(
+                rule, self.batch.cases[number], len(found), next((each for each in found if each is not None), None)
+            )
 
     # -- types ----
 
@@ -323,8 +329,9 @@ class _Builder:
         here = self.reading.values.get(cls, {})
         if self.case in here:
             return here[self.case]
-        found = next((self.reading.constants[value] for value in here.values() if value in self.reading.constants),
-                     None)
+        found = next(
+            (self.reading.constants[value] for value in here.values() if value in self.reading.constants), None
+        )
         if found is not None:
             self.made[cls] = self.builder.one("constant", (), found.attrs)
             return self.made[cls]
@@ -344,11 +351,12 @@ class _Builder:
         for sort, arg in zip(form.operands, args, strict=False):
             operands += [self.value(each, depth + 1) for each in (self._items(arg) if sort == "Ts" else [arg])]
         attributes: dict[str, Any] = {}
-        for attr, arg in zip(form.decl.attrs, args[len(form.operands):], strict=True):
+        for attr, arg in zip(form.decl.attrs, args[len(form.operands) :], strict=True):
             if attr.kind == "sizes" and arg not in self.reading.shapes:
                 return None
-            attributes[attr.name] = attribute(self.reading.encoding, self.reading.shapes.__getitem__, name, attr.kind,
-                                              arg)
+            attributes[attr.name] = attribute(
+                self.reading.encoding, self.reading.shapes.__getitem__, name, attr.kind, arg
+            )
         return self._add(name, operands, attributes)
 
     def _add(self, name: str, operands: Sequence[Value | None], attrs: Mapping[str, Any]) -> Value | None:

@@ -27,8 +27,7 @@ class Exploding(Exception):
 
 
 @contextmanager
-def bounded(program: Program, block: Block, context: Context, share: float = 1.0
-            ) -> Iterator[tuple[Session, Budget]]:
+def bounded(program: Program, block: Block, context: Context, share: float = 1.0) -> Iterator[tuple[Session, Budget]]:
     """A session for a trial, and the budget of what is done in it: a share of the time, all of the memory.
 
     Raises Exploding where Python meets a limit."""
@@ -36,8 +35,7 @@ def bounded(program: Program, block: Block, context: Context, share: float = 1.0
     last = now + share * LAST
     budget = Budget(nodes=NODES, memory_mb=memory, deadline=now + share * SECONDS, last=last)
     try:
-        with (holding(last, memory),
-              session(program, block, REGISTRY, str, context, Allowance(last, memory)) as opened):
+        with holding(last, memory), session(program, block, REGISTRY, str, context, Allowance(last, memory)) as opened:
             yield opened, budget
     except LimitReached as reached:
         raise Exploding(Stop(reached.limit, "", "")) from None

@@ -77,8 +77,9 @@ def sizes_of(symbols: Sequence[str], given: Sequence[Relation], seed: int) -> It
         tuples = list(itertools.product(SIZES, repeat=len(names)))
     else:
         tuples = [tuple(choices.choice(SIZES) for _ in names) for _ in range(4 * TRIES)]
-    mixed = [each for pair in zip(sorted(tuples, key=sum), choices.sample(tuples, len(tuples)), strict=True)
-             for each in pair]
+    mixed = [
+        each for pair in zip(sorted(tuples, key=sum), choices.sample(tuples, len(tuples)), strict=True) for each in pair
+    ]
     for values in (mixed * POINTS)[:TRIES]:
         sizes = dict(zip(names, values, strict=True))
         try:
@@ -110,8 +111,11 @@ def points(case: Case, root: Value, seed: int = 0, wanted: int = 0) -> Points:
 def _largest(case: Case, sizes: Sizes) -> int:
     """The most elements that a value has, as far as sizes known at entry tell."""
     values = (*case.args, *(value for op in case.ops for value in op.results))
-    shapes = [[dim.evaluate(sizes) for dim in value.type.dims] for value in values
-              if all(dim.symbols() <= sizes.keys() for dim in value.type.dims)]
+    shapes = [
+        [dim.evaluate(sizes) for dim in value.type.dims]
+        for value in values
+        if all(dim.symbols() <= sizes.keys() for dim in value.type.dims)
+    ]
     return max((prod(shape) for shape in shapes), default=0)
 
 
@@ -132,8 +136,9 @@ def _run(block: Block, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         return interpret(graph, inputs)
 
 
-def differences(at: Points, left: Value, right: Value, more: Sequence[Op], tolerance: float | None
-                ) -> Iterator[Difference | None]:
+def differences(
+    at: Points, left: Value, right: Value, more: Sequence[Op], tolerance: float | None
+) -> Iterator[Difference | None]:
     """For each point, how the right side differs from the left one; None where it does not."""
     if left.type.dtype != right.type.dtype:
         yield Difference({}, {}, f"the left side has the dtype {left.type.dtype}, the right side {right.type.dtype}")

@@ -50,8 +50,10 @@ _SCALARS = {"select": (0,), "clamp": (0, 2)}
 """Operands of elementwise ops that may be scalars whatever the others are."""
 
 _VALUES: Mapping[str, Sequence[str]] = {
-    "direction": ("EQ", "NE", "LT", "LE", "GT", "GE"), "kind": ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
-    "dtype": sorted(set(DTYPES))}
+    "direction": ("EQ", "NE", "LT", "LE", "GT", "GE"),
+    "kind": ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
+    "dtype": sorted(set(DTYPES)),
+}
 """What the attributes of elementwise ops may be."""
 
 _NOWHERE = Position("", 0, 0)
@@ -235,7 +237,7 @@ class _Draw:
         if not (self.pattern.loose and dims) or self.dice.numbers or self.dice.chance(0.4):
             return dims
         place = self.dice.rng.randrange(len(dims))
-        return *dims[:place], self.dice.size(), *dims[place + 1:]
+        return *dims[:place], self.dice.size(), *dims[place + 1 :]
 
     def _elementwise(self, expr: List, wanted: TensorType, depth: int) -> Drawn:
         function, dtypes = self._function(expr.items[1], _FAMILIES[expr.head], wanted.dtype)
@@ -274,19 +276,25 @@ class _Draw:
             raise Misfit
         decl = REGISTRY[expr.head]
         if decl.name == "constant":
-            return Drawn(Constant(np.array(self.dice.pick(specials(wanted.dtype)), numpy_dtype(wanted.dtype))),
-                         TensorType(wanted.dtype, ()))
+            return Drawn(
+                Constant(np.array(self.dice.pick(specials(wanted.dtype)), numpy_dtype(wanted.dtype))),
+                TensorType(wanted.dtype, ()),
+            )
         count = len(decl.operands)
-        single, rest = list(expr.items[1:count + 1]), None
+        single, rest = list(expr.items[1 : count + 1]), None
         if decl.variadic:
             rest = self._items(single.pop())
-        attrs = list(zip(decl.attrs, expr.items[count + 1:], strict=True))
-        decided = {attr.name: value for attr, item in attrs
-                   if (value := self._decided(item, wanted.rank)) is not None}
-        way = pull(decl, wanted, decided, None if rest is None else len(rest), self.dice,
-                   self.samples.get(decl.name, ()))
-        given = {attr.name: self._loosened(way.attrs[attr.name])
-                 if attr.kind == "sizes" and attr.name not in decided else way.attrs[attr.name] for attr in decl.attrs}
+        attrs = list(zip(decl.attrs, expr.items[count + 1 :], strict=True))
+        decided = {attr.name: value for attr, item in attrs if (value := self._decided(item, wanted.rank)) is not None}
+        way = pull(
+            decl, wanted, decided, None if rest is None else len(rest), self.dice, self.samples.get(decl.name, ())
+        )
+        given = {
+            attr.name: self._loosened(way.attrs[attr.name])
+            if attr.kind == "sizes" and attr.name not in decided
+            else way.attrs[attr.name]
+            for attr in decl.attrs
+        }
         for attr, item in attrs:
             unify(item, given[attr.name], self.known)
         self.solve()

@@ -60,8 +60,13 @@ def derive(line: Line, program: Program, *, obligations: bool) -> Derived:
         class_of = saturated.snapshot.mapping("Node")
         classes = {class_of[saturated.encoding.node_of[value]] for value in values}
         why = frozenset(rule for _, _, rule in saturated.snapshot.table("why"))
-        return Derived(dict(saturated.matches), why, len(values) == 2 and len(classes) == 1,
-                       saturated.status == "saturated", saturated.grew_most)
+        return Derived(
+            dict(saturated.matches),
+            why,
+            len(values) == 2 and len(classes) == 1,
+            saturated.status == "saturated",
+            saturated.grew_most,
+        )
 
 
 def inferred(line: Line, program: Program) -> tuple[Mapping[str, int], TensorType | None]:
@@ -132,8 +137,9 @@ def _lines(rule: Rule) -> Iterator[tuple[Example, Line | str]]:
             yield example, line
 
 
-def _rewrite_example(rule: Rule, example: Example, line: Line, program: Program, tolerance: float | None
-                     ) -> Iterator[str]:
+def _rewrite_example(
+    rule: Rule, example: Example, line: Line, program: Program, tolerance: float | None
+) -> Iterator[str]:
     if not is_term(line):
         yield f"{example.where}: what stands right of => is no term"
         return

@@ -66,8 +66,9 @@ class Guards:
 
     def about(self, word: str, name: str) -> list[List]:
         """The facts of a relation that speak of a variable."""
-        return [fact for fact in self.facts
-                if isinstance(fact, List) and fact.head == word and name in variables_in(fact)]
+        return [
+            fact for fact in self.facts if isinstance(fact, List) and fact.head == word and name in variables_in(fact)
+        ]
 
 
 def _said(fact: SExpr, known: Values) -> bool:
@@ -195,17 +196,17 @@ def _primitive(head: str, args: list[Any]) -> Any:
             return const(n)
         case "Count", [tuple() as dims]:
             return product(dims)
-        case ("Zeros" | "Ones"), [int(n)]:
+        case (("Zeros" | "Ones"), [int(n)]):
             return (const(int(head == "Ones")),) * n
         case "vec-length", [tuple() as vector]:
             return len(vector)
-        case ("vec-get" | "At"), [tuple() as vector, int(k)]:
+        case (("vec-get" | "At"), [tuple() as vector, int(k)]):
             _hold(0 <= k < len(vector))
             return vector[k]
         case "vec-set", [tuple() as vector, int(k), item]:
             _hold(0 <= k < len(vector))
-            return (*vector[:k], item, *vector[k + 1:])
-        case ("vec-of" | "vec-empty"), _:
+            return (*vector[:k], item, *vector[k + 1 :])
+        case (("vec-of" | "vec-empty"), _):
             return tuple(args)
         case "vec-push", [tuple() as vector, item]:
             return (*vector, item)
@@ -214,22 +215,22 @@ def _primitive(head: str, args: list[Any]) -> Any:
             return vector[:-1]
         case "vec-remove", [tuple() as vector, int(k)]:
             _hold(0 <= k < len(vector))
-            return (*vector[:k], *vector[k + 1:])
-        case ("vec-contains" | "vec-not-contains"), [tuple() as vector, item]:
+            return (*vector[:k], *vector[k + 1 :])
+        case (("vec-contains" | "vec-not-contains"), [tuple() as vector, item]):
             return (item in vector) == (head == "vec-contains")
         case "vec-append", _:
             return tuple(item for vector in args for item in vector)
-        case ("AddShapes" | "SubShapes"), [tuple() as one, tuple() as two]:
+        case (("AddShapes" | "SubShapes"), [tuple() as one, tuple() as two]):
             return tuple(a + b if head == "AddShapes" else a - b for a, b in zip(one, two, strict=True))
-        case ("Add" | "+"), [a, b]:
+        case (("Add" | "+"), [a, b]):
             return a + b
-        case ("Mul" | "*"), [a, b]:
+        case (("Mul" | "*"), [a, b]):
             return a * b
         case "-", [a, b]:
             return a - b
-        case ("min" | "max"), [int(a), int(b)]:
+        case (("min" | "max"), [int(a), int(b)]):
             return min(a, b) if head == "min" else max(a, b)
-        case ("/" | "%"), [int(a), int(b)]:
+        case (("/" | "%"), [int(a), int(b)]):
             _hold(b != 0)
             quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # truncates, like the engine's i64
             return quotient if head == "/" else a - b * quotient
@@ -282,8 +283,11 @@ def _neutral(items: Sequence[SExpr], known: Values, left: bool) -> bool:
 
 def neutral_values(function: str, dtype: str, left: bool) -> list[np.ndarray]:
     """The neutral elements of a function, those that are so from the left if asked."""
-    return [np.array(value, numpy_dtype(dtype)) for name, value, also in neutral_elements(dtype)
-            if name == function and (also or not left)]
+    return [
+        np.array(value, numpy_dtype(dtype))
+        for name, value, also in neutral_elements(dtype)
+        if name == function and (also or not left)
+    ]
 
 
 def _truth(items: Sequence[SExpr], known: Values, wanted: bool) -> bool:
@@ -314,4 +318,3 @@ _RELATIONS: dict[str, Any] = {
     "is_false": lambda items, known: _truth(items, known, False),
     **{name: (lambda items, known, name=name: _trait(name, items, known)) for name in _TRAITS},
 }
-

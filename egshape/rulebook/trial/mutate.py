@@ -59,8 +59,9 @@ def _sizes(term: Term) -> list[Dim]:
     if isinstance(term, Leaf):
         return list(term.type.dims)
     if isinstance(term, Apply):
-        own = [dim for value in term.attrs.values() if isinstance(value, tuple) for dim in value
-               if isinstance(dim, Dim)]
+        own = [
+            dim for value in term.attrs.values() if isinstance(value, tuple) for dim in value if isinstance(dim, Dim)
+        ]
         return own + [dim for each in term.operands for dim in _sizes(each)]
     return []
 
@@ -86,8 +87,12 @@ def _with_sizes(line: Line, sizes: Mapping[str, Dim]) -> Line:
         if isinstance(term, Leaf):
             return Leaf(term.name, TensorType(term.type.dtype, tuple(map(size, term.type.dims))))
         if isinstance(term, Apply):
-            attrs = {key: tuple(size(each) if isinstance(each, Dim) else each for each in value)
-                     if isinstance(value, tuple) else value for key, value in term.attrs.items()}
+            attrs = {
+                key: tuple(size(each) if isinstance(each, Dim) else each for each in value)
+                if isinstance(value, tuple)
+                else value
+                for key, value in term.attrs.items()
+            }
             return replace(term, attrs=attrs)
         return term
 
@@ -132,8 +137,9 @@ def _replaced(line: Line, old: Term, new: Term) -> Line:
         if each is old:
             return new
         if id(each) not in made:
-            made[id(each)] = replace(each, operands=tuple(map(visit, each.operands))) \
-                if isinstance(each, Apply) else each
+            made[id(each)] = (
+                replace(each, operands=tuple(map(visit, each.operands))) if isinstance(each, Apply) else each
+            )
         return made[id(each)]
 
     return replace(line, left=visit(line.left))
@@ -221,6 +227,7 @@ def _axes(line: Line, rng: random.Random, registry: Registry) -> Line:
 
 def _attr_size(line: Line, rng: random.Random, registry: Registry) -> Line:
     """One size in an op's attribute becomes another."""
+
     def has_sizes(each: Apply) -> bool:
         return any(isinstance(value, tuple) and value and isinstance(value[0], Dim) for value in each.attrs.values())
 
@@ -275,8 +282,11 @@ def _split_leaf(line: Line, rng: random.Random, registry: Registry) -> Line:
 
 def _standing(term: Term) -> list[Term]:
     """All parts of a term, as often as they stand in it."""
-    return [term, *(each for operand in term.operands for each in _standing(operand))] \
-        if isinstance(term, Apply) else [term]
+    return (
+        [term, *(each for operand in term.operands for each in _standing(operand))]
+        if isinstance(term, Apply)
+        else [term]
+    )
 
 
 def _constant(line: Line, rng: random.Random, registry: Registry) -> Line:
@@ -421,7 +431,7 @@ def _reshape(type: TensorType, rng: random.Random) -> dict[str, Any]:
         dims.insert(rng.randint(0, len(dims)), const(1))
     elif kind == 1 and len(dims) > 1:
         place = rng.randrange(len(dims) - 1)
-        dims[place:place + 2] = [dims[place] * dims[place + 1]]
+        dims[place : place + 2] = [dims[place] * dims[place + 1]]
     elif kind == 2:
         dims = [dim for dim in dims if dim.const != 1]
     else:
@@ -451,5 +461,23 @@ _RESAMPLED: Mapping[str, Callable[[TensorType, random.Random], dict[str, Any]]] 
 }
 
 _MUTATIONS: Sequence[Callable[[Line, random.Random, Registry], Line]] = (
-    _merge_symbols, _merge_symbols, _one_size, _one_size, _dtype, _dtype, _axes, _axes, _attr_size, _attr_size,
-    _function, _same_leaf, _split_leaf, _constant, _constant, _given, _rank, _resample, _resample)
+    _merge_symbols,
+    _merge_symbols,
+    _one_size,
+    _one_size,
+    _dtype,
+    _dtype,
+    _axes,
+    _axes,
+    _attr_size,
+    _attr_size,
+    _function,
+    _same_leaf,
+    _split_leaf,
+    _constant,
+    _constant,
+    _given,
+    _rank,
+    _resample,
+    _resample,
+)

@@ -59,8 +59,9 @@ def _order(fact: SExpr) -> bool:
     return isinstance(fact, List) and fact.head not in _RELATIONS
 
 
-_RELATIONS = frozenset(("term", "factor", "remainder", "mirror", "goal", "Dvd", "edge", "whole", "near",
-                        "shared", "backward"))
+_RELATIONS = frozenset(
+    ("term", "factor", "remainder", "mirror", "goal", "Dvd", "edge", "whole", "near", "shared", "backward")
+)
 
 
 class _Translation:
@@ -154,7 +155,7 @@ class _Translation:
                 return c * h + t, sure
             case "factor", [a, r]:
                 return a * r, sure
-            case ("whole" | "near"), [k, p, r]:
+            case (("whole" | "near"), [k, p, r]):
                 return p * k + r, sure
             case "mirror", [p]:
                 return self.z3.If(p < 0, -p, 0), sure
@@ -208,8 +209,14 @@ class _Translation:
         answer = solver.check()
         if answer == self.z3.sat:
             model = solver.model()
-            return Proof("refuted", {name: model.eval(value, model_completion=True).as_long()
-                                     for name, value in self.free.items() if not name.startswith("_")})
+            return Proof(
+                "refuted",
+                {
+                    name: model.eval(value, model_completion=True).as_long()
+                    for name, value in self.free.items()
+                    if not name.startswith("_")
+                },
+            )
         if answer == self.z3.unsat:
             return Proof("proved", {})
         return None
@@ -227,21 +234,21 @@ class _Translation:
         values = [self.value(item) for item in expr.items[1:]]
         sure = self.z3.And(*[each for _, each in values])
         match expr.head, [value for value, _ in values]:
-            case ("Num" | "P"), [a]:
+            case (("Num" | "P"), [a]):
                 return a, sure
             case "Relu", [a]:
                 return self.z3.If(a > 0, a, 0), sure
-            case ("Add" | "+"), [a, b]:
+            case (("Add" | "+"), [a, b]):
                 return a + b, sure
-            case ("Mul" | "*"), [a, b]:
+            case (("Mul" | "*"), [a, b]):
                 return a * b, sure
             case "-", [a, b]:
                 return a - b, sure
-            case ("min" | "max"), [a, b]:
+            case (("min" | "max"), [a, b]):
                 return self.z3.If((a < b) if expr.head == "min" else (a > b), a, b), sure
             case "FloorDiv", [a, b]:
                 return self.floor(a, b), self.z3.And(sure, b != 0)
-            case ("/" | "%"), [a, b]:
+            case (("/" | "%"), [a, b]):
                 quotient = self.truncated(a, b)
                 return (quotient if expr.head == "/" else a - b * quotient), sure
         raise CannotSample(expr.head)
@@ -249,17 +256,26 @@ class _Translation:
     def floor(self, a: Any, b: Any) -> Any:
         """floor(a / b); any number where b is 0."""
         quotient, rest = self.fresh(), self.fresh()
-        self.facts.append(self.z3.Implies(b != 0, self.z3.And(
-            a == b * quotient + rest, self.z3.If(b > 0, self.z3.And(rest >= 0, rest < b),
-                                                 self.z3.And(rest <= 0, rest > b)))))
+        self.facts.append(
+            self.z3.Implies(
+                b != 0,
+                self.z3.And(
+                    a == b * quotient + rest,
+                    self.z3.If(b > 0, self.z3.And(rest >= 0, rest < b), self.z3.And(rest <= 0, rest > b)),
+                ),
+            )
+        )
         return quotient
 
     def truncated(self, a: Any, b: Any) -> Any:
         """a / b of the engine's i64: towards 0; no match where b is 0."""
         quotient, rest = self.fresh(), self.fresh()
         size = self.z3.If(b > 0, b, -b)
-        self.facts += [b != 0, a == b * quotient + rest,
-                       self.z3.If(a >= 0, self.z3.And(rest >= 0, rest < size), self.z3.And(rest <= 0, -rest < size))]
+        self.facts += [
+            b != 0,
+            a == b * quotient + rest,
+            self.z3.If(a >= 0, self.z3.And(rest >= 0, rest < size), self.z3.And(rest <= 0, -rest < size)),
+        ]
         return quotient
 
 

@@ -18,8 +18,29 @@ from egshape.ops.base import OpDecl
 
 NAMES = ("a", "b", "c", "d")
 MAX_RANK = 4
-DTYPES = ("f32", "f32", "f32", "f64", "f16", "bf16", "i32", "i32", "i64", "i8", "i16", "ui8", "ui16", "ui32", "ui64",
-          "i1", "i1", "c64", "c128", "i4", "f8E5M2")
+DTYPES = (
+    "f32",
+    "f32",
+    "f32",
+    "f64",
+    "f16",
+    "bf16",
+    "i32",
+    "i32",
+    "i64",
+    "i8",
+    "i16",
+    "ui8",
+    "ui16",
+    "ui32",
+    "ui64",
+    "i1",
+    "i1",
+    "c64",
+    "c128",
+    "i4",
+    "f8E5M2",
+)
 _NUMBERS = (0, 1, 1, 2, 2, 3, 3, 5)
 
 
@@ -98,8 +119,9 @@ Known = Mapping[str, Any]
 """Attributes that are decided already."""
 
 
-def pull(decl: OpDecl, wanted: TensorType, known: Known, count: int | None, dice: Dice,
-         samples: Sequence[Any] = ()) -> Way:
+def pull(
+    decl: OpDecl, wanted: TensorType, known: Known, count: int | None, dice: Dice, samples: Sequence[Any] = ()
+) -> Way:
     """One way to a result. count: how many operands stand for the variadic one; samples: attributes that the op has in
     examples. Raises Misfit where there is none."""
     if decl.name in _PULLS:
@@ -140,8 +162,13 @@ def _broadcast(wanted: TensorType, known: Known, count: int | None, dice: Dice) 
 
     def some() -> tuple[int, ...]:
         kind = dice.rng.random()
-        return () if kind < 0.15 else tuple(range(len(shape))) if kind < 0.35 else dice.axes(
-            len(shape), dice.rng.randint(0, len(shape)))
+        return (
+            ()
+            if kind < 0.15
+            else tuple(range(len(shape)))
+            if kind < 0.35
+            else dice.axes(len(shape), dice.rng.randint(0, len(shape)))
+        )
 
     dims = _decided(known, "dims", some)
     if any(not 0 <= axis < len(shape) for axis in dims):
@@ -167,13 +194,13 @@ def _as_many(dims: list[Dim], dice: Dice) -> list[Dim]:
             place = min(place, len(dims) - 2)
             joined = dims[place] * dims[place + 1]
             dice.products[joined] = dims[place], dims[place + 1]
-            dims[place:place + 2] = [joined]
+            dims[place : place + 2] = [joined]
         elif kind == 2:
             dims = [dim for dim in dims if dim.const != 1]
         elif kind == 3:
             dims = dice.rng.sample(dims, len(dims))
         elif kind == 4 and dims and dims[place] in dice.products:
-            dims[place:place + 1] = dice.products[dims[place]]
+            dims[place : place + 1] = dice.products[dims[place]]
         elif kind == 5 and dims:
             dims = [product(dims)]
     return dims
@@ -188,8 +215,9 @@ def _slice(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> W
     rank = wanted.rank
     starts = _decided(known, "starts", lambda: tuple(const(dice.pick((0, 0, 0, 1, 2))) for _ in range(rank)), rank)
     plain = dice.chance(0.5)
-    strides = _decided(known, "strides", lambda: tuple(
-        const(1 if plain else dice.pick((1, 1, 2, 3))) for _ in range(rank)), rank)
+    strides = _decided(
+        known, "strides", lambda: tuple(const(1 if plain else dice.pick((1, 1, 2, 3))) for _ in range(rank)), rank
+    )
 
     def limit(start: Dim, size: Dim, stride: Dim) -> Dim:
         if stride.const == 1 or size.const == 0:
@@ -210,8 +238,9 @@ def _pad(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way
         return tuple(const(0 if tight else dice.pick((0, 0, 1, 2, -1))) for _ in range(rank))
 
     low = _decided(known, "low", some, rank)
-    interior = _decided(known, "interior", lambda: tuple(
-        const(0 if tight else dice.pick((0, 0, 1, 2))) for _ in range(rank)), rank)
+    interior = _decided(
+        known, "interior", lambda: tuple(const(0 if tight else dice.pick((0, 0, 1, 2))) for _ in range(rank)), rank
+    )
     operand, rest = [], []
     for size, first, gap, last in zip(wanted.dims, low, interior, known.get("high", (None,) * rank), strict=True):
         if gap.const == 0:
@@ -225,8 +254,7 @@ def _pad(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way
         operand.append(inner)
         rest.append(end)
     high = _decided(known, "high", lambda: tuple(rest), rank)
-    return Way({"low": low, "high": high, "interior": interior},
-               (_like(wanted, operand), TensorType(wanted.dtype, ())))
+    return Way({"low": low, "high": high, "interior": interior}, (_like(wanted, operand), TensorType(wanted.dtype, ())))
 
 
 def _concatenate(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
@@ -237,9 +265,11 @@ def _concatenate(wanted: TensorType, known: Known, count: int | None, dice: Dice
     sizes = [wanted.dims[axis]]
     while len(sizes) < parts:
         place = dice.rng.randrange(len(sizes))
-        sizes[place:place + 1] = _split(sizes[place], dice)
-    return Way({"dim": axis}, tuple(
-        _like(wanted, (*wanted.dims[:axis], size, *wanted.dims[axis + 1:])) for size in sizes[:parts]))
+        sizes[place : place + 1] = _split(sizes[place], dice)
+    return Way(
+        {"dim": axis},
+        tuple(_like(wanted, (*wanted.dims[:axis], size, *wanted.dims[axis + 1 :])) for size in sizes[:parts]),
+    )
 
 
 def _split(size: Dim, dice: Dice) -> tuple[Dim, Dim]:
@@ -258,8 +288,14 @@ def _split(size: Dim, dice: Dice) -> tuple[Dim, Dim]:
 
 def _iota(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
     axis = _decided(known, "dim", lambda: dice.rng.randrange(max(wanted.rank, 1)))
-    return Way({"dtype": known.get("dtype", wanted.dtype), "dim": axis,
-                "shape": _decided(known, "shape", lambda: wanted.dims)}, ())
+    return Way(
+        {
+            "dtype": known.get("dtype", wanted.dtype),
+            "dim": axis,
+            "shape": _decided(known, "shape", lambda: wanted.dims),
+        },
+        (),
+    )
 
 
 def _dims(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
@@ -269,8 +305,14 @@ def _dims(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Wa
         many *= size
     if not is_integer(wanted.dtype) or many > 6:
         raise Misfit
-    return Way({"elements": _decided(known, "elements", lambda: dice.sizes(many)), "shape": shape,
-                "dtype": known.get("dtype", wanted.dtype)}, ())
+    return Way(
+        {
+            "elements": _decided(known, "elements", lambda: dice.sizes(many)),
+            "shape": shape,
+            "dtype": known.get("dtype", wanted.dtype),
+        },
+        (),
+    )
 
 
 def _dimension_size(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
@@ -283,17 +325,27 @@ def _dimension_size(wanted: TensorType, known: Known, count: int | None, dice: D
 
 
 def _dot(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
-    batch = len(known["lhs_batch"]) if "lhs_batch" in known else len(known["rhs_batch"]) if "rhs_batch" in known else \
-        dice.rng.randint(0, wanted.rank)
-    deep = len(known["lhs_contract"]) if "lhs_contract" in known else len(known["rhs_contract"]) \
-        if "rhs_contract" in known else dice.pick((0, 1, 1, 1, 2, 2))
+    batch = (
+        len(known["lhs_batch"])
+        if "lhs_batch" in known
+        else len(known["rhs_batch"])
+        if "rhs_batch" in known
+        else dice.rng.randint(0, wanted.rank)
+    )
+    deep = (
+        len(known["lhs_contract"])
+        if "lhs_contract" in known
+        else len(known["rhs_contract"])
+        if "rhs_contract" in known
+        else dice.pick((0, 1, 1, 1, 2, 2))
+    )
     if batch > wanted.rank:
         raise Misfit
     left = dice.rng.randint(0, wanted.rank - batch)
     shared = [*wanted.dims[:batch], *dice.sizes(deep)]
     attrs: dict[str, Any] = {"precision": known.get("precision", ()), "dtype": known.get("dtype", wanted.dtype)}
     operands = []
-    for side, free in (("lhs", wanted.dims[batch:batch + left]), ("rhs", wanted.dims[batch + left:])):
+    for side, free in (("lhs", wanted.dims[batch : batch + left]), ("rhs", wanted.dims[batch + left :])):
         rank = len(shared) + len(free)
         places = dice.rng.sample(range(rank), len(shared))
         own = (*known.get(f"{side}_batch", places[:batch]), *known.get(f"{side}_contract", places[batch:]))
@@ -307,8 +359,11 @@ def _dot(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way
 
 
 def _gather(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
-    offsets = _decided(known, "offset_dims", lambda: tuple(sorted(
-        dice.rng.sample(range(wanted.rank), dice.rng.randint(0, wanted.rank)))))
+    offsets = _decided(
+        known,
+        "offset_dims",
+        lambda: tuple(sorted(dice.rng.sample(range(wanted.rank), dice.rng.randint(0, wanted.rank)))),
+    )
     if any(not 0 <= axis < wanted.rank for axis in offsets):
         raise Misfit
     rows = [dim for axis, dim in enumerate(wanted.dims) if axis not in offsets]
@@ -321,20 +376,34 @@ def _gather(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> 
     collapsed = _decided(known, "collapsed", lambda: tuple(sorted(places[:dropped])))
     batch = tuple(places[dropped:])
     inner = iter([wanted.dims[axis] for axis in sorted(offsets)])
-    sizes = _decided(known, "sizes", lambda: tuple(
-        const(1) if axis in (*collapsed, *batch) else next(inner) for axis in range(rank)), rank)
+    sizes = _decided(
+        known,
+        "sizes",
+        lambda: tuple(const(1) if axis in (*collapsed, *batch) else next(inner) for axis in range(rank)),
+        rank,
+    )
     others = [axis for axis in range(rank) if axis not in batch]
-    index_map = _decided(known, "start_index_map", lambda: tuple(
-        others[k] for k in dice.axes(len(others), dice.rng.randint(0, len(others)))))
+    index_map = _decided(
+        known,
+        "start_index_map",
+        lambda: tuple(others[k] for k in dice.axes(len(others), dice.rng.randint(0, len(others)))),
+    )
     place = _decided(known, "index_vector_dim", lambda: dice.pick((0, len(rows), dice.rng.randint(0, len(rows)))))
     if len(index_map) != 1 or place < len(rows) or dice.chance(0.7):
         rows.insert(place, const(len(index_map)))
         paired = [row + (place <= row) for row in paired]
     whole = dict(zip(batch, batch_sizes, strict=True))
     operand = [whole[axis] if axis in whole else size + dice.pick((0, 0, 1, 2)) for axis, size in enumerate(sizes)]
-    attrs = {"offset_dims": offsets, "collapsed": collapsed, "operand_batch": known.get("operand_batch", batch),
-             "indices_batch": known.get("indices_batch", tuple(paired)), "start_index_map": index_map,
-             "index_vector_dim": place, "sizes": sizes, "sorted": bool(known.get("sorted", False))}
+    attrs = {
+        "offset_dims": offsets,
+        "collapsed": collapsed,
+        "operand_batch": known.get("operand_batch", batch),
+        "indices_batch": known.get("indices_batch", tuple(paired)),
+        "start_index_map": index_map,
+        "index_vector_dim": place,
+        "sizes": sizes,
+        "sorted": bool(known.get("sorted", False)),
+    }
     return Way(attrs, (_like(wanted, operand), TensorType(dice.pick(("i32", "i64", "ui8")), tuple(rows))))
 
 
@@ -343,23 +412,30 @@ def _starts(rank: int, dice: Dice) -> tuple[TensorType, ...]:
 
 
 def _dynamic_slice(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
-    sizes = _decided(known, "sizes", lambda: tuple(
-        dice.pick((0, 1, 2)) if dim.const is None else dim.const for dim in wanted.dims), wanted.rank)
+    sizes = _decided(
+        known,
+        "sizes",
+        lambda: tuple(dice.pick((0, 1, 2)) if dim.const is None else dim.const for dim in wanted.dims),
+        wanted.rank,
+    )
     operand = [const(size + dice.pick((0, 0, 1, 2))) if dice.numbers else dice.size() for size in sizes]
     return Way({"sizes": sizes}, (_like(wanted, operand), *_starts(wanted.rank, dice)))
 
 
 def _dynamic_update(wanted: TensorType, known: Known, count: int | None, dice: Dice) -> Way:
-    part = [const(dice.rng.randint(0, dim.const)) if dim.const is not None and dice.chance(0.7) else dim
-            for dim in wanted.dims]
+    part = [
+        const(dice.rng.randint(0, dim.const)) if dim.const is not None and dice.chance(0.7) else dim
+        for dim in wanted.dims
+    ]
     return Way({}, (wanted, _like(wanted, part), *_starts(wanted.rank, dice)))
 
 
 # -- ops that nothing is known of ----
 
 
-def _unknown_op(decl: OpDecl, wanted: TensorType, known: Known, count: int | None, dice: Dice,
-                samples: Sequence[Any]) -> Way:
+def _unknown_op(
+    decl: OpDecl, wanted: TensorType, known: Known, count: int | None, dice: Dice, samples: Sequence[Any]
+) -> Way:
     """Operands like the result, or of other types; attributes by their kind, or as examples have them."""
     many = len(decl.operands) - decl.variadic + (count or decl.variadic)
     operands = [wanted] * many
@@ -373,8 +449,14 @@ def _unknown_op(decl: OpDecl, wanted: TensorType, known: Known, count: int | Non
             return dice.pick(known_ones)
         return _BY_KIND[kind](rank, wanted, dice)
 
-    attrs = {attr.name: known[attr.name] if attr.name in known else attr.default
-             if attr.default is not ... and dice.chance(0.5) else some(attr.name, attr.kind) for attr in decl.attrs}
+    attrs = {
+        attr.name: known[attr.name]
+        if attr.name in known
+        else attr.default
+        if attr.default is not ... and dice.chance(0.5)
+        else some(attr.name, attr.kind)
+        for attr in decl.attrs
+    }
     return Way(attrs, tuple(operands))
 
 

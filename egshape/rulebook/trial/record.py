@@ -44,12 +44,17 @@ def _program(extra: tuple[str, ...], version: int) -> Program:
     loaded = loader.loaded()
     load = tuple(Piece(text, "<load rules>") for text in load_rules(REGISTRY))
     names = [name for name in loaded.names() if name not in SHAPE_RULESETS]
-    obligations = tuple(name for name in names
-                        if any(states(rule) for rule in loaded.rules if rule.ruleset == name))
-    tensors = tuple(name for name in names
-                    if name not in obligations and "prelude.tensor" in loaded.needed(name))
-    return Program((*loaded.pieces, *load), loaded, (SOURCES, *tensors), ("prelude.shape", *SHAPE_RULESETS),
-                   obligations, frozenset(), False)
+    obligations = tuple(name for name in names if any(states(rule) for rule in loaded.rules if rule.ruleset == name))
+    tensors = tuple(name for name in names if name not in obligations and "prelude.tensor" in loaded.needed(name))
+    return Program(
+        (*loaded.pieces, *load),
+        loaded,
+        (SOURCES, *tensors),
+        ("prelude.shape", *SHAPE_RULESETS),
+        obligations,
+        frozenset(),
+        False,
+    )
 
 
 class _Recorder(Loader):

@@ -45,8 +45,15 @@ _CUT = "time was up before all programs were tried"
 Progress = Callable[[str], None]
 
 
-def try_rules(items: Sequence[str] = (), *, prove: bool = True, seed: int = 0, rule: str = "",
-              thorough: bool | None = None, progress: Progress = lambda name: None) -> list[Verdict]:
+def try_rules(
+    items: Sequence[str] = (),
+    *,
+    prove: bool = True,
+    seed: int = 0,
+    rule: str = "",
+    thorough: bool | None = None,
+    progress: Progress = lambda name: None,
+) -> list[Verdict]:
     """Try the rules of some files or rulesets, or all shipped ones.
 
     prove: let z3 decide rules over sizes where it is installed; else they are sampled, and labelled so. rule: only the
@@ -65,8 +72,11 @@ def try_rules(items: Sequence[str] = (), *, prove: bool = True, seed: int = 0, r
     outcomes = {}
     for each in wanted:
         progress(each.name)
-        outcomes[each.name] = found.outcome(each) if _over_tensors(each, everything) else (
-            Fired(), sizes.sound(each, prove and proofs.available()))
+        outcomes[each.name] = (
+            found.outcome(each)
+            if _over_tensors(each, everything)
+            else (Fired(), sizes.sound(each, prove and proofs.available()))
+        )
     # A wrong rule derives wrong things from the examples of the others, which are not to blame.
     wrong = frozenset(name for name, (_, outcome) in outcomes.items() if outcome.status == "failed")
     trusted = program(extra, True, Variant(split=True, without=wrong)) if wrong else everything
@@ -88,8 +98,11 @@ def _over_tensors(rule: Rule, everything: Program) -> bool:
 
 
 def _verdict(rule: Rule, trusted: Program, fired: Fired, outcome: Outcome, tolerance: float | None) -> Verdict:
-    road: Road = "sizes" if not _over_tensors(rule, trusted) else (
-        "obligations" if states(rule) else "types" if _is_type_rule(rule) else "tensors")
+    road: Road = (
+        "sizes"
+        if not _over_tensors(rule, trusted)
+        else ("obligations" if states(rule) else "types" if _is_type_rule(rule) else "tensors")
+    )
     if outcome.status == "failed":
         return Verdict(rule.name, rule.where, road, outcome, fired, ())
     try:
@@ -210,7 +223,7 @@ class _Tensors:
                     for line in source.programs(number == 0, many, rare):
                         self._fresh(line, batch)
             for start in range(0, len(batch), BATCH):
-                self._batch(batch[start:start + BATCH])
+                self._batch(batch[start : start + BATCH])
                 if time.monotonic() > deadline:
                     self.cut = True
                     return
@@ -255,8 +268,7 @@ class _Tensors:
         if seen.worst is not None:
             return seen.fired, Outcome(rule.name, "failed", seen.points, _counterexample(*seen.worst))
         if rule.name in self.exploding:
-            return seen.fired, Outcome(rule.name, "failed",
-                                       text=f"it grows without end on {self.exploding[rule.name]}")
+            return seen.fired, Outcome(rule.name, "failed", text=f"it grows without end on {self.exploding[rule.name]}")
         if not seen.points:
             never = "no program was found on which the rule fires"
             return seen.fired, Outcome(rule.name, "unknown", text=f"{never}: {_CUT}" if self.cut else never)
@@ -277,8 +289,11 @@ def _counterexample(difference: Difference, text: str) -> str:
     parts = [f"on {text}"]
     if difference.sizes:
         parts.append("at " + ", ".join(f"{plain_name(name)} = {value}" for name, value in difference.sizes.items()))
-    shown = [f"{plain_name(name)} = {_array(array)}" for name, array in difference.inputs.items()
-             if not name.startswith(SIZE) and array.size <= 12]
+    shown = [
+        f"{plain_name(name)} = {_array(array)}"
+        for name, array in difference.inputs.items()
+        if not name.startswith(SIZE) and array.size <= 12
+    ]
     if shown and "became" in difference.text:
         parts.append("with " + ", ".join(shown))
     return ", ".join(parts) + f": {difference.text}"

@@ -162,8 +162,19 @@ def _relate(head: str, items: tuple[SExpr, ...], values: Values, generator: rand
 
 
 # The arguments of each relation that its others determine, or bound. backward says how a size is written, no number.
-_DETERMINED = {"term": (0,), "factor": (0,), "remainder": (0,), "mirror": (0,), "goal": (0,), "Dvd": (1,), "edge": (1,),
-               "whole": (0,), "near": (0,), "shared": (0, 1), "backward": ()}
+_DETERMINED = {
+    "term": (0,),
+    "factor": (0,),
+    "remainder": (0,),
+    "mirror": (0,),
+    "goal": (0,),
+    "Dvd": (1,),
+    "edge": (1,),
+    "whole": (0,),
+    "near": (0,),
+    "shared": (0, 1),
+    "backward": (),
+}
 
 
 def _determine(head: str, args: list[Number], generator: random.Random, place: int = 0) -> Number:
@@ -172,7 +183,7 @@ def _determine(head: str, args: list[Number], generator: random.Random, place: i
             return c * h + t
         case "factor", [_, int(a), int(r)]:
             return a * r
-        case ("whole" | "near"), [_, int(k), int(p), int(r)]:
+        case (("whole" | "near"), [_, int(k), int(p), int(r)]):
             return p * k + r
         case "shared", [_, _, int(c), int(h), int(o), int(k)]:
             return c * k if place else c * h + o
@@ -239,7 +250,7 @@ def _value(expr: SExpr, values: Values) -> Any:
         return values[expr.text]
     args = [_value(item, values) for item in expr.items[1:]]
     match expr.head, args:
-        case ("Num" | "P"), [a]:
+        case (("Num" | "P"), [a]):
             return a
         case "Relu", [a]:
             return None if a is None else max(0, a)
@@ -247,11 +258,11 @@ def _value(expr: SExpr, values: Values) -> Any:
             return vector
         case "vec-length", [tuple() as vector]:
             return len(vector)
-        case ("vec-get" | "At"), [tuple() as vector, int(i)]:
+        case (("vec-get" | "At"), [tuple() as vector, int(i)]):
             if not 0 <= i < len(vector):
                 raise _NoSample
             return vector[i]
-        case ("min" | "max"), [int(a), int(b)]:
+        case (("min" | "max"), [int(a), int(b)]):
             return min(a, b) if expr.head == "min" else max(a, b)
         case (("Add" | "Mul" | "FloorDiv" | "+" | "*" | "-" | "/" | "%"), [a, b]):
             return None if a is None or b is None else _arithmetic(expr.head, a, b)

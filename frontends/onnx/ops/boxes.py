@@ -22,16 +22,30 @@ _ONE = const(1)
 
 
 @onnx_op("NonMaxSuppression")
-def non_max_suppression(s: Scope, node: Node, boxes: Value, scores: Value, most: Value | None = None,
-                        overlap: Value | None = None, least: Value | None = None) -> Operand:
+def non_max_suppression(
+    s: Scope,
+    node: Node,
+    boxes: Value,
+    scores: Value,
+    most: Value | None = None,
+    overlap: Value | None = None,
+    least: Value | None = None,
+) -> Operand:
     """The boxes of each class by falling score, without those that overlap a better one."""
     (found,) = s.composite(node, (boxes, scores, most, overlap, least), _suppressed)
     bounded(s, found, 0, product(scores.type.dims))
     return found
 
 
-def _suppressed(s: Scope, node: Node, boxes: Value, scores: Value, most: Value | None = None,
-                overlap: Value | None = None, least: Value | None = None) -> Value:
+def _suppressed(
+    s: Scope,
+    node: Node,
+    boxes: Value,
+    scores: Value,
+    most: Value | None = None,
+    overlap: Value | None = None,
+    least: Value | None = None,
+) -> Value:
     """Round after round the best box that is left of each class is taken, and goes with all that overlap it."""
     if boxes.type.rank != 3 or scores.type.rank != 3:
         raise node.error(f"of boxes {boxes.type} and scores {scores.type}")
@@ -42,8 +56,9 @@ def _suppressed(s: Scope, node: Node, boxes: Value, scores: Value, most: Value |
     limit = s.scalar(0, "f32") if overlap is None else convert(s, reshape(s, overlap, ()), "f32")
     alive = s.spread(s.scalar(1, "i1"), scores.type.dims)
     if least is not None:
-        alive = compared(s, scores, "GT", s.spread(convert(s, reshape(s, least, ()), scores.type.dtype),
-                                                   scores.type.dims))
+        alive = compared(
+            s, scores, "GT", s.spread(convert(s, reshape(s, least, ()), scores.type.dtype), scores.type.dims)
+        )
     sides = _sides(s, boxes, node.flag("center_point_box", False))
     shape = scores.type.dims
     when = s.spread(s.scalar(-1, "i64"), shape)
@@ -91,8 +106,9 @@ def _best(s: Scope, scores: Value, left: Value) -> Value:
         far, sign = inner.scalar(_FAR, "i64"), "SIGNED"
         is_left = inner.one("compare", (place, far), direction="LT", kind=sign)
         first = inner.one("compare", (at, far), direction="EQ", kind=sign)
-        sooner = inner.one("and", (compared(inner, new, "EQ", best),
-                                   inner.one("compare", (place, at), direction="LT", kind=sign)))
+        sooner = inner.one(
+            "and", (compared(inner, new, "EQ", best), inner.one("compare", (place, at), direction="LT", kind=sign))
+        )
         better = inner.one("or", (compared(inner, new, "GT", best), sooner))
         take = inner.one("and", (is_left, inner.one("or", (first, better))))
         return inner.one("select", (take, new, best)), inner.one("select", (take, place, at))
@@ -102,15 +118,21 @@ def _best(s: Scope, scores: Value, left: Value) -> Value:
     return s.add("reduce", (scores, places, *start), {"dims": (2,)}, regions=(region,))[1]
 
 
-def _overlaps(s: Scope, sides: Sequence[tuple[Value, Value]], best: Value, limit: Value, shape: Sequence[Dim]
-              ) -> Value:
+def _overlaps(s: Scope, sides: Sequence[tuple[Value, Value]], best: Value, limit: Value, shape: Sequence[Dim]) -> Value:
     """Whether the intersection of each box with the best one is more than ``limit`` of their union."""
     images = s.one("iota", dtype="i64", dim=0, shape=(*best.type.dims, _ONE))
     vectors = s.one("concatenate", (images, reshape(s, best, (*best.type.dims, _ONE))), dim=2)
 
     def of_best(x: Value) -> Value:
-        found = s.one("gather", (x, vectors), offset_dims=(), collapsed=(0, 1), start_index_map=(0, 1),
-                      index_vector_dim=2, sizes=(_ONE, _ONE))
+        found = s.one(
+            "gather",
+            (x, vectors),
+            offset_dims=(),
+            collapsed=(0, 1),
+            start_index_map=(0, 1),
+            index_vector_dim=2,
+            sizes=(_ONE, _ONE),
+        )
         return s.one("broadcast_in_dim", (found,), dims=(0, 1), shape=tuple(shape))
 
     def of_all(x: Value) -> Value:
@@ -119,8 +141,9 @@ def _overlaps(s: Scope, sides: Sequence[tuple[Value, Value]], best: Value, limit
     common, areas = [], []
     for low, high in sides:
         ends = [[spread(each) for each in (low, high)] for spread in (of_best, of_all)]
-        inside = s.one("subtract", (s.one("minimum", (ends[0][1], ends[1][1])),
-                                    s.one("maximum", (ends[0][0], ends[1][0]))))
+        inside = s.one(
+            "subtract", (s.one("minimum", (ends[0][1], ends[1][1])), s.one("maximum", (ends[0][0], ends[1][0])))
+        )
         common.append(s.one("maximum", (inside, s.full(0, inside))))
         areas.append([s.one("subtract", (each[1], each[0])) for each in ends])
     both = s.one("multiply", tuple(common))
@@ -148,8 +171,18 @@ def _listed(s: Scope, node: Node, when: Value) -> Value:
     (size,) = s.sizes(reshape(s, total, (_ONE,)), node.outputs[0], "count")
     place = s.one("select", (taken, s.one("add", (before, when)), s.spread(total, when.type.dims)))
     rows = [reshape(s, s.one("iota", dtype="i64", dim=axis, shape=when.type.dims), (every, _ONE)) for axis in range(3)]
-    attrs = {"update_window_dims": (1,), "inserted_window_dims": (0,), "operand_batch": (), "indices_batch": (),
-             "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
+    attrs = {
+        "update_window_dims": (1,),
+        "inserted_window_dims": (0,),
+        "operand_batch": (),
+        "indices_batch": (),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
     out = s.spread(s.scalar(0, "i64"), (size, const(3)))
-    return s.add("scatter", (out, reshape(s, place, (every,)), s.one("concatenate", rows, dim=1)), attrs,
-                 regions=(s.region([("i64", ())] * 2, lambda inner, old, new: new),))[0]
+    return s.add(
+        "scatter",
+        (out, reshape(s, place, (every,)), s.one("concatenate", rows, dim=1)),
+        attrs,
+        regions=(s.region([("i64", ())] * 2, lambda inner, old, new: new),),
+    )[0]

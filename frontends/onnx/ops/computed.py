@@ -24,8 +24,9 @@ _WAYS = 8
 
 def hits(s: Scope, axes: Value, axis: int, rank: int) -> Value:
     """Which of the named axes, counted from either end, is this one."""
-    either = [s.one("compare", (axes, s.full(number, axes)), direction="EQ", kind="SIGNED")
-              for number in (axis, axis - rank)]
+    either = [
+        s.one("compare", (axes, s.full(number, axes)), direction="EQ", kind="SIGNED") for number in (axis, axis - rank)
+    ]
     return s.one("or", tuple(either))
 
 
@@ -75,8 +76,9 @@ def joined_up(s: Scope, scalars: Sequence[Value]) -> Value:
 def squeezed(s: Scope, node: Node, x: Value, flags: Sequence[Value], rank: int) -> Value:
     """Without the flagged axes: the other sizes stand first in a stable sort by the flags."""
     keys = joined_up(s, [convert(s, flag, "i64") for flag in flags])
-    region = s.region([("i64", ())] * 4, lambda inner, a, b, c, d: inner.one(
-        "compare", (a, b), direction="LT", kind="SIGNED"))
+    region = s.region(
+        [("i64", ())] * 4, lambda inner, a, b, c, d: inner.one("compare", (a, b), direction="LT", kind="SIGNED")
+    )
     ordered = s.add("sort", (keys, s.vector(x.type.dims)), {"dim": 0, "stable": True}, regions=(region,))[1]
     return reshape(s, x, s.sizes(window(s, ordered, 0, const(0), const(rank)), node.outputs[0]))
 
@@ -111,8 +113,11 @@ def squeeze_ones(s: Scope, node: Node, x: Value) -> Value:
         for axis in open_:
             relation = "==" if axis in ways[way] else "!="
             message = f"axis {axis} has size {{0}}, which Squeeze {'takes away' if relation == '==' else 'leaves'} here"
-            scope.add("check", (), {"relation": relation, "sides": (dims[axis], const(1)), "args": (dims[axis],),
-                                    "message": message})
+            scope.add(
+                "check",
+                (),
+                {"relation": relation, "sides": (dims[axis], const(1)), "args": (dims[axis],), "message": message},
+            )
             if relation == "==":
                 scope.learn(dims[axis], const(1))
 
@@ -140,8 +145,9 @@ def unsqueeze(s: Scope, node: Node, x: Value, axes: Value) -> Value:
     return reshape(s, x, s.sizes(joined_up(s, sizes), node.outputs[0])) if sizes else x
 
 
-def slices(s: Scope, node: Node, x: Value, starts: Value, ends: Value, axes: Value | None = None,
-           steps: Value | None = None) -> Value:
+def slices(
+    s: Scope, node: Node, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Value:
     """Slice with computed axes or steps: on each axis elements at computed places."""
     if starts.type.rank != 1:
         raise node.error(f"has starts {starts.type}")
@@ -149,13 +155,16 @@ def slices(s: Scope, node: Node, x: Value, starts: Value, ends: Value, axes: Val
         axes = s.one("iota", dtype="i64", dim=0, shape=starts.type.dims)
     named(s, node, axes, x.type.rank)
     axes = convert(s, axes, "i64")
-    vectors = [None if each is None else reshape(s, convert(s, each, "i64"), axes.type.dims)
-               for each in (starts, ends, steps)]
+    vectors = [
+        None if each is None else reshape(s, convert(s, each, "i64"), axes.type.dims) for each in (starts, ends, steps)
+    ]
     for axis in range(x.type.rank):
         mine, size = hits(s, axes, axis, x.type.rank), s.vector([x.type.dims[axis]], "i64", ())
         zero, one = s.scalar(0, "i64"), s.scalar(1, "i64")
-        start, end, step = (default if vector is None else _picked(s, mine, vector, default)
-                            for vector, default in zip(vectors, (zero, size, one), strict=True))
+        start, end, step = (
+            default if vector is None else _picked(s, mine, vector, default)
+            for vector, default in zip(vectors, (zero, size, one), strict=True)
+        )
         s.add("check", (_compared(s, step, "NE", zero),), {"message": "Slice has a step of 0"})
         step = s.one("clamp", (s.scalar(-_FAR, "i64"), step, s.scalar(_FAR, "i64")))
         x = _strided(s, node, x, axis, start, end, step)
@@ -174,8 +183,12 @@ def _strided(s: Scope, node: Node, x: Value, axis: int, start: Value, end: Value
     forward = _compared(s, zero, "LT", step)
     low = s.one("select", (forward, zero, s.scalar(-1, "i64")))
     high = s.one("add", (size, low))
-    first, last = (s.one("clamp", (low, s.one("select", (
-        _compared(s, bound, "LT", zero), s.one("add", (bound, size)), bound)), high)) for bound in (start, end))
+    first, last = (
+        s.one(
+            "clamp", (low, s.one("select", (_compared(s, bound, "LT", zero), s.one("add", (bound, size)), bound)), high)
+        )
+        for bound in (start, end)
+    )
     gap = s.one("subtract", (last, first))
     gap, stride = s.one("select", (forward, gap, s.one("negate", (gap,)))), s.one("abs", (step,))
     wide = s.one("add", (gap, s.one("subtract", (stride, one))))
@@ -196,14 +209,16 @@ def pads_by_axis(s: Scope, node: Node, rank: int, pads: Value, axes: Value) -> V
     found = []
     for axis in range(rank):
         mine = s.one("broadcast_in_dim", (hits(s, axes, axis, rank),), dims=(1,), shape=both.type.dims)
-        found.append(reshape(s, fold(s, "add", s.one("select", (mine, both, s.full(0, both))), (1,)),
-                             (const(2), const(1))))
+        found.append(
+            reshape(s, fold(s, "add", s.one("select", (mine, both, s.full(0, both))), (1,)), (const(2), const(1)))
+        )
     whole = found[0] if rank == 1 else s.one("concatenate", found, dim=1)
     return reshape(s, whole, (const(2 * rank),))
 
 
-def by_axis(s: Scope, node: Node, axis: Value, rank: int, axes: Sequence[int],
-            make: Callable[[Scope, int], Value]) -> Value:
+def by_axis(
+    s: Scope, node: Node, axis: Value, rank: int, axes: Sequence[int], make: Callable[[Scope, int], Value]
+) -> Value:
     """What ``make`` gives for the axis that a computed number names, counted from either end, which must be among
     ``axes``."""
     number = convert(s, reshape(s, axis, ()), "i64")

@@ -50,8 +50,9 @@ def _contracted(s: Scope, x: Value, y: Value, dtype: str) -> Value:
 
 def _dot(s: Scope, x: Value, y: Value, batch: int, left: int, right: int, dtype: str) -> Value:
     axes = tuple(range(batch))
-    return s.one("dot_general", (x, y), lhs_batch=axes, rhs_batch=axes, lhs_contract=(left,), rhs_contract=(right,),
-                 dtype=dtype)
+    return s.one(
+        "dot_general", (x, y), lhs_batch=axes, rhs_batch=axes, lhs_contract=(left,), rhs_contract=(right,), dtype=dtype
+    )
 
 
 @onnx_op("Gemm", composite=True)
@@ -61,8 +62,9 @@ def gemm(s: Scope, node: Node, a: Value, b: Value, c: Value | None = None) -> Va
         raise node.error(f"of {a.type} and {b.type}, which are no matrices")
     left, right = int(bool(node.int("transA", 0))), int(bool(node.int("transB", 0)))
     dtype = summing_dtype(a.type.dtype)
-    out = s.one("dot_general", (a, b), lhs_batch=(), rhs_batch=(), lhs_contract=(1 - left,), rhs_contract=(right,),
-                dtype=dtype)
+    out = s.one(
+        "dot_general", (a, b), lhs_batch=(), rhs_batch=(), lhs_contract=(1 - left,), rhs_contract=(right,), dtype=dtype
+    )
     if node.float("alpha", 1.0) != 1:
         out = s.one("multiply", (out, s.full(node.float("alpha"), out)))
     if c is None:
@@ -82,7 +84,7 @@ def einsum(s: Scope, node: Node, *values: Value) -> Value:
     value, letters = _diagonal(s, node, value, letters)
     for place in range(1, len(terms)):
         other, more = _diagonal(s, node, values[place], terms[place])
-        later = set(result).union(*terms[place + 1:])
+        later = set(result).union(*terms[place + 1 :])
         value, letters = _pair(s, value, letters, other, more, later)
     return _summed(s, value, letters, result)
 
@@ -93,10 +95,11 @@ def _letters(node: Node, ranks: list[int]) -> tuple[list[str], str]:
     terms = left.split(",")
     if len(terms) != len(ranks):
         raise node.error(f"has {len(ranks)} inputs for {left!r}")
-    wide = [rank - len(term.replace("...", "")) if "..." in term else 0
-            for term, rank in zip(terms, ranks, strict=True)]
-    free = [chr(0x3b1 + place) for place in range(max(wide))]
-    terms = [term.replace("...", "".join(free[len(free) - count:])) for term, count in zip(terms, wide, strict=True)]
+    wide = [
+        rank - len(term.replace("...", "")) if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)
+    ]
+    free = [chr(0x3B1 + place) for place in range(max(wide))]
+    terms = [term.replace("...", "".join(free[len(free) - count :])) for term, count in zip(terms, wide, strict=True)]
     if arrow:
         return terms, right.replace("...", "".join(free))
     joined_ = "".join(terms)
@@ -113,7 +116,7 @@ def _diagonal(s: Scope, node: Node, value: Value, letters: str) -> tuple[Value, 
             rows, columns = (s.one("iota", dtype="i64", dim=axis, shape=value.type.dims) for axis in (first, second))
             here = s.one("compare", (rows, columns), direction="EQ", kind="SIGNED")
             value = fold(s, "add", s.one("select", (here, value, s.full(0, value))), (second,))
-            letters = letters[:second] + letters[second + 1:]
+            letters = letters[:second] + letters[second + 1 :]
     return value, letters
 
 
@@ -128,8 +131,12 @@ def _pair(s: Scope, x: Value, xs: str, y: Value, ys: str, later: set[str]) -> tu
     y = expand(s, y, [sizes.get(letter, size) for letter, size in zip(ys, y.type.dims, strict=True)])
     batch = [letter for letter in shared if letter in later]
     gone = [letter for letter in shared if letter not in later]
-    attrs = {"lhs_batch": tuple(map(xs.index, batch)), "rhs_batch": tuple(map(ys.index, batch)),
-             "lhs_contract": tuple(map(xs.index, gone)), "rhs_contract": tuple(map(ys.index, gone))}
+    attrs = {
+        "lhs_batch": tuple(map(xs.index, batch)),
+        "rhs_batch": tuple(map(ys.index, batch)),
+        "lhs_contract": tuple(map(xs.index, gone)),
+        "rhs_contract": tuple(map(ys.index, gone)),
+    }
     out = s.one("dot_general", (x, y), **attrs, dtype=x.type.dtype)
     rest = [letter for letter in xs + ys if letter not in shared]
     return out, "".join(batch + rest)

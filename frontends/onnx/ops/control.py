@@ -51,8 +51,11 @@ def if_(s: Scope, node: Node, condition: Value) -> list[Operand]:
         forms.append(forms_of(found))
         blocks.append(inner.builder.finish(flat(found)))
     if forms[0] != forms[1]:
-        raise Unsupported("If has branches that give sequences of different lengths, or an optional value in one only",
-                          where=str(node.location), hint="make both give the same kind, or the condition constant")
+        raise Unsupported(
+            "If has branches that give sequences of different lengths, or an optional value in one only",
+            where=str(node.location),
+            hint="make both give the same kind, or the condition constant",
+        )
     pairs = list(zip(blocks[0].results, blocks[1].results, strict=True))
     if any(one.type.dtype != two.type.dtype for one, two in pairs):
         raise node.error("has branches of different element types")

@@ -27,8 +27,12 @@ def constant(s: Scope, node: Node) -> Value:
     held = node.tensor("value")
     if held is not None and held.data_type != TensorProto.STRING:
         return s.constant(s.program.model.array(held, where))
-    for key, read, dtype in (("value_float", node.float, np.float32), ("value_int", node.int, np.int64),
-                             ("value_floats", node.floats, np.float32), ("value_ints", node.ints, np.int64)):
+    for key, read, dtype in (
+        ("value_float", node.float, np.float32),
+        ("value_int", node.int, np.int64),
+        ("value_floats", node.floats, np.float32),
+        ("value_ints", node.ints, np.int64),
+    ):
         found: Any = read(key, None)
         if found is not None:
             return s.constant(np.array(found, dtype))
@@ -53,9 +57,8 @@ def constant_of_shape(s: Scope, node: Node, shape: Value) -> Value:
 def shape(s: Scope, node: Node, x: Value) -> Value:
     """The sizes of the axes ``start`` to ``end``, which count from either side and are clamped."""
     rank = x.type.rank
-    bounds = [min(max(at + rank if at < 0 else at, 0), rank)
-              for at in (node.int("start", 0), node.int("end", rank))]
-    return s.vector(x.type.dims[bounds[0]:bounds[1]])
+    bounds = [min(max(at + rank if at < 0 else at, 0), rank) for at in (node.int("start", 0), node.int("end", rank))]
+    return s.vector(x.type.dims[bounds[0] : bounds[1]])
 
 
 @onnx_op("Size")
@@ -113,5 +116,3 @@ def eye_like(s: Scope, node: Node, x: Value) -> Value:
     rows, columns = (s.one("iota", dtype="i64", dim=axis, shape=x.type.dims) for axis in (0, 1))
     moved = s.one("add", (rows, s.full(node.int("k", 0), rows)))
     return convert(s, s.one("compare", (moved, columns), direction="EQ", kind="SIGNED"), dtype)
-
-

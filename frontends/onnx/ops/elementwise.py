@@ -20,15 +20,42 @@ from egshape.ir.types import TEXT, is_float, is_integer, is_narrow_integer, nump
 from egshape.ops.base import object_array
 
 _UNARY = {
-    "Abs": "abs", "Neg": "negate", "Floor": "floor", "Ceil": "ceil", "Round": "round_nearest_even",
-    "Exp": "exponential", "Log": "log", "Sqrt": "sqrt", "Sigmoid": "logistic", "Tanh": "tanh", "Tan": "tan",
-    "Sin": "sine", "Cos": "cosine", "Erf": "erf", "Not": "not", "BitwiseNot": "not", "Sign": "sign", "Asin": "asin",
-    "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh",
+    "Abs": "abs",
+    "Neg": "negate",
+    "Floor": "floor",
+    "Ceil": "ceil",
+    "Round": "round_nearest_even",
+    "Exp": "exponential",
+    "Log": "log",
+    "Sqrt": "sqrt",
+    "Sigmoid": "logistic",
+    "Tanh": "tanh",
+    "Tan": "tan",
+    "Sin": "sine",
+    "Cos": "cosine",
+    "Erf": "erf",
+    "Not": "not",
+    "BitwiseNot": "not",
+    "Sign": "sign",
+    "Asin": "asin",
+    "Acos": "acos",
+    "Atan": "atan",
+    "Sinh": "sinh",
+    "Cosh": "cosh",
+    "Asinh": "asinh",
+    "Acosh": "acosh",
     "Atanh": "atanh",
 }
 _BINARY = {
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "And": "and", "Or": "or", "Xor": "xor",
-    "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "And": "and",
+    "Or": "or",
+    "Xor": "xor",
+    "BitwiseAnd": "and",
+    "BitwiseOr": "or",
+    "BitwiseXor": "xor",
 }
 BROADCASTS = 8
 """The opset since which ops of any number of operands broadcast."""
@@ -116,8 +143,9 @@ def divide(s: Scope, node: Node, x: Value, y: Value) -> Value:
     sizes, divisors, known = (s.dims(each) for each in (x, y, out))
     if sizes and divisors and known and len(divisors) in (1, len(known)) and len(sizes) == len(known):
         pairs = zip(sizes, divisors * (len(sizes) // len(divisors)), known, strict=True)
-        shorter = [floordiv(maximum(one, const(0)), two) if _just_below(s, one, two) else held
-                   for one, two, held in pairs]
+        shorter = [
+            floordiv(maximum(one, const(0)), two) if _just_below(s, one, two) else held for one, two, held in pairs
+        ]
         s.builder.set_elements(out, object_array(shorter, tuple(size.const or 0 for size in out.type.dims)))
     return out
 
@@ -195,8 +223,9 @@ def saturating(s: Scope, x: Value, dtype: str) -> Value:
     """A conversion to floats of 8 bits, in which the largest one stands for what is beyond it; NaN stays."""
     wide = x if is_float(x.type.dtype) else convert(s, x, "f32")
     largest = float(ml_dtypes.finfo(numpy_dtype(dtype)).max)
-    return convert(s, s.one("clamp", (s.scalar(-largest, wide.type.dtype), wide, s.scalar(largest, wide.type.dtype))),
-                   dtype)
+    return convert(
+        s, s.one("clamp", (s.scalar(-largest, wide.type.dtype), wide, s.scalar(largest, wide.type.dtype))), dtype
+    )
 
 
 @onnx_op("Where")
@@ -251,8 +280,9 @@ def modulo(s: Scope, node: Node, x: Value, y: Value) -> Operand:
     divisor = s.dims(y) if s.single(y) and y.type.rank <= x.type.rank and is_integer(x.type.dtype) else None
     sizes = s.dims(x) if divisor and small(x.type) and s.decide("<=", const(1), divisor[0]) is True else None
     if divisor and sizes and all(s.decide("<=", const(0), size) is True for size in sizes):
-        return s.vector([mod(size, divisor[0]) for size in sizes], x.type.dtype, tuple(
-            size.const or 0 for size in x.type.dims))
+        return s.vector(
+            [mod(size, divisor[0]) for size in sizes], x.type.dtype, tuple(size.const or 0 for size in x.type.dims)
+        )
     return s.composite(node, (x, y), _modulo)[0]
 
 
@@ -315,8 +345,12 @@ def leaky_relu(s: Scope, node: Node, x: Value) -> Value:
 def p_relu(s: Scope, node: Node, x: Value, slope: Value) -> Value:
     """x where x >= 0, else slope x; the slope broadcasts to x only. A vector that does not is one of the only axis of
     this size, as models from before opset 7 and ONNX's reference have it."""
-    if slope.type.rank == 1 and x.type.rank and slope.type.dims[0].const != 1 \
-            and s.decide("==", slope.type.dims[0], x.type.dims[-1]) is False:
+    if (
+        slope.type.rank == 1
+        and x.type.rank
+        and slope.type.dims[0].const != 1
+        and s.decide("==", slope.type.dims[0], x.type.dims[-1]) is False
+    ):
         axes = [axis for axis, size in enumerate(x.type.dims) if size is slope.type.dims[0]]
         if len(axes) == 1:
             slope = s.one("broadcast_in_dim", (slope,), dims=(axes[0],), shape=x.type.dims)
@@ -336,8 +370,9 @@ def shrink(s: Scope, node: Node, x: Value) -> Value:
     """x + bias below -lambd, x - bias above lambd, 0 between."""
     limit, bias = node.float("lambd", 0.5), node.float("bias", 0.0)
     wide = convert(s, x, "f32") if is_integer(x.type.dtype) else x
-    above = s.one("select", (compare(s, "GT", wide, s.full(limit, wide)), _number(s, wide, "subtract", bias),
-                             s.full(0, wide)))
+    above = s.one(
+        "select", (compare(s, "GT", wide, s.full(limit, wide)), _number(s, wide, "subtract", bias), s.full(0, wide))
+    )
     below = compare(s, "LT", wide, s.full(-limit, wide))
     return convert(s, s.one("select", (below, _number(s, wide, "add", bias), above)), x.type.dtype)
 
@@ -379,4 +414,3 @@ def gelu(s: Scope, node: Node, x: Value) -> Value:
     else:
         gate = s.one("erf", (_number(s, x, "multiply", 0.5**0.5),))
     return s.one("multiply", (_number(s, x, "multiply", 0.5), _number(s, gate, "add", 1)))
-

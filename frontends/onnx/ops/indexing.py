@@ -25,13 +25,13 @@ def gather(s: Scope, node: Node, x: Value, indices: Value) -> Operand:
     indices from the end."""
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
     if only_row(s, node, x, indices, axis):
-        return reshape(s, x, (*x.type.dims[:axis], *indices.type.dims, *x.type.dims[axis + 1:]))
+        return reshape(s, x, (*x.type.dims[:axis], *indices.type.dims, *x.type.dims[axis + 1 :]))
     size, places = x.type.dims[axis], s.numbers(indices)
     if places is not None and indices.type.rank <= 1 and len(places) == 1:
         place = const(places[0]) if places[0] >= 0 else size + places[0]
         if size.const is None or -size.const <= places[0] < size.const:
             cut = window(s, x, axis, place, place + 1)
-            shape = [*x.type.dims[:axis], *indices.type.dims, *x.type.dims[axis + 1:]]
+            shape = [*x.type.dims[:axis], *indices.type.dims, *x.type.dims[axis + 1 :]]
             return reshape(s, cut, shape)
     if places is not None and size.const is not None and all(-size.const <= at < size.const for at in places):
         counted = np.array([at % size.const for at in places], np.int64)
@@ -63,8 +63,9 @@ def _surely_inside(s: Scope, node: Node, indices: Value, size: Dim) -> bool:
             return True
         low, high = const(min(numbers)), const(max(numbers))
         if size.const is not None and not -size.const <= min(numbers) <= max(numbers) < size.const:
-            raise node.error(f"reads place {min(numbers) if max(numbers) < size.const else max(numbers)} of an axis of "
-                             f"size {size}")
+            raise node.error(
+                f"reads place {min(numbers) if max(numbers) < size.const else max(numbers)} of an axis of size {size}"
+            )
     else:
         span = s.program.spans.get(indices)
         if span is None:
@@ -79,8 +80,11 @@ def _check_inside(s: Scope, node: Node, counted: Value, whole: Value, sizes: tup
     outside = s.one("or", (below, compare(s, "GE", counted, whole)))
     found = fold(s, "or", outside, tuple(range(counted.type.rank))) if counted.type.rank else outside
     shown = " x ".join(f"{{{place}}}" for place in range(len(sizes)))
-    s.add("check", (s.one("not", (found,)),), {
-        "message": f"an index of {node.op} lies outside of the axis of size {shown}", "args": sizes})
+    s.add(
+        "check",
+        (s.one("not", (found,)),),
+        {"message": f"an index of {node.op} lies outside of the axis of size {shown}", "args": sizes},
+    )
 
 
 def counted_from_front(s: Scope, indices: Value, size: Dim) -> Value:
@@ -97,9 +101,15 @@ def gather_elements(s: Scope, node: Node, x: Value, indices: Value) -> Value:
     """out[i, j, k] = x[i, indices[i, j, k], k] for axis 1: a gather of single elements."""
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
     vectors = _element_places(s, node, x, indices, axis)
-    return s.one("gather", (x, vectors), offset_dims=(), collapsed=tuple(range(x.type.rank)),
-                 start_index_map=tuple(range(x.type.rank)), index_vector_dim=indices.type.rank,
-                 sizes=tuple(single(s, size) for size in x.type.dims))
+    return s.one(
+        "gather",
+        (x, vectors),
+        offset_dims=(),
+        collapsed=tuple(range(x.type.rank)),
+        start_index_map=tuple(range(x.type.rank)),
+        index_vector_dim=indices.type.rank,
+        sizes=tuple(single(s, size) for size in x.type.dims),
+    )
 
 
 def _element_places(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> Value:
@@ -129,10 +139,17 @@ def _gather_nd(s: Scope, node: Node, x: Value, indices: Value) -> Value:
     fixed, last = batch + depth, indices.type.rank - 1
     counted = _vectors_from_front(s, node, indices, x.type.dims[batch:fixed])
     sizes = tuple(single(s, size) if axis < fixed else size for axis, size in enumerate(x.type.dims))
-    return s.one("gather", (x, counted), offset_dims=tuple(range(last, last + x.type.rank - fixed)),
-                 collapsed=tuple(range(batch, fixed)), operand_batch=tuple(range(batch)),
-                 indices_batch=tuple(range(batch)), start_index_map=tuple(range(batch, fixed)),
-                 index_vector_dim=last, sizes=sizes)
+    return s.one(
+        "gather",
+        (x, counted),
+        offset_dims=tuple(range(last, last + x.type.rank - fixed)),
+        collapsed=tuple(range(batch, fixed)),
+        operand_batch=tuple(range(batch)),
+        indices_batch=tuple(range(batch)),
+        start_index_map=tuple(range(batch, fixed)),
+        index_vector_dim=last,
+        sizes=sizes,
+    )
 
 
 def _vectors_from_front(s: Scope, node: Node, indices: Value, sizes: Sequence[Dim]) -> Value:
@@ -151,9 +168,11 @@ def _vectors_fit(s: Scope, indices: Value, sizes: Sequence[Dim]) -> bool:
     array = s.array(indices)
     if array is None or not sizes:
         return not sizes
-    return all(s.decide("<=", -size, const(int(column.min(initial=0)))) is True
-               and s.decide("<", const(int(column.max(initial=0))), size) is True
-               for size, column in zip(sizes, array.reshape(-1, len(sizes)).T, strict=True))
+    return all(
+        s.decide("<=", -size, const(int(column.min(initial=0)))) is True
+        and s.decide("<", const(int(column.max(initial=0))), size) is True
+        for size, column in zip(sizes, array.reshape(-1, len(sizes)).T, strict=True)
+    )
 
 
 _REDUCERS = {"none": None, "add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
@@ -165,8 +184,9 @@ def _update(s: Scope, node: Node, dtype: str) -> Block:
     if mode not in _REDUCERS:
         raise NoLowering(f"reduction {mode}")
     ours = _REDUCERS[mode]
-    return s.region([(dtype, ()), (dtype, ())],
-                    lambda inner, old, new: new if ours is None else inner.one(ours, (old, new)))
+    return s.region(
+        [(dtype, ()), (dtype, ())], lambda inner, old, new: new if ours is None else inner.one(ours, (old, new))
+    )
 
 
 @onnx_op("ScatterElements", "Scatter", composite=True)
@@ -174,8 +194,14 @@ def scatter_elements(s: Scope, node: Node, x: Value, indices: Value, updates: Va
     """Single elements put at, or combined with those at, places along one axis."""
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
     rank = x.type.rank
-    attrs = {"update_window_dims": (), "inserted_window_dims": tuple(range(rank)), "operand_batch": (),
-             "indices_batch": (), "scatter_dims_to_operand_dims": tuple(range(rank)), "index_vector_dim": rank}
+    attrs = {
+        "update_window_dims": (),
+        "inserted_window_dims": tuple(range(rank)),
+        "operand_batch": (),
+        "indices_batch": (),
+        "scatter_dims_to_operand_dims": tuple(range(rank)),
+        "index_vector_dim": rank,
+    }
     places = _element_places(s, node, x, indices, axis)
     return s.add("scatter", (x, places, updates), attrs, regions=(_update(s, node, x.type.dtype),))[0]
 
@@ -187,9 +213,14 @@ def scatter_nd(s: Scope, node: Node, x: Value, indices: Value, updates: Value) -
     if depth is None:
         raise NoLowering("the length of the index vectors is data")
     last = indices.type.rank - 1
-    attrs = {"update_window_dims": tuple(range(last, last + x.type.rank - depth)),
-             "inserted_window_dims": tuple(range(depth)), "operand_batch": (), "indices_batch": (),
-             "scatter_dims_to_operand_dims": tuple(range(depth)), "index_vector_dim": last}
+    attrs = {
+        "update_window_dims": tuple(range(last, last + x.type.rank - depth)),
+        "inserted_window_dims": tuple(range(depth)),
+        "operand_batch": (),
+        "indices_batch": (),
+        "scatter_dims_to_operand_dims": tuple(range(depth)),
+        "index_vector_dim": last,
+    }
     places = _vectors_from_front(s, node, indices, x.type.dims[:depth])
     return s.add("scatter", (x, places, updates), attrs, regions=(_update(s, node, x.type.dtype),))[0]
 
@@ -208,5 +239,3 @@ def one_hot(s: Scope, node: Node, indices: Value, depth: Value, values: Value) -
     here = s.one("compare", (wide, s.one("iota", dtype="i64", dim=axis, shape=shape)), direction="EQ", kind="SIGNED")
     off, on = (s.spread(reshape(s, window(s, values, 0, const(at), const(at + 1)), ()), shape) for at in (0, 1))
     return s.one("select", (here, on, off))
-
-

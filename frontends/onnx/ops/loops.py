@@ -45,8 +45,9 @@ class Carried:
         """Note the axes that a round changes; whether there were none that were not known."""
         if arg.type.dtype != result.type.dtype or result.type.shape is None or arg.type.rank != result.type.rank:
             raise NoLowering("a carried value changes its type")
-        changed = {axis for axis, (one, two) in enumerate(zip(arg.type.dims, result.type.dims, strict=True))
-                   if one is not two}
+        changed = {
+            axis for axis, (one, two) in enumerate(zip(arg.type.dims, result.type.dims, strict=True)) if one is not two
+        }
         fresh = changed - self.loose
         self.loose |= changed
         return not fresh
@@ -120,8 +121,12 @@ def loop_(s: Scope, node: Node, most: Value | None, first: Value | None, *given:
     begin = s.scalar(1, "i1") if first is None else _scalar(s, first)
     rows = _probe(s, graph, starts)
     empty = [_rows(s, const(0), row) for row in rows]
-    carried = [Carried(s.scalar(0, "i64")), Carried(begin), *map(Carried, starts),
-               *(Carried(each, {0}) for each in empty)]
+    carried = [
+        Carried(s.scalar(0, "i64")),
+        Carried(begin),
+        *map(Carried, starts),
+        *(Carried(each, {0}) for each in empty),
+    ]
     count = len(starts)
 
     def going(inner: Scope, values: list[Value]) -> Value:
@@ -131,17 +136,20 @@ def loop_(s: Scope, node: Node, most: Value | None, first: Value | None, *given:
         return inner.one("and", (below, values[1]))
 
     def body(inner: Scope, values: list[Value]) -> list[Value]:
-        step, held, old, joined = values[0], values[1], values[2:2 + count], values[2 + count:]
+        step, held, old, joined = values[0], values[1], values[2 : 2 + count], values[2 + count :]
         condition, *found = _values(subgraph(inner, graph, [step, held, *old]))
-        grown = [inner.one("concatenate", (rows_, reshape(inner, row, (_ONE, *row.type.dims))), dim=0)
-                 for rows_, row in zip(joined, found[count:], strict=True)]
+        grown = [
+            inner.one("concatenate", (rows_, reshape(inner, row, (_ONE, *row.type.dims))), dim=0)
+            for rows_, row in zip(joined, found[count:], strict=True)
+        ]
         return [inner.one("add", (step, inner.scalar(1, "i64"))), _scalar(inner, condition), *found[:count], *grown]
 
     return [*loop(s, carried, going, body)[2:]]
 
 
-def _written_out(s: Scope, node: Node, most: Value | None, first: Value | None, given: Sequence[Operand]
-                 ) -> list[Operand]:
+def _written_out(
+    s: Scope, node: Node, most: Value | None, first: Value | None, given: Sequence[Operand]
+) -> list[Operand]:
     """The rounds of a loop one after the other. Raises Unsupported where only running tells how many there are."""
     graph, carried = node.graph("body"), list(given)
     limit, going = s.numbers(most), True if first is None else _known(s, first)
@@ -154,13 +162,15 @@ def _written_out(s: Scope, node: Node, most: Value | None, first: Value | None, 
             break
         step = s.constant(np.array(len(rows), np.int64))
         condition, *found = subgraph(nested(s), graph, [step, s.constant(np.array(True)), *carried])
-        carried = found[:len(carried)]
-        rows.append(_values(found[len(carried):]))
+        carried = found[: len(carried)]
+        rows.append(_values(found[len(carried) :]))
         going = _known(s, condition)
     if going is None:
-        raise Unsupported("Loop carries a sequence, and only running tells how many rounds it has",
-                          where=str(node.location),
-                          hint="make the number of rounds a constant, or collect the tensors as scan outputs")
+        raise Unsupported(
+            "Loop carries a sequence, and only running tells how many rounds it has",
+            where=str(node.location),
+            hint="make the number of rounds a constant, or collect the tensors as scan outputs",
+        )
     if not rows:
         outs = len(graph.output) - 1 - len(carried)
         if outs:
@@ -186,7 +196,7 @@ def _probe(s: Scope, graph: GraphProto, starts: Sequence[Value]) -> list[Value]:
     carried = [Carried(each) for each in starts]
     args: list[Operand] = [inner.builder.arg(None, "i64", ()), inner.builder.arg(None, "i1", ())]
     args += [each.arg(inner, s.label) for each in carried]
-    return _values(subgraph(inner, graph, args))[1 + len(starts):]
+    return _values(subgraph(inner, graph, args))[1 + len(starts) :]
 
 
 # -- Scan --------------------------------------------------------------------------------------------------------
@@ -196,11 +206,13 @@ def _probe(s: Scope, graph: GraphProto, starts: Sequence[Value]) -> list[Value]:
 def scan(s: Scope, node: Node, *given: Operand) -> list[Value]:
     """A round for each place along the scanned axes; a row of each scan output a round."""
     graph, operands, scanned = node.graph("body"), _values(given), node.int("num_scan_inputs")
-    states, inputs = operands[:len(operands) - scanned], operands[len(operands) - scanned:]
+    states, inputs = operands[: len(operands) - scanned], operands[len(operands) - scanned :]
     if not inputs:
         raise node.error("scans nothing")
-    axes = [axis_of(node, axis, each.type.rank) for axis, each in
-            zip(node.ints("scan_input_axes", None) or (0,) * scanned, inputs, strict=True)]
+    axes = [
+        axis_of(node, axis, each.type.rank)
+        for axis, each in zip(node.ints("scan_input_axes", None) or (0,) * scanned, inputs, strict=True)
+    ]
     turned = node.ints("scan_input_directions", None) or (0,) * scanned
     steps = inputs[0].type.dims[axes[0]]
     count, outs = s.vector([steps], "i64", ()), len(node.outputs) - len(states)
@@ -215,23 +227,27 @@ def scan(s: Scope, node: Node, *given: Operand) -> list[Value]:
     probe = s.child()
     probe.builder, probe.stack = s.builder.trial(), (*s.stack, "subgraph")
     begun: list[Operand] = [Carried(each).arg(probe, s.label) for each in states]
-    rows = _values(subgraph(probe, graph, [*begun, *reads(probe, probe.builder.arg(None, "i64", ()))]))[len(states):]
+    rows = _values(subgraph(probe, graph, [*begun, *reads(probe, probe.builder.arg(None, "i64", ()))]))[len(states) :]
     carried = [Carried(s.scalar(0, "i64")), *map(Carried, states), *(Carried(_rows(s, steps, row)) for row in rows)]
 
     def going(inner: Scope, values: list[Value]) -> Value:
         return inner.one("compare", (values[0], count), direction="LT", kind="SIGNED")
 
     def body(inner: Scope, values: list[Value]) -> list[Value]:
-        step, old, kept = values[0], values[1:1 + len(states)], values[1 + len(states):]
+        step, old, kept = values[0], values[1 : 1 + len(states)], values[1 + len(states) :]
         found = _values(subgraph(inner, graph, [*old, *reads(inner, step)]))
-        filled = [_put(inner, rows_, row, _from(inner, step, count, bool(backwards)))
-                  for rows_, row, backwards in zip(kept, found[len(states):], back, strict=True)]
-        return [inner.one("add", (step, inner.scalar(1, "i64"))), *found[:len(states)], *filled]
+        filled = [
+            _put(inner, rows_, row, _from(inner, step, count, bool(backwards)))
+            for rows_, row, backwards in zip(kept, found[len(states) :], back, strict=True)
+        ]
+        return [inner.one("add", (step, inner.scalar(1, "i64"))), *found[: len(states)], *filled]
 
     found = loop(s, carried, going, body)[1:]
     placed = node.ints("scan_output_axes", None) or (0,) * outs
-    return [*found[:len(states)], *(_moved(s, node, value, axis) for value, axis in
-                                    zip(found[len(states):], placed, strict=True))]
+    return [
+        *found[: len(states)],
+        *(_moved(s, node, value, axis) for value, axis in zip(found[len(states) :], placed, strict=True)),
+    ]
 
 
 def _from(s: Scope, step: Value, count: Value, backwards: bool) -> Value:

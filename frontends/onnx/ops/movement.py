@@ -58,8 +58,9 @@ def _shape_operand(s: Scope, node: Node, target: Value, least: int) -> Value:
     return of_length(s, target, rank)
 
 
-def _target(s: Scope, node: Node, dims: Sequence[Dim], entries: Sequence[Dim | None], keep_zero: bool
-            ) -> list[Dim | None]:
+def _target(
+    s: Scope, node: Node, dims: Sequence[Dim], entries: Sequence[Dim | None], keep_zero: bool
+) -> list[Dim | None]:
     out: list[Dim | None] = []
     for axis, size in enumerate(entries):
         if size is not None and size.const == 0 and not keep_zero:
@@ -227,8 +228,15 @@ def tile(s: Scope, node: Node, x: Value, repeats: Value) -> Value:
 
 
 @onnx_op("Slice")
-def slice_of(s: Scope, node: Node, x: Value, starts: Value | None = None, ends: Value | None = None,
-             axes: Value | None = None, steps: Value | None = None) -> Value:
+def slice_of(
+    s: Scope,
+    node: Node,
+    x: Value,
+    starts: Value | None = None,
+    ends: Value | None = None,
+    axes: Value | None = None,
+    steps: Value | None = None,
+) -> Value:
     """Parts of axes, counted from either end, clamped to the axis; a negative step goes backwards."""
     if any(each is not None and s.numbers(each) is None for each in (axes, steps)):
         found: Value = s.composite(node, (x, starts, ends, axes, steps), computed.slices)[0]  # type: ignore[assignment]
@@ -252,14 +260,17 @@ def slice_of(s: Scope, node: Node, x: Value, starts: Value | None = None, ends: 
         raise node.error("has starts, ends, axes and steps of different lengths")
     for place, (axis, step) in enumerate(zip(places, stride, strict=True)):
         at = axis_of(node, axis, x.type.rank)
-        bounds = [_bound(s, node, x, at, each, side, place, step, given[index][place])
-                  for index, (each, side) in enumerate(((starts, 0), (ends, 1)))]
+        bounds = [
+            _bound(s, node, x, at, each, side, place, step, given[index][place])
+            for index, (each, side) in enumerate(((starts, 0), (ends, 1)))
+        ]
         x = _cut(s, x, at, bounds[0], bounds[1], step)
     return x
 
 
-def _bound(s: Scope, node: Node, x: Value, axis: int, vector: Value | None, side: int, place: int, step: int,
-           item: object) -> Dim:
+def _bound(
+    s: Scope, node: Node, x: Value, axis: int, vector: Value | None, side: int, place: int, step: int, item: object
+) -> Dim:
     """A start or end as a size. Counting backwards, an end of -1 (before the first element) is 0 and all are one up,
     so that no bound is negative."""
     size = x.type.dims[axis]
@@ -344,14 +355,23 @@ def _equal_parts(s: Scope, size: Dim, count: int, opset: int) -> list[Dim]:
         raise EgshapeError("splits into no parts", code="invalid-model")
     each = floordiv(size + (count - 1), count) if opset >= 18 else floordiv(size, count)
     if size.const is None and opset < 18:
-        s.add("check", (), {"relation": "==", "sides": (each * count, size), "args": (size,),
-                            "message": f"an axis of size {{0}} has no {count} equal parts"})
+        s.add(
+            "check",
+            (),
+            {
+                "relation": "==",
+                "sides": (each * count, size),
+                "args": (size,),
+                "message": f"an axis of size {{0}} has no {count} equal parts",
+            },
+        )
     return [each] * (count - 1) + [size - each * (count - 1)]
 
 
 @onnx_op("Pad", composite=True)
-def pad(s: Scope, node: Node, x: Value, pads: Value | None = None, value: Value | None = None,
-        axes: Value | None = None) -> Value:
+def pad(
+    s: Scope, node: Node, x: Value, pads: Value | None = None, value: Value | None = None, axes: Value | None = None
+) -> Value:
     """Elements around: a number, or (edge, reflect, wrap) elements of x. Negative pads cut off."""
     rank = x.type.rank
     named = tuple(range(rank)) if axes is None else s.numbers(axes)
@@ -441,5 +461,3 @@ def space_to_depth(s: Scope, node: Node, x: Value) -> Value:
     order = (0, 3, 5, 1, 2, 4) if node.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     moved = transposed(s, reshape(s, x, [n, c, high, size, wide, size]), order)
     return reshape(s, moved, [n, c * (block * block), high, wide])
-
-

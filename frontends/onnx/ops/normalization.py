@@ -77,8 +77,9 @@ def layer_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Valu
 
 
 @onnx_op("BatchNormalization", composite=True)
-def batch_normalization(s: Scope, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
-                        ) -> Value | list[Value]:
+def batch_normalization(
+    s: Scope, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
+) -> Value | list[Value]:
     """(x - mean) / deviation per channel, with the given mean and variance, or in training mode with those of x, and
     then also the given ones moved towards them."""
     running: list[Value] = []

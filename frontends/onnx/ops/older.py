@@ -64,13 +64,18 @@ def _alike(s: Scope, node: Node, *values: Value) -> tuple[Value, ...]:
 
 def _same(s: Scope, node: Node, one: Sequence[Dim], two: Sequence[Dim]) -> None:
     """Check that a node is given one shape twice."""
-    if len(one) != len(two) or any(a.const is not None and b.const is not None and a is not b
-                                   for a, b in zip(one, two, strict=True)):
+    if len(one) != len(two) or any(
+        a.const is not None and b.const is not None and a is not b for a, b in zip(one, two, strict=True)
+    ):
         raise node.error("takes operands of one shape before opset 7")
     for a, b in zip(one, two, strict=True):
         if a is not b:
-            relate(s, Relation("==", a, b), f"{node.op} takes operands of one shape before opset 7: {{0}} and {{1}}",
-                   (a, b))
+            relate(
+                s,
+                Relation("==", a, b),
+                f"{node.op} takes operands of one shape before opset 7: {{0}} and {{1}}",
+                (a, b),
+            )
 
 
 def _product(s: Scope, node: Node, x: Value, y: Value, z: Value) -> tuple[Value, ...]:
@@ -89,7 +94,10 @@ def _by_channel(s: Scope, node: Node, x: Value, slope: Value) -> tuple[Value, ..
 
 
 _PLAIN: dict[str, Callable[..., tuple[Value, ...]]] = {
-    **dict.fromkeys(_BY_AXIS, _by_axis), **dict.fromkeys(_ALIKE, _alike), "Gemm": _product, "PRelu": _by_channel,
+    **dict.fromkeys(_BY_AXIS, _by_axis),
+    **dict.fromkeys(_ALIKE, _alike),
+    "Gemm": _product,
+    "PRelu": _by_channel,
 }
 """How the operands of an op become such as it takes since."""
 

@@ -32,8 +32,10 @@ def _before(s: Scope, dtypes: Sequence[str], direction: str) -> Block:
     """A comparator by the first of several tensors that are sorted together."""
     dtype = dtypes[0]
     kind = "FLOAT" if is_float(dtype) else "UNSIGNED" if dtype.startswith("ui") else "SIGNED"
-    return s.region([(each, ()) for each in dtypes for _ in range(2)], lambda inner, a, b, *rest: inner.one(
-        "compare", (a, b), direction=direction, kind=kind))
+    return s.region(
+        [(each, ()) for each in dtypes for _ in range(2)],
+        lambda inner, a, b, *rest: inner.one("compare", (a, b), direction=direction, kind=kind),
+    )
 
 
 @onnx_op("TopK")
@@ -141,8 +143,9 @@ def _unique(s: Scope, node: Node, x: Value) -> list[Value]:
     many = _put(s, s.spread(s.scalar(0, "i64"), (total,)), number, s.full(1, number), "add")
     if not node.flag("sorted", True):
         places = s.one("iota", dtype="i64", dim=0, shape=first.type.dims)
-        first, moved = s.add("sort", (first, places), {"dim": 0, "stable": True},
-                             regions=(_before(s, ["i64", "i64"], "LT"),))
+        first, moved = s.add(
+            "sort", (first, places), {"dim": 0, "stable": True}, regions=(_before(s, ["i64", "i64"], "LT"),)
+        )
         many = taken(s, many, 0, moved, empty=True)
         number = taken(s, _put(s, s.full(0, moved), moved, places), 0, number, empty=True)
     inverse = _put(s, s.full(0, order), order, number)
@@ -152,8 +155,14 @@ def _unique(s: Scope, node: Node, x: Value) -> list[Value]:
 def _put(s: Scope, x: Value, places: Value, values: Value, ours: str = "") -> Value:
     """A vector with values put at, or by one of our ops combined with those at, places."""
     body = s.region([(x.type.dtype, ())] * 2, lambda inner, old, new: inner.one(ours, (old, new)) if ours else new)
-    attrs = {"update_window_dims": (), "inserted_window_dims": (0,), "operand_batch": (), "indices_batch": (),
-             "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
+    attrs = {
+        "update_window_dims": (),
+        "inserted_window_dims": (0,),
+        "operand_batch": (),
+        "indices_batch": (),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
     return s.add("scatter", (x, places, values), attrs, regions=(body,))[0]
 
 
@@ -216,16 +225,24 @@ def cumulative(s: Scope, node: Node, x: Value, axis: Value) -> Value:
         return _running(s, node, x, axis_of(node, known[0], x.type.rank))
     place, out = reshape(s, axis, ()), x
     for number in range(x.type.rank):
-        hits = [s.one("compare", (place, s.scalar(each, place.type.dtype)), direction="EQ", kind="SIGNED")
-                for each in (number, number - x.type.rank)]
+        hits = [
+            s.one("compare", (place, s.scalar(each, place.type.dtype)), direction="EQ", kind="SIGNED")
+            for each in (number, number - x.type.rank)
+        ]
         here = s.spread(s.one("or", tuple(hits)), x.type.dims)
         out = s.one("select", (here, _running(s, node, x, number), out))
     return out
 
 
 def _running(s: Scope, node: Node, x: Value, axis: int) -> Value:
-    return running(s, "add" if node.op == "CumSum" else "multiply", x, axis, exclusive=node.flag("exclusive", False),
-                   backwards=node.flag("reverse", False))
+    return running(
+        s,
+        "add" if node.op == "CumSum" else "multiply",
+        x,
+        axis,
+        exclusive=node.flag("exclusive", False),
+        backwards=node.flag("reverse", False),
+    )
 
 
 # -- masks -------------------------------------------------------------------------------------------------------

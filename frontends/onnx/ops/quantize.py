@@ -32,10 +32,10 @@ def spread_along(s: Scope, value: Value, like: Value, axis: int, block: int = 0)
     if not block:
         raise NoLowering("blocks without a size")
     held = value.type.dims
-    wide = (*held[:axis + 1], const(block), *held[axis + 1:])
+    wide = (*held[: axis + 1], const(block), *held[axis + 1 :])
     kept = tuple(place for place in range(len(wide)) if place != axis + 1)
     repeated = s.one("broadcast_in_dim", (value,), dims=kept, shape=wide)
-    return reshape(s, repeated, (*held[:axis], held[axis] * block, *held[axis + 1:]))
+    return reshape(s, repeated, (*held[:axis], held[axis] * block, *held[axis + 1 :]))
 
 
 def saturated(s: Scope, x: Value, dtype: str) -> Value:
@@ -79,8 +79,11 @@ def dequantize_linear(s: Scope, node: Node, x: Value, scale: Value, zero: Value 
         out = s.one("multiply", (out, spread_along(s, scale, out, axis, block)))
     else:
         out = dequantized(s, x, scale, zero, axis, block)
-    return convert(s, out, dtype_of(node.int("output_dtype"), str(node.location)) if node.int("output_dtype", 0)
-                   else out.type.dtype)
+    return convert(
+        s,
+        out,
+        dtype_of(node.int("output_dtype"), str(node.location)) if node.int("output_dtype", 0) else out.type.dtype,
+    )
 
 
 @onnx_op("QuantizeLinear", composite=True)
@@ -141,8 +144,10 @@ def _without(s: Scope, x: Value, zero: Value | None, axis: int) -> Value:
     if point.type.rank > 1:
         if point.type.rank != x.type.rank:
             raise NoLowering("zero points of another rank")
-        return s.one("subtract", (wide, s.one("broadcast_in_dim", (point,), dims=tuple(range(x.type.rank)),
-                                              shape=wide.type.dims)))
+        return s.one(
+            "subtract",
+            (wide, s.one("broadcast_in_dim", (point,), dims=tuple(range(x.type.rank)), shape=wide.type.dims)),
+        )
     return s.one("subtract", (wide, spread_along(s, point, wide, axis)))
 
 
@@ -172,15 +177,17 @@ class Weights:
 
 
 @onnx_op("MatMulInteger", composite=True)
-def matmul_integer(s: Scope, node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
-                   ) -> Value:
+def matmul_integer(
+    s: Scope, node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
+) -> Value:
     """The product of the differences, in i32; a zero point a row of A, and a column of B."""
     return product_of(s, _without(s, a, a_zero, _row(a)), _without(s, b, b_zero, _column(b)), "i32")
 
 
 @onnx_op("ConvInteger", composite=True)
-def conv_integer(s: Scope, node: Node, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
-                 ) -> Value:
+def conv_integer(
+    s: Scope, node: Node, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None
+) -> Value:
     """The convolution of the differences, in i32; a zero point an output channel of W."""
     windows = windows_of(s, node, x.type.dims[2:], w.type.dims[2:])
     return convolve(s, node, _without(s, x, x_zero, 0), _without(s, w, w_zero, 0), windows, node.int("group", 1))
@@ -194,13 +201,15 @@ def qlinear_matmul(s: Scope, node: Node, *values: Value) -> Value:
     return _requantized(s, total, ((a_scale, _row(total)), (b_scale, _column(total))), scale, zero, _column(total))
 
 
-def _requantized(s: Scope, total: Value, factors: Sequence[tuple[Value, int]], scale: Value, zero: Value, axis: int
-                 ) -> Value:
+def _requantized(
+    s: Scope, total: Value, factors: Sequence[tuple[Value, int]], scale: Value, zero: Value, axis: int
+) -> Value:
     """Sums in i32 as integers of the scale of the result: scales make one factor first. ``factors`` with the axis that
     each goes along if it is no single one."""
     wide = convert(s, total, "f32")
-    one, two, three = (spread_along(s, convert(s, each, "f32"), wide, along) for each, along in
-                       (*factors, (scale, axis)))
+    one, two, three = (
+        spread_along(s, convert(s, each, "f32"), wide, along) for each, along in (*factors, (scale, axis))
+    )
     factor = s.one("divide", (s.one("multiply", (one, two)), three))
     wide = s.one("multiply", (wide, factor))
     whole = s.one("round_nearest_even", (wide,))
@@ -217,4 +226,3 @@ def qlinear_conv(s: Scope, node: Node, *values: Value) -> Value:
     if rest:
         total = s.one("add", (total, s.one("broadcast_in_dim", (rest[0],), dims=(1,), shape=total.type.dims)))
     return _requantized(s, total, ((x_scale, 1), (w_scale, 1)), scale, zero, 1)
-

@@ -28,8 +28,15 @@ def _by_line(s: Scope, x: Value, lines: int, axis: int, places: Value) -> Value:
     vectors = s.one("concatenate", (reshape(s, line, shape), reshape(s, places, shape)), dim=2)
     rest = tuple(place for place in range(x.type.rank) if place not in (lines, axis))
     sizes = tuple(_ONE if place in (lines, axis) else size for place, size in enumerate(x.type.dims))
-    found = s.one("gather", (x, vectors), offset_dims=tuple(range(2, x.type.rank)), collapsed=tuple(sorted((
-        lines, axis))), start_index_map=(lines, axis), index_vector_dim=2, sizes=sizes)
+    found = s.one(
+        "gather",
+        (x, vectors),
+        offset_dims=tuple(range(2, x.type.rank)),
+        collapsed=tuple(sorted((lines, axis))),
+        start_index_map=(lines, axis),
+        index_vector_dim=2,
+        sizes=sizes,
+    )
     order = (lines, axis, *rest)
     return s.one("transpose", (found,), permutation=tuple(order.index(place) for place in range(x.type.rank)))
 
@@ -88,25 +95,37 @@ def col2im(s: Scope, node: Node, x: Value, image: Value, block: Value) -> Value:
     rank = image.type.dims[0].const or (s.program.ranks.get(node.outputs[0]) or 2) - 2
     if rank < 1 or x.type.rank != 3:
         raise NoLowering("how many axes the image has is data")
-    sizes, kernel = (s.sizes(of_length(s, each, rank), f"{node.outputs[0]}.{name}")
-                     for each, name in ((image, "image"), (block, "block")))
+    sizes, kernel = (
+        s.sizes(of_length(s, each, rank), f"{node.outputs[0]}.{name}")
+        for each, name in ((image, "image"), (block, "block"))
+    )
     steps, gaps = (node.ints(name, None) or (1,) * rank for name in ("strides", "dilations"))
     pads = node.ints("pads", None) or (0,) * (2 * rank)
-    counts = [floordiv(size + pads[k] + pads[k + rank] - (kernel[k] - 1) * gaps[k] - 1, steps[k]) + 1
-              for k, size in enumerate(sizes)]
+    counts = [
+        floordiv(size + pads[k] + pads[k + rank] - (kernel[k] - 1) * gaps[k] - 1, steps[k]) + 1
+        for k, size in enumerate(sizes)
+    ]
     shape = (*kernel, *counts)
     features = floordiv(x.type.dims[1], product(kernel))
     updates = reshape(s, x, (x.type.dims[0], features, *shape))
     places = []
     for k in range(rank):
         tap, column = (s.one("iota", dtype="i64", dim=axis, shape=shape) for axis in (k, rank + k))
-        at = s.one("add", (s.one("multiply", (tap, s.full(gaps[k], tap))),
-                           s.one("multiply", (column, s.full(steps[k], column)))))
+        at = s.one(
+            "add",
+            (s.one("multiply", (tap, s.full(gaps[k], tap))), s.one("multiply", (column, s.full(steps[k], column)))),
+        )
         places.append(reshape(s, s.one("subtract", (at, s.full(pads[k], at))), (*shape, _ONE)))
     vectors = places[0] if rank == 1 else s.one("concatenate", places, dim=2 * rank)
     spatial = tuple(range(2, rank + 2))
-    attrs = {"update_window_dims": (0, 1), "inserted_window_dims": spatial, "operand_batch": (), "indices_batch": (),
-             "scatter_dims_to_operand_dims": spatial, "index_vector_dim": 2 * rank}
+    attrs = {
+        "update_window_dims": (0, 1),
+        "inserted_window_dims": spatial,
+        "operand_batch": (),
+        "indices_batch": (),
+        "scatter_dims_to_operand_dims": spatial,
+        "index_vector_dim": 2 * rank,
+    }
     body = s.region([(x.type.dtype, ())] * 2, lambda inner, old, new: inner.one("add", (old, new)))
     zeros = s.spread(s.scalar(0, x.type.dtype), (x.type.dims[0], features, *sizes))
     return s.add("scatter", (zeros, vectors, updates), attrs, regions=(body,))[0]

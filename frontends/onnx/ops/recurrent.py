@@ -43,32 +43,74 @@ class Cell:
 
 
 @onnx_op("LSTM", composite=True)
-def lstm(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None = None, lengths: Value | None = None,
-         h: Value | None = None, c: Value | None = None, peepholes: Value | None = None) -> list[Value]:
+def lstm(
+    s: Scope,
+    node: Node,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    lengths: Value | None = None,
+    h: Value | None = None,
+    c: Value | None = None,
+    peepholes: Value | None = None,
+) -> list[Value]:
     """Y, Y_h, Y_c."""
     return _recurrent(s, node, x, w, r, bias, lengths, h, c, peepholes)
 
 
 @onnx_op("DynamicQuantizeLSTM", domain="com.microsoft", composite=True)
-def dynamic_quantize_lstm(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None, lengths: Value | None,
-                          h: Value | None, c: Value | None, peepholes: Value | None, w_scale: Value, w_zero: Value,
-                          r_scale: Value, r_zero: Value) -> list[Value]:
+def dynamic_quantize_lstm(
+    s: Scope,
+    node: Node,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None,
+    lengths: Value | None,
+    h: Value | None,
+    c: Value | None,
+    peepholes: Value | None,
+    w_scale: Value,
+    w_zero: Value,
+    r_scale: Value,
+    r_zero: Value,
+) -> list[Value]:
     """ONNX Runtime's LSTM whose weights are integers (direction, input, gates), and whose input and state are quantized
     to ui8 before each product (docs/ContribOperators.md there): products are added up and then the sum of both biases,
     in that order."""
-    return _recurrent(s, node, x, Weights(w, w_scale, w_zero), Weights(r, r_scale, r_zero), bias, lengths, h, c,
-                      peepholes)
+    return _recurrent(
+        s, node, x, Weights(w, w_scale, w_zero), Weights(r, r_scale, r_zero), bias, lengths, h, c, peepholes
+    )
 
 
 @onnx_op("GRU", "RNN", composite=True)
-def gru(s: Scope, node: Node, x: Value, w: Value, r: Value, bias: Value | None = None, lengths: Value | None = None,
-        h: Value | None = None) -> list[Value]:
+def gru(
+    s: Scope,
+    node: Node,
+    x: Value,
+    w: Value,
+    r: Value,
+    bias: Value | None = None,
+    lengths: Value | None = None,
+    h: Value | None = None,
+) -> list[Value]:
     """Y, Y_h."""
     return _recurrent(s, node, x, w, r, bias, lengths, h, None, None)
 
 
-def _recurrent(s: Scope, node: Node, x: Value, w: Value | Weights, r: Value | Weights, bias: Value | None,
-               lengths: Value | None, h: Value | None, c: Value | None, peepholes: Value | None) -> list[Value]:
+def _recurrent(
+    s: Scope,
+    node: Node,
+    x: Value,
+    w: Value | Weights,
+    r: Value | Weights,
+    bias: Value | None,
+    lengths: Value | None,
+    h: Value | None,
+    c: Value | None,
+    peepholes: Value | None,
+) -> list[Value]:
     for value, rank in ((x, 3), (_held(w), 3), (_held(r), 3), (bias, 2), (lengths, 1), (h, 3), (c, 3), (peepholes, 2)):
         if value is not None and value.type.rank != rank:
             raise node.error(f"takes {value.type} where a tensor of rank {rank} belongs")
@@ -82,8 +124,12 @@ def _recurrent(s: Scope, node: Node, x: Value, w: Value | Weights, r: Value | We
     columns: list[list[Value]] = []
     for place, backwards in enumerate(turned):
         cell = _cell(s, node, place, r, bias, peepholes, len(turned))
-        start = [_part(s, each, place) if each is not None else
-                 s.spread(s.scalar(0, x.type.dtype), (x.type.dims[1], cell.hidden)) for each in (h, c)]
+        start = [
+            _part(s, each, place)
+            if each is not None
+            else s.spread(s.scalar(0, x.type.dtype), (x.type.dims[1], cell.hidden))
+            for each in (h, c)
+        ]
         states = start if cell.op == "LSTM" else start[:1]
         columns.append(_direction(s, cell, x, _weights(s, w, place), states, lengths, backwards))
     parts = [_stacked(s, [column[0] for column in columns], 1)]
@@ -114,8 +160,9 @@ def _stacked(s: Scope, values: Sequence[Value], axis: int) -> Value:
     return wide[0] if len(wide) == 1 else s.one("concatenate", wide, dim=axis)
 
 
-def _cell(s: Scope, node: Node, place: int, r: Value | Weights, bias: Value | None, peepholes: Value | None,
-          directions: int) -> Cell:
+def _cell(
+    s: Scope, node: Node, place: int, r: Value | Weights, bias: Value | None, peepholes: Value | None, directions: int
+) -> Cell:
     kind = "LSTM" if node.op.endswith("LSTM") else node.op
     hidden, gates = _held(r).type.dims[1 if isinstance(r, Weights) else 2], _GATES[kind]
     before = after = None
@@ -126,10 +173,17 @@ def _cell(s: Scope, node: Node, place: int, r: Value | Weights, bias: Value | No
     each = len(_DEFAULTS[kind])
     alphas, betas = list(node.floats("activation_alpha", ())), list(node.floats("activation_beta", ()))
     squash = [_activation(name, alphas, betas) for name in names]
-    return Cell(kind, hidden, _weights(s, r, place), before, after,
-                None if peepholes is None else _part(s, peepholes, place),
-                tuple(squash[place * each:(place + 1) * each]), node.float("clip", None),
-                node.flag("input_forget" if kind == "LSTM" else "linear_before_reset", False))
+    return Cell(
+        kind,
+        hidden,
+        _weights(s, r, place),
+        before,
+        after,
+        None if peepholes is None else _part(s, peepholes, place),
+        tuple(squash[place * each : (place + 1) * each]),
+        node.float("clip", None),
+        node.flag("input_forget" if kind == "LSTM" else "linear_before_reset", False),
+    )
 
 
 _PLAIN = {"Sigmoid": "logistic", "Tanh": "tanh"}
@@ -147,8 +201,14 @@ def _activation(name: str, alphas: list[float], betas: list[float]) -> Activatio
         return lambda s, x: s.one("divide", (x, _plus(s, s.one("abs", (x,)), 1)))
     if key == "softplus":
         return lambda s, x: s.one("log_plus_one", (s.one("exponential", (x,)),))
-    alpha = {"affine": 1.0, "leakyrelu": 0.01, "thresholdedrelu": 1.0, "scaledtanh": 1.0, "hardsigmoid": 0.2,
-             "elu": 1.0}.get(key)
+    alpha = {
+        "affine": 1.0,
+        "leakyrelu": 0.01,
+        "thresholdedrelu": 1.0,
+        "scaledtanh": 1.0,
+        "hardsigmoid": 0.2,
+        "elu": 1.0,
+    }.get(key)
     if alpha is None:
         raise NoLowering(f"the activation {name}")
     a = alphas.pop(0) if alphas else alpha
@@ -184,15 +244,17 @@ def _bent(s: Scope, key: str, x: Value, a: float) -> Value:
 # -- the loop ----------------------------------------------------------------------------------------------------
 
 
-def _direction(s: Scope, cell: Cell, x: Value, w: Value | Weights, states: Sequence[Value], lengths: Value | None,
-               backwards: bool) -> list[Value]:
+def _direction(
+    s: Scope, cell: Cell, x: Value, w: Value | Weights, states: Sequence[Value], lengths: Value | None, backwards: bool
+) -> list[Value]:
     """All outputs of one direction, (time, batch, hidden), and the last states."""
     dtype, (steps, batch, _) = x.type.dtype, x.type.dims
     if isinstance(w, Weights):
         ahead = w.times(s, x)
     else:
-        ahead = s.one("dot_general", (x, w), lhs_batch=(), rhs_batch=(), lhs_contract=(2,), rhs_contract=(1,),
-                      dtype=dtype)
+        ahead = s.one(
+            "dot_general", (x, w), lhs_batch=(), rhs_batch=(), lhs_contract=(2,), rhs_contract=(1,), dtype=dtype
+        )
     if cell.before is not None and not isinstance(w, Weights):
         ahead = s.one("add", (ahead, s.one("broadcast_in_dim", (cell.before,), dims=(2,), shape=ahead.type.dims)))
     count = s.vector([steps], "i64", ())
@@ -206,8 +268,15 @@ def _direction(s: Scope, cell: Cell, x: Value, w: Value | Weights, states: Seque
     def body(inner: Scope, step: Value, out: Value, *old: Value) -> Sequence[Value]:
         last = inner.one("subtract", (count, inner.scalar(1, "i64")))
         at = inner.one("subtract", (last, step)) if backwards else step
-        now = inner.one("gather", (ahead, reshape(inner, at, (_ONE,))), offset_dims=(0, 1), collapsed=(0,),
-                        start_index_map=(0,), index_vector_dim=0, sizes=(_ONE, *ahead.type.dims[1:]))
+        now = inner.one(
+            "gather",
+            (ahead, reshape(inner, at, (_ONE,))),
+            offset_dims=(0, 1),
+            collapsed=(0,),
+            start_index_map=(0,),
+            index_vector_dim=0,
+            sizes=(_ONE, *ahead.type.dims[1:]),
+        )
         new = list(_STEPS[cell.op](inner, cell, now, *old))
         given = new[0]
         if lengths is not None:
@@ -240,8 +309,15 @@ def _state(s: Scope, cell: Cell, h: Value, first: int, last: int, biased: bool =
     if isinstance(cell.weights, Weights):
         return cell.weights.times(s, h)
     weights = window(s, cell.weights, 0, cell.hidden * first, cell.hidden * last)
-    out = s.one("dot_general", (h, weights), lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(1,),
-                dtype=h.type.dtype)
+    out = s.one(
+        "dot_general",
+        (h, weights),
+        lhs_batch=(),
+        rhs_batch=(),
+        lhs_contract=(1,),
+        rhs_contract=(1,),
+        dtype=h.type.dtype,
+    )
     if cell.after is None or not biased:
         return out
     bias = window(s, cell.after, 0, cell.hidden * first, cell.hidden * last)
@@ -281,8 +357,9 @@ def _lstm_step(s: Scope, cell: Cell, ahead: Value, h: Value, c: Value) -> Sequen
 def _gru_step(s: Scope, cell: Cell, ahead: Value, h: Value) -> Sequence[Value]:
     """Gates stand in the order update, reset, hidden."""
     both = _state(s, cell, h, 0, 2)
-    update, reset = (_squashed(s, cell, 0, s.one("add", (_gate(s, cell, ahead, at), _gate(s, cell, both, at))))
-                     for at in (0, 1))
+    update, reset = (
+        _squashed(s, cell, 0, s.one("add", (_gate(s, cell, ahead, at), _gate(s, cell, both, at)))) for at in (0, 1)
+    )
     if cell.coupled:
         state = s.one("multiply", (reset, _state(s, cell, h, 2, 3)))
     else:

@@ -53,13 +53,19 @@ class Way:
 
 
 @onnx_op("Resize", since=11, composite=True)
-def resize(s: Scope, node: Node, x: Value, roi: Value | None = None, scales: Value | None = None,
-           sizes: Value | None = None) -> Value:
+def resize(
+    s: Scope, node: Node, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
+) -> Value:
     """Nearest, linear or cubic, by sizes or scales."""
-    way = Way(node.text("mode", "nearest"), node.text("coordinate_transformation_mode", "half_pixel"),
-              node.text("nearest_mode", "round_prefer_floor"), node.float("cubic_coeff_a", -0.75),
-              node.flag("exclude_outside", False), node.flag("antialias", False),
-              node.float("extrapolation_value", 0.0))
+    way = Way(
+        node.text("mode", "nearest"),
+        node.text("coordinate_transformation_mode", "half_pixel"),
+        node.text("nearest_mode", "round_prefer_floor"),
+        node.float("cubic_coeff_a", -0.75),
+        node.flag("exclude_outside", False),
+        node.flag("antialias", False),
+        node.float("extrapolation_value", 0.0),
+    )
     named = node.ints("axes", None) or tuple(range(x.type.rank))
     axes = [axis_of(node, axis, x.type.rank) for axis in named]
     if sizes is not None and sizes.type.dims != (const(0),):
@@ -92,15 +98,21 @@ def _by_sizes(s: Scope, node: Node, x: Value, axes: Sequence[int], sizes: Value)
         raise node.error(f"has {len(wanted)} sizes for {len(axes)} axes")
     policy = node.text("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
-        ratios = [Fraction(after.const, x.type.dims[axis].const) if after.const is not None
-                  and x.type.dims[axis].const else None for axis, after in zip(axes, wanted, strict=True)]
+        ratios = [
+            Fraction(after.const, x.type.dims[axis].const)
+            if after.const is not None and x.type.dims[axis].const
+            else None
+            for axis, after in zip(axes, wanted, strict=True)
+        ]
         known = [ratio for ratio in ratios if ratio is not None]
         if len(known) < len(ratios):
             return _of_one_ratio(s, node, x, axes, wanted, policy == "not_larger")
         ratio = min(known) if policy == "not_larger" else max(known)
         wanted = [const(floor(ratio * (x.type.dims[axis].const or 0) + Fraction(1, 2))) for axis in axes]
-        return [Axis(axis, x.type.dims[axis], after, s.scalar(float(ratio), "f64"))
-                for axis, after in zip(axes, wanted, strict=True)]
+        return [
+            Axis(axis, x.type.dims[axis], after, s.scalar(float(ratio), "f64"))
+            for axis, after in zip(axes, wanted, strict=True)
+        ]
     out = []
     for axis, after in zip(axes, wanted, strict=True):
         ends = [convert(s, s.vector([size], "i64", ()), "f64") for size in (after, x.type.dims[axis])]
@@ -108,11 +120,14 @@ def _by_sizes(s: Scope, node: Node, x: Value, axes: Sequence[int], sizes: Value)
     return out
 
 
-def _of_one_ratio(s: Scope, node: Node, x: Value, axes: Sequence[int], wanted: Sequence[Dim], least: bool
-                  ) -> list[Axis]:
+def _of_one_ratio(
+    s: Scope, node: Node, x: Value, axes: Sequence[int], wanted: Sequence[Dim], least: bool
+) -> list[Axis]:
     """All axes by the least or largest ratio of wanted to given size, as whole numbers, and rounded half up."""
-    sizes = [tuple(s.vector([size], "i64", ()) for size in pair)
-             for pair in zip(wanted, (x.type.dims[axis] for axis in axes), strict=True)]
+    sizes = [
+        tuple(s.vector([size], "i64", ()) for size in pair)
+        for pair in zip(wanted, (x.type.dims[axis] for axis in axes), strict=True)
+    ]
     above, below = sizes[0]
     for one, two in sizes[1:]:
         sides = s.one("multiply", (one, below)), s.one("multiply", (above, two))
@@ -247,8 +262,14 @@ def _smoothed(s: Scope, x: Value, way: Way, axis: Axis, place: Value) -> Value:
         weight = s.one("maximum", (s.one("subtract", (one, away)), zero))
     else:
         near, far = (polynomial(s, away, numbers) for numbers in keys(way.cubic))
-        weight = s.one("select", (compared(s, away, "LE", one), near, s.one(
-            "select", (compared(s, away, "LT", s.full(2, away)), far, zero))))
+        weight = s.one(
+            "select",
+            (
+                compared(s, away, "LE", one),
+                near,
+                s.one("select", (compared(s, away, "LT", s.full(2, away)), far, zero)),
+            ),
+        )
     if way.exclude:
         inside = s.one("and", (compared(s, at, "GE", zero), compared(s, at, "LT", _size(s, axis.before, at))))
         weight = s.one("select", (inside, weight, zero))
@@ -335,4 +356,3 @@ def _inside_only(s: Scope, low: Value, taps: list[tuple[int, Value]], axis: Axis
         total = held if total is None else s.one("add", (total, held))
     assert total is not None
     return [(step, s.one("divide", (weight, total))) for step, weight in kept]
-

@@ -44,8 +44,15 @@ def pixels(s: Scope, x: Value, images: Value, places: Sequence[Value]) -> Value:
     shape = (*images.type.dims, const(1))
     vectors = s.one("concatenate", [reshape(s, each, shape) for each in (images, *places)], dim=images.type.rank)
     gone = (0, *range(2, x.type.rank))
-    return s.one("gather", (x, vectors), offset_dims=(1,), collapsed=gone, start_index_map=gone,
-                 index_vector_dim=images.type.rank, sizes=(const(1), x.type.dims[1], *[const(1)] * len(places)))
+    return s.one(
+        "gather",
+        (x, vectors),
+        offset_dims=(1,),
+        collapsed=gone,
+        start_index_map=gone,
+        index_vector_dim=images.type.rank,
+        sizes=(const(1), x.type.dims[1], *[const(1)] * len(places)),
+    )
 
 
 def weighted(s: Scope, x: Value, images: Value, taps: Sequence[Taps]) -> list[Value]:
@@ -56,8 +63,12 @@ def weighted(s: Scope, x: Value, images: Value, taps: Sequence[Taps]) -> list[Va
         weight = each[0][1]
         for _, other in each[1:]:
             weight = s.one("multiply", (weight, other))
-        wide = s.one("broadcast_in_dim", (convert(s, weight, piece.type.dtype),),
-                     dims=tuple(axis for axis in range(piece.type.rank) if axis != 1), shape=piece.type.dims)
+        wide = s.one(
+            "broadcast_in_dim",
+            (convert(s, weight, piece.type.dtype),),
+            dims=tuple(axis for axis in range(piece.type.rank) if axis != 1),
+            shape=piece.type.dims,
+        )
         out.append(s.one("multiply", (piece, wide)))
     return out
 
@@ -130,8 +141,9 @@ def _taps(s: Scope, at: Value, size: Dim, mode: str, around: str, corners: bool)
         found = cubic(s, part, -0.75)
     else:
         raise NoLowering(f"mode {mode}")
-    return [_tap(s, s.one("add", (base, s.full(step, base))), weight, low, high, last, around)
-            for step, weight in found]
+    return [
+        _tap(s, s.one("add", (base, s.full(step, base))), weight, low, high, last, around) for step, weight in found
+    ]
 
 
 def keys(a: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -142,12 +154,15 @@ def keys(a: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def cubic(s: Scope, part: Value, a: float) -> list[tuple[int, Value]]:
     """The weights of four neighbours."""
     near, far = keys(a)
-    return [(step, polynomial(s, s.one("abs", (s.one("subtract", (part, s.full(step, part))),)), numbers))
-            for step, numbers in ((-1, far), (0, near), (1, near), (2, far))]
+    return [
+        (step, polynomial(s, s.one("abs", (s.one("subtract", (part, s.full(step, part))),)), numbers))
+        for step, numbers in ((-1, far), (0, near), (1, near), (2, far))
+    ]
 
 
-def _tap(s: Scope, place: Value, weight: Value, low: Value, high: Value, last: Value, around: str
-         ) -> tuple[Value, Value]:
+def _tap(
+    s: Scope, place: Value, weight: Value, low: Value, high: Value, last: Value, around: str
+) -> tuple[Value, Value]:
     """A whole place as an index within the axis; a weight of 0 outside if zeros lie there."""
     zero = s.full(0, place)
     if around == "zeros":
@@ -171,8 +186,13 @@ def _brought_in(s: Scope, place: Value, low: Value, high: Value, last: Value, ar
     far = s.one("select", (below, s.one("subtract", (low, place)), s.one("subtract", (place, high))))
     times = s.one("floor", (s.one("divide", (far, span)),))
     rest = s.one("subtract", (far, s.one("multiply", (times, span))))
-    odd = s.one("subtract", (times, s.one("multiply", (s.full(2, times), s.one(
-        "floor", (s.one("multiply", (times, s.full(0.5, times))),))))))
+    odd = s.one(
+        "subtract",
+        (
+            times,
+            s.one("multiply", (s.full(2, times), s.one("floor", (s.one("multiply", (times, s.full(0.5, times))),)))),
+        ),
+    )
     from_low = s.one("xor", (below, compared(s, odd, "NE", s.full(0, odd))))
     found = s.one("select", (from_low, s.one("add", (low, rest)), s.one("subtract", (high, rest))))
     found = s.one("select", (compared(s, span, "GT", s.full(0, span)), found, low))
@@ -207,8 +227,15 @@ def affine_grid(s: Scope, node: Node, theta: Value, size: Value) -> Value:
     columns.append(s.full(1, columns[0]))
     flat = s.one("concatenate", [reshape(s, each, (product(sizes), const(1))) for each in columns], dim=1)
     wide = convert(s, theta, summing_dtype(dtype))
-    out = s.one("dot_general", (wide, flat), lhs_batch=(), rhs_batch=(), lhs_contract=(2,), rhs_contract=(1,),
-                dtype=wide.type.dtype)
+    out = s.one(
+        "dot_general",
+        (wide, flat),
+        lhs_batch=(),
+        rhs_batch=(),
+        lhs_contract=(2,),
+        rhs_contract=(1,),
+        dtype=wide.type.dtype,
+    )
     out = s.one("transpose", (out,), permutation=(0, 2, 1))
     return convert(s, reshape(s, out, (theta.type.dims[0], *sizes, const(rank))), dtype)
 
@@ -223,8 +250,10 @@ def roi_align(s: Scope, node: Node, x: Value, rois: Value, images: Value) -> Val
     points = node.int("sampling_ratio", 0)
     if points <= 0:
         raise NoLowering("the number of points of a box is data")
-    mode, half = node.text("mode", "avg"), node.text("coordinate_transformation_mode",
-                                                     "half_pixel" if node.opset >= 16 else "output_half_pixel")
+    mode, half = (
+        node.text("mode", "avg"),
+        node.text("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "output_half_pixel"),
+    )
     parts = node.int("output_height", 1), node.int("output_width", 1)
     count = rois.type.dims[0]
     equal(s, node, count, images.type.dims[0], "has {0} boxes and {1} images of them")
@@ -236,8 +265,9 @@ def roi_align(s: Scope, node: Node, x: Value, rois: Value, images: Value) -> Val
         sides.append(_side(s, ends, parts[axis], points, half != "half_pixel", shape, 1 + 2 * axis, size))
     inside = s.one("and", (sides[0][1], sides[1][1]))
     which = s.one("broadcast_in_dim", (convert(s, images, "i64"),), dims=(0,), shape=shape)
-    taps = [[(place, s.one("select", (inside, weight, s.full(0, weight)))) for place, weight in side]
-            for side, _ in sides]
+    taps = [
+        [(place, s.one("select", (inside, weight, s.full(0, weight)))) for place, weight in side] for side, _ in sides
+    ]
     pieces = weighted(s, convert(s, x, dtype), which, taps)
     total = pieces[0]
     for piece in pieces[1:]:
@@ -255,14 +285,17 @@ def _scaled(s: Scope, node: Node, rois: Value, column: int, half: bool, dtype: s
     return s.one("subtract", (line, s.full(0.5, line))) if half else line
 
 
-def _side(s: Scope, ends: Sequence[Value], parts: int, points: int, least: bool, shape: Sequence[Dim], axis: int,
-          size: Dim) -> tuple[Taps, Value]:
+def _side(
+    s: Scope, ends: Sequence[Value], parts: int, points: int, least: bool, shape: Sequence[Dim], axis: int, size: Dim
+) -> tuple[Taps, Value]:
     """The two neighbours of each point along one axis, and whether it lies on the image."""
     length = s.one("subtract", (ends[1], ends[0]))
     if least:
         length = s.one("maximum", (length, s.full(1, length)))
-    start, part = (s.one("broadcast_in_dim", (each,), dims=(0,), shape=tuple(shape))
-                   for each in (ends[0], s.one("divide", (length, s.full(parts, length)))))
+    start, part = (
+        s.one("broadcast_in_dim", (each,), dims=(0,), shape=tuple(shape))
+        for each in (ends[0], s.one("divide", (length, s.full(parts, length))))
+    )
     number_, point = (s.one("iota", dtype=start.type.dtype, dim=at, shape=tuple(shape)) for at in (axis, axis + 1))
     place = s.one("add", (start, s.one("multiply", (number_, part))))
     middle = s.one("multiply", (s.one("add", (point, s.full(0.5, point))), part))

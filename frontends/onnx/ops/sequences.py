@@ -28,9 +28,11 @@ LONGEST = 4096
 
 def unknown_length(node: Node, why: str) -> Unsupported:
     """The error for a sequence that is no tuple."""
-    return Unsupported(f"{node.op} makes a sequence whose length only running tells: {why}", where=str(node.location),
-                       hint="give that axis or operand a fixed value in the model, or use ops on tensors "
-                            "(Split, Gather, Concat)")
+    return Unsupported(
+        f"{node.op} makes a sequence whose length only running tells: {why}",
+        where=str(node.location),
+        hint="give that axis or operand a fixed value in the model, or use ops on tensors (Split, Gather, Concat)",
+    )
 
 
 def listed(node: Node, found: Operand) -> Items:
@@ -67,8 +69,9 @@ def sequence_construct(s: Scope, node: Node, *values: Value) -> list[Operand]:
 
 
 @onnx_op("SequenceInsert", sequences=True)
-def sequence_insert(s: Scope, node: Node, given: Operand, tensor: Value, position: Value | None = None
-                    ) -> list[Operand]:
+def sequence_insert(
+    s: Scope, node: Node, given: Operand, tensor: Value, position: Value | None = None
+) -> list[Operand]:
     """A tensor put before the one at a position, at the end by default."""
     items = listed(node, given)
     length = len(items.parts)
@@ -90,7 +93,7 @@ def sequence_erase(s: Scope, node: Node, given: Operand, position: Value | None 
     if not items.parts:
         raise node.error("takes a tensor out of an empty sequence")
     at = _place(s, node, position, len(items.parts), len(items.parts) - 1)
-    return [Items(items.dtype, (*items.parts[:at], *items.parts[at + 1:]))]
+    return [Items(items.dtype, (*items.parts[:at], *items.parts[at + 1 :]))]
 
 
 @onnx_op("SequenceAt", sequences=True)
@@ -103,8 +106,11 @@ def sequence_at(s: Scope, node: Node, given: Operand, position: Value) -> Value:
         return items.parts[_place(s, node, position, len(items.parts), 0)]
     shapes = {value.type.shape for value in items.parts}
     if len(shapes) != 1 or None in shapes:
-        raise Unsupported("SequenceAt takes a tensor at a place that only running tells, and they differ in shape",
-                          where=str(node.location), hint="pad them to one shape, or make the position a constant")
+        raise Unsupported(
+            "SequenceAt takes a tensor at a place that only running tells, and they differ in shape",
+            where=str(node.location),
+            hint="pad them to one shape, or make the position a constant",
+        )
     stacked = concat_along(s, node, [_wide(s, value, 0) for value in items.parts], 0)
     place = counted_from_front(s, reshape(s, position, ()), const(len(items.parts)))
     return taken(s, stacked, 0, place)
@@ -137,12 +143,15 @@ def split_to_sequence(s: Scope, node: Node, x: Value, given: Value | None = None
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
     parts = _part_sizes(s, node, x.type.dims[axis], given)
     if len(parts) > LONGEST:
-        raise Unsupported(f"SplitToSequence makes {len(parts)} tensors, at most {LONGEST} are taken",
-                          where=str(node.location), hint="split into larger parts")
+        raise Unsupported(
+            f"SplitToSequence makes {len(parts)} tensors, at most {LONGEST} are taken",
+            where=str(node.location),
+            hint="split into larger parts",
+        )
     if given is None:
         found = [window(s, x, axis, const(at), const(at + 1)) for at in range(len(parts))]
         if not node.flag("keepdims", True):
-            shape = [*x.type.dims[:axis], *x.type.dims[axis + 1:]]
+            shape = [*x.type.dims[:axis], *x.type.dims[axis + 1 :]]
             found = [reshape(s, each, shape) for each in found]
         return [Items(x.type.dtype, tuple(found))]
     if given.type.rank:

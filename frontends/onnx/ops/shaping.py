@@ -33,8 +33,15 @@ def taken(s: Scope, x: Value, axis: int, places: Value, empty: bool = False) -> 
     offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
     sizes = list(x.type.dims)
     sizes[axis] = single(s, sizes[axis]) if empty else _ONE
-    return s.one("gather", (x, places), offset_dims=offset, collapsed=(axis,), start_index_map=(axis,),
-                 index_vector_dim=inner, sizes=tuple(sizes))
+    return s.one(
+        "gather",
+        (x, places),
+        offset_dims=offset,
+        collapsed=(axis,),
+        start_index_map=(axis,),
+        index_vector_dim=inner,
+        sizes=tuple(sizes),
+    )
 
 
 def single(s: Scope, size: Dim) -> Dim:

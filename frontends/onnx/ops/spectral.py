@@ -34,8 +34,9 @@ def dft(s: Scope, node: Node, x: Value, length: Value | None = None, axis: Value
     assert axis is not None
     if x.type.rank < 2:
         raise node.error(f"of {x.type}")
-    return by_axis(s, node, axis, x.type.rank, range(x.type.rank - 1),
-                   lambda inner, at: _transform(inner, node, x, length, at))
+    return by_axis(
+        s, node, axis, x.type.rank, range(x.type.rank - 1), lambda inner, at: _transform(inner, node, x, length, at)
+    )
 
 
 @onnx_op("DFT", since=17, composite=True)
@@ -75,10 +76,12 @@ def fourier(s: Scope, x: Value, axis: int, size: Dim, inverse: bool, onesided: b
     x = _filled(s, convert(s, x, "f64"), axis, rows)
     real = x.type.dims[-1].const == 1
     x = x if real else _filled(s, x, rank - 1, const(2))
-    parts = [reshape(s, window(s, x, rank - 1, const(k), const(k + 1)), x.type.dims[:-1])
-             for k in range(1 if real else 2)]
-    cosines, sines = (_matrix(s, way, rows, columns, size, inverse and onesided, x.type.dtype)
-                      for way in ("cosine", "sine"))
+    parts = [
+        reshape(s, window(s, x, rank - 1, const(k), const(k + 1)), x.type.dims[:-1]) for k in range(1 if real else 2)
+    ]
+    cosines, sines = (
+        _matrix(s, way, rows, columns, size, inverse and onesided, x.type.dtype) for way in ("cosine", "sine")
+    )
     sign = "add" if inverse else "subtract"
     even, odd = ([_product(s, part, axis, matrix) for part in parts] for matrix in (cosines, sines))
     one = even[0] if real else s.one("subtract" if inverse else "add", (even[0], odd[1]))
@@ -104,16 +107,27 @@ def _filled(s: Scope, x: Value, axis: int, size: Dim) -> Value:
 
 def _product(s: Scope, x: Value, axis: int, matrix: Value) -> Value:
     """x times a matrix along an axis, which stays where it is."""
-    out = s.one("dot_general", (x, matrix), lhs_batch=(), rhs_batch=(), lhs_contract=(axis,), rhs_contract=(0,),
-                dtype=x.type.dtype)
+    out = s.one(
+        "dot_general",
+        (x, matrix),
+        lhs_batch=(),
+        rhs_batch=(),
+        lhs_contract=(axis,),
+        rhs_contract=(0,),
+        dtype=x.type.dtype,
+    )
     last = x.type.rank - 1
     return transposed(s, out, [*range(axis), last, *range(axis, last)])
 
 
 def _matrix(s: Scope, way: str, rows: Dim, columns: Dim, size: Dim, doubled: bool, dtype: str) -> Value:
     """The cosines or sines of 2 pi j k / size; ``doubled``: each row also stands for the one that mirrors it."""
-    if rows.const is not None and columns.const is not None and size.const is not None \
-            and rows.const * columns.const <= _STORED:
+    if (
+        rows.const is not None
+        and columns.const is not None
+        and size.const is not None
+        and rows.const * columns.const <= _STORED
+    ):
         return s.constant(_numbers(way, rows.const, columns.const, size.const, doubled).astype(numpy_dtype(dtype)))
     shape = (rows, columns)
     row, column = (s.one("iota", dtype="i64", dim=axis, shape=shape) for axis in range(2))
@@ -142,8 +156,9 @@ def _numbers(way: str, rows: int, columns: int, size: int, doubled: bool) -> np.
 
 
 @onnx_op("STFT", composite=True)
-def stft(s: Scope, node: Node, x: Value, step: Value, weights: Value | None = None, length: Value | None = None
-         ) -> Value:
+def stft(
+    s: Scope, node: Node, x: Value, step: Value, weights: Value | None = None, length: Value | None = None
+) -> Value:
     """Fourier transforms of weighted frames, each a step behind the one before."""
     signal = x.type.dims[1]
     if length is not None:
@@ -167,19 +182,29 @@ def stft(s: Scope, node: Node, x: Value, step: Value, weights: Value | None = No
 @onnx_op("MelWeightMatrix", composite=True)
 def mel_weights(s: Scope, node: Node, bins: Value, length: Value, rate: Value, low: Value, high: Value) -> Value:
     """Triangles over the frequencies of a transform, of equal width in mel."""
-    count, size = (size_of(s, each, f"{node.outputs[0]}.{name}")
-                   for each, name in ((bins, "bins"), (length, "length")))
-    ends = [s.one("multiply", (s.one("log_plus_one", (s.one("divide", (edge, s.scalar(700, "f64"))),)),
-                               s.scalar(2595 / np.log(10), "f64")))
-            for edge in (convert(s, reshape(s, each, ()), "f64") for each in (low, high))]
+    count, size = (size_of(s, each, f"{node.outputs[0]}.{name}") for each, name in ((bins, "bins"), (length, "length")))
+    ends = [
+        s.one(
+            "multiply",
+            (
+                s.one("log_plus_one", (s.one("divide", (edge, s.scalar(700, "f64"))),)),
+                s.scalar(2595 / np.log(10), "f64"),
+            ),
+        )
+        for edge in (convert(s, reshape(s, each, ()), "f64") for each in (low, high))
+    ]
     line = s.one("iota", dtype="f64", dim=0, shape=(count + 2,))
     width = s.one("divide", (s.one("subtract", (ends[1], ends[0])), number(s, count + 2, ends[0])))
     mel = s.one("add", (s.one("multiply", (line, s.spread(width, line.type.dims))), s.spread(ends[0], line.type.dims)))
-    hertz = s.one("multiply", (s.one("exponential_minus_one", (s.one("multiply", (mel, s.full(
-        np.log(10) / 2595, mel))),)), s.full(700, mel)))
+    hertz = s.one(
+        "multiply",
+        (s.one("exponential_minus_one", (s.one("multiply", (mel, s.full(np.log(10) / 2595, mel))),)), s.full(700, mel)),
+    )
     per = convert(s, reshape(s, rate, ()), "f64")
-    edges = s.one("floor", (s.one("divide", (s.one("multiply", (hertz, number(s, size + 1, hertz))),
-                                             s.spread(per, hertz.type.dims))),))
+    edges = s.one(
+        "floor",
+        (s.one("divide", (s.one("multiply", (hertz, number(s, size + 1, hertz))), s.spread(per, hertz.type.dims))),),
+    )
     shape = (floordiv(size, 2) + 1, count)
     return convert(s, _triangles(s, edges, shape), dtype_of(node.int("output_datatype", 1), str(node.location)))
 
@@ -187,8 +212,10 @@ def mel_weights(s: Scope, node: Node, bins: Value, length: Value, rate: Value, l
 def _triangles(s: Scope, edges: Value, shape: Sequence[Dim]) -> Value:
     """In column i a triangle between the edges i and i + 2 with its top, 1, at edge i + 1."""
     row = s.one("iota", dtype="f64", dim=0, shape=tuple(shape))
-    left, top, right = (s.one("broadcast_in_dim", (window(s, edges, 0, const(k), shape[1] + k),), dims=(1,),
-                              shape=tuple(shape)) for k in range(3))
+    left, top, right = (
+        s.one("broadcast_in_dim", (window(s, edges, 0, const(k), shape[1] + k),), dims=(1,), shape=tuple(shape))
+        for k in range(3)
+    )
     one, zero = s.full(1, row), s.full(0, row)
     rise = s.one("divide", (s.one("subtract", (row, left)), s.one("maximum", (s.one("subtract", (top, left)), one))))
     flat = compared(s, top, "EQ", left)

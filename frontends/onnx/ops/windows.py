@@ -80,15 +80,25 @@ def _with_room(s: Scope, sizes: Sequence[Dim], windows: Windows) -> Windows:
     return Windows(windows.kernel, windows.strides, windows.dilations, tuple(flat))
 
 
-def convolve(s: Scope, node: Node, x: Value, w: Value, windows: Windows, groups: int, *,
-             spread: Sequence[int] | None = None) -> Value:
+def convolve(
+    s: Scope, node: Node, x: Value, w: Value, windows: Windows, groups: int, *, spread: Sequence[int] | None = None
+) -> Value:
     """A convolution in ONNX's layout; ``spread`` is the dilation of x."""
     count = x.type.rank - 2
     spatial = tuple(range(2, 2 + count))
     numbers = (0, 1, spatial, 1, 0, spatial, 0, 1, spatial)
-    out = s.one("convolution", (x, w), numbers=numbers, strides=windows.strides, padding=windows.padding,
-                lhs_dilation=tuple(spread or (1,) * count), rhs_dilation=windows.dilations, reversal=(0,) * count,
-                feature_groups=groups, dtype=summing_dtype(x.type.dtype))
+    out = s.one(
+        "convolution",
+        (x, w),
+        numbers=numbers,
+        strides=windows.strides,
+        padding=windows.padding,
+        lhs_dilation=tuple(spread or (1,) * count),
+        rhs_dilation=windows.dilations,
+        reversal=(0,) * count,
+        feature_groups=groups,
+        dtype=summing_dtype(x.type.dtype),
+    )
     return convert(s, out, x.type.dtype)
 
 
@@ -128,8 +138,9 @@ def conv_transpose(s: Scope, node: Node, x: Value, w: Value, bias: Value | None 
     return _with_bias(s, convolve(s, node, x, kernel, windows, groups, spread=strides), bias)
 
 
-def _transposed_pads(s: Scope, node: Node, sizes: Sequence[Dim], strides: Sequence[int], extent: Sequence[Dim],
-                     more: Sequence[int]) -> list[Dim]:
+def _transposed_pads(
+    s: Scope, node: Node, sizes: Sequence[Dim], strides: Sequence[int], extent: Sequence[Dim], more: Sequence[int]
+) -> list[Dim]:
     """What is cut off the full result at each side: given, or what an asked size or SAME leaves over."""
     count = len(sizes)
     given = node.ints("pads", None) or (0,) * (2 * count)
@@ -187,9 +198,13 @@ def _window_fold(s: Scope, ours: str, x: Value, windows: Windows, start: np.ndar
     count = x.type.rank - 2
     init = s.constant(start_of(ours, x.type.dtype) if start is None else start)
     body = s.region([(x.type.dtype, ())] * 2, lambda inner, one, two: inner.one(ours, (one, two)))
-    attrs = {"window": (_ONE, _ONE, *windows.kernel), "strides": (_ONE, _ONE, *map(const, windows.strides)),
-             "base_dilation": (_ONE,) * (count + 2), "window_dilation": (_ONE, _ONE, *map(const, windows.dilations)),
-             "padding": (_ZERO,) * 4 + windows.padding}
+    attrs = {
+        "window": (_ONE, _ONE, *windows.kernel),
+        "strides": (_ONE, _ONE, *map(const, windows.strides)),
+        "base_dilation": (_ONE,) * (count + 2),
+        "window_dilation": (_ONE, _ONE, *map(const, windows.dilations)),
+        "padding": (_ZERO,) * 4 + windows.padding,
+    }
     return s.add("reduce_window", (x, init), attrs, regions=(body,))[0]
 
 
@@ -209,9 +224,13 @@ def max_pool(s: Scope, node: Node, x: Value) -> list[Value]:
         return inner.one("select", (better, new, best)), inner.one("select", (better, place, at))
 
     region = s.region([(x.type.dtype, ()), ("i64", ())] * 2, body)
-    attrs = {"window": (_ONE, _ONE, *windows.kernel), "strides": (_ONE, _ONE, *map(const, windows.strides)),
-             "base_dilation": (_ONE,) * (count + 2), "window_dilation": (_ONE, _ONE, *map(const, windows.dilations)),
-             "padding": (_ZERO,) * 4 + windows.padding}
+    attrs = {
+        "window": (_ONE, _ONE, *windows.kernel),
+        "strides": (_ONE, _ONE, *map(const, windows.strides)),
+        "base_dilation": (_ONE,) * (count + 2),
+        "window_dilation": (_ONE, _ONE, *map(const, windows.dilations)),
+        "padding": (_ZERO,) * 4 + windows.padding,
+    }
     start = s.constant(start_of("maximum", x.type.dtype))
     return list(s.add("reduce_window", (x, places, start, s.scalar(-1, "i64")), attrs, regions=(region,)))
 
@@ -237,8 +256,13 @@ def average_pool(s: Scope, node: Node, x: Value) -> Value:
     ones = s.spread(s.scalar(1, x.type.dtype), (_ONE, _ONE, *x.type.dims[2:]))
     if node.flag("count_include_pad", False):
         given = windows_of(s, node, x.type.dims[2:], windows.kernel).padding
-        ones = s.one("pad", (ones, s.scalar(1, x.type.dtype)), low=(_ZERO, _ZERO, *given[0::2]),
-                     high=(_ZERO, _ZERO, *given[1::2]), interior=(_ZERO,) * x.type.rank)
+        ones = s.one(
+            "pad",
+            (ones, s.scalar(1, x.type.dtype)),
+            low=(_ZERO, _ZERO, *given[0::2]),
+            high=(_ZERO, _ZERO, *given[1::2]),
+            interior=(_ZERO,) * x.type.rank,
+        )
         rest = tuple(more - size for more, size in zip(windows.padding, given, strict=True))
         windows = Windows(windows.kernel, windows.strides, windows.dilations, rest)
     count = _window_fold(s, "add", ones, windows)
@@ -287,8 +311,13 @@ def lrn(s: Scope, node: Node, x: Value) -> Value:
     ones = (_ONE,) * rank
     padding = [_ZERO] * (2 * rank)
     padding[2], padding[3] = const(low), const(size - 1 - low)
-    attrs = {"window": (_ONE, const(size), *ones[2:]), "strides": ones, "base_dilation": ones,
-             "window_dilation": ones, "padding": tuple(padding)}
+    attrs = {
+        "window": (_ONE, const(size), *ones[2:]),
+        "strides": ones,
+        "base_dilation": ones,
+        "window_dilation": ones,
+        "padding": tuple(padding),
+    }
     total = s.add("reduce_window", (s.one("multiply", (x, x)), init), attrs, regions=(body,))[0]
     scaled = s.one("multiply", (total, s.full(node.float("alpha", 1e-4) / size, total)))
     shifted = s.one("add", (scaled, s.full(node.float("bias", 1.0), scaled)))
@@ -302,13 +331,24 @@ def max_unpool(s: Scope, node: Node, x: Value, places: Value, shape: Value | Non
     kernel = node.ints("kernel_shape")
     strides = node.ints("strides", None) or (1,) * count
     pads = node.ints("pads", None) or (0,) * (2 * count)
-    inferred = (*x.type.dims[:2], *((size - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + count]
-                                    for axis, size in enumerate(x.type.dims[2:])))
+    inferred = (
+        *x.type.dims[:2],
+        *(
+            (size - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + count]
+            for axis, size in enumerate(x.type.dims[2:])
+        ),
+    )
     flat, total = product(x.type.dims), product(inferred)
     zeros = s.spread(s.scalar(0, x.type.dtype), (total,))
     body = s.region([(x.type.dtype, ())] * 2, lambda inner, old, new: new)
-    attrs = {"update_window_dims": (), "inserted_window_dims": (0,), "operand_batch": (), "indices_batch": (),
-             "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
+    attrs = {
+        "update_window_dims": (),
+        "inserted_window_dims": (0,),
+        "operand_batch": (),
+        "indices_batch": (),
+        "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
     vectors = reshape(s, places, (flat, _ONE))
     out = s.add("scatter", (zeros, vectors, reshape(s, x, (flat,))), attrs, regions=(body,))[0]
     out = reshape(s, out, inferred)
@@ -323,5 +363,3 @@ def max_unpool(s: Scope, node: Node, x: Value, places: Value, shape: Value | Non
             s.needs.append(Relation("<=", const(0), size, "MaxUnpool's output_shape"))
     none = (const(0),) * x.type.rank
     return s.one("pad", (out, s.scalar(0, x.type.dtype)), low=none, high=high, interior=none)
-
-

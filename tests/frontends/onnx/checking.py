@@ -104,6 +104,11 @@ def compare(case: Case, compiled: bool = False) -> int:
             for one, two in zip(found, wanted, strict=True):
                 assert one.shape == two.shape, f"{where}: shape {one.shape}, not {two.shape}"
                 assert one.dtype == two.dtype, f"{where}: dtype {one.dtype}, not {two.dtype}"
-                np.testing.assert_allclose(one.astype(np.float64), two.astype(np.float64), rtol=case.tolerance,
-                                           atol=case.tolerance, err_msg=where)
+                np.testing.assert_allclose(
+                    one.astype(np.float64),
+                    two.astype(np.float64),
+                    rtol=case.tolerance,
+                    atol=case.tolerance,
+                    err_msg=where,
+                )
     return ran

@@ -17,13 +17,25 @@ from egshape.ir.interpret import interpret
 Info = tuple[str, int, Sequence[Any] | None]
 
 
-def made(nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], opset: int = 21,
-         constants: Mapping[str, np.ndarray] | None = None, domains: Sequence[str] = (),
-         stated: Sequence[Info] = ()) -> onnx.ModelProto:
+def made(
+    nodes: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    opset: int = 21,
+    constants: Mapping[str, np.ndarray] | None = None,
+    domains: Sequence[str] = (),
+    stated: Sequence[Info] = (),
+) -> onnx.ModelProto:
     """A model of nodes; an input or output is a name, an element type and sizes, or a ValueInfoProto."""
     held = [onnx.numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
-    graph = helper.make_graph(list(nodes), "g", [_info(each) for each in inputs], [_info(each) for each in outputs],
-                              held, value_info=[_info(each) for each in stated])
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [_info(each) for each in inputs],
+        [_info(each) for each in outputs],
+        held,
+        value_info=[_info(each) for each in stated],
+    )
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
@@ -44,10 +56,13 @@ def check(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], folder: Path,
     onnx.checker.check_model(written)
     arrays = [feeds[value.name] for value in graph.inputs]
     compiled = egshape.compile(result.graph, "llvm")(*arrays)
-    roads = {"loaded": interpret(graph, arrays), "optimized": interpret(result.graph, arrays),
-             "compiled": compiled if isinstance(compiled, tuple) else (compiled,),
-             "saved": interpret(egshape.load(folder / "m.onnx"), arrays),
-             "written": ReferenceEvaluator(written).run(None, dict(feeds))}
+    roads = {
+        "loaded": interpret(graph, arrays),
+        "optimized": interpret(result.graph, arrays),
+        "compiled": compiled if isinstance(compiled, tuple) else (compiled,),
+        "saved": interpret(egshape.load(folder / "m.onnx"), arrays),
+        "written": ReferenceEvaluator(written).run(None, dict(feeds)),
+    }
     for road, found in roads.items():
         for one, two in zip(found, wanted, strict=True):
             same(np.asarray(one), np.asarray(two), road)

@@ -20,9 +20,20 @@ from egshape.adapters.onnx_host import compile_with_host_calls
 from egshape.errors import Unsupported
 from egshape.ir.interpret import interpret
 
-SAMPLE = ("test_add_bcast", "test_softmax_axis_1", "test_layer_normalization_default_axis", "test_reshape_zero_dim",
-          "test_slice_neg_steps", "test_gather_1", "test_where_example", "test_basic_conv_with_padding",
-          "test_reduce_mean_keepdims_random", "test_expand_dim_changed", "test_gemm_all_attributes", "test_if")
+SAMPLE = (
+    "test_add_bcast",
+    "test_softmax_axis_1",
+    "test_layer_normalization_default_axis",
+    "test_reshape_zero_dim",
+    "test_slice_neg_steps",
+    "test_gather_1",
+    "test_where_example",
+    "test_basic_conv_with_padding",
+    "test_reduce_mean_keepdims_random",
+    "test_expand_dim_changed",
+    "test_gemm_all_attributes",
+    "test_if",
+)
 
 
 @cache
@@ -50,8 +61,10 @@ def test_single_nodes_and_devices() -> None:
 
 
 def _erfs() -> egshape.ir.graph.Graph:
-    nodes = [onnx.helper.make_node("Celu", ["x"], ["h"], name="first"),
-             onnx.helper.make_node("Elu", ["h"], ["y"], name="second")]
+    nodes = [
+        onnx.helper.make_node("Celu", ["x"], ["h"], name="first"),
+        onnx.helper.make_node("Elu", ["h"], ["y"], name="second"),
+    ]
     infos = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in "xy"]
     model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", infos[:1], infos[1:]))
     return egshape.load(model.SerializeToString(), "onnx")

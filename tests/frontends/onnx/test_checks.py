@@ -34,13 +34,25 @@ LEVELS = ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENA
 
 def rounded(opset: int = 17) -> onnx.ModelProto:
     """The rows up to a multiple of 8: a Slice that a fact makes needless."""
-    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Slice", ["s", "zero", "one", "zero"], ["n_"]),
-             helper.make_node("Div", ["n_", "eight"], ["d"]), helper.make_node("Mul", ["d", "eight"], ["m"]),
-             helper.make_node("Slice", ["x", "zero", "m", "zero"], ["y"]), helper.make_node("Tanh", ["y"], ["out"])]
-    held = [numpy_helper.from_array(np.array([number], np.int64), name)
-            for name, number in (("zero", 0), ("one", 1), ("eight", 8))]
-    graph = helper.make_graph(nodes, "rounded", [helper.make_tensor_value_info("x", F, ["n", "c"])],
-                              [helper.make_tensor_value_info("out", F, None)], held)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Slice", ["s", "zero", "one", "zero"], ["n_"]),
+        helper.make_node("Div", ["n_", "eight"], ["d"]),
+        helper.make_node("Mul", ["d", "eight"], ["m"]),
+        helper.make_node("Slice", ["x", "zero", "m", "zero"], ["y"]),
+        helper.make_node("Tanh", ["y"], ["out"]),
+    ]
+    held = [
+        numpy_helper.from_array(np.array([number], np.int64), name)
+        for name, number in (("zero", 0), ("one", 1), ("eight", 8))
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "rounded",
+        [helper.make_tensor_value_info("x", F, ["n", "c"])],
+        [helper.make_tensor_value_info("out", F, None)],
+        held,
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
@@ -71,8 +83,9 @@ def sessions(model: onnx.ModelProto) -> list[ort.InferenceSession]:
     return out
 
 
-def outcomes(model: onnx.ModelProto, feed: Mapping[str, np.ndarray],
-             runtimes: Sequence[ort.InferenceSession] = ()) -> set[str]:
+def outcomes(
+    model: onnx.ModelProto, feed: Mapping[str, np.ndarray], runtimes: Sequence[ort.InferenceSession] = ()
+) -> set[str]:
     """What runtimes do: the reference evaluator, and ONNX Runtime at all levels of optimization."""
     out = set()
     for session in runtimes or sessions(model):
@@ -108,11 +121,42 @@ def rows(*shapes: tuple[int, ...]) -> list[list[np.ndarray]]:
     return [[np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)] for shape in shapes]
 
 
-FACTS = ["n % 8 == 0", "n == 9", "n in [1,8] or [16,24]", "n in {8, 16}", "n <= 8", "n >= 8", "n != c", "n < c",
-         "c == 2*n", "n*c % 8 == 0", "n*c in [1,9] or [16,64]", "n - c in [-3,5]", "min(n, c) == 3", "n % c == 2",
-         "n // c == 2", "cdiv(n, 4)*4 == c", "n*c == 24", "c == 3"]
-SIZES = ((8, 3), (16, 8), (8, 8), (9, 3), (0, 3), (8, 0), (24, 1), (4, 8), (3, 4), (5, 3), (3, 6), (12, 2), (6, 7),
-         (1, 1))
+FACTS = [
+    "n % 8 == 0",
+    "n == 9",
+    "n in [1,8] or [16,24]",
+    "n in {8, 16}",
+    "n <= 8",
+    "n >= 8",
+    "n != c",
+    "n < c",
+    "c == 2*n",
+    "n*c % 8 == 0",
+    "n*c in [1,9] or [16,64]",
+    "n - c in [-3,5]",
+    "min(n, c) == 3",
+    "n % c == 2",
+    "n // c == 2",
+    "cdiv(n, 4)*4 == c",
+    "n*c == 24",
+    "c == 3",
+]
+SIZES = (
+    (8, 3),
+    (16, 8),
+    (8, 8),
+    (9, 3),
+    (0, 3),
+    (8, 0),
+    (24, 1),
+    (4, 8),
+    (3, 4),
+    (5, 3),
+    (3, 6),
+    (12, 2),
+    (6, 7),
+    (1, 1),
+)
 
 
 @pytest.mark.parametrize("fact", FACTS)
@@ -139,8 +183,19 @@ def _texts(model: onnx.ModelProto) -> list[str]:
 def test_a_check_takes_two_nodes_beside_its_condition_and_one_for_all(tmp_path: Path) -> None:
     result = egshape.optimize(load(rounded()), assume=["n % 8 == 0", "c <= 64"])
     kinds = [node.op_type for node in saved(result.graph, tmp_path).graph.node]
-    assert kinds == ["Shape", "Mod", "Equal", "Where", "Gather",
-                     "Shape", "Less", "Where", "GatherND", "Reshape", "Tanh"]
+    assert kinds == [
+        "Shape",
+        "Mod",
+        "Equal",
+        "Where",
+        "Gather",
+        "Shape",
+        "Less",
+        "Where",
+        "GatherND",
+        "Reshape",
+        "Tanh",
+    ]
 
 
 def test_the_message_says_the_fact_and_survives(tmp_path: Path) -> None:
@@ -160,8 +215,9 @@ def test_metadata_and_none(tmp_path: Path) -> None:
     agrees(load(model), saved(load(model), tmp_path), rows((8, 3), (9, 3), (8, 6), (16, 8)))
     twice = tmp_path / "twice.onnx"
     egshape.save(egshape.optimize(load(model)).graph, twice, checks="metadata")
-    listed = [{each.key: each.value for each in proto.metadata_props}["egshape.checks"]
-              for proto in (model, onnx.load(twice))]
+    listed = [
+        {each.key: each.value for each in proto.metadata_props}["egshape.checks"] for proto in (model, onnx.load(twice))
+    ]
     assert json.loads(listed[0]) == json.loads(listed[1]) and len(json.loads(listed[0])) == 4
     notes = egshape.save(result.graph, tmp_path / "n.onnx", checks="none")
     assert len(notes) == 4
@@ -185,8 +241,17 @@ def test_listed_checks_that_cannot_be_read_say_so() -> None:
 def test_old_opsets(tmp_path: Path) -> None:
     for opset in (9, 10, 11, 12, 13, 15, 21):
         if opset == 9:
-            graph = replace(checked("<=", parse("n"), const(4)), metadata={"format": "onnx", "opsets": (("", 9),),
-                            "ir_version": 8, "producer": ("", "", "", 0), "doc": "", "outputs": ()})
+            graph = replace(
+                checked("<=", parse("n"), const(4)),
+                metadata={
+                    "format": "onnx",
+                    "opsets": (("", 9),),
+                    "ir_version": 8,
+                    "producer": ("", "", "", 0),
+                    "doc": "",
+                    "outputs": (),
+                },
+            )
         else:
             graph = egshape.optimize(load(rounded(opset)), assume="n in [0,4] or [8,8]").graph
         agrees(graph, saved(graph, tmp_path), rows((8, 3), (6, 3), (4, 2), (9, 1)))
@@ -243,15 +308,21 @@ def test_a_check_in_a_branch_fails_where_the_branch_runs(tmp_path: Path) -> None
     model = saved(graph, tmp_path)
     agrees(graph, model, [[np.zeros(size, np.float32), np.array(flag)] for size in (4, 5) for flag in (True, False)])
     again = load(model)
-    agrees(again, saved(egshape.optimize(again).graph, tmp_path),
-           [[np.zeros(size, np.float32), np.array(flag)] for size in (4, 5) for flag in (True, False)])
+    agrees(
+        again,
+        saved(egshape.optimize(again).graph, tmp_path),
+        [[np.zeros(size, np.float32), np.array(flag)] for size in (4, 5) for flag in (True, False)],
+    )
 
 
 def test_what_a_node_checks_is_not_written_again(tmp_path: Path) -> None:
     nodes = [helper.make_node("Add", ["x", "y"], ["out"])]
-    graph = helper.make_graph(nodes, "add", [helper.make_tensor_value_info("x", F, ["n"]),
-                                             helper.make_tensor_value_info("y", F, [4])],
-                              [helper.make_tensor_value_info("out", F, None)])
+    graph = helper.make_graph(
+        nodes,
+        "add",
+        [helper.make_tensor_value_info("x", F, ["n"]), helper.make_tensor_value_info("y", F, [4])],
+        [helper.make_tensor_value_info("out", F, None)],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     result = egshape.optimize(load(model))
     assert any(check.status == "kept" for check in result.report.checks)
@@ -260,9 +331,13 @@ def test_what_a_node_checks_is_not_written_again(tmp_path: Path) -> None:
 
 def test_a_reshape_that_takes_what_is_left_makes_the_check(tmp_path: Path) -> None:
     nodes = [helper.make_node("Reshape", ["x", "t"], ["r"]), helper.make_node("Tanh", ["r"], ["out"])]
-    graph = helper.make_graph(nodes, "flat", [helper.make_tensor_value_info("x", F, ["a", "b", "c"])],
-                              [helper.make_tensor_value_info("out", F, None)],
-                              [numpy_helper.from_array(np.array([0, -1], np.int64), "t")])
+    graph = helper.make_graph(
+        nodes,
+        "flat",
+        [helper.make_tensor_value_info("x", F, ["a", "b", "c"])],
+        [helper.make_tensor_value_info("out", F, None)],
+        [numpy_helper.from_array(np.array([0, -1], np.int64), "t")],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     written = saved(egshape.optimize(load(model)).graph, tmp_path)
     assert len(written.graph.node) == 2
@@ -272,11 +347,14 @@ def test_a_reshape_that_takes_what_is_left_makes_the_check(tmp_path: Path) -> No
         session.run(None, {"x": np.zeros((0, 3, 4), np.float32)})
 
 
-@pytest.mark.parametrize(("text", "most"), [
-    ("g (float[a,b] x, float[c,d] y) => (float[e,f] o) { s = Shape(y) o = Expand(x, s) }", 2),
-    ("g (float[a,b] x, int64[2] s) => (float[e,f] o) { o = Expand(x, s) }", 40),
-    ("g (float[a,b] x, int64[k] s) => (float[e,f] o) { o = Expand(x, s) }", 42),
-])
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("g (float[a,b] x, float[c,d] y) => (float[e,f] o) { s = Shape(y) o = Expand(x, s) }", 2),
+        ("g (float[a,b] x, int64[2] s) => (float[e,f] o) { o = Expand(x, s) }", 40),
+        ("g (float[a,b] x, int64[k] s) => (float[e,f] o) { o = Expand(x, s) }", 42),
+    ],
+)
 def test_expand_rejects_a_size_that_does_not_broadcast(text: str, most: int, tmp_path: Path) -> None:
     """Also where the larger one is that of the tensor; by itself where it is asked for the sizes of a tensor."""
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
@@ -284,8 +362,15 @@ def test_expand_rejects_a_size_that_does_not_broadcast(text: str, most: int, tmp
     written = saved(result.graph, tmp_path)
     assert len(written.graph.node) <= most
     runtimes = sessions(model), sessions(written)
-    for shape, asked in (((4, 1), (4, 3)), ((4, 3), (1, 1)), ((4, 1), (3, 4)), ((2, 2), (0, 2)), ((1, 2), (0, 1)),
-                         ((3, 2), (2, 2)), ((2, 3), (2, 2))):
+    for shape, asked in (
+        ((4, 1), (4, 3)),
+        ((4, 3), (1, 1)),
+        ((4, 1), (3, 4)),
+        ((2, 2), (0, 2)),
+        ((1, 2), (0, 1)),
+        ((3, 2), (2, 2)),
+        ((2, 3), (2, 2)),
+    ):
         x, other = np.ones(shape, np.float32), result.graph.inputs[1].name
         feed = {"x": x, other: np.ones(asked, np.float32) if other == "y" else np.array(asked)}
         found = []
@@ -303,12 +388,22 @@ def test_expand_rejects_a_size_that_does_not_broadcast(text: str, most: int, tmp
 
 def test_a_reshape_to_known_sizes_takes_what_is_left_where_that_makes_a_check(tmp_path: Path) -> None:
     """Two reshapes whose sizes are all known by copying; each rejects what one of the original's did."""
-    nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Tanh", ["r"], ["out"]),
-             helper.make_node("Reshape", ["y", "t"], ["q"]), helper.make_node("Tanh", ["q"], ["also"])]
-    graph = helper.make_graph(nodes, "left", [helper.make_tensor_value_info(name, F, ["n", "m", 6]) for name in "xy"],
-                              [helper.make_tensor_value_info(name, F, None) for name in ("out", "also")],
-                              [numpy_helper.from_array(np.array(target, np.int64), name)
-                               for name, target in (("s", [0, -1, 2, 3]), ("t", [-1, 0, 3, 2]))])
+    nodes = [
+        helper.make_node("Reshape", ["x", "s"], ["r"]),
+        helper.make_node("Tanh", ["r"], ["out"]),
+        helper.make_node("Reshape", ["y", "t"], ["q"]),
+        helper.make_node("Tanh", ["q"], ["also"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "left",
+        [helper.make_tensor_value_info(name, F, ["n", "m", 6]) for name in "xy"],
+        [helper.make_tensor_value_info(name, F, None) for name in ("out", "also")],
+        [
+            numpy_helper.from_array(np.array(target, np.int64), name)
+            for name, target in (("s", [0, -1, 2, 3]), ("t", [-1, 0, 3, 2]))
+        ],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     result = egshape.optimize(load(model))
     assert sum(check.status == "kept" for check in result.report.checks) == 2

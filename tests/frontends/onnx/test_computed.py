@@ -35,16 +35,24 @@ CASES = [
     case("slice", SLICE, FOUR, s=[0, 1], e=[2, 3], i=[2, 1], t=[2, 1]),
     case("slice-back", SLICE, FOUR, s=[-1, 20], e=[-20, 0], i=[-1, 0], t=[-1, -2]),
     case("slice-far", SLICE, FOUR, s=[FAR.max, FAR.min], e=[FAR.min, FAR.max], i=[2, 0], t=[FAR.min, FAR.max]),
-    case("slice-steps", "y = Slice(x, s, e, c, t)", "int64[2] s, int64[2] e, int64[2] t",
-         "float[o,p,q] y", s=[-1, 0], e=[0, 9], t=[-2, 2]),
+    case(
+        "slice-steps",
+        "y = Slice(x, s, e, c, t)",
+        "int64[2] s, int64[2] e, int64[2] t",
+        "float[o,p,q] y",
+        s=[-1, 0],
+        e=[0, 9],
+        t=[-2, 2],
+    ),
     case("slice-int32", "y = Slice(x, s, e, i)", "int32[k] s, int32[k] e, int32[k] i", s=[1], e=[2**31 - 1], i=[-2]),
     case("squeeze", "u = Unsqueeze(x, i) y = Squeeze(u, i)", "int64[2] i", i=[0, -1]),
     case("pad-axes", "y = Pad(x, p, v, i)", "int64[4] p, int64[2] i, float v", p=[1, 0, 2, 3], i=[-1, 0], v=0.5),
-    case("pad-edge", "y = Pad<mode=\"edge\">(x, p, v, i)", "int64[k] p, int64[h] i, float v", p=[1, 2], i=[2], v=0),
+    case("pad-edge", 'y = Pad<mode="edge">(x, p, v, i)', "int64[k] p, int64[h] i, float v", p=[1, 2], i=[2], v=0),
 ]
 CASES[-1] = replace(CASES[-1], sizes=[each for each in SIZES if all(each.values())])
-CASES[9] = Case(CASES[9].name, CASES[9].text.replace("{ y", "{ c = Constant<value = int64[2] {0, 2}>() y"), SIZES,
-                CASES[9].data)
+CASES[9] = Case(
+    CASES[9].name, CASES[9].text.replace("{ y", "{ c = Constant<value = int64[2] {0, 2}>() y"), SIZES, CASES[9].data
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -52,29 +60,45 @@ def test_as_the_reference(case: Case) -> None:
     assert compare(case, compiled=True) >= 2
 
 
-@pytest.mark.parametrize(("name", "change"), [
-    ("reduce-two", {"i": [0, 0]}), ("reduce-two", {"i": [0, -3]}), ("reduce", {"i": [3]}), ("slice", {"t": [1, 0]}),
-    ("slice", {"i": [1, 1]}), ("slice", {"e": [1]}), ("squeeze", {"i": [1, 1]}), ("pad-axes", {"i": [0, 3]})])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("reduce-two", {"i": [0, 0]}),
+        ("reduce-two", {"i": [0, -3]}),
+        ("reduce", {"i": [3]}),
+        ("slice", {"t": [1, 0]}),
+        ("slice", {"i": [1, 1]}),
+        ("slice", {"e": [1]}),
+        ("squeeze", {"i": [1, 1]}),
+        ("pad-axes", {"i": [0, 3]}),
+    ],
+)
 def test_what_cannot_be_is_rejected(name: str, change: dict[str, object]) -> None:
     """Axes that are there twice or not at all, and steps of 0."""
     given = next(each for each in CASES if each.name == name)
     graph = load(parsed(given))
-    feeds = {key: np.asarray(value, np.float32 if key == "v" else np.int64)
-             for key, value in {**given.data, **change}.items()}
+    feeds = {
+        key: np.asarray(value, np.float32 if key == "v" else np.int64)
+        for key, value in {**given.data, **change}.items()
+    }
     x = np.ones((2, 4, 3), np.float32)
-    for run in (egshape.compile(graph, target="interpret", optimize=False),
-                compile_function(egshape.optimize(graph).graph)):
+    for run in (
+        egshape.compile(graph, target="interpret", optimize=False),
+        compile_function(egshape.optimize(graph).graph),
+    ):
         with pytest.raises(EgshapeError):
             run(*(x if value.name == "x" else feeds[value.name] for value in graph.inputs))
 
 
 def test_a_stated_rank_is_that_of_a_host_call() -> None:
     """ONNX infers no rank of this Loop's result, whose size may change from round to round; the model states one."""
-    body = ("g (int64 most, bool go, float[1] x) => (float[1] y, float[o,1] r) { "
-            "zero = Constant<value = int64[1] {0}>() w = Constant<value = float[3] {1., 2., 3.}>() "
-            "y, r = Loop(most, go, x) <body = b (int64 i, bool c, float[1] h) => (bool d, float[1] k, float[1] q) "
-            "{ d = Identity(c) s = Unsqueeze(i, zero) one = Constant<value = int64 {1}>() "
-            "n = Add(i, one) e = Unsqueeze(n, zero) v = Slice(w, s, e) k = Add(h, v) q = Identity(k) }> }")
+    body = (
+        "g (int64 most, bool go, float[1] x) => (float[1] y, float[o,1] r) { "
+        "zero = Constant<value = int64[1] {0}>() w = Constant<value = float[3] {1., 2., 3.}>() "
+        "y, r = Loop(most, go, x) <body = b (int64 i, bool c, float[1] h) => (bool d, float[1] k, float[1] q) "
+        "{ d = Identity(c) s = Unsqueeze(i, zero) one = Constant<value = int64 {1}>() "
+        "n = Add(i, one) e = Unsqueeze(n, zero) v = Slice(w, s, e) k = Add(h, v) q = Identity(k) }> }"
+    )
     graph = load(parsed(Case("loop", body, [])))
     assert [op.name for op in graph.body.walk() if op.name in ("host_call", "while")] == ["host_call"]
     function = egshape.compile(egshape.optimize(graph).graph, target="llvm")

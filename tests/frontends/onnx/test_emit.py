@@ -24,12 +24,20 @@ Node = onnx.NodeProto
 SIZES = ({"b": 2, "s": 3}, {"b": 1, "s": 1}, {"b": 3, "s": 7}, {"b": 1, "s": 16})
 
 
-def model(nodes: Sequence[Node], inputs: dict[str, tuple[int, list]], outputs: dict[str, int],
-          held: dict[str, np.ndarray] | None = None, opset: int = 17) -> onnx.ModelProto:
+def model(
+    nodes: Sequence[Node],
+    inputs: dict[str, tuple[int, list]],
+    outputs: dict[str, int],
+    held: dict[str, np.ndarray] | None = None,
+    opset: int = 17,
+) -> onnx.ModelProto:
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
         [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
-        [numpy_helper.from_array(array, name) for name, array in (held or {}).items()])
+        [numpy_helper.from_array(array, name) for name, array in (held or {}).items()],
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
@@ -73,108 +81,240 @@ def kinds(proto: onnx.ModelProto) -> Counter[str]:
 
 
 HEADS = model(
-    [n("Shape", "x", "d"), n("Gather", "d zero", "b_"), n("Gather", "d one", "s_"), n("Unsqueeze", "b_ ax", "b1"),
-     n("Unsqueeze", "s_ ax", "s1"), n("Concat", "b1 s1 four two", "t", axis=0), n("Reshape", "x t", "h"),
-     n("Transpose", "h", "y", perm=[0, 2, 1, 3])],
-    {"x": (F, ["b", "s", 8])}, {"y": F},
-    {"zero": np.array(0), "one": np.array(1), "ax": ints(0), "four": ints(4), "two": ints(2)})
+    [
+        n("Shape", "x", "d"),
+        n("Gather", "d zero", "b_"),
+        n("Gather", "d one", "s_"),
+        n("Unsqueeze", "b_ ax", "b1"),
+        n("Unsqueeze", "s_ ax", "s1"),
+        n("Concat", "b1 s1 four two", "t", axis=0),
+        n("Reshape", "x t", "h"),
+        n("Transpose", "h", "y", perm=[0, 2, 1, 3]),
+    ],
+    {"x": (F, ["b", "s", 8])},
+    {"y": F},
+    {"zero": np.array(0), "one": np.array(1), "ax": ints(0), "four": ints(4), "two": ints(2)},
+)
 
 MASK = model(
-    [n("Unsqueeze", "m one", "m1"), n("Unsqueeze", "m1 two", "m2"), n("Cast", "m2", "f", to=F), n("Sub", "c f", "g"),
-     n("Mul", "g low", "k"), n("Shape", "x", "d"), n("Expand", "k d", "e"), n("Add", "x e", "y")],
-    {"x": (F, ["b", 4, "s", "s"]), "m": (INT, ["b", "s"])}, {"y": F},
-    {"one": ints(1), "two": ints(2), "c": np.array(1, np.float32), "low": np.array(-100, np.float32)})
+    [
+        n("Unsqueeze", "m one", "m1"),
+        n("Unsqueeze", "m1 two", "m2"),
+        n("Cast", "m2", "f", to=F),
+        n("Sub", "c f", "g"),
+        n("Mul", "g low", "k"),
+        n("Shape", "x", "d"),
+        n("Expand", "k d", "e"),
+        n("Add", "x e", "y"),
+    ],
+    {"x": (F, ["b", 4, "s", "s"]), "m": (INT, ["b", "s"])},
+    {"y": F},
+    {"one": ints(1), "two": ints(2), "c": np.array(1, np.float32), "low": np.array(-100, np.float32)},
+)
 
 POSITIONS = model(
-    [n("Shape", "x", "d"), n("Gather", "d one", "s_"), n("Range", "zero s_ one", "r"), n("Gather", "table r", "p"),
-     n("Add", "x p", "y")],
-    {"x": (F, ["b", "s", 8])}, {"y": F},
-    {"zero": np.array(0), "one": np.array(1), "table": np.random.default_rng(0).random((32, 8), np.float32)})
+    [
+        n("Shape", "x", "d"),
+        n("Gather", "d one", "s_"),
+        n("Range", "zero s_ one", "r"),
+        n("Gather", "table r", "p"),
+        n("Add", "x p", "y"),
+    ],
+    {"x": (F, ["b", "s", 8])},
+    {"y": F},
+    {"zero": np.array(0), "one": np.array(1), "table": np.random.default_rng(0).random((32, 8), np.float32)},
+)
 
 PARTS = model(
     [n("Split", "x _", "p q", axis=2), n("Mul", "p q", "m"), n("Slice", "m start end ax", "l"), n("Add", "m l", "y")],
-    {"x": (F, ["b", "s", 8])}, {"y": F}, {"start": ints(-1), "end": ints(2**62), "ax": ints(1)}, opset=13)
+    {"x": (F, ["b", "s", 8])},
+    {"y": F},
+    {"start": ints(-1), "end": ints(2**62), "ax": ints(1)},
+    opset=13,
+)
 PARTS.graph.node[0].input[:] = ["x"]
 
 PICKS = model(
     [n("Gather", "x zero", "y", axis=1), n("Gather", "x one", "z", axis=1)],
-    {"x": (F, ["b", 2, "s"])}, {"y": F, "z": F}, {"zero": np.array(0), "one": np.array(-1)})
+    {"x": (F, ["b", 2, "s"])},
+    {"y": F, "z": F},
+    {"zero": np.array(0), "one": np.array(-1)},
+)
 
 BACKWARDS = model(
     [n("Slice", "x start end ax step", "l"), n("Concat", "x l", "y", axis=1)],
-    {"x": (F, ["b", "s", 4])}, {"y": F},
-    {"start": ints(-1), "end": ints(-(2**62)), "ax": ints(1), "step": ints(-1)})
+    {"x": (F, ["b", "s", 4])},
+    {"y": F},
+    {"start": ints(-1), "end": ints(-(2**62)), "ax": ints(1), "step": ints(-1)},
+)
 
 WHOLE = model(
-    [n("LayerNormalization", "x g b_", "l", axis=-1, epsilon=1e-5), n("Gemm", "q w c", "f", transB=1),
-     n("Softmax", "l", "s_", axis=-1), n("Reshape", "s_ flat", "q"), n("Relu", "f", "y")],
-    {"x": (F, ["b", "s", 8])}, {"y": F},
-    {"g": np.ones(8, np.float32), "b_": np.zeros(8, np.float32), "w": np.eye(4, 8, dtype=np.float32),
-     "c": np.ones(4, np.float32), "flat": ints(-1, 8)})
+    [
+        n("LayerNormalization", "x g b_", "l", axis=-1, epsilon=1e-5),
+        n("Gemm", "q w c", "f", transB=1),
+        n("Softmax", "l", "s_", axis=-1),
+        n("Reshape", "s_ flat", "q"),
+        n("Relu", "f", "y"),
+    ],
+    {"x": (F, ["b", "s", 8])},
+    {"y": F},
+    {
+        "g": np.ones(8, np.float32),
+        "b_": np.zeros(8, np.float32),
+        "w": np.eye(4, 8, dtype=np.float32),
+        "c": np.ones(4, np.float32),
+        "flat": ints(-1, 8),
+    },
+)
 WHOLE.graph.node.insert(1, WHOLE.graph.node.pop(3))
 WHOLE.graph.node.insert(1, WHOLE.graph.node.pop(3))
 
 BRANCH = model(
-    [n("ReduceSum", "x", "t", keepdims=0), n("Greater", "t zero", "c"),
-     helper.make_node("If", ["c"], ["y"],
-                      then_branch=helper.make_graph([n("Shape", "x", "d1"), n("ConstantOfShape", "d1", "z1"),
-                                                     n("Add", "x z1", "a")], "then", [],
-                                                    [helper.make_tensor_value_info("a", F, ["b", "s"])]),
-                      else_branch=helper.make_graph([n("Neg", "x", "a2")], "else", [],
-                                                    [helper.make_tensor_value_info("a2", F, ["b", "s"])]))],
-    {"x": (F, ["b", "s"])}, {"y": F}, {"zero": np.array(0, np.float32)})
+    [
+        n("ReduceSum", "x", "t", keepdims=0),
+        n("Greater", "t zero", "c"),
+        helper.make_node(
+            "If",
+            ["c"],
+            ["y"],
+            then_branch=helper.make_graph(
+                [n("Shape", "x", "d1"), n("ConstantOfShape", "d1", "z1"), n("Add", "x z1", "a")],
+                "then",
+                [],
+                [helper.make_tensor_value_info("a", F, ["b", "s"])],
+            ),
+            else_branch=helper.make_graph(
+                [n("Neg", "x", "a2")], "else", [], [helper.make_tensor_value_info("a2", F, ["b", "s"])]
+            ),
+        ),
+    ],
+    {"x": (F, ["b", "s"])},
+    {"y": F},
+    {"zero": np.array(0, np.float32)},
+)
 
 INSIDE = model(
-    [n("ReduceSum", "x", "t", keepdims=0), n("Greater", "t zero", "c"), n("Unsqueeze", "x one", "x1"),
-     helper.make_node("If", ["c"], ["y"],
-                      then_branch=helper.make_graph([n("Mul", "x1 z", "p"), n("Shape", "p", "d"),
-                                                     n("Concat", "d four", "t4", axis=0),
-                                                     n("ConstantOfShape", "t4", "o"), n("Unsqueeze", "p two", "p1"),
-                                                     n("Concat", "o p1", "a", axis=2)],
-                                                    "then", [], [helper.make_tensor_value_info("a", F, ["b", "s", 5])]),
-                      else_branch=helper.make_graph([n("Expand", "z e", "a2")], "else", [],
-                                                    [helper.make_tensor_value_info("a2", F, ["b", "s", 5])]))],
-    {"x": (F, ["b"]), "z": (F, ["s"]), "e": (INT, [3])}, {"y": F},
-    {"zero": np.array(-1e9, np.float32), "one": ints(1), "two": ints(2), "four": ints(4)})
+    [
+        n("ReduceSum", "x", "t", keepdims=0),
+        n("Greater", "t zero", "c"),
+        n("Unsqueeze", "x one", "x1"),
+        helper.make_node(
+            "If",
+            ["c"],
+            ["y"],
+            then_branch=helper.make_graph(
+                [
+                    n("Mul", "x1 z", "p"),
+                    n("Shape", "p", "d"),
+                    n("Concat", "d four", "t4", axis=0),
+                    n("ConstantOfShape", "t4", "o"),
+                    n("Unsqueeze", "p two", "p1"),
+                    n("Concat", "o p1", "a", axis=2),
+                ],
+                "then",
+                [],
+                [helper.make_tensor_value_info("a", F, ["b", "s", 5])],
+            ),
+            else_branch=helper.make_graph(
+                [n("Expand", "z e", "a2")], "else", [], [helper.make_tensor_value_info("a2", F, ["b", "s", 5])]
+            ),
+        ),
+    ],
+    {"x": (F, ["b"]), "z": (F, ["s"]), "e": (INT, [3])},
+    {"y": F},
+    {"zero": np.array(-1e9, np.float32), "one": ints(1), "two": ints(2), "four": ints(4)},
+)
 """Sizes that are known outside stand together in the shape of a tensor inside."""
 
 SCORES = model(
-    [n("Transpose", "k", "kt", perm=[0, 1, 3, 2]), n("MatMul", "q kt", "a"), n("Where", "c a low", "w"),
-     n("Softmax", "w", "p", axis=-1), n("MatMul", "p k", "y")],
-    {"q": (F, ["b", 2, "s", 4]), "k": (F, ["b", 2, "s", 4]), "c": (B, ["b", 1, 1, "s"])}, {"y": F},
-    {"low": np.array(-1e4, np.float32)})
+    [
+        n("Transpose", "k", "kt", perm=[0, 1, 3, 2]),
+        n("MatMul", "q kt", "a"),
+        n("Where", "c a low", "w"),
+        n("Softmax", "w", "p", axis=-1),
+        n("MatMul", "p k", "y"),
+    ],
+    {"q": (F, ["b", 2, "s", 4]), "k": (F, ["b", 2, "s", 4]), "c": (B, ["b", 1, 1, "s"])},
+    {"y": F},
+    {"low": np.array(-1e4, np.float32)},
+)
 
 ZERO_LEFT = model([n("Reshape", "x t", "y")], {"x": (F, ["b", "s", 8])}, {"y": F}, {"t": ints(0, -1)})
 
 LOOP = model(
-    [helper.make_node("Loop", ["count", "", "x"], ["z", "rows"],
-                      body=helper.make_graph(
-                          [n("Add", "h h", "h2"), n("ReduceSum", "h2", "t", keepdims=0), n("Identity", "c", "c2")],
-                          "body",
-                          [helper.make_tensor_value_info("i", INT, []), helper.make_tensor_value_info("c", B, []),
-                           helper.make_tensor_value_info("h", F, ["b", "s"])],
-                          [helper.make_tensor_value_info("c2", B, []),
-                           helper.make_tensor_value_info("h2", F, ["b", "s"]),
-                           helper.make_tensor_value_info("t", F, [])])),
-     n("ReduceSum", "rows", "r", keepdims=0), n("Add", "z r", "y")],
-    {"x": (F, ["b", "s"])}, {"y": F}, {"count": np.array(3)})
+    [
+        helper.make_node(
+            "Loop",
+            ["count", "", "x"],
+            ["z", "rows"],
+            body=helper.make_graph(
+                [n("Add", "h h", "h2"), n("ReduceSum", "h2", "t", keepdims=0), n("Identity", "c", "c2")],
+                "body",
+                [
+                    helper.make_tensor_value_info("i", INT, []),
+                    helper.make_tensor_value_info("c", B, []),
+                    helper.make_tensor_value_info("h", F, ["b", "s"]),
+                ],
+                [
+                    helper.make_tensor_value_info("c2", B, []),
+                    helper.make_tensor_value_info("h2", F, ["b", "s"]),
+                    helper.make_tensor_value_info("t", F, []),
+                ],
+            ),
+        ),
+        n("ReduceSum", "rows", "r", keepdims=0),
+        n("Add", "z r", "y"),
+    ],
+    {"x": (F, ["b", "s"])},
+    {"y": F},
+    {"count": np.array(3)},
+)
 
 SCAN = model(
-    [helper.make_node("Scan", ["zero", "x"], ["z", "y"], num_scan_inputs=1, body=helper.make_graph(
-        [n("Add", "h e", "g"), n("Identity", "g", "f")], "body",
-        [helper.make_tensor_value_info(name, F, []) for name in "he"],
-        [helper.make_tensor_value_info(name, F, []) for name in "gf"]))],
-    {"x": (F, ["s"])}, {"z": F, "y": F}, {"zero": np.array(0, np.float32)}, opset=9)
+    [
+        helper.make_node(
+            "Scan",
+            ["zero", "x"],
+            ["z", "y"],
+            num_scan_inputs=1,
+            body=helper.make_graph(
+                [n("Add", "h e", "g"), n("Identity", "g", "f")],
+                "body",
+                [helper.make_tensor_value_info(name, F, []) for name in "he"],
+                [helper.make_tensor_value_info(name, F, []) for name in "gf"],
+            ),
+        )
+    ],
+    {"x": (F, ["s"])},
+    {"z": F, "y": F},
+    {"zero": np.array(0, np.float32)},
+    opset=9,
+)
 """Run-time places before Slice takes them, in lines before there is Range."""
 
 SIZES_OUT = model(
     [n("Shape", "x", "d"), n("Gather", "d zero", "b_"), n("Range", "zero b_ one", "r"), n("Expand", "c d", "y")],
-    {"x": (F, ["b", "s"])}, {"d": INT, "r": INT, "y": F, "b_": INT},
-    {"zero": np.array(0), "one": np.array(1), "c": np.array(2, np.float32)})
+    {"x": (F, ["b", "s"])},
+    {"d": INT, "r": INT, "y": F, "b_": INT},
+    {"zero": np.array(0), "one": np.array(1), "c": np.array(2, np.float32)},
+)
 
-CASES = {"heads": HEADS, "mask": MASK, "positions": POSITIONS, "parts": PARTS, "picks": PICKS, "backwards": BACKWARDS,
-         "whole": WHOLE, "branch": BRANCH, "inside": INSIDE, "scores": SCORES, "zero and -1": ZERO_LEFT, "loop": LOOP,
-         "scan": SCAN, "sizes out": SIZES_OUT}
+CASES = {
+    "heads": HEADS,
+    "mask": MASK,
+    "positions": POSITIONS,
+    "parts": PARTS,
+    "picks": PICKS,
+    "backwards": BACKWARDS,
+    "whole": WHOLE,
+    "branch": BRANCH,
+    "inside": INSIDE,
+    "scores": SCORES,
+    "zero and -1": ZERO_LEFT,
+    "loop": LOOP,
+    "scan": SCAN,
+    "sizes out": SIZES_OUT,
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -226,8 +366,12 @@ def test_metadata_and_sizes_are_kept(tmp_path: Path) -> None:
 
 def test_equal_weights_are_shared_and_not_copied(tmp_path: Path) -> None:
     weight = np.random.default_rng(0).random((8, 8), np.float32)
-    proto = model([n("MatMul", "x w", "h"), n("MatMul", "h v", "y")], {"x": (F, ["b", "s", 8])}, {"y": F},
-                  {"w": weight, "v": weight})
+    proto = model(
+        [n("MatMul", "x w", "h"), n("MatMul", "h v", "y")],
+        {"x": (F, ["b", "s", 8])},
+        {"y": F},
+        {"w": weight, "v": weight},
+    )
     written = roundtrip(proto, tmp_path)
     assert len(written.graph.initializer) == 1
 

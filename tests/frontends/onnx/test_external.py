@@ -24,13 +24,21 @@ X = np.ones((2, 40), np.float32)
 
 def model(seed: int = 0) -> onnx.ModelProto:
     rng = np.random.default_rng(seed)
-    held = {"w": rng.standard_normal((40, 50)).astype(np.float32), "b": rng.standard_normal(50).astype(np.float32),
-            "q": rng.integers(-8, 8, (60, 50)).astype(np.float32).astype(numpy_dtype("i4")),
-            "s": np.array(0.5, np.float32), "k": np.zeros((50, 0), np.float32)}
+    held = {
+        "w": rng.standard_normal((40, 50)).astype(np.float32),
+        "b": rng.standard_normal(50).astype(np.float32),
+        "q": rng.integers(-8, 8, (60, 50)).astype(np.float32).astype(numpy_dtype("i4")),
+        "s": np.array(0.5, np.float32),
+        "k": np.zeros((50, 0), np.float32),
+    }
     node = helper.make_node
-    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["a"]),
-             node("DequantizeLinear", ["q", "s"], ["d"]), node("Concat", ["a", "d"], ["y"], axis=0),
-             node("MatMul", ["y", "k"], ["z"])]
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"]),
+        node("Add", ["m", "b"], ["a"]),
+        node("DequantizeLinear", ["q", "s"], ["d"]),
+        node("Concat", ["a", "d"], ["y"], axis=0),
+        node("MatMul", ["y", "k"], ["z"]),
+    ]
     return made(nodes, [("x", FLOAT, ["n", 40])], [("y", FLOAT, [None, 50]), ("z", FLOAT, [None, 0])], 21, held)
 
 
@@ -95,8 +103,9 @@ def test_weights_are_streamed(tmp_path) -> None:
     """Pieces are views of the arrays."""
     array = np.zeros(5000, np.float32)
     pieces = list(weights.SideFile({"w": array}).pieces())
-    assert any(isinstance(piece, memoryview) and np.shares_memory(np.frombuffer(piece, np.uint8), array)
-               for piece in pieces)
+    assert any(
+        isinstance(piece, memoryview) and np.shares_memory(np.frombuffer(piece, np.uint8), array) for piece in pieces
+    )
 
 
 def test_moving_takes_the_weights_along(tmp_path) -> None:

@@ -21,9 +21,15 @@ from tests.frontends.onnx.bounds import bounded  # noqa: E402
 F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741
 
 
-def model(nodes: Sequence[onnx.NodeProto], *, inputs: Sequence[onnx.ValueInfoProto] | None = None,
-          initializers: Sequence[onnx.TensorProto] = (), outputs: Sequence[str] = ("y",),
-          functions: Sequence[onnx.FunctionProto] = (), opset: int = 17) -> onnx.ModelProto:
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    *,
+    inputs: Sequence[onnx.ValueInfoProto] | None = None,
+    initializers: Sequence[onnx.TensorProto] = (),
+    outputs: Sequence[str] = ("y",),
+    functions: Sequence[onnx.FunctionProto] = (),
+    opset: int = 17,
+) -> onnx.ModelProto:
     """A model whose input is x: f32[n, 4], unless others are given."""
     inputs = [helper.make_tensor_value_info("x", F, ["n", 4])] if inputs is None else inputs
     infos = [helper.make_tensor_value_info(name, F, None) for name in outputs]
@@ -70,15 +76,27 @@ def survives(content: onnx.ModelProto, folder: Path) -> None:
             assert len(str(error)) < 1000, str(error)
 
 
-GOOD = model([node("MatMul", ["x", "w"], ["h"]), node("Relu", ["h"], ["y"])],
-             initializers=[numpy_helper.from_array(np.ones((4, 600), np.float32), "w")])
+GOOD = model(
+    [node("MatMul", ["x", "w"], ["h"]), node("Relu", ["h"], ["y"])],
+    initializers=[numpy_helper.from_array(np.ones((4, 600), np.float32), "w")],
+)
 
 
 # -- damaged -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00" * 64, b"hello, this is text\n" * 10, b"PK\x03\x04" + b"\x00" * 64,
-                                     b"\x3a\xff\xff\xff\xff\x0f", b"\xff" * 64], ids=repr)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00" * 64,
+        b"hello, this is text\n" * 10,
+        b"PK\x03\x04" + b"\x00" * 64,
+        b"\x3a\xff\xff\xff\xff\x0f",
+        b"\xff" * 64,
+    ],
+    ids=repr,
+)
 def test_no_model(content: bytes, tmp_path: Path) -> None:
     assert "m.onnx" in refused(content, tmp_path)
 
@@ -108,48 +126,77 @@ def test_noise(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
-    "cycle of two": (lambda: model([node("Add", ["x", "b"], ["a"]), node("Neg", ["a"], ["b"]),
-                                    node("Relu", ["b"], ["y"])]), "circle"),
+    "cycle of two": (
+        lambda: model([node("Add", ["x", "b"], ["a"]), node("Neg", ["a"], ["b"]), node("Relu", ["b"], ["y"])]),
+        "circle",
+    ),
     "cycle of one": (lambda: model([node("Add", ["x", "y"], ["y"])]), "circle"),
     "nothing defines it": (lambda: model([node("Add", ["x", "nowhere"], ["y"])]), "nowhere"),
     "no such output": (lambda: model([node("Neg", ["x"], ["z"])]), "'y'"),
     "two nodes, one name": (lambda: model([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])]), "twice"),
     "a node takes an input's name": (lambda: model([node("Neg", ["x"], ["x"]), node("Neg", ["x"], ["y"])]), "twice"),
-    "two inputs, one name": (lambda: model([node("Neg", ["x"], ["y"])],
-                                           inputs=[helper.make_tensor_value_info("x", F, [2])] * 2), "'x'"),
-    "two initializers, one name": (lambda: model([node("Add", ["x", "w"], ["y"])],
-                                                 initializers=[ints("w", 1), ints("w", 2)]), "'w'"),
+    "two inputs, one name": (
+        lambda: model([node("Neg", ["x"], ["y"])], inputs=[helper.make_tensor_value_info("x", F, [2])] * 2),
+        "'x'",
+    ),
+    "two initializers, one name": (
+        lambda: model([node("Add", ["x", "w"], ["y"])], initializers=[ints("w", 1), ints("w", 2)]),
+        "'w'",
+    ),
     "unknown domain": (lambda: model([node("Neg", ["x"], ["y"], domain="no.such")]), "no.such"),
     "too few operands": (lambda: model([node("Add", ["x"], ["y"])]), "Add|operand|input"),
     "too many operands": (lambda: model([node("Neg", ["x", "x", "x"], ["y"])]), "Neg|operand|input"),
     "attribute of another kind": (lambda: model([node("Transpose", ["x"], ["y"], perm="up")]), "perm"),
     "permutation out of range": (lambda: model([node("Transpose", ["x"], ["y"], perm=[0, 7])]), "perm|7"),
     "axis out of range": (lambda: model([node("Concat", ["x", "x"], ["y"], axis=9)]), "ax"),
-    "element type": (lambda: model([node("Neg", ["x"], ["y"])],
-                                   inputs=[helper.make_tensor_value_info("x", 99, [2])]), "99|type"),
-    "input size": (lambda: model([node("Neg", ["x"], ["y"])],
-                                 inputs=[helper.make_tensor_value_info("x", F, [2**62])]), str(2**62)),
+    "element type": (
+        lambda: model([node("Neg", ["x"], ["y"])], inputs=[helper.make_tensor_value_info("x", 99, [2])]),
+        "99|type",
+    ),
+    "input size": (
+        lambda: model([node("Neg", ["x"], ["y"])], inputs=[helper.make_tensor_value_info("x", F, [2**62])]),
+        str(2**62),
+    ),
     "opset from the future": (lambda: model([node("Neg", ["x"], ["y"])], opset=10**6), "opset"),
     "opset 0": (lambda: model([node("Neg", ["x"], ["y"])], opset=0), "opset"),
     "negative opset": (lambda: model([node("Neg", ["x"], ["y"])], opset=-3), "opset"),
-    "negative weight size": (lambda: model(
-        [node("Add", ["x", "w"], ["y"])],
-        initializers=[TensorProto(name="w", data_type=F, dims=[-4], raw_data=b"")]), "-4"),
-    "reshape to a negative size": (lambda: model([node("Reshape", ["x", "s"], ["y"])],
-                                                 initializers=[ints("s", -7, 2)]), "-7"),
-    "reshape of two unknowns": (lambda: model([node("Reshape", ["x", "s"], ["y"])],
-                                              initializers=[ints("s", -1, -1)]), "-1"),
+    "negative weight size": (
+        lambda: model(
+            [node("Add", ["x", "w"], ["y"])], initializers=[TensorProto(name="w", data_type=F, dims=[-4], raw_data=b"")]
+        ),
+        "-4",
+    ),
+    "reshape to a negative size": (
+        lambda: model([node("Reshape", ["x", "s"], ["y"])], initializers=[ints("s", -7, 2)]),
+        "-7",
+    ),
+    "reshape of two unknowns": (
+        lambda: model([node("Reshape", ["x", "s"], ["y"])], initializers=[ints("s", -1, -1)]),
+        "-1",
+    ),
     "flag that is neither yes nor no": (lambda: model([node("ReduceSum", ["x"], ["y"], keepdims=7)]), "'keepdims' = 7"),
-    "fill of a negative size": (lambda: model([node("ConstantOfShape", ["s"], ["y"])],
-                                              initializers=[ints("s", -7)]), "-7"),
-    "expand to a negative size": (lambda: model([node("Expand", ["x", "s"], ["y"])],
-                                                initializers=[ints("s", -7, 4)]), "-7"),
-    "split that does not add up": (lambda: model([node("Split", ["x", "s"], ["y", "z"], axis=1)],
-                                                 initializers=[ints("s", 3, 3)]), "Split|split|6"),
-    "sizes that never fit": (lambda: model([node("Add", ["x", "w"], ["y"])],
-                                           initializers=[numpy_helper.from_array(np.ones(3, np.float32), "w")]), "3"),
-    "condition without a branch": (lambda: model([node("If", ["c"], ["y"])], inputs=[
-        helper.make_tensor_value_info("c", TensorProto.BOOL, [])]), "branch|If"),
+    "fill of a negative size": (
+        lambda: model([node("ConstantOfShape", ["s"], ["y"])], initializers=[ints("s", -7)]),
+        "-7",
+    ),
+    "expand to a negative size": (
+        lambda: model([node("Expand", ["x", "s"], ["y"])], initializers=[ints("s", -7, 4)]),
+        "-7",
+    ),
+    "split that does not add up": (
+        lambda: model([node("Split", ["x", "s"], ["y", "z"], axis=1)], initializers=[ints("s", 3, 3)]),
+        "Split|split|6",
+    ),
+    "sizes that never fit": (
+        lambda: model(
+            [node("Add", ["x", "w"], ["y"])], initializers=[numpy_helper.from_array(np.ones(3, np.float32), "w")]
+        ),
+        "3",
+    ),
+    "condition without a branch": (
+        lambda: model([node("If", ["c"], ["y"])], inputs=[helper.make_tensor_value_info("c", TensorProto.BOOL, [])]),
+        "branch|If",
+    ),
 }
 
 
@@ -232,8 +279,10 @@ def _functions(levels: int) -> onnx.ModelProto:
 def _recursive(names: Sequence[str]) -> onnx.ModelProto:
     """Functions that call each other in a circle."""
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
-    made = [helper.make_function("f", name, ["a"], ["b"], [node(after, ["a"], ["b"], domain="f")], opsets)
-            for name, after in zip(names, [*names[1:], names[0]], strict=True)]
+    made = [
+        helper.make_function("f", name, ["a"], ["b"], [node(after, ["a"], ["b"], domain="f")], opsets)
+        for name, after in zip(names, [*names[1:], names[0]], strict=True)
+    ]
     return model([node(names[0], ["x"], ["y"], domain="f")], functions=made)
 
 
@@ -252,54 +301,68 @@ def _nested(depth: int) -> onnx.ModelProto:
 HUGE: dict[str, Callable[[], onnx.ModelProto]] = {
     "fill": lambda: model([node("ConstantOfShape", ["s"], ["y"])], initializers=[ints("s", 10**6, 10**6)]),
     "fill beyond i64": lambda: model([node("ConstantOfShape", ["s"], ["y"])], initializers=[ints("s", 2**62, 2**62)]),
-    "fill, read again": lambda: model([node("ConstantOfShape", ["s"], ["h"]), node("ReduceSum", ["h"], ["y"])],
-                                      initializers=[ints("s", 10**5, 10**6)]),
+    "fill, read again": lambda: model(
+        [node("ConstantOfShape", ["s"], ["h"]), node("ReduceSum", ["h"], ["y"])], initializers=[ints("s", 10**5, 10**6)]
+    ),
     "fill of shapes": lambda: model(
         [node("ConstantOfShape", ["s"], ["h"], value=ints("", 1)), node("ConstantOfShape", ["h"], ["y"])],
-        initializers=[ints("s", 10**9)]),
-    "expand": lambda: model([node("Expand", ["w", "s"], ["y"])],
-                            initializers=[ints("w", 1), ints("s", 10**6, 10**6)]),
+        initializers=[ints("s", 10**9)],
+    ),
+    "expand": lambda: model([node("Expand", ["w", "s"], ["y"])], initializers=[ints("w", 1), ints("s", 10**6, 10**6)]),
     "tile": lambda: model([node("Tile", ["w", "s"], ["y"])], initializers=[ints("w", 1, 2), ints("s", 10**12)]),
-    "range": lambda: model([node("Range", ["a", "b", "c"], ["y"])],
-                           initializers=[number("a", 0), number("b", 10**13), number("c", 1)]),
-    "range of step 0": lambda: model([node("Range", ["a", "b", "c"], ["y"])],
-                                     initializers=[number("a", 0), number("b", 5), number("c", 0)]),
+    "range": lambda: model(
+        [node("Range", ["a", "b", "c"], ["y"])], initializers=[number("a", 0), number("b", 10**13), number("c", 1)]
+    ),
+    "range of step 0": lambda: model(
+        [node("Range", ["a", "b", "c"], ["y"])], initializers=[number("a", 0), number("b", 5), number("c", 0)]
+    ),
     "pad": lambda: model([node("Pad", ["x", "s"], ["y"])], initializers=[ints("s", 0, 0, 2**50, 2**50)]),
-    "one hot": lambda: model([node("OneHot", ["w", "d", "v"], ["y"])],
-                             initializers=[ints("w", 1, 2), number("d", 10**12), ints("v", 0, 1)]),
-    "eye": lambda: model([node("ConstantOfShape", ["s"], ["h"]), node("EyeLike", ["h"], ["y"])],
-                         initializers=[ints("s", 10**6, 10**6)]),
-    "gather of a fill": lambda: model([node("ConstantOfShape", ["s"], ["h"]), node("Gather", ["h", "w"], ["y"])],
-                                      initializers=[ints("s", 10**12), ints("w", 5)]),
-    "non-zeros of a fill": lambda: model([node("ConstantOfShape", ["s"], ["h"]), node("NonZero", ["h"], ["y"])],
-                                         initializers=[ints("s", 10**12)]),
+    "one hot": lambda: model(
+        [node("OneHot", ["w", "d", "v"], ["y"])], initializers=[ints("w", 1, 2), number("d", 10**12), ints("v", 0, 1)]
+    ),
+    "eye": lambda: model(
+        [node("ConstantOfShape", ["s"], ["h"]), node("EyeLike", ["h"], ["y"])], initializers=[ints("s", 10**6, 10**6)]
+    ),
+    "gather of a fill": lambda: model(
+        [node("ConstantOfShape", ["s"], ["h"]), node("Gather", ["h", "w"], ["y"])],
+        initializers=[ints("s", 10**12), ints("w", 5)],
+    ),
+    "non-zeros of a fill": lambda: model(
+        [node("ConstantOfShape", ["s"], ["h"]), node("NonZero", ["h"], ["y"])], initializers=[ints("s", 10**12)]
+    ),
     "resize": lambda: model([node("Resize", ["x", "", "", "s"], ["y"])], initializers=[ints("s", 10**9, 10**9)]),
     "convolution of huge strides": lambda: model(
         [node("Conv", ["x", "w"], ["y"], strides=[2**40, 2**40], pads=[2**40] * 4, dilations=[2**40, 2**40])],
         inputs=[helper.make_tensor_value_info("x", F, ["n", 1, "h", "w"])],
-        initializers=[numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w")]),
+        initializers=[numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w")],
+    ),
     "concat doubles": lambda: _chain("Concat", 60, axis=0),
     "concat of constants doubles": lambda: model(
         [*(node("Concat", [f"v{i}"] * 2, [f"v{i + 1}"], axis=0) for i in range(60)), node("Abs", ["v60"], ["y"])],
-        initializers=[ints("v0", 1, 2)]),
+        initializers=[ints("v0", 1, 2)],
+    ),
     "add of itself": lambda: _chain("Add", 3000),
     "polynomial": lambda: _polynomial(12),
     "quotients": lambda: _quotients(40),
     "functions double": lambda: _functions(50),
     "depth": lambda: _nested(20),
     "rank": lambda: model([node("Unsqueeze", ["x", "s"], ["y"])], initializers=[ints("s", *range(2000))]),
-    "long name": lambda: model([node("Neg", ["x"], ["y"])],
-                               inputs=[helper.make_tensor_value_info("x", F, ["n" * 10**6])]),
-    "long sum as a name": lambda: model([node("Neg", ["x"], ["y"])],
-                                        inputs=[helper.make_tensor_value_info("x", F, ["+".join(["n"] * 10**5)])]),
+    "long name": lambda: model(
+        [node("Neg", ["x"], ["y"])], inputs=[helper.make_tensor_value_info("x", F, ["n" * 10**6])]
+    ),
+    "long sum as a name": lambda: model(
+        [node("Neg", ["x"], ["y"])], inputs=[helper.make_tensor_value_info("x", F, ["+".join(["n"] * 10**5)])]
+    ),
     "deep parentheses as a name": lambda: model(
-        [node("Neg", ["x"], ["y"])],
-        inputs=[helper.make_tensor_value_info("x", F, ["(" * 10**5 + "n" + ")" * 10**5])]),
+        [node("Neg", ["x"], ["y"])], inputs=[helper.make_tensor_value_info("x", F, ["(" * 10**5 + "n" + ")" * 10**5])]
+    ),
     "powers as a name": lambda: model(
         [node("Neg", ["x"], ["y"])],
-        inputs=[helper.make_tensor_value_info("x", F, ["a", "b", "*".join(["(a+b+1)"] * 400)])]),
-    "a size divided by 0": lambda: model([node("Neg", ["x"], ["y"])],
-                                         inputs=[helper.make_tensor_value_info("x", F, ["n", "n // 0", "n % 0"])]),
+        inputs=[helper.make_tensor_value_info("x", F, ["a", "b", "*".join(["(a+b+1)"] * 400)])],
+    ),
+    "a size divided by 0": lambda: model(
+        [node("Neg", ["x"], ["y"])], inputs=[helper.make_tensor_value_info("x", F, ["n", "n // 0", "n % 0"])]
+    ),
 }
 
 
@@ -357,14 +420,41 @@ def test_external_data(folder: Path) -> None:
     assert np.array_equal(out, np.ones((2, 4)))
 
 
-@pytest.mark.parametrize("location", ["../secret", "./../secret", "/etc/hostname", "link", "up/secret", "pipe", "", ".",
-                                      "nowhere", "/dev/zero", "weights/../../secret", "a\0b", "x" * 5000])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "../secret",
+        "./../secret",
+        "/etc/hostname",
+        "link",
+        "up/secret",
+        "pipe",
+        "",
+        ".",
+        "nowhere",
+        "/dev/zero",
+        "weights/../../secret",
+        "a\0b",
+        "x" * 5000,
+    ],
+)
 def test_outside_of_the_folder(location: str, folder: Path) -> None:
     assert "'w'" in refused(_outside(location), folder)
 
 
-@pytest.mark.parametrize("more", [{"offset": "-4"}, {"offset": "999"}, {"length": "-1"}, {"length": "4"},
-                                  {"length": "99999999999999"}, {"offset": "a"}, {"offset": "9" * 5000}], ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"offset": "-4"},
+        {"offset": "999"},
+        {"length": "-1"},
+        {"length": "4"},
+        {"length": "99999999999999"},
+        {"offset": "a"},
+        {"offset": "9" * 5000},
+    ],
+    ids=str,
+)
 def test_outside_of_the_file(more: dict[str, str], folder: Path) -> None:
     assert "'w'" in refused(_outside("weights", **more), folder)
 
@@ -378,8 +468,9 @@ def test_external_data_of_bytes() -> None:
 # -- metadata ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 9}', "[" * 100_000,
-                                  '{"version": 1, "relations": ["x.0 >= 5", "x.0 <= 3"]}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"version": 9}', "[" * 100_000, '{"version": 1, "relations": ["x.0 >= 5", "x.0 <= 3"]}']
+)
 def test_facts_in_metadata(text: str, tmp_path: Path) -> None:
     content = onnx.ModelProto()
     content.CopyFrom(GOOD)

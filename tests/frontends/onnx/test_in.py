@@ -41,8 +41,10 @@ def test_dim_params_are_shared_symbols_and_unknown_axes_their_own() -> None:
 
 
 def test_a_dim_param_that_is_an_expression_of_others_is_one() -> None:
-    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 20]> g (float[p] x, float[s] z, float[t] m) => '
-                               "(float[o] y) { y = Identity(m) }")
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 20]> g (float[p] x, float[s] z, float[t] m) => '
+        "(float[o] y) { y = Identity(m) }"
+    )
     model.graph.input[2].type.tensor_type.shape.dim[0].dim_param = "p + s"
     graph = egshape.load(model.SerializeToString(), format="onnx")
     assert graph.inputs[2].type.dims == (parse("p + s"),)
@@ -62,8 +64,9 @@ def test_values_take_onnx_names_and_outputs_keep_theirs() -> None:
 def test_one_concatenation_proves_batches_equal() -> None:
     graph = graph_of("g (float[a,2] x, float[c,3] z) => (float[o] y) { j = Concat<axis=1>(x, z) y = Add(j, j) }")
     result = egshape.optimize(graph, validate=False)
-    assert ["x.0", "z.0"] in [sorted(pair[:2]) for pair in result.report.equalities] or \
-        result.explain("x.0", "z.0").status == "proved"
+    assert ["x.0", "z.0"] in [sorted(pair[:2]) for pair in result.report.equalities] or result.explain(
+        "x.0", "z.0"
+    ).status == "proved"
 
 
 def test_equal_shape_vectors_are_one_op() -> None:
@@ -88,8 +91,9 @@ def test_exported_causal_mask_is_as_long_as_the_sequence() -> None:
 
 
 def test_data_dependent_sizes_are_named_and_bounded() -> None:
-    graph = graph_of("g (float[a,b] x, int64[1] k) => (int64[o] y, float[p] v, int64[q] i) "
-                     "{ y = NonZero(x) v, i = TopK(x, k) }")
+    graph = graph_of(
+        "g (float[a,b] x, int64[1] k) => (int64[o] y, float[p] v, int64[q] i) { y = NonZero(x) v, i = TopK(x, k) }"
+    )
     count, top = graph.outputs[0].type.dims[1], graph.outputs[1].type.dims[1]
     assert top is graph.outputs[2].type.dims[1]
     bounds = {(relation.lhs, relation.rhs) for relation in graph.facts.statements()}
@@ -165,10 +169,13 @@ def test_unsorted_nodes_are_sorted_and_dead_ones_dropped() -> None:
 
 
 def _weighted(array: np.ndarray) -> onnx.ModelProto:
-    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g",
-                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
-                              [numpy_helper.from_array(array, "w")])
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+        [numpy_helper.from_array(array, "w")],
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
 
 
@@ -190,8 +197,15 @@ def test_external_data_is_read_from_the_folder(tmp_path: Path) -> None:
 
 
 def test_a_composite_says_how_its_node_was_written() -> None:
-    proto = helper.make_node("Resize", ["x", "", "s"], ["y"], mode="cubic", cubic_coeff_a=-0.5, axes=[2, 3],
-                             coordinate_transformation_mode="asymmetric")
+    proto = helper.make_node(
+        "Resize",
+        ["x", "", "s"],
+        ["y"],
+        mode="cubic",
+        cubic_coeff_a=-0.5,
+        axes=[2, 3],
+        coordinate_transformation_mode="asymmetric",
+    )
     node = Node(proto, 19, {each.name: each for each in proto.attribute})
     again = node_of(node.title, node.record((0, 2), (0,)), ["x", "s"], ["y"])
     assert (list(again.input), list(again.output), again.op_type, again.domain) == (["x", "", "s"], ["y"], "Resize", "")
@@ -216,12 +230,18 @@ def test_an_undecided_broadcast_is_shown_as_what_it_means() -> None:
 
 
 def test_our_own_numbers_are_none_of_the_models_names() -> None:
-    nodes = [helper.make_node("Add", ["x", "z"], ["2"]), helper.make_node("Relu", ["2"], ["0"]),
-             helper.make_node("Exp", ["0"], ["1"])]
-    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-             for name, shape in (("x", ["a", 1]), ("z", ["b"]), ("1", ["a", "b"]))]
-    model = helper.make_model(helper.make_graph(nodes, "g", infos[:2], infos[2:]), ir_version=8,
-                              opset_imports=[helper.make_opsetid("", 20)])
+    nodes = [
+        helper.make_node("Add", ["x", "z"], ["2"]),
+        helper.make_node("Relu", ["2"], ["0"]),
+        helper.make_node("Exp", ["0"], ["1"]),
+    ]
+    infos = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", ["a", 1]), ("z", ["b"]), ("1", ["a", "b"]))
+    ]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", infos[:2], infos[2:]), ir_version=8, opset_imports=[helper.make_opsetid("", 20)]
+    )
     graph = egshape.load(model.SerializeToString(), format="onnx")
     ops = {op.results[0].name: op.name for op in graph.ops}
     assert (ops["2"], ops["0"], ops["1"]) == ("add", "maximum", "exponential")

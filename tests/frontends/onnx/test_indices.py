@@ -27,7 +27,7 @@ def model(op: str):
     names, (shape, result), _ = OPS[op]
     rows = [None] if op == "Gather" else [None, 4 if op == "GatherElements" else 2]
     inputs = [("x", FLOAT, shape), ("i", INT64, rows), ("u", FLOAT, [None, 2] if op == "ScatterElements" else [None])]
-    return made([helper.make_node(op, names, ["y"])], inputs[:len(names)], [("y", FLOAT, result)], 18)
+    return made([helper.make_node(op, names, ["y"])], inputs[: len(names)], [("y", FLOAT, result)], 18)
 
 
 def feeds(op: str, places: np.ndarray) -> dict[str, np.ndarray]:
@@ -94,10 +94,20 @@ def test_no_check_where_it_is_known() -> None:
         return sum(op.name == "check" for op in graph.body.walk())
 
     table = {"t": np.arange(80, dtype=np.float32).reshape(20, 4), "i": np.array([[3, -2], [0, 19]])}
-    assert checks([helper.make_node("Gather", ["t", "i"], ["g"]), helper.make_node("Mul", ["g", "x"], ["y"])],
-                  [("x", FLOAT, [4])], table) == 0
-    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Squeeze", ["s"], ["n"]),
-             helper.make_node("Range", ["zero", "n", "one"], ["r"]), helper.make_node("Gather", ["x", "r"], ["y"])]
+    assert (
+        checks(
+            [helper.make_node("Gather", ["t", "i"], ["g"]), helper.make_node("Mul", ["g", "x"], ["y"])],
+            [("x", FLOAT, [4])],
+            table,
+        )
+        == 0
+    )
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Squeeze", ["s"], ["n"]),
+        helper.make_node("Range", ["zero", "n", "one"], ["r"]),
+        helper.make_node("Gather", ["x", "r"], ["y"]),
+    ]
     assert checks(nodes, [("x", FLOAT, ["n"])], {"zero": np.array(0), "one": np.array(1)}) == 0
     wrong = {**table, "i": np.array([[3, 20], [0, 1]])}
     with pytest.raises(EgshapeError, match="reads place 20 of an axis of size 20"):
@@ -126,8 +136,13 @@ def test_a_slice_up_to_the_smaller_of_two_ends_needs_no_minimum(tmp_path) -> Non
 def test_resize_of_an_axis_without_elements(mode: str) -> None:
     """Twice nothing is nothing; three elements cannot be made of it."""
     inputs = [("x", FLOAT, [1, 1, 2, "w"]), ("z", INT64, [4])]
-    twice = made([helper.make_node("Resize", ["x", "", "s"], ["y"], mode=mode)], inputs[:1], [("y", FLOAT, None)], 18,
-                 {"s": np.array([1, 1, 1, 2], np.float32)})
+    twice = made(
+        [helper.make_node("Resize", ["x", "", "s"], ["y"], mode=mode)],
+        inputs[:1],
+        [("y", FLOAT, None)],
+        18,
+        {"s": np.array([1, 1, 1, 2], np.float32)},
+    )
     given = made([helper.make_node("Resize", ["x", "", "", "z"], ["y"], mode=mode)], inputs, [("y", FLOAT, None)], 18)
     x = np.zeros((1, 1, 2, 0), np.float32)
     for target in ("interpret", "llvm"):

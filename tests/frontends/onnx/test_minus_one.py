@@ -17,9 +17,12 @@ from egshape.ir.interpret import interpret
 def _graph(target: list[int]) -> egshape.ir.graph.Graph:
     node = helper.make_node("Reshape", ["x", "t"], ["y"])
     graph = helper.make_graph(
-        [node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", "s", 4])],
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", "s", 4])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.array(target), "t")])
+        [numpy_helper.from_array(np.array(target), "t")],
+    )
     return egshape.load(helper.make_model(graph).SerializeToString(), "onnx")
 
 

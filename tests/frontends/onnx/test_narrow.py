@@ -20,8 +20,12 @@ WHOLE = np.arange(-3, 9, dtype=np.float32).reshape(3, 4)
 
 def codes(dtype: str) -> np.ndarray:
     """Some elements of a dtype."""
-    return (np.arange(12) % 2 if dtype.endswith(("i2", "i4")) else np.linspace(-2, 2, 12)).astype(np.float32).reshape(
-        3, 4).astype(numpy_dtype(dtype))
+    return (
+        (np.arange(12) % 2 if dtype.endswith(("i2", "i4")) else np.linspace(-2, 2, 12))
+        .astype(np.float32)
+        .reshape(3, 4)
+        .astype(numpy_dtype(dtype))
+    )
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -39,8 +43,10 @@ def test_casts(dtype: str, saturate: int, tmp_path) -> None:
         data = np.nan_to_num(FLOATS, nan=1.0)
     else:
         data = WHOLE if is_narrow_integer(dtype) else FLOATS
-    nodes = [helper.make_node("Cast", ["x"], ["q"], to=elem_type_of(dtype), **plain),
-             helper.make_node("Cast", ["q"], ["y"], to=FLOAT)]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["q"], to=elem_type_of(dtype), **plain),
+        helper.make_node("Cast", ["q"], ["y"], to=FLOAT),
+    ]
     model = made(nodes, [("x", FLOAT, ["n", 4])], [("q", elem_type_of(dtype), ["n", 4]), ("y", FLOAT, ["n", 4])], 25)
     check(model, {"x": data}, tmp_path, host=False)
     check(model, {"x": data[:0]}, tmp_path, host=False)
@@ -49,27 +55,43 @@ def test_casts(dtype: str, saturate: int, tmp_path) -> None:
 @pytest.mark.parametrize("dtype", NARROW)
 def test_constants_move_and_are_packed(dtype: str, tmp_path) -> None:
     held = codes(dtype)[:, :3]  # 9 elements: the last byte of packed ones is not full
-    nodes = [helper.make_node("Transpose", ["c"], ["t"], perm=[1, 0]),
-             helper.make_node("Concat", ["x", "t"], ["both"], axis=0),
-             helper.make_node("Reshape", ["both", "flat"], ["y"])]
-    model = made(nodes, [("x", elem_type_of(dtype), ["n", 3])], [("y", elem_type_of(dtype), [None])], 25,
-                 {"c": held, "flat": np.array([-1], np.int64)})
+    nodes = [
+        helper.make_node("Transpose", ["c"], ["t"], perm=[1, 0]),
+        helper.make_node("Concat", ["x", "t"], ["both"], axis=0),
+        helper.make_node("Reshape", ["both", "flat"], ["y"]),
+    ]
+    model = made(
+        nodes,
+        [("x", elem_type_of(dtype), ["n", 3])],
+        [("y", elem_type_of(dtype), [None])],
+        25,
+        {"c": held, "flat": np.array([-1], np.int64)},
+    )
     check(model, {"x": held[:2]}, tmp_path, host=False)
 
 
 @pytest.mark.parametrize("dtype", QUANTIZED)
 def test_quantization(dtype: str, tmp_path) -> None:
     scale = np.array([0.5, 1.0, 2.0, 4.0], np.float32)
-    nodes = [helper.make_node("QuantizeLinear", ["x", "s"], ["q"], axis=1, output_dtype=elem_type_of(dtype)),
-             helper.make_node("DequantizeLinear", ["q", "s"], ["y"], axis=1)]
-    model = made(nodes, [("x", FLOAT, ["n", 4])], [("q", elem_type_of(dtype), ["n", 4]), ("y", FLOAT, ["n", 4])], 25,
-                 {"s": scale})
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s"], ["q"], axis=1, output_dtype=elem_type_of(dtype)),
+        helper.make_node("DequantizeLinear", ["q", "s"], ["y"], axis=1),
+    ]
+    model = made(
+        nodes,
+        [("x", FLOAT, ["n", 4])],
+        [("q", elem_type_of(dtype), ["n", 4]), ("y", FLOAT, ["n", 4])],
+        25,
+        {"s": scale},
+    )
     check(model, {"x": np.linspace(-9, 9, 12, dtype=np.float32).reshape(3, 4)}, tmp_path, host=False)
 
 
 def test_powers_of_two_run_on_the_host(tmp_path) -> None:
     kind = elem_type_of("f8E8M0FNU")
-    nodes = [helper.make_node("Cast", ["x"], ["q"], to=kind, round_mode="up"),
-             helper.make_node("Cast", ["q"], ["y"], to=FLOAT)]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["q"], to=kind, round_mode="up"),
+        helper.make_node("Cast", ["q"], ["y"], to=FLOAT),
+    ]
     model = made(nodes, [("x", FLOAT, ["n"])], [("y", FLOAT, ["n"])], 25)
     check(model, {"x": np.array([1.0, 3.0, 0.3], np.float32)}, tmp_path)

@@ -40,29 +40,56 @@ class Case:
 
 
 CASES = {
-    "last axes": Case("g (float[a,b] x, float[c] y) => (float[m,n] o) { o = Add<broadcast=1>(x, y) }", np.add,
-                      (((2, 3), (3,)), ((2, 3), (1,)), ((1, 1), (1,)), ((0, 3), (3,))),
-                      (((2, 1), (3,)), ((2, 3), (2,)), ((2, 3), (0,)))),
-    "an axis": Case("g (float[a,b,c] x, float[d] y) => (float[k,m,n] o) { o = Mul<broadcast=1, axis=1>(x, y) }",
-                    lambda x, y: x * y[:, None], (((2, 3, 4), (3,)), ((2, 3, 3), (1,))),
-                    (((2, 3, 4), (4,)), ((2, 1, 4), (4,)))),
-    "one shape": Case("g (int32[a,b] x, int32[c,d] y) => (bool[m,n] o) { o = Less(x, y) }", np.less,
-                      (((2, 3), (2, 3)), ((0, 3), (0, 3))), (((2, 3), (1, 3)), ((2, 1), (2, 3)))),
-    "bits": Case("g (bool[a,b] x, bool[b] y) => (bool[m,n] o) { o = Xor<broadcast=1>(x, y) }", np.logical_xor,
-                 (((2, 3), (3,)),)),
-    "sum": Case("g (float[a] x, float[b] y, float[c] z) => (float[m] o) { o = Sum(x, y, z) }",
-                lambda x, y, z: x + y + z,
-                (((3,), (3,), (3,)), ((1,), (1,), (1,))), (((3,), (1,), (3,)), ((3,), (3,), (1,)))),
-    "product": Case("g (float[a,b] x, float[c,d] y, float[e] z) => (float[m,n] o) "
-                    "{ o = Gemm<transB=1, broadcast=1>(x, y, z) }", lambda x, y, z: x @ y.T + z,
-                    (((2, 3), (4, 3), (4,)), ((2, 3), (4, 3), (1,)))),
-    "product of one shape": Case("g (float[a,b] x, float[c,d] y, float[e,f] z) => (float[m,n] o) { o = Gemm(x, y, z) }",
-                                 lambda x, y, z: x @ y + z, (((2, 3), (3, 4), (2, 4)),), (((2, 3), (3, 4), (1, 4)),)),
-    "channels": Case("g (float[a,b,c] x, float[d] y) => (float[k,m,n] o) { o = PRelu(x, y) }",
-                     lambda x, y: np.where(x < 0, x * y[:, None], x), (((2, 3, 4), (3,)), ((2, 3, 4), (1,)))),
-    "in a branch": Case("g (bool p, float[a] x, float[b] y) => (float[m] o) { q = Not(p) o = If(q) <then_branch = t () "
-                        "=> (float[m] u) { u = Add(x, y) }, else_branch = e () => (float[m] v) { v = Identity(x) }> }",
-                        lambda p, x, y: x + y, (((), (3,), (3,)),), (((), (3,), (1,)), ((), (1,), (3,)))),
+    "last axes": Case(
+        "g (float[a,b] x, float[c] y) => (float[m,n] o) { o = Add<broadcast=1>(x, y) }",
+        np.add,
+        (((2, 3), (3,)), ((2, 3), (1,)), ((1, 1), (1,)), ((0, 3), (3,))),
+        (((2, 1), (3,)), ((2, 3), (2,)), ((2, 3), (0,))),
+    ),
+    "an axis": Case(
+        "g (float[a,b,c] x, float[d] y) => (float[k,m,n] o) { o = Mul<broadcast=1, axis=1>(x, y) }",
+        lambda x, y: x * y[:, None],
+        (((2, 3, 4), (3,)), ((2, 3, 3), (1,))),
+        (((2, 3, 4), (4,)), ((2, 1, 4), (4,))),
+    ),
+    "one shape": Case(
+        "g (int32[a,b] x, int32[c,d] y) => (bool[m,n] o) { o = Less(x, y) }",
+        np.less,
+        (((2, 3), (2, 3)), ((0, 3), (0, 3))),
+        (((2, 3), (1, 3)), ((2, 1), (2, 3))),
+    ),
+    "bits": Case(
+        "g (bool[a,b] x, bool[b] y) => (bool[m,n] o) { o = Xor<broadcast=1>(x, y) }", np.logical_xor, (((2, 3), (3,)),)
+    ),
+    "sum": Case(
+        "g (float[a] x, float[b] y, float[c] z) => (float[m] o) { o = Sum(x, y, z) }",
+        lambda x, y, z: x + y + z,
+        (((3,), (3,), (3,)), ((1,), (1,), (1,))),
+        (((3,), (1,), (3,)), ((3,), (3,), (1,))),
+    ),
+    "product": Case(
+        "g (float[a,b] x, float[c,d] y, float[e] z) => (float[m,n] o) { o = Gemm<transB=1, broadcast=1>(x, y, z) }",
+        lambda x, y, z: x @ y.T + z,
+        (((2, 3), (4, 3), (4,)), ((2, 3), (4, 3), (1,))),
+    ),
+    "product of one shape": Case(
+        "g (float[a,b] x, float[c,d] y, float[e,f] z) => (float[m,n] o) { o = Gemm(x, y, z) }",
+        lambda x, y, z: x @ y + z,
+        (((2, 3), (3, 4), (2, 4)),),
+        (((2, 3), (3, 4), (1, 4)),),
+    ),
+    "channels": Case(
+        "g (float[a,b,c] x, float[d] y) => (float[k,m,n] o) { o = PRelu(x, y) }",
+        lambda x, y: np.where(x < 0, x * y[:, None], x),
+        (((2, 3, 4), (3,)), ((2, 3, 4), (1,))),
+    ),
+    "in a branch": Case(
+        "g (bool p, float[a] x, float[b] y) => (float[m] o) { q = Not(p) o = If(q) <then_branch = t () "
+        "=> (float[m] u) { u = Add(x, y) }, else_branch = e () => (float[m] v) { v = Identity(x) }> }",
+        lambda p, x, y: x + y,
+        (((), (3,), (3,)),),
+        (((), (3,), (1,)), ((), (1,), (3,))),
+    ),
 }
 
 
@@ -77,8 +104,10 @@ def test_operands_before_opset_7(name: str, tmp_path: Path) -> None:
     session = ort.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
 
     def feeds(shapes: tuple[tuple[int, ...], ...]) -> dict[str, np.ndarray]:
-        return {value.name: counted(*shape, dtype=value.type.dtype)
-                for value, shape in zip(graph.inputs, shapes, strict=True)}
+        return {
+            value.name: counted(*shape, dtype=value.type.dtype)
+            for value, shape in zip(graph.inputs, shapes, strict=True)
+        }
 
     for shapes in case.taken:
         feed = feeds(shapes)
@@ -94,11 +123,14 @@ def test_operands_before_opset_7(name: str, tmp_path: Path) -> None:
             session.run(None, feed)
 
 
-@pytest.mark.parametrize("text", [
-    "g (float[a,b] x, float[b] y) => (float[m,n] o) { o = Add(x, y) }",
-    "g (float[a,2] x, float[a,3] y) => (float[m,n] o) { o = Sub(x, y) }",
-    "g (float[a,b] x, float[a] y) => (float[m,n] o) { o = Add<broadcast=1, axis=2>(x, y) }",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[a,b] x, float[b] y) => (float[m,n] o) { o = Add(x, y) }",
+        "g (float[a,2] x, float[a,3] y) => (float[m,n] o) { o = Sub(x, y) }",
+        "g (float[a,b] x, float[a] y) => (float[m,n] o) { o = Add<broadcast=1, axis=2>(x, y) }",
+    ],
+)
 def test_operands_that_cannot_fit(text: str) -> None:
     with pytest.raises(EgshapeError, match=r"one shape|along the axes"):
         load(text, 6)

@@ -55,16 +55,27 @@ def test_an_unknown_op_has_the_type_that_the_model_states(tmp_path) -> None:
 def test_an_unknown_op_without_a_type(tmp_path) -> None:
     graph, _ = optimized(made(NODES, [HERE], [("y", FLOAT, None)], 17, domains=["com.acme"]))
     assert [node.op_type for node in saved(graph, tmp_path).graph.node] == ["Relu", "Fancy", "Add"]
-    lone = made([N("Source", [], ["s"], domain="com.acme"), N("Neg", ["s"], ["y"])], [], [("y", FLOAT, [3])], 17,
-                domains=["com.acme"])
+    lone = made(
+        [N("Source", [], ["s"], domain="com.acme"), N("Neg", ["s"], ["y"])],
+        [],
+        [("y", FLOAT, [3])],
+        17,
+        domains=["com.acme"],
+    )
     with pytest.raises(Unsupported, match="nothing tells the element type of 's'") as caught:
         egshape.load(lone.SerializeToString(), "onnx")
     assert "value_info" in caught.value.hint
 
 
 def test_sizes_that_the_model_does_not_know_are_named(tmp_path) -> None:
-    model = made([NODES[0], FANCY, N("Exp", ["f"], ["y"])], [HERE], [("y", FLOAT, [None, None])], 17,
-                 domains=["com.acme"], stated=[("f", FLOAT, ["unknown", 4])])
+    model = made(
+        [NODES[0], FANCY, N("Exp", ["f"], ["y"])],
+        [HERE],
+        [("y", FLOAT, [None, None])],
+        17,
+        domains=["com.acme"],
+        stated=[("f", FLOAT, ["unknown", 4])],
+    )
     graph, _ = optimized(model)
     (output,) = graph.outputs
     assert [str(size) for size in output.type.dims] == ["%f.0", "4"]
@@ -72,8 +83,14 @@ def test_sizes_that_the_model_does_not_know_are_named(tmp_path) -> None:
 
 def test_equal_unknown_ops_stay_apart(tmp_path) -> None:
     nodes = [N("Draw", ["x"], [name], domain="com.acme") for name in "ab"] + [N("Sub", ["a", "b"], ["y"])]
-    model = made(nodes, [HERE], [("y", FLOAT, ["b", 4])], 17, domains=["com.acme"],
-                 stated=[(name, FLOAT, ["b", 4]) for name in "ab"])
+    model = made(
+        nodes,
+        [HERE],
+        [("y", FLOAT, ["b", 4])],
+        17,
+        domains=["com.acme"],
+        stated=[(name, FLOAT, ["b", 4]) for name in "ab"],
+    )
     graph, _ = optimized(model)
     assert [node.op_type for node in saved(graph, tmp_path).graph.node] == ["Draw", "Draw", "Sub"]
 
@@ -102,8 +119,16 @@ def test_what_subgraphs_read_is_saved(tmp_path) -> None:
     info, one = helper.make_tensor_value_info, numpy_helper.from_array(np.ones(1, np.float32), "c")
     inner = helper.make_graph([N("Neg", ["q"], ["deep"])], "inner", [], [info("deep", FLOAT, None)])
     body = helper.make_graph(
-        [N("Add", ["x", "r"], ["q"]), N("Mul", ["q", "c"], ["q2"]),
-         N("Hold", ["q2"], ["z"], domain="com.acme", g=inner)], "body", [], [info("z", FLOAT, None)], [one])
+        [
+            N("Add", ["x", "r"], ["q"]),
+            N("Mul", ["q", "c"], ["q2"]),
+            N("Hold", ["q2"], ["z"], domain="com.acme", g=inner),
+        ],
+        "body",
+        [],
+        [info("z", FLOAT, None)],
+        [one],
+    )
     hold = N("Hold", ["x"], ["y"], domain="com.acme", body=body)
     model = made([N("Relu", ["x"], ["r"]), hold], [HERE], [("y", FLOAT, ["b", 4])], 17, domains=["com.acme"])
     graph, _ = optimized(model)

@@ -14,8 +14,11 @@ from egshape.adapters.native import compile_function
 from egshape.ir.interpret import interpret
 from tests.frontends.onnx.checking import Case, compare, load, parsed
 
-IMAGES = [{"n": 2, "c": 3, "h": 5, "w": 7, "a": 3, "b": 4}, {"n": 1, "c": 1, "h": 1, "w": 1, "a": 1, "b": 1},
-          {"n": 1, "c": 2, "h": 8, "w": 3, "a": 17, "b": 2}]
+IMAGES = [
+    {"n": 2, "c": 3, "h": 5, "w": 7, "a": 3, "b": 4},
+    {"n": 1, "c": 1, "h": 1, "w": 1, "a": 1, "b": 1},
+    {"n": 1, "c": 2, "h": 8, "w": 3, "a": 17, "b": 2},
+]
 LINES = [{"n": 2, "t": 12}, {"n": 1, "t": 9}, {"n": 3, "t": 16}]
 
 
@@ -37,33 +40,61 @@ def line(body: str, more: str = "", shape: str = "n,t,1", out: str = "o,p,q", **
     return Case(body, text, LINES, data, tolerance=1e-4)
 
 
-GRIDS = [image(f'y = GridSample<mode="{mode}", padding_mode="{around}", align_corners={corners}>(x, g)',
-               ", float[n,a,b,2] g", g=grid)
-         for mode in ("nearest", "linear", "cubic") for around in ("zeros", "border", "reflection")
-         for corners in (0, 1)]
-BOXES = {"r": lambda sizes: np.array([[0.3, 0.4, 3.2, 2.9], [-1, -2, 1, 1], [2, 2, 2.5, 2.5]], np.float32),
-         "i": lambda sizes: np.array([0, sizes["n"] - 1, 0])}
-ROIS = [image(f'y = RoiAlign<mode="{mode}", output_height=2, output_width=3, sampling_ratio=2, spatial_scale=0.7, '
-              f'coordinate_transformation_mode="{way}">(x, r, i)', ", float[k,4] r, int64[k] i", **BOXES)
-        for mode in ("avg", "max") for way in ("half_pixel", "output_half_pixel")]
+GRIDS = [
+    image(
+        f'y = GridSample<mode="{mode}", padding_mode="{around}", align_corners={corners}>(x, g)',
+        ", float[n,a,b,2] g",
+        g=grid,
+    )
+    for mode in ("nearest", "linear", "cubic")
+    for around in ("zeros", "border", "reflection")
+    for corners in (0, 1)
+]
+BOXES = {
+    "r": lambda sizes: np.array([[0.3, 0.4, 3.2, 2.9], [-1, -2, 1, 1], [2, 2, 2.5, 2.5]], np.float32),
+    "i": lambda sizes: np.array([0, sizes["n"] - 1, 0]),
+}
+ROIS = [
+    image(
+        f'y = RoiAlign<mode="{mode}", output_height=2, output_width=3, sampling_ratio=2, spatial_scale=0.7, '
+        f'coordinate_transformation_mode="{way}">(x, r, i)',
+        ", float[k,4] r, int64[k] i",
+        **BOXES,
+    )
+    for mode in ("avg", "max")
+    for way in ("half_pixel", "output_half_pixel")
+]
 SIZES = "e = Constant<value = float[0] {}>() "
 RESIZES = [
-    image(f'{SIZES} y = Resize<mode="{mode}", antialias=1, exclude_outside={out}>(x, e, e, z)', ", int64[4] z",
-          z=lambda sizes: [sizes["n"], sizes["c"], 2, 3])
-    for mode in ("linear", "cubic") for out in (0, 1)
+    image(
+        f'{SIZES} y = Resize<mode="{mode}", antialias=1, exclude_outside={out}>(x, e, e, z)',
+        ", int64[4] z",
+        z=lambda sizes: [sizes["n"], sizes["c"], 2, 3],
+    )
+    for mode in ("linear", "cubic")
+    for out in (0, 1)
 ] + [
-    image('e = Constant<value = float[4] {1., 1., 0.6, 0.7}>() r = Constant<value = float[0] {}>() '
-          'y = Resize<mode="linear", antialias=1>(x, r, e)'),
-    image(f'{SIZES} y = Resize<mode="linear", coordinate_transformation_mode="tf_crop_and_resize", '
-          'extrapolation_value=7.0>(x, r, e, z)', ", float[8] r, int64[4] z", r=[0, 0, 0.3, -0.2, 1, 1, 1.2, 0.9],
-          z=lambda sizes: [sizes["n"], sizes["c"], 4, 3]),
-    image(f'{SIZES} y = Resize<keep_aspect_ratio_policy="not_smaller", axes=[2, 3]>(x, e, e, z)', ", int64[2] z",
-          z=[7, 8]),
-    image(f'{SIZES} y = Resize<keep_aspect_ratio_policy="not_larger", axes=[3, 2]>(x, e, e, z)', ", int64[2] z",
-          z=[9, 4]),
+    image(
+        "e = Constant<value = float[4] {1., 1., 0.6, 0.7}>() r = Constant<value = float[0] {}>() "
+        'y = Resize<mode="linear", antialias=1>(x, r, e)'
+    ),
+    image(
+        f'{SIZES} y = Resize<mode="linear", coordinate_transformation_mode="tf_crop_and_resize", '
+        "extrapolation_value=7.0>(x, r, e, z)",
+        ", float[8] r, int64[4] z",
+        r=[0, 0, 0.3, -0.2, 1, 1, 1.2, 0.9],
+        z=lambda sizes: [sizes["n"], sizes["c"], 4, 3],
+    ),
+    image(
+        f'{SIZES} y = Resize<keep_aspect_ratio_policy="not_smaller", axes=[2, 3]>(x, e, e, z)', ", int64[2] z", z=[7, 8]
+    ),
+    image(
+        f'{SIZES} y = Resize<keep_aspect_ratio_policy="not_larger", axes=[3, 2]>(x, e, e, z)', ", int64[2] z", z=[9, 4]
+    ),
 ]
 SPECTRA = [
-    line("y = DFT<onesided=1>(x)"), line("y = DFT(x, k, a)", ", int64 k, int64 a", "n,t,2", k=7, a=1),
+    line("y = DFT<onesided=1>(x)"),
+    line("y = DFT(x, k, a)", ", int64 k, int64 a", "n,t,2", k=7, a=1),
     line("y = DFT(x, k, a)", ", int64 k, int64 a", "n,t,3,2", "o,p,q,r", k=5, a=-2),
     line("k = Constant<value_int=20>() a = Constant<value_int=-2>() y = DFT<inverse=1>(x, k, a)", "", "n,t,2"),
     line("y = DFT<inverse=1, onesided=1>(x)", "", "n,t,2"),
@@ -79,7 +110,7 @@ def test_as_the_reference(case: Case) -> None:
 
 
 def test_mel_weights() -> None:
-    text = ("g (int64 b, int64 k, int64 r, float l, float h) => (float[o,p] y) { y = MelWeightMatrix(b, k, r, l, h) }")
+    text = "g (int64 b, int64 k, int64 r, float l, float h) => (float[o,p] y) { y = MelWeightMatrix(b, k, r, l, h) }"
     points = [{"b": 8, "k": 16, "r": 8192, "l": 0, "h": 4096}, {"b": 40, "k": 400, "r": 16000, "l": 20, "h": 7600}]
     case = Case("mel", text, points, {key: (lambda sizes, key=key: sizes[key]) for key in "bkrlh"})
     assert compare(case, compiled=True) == 2
@@ -89,9 +120,13 @@ def test_mel_weights() -> None:
 def test_a_grid_of_a_computed_size(corners: int) -> None:
     body = f"y = AffineGrid<align_corners={corners}>(t, s)"
     for rank, size in ((2, [2, 3, 5, 6]), (3, [2, 3, 4, 5, 6])):
-        axes = ",".join("opqrs"[:rank + 2])
-        case = Case(body, f"g (float[n,{rank},{rank + 1}] t, int64[k] s) => (float[{axes}] y) {{ {body} }}",
-                    [{"n": 2}], {"s": size})
+        axes = ",".join("opqrs"[: rank + 2])
+        case = Case(
+            body,
+            f"g (float[n,{rank},{rank + 1}] t, int64[k] s) => (float[{axes}] y) {{ {body} }}",
+            [{"n": 2}],
+            {"s": size},
+        )
         assert compare(case, compiled=True) == 1
 
 

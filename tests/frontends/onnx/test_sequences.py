@@ -28,22 +28,53 @@ def ints(**held: Any) -> dict[str, np.ndarray]:
 
 
 ROADS = {
-    "split, at, concat": ([N("SplitToSequence", ["x"], ["s"], axis=1), N("SequenceAt", ["s", "last"], ["a"]),
-                           N("ConcatFromSequence", ["s"], ["c"], axis=1), N("Add", ["c", "a"], ["y"])],
-                          ints(last=-1)),
-    "parts of given sizes": ([N("SplitToSequence", ["x", "parts"], ["s"], axis=2),
-                              N("SequenceAt", ["s", "one"], ["y"])],
-                             ints(parts=[1, 3], one=1)),
-    "parts of one size": ([N("SplitToSequence", ["x", "two"], ["s"], axis=1),
-                           N("ConcatFromSequence", ["s"], ["y"], axis=1)], ints(two=2)),
-    "no axis kept": ([N("SplitToSequence", ["x"], ["s"], axis=1, keepdims=0),
-                      N("ConcatFromSequence", ["s"], ["y"], axis=-1, new_axis=1)], {}),
-    "construct, insert, erase": ([N("SequenceConstruct", ["x", "x"], ["s"]), N("Neg", ["x"], ["m"]),
-                                  N("SequenceInsert", ["s", "m", "zero"], ["t"]), N("SequenceErase", ["t"], ["u"]),
-                                  N("SequenceErase", ["u", "zero"], ["v"]), N("SequenceInsert", ["v", "m"], ["w"]),
-                                  N("ConcatFromSequence", ["w"], ["y"], axis=0)], ints(zero=0)),
-    "empty": ([N("SequenceEmpty", [], ["s"]), N("SequenceInsert", ["s", "x"], ["t"]), N("Identity", ["t"], ["u"]),
-               N("SequenceLength", ["u"], ["n"]), N("Cast", ["n"], ["f"], to=FLOAT), N("Add", ["x", "f"], ["y"])], {}),
+    "split, at, concat": (
+        [
+            N("SplitToSequence", ["x"], ["s"], axis=1),
+            N("SequenceAt", ["s", "last"], ["a"]),
+            N("ConcatFromSequence", ["s"], ["c"], axis=1),
+            N("Add", ["c", "a"], ["y"]),
+        ],
+        ints(last=-1),
+    ),
+    "parts of given sizes": (
+        [N("SplitToSequence", ["x", "parts"], ["s"], axis=2), N("SequenceAt", ["s", "one"], ["y"])],
+        ints(parts=[1, 3], one=1),
+    ),
+    "parts of one size": (
+        [N("SplitToSequence", ["x", "two"], ["s"], axis=1), N("ConcatFromSequence", ["s"], ["y"], axis=1)],
+        ints(two=2),
+    ),
+    "no axis kept": (
+        [
+            N("SplitToSequence", ["x"], ["s"], axis=1, keepdims=0),
+            N("ConcatFromSequence", ["s"], ["y"], axis=-1, new_axis=1),
+        ],
+        {},
+    ),
+    "construct, insert, erase": (
+        [
+            N("SequenceConstruct", ["x", "x"], ["s"]),
+            N("Neg", ["x"], ["m"]),
+            N("SequenceInsert", ["s", "m", "zero"], ["t"]),
+            N("SequenceErase", ["t"], ["u"]),
+            N("SequenceErase", ["u", "zero"], ["v"]),
+            N("SequenceInsert", ["v", "m"], ["w"]),
+            N("ConcatFromSequence", ["w"], ["y"], axis=0),
+        ],
+        ints(zero=0),
+    ),
+    "empty": (
+        [
+            N("SequenceEmpty", [], ["s"]),
+            N("SequenceInsert", ["s", "x"], ["t"]),
+            N("Identity", ["t"], ["u"]),
+            N("SequenceLength", ["u"], ["n"]),
+            N("Cast", ["n"], ["f"], to=FLOAT),
+            N("Add", ["x", "f"], ["y"]),
+        ],
+        {},
+    ),
 }
 
 
@@ -63,36 +94,68 @@ def test_sequences_are_tuples(name: str, tmp_path) -> None:
 
 
 def test_a_place_that_only_running_tells(tmp_path) -> None:
-    model = made([N("SequenceConstruct", ["x", "m"], ["s"]), N("SequenceAt", ["s", "i"], ["y"])],
-                 [("x", FLOAT, ["n"]), ("m", FLOAT, ["n"]), ("i", INT64, [])], [("y", FLOAT, ["n"])], 18)
+    model = made(
+        [N("SequenceConstruct", ["x", "m"], ["s"]), N("SequenceAt", ["s", "i"], ["y"])],
+        [("x", FLOAT, ["n"]), ("m", FLOAT, ["n"]), ("i", INT64, [])],
+        [("y", FLOAT, ["n"])],
+        18,
+    )
     for place in (0, 1, -1):
         check(model, {"x": X[0, 0], "m": X[1, 1], "i": np.array(place)}, tmp_path, host=False)
 
 
 def test_map() -> None:
-    body = helper.make_graph([N("Mul", ["e", "t"], ["o"])], "b", [
-        helper.make_tensor_value_info("e", FLOAT, None), helper.make_tensor_value_info("t", FLOAT, None)], [
-        helper.make_tensor_value_info("o", FLOAT, None)])
-    model = made([N("SplitToSequence", ["x"], ["s"], axis=1), N("SequenceMap", ["s", "k"], ["m"], body=body),
-                  N("ConcatFromSequence", ["m"], ["y"], axis=1)],
-                 [HERE, ("k", FLOAT, [1])], [("y", FLOAT, [None] * 3)], 18)
+    body = helper.make_graph(
+        [N("Mul", ["e", "t"], ["o"])],
+        "b",
+        [helper.make_tensor_value_info("e", FLOAT, None), helper.make_tensor_value_info("t", FLOAT, None)],
+        [helper.make_tensor_value_info("o", FLOAT, None)],
+    )
+    model = made(
+        [
+            N("SplitToSequence", ["x"], ["s"], axis=1),
+            N("SequenceMap", ["s", "k"], ["m"], body=body),
+            N("ConcatFromSequence", ["m"], ["y"], axis=1),
+        ],
+        [HERE, ("k", FLOAT, [1])],
+        [("y", FLOAT, [None] * 3)],
+        18,
+    )
     same(ours(model, X, np.array([2], np.float32)), X * 2)
 
 
 def test_optional_values() -> None:
-    nodes = [N("Optional", ["x"], ["o"]), N("OptionalHasElement", ["o"], ["h"]), N("OptionalGetElement", ["o"], ["g"]),
-             N("Cast", ["h"], ["f"], to=FLOAT), N("Add", ["g", "f"], ["y"])]
+    nodes = [
+        N("Optional", ["x"], ["o"]),
+        N("OptionalHasElement", ["o"], ["h"]),
+        N("OptionalGetElement", ["o"], ["g"]),
+        N("Cast", ["h"], ["f"], to=FLOAT),
+        N("Add", ["g", "f"], ["y"]),
+    ]
     same(ours(made(nodes, [HERE], [("y", FLOAT, [None] * 3)], 18), X), X + 1)
 
 
 def test_a_loop_of_known_length_is_written_out() -> None:
     body = helper.make_graph(
-        [N("Identity", ["go"], ["on"]), N("Cast", ["i"], ["f"], to=FLOAT), N("Add", ["x", "f"], ["v"]),
-         N("SequenceInsert", ["old", "v"], ["new"])], "b",
-        [helper.make_tensor_value_info("i", INT64, []), helper.make_tensor_value_info("go", BOOL, []),
-         SEQUENCE("old", FLOAT, None)], [helper.make_tensor_value_info("on", BOOL, []), SEQUENCE("new", FLOAT, None)])
-    nodes = [N("SequenceEmpty", [], ["none"]), N("Loop", ["three", "", "none"], ["all"], body=body),
-             N("ConcatFromSequence", ["all"], ["y"], axis=0)]
+        [
+            N("Identity", ["go"], ["on"]),
+            N("Cast", ["i"], ["f"], to=FLOAT),
+            N("Add", ["x", "f"], ["v"]),
+            N("SequenceInsert", ["old", "v"], ["new"]),
+        ],
+        "b",
+        [
+            helper.make_tensor_value_info("i", INT64, []),
+            helper.make_tensor_value_info("go", BOOL, []),
+            SEQUENCE("old", FLOAT, None),
+        ],
+        [helper.make_tensor_value_info("on", BOOL, []), SEQUENCE("new", FLOAT, None)],
+    )
+    nodes = [
+        N("SequenceEmpty", [], ["none"]),
+        N("Loop", ["three", "", "none"], ["all"], body=body),
+        N("ConcatFromSequence", ["all"], ["y"], axis=0),
+    ]
     model = made(nodes, [("x", FLOAT, ["n"])], [("y", FLOAT, [None])], 18, ints(three=3))
     same(ours(model, X[0, 0]), np.concatenate([X[0, 0], X[0, 0] + 1, X[0, 0] + 2]))
 
@@ -102,16 +165,22 @@ def test_branches_give_sequences(tmp_path) -> None:
         nodes = [N(op, ["x"], [f"{name}v"]), N("SequenceConstruct", ["x", f"{name}v"], [name])]
         return helper.make_graph(nodes, name, [], [SEQUENCE(name, FLOAT, None)])
 
-    nodes = [N("If", ["c"], ["s"], then_branch=branch("a", "Neg"), else_branch=branch("b", "Abs")),
-             N("ConcatFromSequence", ["s"], ["y"], axis=0)]
+    nodes = [
+        N("If", ["c"], ["s"], then_branch=branch("a", "Neg"), else_branch=branch("b", "Abs")),
+        N("ConcatFromSequence", ["s"], ["y"], axis=0),
+    ]
     model = made(nodes, [("x", FLOAT, ["n"]), ("c", BOOL, [])], [("y", FLOAT, [None])], 18)
     for condition in (True, False):
         check(model, {"x": X[0, 0], "c": np.array(condition)}, tmp_path, host=False)
 
 
 def test_inputs_and_outputs(tmp_path) -> None:
-    model = made([N("SequenceInsert", ["s", "x"], ["t"])], [SEQUENCE("s", FLOAT, ["k"]), ("x", FLOAT, ["n"])],
-                 [SEQUENCE("t", FLOAT, None)], 18)
+    model = made(
+        [N("SequenceInsert", ["s", "x"], ["t"])],
+        [SEQUENCE("s", FLOAT, ["k"]), ("x", FLOAT, ["n"])],
+        [SEQUENCE("t", FLOAT, None)],
+        18,
+    )
     with pytest.raises(Unsupported, match="is a sequence, and nothing says how long it is") as caught:
         egshape.load(model.SerializeToString(), "onnx")
     assert "forms={'s': its length}" in caught.value.hint
@@ -139,14 +208,28 @@ def test_optional_inputs() -> None:
     assert prepared.run([X[0, 0]])[0] and not prepared.run([None])[0]
 
 
-@pytest.mark.parametrize(("nodes", "message"), [
-    ([N("SplitToSequence", ["x"], ["s"]), N("ConcatFromSequence", ["s"], ["y"], axis=0)],
-     "SplitToSequence makes a sequence whose length only running tells: an axis of size n"),
-    ([N("SequenceConstruct", ["x"], ["s"]), N("Neg", ["s"], ["y"])], "Neg takes a sequence where it wants a tensor"),
-    ([N("SequenceConstruct", ["x"], ["s"]), N("SequenceAt", ["s", "far"], ["y"])], "names place"),
-    ([N("SequenceEmpty", [], ["s"]), N("SequenceErase", ["s"], ["t"]), N("ConcatFromSequence", ["t"], ["y"], axis=0)],
-     "out of an empty sequence"),
-])
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            [N("SplitToSequence", ["x"], ["s"]), N("ConcatFromSequence", ["s"], ["y"], axis=0)],
+            "SplitToSequence makes a sequence whose length only running tells: an axis of size n",
+        ),
+        (
+            [N("SequenceConstruct", ["x"], ["s"]), N("Neg", ["s"], ["y"])],
+            "Neg takes a sequence where it wants a tensor",
+        ),
+        ([N("SequenceConstruct", ["x"], ["s"]), N("SequenceAt", ["s", "far"], ["y"])], "names place"),
+        (
+            [
+                N("SequenceEmpty", [], ["s"]),
+                N("SequenceErase", ["s"], ["t"]),
+                N("ConcatFromSequence", ["t"], ["y"], axis=0),
+            ],
+            "out of an empty sequence",
+        ),
+    ],
+)
 def test_refusals_name_the_op(nodes: list[Any], message: str) -> None:
     model = made(nodes, [HERE], [("y", FLOAT, None)], 18, ints(far=4))
     with pytest.raises(EgshapeError) as caught:

@@ -21,24 +21,36 @@ N = helper.make_node
 WORDS = np.array(["ab", "", "ünï", "ab"], object)
 
 
-@pytest.mark.parametrize(("node", "kind", "rank"), [
-    (N("StringConcat", ["x", "end"], ["y"]), STRING, 1),
-    (N("RegexFullMatch", ["x"], ["y"], pattern="a.*"), BOOL, 1),
-    (N("StringNormalizer", ["x"], ["y"], case_change_action="UPPER"), STRING, 1),
-    (N("Equal", ["x", "end"], ["y"]), BOOL, 1),
-    (N("Reshape", ["x", "shape"], ["y"]), STRING, 2),
-    (N("Gather", ["x", "places"], ["y"]), STRING, 1),
-], ids=lambda part: getattr(part, "op_type", None))
+@pytest.mark.parametrize(
+    ("node", "kind", "rank"),
+    [
+        (N("StringConcat", ["x", "end"], ["y"]), STRING, 1),
+        (N("RegexFullMatch", ["x"], ["y"], pattern="a.*"), BOOL, 1),
+        (N("StringNormalizer", ["x"], ["y"], case_change_action="UPPER"), STRING, 1),
+        (N("Equal", ["x", "end"], ["y"]), BOOL, 1),
+        (N("Reshape", ["x", "shape"], ["y"]), STRING, 2),
+        (N("Gather", ["x", "places"], ["y"]), STRING, 1),
+    ],
+    ids=lambda part: getattr(part, "op_type", None),
+)
 def test_ops(node, kind: int, rank: int, tmp_path) -> None:
     constants = {"end": np.array(["ab"], object), "shape": np.array([2, 2]), "places": np.array([3, 0])}
-    model = made([node], [("x", STRING, ["n"])], [("y", kind, [None] * rank)], 20,
-                 {name: array for name, array in constants.items() if name in node.input})
+    model = made(
+        [node],
+        [("x", STRING, ["n"])],
+        [("y", kind, [None] * rank)],
+        20,
+        {name: array for name, array in constants.items() if name in node.input},
+    )
     check(model, {"x": WORDS}, tmp_path)
 
 
 def test_several_results_and_numbers_between(tmp_path) -> None:
-    nodes = [N("StringSplit", ["x"], ["parts", "count"], delimiter=" "), N("Cast", ["count"], ["f"], to=FLOAT),
-             N("Mul", ["f", "f"], ["y"])]
+    nodes = [
+        N("StringSplit", ["x"], ["parts", "count"], delimiter=" "),
+        N("Cast", ["count"], ["f"], to=FLOAT),
+        N("Mul", ["f", "f"], ["y"]),
+    ]
     model = made(nodes, [("x", STRING, ["n"])], [("parts", STRING, ["n", None]), ("y", FLOAT, ["n"])], 20)
     check(model, {"x": np.array(["a b", "c", "d e f"], object)}, tmp_path)
     graph = egshape.load(model.SerializeToString(), "onnx")
@@ -77,7 +89,8 @@ def test_random_numbers_are_drawn_for_each_node() -> None:
 
 
 def test_shapes_are_known() -> None:
-    model = made([N("StringConcat", ["x", "x"], ["t"]), N("Size", ["t"], ["y"])], [("x", STRING, ["n"])],
-                 [("y", INT64, [])], 20)
+    model = made(
+        [N("StringConcat", ["x", "x"], ["t"]), N("Size", ["t"], ["y"])], [("x", STRING, ["n"])], [("y", INT64, [])], 20
+    )
     graph = egshape.optimize(egshape.load(model.SerializeToString(), "onnx")).graph
     assert int(egshape.compile(graph, "interpret", optimize=False)(WORDS)) == 4
