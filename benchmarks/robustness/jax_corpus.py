@@ -45,9 +45,13 @@ def run(program: str, say: Callable[[str], None]) -> Row:
             written = target.read_text()
         with trial.stage("compare"):
             points = [
-                _point(sizes, one, xla_process.run(written, arrays))
+                point
                 for (sizes, arrays), one in zip(cases, before, strict=True)
                 if one[1] not in (UNUSABLE, ENDED)
+                and (
+                    not (point := _point(sizes, one, xla_process.run(written, arrays))).difference
+                    or _steady(text, arrays, one)
+                )
             ]
     except Ended as ended:
         return trial.row(ended.outcome, ended.detail)
@@ -57,6 +61,12 @@ def run(program: str, say: Callable[[str], None]) -> Row:
 def _point(sizes: str, before: Ran, after: Ran) -> Point:
     both = not before[1] and not after[1]
     return Point(sizes, before[1], after[1], difference(before[0], after[0]) if both else "")
+
+
+def _steady(text: str, arrays: Sequence[Any], once: Ran) -> bool:
+    """Whether the original gives the same results again: XLA's CPU compiler makes programs that return memory as they
+    find it (jax.scipy.stats.wrapcauchy.pdf of integers, where all folds to a constant but the size)."""
+    return not any(difference(once[0], xla_process.run(text, arrays)[0]) for _ in range(3))
 
 
 def _cases(program: str, kept: Sequence[int]) -> list[tuple[str, list[Any]]]:
