@@ -107,19 +107,6 @@ def required(block: Block, registry: Registry) -> Iterator[Implied]:
         if not any(result.type.shape is None for result in op.results):
             for each in registry[op.name].requires(op):
                 yield index, each.label, each.kind, each.lhs, each.rhs
-            yield from ((index, "sizes", "==", one, two) for one, two in _taken(op))
-
-
-def _taken(op: Op) -> Iterator[tuple[Dim, Dim]]:
-    """The sizes of operands that go into regions, and those that the arguments there state: a symbol of a region's own
-    is any."""
-    if op.name not in ("composite", "while") or not op.results or any(x.type.shape is None for x in op.operands):
-        return
-    given = [size for operand in op.operands for size in operand.type.dims]
-    for region in op.regions:
-        own = {each.name for each in region.symbols}
-        stated = (size for arg in region.args for size in arg.type.dims)
-        yield from ((one, two) for one, two in zip(given, stated, strict=True) if not two.symbols() & own)
 
 
 def read_obligations(

@@ -18,7 +18,8 @@ def conditions(op: Op) -> Iterator[CheckSizes]:
     decl = REGISTRY[op.name]
     if decl.contract is not None:
         yield from (_check(op, each) for each in decl.requires(op))
-        yield from _as_inferred(op, decl)
+        if not decl.nested:  # what regions give is held where they are planned, with sizes as they are named there
+            yield from _as_inferred(op, decl)
     for value in op.results:
         for size in value.type.dims:
             message = f"%{value.name} would have an axis of size {{0}}"
