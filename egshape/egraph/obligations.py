@@ -24,13 +24,6 @@ from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
 from egshape.ops.host import HOST_CALLS
 
-_LIMITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "clamp": ((2,), (0,)),
-    "minimum": ((0, 1), ()),
-    "maximum": ((), (0, 1)),
-}
-"""Ops whose elements lie below and above operands: the places of the upper and of the lower ones."""
-
 _HARD_QUESTIONS = 32
 _HARD_CASES = 120
 _HARD_EFFORT = 200_000
@@ -401,14 +394,14 @@ class Walker:
 
     def _between(self, op: Op) -> None:
         """A size that is an element of a clamp or minimum is at most the bound there, whatever the data."""
-        places = _LIMITS.get(op.name)
-        if places is None:
+        limits = self.registry[op.name].traits.limits
+        if limits is None:
             return
         for bound in self._bound.get(op.result, ()):
             assert bound.element is not None
             size = symbol(bound.name) - bound.offset
-            highs = [self._element(op.operands[place], bound.element, op) for place in places[0]]
-            lows = [self._element(op.operands[place], bound.element, op) for place in places[1]]
+            highs = [self._element(op.operands[place], bound.element, op) for place in limits.above]
+            lows = [self._element(op.operands[place], bound.element, op) for place in limits.below]
             for high in highs:
                 if high is not None:
                     self._assume(Relation("<=", size, high), f"semantics of {op.name}")

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from egshape.ir.types import integer_range, is_complex, is_float, is_integer
 
 Regions = Literal["scalars", "once", "branch", "loop"]
 """What regions are: functions of scalars, a program of the operands that runs once, programs of which one runs, or
 programs that run again and again."""
 
-Neutral = Callable[[str], "tuple[Any, bool] | None"]
-"""For a dtype the constant c for which f(x, c) is x bit for bit, and whether f(c, x) is too."""
+
+@dataclass(frozen=True, slots=True)
+class Neutral:
+    """The constant c for which f(x, c) is x to the bit, by kind of dtype; None: there is none. ``left``: f(c, x) is x
+    too."""
+
+    floating: float | None = None
+    integer: int | Literal["lowest", "highest", "ones"] | None = None
+    truth: bool | None = None
+    left: bool = True
+
+    def of(self, dtype: str) -> float | int | bool | None:
+        """The constant for a dtype."""
+        if is_float(dtype):
+            return self.floating
+        if dtype == "i1":
+            return self.truth
+        if not is_integer(dtype):
+            return None
+        low, high = integer_range(dtype)
+        named = {"lowest": low, "highest": high, "ones": -1 if low < 0 else high}
+        return named[self.integer] if isinstance(self.integer, str) else self.integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +74,19 @@ class Traits:
     limits: Limits | None = None
     involution: bool = False
     """f(f(x)) = x."""
-    idempotent: Callable[[str], bool] | None = None
-    """For which dtypes f(f(x)) = f(x)."""
+    idempotent: Literal["", "real", "all"] = ""
+    """f(f(x)) = f(x), for all dtypes or those of real numbers."""
     selects: bool = False
     """f(x, x) = x."""
     reduces: bool = False
     """A commutative function of two operands of one dtype, with which a region may fold."""
     neutral: Neutral | None = None
+    scalars: tuple[int, ...] = ()
+    """Places of operands that may be scalars whatever the shape of the others is."""
+
+    def is_idempotent(self, dtype: str) -> bool:
+        """Whether f(f(x)) = f(x) for this dtype."""
+        return self.idempotent == "all" or (self.idempotent == "real" and not is_complex(dtype))
 
 
 NO_TRAITS = Traits()
