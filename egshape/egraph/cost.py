@@ -46,7 +46,7 @@ class CostModel:
 
     def __init__(self, likely: Mapping[str, int], registry: Registry = REGISTRY) -> None:
         self._likely = likely
-        self._costs = {**_OWN, **{decl.name: decl.traits.cost for decl in registry if not decl.custom}}
+        self._costs: dict[str, Cost] = {**_OWN, **{decl.name: decl.traits.cost for decl in registry if not decl.custom}}
         self._sizes: dict[int, float] = {}
 
     def size(self, dim: Dim) -> float:

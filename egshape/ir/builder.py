@@ -240,7 +240,7 @@ class BlockBuilder:
         """The elements of an integer vector as the ``sizes`` attribute ``key`` of an op without a dynamic form;
         unknown ones become symbols. Also the relations on which that relies: give both to ``add``."""
         scope, pending = _Scope(self._decide, name), list[SymbolDef]()
-        found = self._sizes_of(name, operand, scope, name, key, pending)
+        found = self._sizes_of(self.registry[name], operand, scope, name, key, pending)
         self.symbols.extend(pending)
         return found, tuple(scope.requires.values())
 

@@ -206,7 +206,7 @@ def op(
             shape = _function(own["shape"])
         else:
             contract = OpContract(name, body.__module__.rpartition(".")[2], _params(operands, attrs or {}, regions))
-            shape, reference = contract.infer, _held(contract, reference)
+            shape, reference = contract.infer, held(contract, reference)
         evaluate = _function(own["elements"]) if "elements" in own else None
         if elements == "reference":
             evaluate = _moving(reference)
@@ -241,7 +241,7 @@ def _params(operands: Sequence[str], attrs: Mapping[str, Any], regions: Sequence
     return found + ([("regions", "regions")] if regions else [])
 
 
-def _held(contract: OpContract, reference: Callable[..., Any]) -> Callable[..., Any]:
+def held(contract: OpContract, reference: Callable[..., Any]) -> Callable[..., Any]:
     """A reference that refuses arrays of sizes that the contract does not allow."""
 
     def run(*arrays: Any, **attrs: Any) -> Any:

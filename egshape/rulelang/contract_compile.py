@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn
 
-from egshape.dims import Dim, is_nonnegative
+from egshape.dims import Dim, const, is_nonnegative
 from egshape.errors import CheckFailed, EgshapeError
+from egshape.facts import Relation
 from egshape.rulelang.contract import Clause, Contract, Each, Require, When, wrong
 from egshape.rulelang.contract_expr import Compiled, Expressions
 from egshape.rulelang.contract_sizes import NUMBERS, SIZES, operand, shown
@@ -40,6 +41,24 @@ class Condition:
     def label(self) -> str:
         """The name of the condition in reasons."""
         return self.require.name
+
+    @property
+    def relation(self) -> Relation:
+        """The condition as one relation."""
+        if self.kind != "expands":
+            return Relation(self.kind, self.lhs, self.rhs)
+        if self.lhs.const is not None:
+            return Relation("==", self.lhs, self.rhs)
+        return Relation("==", (self.lhs - self.rhs) * (self.lhs - 1), const(0))
+
+    def placed(self) -> tuple[str, tuple[Dim, ...]]:
+        """The message with {0}, {1}, ... for the sizes in its holes, and these."""
+        sizes: dict[Dim, int] = {}
+
+        def show(item: object) -> str:
+            return f"{{{sizes.setdefault(item, len(sizes))}}}" if isinstance(item, Dim) else shown(item)
+
+        return self.told(show), tuple(sizes)
 
     def told(self, show: Callable[[object], str]) -> str:
         """The message, with what stands in its holes as ``show`` writes it."""

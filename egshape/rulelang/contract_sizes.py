@@ -214,6 +214,7 @@ _BOTH: dict[str, Any] = {
     "itemsize": itemsize,
     "kind": kind,
     "known": _known,
+    "operand": operand,
     "own": _own,
     "placed": _placed,
     "ranked": ranked,
