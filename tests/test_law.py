@@ -30,7 +30,7 @@ LAYERS = [
             for each in ("sexpr", "diagnostic", "contract", "contract_compile", "contract_expr", "contract_sizes")
         ],
     ),
-    ("ops", ["ops", "ir.kinds"]),
+    ("ops", ["ops"]),
     ("programs", [f"ir.{each}" for each in ("builder", "expand", "functions", "interpret", "verify")]),
     ("rulelang", ["rulelang"]),
     ("frontends", ["frontends"]),
