@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from egshape.ops.custom import custom_op
     from egshape.prove import prove
     from egshape.reasons.diff import diff
+    from egshape.rulelang.written import custom_ops
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "compile",
     "custom_op",
+    "custom_ops",
     "diff",
     "frontends",
     "jax_call",
@@ -51,6 +53,7 @@ _HOME = {
     "Result": "egshape.api",
     "compile": "egshape.api",
     "custom_op": "egshape.ops.custom",
+    "custom_ops": "egshape.rulelang.written",
     "diff": "egshape.reasons.diff",
     "jax_call": "egshape.adapters.jax",
     "load": "egshape.api",

@@ -160,7 +160,7 @@ class Road:
         self._note(Outcome(scopes=(Scope(block, saturated.sizes, walk.context, walk.elements),)))
 
         def region(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
-            if not is_program(op, region):
+            if not is_program(op, region, setting.registry):
                 return substitute(region, mapping)
             try:
                 return self.block(region, inside(block, walk, mapping, extraction.normal))

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from egshape.ops import REGISTRY
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # In the order of the road. A module belongs to the longest name that it starts with.
@@ -251,6 +253,59 @@ def test_no_format_is_named_above_the_frontends(name: str) -> None:
 
 def test_a_format_that_is_named_is_found() -> None:
     assert formats_named('"""Reads onnx."""\nif kind == "onnx" or path.suffix in (".mlir",): pass') == ["onnx", ".mlir"]
+
+
+OPS = {decl.name for decl in REGISTRY if not decl.custom}
+LEAVES = {
+    "egshape.ops": "where ops are declared",
+    "egshape.frontends": "how each op is written in a format",
+    "egshape.lower": "how each op is computed on a machine",
+    "egshape.plan": "which loops compute each op",
+    "egshape.rulebook.trial.pull": "how operands of each op are drawn for a wanted result",
+    "egshape.rulebook.trial.mutate": "how attributes of each op are drawn",
+    "egshape.rulelang.contract_expr": "functions of contracts, some of which are called as ops are",
+    "egshape.rulelang.contract_sizes": "the same",
+    "egshape.dims": "size functions, some of which are called as ops are",
+}
+"""Modules that may list ops by name, with the reason. Elsewhere what is so of some ops is a trait of these."""
+
+
+def ops_listed(source: str) -> list[tuple[int, list[str]]]:
+    """What lists two ops or more in a module, with its line: tuples, lists and sets of names, keys of dicts."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        items = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+        names = [each.value for each in items if isinstance(each, ast.Constant) and each.value in OPS]
+        if len(set(names)) > 1:
+            found.append((node.lineno, names))
+    return found
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_no_ops_are_listed_by_hand(module: str) -> None:
+    if not any(module == leaf or module.startswith(f"{leaf}.") for leaf in LEAVES):
+        assert ops_listed(MODULES[module].read_text()) == []
+
+
+@pytest.mark.parametrize("leaf", sorted(LEAVES))
+def test_every_leaf_lists_some(leaf: str) -> None:
+    own = [module for module in MODULES if module == leaf or module.startswith(f"{leaf}.")]
+    assert any(ops_listed(MODULES[module].read_text()) for module in own), "it need not be named in LEAVES"
+
+
+@pytest.mark.parametrize(
+    ("source", "listed"),
+    [
+        ('FREE = frozenset(("reshape", "dims"))', ["reshape", "dims"]),
+        ('COST = {"reshape": 1.0, "dims": 2.0, "Node": 0.0}', ["reshape", "dims"]),
+        ('def f(op):\n    return op.name in ["if", "case"]', ["if", "case"]),
+        ('def f(op):\n    return op.name in {"while", "if"}', ["while", "if"]),
+        ('def f(op):\n    return op.name == "check"', []),
+        ('NAMES = ("one", "reshape")', []),
+    ],
+)
+def test_a_list_of_ops_is_found(source: str, listed: list[str]) -> None:
+    assert [name for _, names in ops_listed(source) for name in names] == listed
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

@@ -20,13 +20,17 @@ from egshape.ir.interpret import interpret
 from egshape.ir.text import parse_graph, print_graph
 from egshape.ir.types import TensorType, is_complex, numpy_dtype
 from egshape.ops import REGISTRY
+from egshape.ops.base import OpDecl
 from egshape.ops.host import UNKNOWN, HostFunction, call_of
 from egshape.plan.reader import REFUSED
 
 _PART = {"c64": "f32", "c128": "f64"}
 _TWO = const(2)
-_CARRY = frozenset(("while", "if", "case", "composite", "optimization_barrier", "get_dimension_size"))
-"""Ops that hand numbers on, or look at their shape only."""
+
+
+def _carries(decl: OpDecl) -> bool:
+    """Whether an op hands numbers on, or looks at their shape only."""
+    return decl.nested or decl.traits.barrier or decl.traits.sized
 
 
 def needs_calls(graph: Graph) -> bool:
@@ -102,7 +106,7 @@ class _Pairs:
             yield old
         elif old.name == "constant":
             yield replace(old, attrs={"value": split(old.attrs["value"])}, results=self.values(old.results))
-        elif old.name in _CARRY:
+        elif _carries(REGISTRY[old.name]):
             yield replace(
                 old,
                 operands=self.values(old.operands),

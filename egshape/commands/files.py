@@ -35,12 +35,17 @@ def load_model(model: str, format: str | None, ops: Sequence[Path] | None = None
 
 
 def declare_ops(files: Sequence[Path] | None) -> None:
-    """Run the Python files that declare custom ops."""
+    """Run the Python files that declare custom ops, and read those that declare them as text (``.egg``)."""
     import runpy
+
+    import egshape
 
     for file in files or ():
         if not file.is_file():
             raise EgshapeError("cannot be read: there is no such file", where=str(file), code="read")
+        if file.suffix == ".egg":
+            egshape.custom_ops(file)
+            continue
         try:
             runpy.run_path(str(file))
         except EgshapeError:

@@ -12,19 +12,16 @@ from egshape.dims import Dim
 from egshape.errors import EgshapeError
 from egshape.facts import Facts
 from egshape.ir.types import itemsize
+from egshape.ops import REGISTRY
+from egshape.ops.base import Registry
+from egshape.ops.traits import Cost
 
 LAUNCH = 20_000.0
 DEFAULT_LIKELY = 64
+_PLAIN = Cost()
 MAX_BYTES = 1e15
-_FREE = {"constant": 8.0, "dims": 1_000.0, "reshape": 6_000.0, "Node": 0.0, "Proj": 0.0}
-"""Ops that move no bytes, and what they count: a reshape is a view for most back ends, but an op all the same."""
-
-_WRITES_ONLY = {"iota", "broadcast_in_dim"}
-_READS_RESULT = {"slice", "gather", "dynamic_slice", "concatenate", "pad", "transpose", "reverse"}
-"""Ops that read about as many bytes as they write, whatever their operands' size."""
-
-STRIDED = 1.5
-"""What a transposed byte costs more than one that is copied in order."""
+_OWN = {"Node": Cost(fixed=0.0), "Proj": Cost(fixed=0.0)}
+"""Constructors of the e-graph's own."""
 
 
 def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
@@ -47,8 +44,9 @@ def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
 class CostModel:
     """Costs of e-nodes; sizes are evaluated once each."""
 
-    def __init__(self, likely: Mapping[str, int]) -> None:
+    def __init__(self, likely: Mapping[str, int], registry: Registry = REGISTRY) -> None:
         self._likely = likely
+        self._costs: dict[str, Cost] = {**_OWN, **{decl.name: decl.traits.cost for decl in registry if not decl.custom}}
         self._sizes: dict[int, float] = {}
 
     def size(self, dim: Dim) -> float:
@@ -72,11 +70,9 @@ class CostModel:
 
     def node(self, function: str, written: float, read: float) -> float:
         """Cost of one e-node that writes and reads so many bytes."""
-        free = _FREE.get(function)
-        if free is not None:
-            return free
-        if function in _WRITES_ONLY:
-            return LAUNCH + written
-        if function in _READS_RESULT:
-            return LAUNCH + 2.0 * written * (STRIDED if function == "transpose" else 1.0)
-        return LAUNCH + written + read
+        cost = self._costs.get(function, _PLAIN)
+        if cost.fixed is not None:
+            return cost.fixed
+        if cost.reads == "operands":
+            return LAUNCH + written + read
+        return LAUNCH + written if cost.reads == "nothing" else LAUNCH + 2.0 * written * cost.strided

@@ -9,17 +9,12 @@ from egshape.dims import is_nonnegative
 from egshape.ir.graph import Block, Op, Value, dims_of
 from egshape.ops.base import Registry
 
-_MOVING = frozenset(("get_dimension_size", "constant", "dims", "iota", "optimization_barrier"))
-"""Ops that fail at no sizes that their result types have."""
-
-_CONTROL = frozenset(("if", "case", "composite"))
-
 
 def must_stay(op: Op, registry: Registry) -> bool:
     """True for effects, and for ops that could reject a run in a way that no check of the block says."""
     if registry[op.name].effect:
         return True
-    return (op.name in _CONTROL or op.name == "while") and may_fail(op, registry)
+    return registry[op.name].nested and may_fail(op, registry)
 
 
 def without_unread(block: Block, registry: Registry) -> Block:
@@ -50,24 +45,17 @@ def without_unread(block: Block, registry: Registry) -> Block:
 
 def may_fail(op: Op, registry: Registry) -> bool:
     """True unless the form alone shows that the op gives a result, and in finite time, whenever its operands exist."""
-    if op.requires or registry[op.name].effect or op.name == "while":
+    decl = registry[op.name]
+    if op.requires or decl.effect or decl.traits.foreign or decl.traits.regions == "loop" or decl.contract is None:
         return True
     if any(value.type.shape is None or not all(map(is_nonnegative, value.type.dims)) for value in op.results):
         return True
-    if op.name in _CONTROL:
-        return any(_block_may_fail(region, registry) for region in op.regions)
-    return not _total(op, registry)
+    if any(operand.type.shape is None for operand in op.operands) or decl.requires(op):
+        return True
+    return decl.nested and any(_block_may_fail(region, registry) for region in op.regions)
 
 
 def _block_may_fail(block: Block, registry: Registry) -> bool:
     if any(symbol.element is not None for symbol in block.symbols):
         return True
     return any(may_fail(op, registry) for op in block.ops)
-
-
-def _total(op: Op, registry: Registry) -> bool:
-    if op.name in _MOVING:
-        return True
-    if any(operand.type.shape is None for operand in op.operands):
-        return False
-    return registry[op.name].contract is not None and not registry[op.name].requires(op)

@@ -11,7 +11,7 @@ import numpy as np
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Op, Value
 from egshape.ir.interpret import evaluate_op
-from egshape.ops.base import Registry
+from egshape.ops.base import OpDecl, Registry
 
 SMALL = 64
 """Results of up to so many elements are folded always: a constant of this size costs less than an op."""
@@ -19,8 +19,10 @@ SMALL = 64
 LARGE = 1 << 16
 """Results of up to so many elements are folded where they are no larger than what they are made of."""
 
-_OPAQUE = frozenset(("check", "custom_call", "host_call", "optimization_barrier", "dims", "get_dimension_size"))
-"""Effects, calls (which may draw numbers), barriers, and ops whose values are sizes (those are folded as sizes)."""
+
+def _opaque(decl: OpDecl) -> bool:
+    """Effects, calls (which may draw numbers), barriers, and ops whose values are sizes (those are folded as sizes)."""
+    return decl.effect or decl.traits.foreign or decl.traits.barrier or decl.traits.sized
 
 
 class Folder:
@@ -35,7 +37,7 @@ class Folder:
         if op.name == "constant":
             self._known[op.result] = op.attrs["value"]
             return None  # is one already
-        if op.regions or len(op.results) != 1 or op.name in _OPAQUE or not self._worthwhile(op):
+        if op.regions or len(op.results) != 1 or _opaque(self._registry[op.name]) or not self._worthwhile(op):
             return None
         try:
             (found,) = evaluate_op(op, [self._known[operand] for operand in op.operands], self._registry)

@@ -23,26 +23,9 @@ from egshape.ir.types import (
     DTYPES,
     TensorType,
     dtype_name,
-    integer_range,
-    is_complex,
-    is_float,
-    is_integer,
     numpy_dtype,
 )
 from egshape.ops.base import Registry
-
-INVOLUTIONS = ("negate", "not")
-SELECTS = ("maximum", "minimum", "and", "or")
-IDEMPOTENT = ("abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz")
-"""Traits of functions, to the bit; those before hold for every dtype that the function takes."""
-
-_MOVES = {
-    "reshape": "fold_reshape",
-    "transpose": "fold_transpose",
-    "broadcast_in_dim": "fold_broadcast",
-    "slice": "fold_slice",
-}
-"""Ops that move the elements of one constant, and the table that says what they give."""
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -59,57 +42,28 @@ def describe_function(function: str, registry: Registry, rows: Rows) -> None:
         rows["result_dtype"].append((function, dtype, found.dtype if isinstance(found, TensorType) else found[0]))
     if name == "convert":
         rows["is_convert"].append((function, attrs["dtype"]))
-    rows["idempotent"] += [(function, dtype) for dtype in DTYPES if is_idempotent(name, dtype)]
-    for names, table in ((INVOLUTIONS, "involution"), (SELECTS, "selects")):
-        if name in names:
+    rows["idempotent"] += [(function, dtype) for dtype in DTYPES if decl.traits.is_idempotent(dtype)]
+    for holds, table in ((decl.traits.involution, "involution"), (decl.traits.selects, "selects")):
+        if holds:
             rows[table].append((function,))
 
 
-def is_idempotent(name: str, dtype: str) -> bool:
-    """Whether f(f(x)) is f(x) bit for bit: not for the sign z / abs(z) of a complex number, which is rounded."""
-    return name in IDEMPOTENT and not (name == "sign" and is_complex(dtype))
+def neutral_elements(dtype: str, registry: Registry) -> Iterable[tuple[str, Any, bool]]:
+    """(function, constant, also as the left operand) for which f(x, c) is x bit for bit."""
+    for decl in registry:
+        neutral = decl.traits.neutral
+        value = None if neutral is None else neutral.of(dtype)
+        if neutral is not None and value is not None:
+            yield decl.name, value, neutral.left
 
 
-def neutral_elements(dtype: str) -> Iterable[tuple[str, Any, bool]]:
-    """(function, constant, also as the left operand) for which f(x, c) is x bit for bit.
-
-    x + -0.0 keeps -0.0, x + 0.0 does not; x - 0.0 and x * 1 keep every bit. maximum with -inf keeps NaN."""
-    if is_float(dtype):
-        yield from (
-            ("add", -0.0, True),
-            ("subtract", 0.0, False),
-            ("multiply", 1.0, True),
-            ("divide", 1.0, False),
-            ("maximum", -np.inf, True),
-            ("minimum", np.inf, True),
-        )
-    elif is_integer(dtype):
-        low, high = integer_range(dtype)
-        yield from (
-            ("add", 0, True),
-            ("subtract", 0, False),
-            ("multiply", 1, True),
-            ("divide", 1, False),
-            ("or", 0, True),
-            ("xor", 0, True),
-            ("and", -1 if low < 0 else high, True),
-            ("maximum", low, True),
-            ("minimum", high, True),
-            ("shift_left", 0, False),
-            ("shift_right_arithmetic", 0, False),
-            ("shift_right_logical", 0, False),
-        )
-    elif dtype == "i1":
-        yield from (("and", True, True), ("or", False, True), ("xor", False, True))
-
-
-def describe_constant(number: int, array: np.ndarray, dtype: str, rows: Rows) -> None:
+def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Registry, rows: Rows) -> None:
     """Neutral-element and truth facts of a scalar constant."""
     if array.shape != ():
         return
     if dtype == "i1":
         rows["in_truth"].append((number, int(bool(array))))
-    for function, value, left in neutral_elements(dtype):
+    for function, value, left in neutral_elements(dtype, registry):
         if np.array(value, numpy_dtype(dtype)).tobytes() == array.tobytes():
             rows["in_neutral_right"].append((function, number))
             if left:
@@ -137,6 +91,7 @@ class Host:
         self.normal: Callable[[Dim], Dim] = sizes.normal_form
         self._dim_of = ChainMap(encoder.out.dims, sizes.dims)
         self.registry = registry
+        self._moves = [decl.name for decl in registry if decl.traits.moves]
         self._functions: set[str] = set()
         self._axes: set[tuple[int, ...]] = set()
         self._constants = 0
@@ -191,7 +146,7 @@ class Host:
         known = len(self.encoder.out.constants)
         for number in range(self._constants, known):
             array = self.encoder.out.constants[number]
-            describe_constant(number, array, self.encoder.out.constant_dtypes[number], rows)
+            describe_constant(number, array, self.encoder.out.constant_dtypes[number], self.registry, rows)
             self.encoder.splat(number)
         self._constants = known  # scalars of splats are described next time
         return shapes
@@ -310,10 +265,10 @@ class Host:
                     self._fold_function(f"fold_{family}", function, [number_of[x] for x in operands], rows)
                 if cls not in scalar_of and all(x in scalar_of for x in operands):
                     self._fold_function(f"splat_{family}", function, [scalar_of[x] for x in operands], rows)
-        for name, relation in _MOVES.items():
+        for name in self._moves:
             for x, *cells, cls in snapshot.table(name):
                 if x in number_of and cls not in number_of:
-                    self._fold_move(name, relation, number_of[x], cells, rows)
+                    self._fold_move(name, f"fold_{name}", number_of[x], cells, rows)
         self._fold_pairs(snapshot, number_of, rows)
 
     def _fold_pairs(self, snapshot: Snapshot, number_of: Mapping[int, int], rows: Rows) -> None:

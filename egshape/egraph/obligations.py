@@ -24,13 +24,6 @@ from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
 from egshape.ops.host import HOST_CALLS
 
-_LIMITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "clamp": ((2,), (0,)),
-    "minimum": ((0, 1), ()),
-    "maximum": ((), (0, 1)),
-}
-"""Ops whose elements lie below and above operands: the places of the upper and of the lower ones."""
-
 _HARD_QUESTIONS = 32
 _HARD_CASES = 120
 _HARD_EFFORT = 200_000
@@ -107,19 +100,6 @@ def required(block: Block, registry: Registry) -> Iterator[Implied]:
         if not any(result.type.shape is None for result in op.results):
             for each in registry[op.name].requires(op):
                 yield index, each.label, each.kind, each.lhs, each.rhs
-            yield from ((index, "sizes", "==", one, two) for one, two in _taken(op))
-
-
-def _taken(op: Op) -> Iterator[tuple[Dim, Dim]]:
-    """The sizes of operands that go into regions, and those that the arguments there state: a symbol of a region's own
-    is any."""
-    if op.name not in ("composite", "while") or not op.results or any(x.type.shape is None for x in op.operands):
-        return
-    given = [size for operand in op.operands for size in operand.type.dims]
-    for region in op.regions:
-        own = {each.name for each in region.symbols}
-        stated = (size for arg in region.args for size in arg.type.dims)
-        yield from ((one, two) for one, two in zip(given, stated, strict=True) if not two.symbols() & own)
 
 
 def read_obligations(
@@ -414,14 +394,14 @@ class Walker:
 
     def _between(self, op: Op) -> None:
         """A size that is an element of a clamp or minimum is at most the bound there, whatever the data."""
-        places = _LIMITS.get(op.name)
-        if places is None:
+        limits = self.registry[op.name].traits.limits
+        if limits is None:
             return
         for bound in self._bound.get(op.result, ()):
             assert bound.element is not None
             size = symbol(bound.name) - bound.offset
-            highs = [self._element(op.operands[place], bound.element, op) for place in places[0]]
-            lows = [self._element(op.operands[place], bound.element, op) for place in places[1]]
+            highs = [self._element(op.operands[place], bound.element, op) for place in limits.above]
+            lows = [self._element(op.operands[place], bound.element, op) for place in limits.below]
             for high in highs:
                 if high is not None:
                     self._assume(Relation("<=", size, high), f"semantics of {op.name}")

@@ -26,9 +26,6 @@ from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ops.base import Registry
 
-NESTED = {"while", "if", "case", "composite"}
-"""Ops whose regions are programs of their own; other regions are scalar reducers and stay as they are."""
-
 
 @dataclass(frozen=True)
 class RegionEntry:
@@ -150,9 +147,10 @@ def rebuild(
     return Rebuilt(rebuilt, {old: new for old, new in rebuilder.standing().items() if new in there})
 
 
-def is_program(op: Op, region: Block) -> bool:
-    """Whether a region is a program of its own that may gain by going through the stages."""
-    return op.name in NESTED and not op.attrs.get("whole") and _worthwhile(region)
+def is_program(op: Op, region: Block, registry: Registry) -> bool:
+    """Whether a region is a program of its own that may gain by going through the stages; other regions are scalar
+    reducers and stay as they are."""
+    return registry[op.name].nested and not op.attrs.get("whole") and _worthwhile(region)
 
 
 def inside(block: Block, walk: Walk, mapping: Mapping[Value, Value], normal: Callable[[Dim], Dim]) -> RegionEntry:

@@ -17,6 +17,7 @@ from egshape.ir.types import TensorType, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl, Registry
 from egshape.ops.custom import refusal
+from egshape.rulelang.contract_compile import Condition
 
 
 class Body:
@@ -148,6 +149,7 @@ class _Expander:
                 where=str(op.location),
                 code="op-body",
             )
+        ops += [_check(op, each) for each in decl.requires(op)]
         inside: dict[Value, Value] = dict(zip(body.args, op.operands, strict=True))
         needed: dict[Value, tuple[Relation, ...]] = {}
         made = {value for inner in body.ops for value in inner.results}
@@ -172,6 +174,14 @@ class _Expander:
             name, count = f"{base}_{count}", count + 1
         self.names.add(name)
         return Value(name, value.type)
+
+
+def _check(op: Op, condition: Condition) -> Op:
+    """What the contract of an op requires, which its body need not."""
+    told = condition.relation
+    attrs = {"relation": told.kind, "sides": (told.lhs, told.rhs), "fact": ""}
+    message, args = condition.placed()
+    return Op("check", (), {**attrs, "message": message, "args": args}, (), (), location=op.location)
 
 
 def _equal_types(op: Op, built: TensorType, stated: TensorType) -> tuple[Relation, ...]:

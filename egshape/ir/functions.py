@@ -17,9 +17,13 @@ def function_parts(function: str, registry: Registry) -> tuple[str, dict[str, st
 
 
 def function_region(builder: BlockBuilder, decl: OpDecl, operands: Sequence[Value], function: str) -> Block:
-    """A region of scalars for an op on these operands that applies one function to pairs of its arguments."""
+    """A region for an op on these operands that applies one function: of scalars, to pairs of its arguments; of the
+    operands, to all of them."""
     child = builder.child()
     op, attrs = function_parts(function, child.registry)
+    if decl.nested:
+        carried = [child.arg(None, operand.type.dtype, operand.type.shape) for operand in operands]
+        return child.finish([child.one(op, carried, attrs)])
     if decl.name == "sort":
         types = [operand.type for operand in operands for _ in range(2)]
     elif decl.name == "select_and_scatter":

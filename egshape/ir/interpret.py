@@ -17,10 +17,10 @@ from egshape.errors import CheckFailed, EgshapeError, UndefinedSize
 from egshape.facts import Relation, parse_facts
 from egshape.ir.graph import Attr, Block, Graph, Op, SymbolDef, Value
 from egshape.ir.inputs import checked_inputs, solve_inputs
-from egshape.ir.kinds import region_kind
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl, Registry
+from egshape.ops.kinds import region_kind
 
 Trace = Callable[[Op, Sequence[np.ndarray]], None]
 """Called after each op with its results."""

@@ -173,7 +173,7 @@ class _Verifier:
         place = op.results.index(value)
         given = [region.results[place].type.shape for region in op.regions]
         stated = value.type.dims[axis]
-        return op.name in ("if", "case") and all(
+        return self.registry[op.name].traits.regions == "branch" and all(
             shape is not None and (shape[axis] is stated or self.same(shape[axis], stated, op)) for shape in given
         )
 

@@ -9,9 +9,10 @@ A declaration is a class body read once by ``@op``::
         def reference(x, *, dims): ...    # numpy arrays in, numpy array (or a tuple of them) out
 
 What the op requires of its operands and the type of its result stand in its contract, in the file of its family under
-``rulesets/ops/``; the reference is called only with sizes that it allows. An op without one has a function ``shape``
-from operand types to the type of the result, where an axis whose size cannot be expressed is None and becomes a symbol;
-what it implies about its operands is then a rule with ``must_eq`` and the like (docs/rules.md).
+``rulesets/ops/``; the reference is called only with sizes that it allows. Only a user's op may have a function
+``shape`` instead, from operand types to the type of the result, where an axis whose size cannot be expressed is None
+and becomes a symbol; what it implies about its operands is then a rule with ``must_eq`` and the like (docs/rules.md).
+What else is relied on of an op are its ``traits``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from egshape.facts import Relation
 from egshape.ir.graph import Op
 from egshape.ir.types import TensorType
 from egshape.ops.contracts import OpContract
+from egshape.ops.traits import NO_TRAITS, Traits
 
 if TYPE_CHECKING:
     from egshape.rulelang.contract_compile import Condition
@@ -90,7 +92,13 @@ class OpDecl:
     custom: bool = False
     """True for an op that a user declared."""
     contract: OpContract | None = None
-    """What the op requires and gives, as text (``rulesets/ops/``); None for an op whose ``shape`` says it."""
+    """What the op requires and gives, as text (``rulesets/ops/``); None for a user's op whose ``shape`` says it."""
+    traits: Traits = NO_TRAITS
+
+    @property
+    def nested(self) -> bool:
+        """True if its regions are programs of their own, not functions of scalars."""
+        return bool(self.regions) and self.traits.regions != "scalars"
 
     @property
     def variadic(self) -> bool:
@@ -181,11 +189,11 @@ def op(
     elements: str | None = None,
     names: Mapping[str, str] | None = None,
     effect: bool = False,
+    traits: Traits = NO_TRAITS,
     doc: str,
     registry: Registry = REGISTRY,
 ) -> Callable[[type], type]:
-    """Declare an op from a class body with ``reference``, for shape code ``elements``, and ``shape`` if no contract
-    says what the result is.
+    """Declare an op from a class body with ``reference``, for shape code ``elements``, and, for a user's op, ``shape``.
 
     ``attrs`` maps a name to a kind, or to ``(kind, default)``. ``elements="reference"`` runs the numpy reference on
     the array of elements (right for ops that only move elements); else a class may define
@@ -198,7 +206,7 @@ def op(
             shape = _function(own["shape"])
         else:
             contract = OpContract(name, body.__module__.rpartition(".")[2], _params(operands, attrs or {}, regions))
-            shape, reference = contract.infer, _held(contract, reference)
+            shape, reference = contract.infer, held(contract, reference)
         evaluate = _function(own["elements"]) if "elements" in own else None
         if elements == "reference":
             evaluate = _moving(reference)
@@ -218,6 +226,7 @@ def op(
                 dict(names or {}),
                 effect,
                 contract=contract,
+                traits=traits,
             )
         )
         return body
@@ -232,7 +241,7 @@ def _params(operands: Sequence[str], attrs: Mapping[str, Any], regions: Sequence
     return found + ([("regions", "regions")] if regions else [])
 
 
-def _held(contract: OpContract, reference: Callable[..., Any]) -> Callable[..., Any]:
+def held(contract: OpContract, reference: Callable[..., Any]) -> Callable[..., Any]:
     """A reference that refuses arrays of sizes that the contract does not allow."""
 
     def run(*arrays: Any, **attrs: Any) -> Any:

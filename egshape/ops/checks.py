@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const
 from egshape.errors import CheckFailed, Unsupported
-from egshape.ir.types import DTYPES, TensorType
-from egshape.ops.base import Loose, fault, op
+from egshape.ops.base import op
+from egshape.ops.traits import Traits
 
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {"==": eq, "!=": ne, "<=": le, "<": lt}
 
@@ -48,21 +47,6 @@ class Check:
     """JAX: custom_call @shape_assertion; conditions on sizes that egshape keeps."""
 
     @staticmethod
-    def shape(
-        *values: TensorType, relation: str, sides: tuple[Dim, ...], message: str, args: tuple[Dim, ...], fact: str = ""
-    ) -> list[Loose]:
-        if relation == "value":
-            if not values or values[0].dtype != "i1" or values[0].shape not in (None, ()):
-                raise fault("needs an i1 scalar")
-            if sides:
-                raise fault("has a value and sides")
-        elif relation not in _RELATIONS:
-            raise fault(f"{relation!r} is no relation")
-        elif len(sides) != 2 or values:
-            raise fault(f"a check of {relation} has two sides and no values")
-        return []
-
-    @staticmethod
     def reference(
         *values: np.ndarray, relation: str, sides: tuple[int, ...], message: str, args: tuple[int, ...], fact: str = ""
     ) -> list[np.ndarray]:
@@ -82,20 +66,12 @@ class Check:
     operands=("*operands",),
     attrs={"target": "text", "types": "record", "attrs": ("record", ())},
     effect=True,
+    traits=Traits(foreign=True),
     names={"stablehlo": "custom_call"},
     doc="Calls a function outside of the graph that gives results of the stated types (-1: unknown size).",
 )
 class CustomCall:
     """StableHLO spec: custom_call."""
-
-    @staticmethod
-    def shape(*operands: TensorType, target: str, types: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> list[Loose]:
-        out: list[Loose] = []
-        for dtype, sizes in types:
-            if dtype not in DTYPES:
-                raise fault(f"{dtype!r} is no dtype")
-            out.append((dtype, tuple(None if size < 0 else const(size) for size in sizes)))
-        return out
 
     @staticmethod
     def reference(

@@ -11,6 +11,7 @@ import numpy as np
 
 from egshape.ir.types import numpy_dtype
 from egshape.ops.base import op
+from egshape.ops.traits import Traits
 from egshape.ops.windows import spread, window_slices, windowed_sizes
 
 Numbers = tuple[int, int, tuple[int, ...], int, int, tuple[int, ...], int, int, tuple[int, ...]]
@@ -101,6 +102,7 @@ def sum_of_products(left: np.ndarray, right: np.ndarray, shape: tuple[int, ...])
         "dtype": "dtype",
     },
     dynamic=("padding",),
+    traits=Traits(signed=True),
     names={"stablehlo": "convolution"},
     doc="Windows of lhs times the kernel rhs. numbers: input batch, feature, spatial axes; kernel input "
     "feature, output "

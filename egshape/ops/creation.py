@@ -7,17 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const, product
-from egshape.ir.types import (
-    TensorType,
-    dtype_name,
-    integer_range,
-    is_complex,
-    is_float,
-    is_integer,
-    numpy_dtype,
-)
-from egshape.ops.base import ELEMENT_LIMIT, Element, ElementScope, Loose, fault, object_array, op
+from egshape.dims import Dim, const
+from egshape.ir.types import integer_range, is_integer, numpy_dtype
+from egshape.ops.base import ELEMENT_LIMIT, Element, ElementScope, object_array, op
+from egshape.ops.traits import Cost, Traits
 
 
 def _static(sizes: Sequence[Dim]) -> tuple[int, ...] | None:
@@ -30,15 +23,12 @@ def _static(sizes: Sequence[Dim]) -> tuple[int, ...] | None:
     family="creation",
     operands=(),
     attrs={"value": "array"},
+    traits=Traits(Cost(fixed=8.0)),
     names={"stablehlo": "constant"},
     doc="The array ``value``.",
 )
 class Constant:
     """StableHLO spec: constant."""
-
-    @staticmethod
-    def shape(*, value: np.ndarray) -> Loose:
-        return dtype_name(value.dtype), tuple(map(const, value.shape))
 
     @staticmethod
     def reference(*, value: np.ndarray) -> np.ndarray:
@@ -60,19 +50,12 @@ class Constant:
     operands=(),
     attrs={"dtype": "dtype", "dim": "int", "shape": "sizes"},
     dynamic=("shape",),
+    traits=Traits(Cost(reads="nothing")),
     names={"stablehlo": "iota"},
     doc="Counts 0, 1, 2, ... along ``dim``; integers wrap.",
 )
 class Iota:
     """StableHLO spec: iota, dynamic_iota."""
-
-    @staticmethod
-    def shape(*, dtype: str, dim: int, shape: tuple[Dim, ...]) -> Loose:
-        if not (is_integer(dtype) or is_float(dtype) or is_complex(dtype)):
-            raise fault(f"is not defined for {dtype}")
-        if not 0 <= dim < len(shape):
-            raise fault(f"has no axis {dim} in {len(shape)} axes")
-        return dtype, shape
 
     @staticmethod
     def reference(*, dtype: str, dim: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -100,19 +83,11 @@ def wrap(number: int, dtype: str) -> int:
     family="creation",
     operands=(),
     attrs={"elements": "sizes", "shape": "axes", "dtype": "dtype"},
+    traits=Traits(Cost(fixed=1_000.0), sized=True),
     doc="An integer tensor of static ``shape``; its elements, row-major, are sizes wrapped to ``dtype``.",
 )
 class Dims:
     """Sizes as data; frontends and the extractor write shape code with it."""
-
-    @staticmethod
-    def shape(*, elements: tuple[Dim, ...], shape: tuple[int, ...], dtype: str) -> Loose:
-        if not is_integer(dtype):
-            raise fault(f"is not defined for {dtype}")
-        sizes = tuple(map(const, shape))
-        if product(sizes) is not const(len(elements)):
-            raise fault(f"has {len(elements)} elements for the shape {shape}")
-        return dtype, sizes
 
     @staticmethod
     def reference(*, elements: tuple[int, ...], shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -129,17 +104,12 @@ class Dims:
     family="creation",
     operands=("x",),
     attrs={"dim": "int"},
+    traits=Traits(sized=True),
     names={"stablehlo": "get_dimension_size"},
     doc="The size of axis ``dim`` as an i32 scalar.",
 )
 class GetDimensionSize:
     """StableHLO spec: get_dimension_size."""
-
-    @staticmethod
-    def shape(x: TensorType, *, dim: int) -> Loose:
-        if dim < 0 or (x.shape is not None and dim >= x.rank):
-            raise fault(f"{x} has no axis {dim}")
-        return "i32", ()
 
     @staticmethod
     def reference(x: np.ndarray, *, dim: int) -> np.ndarray:

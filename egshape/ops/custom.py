@@ -48,7 +48,7 @@ def custom_op(
     broadcasts and transposes then hold for it. target: the name of the ``custom_call`` in StableHLO (default: name).
     Declaring a name again replaces the first. Raises EgshapeError (code ``op-declaration``) for a wrong declaration."""
     kinds = dict(attrs or {})
-    _check_names(name, operands, kinds)
+    check_names(name, operands, kinds)
     family = "custom"
     if elementwise:
         family = _ELEMENTWISE.get(len(operands), "")
@@ -155,7 +155,8 @@ def _same_shapes(decl: OpDecl) -> OpDecl:
     return replace(decl, shape=shape, reference=reference, contract=_ONE_SHAPE)
 
 
-def _check_names(name: str, operands: Sequence[str], attrs: Mapping[str, Any]) -> None:
+def check_names(name: str, operands: Sequence[str], attrs: Mapping[str, Any]) -> None:
+    """Raise EgshapeError (code ``op-declaration``) for a name that a user's op, operand or attribute cannot have."""
     if not _NAME.fullmatch(name):
         raise _wrong(name, "the name is not made of small letters, digits and underscores", f"such as {_plain(name)!r}")
     given = [*(operand.removeprefix("*") for operand in operands), *attrs]

@@ -13,18 +13,21 @@ from egshape.ir.types import TensorType, dtype_name, numpy_dtype
 from egshape.ops import numeric as N
 from egshape.ops import shapecode
 from egshape.ops.base import REGISTRY, op
+from egshape.ops.traits import NO_TRAITS, Limits, Neutral, Traits
 
-Row = tuple[str, str, Callable[..., Any], str]
+Row = tuple[str, str, Callable[..., Any], str] | tuple[str, str, Callable[..., Any], str, Traits]
 
-# name, frontend names, function, doc
+# name, frontend names, function, doc, traits
+# x + -0.0 keeps -0.0, x + 0.0 does not; x - 0.0 and x * 1 keep every bit. maximum with -inf keeps NaN. The sign
+# z / abs(z) of a complex number is rounded.
 _UNARY: tuple[Row, ...] = (
-    ("abs", "stablehlo", N.half_safe(np.abs), "Absolute value; the smallest integer stays."),
-    ("negate", "stablehlo", N.half_safe(np.negative), "Minus x; integers wrap."),
-    ("sign", "stablehlo", N.half_safe(N.sign), "-1, 0 or 1; zeros and NaN as they are."),
-    ("floor", "stablehlo", N.wide(np.floor), "Rounded down."),
-    ("ceil", "stablehlo", N.wide(np.ceil), "Rounded up."),
-    ("round_nearest_even", "stablehlo", N.wide(np.rint), "Rounded, ties to even."),
-    ("round_nearest_afz", "stablehlo", N.wide(N.round_away), "Rounded, ties away from zero."),
+    ("abs", "stablehlo", N.half_safe(np.abs), "Absolute value; the smallest integer stays.", Traits(idempotent="all")),
+    ("negate", "stablehlo", N.half_safe(np.negative), "Minus x; integers wrap.", Traits(involution=True)),
+    ("sign", "stablehlo", N.half_safe(N.sign), "-1, 0 or 1; zeros and NaN as they are.", Traits(idempotent="real")),
+    ("floor", "stablehlo", N.wide(np.floor), "Rounded down.", Traits(idempotent="all")),
+    ("ceil", "stablehlo", N.wide(np.ceil), "Rounded up.", Traits(idempotent="all")),
+    ("round_nearest_even", "stablehlo", N.wide(np.rint), "Rounded, ties to even.", Traits(idempotent="all")),
+    ("round_nearest_afz", "stablehlo", N.wide(N.round_away), "Rounded, ties away from zero.", Traits(idempotent="all")),
     ("exponential", "stablehlo", N.wide(np.exp), "e to the power x."),
     ("exponential_minus_one", "stablehlo", N.wide(np.expm1), "e to the power x, minus 1."),
     ("log", "stablehlo", N.wide(np.log), "Natural logarithm."),
@@ -38,7 +41,7 @@ _UNARY: tuple[Row, ...] = (
     ("rsqrt", "stablehlo", N.wide(lambda x: 1 / np.sqrt(x)), "1 / square root."),
     ("cbrt", "stablehlo", N.wide(np.cbrt), "Cube root."),
     ("is_finite", "stablehlo", N.half_safe(N.is_finite), "Neither infinite nor NaN."),
-    ("not", "stablehlo", np.invert, "Bitwise not; of i1: logical not."),
+    ("not", "stablehlo", np.invert, "Bitwise not; of i1: logical not.", Traits(involution=True)),
     ("popcnt", "stablehlo", N.popcnt, "Number of one bits."),
     ("count_leading_zeros", "stablehlo", N.count_leading_zeros, "Number of leading zero bits."),
     ("real", "stablehlo", N.real, "Real part."),
@@ -64,21 +67,87 @@ _UNARY: tuple[Row, ...] = (
 )
 
 _BINARY: tuple[Row, ...] = (
-    ("add", "stablehlo", N.add, "Sum; integers wrap, i1: or."),
-    ("subtract", "stablehlo", N.half_safe(np.subtract), "Difference; integers wrap."),
-    ("multiply", "stablehlo", N.multiply, "Product; integers wrap, i1: and."),
-    ("divide", "stablehlo", N.divide, "Quotient; integers truncate, x / 0 = -1."),
+    ("add", "stablehlo", N.add, "Sum; integers wrap, i1: or.", Traits(reduces=True, neutral=Neutral(-0.0, 0))),
+    (
+        "subtract",
+        "stablehlo",
+        N.half_safe(np.subtract),
+        "Difference; integers wrap.",
+        Traits(neutral=Neutral(0.0, 0, left=False)),
+    ),
+    (
+        "multiply",
+        "stablehlo",
+        N.multiply,
+        "Product; integers wrap, i1: and.",
+        Traits(reduces=True, neutral=Neutral(1.0, 1)),
+    ),
+    (
+        "divide",
+        "stablehlo",
+        N.divide,
+        "Quotient; integers truncate, x / 0 = -1.",
+        Traits(neutral=Neutral(1.0, 1, left=False)),
+    ),
     ("remainder", "stablehlo", N.remainder, "x - y * trunc(x / y); integers: x for y = 0."),
-    ("maximum", "stablehlo", N.half_safe(N.maximum), "The larger; NaN wins; -0.0 < 0.0."),
-    ("minimum", "stablehlo", N.half_safe(N.minimum), "The smaller; NaN wins; -0.0 < 0.0."),
+    (
+        "maximum",
+        "stablehlo",
+        N.half_safe(N.maximum),
+        "The larger; NaN wins; -0.0 < 0.0.",
+        Traits(selects=True, reduces=True, neutral=Neutral(-math.inf, "lowest"), limits=Limits(below=(0, 1))),
+    ),
+    (
+        "minimum",
+        "stablehlo",
+        N.half_safe(N.minimum),
+        "The smaller; NaN wins; -0.0 < 0.0.",
+        Traits(selects=True, reduces=True, neutral=Neutral(math.inf, "highest"), limits=Limits(above=(0, 1))),
+    ),
     ("power", "stablehlo", N.power, "x to the power y; integers wrap."),
     ("atan2", "stablehlo", N.wide(np.arctan2), "Angle of the point (y, x)."),
-    ("and", "stablehlo", np.bitwise_and, "Bitwise and; of i1: logical and."),
-    ("or", "stablehlo", np.bitwise_or, "Bitwise or; of i1: logical or."),
-    ("xor", "stablehlo", np.bitwise_xor, "Bitwise exclusive or."),
-    ("shift_left", "stablehlo", N.shift_left, "Bits shifted left; 0 from the width on."),
-    ("shift_right_arithmetic", "stablehlo", N.shift_right_arithmetic, "Right, sign bits in."),
-    ("shift_right_logical", "stablehlo", N.shift_right_logical, "Shifted right, zero bits in."),
+    (
+        "and",
+        "stablehlo",
+        np.bitwise_and,
+        "Bitwise and; of i1: logical and.",
+        Traits(selects=True, reduces=True, neutral=Neutral(None, "ones", True)),
+    ),
+    (
+        "or",
+        "stablehlo",
+        np.bitwise_or,
+        "Bitwise or; of i1: logical or.",
+        Traits(selects=True, reduces=True, neutral=Neutral(None, 0, False)),
+    ),
+    (
+        "xor",
+        "stablehlo",
+        np.bitwise_xor,
+        "Bitwise exclusive or.",
+        Traits(reduces=True, neutral=Neutral(None, 0, False)),
+    ),
+    (
+        "shift_left",
+        "stablehlo",
+        N.shift_left,
+        "Bits shifted left; 0 from the width on.",
+        Traits(neutral=Neutral(None, 0, left=False)),
+    ),
+    (
+        "shift_right_arithmetic",
+        "stablehlo",
+        N.shift_right_arithmetic,
+        "Right, sign bits in.",
+        Traits(neutral=Neutral(None, 0, left=False)),
+    ),
+    (
+        "shift_right_logical",
+        "stablehlo",
+        N.shift_right_logical,
+        "Shifted right, zero bits in.",
+        Traits(neutral=Neutral(None, 0, left=False)),
+    ),
     ("complex", "stablehlo", N.make_complex, "The complex number x + iy."),
     ("next_after", "chlo", N.next_after, "The next float after x towards y."),
 )
@@ -94,7 +163,7 @@ def _result_dtype(name: str, dtype: str, operands: int) -> str:
 
 
 def _declare(row: Row, family: str, operands: tuple[str, ...]) -> None:
-    name, frontends, function, doc = row
+    name, frontends, function, doc, *traits = row
 
     class Body:
         def reference(*arrays: np.ndarray) -> np.ndarray:
@@ -103,7 +172,8 @@ def _declare(row: Row, family: str, operands: tuple[str, ...]) -> None:
 
     if name in shapecode.ELEMENTS:
         Body.elements = staticmethod(shapecode.ELEMENTS[name])  # type: ignore[attr-defined]
-    op(name, family=family, operands=operands, names=dict.fromkeys(frontends.split(), name), doc=doc)(Body)
+    names = dict.fromkeys(frontends.split(), name)
+    op(name, family=family, operands=operands, names=names, traits=traits[0] if traits else NO_TRAITS, doc=doc)(Body)
 
 
 for _row in _UNARY:
@@ -170,6 +240,7 @@ class Compare:
     "select",
     family="ternary",
     operands=("pred", "on_true", "on_false"),
+    traits=Traits(scalars=(0,)),
     names={"stablehlo": "select"},
     doc="on_true where pred holds, else on_false; pred is a scalar or has their shape.",
 )
@@ -187,6 +258,7 @@ class Select:
     "clamp",
     family="ternary",
     operands=("low", "x", "high"),
+    traits=Traits(limits=Limits(above=(2,), below=(0,)), scalars=(0, 2)),
     names={"stablehlo": "clamp"},
     doc="minimum(maximum(x, low), high); low and high are scalars or have the shape of x.",
 )

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim
 from egshape.errors import EgshapeError
-from egshape.ir.types import DTYPES, TEXT, TensorType
-from egshape.ops.base import Loose, fault, op
+from egshape.ir.types import TEXT
+from egshape.ops.base import op
+from egshape.ops.traits import Traits
 
 HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
@@ -65,32 +65,12 @@ _ATTRS = {"target": "text", "call": "record", "dtypes": "record", "ranks": "axes
     family="host",
     operands=("*operands",),
     attrs=_ATTRS,
+    traits=Traits(foreign=True),
     doc="Calls a pure Python function. call: its kind and payload (see egshape.ops.host). The results have the dtypes "
     "and ranks given (-1: unknown); sizes holds their axes one after the other, -1 for one that only the call tells.",
 )
 class HostCall:
     """What a frontend has no lowering for. ``target`` is what the user calls it: ``onnx.Unique``."""
-
-    @staticmethod
-    def shape(
-        *operands: TensorType,
-        target: str,
-        call: Any,
-        dtypes: tuple[str, ...],
-        ranks: tuple[int, ...],
-        sizes: tuple[Dim, ...],
-    ) -> list[Loose]:
-        if len(dtypes) != len(ranks) or sum(rank for rank in ranks if rank > 0) != len(sizes):
-            raise fault(f"of {target}: dtypes, ranks and sizes do not fit together")
-        if any(dtype not in (*DTYPES, TEXT) for dtype in dtypes):
-            raise fault(f"of {target}: {dtypes} are no dtypes")
-        axes = iter(sizes)
-        out: list[Loose] = []
-        for dtype, rank in zip(dtypes, ranks, strict=True):
-            given = [next(axes) for _ in range(rank)]
-            shape = tuple(None if size.const == UNKNOWN else size for size in given)
-            out.append((dtype, None if rank < 0 else shape))
-        return out
 
     @staticmethod
     def reference(
@@ -114,9 +94,9 @@ class HostCall:
     operands=("*operands",),
     attrs=_ATTRS,
     effect=True,
+    traits=Traits(foreign=True),
     doc="A host_call that may do more than give its results (random numbers with a state, calls of foreign code): it "
     "is neither dropped nor joined with an equal one, and effects keep their order.",
 )
 class HostEffect(HostCall):
-    shape = HostCall.shape
     reference = HostCall.reference

@@ -12,6 +12,7 @@ from egshape.dims import Dim
 from egshape.ir.types import TensorType
 from egshape.ops.base import ElementScope, concrete_attrs, op
 from egshape.ops.regions import Region, result_dtypes, update_in_order
+from egshape.ops.traits import Cost, Traits
 
 
 @op(
@@ -29,6 +30,7 @@ from egshape.ops.regions import Region, result_dtypes, update_in_order
         "sorted": ("bool", False),
     },
     dynamic=("sizes",),
+    traits=Traits(Cost(reads="result")),
     names={"stablehlo": "gather"},
     doc="Slices of x at the places that the index vectors name, clamped into x. StableHLO spec: gather, "
     "dynamic_gather.",

@@ -10,6 +10,10 @@ import numpy as np
 from egshape.dims import Dim
 from egshape.ir.types import TensorType
 from egshape.ops.base import ElementScope, concrete_attrs, op
+from egshape.ops.traits import Cost, Traits
+
+_COPIED = Cost(reads="result")
+"""As many bytes are read as are written, whatever the operands' size."""
 
 
 def _unknown_filled(found: np.ndarray | None, type: TensorType) -> np.ndarray | None:
@@ -29,6 +33,7 @@ def _unknown_filled(found: np.ndarray | None, type: TensorType) -> np.ndarray | 
     attrs={"dims": "axes", "shape": "sizes"},
     dynamic=("shape",),
     elements="reference",
+    traits=Traits(Cost(reads="nothing"), moves=True),
     names={"stablehlo": "broadcast_in_dim"},
     doc="Axis i of x becomes axis dims[i] of the result; axes of size 1 and new axes repeat.",
 )
@@ -51,6 +56,7 @@ class BroadcastInDim:
     attrs={"shape": "sizes"},
     dynamic=("shape",),
     elements="reference",
+    traits=Traits(Cost(fixed=6_000.0), moves=True),  # a view for most back ends, but an op all the same
     names={"stablehlo": "reshape"},
     doc="The same elements, row-major, in another shape.",
 )
@@ -68,6 +74,7 @@ class Reshape:
     operands=("x",),
     attrs={"permutation": "axes"},
     elements="reference",
+    traits=Traits(Cost(reads="result", strided=1.5), moves=True),
     names={"stablehlo": "transpose"},
     doc="Axis i of the result is axis permutation[i] of x.",
 )
@@ -85,6 +92,7 @@ class Transpose:
     operands=("x",),
     attrs={"dims": "axes"},
     elements="reference",
+    traits=Traits(_COPIED),
     names={"stablehlo": "reverse"},
     doc="The order of elements along dims reversed.",
 )
@@ -103,6 +111,7 @@ class Reverse:
     attrs={"starts": "sizes", "limits": "sizes", "strides": "sizes"},
     dynamic=("starts", "limits", "strides"),
     elements="reference",
+    traits=Traits(_COPIED, moves=True),
     names={"stablehlo": "slice"},
     doc="Elements starts, starts + strides, ... below limits, per axis.",
 )
@@ -122,6 +131,7 @@ class Slice:
     operands=("x", "value"),
     attrs={"low": "sizes", "high": "sizes", "interior": "sizes"},
     dynamic=("low", "high", "interior"),
+    traits=Traits(_COPIED, signed=True),
     names={"stablehlo": "pad"},
     doc="value in front of, behind and between the elements of x, per axis; negative low and high cut off.",
 )
@@ -161,6 +171,7 @@ class Pad:
     family="movement",
     operands=("*xs",),
     attrs={"dim": "int"},
+    traits=Traits(_COPIED),
     names={"stablehlo": "concatenate"},
     doc="The operands one after the other along dim.",
 )
@@ -205,6 +216,7 @@ def _known_starts(
     family="movement",
     operands=("x", "*starts"),
     attrs={"sizes": "axes"},
+    traits=Traits(_COPIED),
     names={"stablehlo": "dynamic_slice"},
     doc="The window of static sizes at starts, clamped to lie inside x.",
 )

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from egshape.ir.kinds import region_kind
 from egshape.ir.types import TensorType
 from egshape.ops.base import REGISTRY, ElementScope, object_array, op
+from egshape.ops.kinds import region_kind
 from egshape.ops.regions import Region, apply, fold, is_floating, result_dtypes, total_order, update_in_order
+from egshape.ops.traits import Traits
 from egshape.ops.windows import spread, window_slices, windowed_sizes
 
 
@@ -79,6 +80,7 @@ class Reduce:
         "padding": "sizes",
     },
     regions=("body",),
+    traits=Traits(signed=True),
     names={"stablehlo": "reduce_window"},
     doc="Fold each window of n inputs, padded with and starting from n init values. padding is flat: low "
     "and high of "

@@ -1,7 +1,7 @@
 """How references call regions, and fold with them.
 
 A region callable takes numpy arrays and returns a list of arrays. It may carry ``kind`` (see
-``egshape.ir.kinds``), ``vectorised`` (False if it can be called on scalars only) and ``dtypes`` (numpy
+``egshape.ops.kinds``), ``vectorised`` (False if it can be called on scalars only) and ``dtypes`` (numpy
 dtypes of its results)."""
 
 from __future__ import annotations

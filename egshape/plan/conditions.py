@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egshape.dims import Dim, const
+from egshape.dims import const
 from egshape.ir.graph import Op
 from egshape.ops.base import REGISTRY, OpDecl
 from egshape.plan.program import CheckSizes
 from egshape.plan.reader import place
 from egshape.rulelang.contract_compile import Condition
-from egshape.rulelang.contract_sizes import shown
 
 
 def conditions(op: Op) -> Iterator[CheckSizes]:
@@ -18,7 +17,8 @@ def conditions(op: Op) -> Iterator[CheckSizes]:
     decl = REGISTRY[op.name]
     if decl.contract is not None:
         yield from (_check(op, each) for each in decl.requires(op))
-        yield from _as_inferred(op, decl)
+        if not decl.nested:  # what regions give is held where they are planned, with sizes as they are named there
+            yield from _as_inferred(op, decl)
     for value in op.results:
         for size in value.type.dims:
             message = f"%{value.name} would have an axis of size {{0}}"
@@ -27,15 +27,8 @@ def conditions(op: Op) -> Iterator[CheckSizes]:
 
 def _check(op: Op, condition: Condition) -> CheckSizes:
     """What a contract requires; sizes in its message are filled in when it fails."""
-    sizes: dict[Dim, int] = {}
-
-    def show(item: object) -> str:
-        return f"{{{sizes.setdefault(item, len(sizes))}}}" if isinstance(item, Dim) else shown(item)
-
-    message, kind, lhs, rhs = condition.told(show), condition.kind, condition.lhs, condition.rhs
-    if kind == "expands":
-        kind, lhs, rhs = ("==", lhs, rhs) if lhs.const is not None else ("==", (lhs - rhs) * (lhs - 1), const(0))
-    return CheckSizes(kind, lhs, rhs, message, tuple(sizes), place(op))
+    relation, (message, sizes) = condition.relation, condition.placed()
+    return CheckSizes(relation.kind, relation.lhs, relation.rhs, message, sizes, place(op))
 
 
 def _as_inferred(op: Op, decl: OpDecl) -> Iterator[CheckSizes]:

@@ -18,6 +18,7 @@ from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import parse_relation
 from egshape.ir.graph import Graph, Op, Value, dims_of
+from egshape.ops import REGISTRY
 from egshape.pipeline import entry_facts
 from egshape.reasons.replay import Key, key_of, parts_of
 from egshape.report import AdviceRow, AdviceTable
@@ -287,7 +288,7 @@ def _equal_sizes(graph: Graph) -> Iterator[Relation]:
     for block in blocks_of(graph.body):
         for op in block.ops:
             shapes = [value.type.shape for value in op.operands if value.type.shape]
-            if op.name in ("broadcast_in_dim", "reshape", "slice", "dynamic_slice", "pad"):
+            if any(attr.kind == "sizes" for attr in REGISTRY[op.name].attrs):
                 shapes = [*shapes, *(value.type.shape for value in op.results if value.type.shape)]
             yield from _pairs(shapes)
     by_rank: dict[int, list[tuple[Dim, ...]]] = {}

@@ -17,7 +17,7 @@ from egshape.rulelang.sexpr import Atom, Comment, List, Position, SExpr, read
 SORTS = ("T", "Ts", "axes", "sizes", "text", "dtype", "int", "bool", "float", "array", "record", "regions")
 """What a parameter may be: an operand, any number of them, an attribute of a kind, the regions."""
 
-_PARTS = (":requires", ":dtype", ":shape", ":results")
+_PARTS = (":requires", ":dtype", ":shape", ":results", ":body")
 _EXAMPLE = re.compile(r";;\s*(example|implies|rejects)\s+(.*\S)\s*")
 _HOLE = re.compile(r"\{([^{}]*)\}")
 
@@ -89,7 +89,7 @@ class Contract:
     """Operands, then attributes, then regions: name and sort, in the order of the declaration."""
     requires: tuple[Clause, ...]
     parts: tuple[tuple[str, SExpr], ...]
-    """``:dtype`` and ``:shape`` of the result, or ``:results`` of them all."""
+    """``:dtype`` and ``:shape`` of the result, or ``:results`` of them all; ``:body`` of an op that is text alone."""
     comment: str
     """What stands above it: what the op is, and the section of its specification."""
     examples: tuple[ContractExample, ...]

@@ -1,9 +1,9 @@
 """Contracts compiled to Python: one text of an op, run over sizes when a program is read, over numbers when it runs.
 
-Each contract becomes the source of two functions. ``conditions(out, reading, ...)`` goes through the requirements in
-order: what is decided when a program is read (ranks, dtypes, attributes) raises at once (dtypes and regions only while
-it is read), a condition on sizes is handed to ``out`` with both sides, which judges it in its own way. ``result(...)``
-gives the type of the result. They are made when an op is used for the first time."""
+Each contract becomes the source of two functions. ``conditions(out, stage, ...)`` goes through the requirements in
+order: what is decided when a program is read (ranks, dtypes, attributes) raises at once (dtypes only while it is read,
+regions not in a run), a condition on sizes is handed to ``out`` with both sides, which judges it in its own way.
+``result(...)`` gives the type of the result. They are made when an op is used for the first time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn
 
-from egshape.dims import Dim, is_nonnegative
+from egshape.dims import Dim, const, is_nonnegative
 from egshape.errors import CheckFailed, EgshapeError
+from egshape.facts import Relation
 from egshape.rulelang.contract import Clause, Contract, Each, Require, When, wrong
 from egshape.rulelang.contract_expr import Compiled, Expressions
-from egshape.rulelang.contract_sizes import NUMBERS, SIZES, Shapeless, shown
+from egshape.rulelang.contract_sizes import NUMBERS, SIZES, operand, shown
 from egshape.rulelang.sexpr import List, SExpr
+
+READ, KNOWN, RUN = 2, 1, 0
+"""When a contract is asked: while a program is read, of a program that is known, in a run (regions are functions)."""
 
 RELATIONS = {"=": "==", "<=": "<=", "expands": "expands"}
 """The relations of sizes that a contract may require, with their kind; (expands a b): a is b, or 1."""
@@ -37,6 +41,24 @@ class Condition:
     def label(self) -> str:
         """The name of the condition in reasons."""
         return self.require.name
+
+    @property
+    def relation(self) -> Relation:
+        """The condition as one relation."""
+        if self.kind != "expands":
+            return Relation(self.kind, self.lhs, self.rhs)
+        if self.lhs.const is not None:
+            return Relation("==", self.lhs, self.rhs)
+        return Relation("==", (self.lhs - self.rhs) * (self.lhs - 1), const(0))
+
+    def placed(self) -> tuple[str, tuple[Dim, ...]]:
+        """The message with {0}, {1}, ... for the sizes in its holes, and these."""
+        sizes: dict[Dim, int] = {}
+
+        def show(item: object) -> str:
+            return f"{{{sizes.setdefault(item, len(sizes))}}}" if isinstance(item, Dim) else shown(item)
+
+        return self.told(show), tuple(sizes)
 
     def told(self, show: Callable[[object], str]) -> str:
         """The message, with what stands in its holes as ``show`` writes it."""
@@ -72,7 +94,7 @@ class Functions:
     def infer(self, types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The type of the result, or a list of types. Raises EgshapeError where a requirement is surely false."""
         given = _shapes(types)
-        self.walk(self.refute, True, *given, **attrs)
+        self.walk(self.refute, READ, *given, **attrs)
         found = self.result(*given, **attrs)
         if self.sized and any(size is not None and (size.const or 0) < 0 for size in found[1] or ()):
             sizes = ", ".join(map(str, found[1]))
@@ -89,13 +111,13 @@ class Functions:
             if kind != "<=" or not is_nonnegative(rhs - lhs):
                 found.append(Condition(kind, lhs, rhs, require, values))
 
-        self.walk(note, False, *_shapes(types), **attrs)
+        self.walk(note, KNOWN, *_shapes(types), **attrs)
         return found
 
     def hold(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> None:
         """Raise CheckFailed unless arrays and attributes of a run are what is required."""
         if self.runs:
-            self.walk_run(self.reject, False, *arrays, **attrs)
+            self.walk_run(self.reject, RUN, *arrays, **attrs)
         sizes = self.result_run(*arrays, **attrs)[1] if self.sized else ()
         if any(size < 0 for size in sizes):
             raise CheckFailed(f"the result would have the shape {list(sizes)}", code="invalid-size")
@@ -133,16 +155,20 @@ def functions(text: Contract) -> Functions:
     return Functions(text)
 
 
-def _asks_program(item: SExpr) -> bool:
-    """Whether a condition is about what no run changes: dtypes and regions."""
-    return isinstance(item, List) and (item.head in ("dtype", "args", "returns") or any(map(_asks_program, item.items)))
+def _asks(item: SExpr, *functions: str) -> bool:
+    """Whether an expression applies one of these functions."""
+    return isinstance(item, List) and (item.head in functions or any(_asks(each, *functions) for each in item.items))
+
+
+def _asks_region(item: SExpr) -> bool:
+    return _asks(item, "args", "returns")
 
 
 def _shapes(types: Sequence[Any]) -> Sequence[Any]:
     """Operands as contracts see them."""
     if all(type.shape is not None for type in types):
         return types
-    return [Shapeless(type) if type.shape is None else type for type in types]
+    return list(map(operand, types))
 
 
 class _Source:
@@ -155,8 +181,8 @@ class _Source:
         attrs = [name for name, sort in text.params if sort not in ("T", "Ts")]
         keywords = [*([] if not attrs or (operands[-1:] and operands[-1][0] == "*") else ["*"]), *attrs]
         scope = {name: Compiled(name, sort) for name, sort in text.params}
-        self.lines.append(f"def conditions({', '.join(['f_out', 'f_reading', *operands, *keywords])}):")
-        self.clauses(text.requires, scope, 1)
+        self.lines.append(f"def conditions({', '.join(['f_out', 'f_stage', *operands, *keywords])}):")
+        self.clauses(text.requires, scope, 1, runs=True)
         self.lines.append(" return")
         self.lines.append(f"def result({', '.join([*operands, *keywords])}):")
         self.result(Expressions(scope))
@@ -164,36 +190,40 @@ class _Source:
     def add(self, depth: int, line: str) -> None:
         self.lines.append(" " * depth + line)
 
-    def clauses(self, clauses: Sequence[Clause], scope: Mapping[str, Compiled], depth: int) -> None:
-        """Each clause on its own: one that asks for the shape of an unranked operand says nothing."""
+    def clauses(self, clauses: Sequence[Clause], scope: Mapping[str, Compiled], depth: int, *, runs: bool) -> None:
+        """Each clause on its own: one that asks for the shape of an unranked operand says nothing. ``runs``: a run may
+        come here."""
         for clause in clauses:
             self.add(depth, "try:")
             if isinstance(clause, Require):
-                self.require(clause, Expressions(scope), depth + 1)
+                self.require(clause, Expressions(scope), depth + 1, runs=runs)
             elif isinstance(clause, When):
                 self.add(depth + 1, f"if {Expressions(scope).of(clause.condition, 'bool')}:")
-                self.clauses(clause.clauses, scope, depth + 2)
+                self.clauses(clause.clauses, scope, depth + 2, runs=runs)
             else:
-                self.each(clause, scope, depth + 1)
+                self.each(clause, scope, depth + 1, runs=runs)
             self.add(depth, "except f_Unranked: pass")
 
-    def each(self, clause: Each, scope: Mapping[str, Compiled], depth: int) -> None:
+    def each(self, clause: Each, scope: Mapping[str, Compiled], depth: int, *, runs: bool) -> None:
         lists = [Expressions(scope).list(item) for item in clause.lists]
         inner = dict(scope)
         for name, items in zip(clause.names, lists, strict=True):
             inner[name] = Compiled(name, items.item)
         over = lists[0].code if len(lists) == 1 else f"zip({', '.join(items.code for items in lists)})"
+        if any(map(_asks_region, clause.lists)):
+            over, runs = f"{over} if f_stage else ()", False
         self.add(depth, f"for {', '.join(clause.names)} in {over}:")
-        self.clauses(clause.clauses, inner, depth + 1)
+        self.clauses(clause.clauses, inner, depth + 1, runs=runs)
 
-    def require(self, clause: Require, own: Expressions, depth: int) -> None:
+    def require(self, clause: Require, own: Expressions, depth: int, *, runs: bool) -> None:
         number = len(self.made.requires)
         self.made.requires.append(clause)
         holes = [own(part).code for part in clause.message if not isinstance(part, str)]
         values = f"({''.join(f'{hole}, ' for hole in holes)})"
         if clause.label is None:
-            self.made.runs |= not _asks_program(clause.condition)
-            when = "f_reading and " if _asks_program(clause.condition) else ""
+            program = _asks(clause.condition, "dtype", "args", "returns")
+            self.made.runs |= runs and not program
+            when = "f_stage == 2 and " if program else ""
             self.add(depth, f"if {when}not ({own.of(clause.condition, 'bool')}): f_refuse({number}, {values})")
             return
         if clause.condition.head not in RELATIONS or len(clause.condition.items) != 3:
@@ -203,7 +233,7 @@ class _Source:
                 f"sizes are related by {', '.join(RELATIONS)}",
             )
         lhs, rhs = (own.of(side, "size") for side in clause.condition.items[1:])
-        self.made.runs = True
+        self.made.runs |= runs
         self.add(depth, f"f_lhs, f_rhs = {lhs}, {rhs}")
         differ = f"f_lhs != f_rhs{' and f_lhs != f_dim(1)' if clause.condition.head == 'expands' else ''}"
         self.add(depth, f"if {differ}: f_out({number}, f_lhs, f_rhs, {values})")
@@ -211,7 +241,7 @@ class _Source:
     def result(self, own: Expressions) -> None:
         several = self.text.part(":results")
         if several is not None:
-            self.add(1, f"return {own.list(several).code}")
+            self.add(1, f"return [*{own.list(several).code}]")
             return
         dtype, shape = self.text.part(":dtype"), self.text.part(":shape")
         assert dtype is not None and shape is not None

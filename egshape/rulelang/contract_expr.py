@@ -43,6 +43,7 @@ _TAKEN_FOR = {
     ("record", "axes"),
     ("record", "sizes"),
     ("record", "size"),
+    ("record", "dtype"),
     ("values", "Ts"),
 }
 """Pairs of sorts, the first of which may stand where the second is wanted."""
@@ -57,6 +58,9 @@ _FUNCTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "ranked": (("Ts",), "T", "f_ranked({0})"),
     "where-ranked": (("Ts", "sizes"), "sizes", "f_where_ranked({0}, {1})"),
     "common-size": (("Ts", "int"), "size", "f_common({0}, {1})"),
+    # arrays
+    "array-dtype": (("array",), "dtype", "f_array_dtype({0})"),
+    "array-shape": (("array",), "sizes", "f_array_shape({0})"),
     # dtypes
     "kind": (("dtype",), "text", "f_kind({0})"),
     "quotient": (("int", "int"), "int", "({0} // {1})"),
@@ -86,10 +90,18 @@ _FUNCTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "not": (("bool",), "bool", "(not {0})"),
     "is": (("size", "int"), "bool", "({0} == f_dim({1}))"),
     # regions
-    "args": (("region",), "values", "[value.type for value in {0}.args]"),
-    "returns": (("region",), "values", "[value.type for value in {0}.results]"),
+    "args": (("region",), "values", "f_typed({0}.args)"),
+    "returns": (("region",), "values", "f_typed({0}.results)"),
+    "own": (("region", "size"), "bool", "f_own({0}, {1})"),
 }
 """Functions of one meaning: the sorts that they take, the one that they give, the Python."""
+
+_NAMES = {
+    "DTYPES": Compiled("f_DTYPES", "dtypes"),
+    "unknown": Compiled("None", "size"),
+    "unranked": Compiled("f_unranked()", "sizes"),
+}
+"""Names that every contract knows: all dtypes, a size that nothing tells, a shape of no known rank."""
 
 
 class Expressions:
@@ -143,11 +155,10 @@ class Expressions:
             return Compiled(repr(item.value), "text")
         if item.text.lstrip("-").isdecimal():
             return Compiled(item.text, "int")
-        if item.text == "DTYPES":
-            return Compiled("f_DTYPES", "dtypes")
-        if item.text not in self.scope:
-            raise self._unknown("name", item.text, self.scope, item)
-        return self.scope[item.text]
+        found = self.scope.get(item.text) or _NAMES.get(item.text)
+        if found is None:
+            raise self._unknown("name", item.text, (*self.scope, *_NAMES), item)
+        return found
 
     def _unknown(
         self, what: str, name: str, known: Sequence[str] | Mapping[str, Compiled], item: SExpr
@@ -257,12 +268,14 @@ class Expressions:
         return Compiled(f"f_common_shape({', '.join(self.of(arg, 'T') for arg in item.items[1:])})", "sizes")
 
     def mapped(self, item: List) -> Compiled:
-        """(for x xs expression), and (sum x xs expression)."""
+        """(for x xs expression), (sum x xs expression), and (agreed x xs size): the size that is the same for each."""
         self._arity(item, 3)
         name, over = name_of(item.items[1]), self.list(item.items[2])
         found = Expressions({**self.scope, name: Compiled(name, over.item)})(item.items[3])
         if item.head == "sum":
             return Compiled(f"sum([{found.code} for {name} in {over.code}])", found.sort)
+        if item.head == "agreed":
+            return Compiled(f"f_agreed([{found.code} for {name} in {over.code}])", "size")
         if found.sort not in _LISTS:
             raise wrong(f"there are no lists of the sort {found.sort}", item.at)
         items = f"[{found.code} for {name} in {over.code}]"
@@ -295,5 +308,6 @@ _SPECIAL: dict[str, Callable[[Expressions, List], Compiled]] = {
     "common": Expressions.common,
     "for": Expressions.mapped,
     "sum": Expressions.mapped,
+    "agreed": Expressions.mapped,
     "type": Expressions.type,
 }

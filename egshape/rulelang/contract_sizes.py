@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -47,6 +47,30 @@ def shown(item: object) -> str:
 
 
 # -- operands -------------------------------------------------------------------------------------------------------
+
+
+def operand(type: TensorType) -> Any:
+    """An operand as contracts see it."""
+    return Shapeless(type) if type.shape is None else type
+
+
+def _typed(values: Sequence[Any]) -> list[Any]:
+    """Arguments or results of a region."""
+    return [operand(value.type) for value in values]
+
+
+def _own(region: Any, size: Dim) -> bool:
+    """Whether a size is written with symbols that the region defines: it means nothing outside."""
+    return bool(size.symbols() & {each.name for each in region.symbols})
+
+
+def _agreed(sizes: Sequence[Dim | None]) -> Dim | None:
+    """The size that is the same everywhere, None if there is none."""
+    return sizes[0] if all(size is sizes[0] for size in sizes) else None
+
+
+def _unranked() -> NoReturn:
+    raise Unranked
 
 
 def ranked(operands: Sequence[Any]) -> Any:
@@ -176,6 +200,9 @@ def _windows(sizes: Namespace) -> Callable[..., Any]:
 _BOTH: dict[str, Any] = {
     "DTYPES": DTYPES,
     "Unranked": Unranked,
+    "agreed": _agreed,
+    "array_dtype": lambda array: dtype_name(array.dtype),
+    "array_shape": lambda array: tuple(map(const, array.shape)),
     "arrange": _arrange,
     "common": common,
     "common_shape": common_shape,
@@ -187,9 +214,13 @@ _BOTH: dict[str, Any] = {
     "itemsize": itemsize,
     "kind": kind,
     "known": _known,
+    "operand": operand,
+    "own": _own,
     "placed": _placed,
     "ranked": ranked,
     "real_of": _real_of,
+    "typed": _typed,
+    "unranked": _unranked,
     "where_ranked": _where_ranked,
     "with_": _with,
 }

@@ -11,7 +11,7 @@ right of the arrow is a term, a type (``f32[a]``), or relations on sizes (``a ==
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -58,12 +58,12 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apply:
-    """An op applied; ``regions`` are names of elementwise functions."""
+    """An op applied; ``regions`` are names of elementwise functions, or what a region without arguments gives."""
 
     op: str
     operands: tuple[Term, ...]
     attrs: dict[str, Any]
-    regions: tuple[str, ...]
+    regions: tuple[str | Term, ...]
 
 
 Term = Leaf | Constant | Apply
@@ -89,8 +89,9 @@ def _leaves(term: Term) -> Iterator[Leaf]:
     if isinstance(term, Leaf):
         yield term
     elif isinstance(term, Apply):
-        for operand in term.operands:
-            yield from _leaves(operand)
+        for inner in (*term.operands, *term.regions):
+            if not isinstance(inner, str):
+                yield from _leaves(inner)
 
 
 def read_example(example: Example, registry: Registry) -> Line:
@@ -213,7 +214,8 @@ class _Reader:
         operands: list[Term] = []
         given: dict[str, Any] = {}
         while not self.accept(")"):
-            named = re.compile(rf"({'|'.join([*(attr.name for attr in decl.attrs), *decl.regions, '-'])})\s*=")
+            names = [*(attr.name for attr in decl.attrs), *_region_names(decl), "-"]
+            named = re.compile(rf"({'|'.join(names)})\s*=")
             found = named.match(self.text, self.pos)
             if found:
                 self.pos = found.end()
@@ -229,7 +231,7 @@ class _Reader:
             if not self.accept(","):
                 self.expect(")")
                 break
-        regions = tuple(given.pop(name) for name in decl.regions if name in given)
+        regions = tuple(given.pop(name) for name in _region_names(decl) if name in given)
         return Apply(decl.name, tuple(operands), given, regions)
 
     def _operand_comes(self, decl: OpDecl, count: int) -> bool:
@@ -237,9 +239,13 @@ class _Reader:
             return bool(_WORD.match(self.text, self.pos))
         return count < len(decl.operands)
 
+    def _term_comes(self) -> bool:
+        word = _WORD.match(self.text, self.pos)
+        return word is not None and (word[0] in self.known or self.text[word.end() :].startswith(("(", ":")))
+
     def _value(self, decl: OpDecl, name: str) -> Any:
-        if name in decl.regions:
-            return self.match(_WORD, "a function")
+        if name in _region_names(decl):
+            return self.term() if self._term_comes() else self.match(_WORD, "a function")
         return self._attribute(decl.attr(name))
 
     def _attribute(self, attr: AttrDecl) -> Any:
@@ -251,12 +257,19 @@ class _Reader:
             return self.integer()
         if attr.kind == "record":
             return self._record()
+        if attr.kind == "array":
+            self.expect("const(")
+            return self._constant().array
         return self.match(_WORD, f"the {attr.kind} {attr.name}")
 
     def _record(self) -> Any:
         if self.text.startswith("[", self.pos):
             return self.several("[", "]", self._record)
-        return self.integer()
+        return self.match(_WORD, "a name") if _WORD.match(self.text, self.pos) else self.integer()
+
+
+def _region_names(decl: OpDecl) -> list[str]:
+    return [name.lstrip("*") for name in decl.regions]
 
 
 # -- as text ----
@@ -280,7 +293,8 @@ def term_text(term: Term, registry: Registry) -> str:
             *map(show, each.operands),
             *(_attribute_text(attr, each.attrs[attr.name]) for attr in decl.attrs if attr.name in each.attrs),
         ]
-        parts += [f"{name}={function}" for name, function in zip(decl.regions, each.regions, strict=False)]
+        for name, region in zip(_region_names(decl), each.regions, strict=False):
+            parts.append(f"{name}={region if isinstance(region, str) else show(region)}")
         return f"{each.op}({', '.join(parts)})"
 
     return show(term)
@@ -309,7 +323,7 @@ def build_example(line: Line, registry: Registry, *, right: bool = True) -> tupl
     if right and isinstance(line.right, Leaf | Constant | Apply):
         maker.bind(line.right)
         sides.append(line.right)
-    values = tuple(maker.value(side) for side in sides)
+    values = tuple(value for side in sides for value in maker.results(side)[:1])
     return builder.finish(values), values
 
 
@@ -333,14 +347,24 @@ class _Maker:
                 self.builder.arg(f"{SIZE}{symbol}", "f32", [None], [symbol])
 
     def value(self, term: Term) -> Value:
+        return self.results(term)[0]
+
+    def results(self, term: Term) -> Sequence[Value]:
         if isinstance(term, Leaf):
-            return self.made[term.name]
+            return (self.made[term.name],)
         if isinstance(term, Constant):
-            return self.builder.one("constant", (), {"value": term.array})
+            return self.builder.add("constant", (), {"value": term.array})
         operands = [self.value(operand) for operand in term.operands]
         decl = self.builder.registry[term.op]
-        regions = [function_region(self.builder, decl, operands, function) for function in term.regions]
-        return self.builder.add(term.op, operands, term.attrs, regions=regions)[0]
+        regions = [self._region(decl, operands, each) for each in term.regions]
+        return self.builder.add(term.op, operands, term.attrs, regions=regions)
+
+    def _region(self, decl: OpDecl, operands: Sequence[Value], region: str | Term) -> Block:
+        if isinstance(region, str):
+            return function_region(self.builder, decl, operands, region)
+        child = _Maker(self.builder.child())
+        child.made = self.made
+        return child.builder.finish([child.value(region)])
 
 
 def _symbol(dim: Dim) -> str | None:
@@ -357,5 +381,6 @@ def _types(term: Term) -> Iterator[tuple[Dim, ...]]:
         yield tuple(
             dim for value in term.attrs.values() if isinstance(value, tuple) for dim in value if isinstance(dim, Dim)
         )
-        for operand in term.operands:
-            yield from _types(operand)
+        for inner in (*term.operands, *term.regions):
+            if not isinstance(inner, str):
+                yield from _types(inner)

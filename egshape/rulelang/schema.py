@@ -124,7 +124,7 @@ CORE = """
 (relation fold_ternary (String i64 i64 i64 i64))
 (relation fold_reshape (i64 i64 i64))
 (relation fold_transpose (i64 i64 i64))
-(relation fold_broadcast (i64 i64 i64 i64))
+(relation fold_broadcast_in_dim (i64 i64 i64 i64))
 (relation fold_slice (i64 i64 i64 i64 i64))
 (relation fold_concatenate (i64 i64 i64 i64))
 ; Constant c is the splat of node n, to shape s; f of splats of constants a, b, ... is the splat of node n.
@@ -192,12 +192,7 @@ class Constructor:
 
 def has_constructor(decl: OpDecl) -> bool:
     """True for ops with a constructor of their own: not elementwise, no regions, no effect, results one tensor."""
-    return (
-        decl.family not in ELEMENTWISE
-        and not decl.regions
-        and not decl.effect
-        and decl.name not in ("custom_call", "host_call")
-    )
+    return decl.family not in ELEMENTWISE and not decl.regions and not decl.effect and not decl.traits.foreign
 
 
 def constructor(decl: OpDecl) -> Constructor:
@@ -320,7 +315,8 @@ _LOAD_CORE = """
   :ruleset load :name "fold/reshape")
 (rule ((fold_transpose a p c) (= v (axes_of p))) ((union (transpose (constant a) v) (constant c)))
   :ruleset load :name "fold/transpose")
-(rule ((fold_broadcast a d s c) (= v (axes_of d))) ((union (broadcast_in_dim (constant a) v (Shp s)) (constant c)))
+(rule ((fold_broadcast_in_dim a d s c) (= v (axes_of d)))
+      ((union (broadcast_in_dim (constant a) v (Shp s)) (constant c)))
   :ruleset load :name "fold/broadcast")
 (rule ((fold_slice a s l t c)) ((union (slice (constant a) (Shp s) (Shp l) (Shp t)) (constant c)))
   :ruleset load :name "fold/slice")

@@ -10,6 +10,7 @@ from egshape.egraph.fold import LARGE, SMALL, Folder
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
+from egshape.ops.host import RESOLVERS, HostFunction, call_of, resolve
 
 
 def _value(name: str, *sizes: int, dtype: str = "f32") -> Value:
@@ -60,3 +61,16 @@ def test_what_hangs_on_an_input_or_a_symbol_stays() -> None:
 def test_barriers_stay() -> None:
     source = _constant(np.ones(2, np.float32))
     assert _folded(Folder(REGISTRY), "optimization_barrier", [source], {}, _value("o", 2)) is None
+
+
+@pytest.mark.parametrize("name", ["host_call", "host_effect"])
+def test_calls_are_not_folded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Python draws once is no constant of the program: each run draws anew."""
+    monkeypatch.setitem(RESOLVERS, "ones", "tests.egraph.test_fold:ones")
+    attrs = {"target": "f", "call": call_of("ones", b""), "dtypes": ("f32",), "ranks": (1,), "sizes": (const(2),)}
+    assert resolve(attrs["call"])([])[0].tolist() == [1, 1]
+    assert Folder(REGISTRY).value(Op(name, (), attrs, (_value("y", 2),), ())) is None
+
+
+def ones(payload: bytes) -> HostFunction:
+    return lambda operands: [np.ones(2, np.float32)]

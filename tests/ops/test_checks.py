@@ -12,7 +12,7 @@ CHECK = REGISTRY["check"]
 
 
 def run(*values, relation="value", sides=(), message="got {0} and {1}, {kept}", args=()):
-    return CHECK.reference(*values, relation=relation, sides=sides, message=message, args=args)
+    return CHECK.reference(*values, relation=relation, sides=sides, message=message, args=args, fact="")
 
 
 def test_value_check():
@@ -33,7 +33,7 @@ def test_relation_check(relation, good, bad):
 
 def test_what_a_check_takes():
     n, i1 = symbol("n"), TensorType("i1", ())
-    plain = {"message": "", "args": ()}
+    plain = {"message": "", "args": (), "fact": ""}
     assert CHECK.shape(i1, relation="value", sides=(), **plain) == []
     assert CHECK.shape(relation="<=", sides=(n, const(3)), **plain) == []
     assert CHECK.effect and CHECK.attr("relation").default == "value"
@@ -53,8 +53,8 @@ def test_what_a_check_takes():
 def test_custom_call():
     decl = REGISTRY["custom_call"]
     types = (("f32", (2, -1)), ("i1", ()))
-    assert decl.shape(target="f", types=types) == [("f32", (const(2), None)), ("i1", ())]
+    assert decl.shape(target="f", types=types, attrs=()) == [("f32", (const(2), None)), ("i1", ())]
     with pytest.raises(Unsupported, match="'f'"):
-        decl.reference(target="f", types=types)
+        decl.reference(target="f", types=types, attrs=())
     with pytest.raises(EgshapeError):
-        decl.shape(target="f", types=(("f31", ()),))
+        decl.shape(target="f", types=(("f31", ()),), attrs=())

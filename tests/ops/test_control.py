@@ -6,8 +6,8 @@ import pytest
 from egshape.dims import symbol
 from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
-from egshape.ir.kinds import region_kind
 from egshape.ops import REGISTRY
+from egshape.ops.kinds import region_kind
 
 
 @pytest.fixture

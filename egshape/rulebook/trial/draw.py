@@ -46,9 +46,6 @@ _FAMILIES = {family.capitalize(): family for family in ELEMENTWISE}
 _SOURCES = {"unbroadcast": "broadcast_in_dim", "unreshape": "reshape", "untranspose": "transpose"}
 """Functions that give what was moved, and the move."""
 
-_SCALARS = {"select": (0,), "clamp": (0, 2)}
-"""Operands of elementwise ops that may be scalars whatever the others are."""
-
 _VALUES: Mapping[str, Sequence[str]] = {
     "direction": ("EQ", "NE", "LT", "LE", "GT", "GE"),
     "kind": ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
@@ -241,13 +238,14 @@ class _Draw:
 
     def _elementwise(self, expr: List, wanted: TensorType, depth: int) -> Drawn:
         function, dtypes = self._function(expr.items[1], _FAMILIES[expr.head], wanted.dtype)
+        name, attrs = function_parts(function, REGISTRY)
+        scalars = REGISTRY[name].traits.scalars
         operands: list[Drawn] = []
         dims = wanted.dims
         for place, (item, dtype) in enumerate(zip(expr.items[2:], dtypes, strict=True)):
-            scalar = place in _SCALARS.get(function, ()) and self.dice.chance(0.3)
+            scalar = place in scalars and self.dice.chance(0.3)
             operands.append(self.term(item, TensorType(dtype, () if scalar else dims), depth + 1))
             dims = dims if scalar else operands[-1].type.dims
-        name, attrs = function_parts(function, REGISTRY)
         return self._applied(REGISTRY[name], operands, attrs)
 
     def _function(self, expr: SExpr, family: str, dtype: str) -> tuple[str, tuple[str, ...]]:

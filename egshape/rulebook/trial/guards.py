@@ -285,7 +285,7 @@ def neutral_values(function: str, dtype: str, left: bool) -> list[np.ndarray]:
     """The neutral elements of a function, those that are so from the left if asked."""
     return [
         np.array(value, numpy_dtype(dtype))
-        for name, value, also in neutral_elements(dtype)
+        for name, value, also in neutral_elements(dtype, REGISTRY)
         if name == function and (also or not left)
     ]
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from egshape.ir.graph import Block
-
-REDUCERS = frozenset(("add", "multiply", "maximum", "minimum", "and", "or", "xor"))
-"""Commutative ops that a reducer body may consist of."""
+from egshape.ops.base import REGISTRY
 
 
 def region_kind(block: Block) -> str | None:
     """The kind of a region, or None if it is none of the known ones.
 
-    A reducer whose body is one op of ``REDUCERS`` on its two arguments: the op's name. A comparator that
+    A reducer whose body is one op that reduces on its two arguments: the op's name. A comparator that
     is one strict comparison of operand k: ``compare:k:LT:TOTALORDER`` (operand, direction LT or GT, kind;
     a greater-than written with swapped arguments counts as less-than)."""
     if len(block.ops) != 1 or len(block.results) != 1 or block.results[0] not in block.ops[0].results:
         return None
     body = block.ops[0]
-    if body.name in REDUCERS and len(block.args) == 2:
+    if REGISTRY[body.name].traits.reduces and len(block.args) == 2:
         return body.name if set(body.operands) == set(block.args) else None
     if body.name == "compare" and len(block.args) % 2 == 0:
         return _comparator(block)

@@ -1,0 +1,92 @@
+"""What rules and stages rely on of an op beside its contract: traits of its declaration, each in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from egshape.ir.types import integer_range, is_complex, is_float, is_integer
+
+Regions = Literal["scalars", "once", "branch", "loop"]
+"""What regions are: functions of scalars, a program of the operands that runs once, programs of which one runs, or
+programs that run again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neutral:
+    """The constant c for which f(x, c) is x to the bit, by kind of dtype; None: there is none. ``left``: f(c, x) is x
+    too."""
+
+    floating: float | None = None
+    integer: int | Literal["lowest", "highest", "ones"] | None = None
+    truth: bool | None = None
+    left: bool = True
+
+    def of(self, dtype: str) -> float | int | bool | None:
+        """The constant for a dtype."""
+        if is_float(dtype):
+            return self.floating
+        if dtype == "i1":
+            return self.truth
+        if not is_integer(dtype):
+            return None
+        low, high = integer_range(dtype)
+        named = {"lowest": low, "highest": high, "ones": -1 if low < 0 else high}
+        return named[self.integer] if isinstance(self.integer, str) else self.integer
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the cost model of extraction counts (``egshape.egraph.cost``). ``fixed``: a number for an op that moves no
+    bytes; ``reads``: all bytes of the operands, as many as are written, or none; ``strided``: how much dearer a byte is
+    than one that is copied in order."""
+
+    fixed: float | None = None
+    reads: Literal["operands", "result", "nothing"] = "operands"
+    strided: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Operands that bound each element of the result: their places, above and below. A lower one bounds only where it
+    is at most the upper ones."""
+
+    above: tuple[int, ...] = ()
+    below: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """See the fields. Laws of functions hold to the bit, for every dtype that the function takes."""
+
+    cost: Cost = Cost()
+    regions: Regions = "scalars"
+    foreign: bool = False
+    """Its results come from code that is not seen: nothing is known of them, nor of what that code rejects."""
+    sized: bool = False
+    """What it gives are sizes, which are followed as sizes and not folded as numbers."""
+    barrier: bool = False
+    """It keeps what is before apart from what is behind."""
+    signed: bool = False
+    """Operands that stand for sizes may hold negative numbers (padding)."""
+    moves: bool = False
+    """It moves the elements of one constant: the engine's rules ``fold/...`` take what it gives."""
+    limits: Limits | None = None
+    involution: bool = False
+    """f(f(x)) = x."""
+    idempotent: Literal["", "real", "all"] = ""
+    """f(f(x)) = f(x), for all dtypes or those of real numbers."""
+    selects: bool = False
+    """f(x, x) = x."""
+    reduces: bool = False
+    """A commutative function of two operands of one dtype, with which a region may fold."""
+    neutral: Neutral | None = None
+    scalars: tuple[int, ...] = ()
+    """Places of operands that may be scalars whatever the shape of the others is."""
+
+    def is_idempotent(self, dtype: str) -> bool:
+        """Whether f(f(x)) = f(x) for this dtype."""
+        return self.idempotent == "all" or (self.idempotent == "real" and not is_complex(dtype))
+
+
+NO_TRAITS = Traits()
