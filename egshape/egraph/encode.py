@@ -183,7 +183,11 @@ class Encoder:
             self._own(index, op, decl, nodes)
         else:
             self._call(index, op, decl, nodes)
-        folded = self._folder.value(op)
+        self.fold(op, op)
+
+    def fold(self, op: Op, same: Op) -> None:
+        """Say what an op gives at every run, if it does; ``same`` is the op with what is known of its sizes."""
+        folded = self._folder.value(same)
         if folded is not None:
             self.out.tables["fold_op"].append((self.out.node_of[op.result], self.constant_of(folded)))
 
