@@ -170,7 +170,7 @@ class Road:
 
         with stage("rebuild"), without_collecting():
             rebuilt = rebuild(setting, block, entry, walk, extraction, region, refine_signature)
-        self._note(Outcome(standing=rebuilt.standing))
+        self._note(Outcome(standing=rebuilt.standing, computed=rebuilt.computed))
         return rebuilt.block
 
     def behind(self, block: Block, entry: RegionEntry) -> Block:

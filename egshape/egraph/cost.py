@@ -23,8 +23,22 @@ _WRITES_ONLY = {"iota", "broadcast_in_dim"}
 _READS_RESULT = {"slice", "gather", "dynamic_slice", "concatenate", "pad", "transpose", "reverse"}
 """Ops that read about as many bytes as they write, whatever their operands' size."""
 
+HEAVY = 10_000.0
+"""What a byte of a constant counts where constants would make the file grow: more than any op that computes them."""
+
+LIGHT = 512
+"""Constants of up to so many bytes, such as lists of sizes, never count as growth."""
+
+_SLACK = 4096
+"""Bytes of constants that a model may gain: folded vectors of sizes."""
+
 STRIDED = 1.5
 """What a transposed byte costs more than one that is copied in order."""
+
+
+def swells(after: int, before: int) -> bool:
+    """Whether constants of so many bytes are more than a few lists of sizes beyond what there was."""
+    return after > before + max(_SLACK, before // 100)
 
 
 def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:

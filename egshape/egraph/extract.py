@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from egshape.dims import Dim
-from egshape.egraph.cost import CostModel
+from egshape.egraph.cost import HEAVY, LIGHT, CostModel, swells
 from egshape.egraph.saturate import Saturated
 from egshape.egraph.snapshot import ENode
 from egshape.errors import InternalError
+from egshape.ir.arrays import is_splat
 from egshape.ir.graph import Op, SymbolDef, dims_of
 from egshape.limits import tick
 from egshape.ops.base import Registry
@@ -71,9 +72,9 @@ class Extraction:
         self._size_reads: dict[int, tuple[int, ...]] = {}
         self._sorts = _sorts(registry)
         self.candidates = self._candidates()
-        self.order: dict[int, float] = {}
+        self.order: dict[int, float]
         """A class stands after all that its choice reads."""
-        self.chosen: dict[int, Candidate] = {}
+        self.chosen: dict[int, Candidate]
         self._settle()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -191,6 +192,7 @@ class Extraction:
     # -- choice --------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
+        self.order, self.chosen = {}, {}
         readers: dict[int, list[tuple[int, Candidate]]] = defaultdict(list)
         parents: dict[int, set[int]] = defaultdict(set)
         missing: dict[int, int] = {}
@@ -227,6 +229,45 @@ class Extraction:
                     offer(reader, candidate)
         self._settled = settled
 
+    def choose(self, roots: Sequence[int]) -> tuple[int, ...]:
+        """Make the choices for what the roots need final.
+
+        Where its constants would take more bytes than those of the program itself a byte of them counts for more than
+        any op, so that each part that would grow stays as it was. Gives the classes that are computed for that."""
+        self.refine(roots)
+        self._stay(roots)
+        folded = {cls: self.chosen[cls] for cls in self.used(roots) if self.chosen[cls].node.function == "constant"}
+        if not swells(self._bytes(folded.values()), self._bytes(self._own_constants())):
+            return ()
+        for cls, options in self.candidates.items():
+            self.candidates[cls] = [
+                replace(each, cost=each.cost + HEAVY * size) if (size := self._size(each)) > LIGHT else each
+                for each in options
+            ]
+        self._settle()
+        self.refine(roots)
+        self._stay(roots)
+        used = self.used(roots)
+        return tuple(cls for cls in sorted(folded) if cls in used and self.chosen[cls].node.function != "constant")
+
+    def _own_constants(self) -> Iterator[Candidate]:
+        """The constants of the program itself."""
+        for node, (_, op) in self.encoding.op_of_node.items():
+            if op.name == "constant":
+                options = self.candidates[self.class_of_node[node]]
+                yield from (each for each in options if each.node.function == "constant")
+
+    def _bytes(self, constants: Iterable[Candidate]) -> int:
+        """What constants take in a file, each once."""
+        return sum({each.node.args[0]: self._size(each) for each in constants}.values())
+
+    def _size(self, candidate: Candidate) -> int:
+        """The bytes of a constant, of one whose elements are all the same those of one; 0 for other nodes."""
+        if candidate.node.function != "constant":
+            return 0
+        array = self.encoding.constants[candidate.node.args[0]]
+        return array.itemsize if array.nbytes > LIGHT and is_splat(array) else array.nbytes
+
     def refine(self, roots: Iterable[int]) -> None:
         """Look at each choice again with what the roots really use."""
         roots = list(roots)
@@ -241,7 +282,7 @@ class Extraction:
             if not self._improve(sorted(used, key=self.order.__getitem__, reverse=True), uses):
                 return
 
-    def stay(self, roots: Sequence[int]) -> None:
+    def _stay(self, roots: Sequence[int]) -> None:
         """Take the ops of the program itself where the choices found cost no less than these: what was optimized before
         then comes out as it went in. They read ops before them, so each class takes its first."""
         found, order = dict(self.chosen), dict(self.order)
