@@ -75,6 +75,8 @@ class Extraction:
         self.order: dict[int, float]
         """A class stands after all that its choice reads."""
         self.chosen: dict[int, Candidate]
+        self._height: dict[int, float]
+        """The cost of the longest chain of choices that ends in a class."""
         self._settle()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -192,7 +194,7 @@ class Extraction:
     # -- choice --------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        self.order, self.chosen = {}, {}
+        self.order, self.chosen, self._height = {}, {}, {}
         readers: dict[int, list[tuple[int, Candidate]]] = defaultdict(list)
         parents: dict[int, set[int]] = defaultdict(set)
         missing: dict[int, int] = {}
@@ -223,11 +225,15 @@ class Extraction:
             settled[cls] = cost
             self.order[cls] = float(len(self.order))
             self.chosen[cls] = ready[place][1]
+            self._stand(cls)
             for reader, candidate in readers[cls]:
                 missing[id(candidate)] -= 1
                 if missing[id(candidate)] == 0 and reader not in settled:
                     offer(reader, candidate)
-        self._settled = settled
+
+    def _stand(self, cls: int) -> None:
+        chosen = self.chosen[cls]
+        self._height[cls] = chosen.cost + self._deep(chosen)
 
     def choose(self, roots: Sequence[int]) -> tuple[int, ...]:
         """Make the choices for what the roots need final.
@@ -279,7 +285,10 @@ class Extraction:
                     uses[read] += 1
             for root in roots:
                 uses[root] += 1
-            if not self._improve(sorted(used, key=self.order.__getitem__, reverse=True), uses):
+            ordered = sorted(used, key=self.order.__getitem__)
+            for cls in ordered:
+                self._stand(cls)
+            if not self._improve(ordered[::-1], uses):
                 return
 
     def _stay(self, roots: Sequence[int]) -> None:
@@ -380,9 +389,10 @@ class Extraction:
         return changed
 
     def _deep(self, candidate: Candidate) -> float:
-        """What stands before a candidate, counted without sharing: of two that cost the same, the one that needs less
-        is taken. What else is used now may be gone when it is asked again (a region no longer reads it)."""
-        return sum(self._settled[read] for read in candidate.reads)
+        """The longest chain before a candidate: of two that cost the same, the one that needs less is taken. What else
+        is used now may be gone when it is asked again (a region no longer reads it), or once its other readers turned
+        away from it, too."""
+        return max([self._height[read] for read in candidate.reads], default=0.0)
 
     def _turn(self, cls: int, option: Candidate, uses: dict[int, int]) -> bool:
         """Where an option moves a class that is itself a move of ``cls`` now, turn both around if another choice for

@@ -105,7 +105,8 @@ def test_a_part_whose_constants_would_grow_stays_as_it_was() -> None:
     assert [op.name for op in found.graph.ops if op.result in found.outcome.computed] == ["tanh", "abs", "negate"]
     assert Counter(op.name for op in found.graph.ops) == {
         **dict.fromkeys(("tanh", "abs", "negate", "multiply"), 1),
-        **{"add": 3, "constant": 2},
+        "add": 3,
+        "constant": 2,
     }
     again = run_stages(found.graph, Facts(), (), Limits(), Tracer())
     assert [op.name for op in again.graph.ops] == [op.name for op in found.graph.ops]

@@ -55,7 +55,7 @@ def test_a_random_program_optimized_is_a_fixpoint(seed: int) -> None:
     assert_fixed(unit_program(seed))
 
 
-@pytest.mark.parametrize("seed", [1019, 1751])
+@pytest.mark.parametrize("seed", [1019, 1751, 2548])
 def test_what_a_later_check_says_of_sizes_is_used_at_once(seed: int) -> None:
     """1019: a size that becomes 0 empties a pad; 1751: checks make the limits of a slice numbers."""
     assert_fixed(program(seed, most=8)[1])
