@@ -44,7 +44,7 @@ from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
 from egshape.ops.checks import assumed_message
 from egshape.trace import Tracer
-from egshape.validate import Verdict, compare
+from egshape.validate import Verdict, compare, late
 
 LARGEST_SIZE = 2**31 - 1
 """Each single size fits the i32 that get_dimension_size gives: an entry fact."""
@@ -193,7 +193,7 @@ def validate(graph: Graph, result: Graph, facts: Facts, deadlines: Deadlines, to
         with holding(deadlines.end, deadlines.memory_mb):
             return compare(graph, result, facts, seconds=max(seconds, 0.0), tolerance=tolerance)
     except LimitReached as reached:
-        return Verdict(skipped=f"the comparison with the original was stopped at the limit of {reached.limit}")
+        return Verdict(skipped=late(reached.limit))
 
 
 def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:
