@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from egshape.egraph.checks import GIVEN
+from egshape.egraph.cost import swells
 from egshape.errors import EgshapeError
 from egshape.frontends.frontend import Cost
 from egshape.frontends.registry import of_graph
@@ -19,13 +20,10 @@ from egshape.pipeline import Optimized
 MOST_OPS = 5_000
 """Larger graphs are not written to be measured (50 to 100 us an op): their own ops count."""
 
-_SLACK = 4096
-"""Bytes of constants that a model may gain: folded vectors of sizes."""
-
 
 def exceeds(cost: Cost, other: Cost) -> bool:
     """Whether one cost is more than another: nodes first; bytes only beyond a few constants of sizes."""
-    return cost.count > other.count or cost.bytes > other.bytes + max(_SLACK, other.bytes // 100)
+    return cost.count > other.count or swells(cost.bytes, other.bytes)
 
 
 def cost(graph: Graph) -> Cost:

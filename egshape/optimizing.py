@@ -14,7 +14,7 @@ from egshape.errors import InvalidInput
 from egshape.facts import Facts, Relation, several
 from egshape.inner import settled
 from egshape.ir import display
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Graph, Value
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.measure import never_worse
 from egshape.models import Model, load
@@ -27,6 +27,9 @@ from egshape.reporting import reported
 from egshape.result import Optimization
 from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
+
+_SHOWN = 3
+"""How many values a note names."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,8 @@ def optimize(
             done, larger = never_worse(graph, done)
             if larger:
                 tracer.note(larger)
+    if done.outcome.computed and done.graph is not graph:
+        tracer.note(_still_computed(done.outcome.computed))
     functions = tuple(_optimized_function(each, rules, limits, started, validate, tracer) for each in graph.functions)
     for name, why in graph.metadata.get("left_out", ()):
         tracer.note(f"the public function @{name} is left out: {why}")
@@ -125,6 +130,13 @@ def optimize(
         graph,
         done,
     )
+
+
+def _still_computed(values: Sequence[Value]) -> str:
+    """That constants which would make the model grow were not made of its ops."""
+    shown = ", ".join(f"%{value.name} ({value.type})" for value in values[:_SHOWN])
+    more = f" and {len(values) - _SHOWN} others" if len(values) > _SHOWN else ""
+    return f"computed as before, since it would be larger as constants: {shown}{more}"
 
 
 def _optimized_function(

@@ -44,7 +44,7 @@ from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
 from egshape.ops.checks import assumed_message
 from egshape.trace import Tracer
-from egshape.validate import Verdict, compare
+from egshape.validate import Verdict, compare, late
 
 LARGEST_SIZE = 2**31 - 1
 """Each single size fits the i32 that get_dimension_size gives: an entry fact."""
@@ -170,7 +170,7 @@ class Road:
 
         with stage("rebuild"), without_collecting():
             rebuilt = rebuild(setting, block, entry, walk, extraction, region, refine_signature)
-        self._note(Outcome(standing=rebuilt.standing))
+        self._note(Outcome(standing=rebuilt.standing, computed=rebuilt.computed))
         return rebuilt.block
 
     def behind(self, block: Block, entry: RegionEntry) -> Block:
@@ -193,7 +193,7 @@ def validate(graph: Graph, result: Graph, facts: Facts, deadlines: Deadlines, to
         with holding(deadlines.end, deadlines.memory_mb):
             return compare(graph, result, facts, seconds=max(seconds, 0.0), tolerance=tolerance)
     except LimitReached as reached:
-        return Verdict(skipped=f"the comparison with the original was stopped at the limit of {reached.limit}")
+        return Verdict(skipped=late(reached.limit))
 
 
 def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:

@@ -108,7 +108,7 @@ def compare(
     skipped = ""
     for number, point in enumerate(points_of(original, optimized, facts)):
         if time.monotonic() >= deadline:
-            skipped = skipped or f"stopped after {seconds:g} s"
+            skipped = skipped or late()
             break
         if cost.at(point.sizes) > MAX_COST:
             skipped = skipped or "sizes that cost too much were left out"
@@ -132,6 +132,11 @@ def compare(
         accepted += before.error is None
         rejected += before.error is not None
     return Verdict((), accepted, rejected, skipped)
+
+
+def late(limit: str = "seconds") -> str:
+    """What is said where a limit ended the comparison, and not the optimization."""
+    return f"the comparison with the original was stopped at the limit of {limit}"
 
 
 def unfit(graph: Graph) -> str:
@@ -283,7 +288,7 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray], deadline: float, *, fits: b
         nonlocal spent
         spent += _spent(op, sizes)
         if time.monotonic() > deadline:
-            raise _Inconclusive("stopped at the time limit")
+            raise _Inconclusive(late())
         if spent > MAX_SPENT:
             raise _Inconclusive("sizes that cost too much were left out")
 

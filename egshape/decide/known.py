@@ -321,6 +321,7 @@ class Known(Forms):
         """The start and the known rows near its variables (and those of `about`), up to a limit."""
         rows = list(start)
         seen: set[Monomial] = set()
+        names: set[str] = set()
         frontier: list[Monomial] = []
 
         def visit(new: Iterable[Monomial]) -> None:
@@ -328,6 +329,11 @@ class Known(Forms):
                 if m not in seen:
                     seen.add(m)
                     frontier.append(m)
+                    names.update(name for atom, _ in m for name in atom.symbols)
+
+        def is_near(part: Dim) -> bool:
+            # what an atom means ties it to the symbols in it
+            return any(m in seen or (_is_compound(m) and not names.isdisjoint(m[0][0].symbols)) for m, _ in part.terms)
 
         visit(about)
         for row in start:
@@ -342,7 +348,7 @@ class Known(Forms):
                     visit(row.terms)
             left: list[tuple[Dim, tuple[int, int]]] = []
             for part, (constant, why) in waiting:
-                if any(m in seen for m, _ in part.terms):
+                if is_near(part):
                     rows.append(row_of(part + constant, why))
                     visit(m for m, _ in part.terms)
                 else:
@@ -396,6 +402,10 @@ class Known(Forms):
             self.effort.left -= _PRODUCT_COST * len(found)
             known = self.product_rows[mono] = tuple(found)
         return known
+
+
+def _is_compound(mono: Monomial) -> bool:
+    return len(mono) == 1 and mono[0][1] == 1 and not isinstance(mono[0][0], Symbol)
 
 
 def _without(mono: Monomial, atom: Atom) -> Monomial:

@@ -3,7 +3,7 @@ bring together, where what moves them has been moved away."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from egshape.dims import Dim, const
 from egshape.egraph.encode import Encoder
 from egshape.egraph.snapshot import Snapshot
 from egshape.facts import Relation
-from egshape.ir.builder import fits
+from egshape.ir.builder import fits, small
 from egshape.ir.functions import function_parts
+from egshape.ir.graph import Op, Value
 from egshape.ir.types import TensorType, is_integer, numpy_dtype
 from egshape.ops.base import Registry, object_array
 from egshape.ops.shapecode import wrapped
@@ -60,6 +61,23 @@ class Elements:
         if len(numbers) == len(sizes):
             array = np.array(numbers, np.uint64 if dtype == "ui64" else np.int64).reshape(static)
             tables["in_constant"].append((node, self.encoder.constant(array.astype(numpy_dtype(dtype)), dtype)))
+
+    def of_ops(self, ops: Iterable[tuple[Op, Op]], known: Mapping[Value, np.ndarray]) -> dict[Value, np.ndarray]:
+        """The elements of ops that have none yet, each op with the same one whose sizes are written as they are known
+        now. ``known``: those of the values of the block."""
+        out = dict(known)
+        for op, same in ops:
+            elements = self.registry[op.name].elements
+            if op.result in out or elements is None or not small(same.result.type):
+                continue
+            fixed = len(op.operands) if self.registry[op.name].variadic else len(self.registry[op.name].operands)
+            attrs = {**same.attrs, "regions": op.regions} if op.regions else same.attrs
+            types = (*(operand.type for operand in same.operands[:fixed]), same.result.type)
+            self._granted = True
+            found = elements(self, [out.get(operand) for operand in op.operands[:fixed]], attrs, types)
+            if found is not None and self._granted:
+                out[op.result] = found
+        return out
 
     def round(self, snapshot: Snapshot, shapes: Mapping[int, tuple[Dim, ...]]) -> None:
         """Give elements to functions of tensors that have some."""

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim, const
-from egshape.egraph.constants import Constants, is_splat
+from egshape.egraph.constants import Constants
 from egshape.egraph.fold import Folder
 from egshape.egraph.keys import hashable, region_key
 from egshape.egraph.splits import LIMIT
+from egshape.ir.arrays import is_splat
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.types import dtype_name, itemsize
 from egshape.ops.base import OpDecl, Registry
@@ -183,7 +184,11 @@ class Encoder:
             self._own(index, op, decl, nodes)
         else:
             self._call(index, op, decl, nodes)
-        folded = self._folder.value(op)
+        self.fold(op, op)
+
+    def fold(self, op: Op, same: Op) -> None:
+        """Say what an op gives at every run, if it does; ``same`` is the op with what is known of its sizes."""
+        folded = self._folder.value(same)
         if folded is not None:
             self.out.tables["fold_op"].append((self.out.node_of[op.result], self.constant_of(folded)))
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from egshape.dims import Dim
-from egshape.egraph.cost import CostModel
+from egshape.egraph.cost import HEAVY, LIGHT, CostModel, swells
 from egshape.egraph.saturate import Saturated
 from egshape.egraph.snapshot import ENode
 from egshape.errors import InternalError
+from egshape.ir.arrays import is_splat
 from egshape.ir.graph import Op, SymbolDef, dims_of
 from egshape.limits import tick
 from egshape.ops.base import Registry
@@ -71,9 +72,11 @@ class Extraction:
         self._size_reads: dict[int, tuple[int, ...]] = {}
         self._sorts = _sorts(registry)
         self.candidates = self._candidates()
-        self.order: dict[int, float] = {}
+        self.order: dict[int, float]
         """A class stands after all that its choice reads."""
-        self.chosen: dict[int, Candidate] = {}
+        self.chosen: dict[int, Candidate]
+        self._height: dict[int, float]
+        """The cost of the longest chain of choices that ends in a class."""
         self._settle()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -191,6 +194,7 @@ class Extraction:
     # -- choice --------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
+        self.order, self.chosen, self._height = {}, {}, {}
         readers: dict[int, list[tuple[int, Candidate]]] = defaultdict(list)
         parents: dict[int, set[int]] = defaultdict(set)
         missing: dict[int, int] = {}
@@ -221,11 +225,54 @@ class Extraction:
             settled[cls] = cost
             self.order[cls] = float(len(self.order))
             self.chosen[cls] = ready[place][1]
+            self._stand(cls)
             for reader, candidate in readers[cls]:
                 missing[id(candidate)] -= 1
                 if missing[id(candidate)] == 0 and reader not in settled:
                     offer(reader, candidate)
-        self._settled = settled
+
+    def _stand(self, cls: int) -> None:
+        chosen = self.chosen[cls]
+        self._height[cls] = chosen.cost + self._deep(chosen)
+
+    def choose(self, roots: Sequence[int]) -> tuple[int, ...]:
+        """Make the choices for what the roots need final.
+
+        Where its constants would take more bytes than those of the program itself a byte of them counts for more than
+        any op, so that each part that would grow stays as it was. Gives the classes that are computed for that."""
+        self.refine(roots)
+        self._stay(roots)
+        folded = {cls: self.chosen[cls] for cls in self.used(roots) if self.chosen[cls].node.function == "constant"}
+        if not swells(self._bytes(folded.values()), self._bytes(self._own_constants())):
+            return ()
+        for cls, options in self.candidates.items():
+            self.candidates[cls] = [
+                replace(each, cost=each.cost + HEAVY * size) if (size := self._size(each)) > LIGHT else each
+                for each in options
+            ]
+        self._settle()
+        self.refine(roots)
+        self._stay(roots)
+        used = self.used(roots)
+        return tuple(cls for cls in sorted(folded) if cls in used and self.chosen[cls].node.function != "constant")
+
+    def _own_constants(self) -> Iterator[Candidate]:
+        """The constants of the program itself."""
+        for node, (_, op) in self.encoding.op_of_node.items():
+            if op.name == "constant":
+                options = self.candidates[self.class_of_node[node]]
+                yield from (each for each in options if each.node.function == "constant")
+
+    def _bytes(self, constants: Iterable[Candidate]) -> int:
+        """What constants take in a file, each once."""
+        return sum({each.node.args[0]: self._size(each) for each in constants}.values())
+
+    def _size(self, candidate: Candidate) -> int:
+        """The bytes of a constant, of one whose elements are all the same those of one; 0 for other nodes."""
+        if candidate.node.function != "constant":
+            return 0
+        array = self.encoding.constants[candidate.node.args[0]]
+        return array.itemsize if array.nbytes > LIGHT and is_splat(array) else array.nbytes
 
     def refine(self, roots: Iterable[int]) -> None:
         """Look at each choice again with what the roots really use."""
@@ -238,10 +285,13 @@ class Extraction:
                     uses[read] += 1
             for root in roots:
                 uses[root] += 1
-            if not self._improve(sorted(used, key=self.order.__getitem__, reverse=True), uses):
+            ordered = sorted(used, key=self.order.__getitem__)
+            for cls in ordered:
+                self._stand(cls)
+            if not self._improve(ordered[::-1], uses):
                 return
 
-    def stay(self, roots: Sequence[int]) -> None:
+    def _stay(self, roots: Sequence[int]) -> None:
         """Take the ops of the program itself where the choices found cost no less than these: what was optimized before
         then comes out as it went in. They read ops before them, so each class takes its first."""
         found, order = dict(self.chosen), dict(self.order)
@@ -339,9 +389,10 @@ class Extraction:
         return changed
 
     def _deep(self, candidate: Candidate) -> float:
-        """What stands before a candidate, counted without sharing: of two that cost the same, the one that needs less
-        is taken. What else is used now may be gone when it is asked again (a region no longer reads it)."""
-        return sum(self._settled[read] for read in candidate.reads)
+        """The longest chain before a candidate: of two that cost the same, the one that needs less is taken. What else
+        is used now may be gone when it is asked again (a region no longer reads it), or once its other readers turned
+        away from it, too."""
+        return max([self._height[read] for read in candidate.reads], default=0.0)
 
     def _turn(self, cls: int, option: Candidate, uses: dict[int, int]) -> bool:
         """Where an option moves a class that is itself a move of ``cls`` now, turn both around if another choice for

@@ -33,11 +33,14 @@ class Folder:
         self._known: dict[Value, np.ndarray] = {}
 
     def value(self, op: Op) -> np.ndarray | None:
-        """The array that ``op`` gives at every run; None if it hangs on an input, is large, or would be rejected."""
+        """The array that ``op`` gives at every run; None if it hangs on an input, is large, or would be rejected, or if
+        it was given before."""
         if op.name == "constant":
             self._known[op.result] = op.attrs["value"]
             return None  # is one already
-        if op.regions or len(op.results) != 1 or _opaque(self._registry[op.name]) or not self._worthwhile(op):
+        if op.regions or len(op.results) != 1 or _opaque(self._registry[op.name]) or op.result in self._known:
+            return None
+        if not self._worthwhile(op):
             return None
         try:
             (found,) = evaluate_op(op, [self._known[operand] for operand in op.operands], self._registry)

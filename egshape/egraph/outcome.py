@@ -56,6 +56,8 @@ class Outcome:
     scopes: tuple[Scope, ...] = ()
     standing: Mapping[Value, Value] = field(default_factory=dict)
     """What stands in the result for each value of the original that is still computed."""
+    computed: tuple[Value, ...] = ()
+    """What stays computed, though it is the same at every run: as constants it would make the program grow."""
     nodes: int = 0
     status: str = "saturated"
     grew_most: str = ""
@@ -85,6 +87,7 @@ class Outcome:
             reasons=(*self.reasons, *later.reasons),
             scopes=(*self.scopes, *later.scopes),
             standing={**self.standing, **later.standing},
+            computed=(*self.computed, *later.computed),
             nodes=self.nodes + later.nodes,
             status=self.status if later.status == "saturated" else later.status,
             grew_most=later.grew_most or self.grew_most,

@@ -17,6 +17,7 @@ from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.host import Host
+from egshape.egraph.numbers import numbered
 from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations, required
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
@@ -151,12 +152,24 @@ class Session:
             )
         else:
             self.sizes.load()
+        walk = self._numbered(walk)
         for value, elements in walk.elements.items():
             node = self.encoder.out.node_of.get(value)
             if node is not None:
                 self.elements.say(node, elements, value.type.dtype)
         self.flush()
         return walk
+
+    def _numbered(self, walk: Walk) -> Walk:
+        """The walk, with the elements of shape code whose sizes the checks make numbers; ops of constants among such
+        sizes are folded."""
+        ops = [] if self.sizes.inconsistent else list(numbered(self.block, self.host.normal))
+        for op, same in ops:
+            self.encoder.fold(op, same)
+        bound = {symbol.value for symbol in self.block.symbols}  # what says of a symbol what it is has to be checked
+        return replace(
+            walk, elements=self.elements.of_ops((each for each in ops if each[0].result not in bound), walk.elements)
+        )
 
     def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, str]]:
         """What the prover says of the max and min in sizes of the graph, where a check that is no order (two sizes

@@ -63,10 +63,13 @@ class Setting:
 
 
 class Rebuilt(NamedTuple):
-    """A block that goes out, and what stands in it for values of the one that came in."""
+    """A block that goes out, and what stands in it for values of the one that came in.
+
+    computed: values that are the same at every run, and would make the program grow as constants."""
 
     block: Block
     standing: Mapping[Value, Value]
+    computed: tuple[Value, ...]
 
 
 def encode(session: Session) -> Sequence[Obligation]:
@@ -138,13 +141,13 @@ def rebuild(
     )
     kept = _distinct([check for check in walk.checks if check.status != "proved"])
     roots = rebuilder.roots(kept, [op for _, op in effects])
-    extraction.refine(roots)
-    extraction.stay(roots)
+    computed = extraction.choose(roots)
     if setting.watch is not None:
         setting.watch(block, extraction, roots)
     rebuilt = without_unread(rebuilder.run(kept, effects), registry)
     there = {*rebuilt.args, *entry.captured.values(), *(value for op in rebuilt.ops for value in op.results)}
-    return Rebuilt(rebuilt, {old: new for old, new in rebuilder.standing().items() if new in there})
+    standing = {old: new for old, new in rebuilder.standing().items() if new in there}
+    return Rebuilt(rebuilt, standing, tuple(rebuilder.value(cls) for cls in computed))
 
 
 def is_program(op: Op, region: Block, registry: Registry) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from egshape.frontends.onnx.structure import TENSOR, sequence_node
 from egshape.frontends.onnx.subgraphs import rebind
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.ir.types import TensorType
 
 FACTS = "egshape.facts"
 """The metadata key that holds the facts as JSON."""
@@ -377,6 +378,13 @@ class Emitter:
     def producer(self, value: Value) -> Op | None:
         """The op that made a value, None for an argument."""
         return self._makers.get(value)
+
+    def element(self, constant: Op) -> Value:
+        """A scalar: the first element of a constant."""
+        scalar = Value(constant.result.name, TensorType(constant.result.type.dtype, ()))
+        first = constant.attrs["value"].reshape(-1)[:1].reshape(())
+        self._makers[scalar] = replace(constant, attrs={"value": first}, results=(scalar,))
+        return scalar
 
     def node(self, op: Op, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
         """The node of an op."""

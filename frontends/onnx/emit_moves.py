@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from onnx import helper, numpy_helper
@@ -35,6 +36,9 @@ RANGE = 11
 
 WHERE = 9
 """The opset since which there are Where, NonZero and ConstantOfShape, and Flatten takes every dtype."""
+
+_FILLED = 1 << 14
+"""Tensors of one number and of up to so many elements are initializers, larger ones a node that makes them."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +202,9 @@ class Moves:
         return next((other for one, other in pairs if one is own), size)
 
     def _filled(self, scalar: np.ndarray, shape: Sequence[Dim], hint: str) -> str:
-        if all(size.const is not None for size in shape):
-            return self.scope.constant(np.full([size.const or 0 for size in shape], scalar), hint)
+        static = [size.const for size in shape if size.const is not None]
+        if len(static) == len(shape) and (prod(static) <= _FILLED or self.scope.opset < WHERE):
+            return self.scope.constant(np.full(static, scalar), hint)
         held = numpy_helper.from_array(scalar.reshape(1))
         return self.scope.node("ConstantOfShape", [self.sizes.vector(shape)], hint, value=held)
 

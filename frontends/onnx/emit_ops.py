@@ -12,6 +12,7 @@ from egshape.frontends.onnx.emit_scope import Scope
 from egshape.frontends.onnx.emit_sizes import EXTREMES
 from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
+from egshape.ir.arrays import is_splat
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import is_float, numpy_dtype
 
@@ -49,6 +50,9 @@ SIGNED_SHIFTS = 28
 
 COMPARE = {"EQ": "Equal", "LT": "Less", "LE": "LessOrEqual", "GT": "Greater", "GE": "GreaterOrEqual"}
 INFINITE = {"is_inf": {}, "is_pos_inf": {"detect_negative": 0}, "is_neg_inf": {"detect_positive": 0}}
+
+_FEW_BYTES = 512
+"""Constants of up to so many bytes are written as they are."""
 
 Handler = Callable[["Emitter", Op], str]
 
@@ -277,12 +281,20 @@ def _equation(op: Op) -> str:
 def broadcast_names(e: Emitter, op: Op) -> list[str]:
     """The operands of an elementwise op, without the broadcasts that ONNX makes by itself."""
     shape = op.result.type.dims
-    plain = [
-        _under(e, value) if value.type.rank == len(shape) else (value, _trailing(value, len(shape)))
-        for value in op.operands
-    ]
-    chosen = list(plain)
-    while not _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen], e.scope):
+
+    def seen(look: Callable[[Emitter, Value], tuple[Value, tuple[int, ...]]]) -> list[tuple[Value, tuple[int, ...]]]:
+        return [
+            look(e, value) if value.type.rank == len(shape) else (value, _trailing(value, len(shape)))
+            for value in op.operands
+        ]
+
+    def agree(chosen: Sequence[tuple[Value, tuple[int, ...]]]) -> bool:
+        return _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen], e.scope)
+
+    chosen = seen(_read)
+    if not agree(chosen):
+        chosen = seen(_under)
+    while not agree(chosen):
         wide = next((place for place, (source, _) in enumerate(chosen) if source is not op.operands[place]), None)
         if wide is None:
             break
@@ -309,6 +321,15 @@ def _under(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
         value = op.operands[0]
         op = e.producer(value)
     return value, axes
+
+
+def _read(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
+    """The same for an operand of an elementwise op: a large constant that repeats one element is read as that one."""
+    source, axes = _under(e, value)
+    op = e.producer(source)
+    if op is None or op.name != "constant" or op.attrs["value"].nbytes <= _FEW_BYTES or not is_splat(op.attrs["value"]):
+        return source, axes
+    return e.element(op), ()
 
 
 def _agree(shape: Sequence[Dim], operands: Sequence[Mapping[int, Dim]], scope: Scope) -> bool:

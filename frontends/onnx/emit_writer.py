@@ -30,6 +30,9 @@ class Emitter(Protocol):
     def producer(self, value: Value) -> Op | None:
         """The op that made a value, None for an argument."""
 
+    def element(self, constant: Op) -> Value:
+        """A scalar: the first element of a constant."""
+
     def node(self, op: Op, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
         """The node of an op."""
 

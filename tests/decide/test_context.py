@@ -172,3 +172,9 @@ def test_reasons_name_only_what_is_needed() -> None:
     assert step.to == "a <= d"
     assert set(step.from_) == {"a <= b", "b <= d"}
     assert context.reasons(parse_relation("a <= c")) == []
+
+
+def test_a_bound_on_a_quotient_says_something_of_the_symbols_in_it() -> None:
+    context = _context("a <= c", "c <= 2", "1 <= a - (a + b)//2", "1 <= b")
+    assert context.decide(parse_relation("2 <= c")) == "proved"
+    assert context.bounds(parse("c")) == (2, 2)

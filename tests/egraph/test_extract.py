@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from egshape.dims import const, symbol
+from egshape.facts import Facts
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Value
 from egshape.ir.verify import verify
+from egshape.limits import Limits
+from egshape.pipeline import run_stages
+from egshape.trace import Tracer
 from tests.egraph.programs import constant, named, optimized
 
 
@@ -80,3 +87,37 @@ def test_every_operand_is_defined_before_it_is_read() -> None:
         assert seen.issuperset(op.operands)
         seen.update(op.results)
     assert not named(graph, "transpose")
+
+
+def _weights(builder: BlockBuilder, seed: int) -> Value:
+    """A constant of 8 kB."""
+    return constant(builder, np.random.default_rng(seed).standard_normal(2048))
+
+
+def test_a_part_whose_constants_would_grow_stays_as_it_was() -> None:
+    """Three constants made of one, and one that takes the place of another."""
+    builder = BlockBuilder()
+    x = builder.arg("x", "f32", [2048])
+    shared, own = _weights(builder, 0), _weights(builder, 1)
+    many = [builder.one("add", [x, builder.one(name, [shared])]) for name in ("tanh", "abs", "negate")]
+    one = builder.one("multiply", [x, builder.one("exponential", [builder.one("negate", [own])])])
+    found = optimized(builder, *many, one)
+    assert [op.name for op in found.graph.ops if op.result in found.outcome.computed] == ["tanh", "abs", "negate"]
+    assert Counter(op.name for op in found.graph.ops) == {
+        **dict.fromkeys(("tanh", "abs", "negate", "multiply"), 1),
+        "add": 3,
+        "constant": 2,
+    }
+    again = run_stages(found.graph, Facts(), (), Limits(), Tracer())
+    assert [op.name for op in again.graph.ops] == [op.name for op in found.graph.ops]
+    assert len(again.outcome.computed) == 3
+
+
+def test_constants_that_take_no_more_room_are_folded() -> None:
+    """One in the place of another, and those that repeat one element."""
+    builder = BlockBuilder()
+    x = builder.arg("x", "f32", [2048])
+    own = builder.one("tanh", [_weights(builder, 0)])
+    ones = [constant(builder, np.full(2048, number)) for number in range(4)]
+    found = optimized(builder, *(builder.one("add", [x, builder.one("exponential", [each])]) for each in (own, *ones)))
+    assert not found.outcome.computed and not named(found.graph, "exponential")

@@ -7,10 +7,12 @@ import pytest
 
 from egshape.dims import const, symbol
 from egshape.egraph.fold import LARGE, SMALL, Folder
+from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
 from egshape.ops.host import RESOLVERS, HostFunction, call_of, resolve
+from tests.egraph.programs import named, optimized
 
 
 def _value(name: str, *sizes: int, dtype: str = "f32") -> Value:
@@ -74,3 +76,16 @@ def test_calls_are_not_folded(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def ones(payload: bytes) -> HostFunction:
     return lambda operands: [np.ones(2, np.float32)]
+
+
+def test_a_size_that_a_later_check_makes_a_number_is_one_for_folding() -> None:
+    """Both the elements of shape code and constants are asked for while the checks are found."""
+    builder = BlockBuilder()
+    x, y = builder.arg("x", "i32", [None], ["a"]), builder.arg("y", "i32", [3])
+    places = builder.one("negate", [builder.one("iota", (), {"dtype": "f32", "dim": 0, "shape": (symbol("a"),)})])
+    numbers = builder.one("iota", (), {"dtype": "i32", "dim": 0, "shape": (symbol("a"),)})
+    total = builder.one("add", [numbers, builder.one("multiply", [numbers, numbers])])
+    both = builder.one("add", [x, y])
+    graph = optimized(builder, places, total, both).graph
+    assert [op.name for op in graph.ops] == ["check", "constant", "constant", "add"]
+    assert [op.attrs["value"].tolist() for op in named(graph, "constant")] == [[0.0, -1.0, -2.0], [0, 2, 6]]

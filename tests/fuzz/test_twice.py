@@ -55,8 +55,14 @@ def test_a_random_program_optimized_is_a_fixpoint(seed: int) -> None:
     assert_fixed(unit_program(seed))
 
 
+@pytest.mark.parametrize("seed", [1019, 1751, 2548])
+def test_what_a_later_check_says_of_sizes_is_used_at_once(seed: int) -> None:
+    """1019: a size that becomes 0 empties a pad; 1751: checks make the limits of a slice numbers."""
+    assert_fixed(program(seed, most=8)[1])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(1000, 2000, 50))
+@pytest.mark.parametrize("start", range(1000, 3000, 50))
 def test_many_random_programs_optimized_are_fixpoints(start: int) -> None:
     for seed in range(start, start + 50):
         assert_fixed(program(seed, most=8)[1] if seed % 2 else unit_program(seed))

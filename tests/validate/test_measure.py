@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import egshape
@@ -49,3 +50,22 @@ def test_what_was_assumed_is_checked_all_the_same() -> None:
     assert result.unchanged
     kept = [op for op in result.graph.ops if op.name == "check"]
     assert len(kept) == 1 and "arg0.0" in str(kept[0].attrs["sides"])
+
+
+def test_a_part_that_would_grow_as_constants_is_named() -> None:
+    """The rest of the model is optimized all the same."""
+    text = """func.func @main(%x: tensor<40x40xf32>) -> (tensor<40x40xf32>, tensor<40x40xf32>, tensor<40x40xf32>) {
+      %i = stablehlo.constant dense<"0x{}"> : tensor<40x40xf32>
+      %a = stablehlo.tanh %i : tensor<40x40xf32>
+      %b = stablehlo.cosine %i : tensor<40x40xf32>
+      %p = stablehlo.add %x, %a : tensor<40x40xf32>
+      %q = stablehlo.add %x, %b : tensor<40x40xf32>
+      %t = stablehlo.transpose %x, dims = [1, 0] : (tensor<40x40xf32>) -> tensor<40x40xf32>
+      %u = stablehlo.transpose %t, dims = [1, 0] : (tensor<40x40xf32>) -> tensor<40x40xf32>
+      %r = stablehlo.negate %u : tensor<40x40xf32>
+      return %p, %q, %r : tensor<40x40xf32>, tensor<40x40xf32>, tensor<40x40xf32>
+    }""".replace("{}", np.arange(1600, dtype=np.float32).tobytes().hex())
+    result = egshape.optimize(egshape.load(text.encode(), format="stablehlo"))
+    assert [op.name for op in result.graph.ops if op.name != "add"] == ["constant", "tanh", "cosine", "negate"]
+    (note,) = (note for note in result.report.notes if "larger" in note)
+    assert "%a (f32[40, 40]), %b (f32[40, 40])" in note

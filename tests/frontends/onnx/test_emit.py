@@ -386,3 +386,39 @@ def test_what_onnx_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EgshapeError, match="no ONNX form"):
         egshape.save(graph, tmp_path / "out.onnx")
     assert not (tmp_path / "out.onnx").exists()
+
+
+def test_a_number_repeated_is_not_written_out(tmp_path: Path) -> None:
+    """Elementwise ops broadcast it by themselves; else it is a node where it is large."""
+    ends = ints(256, 256)
+    proto = model(
+        [
+            n("Expand", "two ends", "twos"),
+            n("Mul", "x twos", "y"),
+            n("Expand", "two ends", "also"),
+            n("Concat", "also x", "z", axis=0),
+        ],
+        {"x": (F, [256, 256])},
+        {"y": F, "z": F},
+        {"two": np.array(2, np.float32), "ends": ends},
+    )
+    written = roundtrip(proto, tmp_path)
+    assert kinds(written) == {"Mul": 1, "ConstantOfShape": 1, "Concat": 1}
+    assert sum(numpy_helper.to_array(each).nbytes for each in written.graph.initializer) <= 64
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_a_constant_that_repeats_a_number_is_read_as_it(tmp_path: Path, repeated: bool) -> None:
+    """Also as the first operand; one that alone has the shape of the result stays."""
+    wide = np.full((64, 64), 2, np.float32)
+    wide[0, 0] = 2 if repeated else 3
+    proto = model(
+        [n("Sub", "c x", "y"), n("Mul", "s c", "z")],
+        {"x": (F, [64, 64]), "s": (F, [1, 1])},
+        {"y": F, "z": F},
+        {"c": wide},
+    )
+    written = roundtrip(proto, tmp_path)
+    assert kinds(written) == {"Sub": 1, "Mul": 1}
+    sizes = sorted(numpy_helper.to_array(each).size for each in written.graph.initializer)
+    assert sizes == ([1, 64 * 64] if repeated else [64 * 64])
