@@ -9,12 +9,15 @@ from egshape.dims import at_once
 from egshape.dims.core import (
     ABOVE,
     Atom,
+    Call,
     Dim,
     DimLike,
     FloorDiv,
+    Function,
     Relu,
     Symbol,
     as_dim,
+    call_atom,
     const,
     floordiv_atom,
     is_nonnegative,
@@ -46,6 +49,23 @@ class Forms:
         found = at_once.relu(self, arg)
         return of_atom(relu_atom(arg)) if found is None else found[0]
 
+    def call(self, function: Function, args: tuple[Dim, ...]) -> Dim:
+        """function(args).  A value that may be undefined stays as it is written."""
+        numbers = [arg.const for arg in args if arg.const is not None]
+        if len(numbers) == len(args):
+            value = function.value(*numbers)
+            return of_atom(call_atom(function, args)) if value is None else const(value)
+        found = function.simplify(self, *args)
+        return of_atom(call_atom(function, args)) if found is None else found[0]
+
+    def remade(self, atom: Atom, args: Iterable[Dim]) -> Dim:
+        """The value of an atom's function at other sizes."""
+        if isinstance(atom, Relu):
+            return self.relu(*args)
+        if isinstance(atom, FloorDiv):
+            return self.floordiv(*args)
+        return self.call(atom.function, tuple(args)) if isinstance(atom, Call) else of_atom(atom)
+
 
 FORMS = Forms()
 
@@ -63,6 +83,8 @@ def laws_of(atom: Atom) -> tuple[Dim, ...]:
             found = tuple(law for law, _ in at_once.floordiv_laws(FORMS, of_atom(atom), atom.num, atom.den))
         elif isinstance(atom, Relu):
             found = tuple(law for law, _ in at_once.relu_laws(FORMS, of_atom(atom), atom.arg))
+        elif isinstance(atom, Call):
+            found = tuple(law for law, _ in atom.function.laws(FORMS, of_atom(atom), *atom.args))
         _LAWS[atom] = found
     return found
 
@@ -178,5 +200,5 @@ def product(values: Iterable[DimLike]) -> Dim:
     return total
 
 
-ABOVE.floordiv, ABOVE.mod, ABOVE.relu = floordiv, mod, relu
+ABOVE.floordiv, ABOVE.mod, ABOVE.remade = floordiv, mod, FORMS.remade
 ABOVE.nonnegative_by_laws = nonnegative_by_laws

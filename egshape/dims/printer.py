@@ -7,6 +7,7 @@ from itertools import combinations
 from egshape.dims.core import (
     ABOVE,
     Atom,
+    Call,
     Dim,
     FloorDiv,
     Monomial,
@@ -29,7 +30,8 @@ class _Shown(Atom):
     __slots__ = ("is_call", "text")
 
     def __init__(self, text: str, symbols: frozenset[str], is_call: bool) -> None:
-        self.key = (3, text)
+        self.args = ()
+        self.key = (4, text)
         self.nonnegative = False
         self.symbols = symbols
         self.weight = 1
@@ -186,6 +188,8 @@ def _atom_text(atom: Atom) -> tuple[str, bool]:
     if isinstance(atom, Relu):
         high = from_terms(t for t in atom.arg.terms if t[1] > 0)
         return (f"max({atom.arg}, 0)" if high.terms else f"max(0, {atom.arg})"), True
+    if isinstance(atom, Call):
+        return repr(atom), True
     assert isinstance(atom, FloorDiv)
     if _is_negative(atom):
         return f"cdiv({-atom.num}, {atom.den})", True
@@ -216,7 +220,7 @@ def to_single(dim: Dim) -> bool:
 
 def _is_one_call(text: str) -> bool:
     head, _, rest = text.partition("(")
-    if not (head.isalpha() and rest.endswith(")")):
+    if not (head.isidentifier() and rest.endswith(")")):
         return False
     depth = 1
     for i, ch in enumerate(rest):

@@ -311,11 +311,4 @@ def _divisors(dim: Dim) -> set[int]:
 def _inside(dim: Dim) -> Iterator[Dim]:
     """The sizes inside of the atoms of one."""
     for atom in dim.atoms():
-        yield from parts_of(atom)
-
-
-def parts_of(atom: Atom) -> tuple[Dim, ...]:
-    """The sizes that an atom is made of; a symbol has none."""
-    if isinstance(atom, FloorDiv):
-        return atom.num, atom.den
-    return (atom.arg,) if isinstance(atom, Relu) else ()
+        yield from atom.args

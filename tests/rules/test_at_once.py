@@ -47,13 +47,13 @@ def without(names: list[str]) -> Iterator[None]:
         made[file] = ModuleType(file)
         exec(compile(text, file, "exec"), made[file].__dict__)
     with ExitStack() as stack:
-        for name, _ in FUNCTIONS.values():
+        for name, *_ in FUNCTIONS.values():
             for part in (name, f"{name}_laws"):
                 stack.enter_context(patch.object(at_once, part, getattr(made["at_once.py"], part)))
             for user in (bounds, core, known):
                 stack.enter_context(patch.object(user, f"{name}_bounds", getattr(made["bounds.py"], f"{name}_bounds")))
         # Sizes that all rules made stay outside.
-        for table in ("_DIMS", "_FLOORS", "_RELUS", "_SYMBOLS", "_MONOMIAL_KEYS"):
+        for table in ("_DIMS", "_FLOORS", "_RELUS", "_CALLS", "_SYMBOLS", "_MONOMIAL_KEYS"):
             stack.enter_context(patch.object(core, table, {}))
         stack.enter_context(patch.object(forms, "_LAWS", {}))
         yield

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from egshape.decide.context import Context
 from egshape.dims import at_once, const, core, forms
+from egshape.dims.text import DECLARED
 from egshape.dims.theory import Law
 from egshape.egraph.budget import Budget
 from egshape.egraph.engine import POOL, Engine
@@ -88,11 +89,14 @@ def _noting() -> Iterator[Counter[str]]:
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(forms, "_LAWS", {}))
-        for table in ("_DIMS", "_FLOORS", "_RELUS", "_SYMBOLS"):  # what is known of sizes that are there is not asked
+        for table in ("_DIMS", "_FLOORS", "_RELUS", "_CALLS", "_SYMBOLS"):  # what is known of sizes that are there is not asked
             stack.enter_context(patch.object(core, table, {}))
         for name in ("floordiv", "relu"):
             stack.enter_context(patch.object(at_once, name, simplifying(getattr(at_once, name))))
             stack.enter_context(patch.object(at_once, f"{name}_laws", stating(getattr(at_once, f"{name}_laws"))))
+        for function in DECLARED.get().values():
+            stack.enter_context(patch.object(function, "simplify", simplifying(function.simplify)))
+            stack.enter_context(patch.object(function, "laws", stating(function.laws)))
         yield used
 
 
