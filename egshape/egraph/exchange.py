@@ -9,7 +9,7 @@ side learns anything.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -35,6 +35,8 @@ SHAPE_RULESETS = (
     "size.order",
 )
 CONGRUENCE = "congruence"
+MEANING = "meaning"
+"""The reason of a size function's value that is equal to the expression of its declaration."""
 _MAX_ROUNDS = 12
 _TABLES = ("P", "Num", "Add", "Mul", "FloorDiv", "Relu", "lo", "hi")
 """What a round reads of the e-graph, beside the logs of the rules."""
@@ -142,15 +144,15 @@ class ExchangeState:
                 self._divisors.update(dim.divisors_maybe_zero())
                 self._tables["P"].append((dim.id,))
                 stack.extend(self._rows(split(dim, self.functions)))
-                self._unfold(dim)
+                stack.extend(self._unfolded(dim))
 
-    def _unfold(self, dim: Dim) -> None:
-        """Take the value of a function as equal to its expression."""
+    def _unfolded(self, dim: Dim) -> Iterator[Dim]:
+        """The expression that the value of a function is taken as equal to."""
         for atom in dim.atoms() if len(dim.terms) == 1 else ():
-            if isinstance(atom, Call) and atom.function.known and dim is of_atom(atom):
-                meaning = atom.function.unfolded(*atom.args)
-                assert meaning is not None
-                self._pending.append(Equality(dim, meaning, f"{atom.function.name} means {meaning}"))
+            meaning = atom.function.unfolded(*atom.args) if isinstance(atom, Call) and atom.function.known else None
+            if meaning is not None and dim is of_atom(atom):
+                self._pending.append(Equality(dim, meaning, MEANING))
+                yield meaning
 
     def add_equation(self, left: Dim, right: Dim, reason: str) -> None:
         """Take left = right as given. It is used once every divisor in it is known to be non-zero."""
