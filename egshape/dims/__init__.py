@@ -19,6 +19,7 @@ from egshape.dims.core import (
     symbol,
 )
 from egshape.dims.forms import bcast, broadcast_gap, ceildiv, floordiv, maximum, minimum, mod, product, relu
+from egshape.dims.functions import SizeFunction
 from egshape.dims.printer import to_text
 from egshape.dims.text import Definedness, parse, parse_with_conditions, quote_name
 
@@ -30,6 +31,7 @@ __all__ = [
     "FloorDiv",
     "Monomial",
     "Relu",
+    "SizeFunction",
     "Symbol",
     "bcast",
     "broadcast_gap",

@@ -37,3 +37,16 @@ def relu_bounds(h: Bounds) -> Bounds:
     if h_hi is not None:  # size.relu/hi
         hi = smaller(hi, max(h_hi, 0))
     return lo, hi
+
+
+def bcast_bounds(h: Bounds, k: Bounds) -> Bounds:
+    """Bounds of bcast(h, k) by those of its parts."""
+    h_lo, h_hi = h
+    k_lo, k_hi = k
+    lo: int | None = None
+    hi: int | None = None
+    if h_lo is not None and k_lo is not None:  # size.bcast/lo
+        lo = larger(lo, min(h_lo, k_lo))
+    if h_hi is not None and k_hi is not None and max(h_hi, k_hi) >= 0:  # size.bcast/hi
+        hi = smaller(hi, max(h_hi, k_hi))
+    return lo, hi

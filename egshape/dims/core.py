@@ -190,6 +190,7 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
 class _Above:
     """What sizes do with the modules that stand on this one, which say it here: ``egshape.dims`` imports them all."""
 
+    bcast: Function
     floordiv: Callable[[DimLike, DimLike], Dim]
     mod: Callable[[DimLike, DimLike], Dim]
     nonnegative_by_laws: Callable[[Dim], bool]

@@ -49,6 +49,10 @@ class Forms:
         found = at_once.relu(self, arg)
         return of_atom(relu_atom(arg)) if found is None else found[0]
 
+    def bcast(self, one: Dim, two: Dim) -> Dim:
+        """The size of a broadcast axis."""
+        return self.call(ABOVE.bcast, (one, two))
+
     def call(self, function: Function, args: tuple[Dim, ...]) -> Dim:
         """function(args).  A value that may be undefined stays as it is written."""
         numbers = [arg.const for arg in args if arg.const is not None]
@@ -179,12 +183,7 @@ def minimum(*values: DimLike) -> Dim:
 
 def bcast(one: DimLike, two: DimLike) -> Dim:
     """The size of a broadcast axis, right where the sizes are equal or one of them is 1."""
-    one, two = as_dim(one), as_dim(two)
-    if one.const == 1:
-        return two
-    if two.const == 1:
-        return one
-    return maximum(one, two) * minimum(one, 1) * minimum(two, 1)
+    return FORMS.bcast(as_dim(one), as_dim(two))
 
 
 def broadcast_gap(one: Dim, two: Dim) -> Dim:

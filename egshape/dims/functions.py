@@ -11,8 +11,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from egshape.dims import theory
-from egshape.dims.core import Dim, DimLike, as_dim, const
+from egshape.dims import at_once, bounds, theory
+from egshape.dims.core import ABOVE, Dim, DimLike, as_dim, const
 from egshape.dims.ends import Bounds, larger, smaller, truncated
 from egshape.dims.forms import FORMS
 from egshape.dims.pure import compile_formula
@@ -28,7 +28,7 @@ class SizeFunction:
     params: names of its arguments. equal: an expression over them that it is equal to, "" for none; ``known`` says
     whether proofs use that, else only what has to be computed does. formula: how it is computed, in the small part of
     Python that ``dims.pure`` knows, "" where the expression says it. defined: comparisons that hold where it has a
-    value. code: its rules, as ``rulelang.at_once`` writes them. uses: functions that these name."""
+    value. code: its rules, as ``rulelang.at_once`` writes them; "" for those of a shipped ruleset. uses: functions that these name."""
 
     def __init__(self, name: str, params: tuple[str, ...], equal: str, known: bool, formula: str,
                  defined: str, code: str, uses: tuple[SizeFunction, ...]) -> None:  # fmt: skip
@@ -45,7 +45,7 @@ class SizeFunction:
                 raise ParseError(f"{name} has no argument {unknown[0]}", hint=f"its arguments: {', '.join(params)}")
         self.known = known
         self._formula = compile_formula(formula, params) if formula else None
-        scope: dict[str, Any] = {"theory": theory, "const": const, "larger": larger, "smaller": smaller,
+        scope: dict[str, Any] = {**vars(at_once), **vars(bounds)} if not code else {"theory": theory, "const": const, "larger": larger, "smaller": smaller,
                                  "truncated": truncated, "F": {**names, name: self}}  # fmt: skip
         exec(compile(code, f"<rules of {name}>", "exec"), scope)
         self.simplify = scope[name]
@@ -156,3 +156,9 @@ def functions_in(dims: Iterable[Dim]) -> dict[str, Any]:
                 found[function.name] = function
             found.update(functions_in(atom.args))
     return found
+
+
+SHIPPED = {"bcast": size_function(*at_once.BCAST)}
+"""The size functions that are declared in shipped rulesets."""
+
+ABOVE.bcast = SHIPPED["bcast"]

@@ -1,8 +1,6 @@
-"""Sizes as text: min, max, mod, cdiv and bcast are recovered where they print shorter."""
+"""Sizes as text: min, max, mod and cdiv are recovered where they print shorter."""
 
 from __future__ import annotations
-
-from itertools import combinations
 
 from egshape.dims.core import (
     ABOVE,
@@ -17,11 +15,8 @@ from egshape.dims.core import (
     multiply_monomials,
     of_atom,
 )
-from egshape.dims.forms import bcast
 from egshape.dims.names import quote_name
 from egshape.dims.theory import divide
-
-_MAX_BCAST_AXES = 6  # pairs of axes tried per size
 
 
 class _Shown(Atom):
@@ -41,8 +36,8 @@ class _Shown(Atom):
 
 def to_text(dim: Dim) -> str:
     """Canonical text that parses back to the same size."""
-    shown = _recover_bcast(dim)
-    for atom in _by_depth(shown):
+    shown = dim
+    for atom in _by_depth(dim):
         if isinstance(atom, Relu):
             shown = _recover_min_max(shown, atom)
         elif isinstance(atom, FloorDiv):
@@ -53,21 +48,6 @@ def to_text(dim: Dim) -> str:
 def _by_depth(dim: Dim) -> list[Atom]:
     """Its atoms, compound ones first: an outer max takes away what an inner one would claim."""
     return sorted(dim.atoms(), key=lambda a: (-a.weight, a.key))
-
-
-def _recover_bcast(dim: Dim) -> Dim:
-    if len(dim.terms) < 5:
-        return dim
-    axes = [a.arg + 1 for a in dim.atoms() if isinstance(a, Relu) and a.arg.terms[-1] == ((), -1)]
-    for one, two in combinations(axes[:_MAX_BCAST_AXES], 2):
-        whole = bcast(one, two)
-        if len(whole.terms) < 5:
-            continue
-        quotient, rest = divide(dim, whole)
-        if quotient.terms and len(quotient.terms) + len(rest.terms) < len(dim.terms):
-            shown = _Shown(f"bcast({one}, {two})", whole.symbols(), True)
-            return _recover_bcast(rest) + quotient * of_atom(shown)
-    return dim
 
 
 def _linear_part(dim: Dim, atom: Atom) -> tuple[Dim, Dim]:

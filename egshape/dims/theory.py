@@ -41,6 +41,9 @@ class Sizes(Protocol):
     def relu(self, arg: Dim) -> Dim:
         """max(0, arg)."""
 
+    def bcast(self, one: Dim, two: Dim) -> Dim:
+        """The size of a broadcast axis."""
+
     def call(self, function: Any, args: tuple[Dim, ...]) -> Dim:
         """function(args), of a size function that is no atom of its own kind."""
 

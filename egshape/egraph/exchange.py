@@ -32,6 +32,7 @@ SHAPE_RULESETS = (
     "size.divisibility",
     "size.floordiv",
     "size.relu",
+    "size.bcast",
     "size.order",
 )
 CONGRUENCE = "congruence"

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeGuard
 
 from egshape.dims import Atom, Call, Dim
+from egshape.dims.core import Function
 from egshape.dims.forms import FORMS
+from egshape.dims.functions import SHIPPED
 from egshape.errors import ParseError, Unsupported
 from egshape.facts import Facts, Relation, parse_facts
 from egshape.ir.graph import Attr, Block, Graph, Op, Value, dims_of
 from egshape.ir.types import TensorType
 
 
-def unfold(graph: Graph) -> Graph:
-    """The graph with the expression of each size function of an author in its place; the graph itself where no size
-    has one.
+def unfold(graph: Graph, shipped: bool = True) -> Graph:
+    """The graph with the expression of each size function that is no atom of its own in its place; the graph itself
+    where no size has one.
 
-    Raises Unsupported for a function that has no expression, with its name and place."""
-    work = _Unfolder()
+    shipped: also those of shipped rulesets, beside those of authors. Raises Unsupported for a function that has no expression, with its name and place."""
+    work = _Unfolder(frozenset() if shipped else frozenset(SHIPPED.values()))
     if not any(map(work.holds, _sizes(graph.body))):
         return graph if not any(map(work.speaks, graph.facts.statements())) else replace(graph, facts=work.facts(graph))
     return replace(graph, body=work.block(graph.body, {}), facts=work.facts(graph))
@@ -48,15 +51,20 @@ def _sides(relation: Relation) -> Iterator[Dim]:
 class _Unfolder:
     """What was found of sizes and values so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: frozenset[Function]) -> None:
+        self.kept = kept
         self.found: dict[Dim, bool] = {}
         self.where = ""
 
     def holds(self, dim: Dim) -> bool:
         """Whether there is a call in a size."""
         if dim not in self.found:
-            self.found[dim] = any(isinstance(a, Call) or any(map(self.holds, a.args)) for a in dim.atoms())
+            self.found[dim] = any(self.goes(a) or any(map(self.holds, a.args)) for a in dim.atoms())
         return self.found[dim]
+
+    def goes(self, atom: Atom) -> TypeGuard[Call]:
+        """Whether an atom is a call of a function that is to be replaced."""
+        return isinstance(atom, Call) and atom.function not in self.kept
 
     def speaks(self, relation: Relation) -> bool:
         """Whether there is a call in a relation."""
@@ -69,7 +77,7 @@ class _Unfolder:
 
         def value(atom: Atom) -> Dim:
             args = [self.dim(arg) for arg in atom.args]
-            if not isinstance(atom, Call):
+            if not self.goes(atom):
                 return FORMS.remade(atom, args)
             meaning = atom.function.unfolded(*args)
             if meaning is None:

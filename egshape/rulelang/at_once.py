@@ -43,9 +43,10 @@ class Spelling(NamedTuple):
 FUNCTIONS: Mapping[str, Spelling] = {
     "FloorDiv": Spelling("floordiv", 2, "sizes.floordiv({0}, {1})", "theory.floordiv_parts({0})"),
     "Relu": Spelling("relu", 1, "sizes.relu({0})", "theory.relu_parts({0})"),
+    "bcast": Spelling("bcast", 2, "sizes.bcast({0}, {1})", "theory.call_parts(ABOVE.bcast, {0})"),
 }
 
-RULESETS = ("size.floordiv", "size.relu")
+RULESETS = ("size.floordiv", "size.relu", "size.bcast")
 FOLDER = Path(__file__).resolve().parents[1] / "dims"
 
 _MEANINGS = {"remainder": ("FloorDiv", "{0} - {1} * value"), "mirror": ("Relu", "value - {0}")}
@@ -72,6 +73,9 @@ def generated(omit: Iterable[str] = ()) -> dict[str, str]:
         *made, last = functions(constructor, kept, order, FUNCTIONS)
         simplify += made
         bounds.append(last)
+    for decl in loaded.sizes:
+        said = (decl.name, decl.params, decl.emitted, False, decl.formula, decl.defined, "", ())
+        simplify.append(_SHIPPED.format(decl.name.upper(), ",\n    ".join(map(repr, said)), decl.name))
     return {"at_once.py": "\n\n".join(simplify), "bounds.py": "\n\n".join(bounds)}
 
 
@@ -144,8 +148,9 @@ class _Body:
         self.depth += opens
 
     def bind(self, variables: Sequence[SExpr], source: str, one: bool) -> None:
-        """Give names to what a relation yields, for each row of it or for the only one."""
-        new = [self.fresh(each) for each in variables]
+        """Give names to what a relation yields, for each row of it or for the only one; what has a name must be it."""
+        given = {i: self.names[str(each)] for i, each in enumerate(variables) if str(each) in self.names}
+        new = [f"given_{i}" if i in given else self.fresh(each) for i, each in enumerate(variables)]
         target = ", ".join(new) + ("," if len(new) == 1 else "")
         if one:
             self.put(f"found = {source}")
@@ -153,6 +158,8 @@ class _Body:
             self.put(f"{target} = found")
         else:
             self.put(f"for {target} in {source}:", opens=True)
+        for i, name in given.items():
+            self.put(f"if given_{i} is {name}:", opens=True)
 
     def given(self, variable: SExpr) -> str:
         """The Python name of a variable that is known by now."""
@@ -450,8 +457,13 @@ Not to be edited: each rule stands in the file that its name says, with its equa
 from __future__ import annotations
 
 from egshape.dims import theory
-from egshape.dims.core import Dim, const
+from egshape.dims.core import ABOVE, Dim, const
 from egshape.dims.theory import Law, Sizes
+'''
+_SHIPPED = '''{0} = (
+    {1},
+)
+"""What is said of {2} (``egshape.dims.functions.SizeFunction``); its rules are those above."""
 '''
 _BOUNDS = '''"""Bounds of size functions by those of their arguments, made from rulesets/size by
 `python -m egshape.rulelang.at_once`. Not to be edited."""

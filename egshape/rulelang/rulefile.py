@@ -129,7 +129,7 @@ def read_rule_file(text: str, file: str) -> RuleFile:
     for command in _commands(expressions, _RULES | {"size"}, hint, problems):
         if command.head == "size":
             try:
-                sizes.append(read_size(command))
+                sizes.append(read_size(command, header.name))
             except EgshapeError as error:
                 problems.append(Diagnostic("size-function", error.message, command.at, error.hint))
             continue

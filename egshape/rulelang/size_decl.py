@@ -54,13 +54,14 @@ class SizeDecl:
             yield item
 
 
-def read_size(command: List) -> SizeDecl:
-    """The declaration of a size function. Raises EgshapeError (code "rules") with the place and the way out."""
+def read_size(command: List, ruleset: str) -> SizeDecl:
+    """The declaration of a size function in a ruleset. Raises EgshapeError (code "rules") with the place and the way
+    out."""
     items = command.items
     if len(items) < 3 or not isinstance(items[1], Atom) or not isinstance(items[2], List):
         raise _wrong(command, f"the size function is not of the form {FORM}")
     name, params = str(items[1]), tuple(map(str, items[2].items))
-    if not _NAME.fullmatch(name) or name in RESERVED or keyword.iskeyword(name):
+    if not _NAME.fullmatch(name) or (name in RESERVED and ruleset != f"size.{name}") or keyword.iskeyword(name):
         raise _wrong(items[1], f"{name} cannot be the name of a size function",
                      "small letters, digits and _; not min, max, mod, cdiv, floordiv, bcast")  # fmt: skip
     if not params or len(set(params)) != len(params) or not all(is_variable(each) for each in items[2].items):

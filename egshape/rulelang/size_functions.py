@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from egshape.dims.functions import SizeFunction, declared, size_function
+from egshape.dims.functions import SHIPPED, SizeFunction, declared, size_function
 from egshape.errors import EgshapeError
 from egshape.ops import REGISTRY
 from egshape.rulelang import at_once
@@ -30,6 +30,8 @@ def functions_of(loaded: LoadedRules) -> dict[str, SizeFunction]:
 
 
 def _function(decl: SizeDecl, loaded: LoadedRules, before: Mapping[str, SizeFunction]) -> SizeFunction:
+    if f"size.{decl.name}" in at_once.RULESETS:
+        return SHIPPED[decl.name]
     order = {name: place for ruleset in loaded.rulesets for place, name in enumerate(ruleset.at_once)}
     spelled = {**at_once.FUNCTIONS, decl.name: _spelling(decl.name, len(decl.params))}
     spelled |= {name: _spelling(name, len(each.params)) for name, each in before.items()}
