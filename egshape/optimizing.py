@@ -26,7 +26,7 @@ from egshape.reasons.explain_value import explain_removed, explain_value
 from egshape.report import Explanation, ValueExplanation
 from egshape.reporting import reported
 from egshape.result import Optimization
-from egshape.rulelang.size_functions import declared_by
+from egshape.rulelang.size_functions import size_functions
 from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
 
@@ -85,7 +85,7 @@ def optimize(
     larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
     rules = tuple(map(str, several(rules)))
-    with declared_by(rules) as functions:
+    with size_functions(rules) as functions:
         user = Facts.parse(*several(assume), assumed=True)
         if facts is not None:
             user = facts.merge(user)

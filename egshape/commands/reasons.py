@@ -32,12 +32,12 @@ def prove(
 ) -> None:
     """Decide whether GOAL holds for all sizes that satisfy the given facts."""
     from egshape.prove import prove as decide
-    from egshape.rulelang.size_functions import declared_by
+    from egshape.rulelang.size_functions import size_functions
 
     if (goal is None) == (file is None):
         raise EgshapeError("give either a GOAL or --file", code="usage")
     if file is not None:
-        with declared_by(list(map(str, rules or ()))):
+        with size_functions(list(map(str, rules or ()))):
             right, wrong = _prove_file(file, as_json)
         raise typer.Exit(0 if right and not wrong else 1)
     proof = decide(str(goal), list(given or ()), list(map(str, rules or ())))

@@ -34,9 +34,9 @@ def prove(goal: str, given: str | Sequence[str] = (), rules: str | Sequence[str]
     parse, EgshapeError for a wrong ruleset.
     """
     if rules:
-        from egshape.rulelang.size_functions import declared_by  # slow to load
+        from egshape.rulelang.size_functions import size_functions  # slow to load
 
-        with declared_by(several(rules)):
+        with size_functions(several(rules)):
             return prove(goal, given)
     start, given = time.perf_counter(), several(given)
     relations = [r for text in given for r in parse_facts(text) if isinstance(r, Relation)]

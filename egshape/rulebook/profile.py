@@ -14,7 +14,7 @@ from egshape.optimizing import resolve
 from egshape.pipeline import Optimized, run_stages
 from egshape.rulebook.models import ProfileReport, ProfileRow, StepRow, TraceReport, TraceRow
 from egshape.rulelang.loader import LoadedRules
-from egshape.rulelang.size_functions import declared_by
+from egshape.rulelang.size_functions import size_functions
 from egshape.trace import Tracer
 
 Progress = Callable[[str], None]
@@ -24,7 +24,7 @@ def _run(
     graph: Graph, assume: Sequence[str], rules: Sequence[str], limits: Limits | None, tracer: Tracer, variant: Variant
 ) -> Optimized:
     rules = tuple(map(str, rules))
-    with declared_by(rules):
+    with size_functions(rules):
         user = Facts.parse(*assume, assumed=True)
         graph, user = settled(graph, user)
         known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)

@@ -14,7 +14,7 @@ from egshape.rulebook.trial.run import try_rules
 from egshape.rulebook.trial.verdict import Verdict
 from egshape.rulelang.lint import Checked, check_rulesets
 from egshape.rulelang.loader import find_rulesets, shipped_rulesets
-from egshape.rulelang.size_functions import declared_by
+from egshape.rulelang.size_functions import size_functions
 
 
 def check(*items: str) -> Checked:
@@ -24,7 +24,7 @@ def check(*items: str) -> Checked:
     found = [each for item in items for each in find_rulesets(str(item))] or list(shipped_rulesets())
     with ExitStack() as scope:
         with suppress(EgshapeError):  # what is wrong with them is said with the rest
-            scope.enter_context(declared_by(found if items else ()))
+            scope.enter_context(size_functions(found if items else ()))
         return check_rulesets(found, preludes(), Engine)
 
 
@@ -57,7 +57,7 @@ def test(
     rule: only the one of this name. prove=False samples also where z3 could prove. Raises EgshapeError for a file that
     ``check`` finds an error in."""
     files = [each for item in items for each in find_rulesets(str(item))]
-    with declared_by(files):
+    with size_functions(files):
         return try_rules(files, prove=prove, seed=seed, rule=rule, progress=progress)
 
 

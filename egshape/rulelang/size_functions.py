@@ -60,11 +60,12 @@ def _wrong(decl: SizeDecl, message: str, hint: str) -> EgshapeError:
 
 
 @contextmanager
-def declared_by(items: Collection[str | Path]) -> Iterator[dict[str, SizeFunction]]:
-    """Texts that are read inside may name the size functions that some rulesets, given by path or name, declare or
-    need. Gives them by name: each is a function of sizes, too.
+def size_functions(rules: str | Path | Collection[str | Path]) -> Iterator[dict[str, SizeFunction]]:
+    """Texts that are read inside of the ``with`` may name the size functions that rulesets, given by path or name,
+    declare or need. Gives them by name: each is a function of sizes, which may be used outside, too.
 
     Raises EgshapeError (code "rules") for a wrong file, and where two files mean two functions by one name."""
+    items = [rules] if isinstance(rules, str | Path) else rules
     if not items:
         yield {}
         return

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from egshape.dims.functions import SHIPPED
 from egshape.dims.text import DECLARED
 from egshape.rulelang.provenance import PlainRule, is_variable, variables_in
 from egshape.rulelang.sexpr import Atom, List, SExpr
 
 _RANGE = 6
-_LARGE = 120
+_LARGE = 200
 _COMPARE = {
     "<": lambda a, b: a < b,
     ">": lambda a, b: a > b,
@@ -274,7 +275,7 @@ def _value(expr: SExpr, values: Values) -> Any:
             return min(a, b) if expr.head == "min" else max(a, b)
         case (("Add" | "Mul" | "FloorDiv" | "+" | "*" | "-" | "/" | "%"), [a, b]):
             return None if a is None or b is None else _arithmetic(expr.head, a, b)
-    function = DECLARED.get().get(expr.head)
+    function = {**SHIPPED, **DECLARED.get()}.get(expr.head)
     if function is not None and len(args) == len(function.params):
         return None if None in args else function.value(*args)
     raise CannotSample(expr.head)
