@@ -20,7 +20,7 @@ from egshape.dims import (
 )
 from egshape.dims.bounds import floordiv_bounds, relu_bounds
 from egshape.dims.core import Function, call_atom, divide_monomial, from_terms, natural_key, of_atom
-from egshape.dims.forms import Forms, laws_of
+from egshape.dims.forms import Forms, broadcast_gap, laws_of
 from egshape.facts.absorb import linear_symbol
 from egshape.facts.intervals import Ranges, hull
 
@@ -210,6 +210,10 @@ class Known(Forms):
         if function.known and found.terms == ((((call_atom(function, args), 1),), 1),):
             return function.unfolded(*args) or found
         return found
+
+    def joins(self, one: Dim, two: Dim) -> bool:
+        """Whether two sizes are known to be equal, or one of them to be 1."""
+        return self.normal(broadcast_gap(one, two)).const == 0
 
     def at_least(self, dim: Dim, number: int) -> bool:
         """Whether dim >= number follows quickly. dim is in normal form."""

@@ -39,6 +39,10 @@ class Forms:
             return is_positive(dim)
         return is_nonnegative(dim - number if number else dim)
 
+    def joins(self, one: Dim, two: Dim) -> bool:
+        """Whether the forms alone show that two sizes are equal, or one of them is 1; the latter is not asked."""
+        return one is two
+
     def floordiv(self, num: Dim, den: Dim) -> Dim:
         """floor(num / den).  A division whose divisor may be 0 stays as it is written."""
         found = at_once.floordiv(self, num, den)

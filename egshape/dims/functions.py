@@ -28,7 +28,8 @@ class SizeFunction:
     params: names of its arguments. equal: an expression over them that it is equal to, "" for none; ``known`` says
     whether proofs use that, else only what has to be computed does. formula: how it is computed, in the small part of
     Python that ``dims.pure`` knows, "" where the expression says it. defined: comparisons that hold where it has a
-    value. code: its rules, as ``rulelang.at_once`` writes them; "" for those of a shipped ruleset. uses: functions that these name."""
+    value. code: its rules, as ``rulelang.at_once`` writes them; "" for those of a shipped ruleset. uses: functions
+    that these name."""
 
     def __init__(self, name: str, params: tuple[str, ...], equal: str, known: bool, formula: str,
                  defined: str, code: str, uses: tuple[SizeFunction, ...]) -> None:  # fmt: skip
@@ -37,7 +38,10 @@ class SizeFunction:
         self.content = (name, params, equal, known, formula, defined, code, uses)
         names = {each.name: each for each in uses}
         with declared(names):
-            self._equal, inner = _expression(equal) if equal else (None, ())
+            self._equal: Dim | None = None
+            inner: tuple[Dim, ...] = ()
+            if equal:
+                self._equal, inner = _expression(equal)
             self._needs = (*inner, *_conditions(defined))
         for each in (*((self._equal,) if self._equal is not None else ()), *self._needs):
             unknown = sorted(each.symbols() - set(params))
@@ -45,8 +49,10 @@ class SizeFunction:
                 raise ParseError(f"{name} has no argument {unknown[0]}", hint=f"its arguments: {', '.join(params)}")
         self.known = known
         self._formula = compile_formula(formula, params) if formula else None
-        scope: dict[str, Any] = {**vars(at_once), **vars(bounds)} if not code else {"theory": theory, "const": const, "larger": larger, "smaller": smaller,
-                                 "truncated": truncated, "F": {**names, name: self}}  # fmt: skip
+        scope: dict[str, Any] = {**vars(at_once), **vars(bounds)}
+        if code:
+            ends = {"larger": larger, "smaller": smaller, "truncated": truncated}
+            scope = {"theory": theory, "const": const, **ends, "F": {**names, name: self}}
         exec(compile(code, f"<rules of {name}>", "exec"), scope)
         self.simplify = scope[name]
         self.laws = scope[f"{name}_laws"]

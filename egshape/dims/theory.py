@@ -41,6 +41,9 @@ class Sizes(Protocol):
     def relu(self, arg: Dim) -> Dim:
         """max(0, arg)."""
 
+    def joins(self, one: Dim, two: Dim) -> bool:
+        """Whether two sizes are known to be equal, or one of them to be 1."""
+
     def bcast(self, one: Dim, two: Dim) -> Dim:
         """The size of a broadcast axis."""
 

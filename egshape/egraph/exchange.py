@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from egshape.dims import Call, Dim, FloorDiv, Relu, const, floordiv, is_positive, relu
+from egshape.dims import Call, Dim, const, floordiv, is_positive, relu
 from egshape.dims.core import Function, natural_key, of_atom
-from egshape.dims.forms import FORMS
+from egshape.dims.forms import FORMS, broadcast_gap
+from egshape.dims.functions import SHIPPED
+from egshape.dims.theory import call_parts
 from egshape.egraph.basis import Basis, SymbolOrder
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.engine import Cell, Engine
@@ -110,7 +112,7 @@ class ExchangeState:
     _tables: dict[str, list[tuple[Cell, ...]]] = field(default_factory=lambda: defaultdict(list))
     _pending: list[Equality] = field(default_factory=list)
     _seen: dict[str, set[tuple[int, ...]]] = field(default_factory=lambda: defaultdict(set))
-    _named: set[tuple[str | int, ...]] = field(default_factory=set)
+    _named: set[tuple[object, ...]] = field(default_factory=set)
     _lo: dict[int, int] = field(default_factory=dict)
     _hi: dict[int, int] = field(default_factory=dict)
     _class: dict[int, int] = field(default_factory=dict)
@@ -224,6 +226,7 @@ class ExchangeState:
             changed |= self._take_log(log, snapshot.table(log.table))
         changed |= self._take_classes(snapshot)
         self._name_requests(snapshot)
+        self._write_joins()
         self._write_reduced()
         return changed or bool(self._tables) or len(self.equalities) > before
 
@@ -446,6 +449,15 @@ class ExchangeState:
                 name = atom.function.name if isinstance(atom, Call) else type(atom).__name__
                 found.add((name, tuple(self._class[arg.id] for arg in atom.args)))
         return found
+
+    def _write_joins(self) -> None:
+        """Say of which broadcast axes the sizes are known to broadcast."""
+        for dim in list(self.dims.values()):
+            args = call_parts(SHIPPED["bcast"], dim)
+            if args is None or ("joins", dim.id) in self._named or self.basis.reduce(broadcast_gap(*args)).const != 0:
+                continue
+            self._named.add(("joins", dim.id))
+            self._tables["in_joins"].append((args[0].id, args[1].id))
 
     def _write_reduced(self) -> None:
         """Put each size into one class with its reduced form."""

@@ -102,7 +102,8 @@ def expand(graph: Graph, registry: Registry = REGISTRY, *, keep: bool = False) -
     """The graph with the body of each custom op in its place, and the expression of each size function of an author;
     the graph itself where it has none.
 
-    keep: leave custom ops without a body, and bcast, as they are, instead of raising Unsupported with the op's name and place."""
+    keep: leave custom ops without a body, and bcast, as they are, instead of raising Unsupported with the op's name and
+    place."""
     return unfold(_expanded(graph, registry, keep), shipped=not keep)
 
 

@@ -20,7 +20,8 @@ def unfold(graph: Graph, shipped: bool = True) -> Graph:
     """The graph with the expression of each size function that is no atom of its own in its place; the graph itself
     where no size has one.
 
-    shipped: also those of shipped rulesets, beside those of authors. Raises Unsupported for a function that has no expression, with its name and place."""
+    shipped: also those of shipped rulesets, beside those of authors. Raises Unsupported for a function that has no
+    expression, with its name and place."""
     work = _Unfolder(frozenset() if shipped else frozenset(SHIPPED.values()))
     if not any(map(work.holds, _sizes(graph.body))):
         return graph if not any(map(work.speaks, graph.facts.statements())) else replace(graph, facts=work.facts(graph))

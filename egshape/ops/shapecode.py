@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import (
-    Atom,
     Dim,
-    FloorDiv,
-    Relu,
     const,
     floordiv,
     is_nonnegative,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, product
 
-from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol
+from egshape.dims import Dim, FloorDiv, Symbol
 from egshape.dims.core import Monomial, divide_monomial, from_terms, monomial_dim
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Relation

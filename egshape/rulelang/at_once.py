@@ -254,6 +254,8 @@ def _fact(body: _Body, fact: SExpr) -> None:
         body.bind(items[given:], f"theory.{_NAMES.get(head, head)}({inputs})", one=False)
     elif head == "term":
         body.bind(items[2:], f"theory.terms({body.names[str(items[0])]}, {body.number(items[1])})", one=False)
+    elif head == "joins":
+        body.put(f"if sizes.joins({', '.join(body.given(each) for each in items)}):", opens=True)
     elif head in ("backward", "swapped"):
         body.put(f"if theory.{head}({', '.join(body.given(each) for each in items)}):", opens=True)
     elif head == "=":

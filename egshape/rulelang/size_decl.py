@@ -77,7 +77,8 @@ def read_size(command: List, ruleset: str) -> SizeDecl:
         raise _wrong(command, f"{name} says how it is computed by one of :is and :python", FORM)
     if ":emitted" in texts and ":is" in texts:
         raise _wrong(command, f"{name} is an expression already", "leave :emitted out")
-    return SizeDecl(name, params, *(texts.get(key, "") for key in _OPTIONS), command.at)
+    equal, formula, emitted, defined = (texts.get(key, "") for key in _OPTIONS)
+    return SizeDecl(name, params, equal, formula, emitted, defined, command.at)
 
 
 def _wrong(expr: SExpr, message: str, hint: str = "") -> EgshapeError:

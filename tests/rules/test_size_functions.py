@@ -1,4 +1,4 @@
-"""Size functions that an author adds in one file: facts, proofs, programs, formats, native code; wrong ones are found."""
+"""Size functions that an author adds in one file: facts, proofs, programs, formats, native code, mistakes."""
 
 from __future__ import annotations
 
@@ -145,16 +145,20 @@ def test_a_wrong_declaration(tmp_path: Path, text: str, message: str) -> None:
 
 
 WRONG = {
-    "less": "(rule ((= d (isqrt n))) ((edge d n 1)) :ruleset my.test :name \"my.test/less\")\n;; example isqrt(n) => it <= n",
-    "itself": '(rule ((= d (isqrt n))) ((union d n)) :ruleset my.test :name "my.test/itself")\n;; example isqrt(1) => 1',
-    "small": '(rule ((= d (isqrt n))) ((set (hi d) 10)) :ruleset my.test :name "my.test/small")\n;; example isqrt(n) => it <= 10',
-    "divides": '(rule ((= d (isqrt n))) ((Dvd d n)) :ruleset my.test :name "my.test/divides")\n;; example isqrt(n) => it >= 0',
+    "less": "(edge d n 1)",
+    "itself": "(union d n)",
+    "small": "(set (hi d) 10)",
+    "divides": "(Dvd d n)",
 }
+RULE = """; a wrong equation
+(rule ((= d (isqrt n))) ({}) :ruleset my.test :name "my.test/wrong")
+;; example   isqrt(n)  =>  it >= 0
+"""
 
 
 @pytest.mark.parametrize("name", sorted(WRONG))
 def test_a_wrong_rule_is_found(tmp_path: Path, name: str) -> None:
-    path = written(tmp_path, f"; a wrong equation\n{WRONG[name]}\n", f"prelude.shape {EXAMPLES['isqrt']}")
+    path = written(tmp_path, RULE.format(WRONG[name]), f"prelude.shape {EXAMPLES['isqrt']}")
     (verdict,) = rulebook.test(path)
     assert not verdict.good and "the body holds, but not" in verdict.why
 

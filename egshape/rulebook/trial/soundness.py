@@ -183,6 +183,7 @@ _DETERMINED = {
     "shared": (0, 1),
     "backward": (),
     "swapped": (),
+    "joins": (),
 }
 
 
@@ -219,6 +220,8 @@ def _holds(head: str, args: list[Number]) -> bool:
             return known[1] == 0 if known[0] == 0 else known[1] % known[0] == 0
         case "edge":
             return known[1] >= known[0] + known[2]
+        case "joins":
+            return known[0] == known[1] or 1 in known
         case "backward" | "swapped":
             return True
         case "shared":
