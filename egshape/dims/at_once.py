@@ -1,7 +1,7 @@
 """Rules over sizes that run at once, made from rulesets/size by `python -m egshape.rulelang.at_once`.
 
 Not to be edited: each rule stands in the file that its name says, with its equation, why it is sound, and examples."""
-# ruff: noqa: SIM102, UP034
+# ruff: noqa: E501, SIM102, UP034
 
 from __future__ import annotations
 
@@ -44,15 +44,13 @@ def floordiv(sizes: Sizes, h: Dim, k: Dim) -> tuple[Dim, str] | None:
                     n_e = j.const
                     if n_e is not None:
                         if n_e > 0:
-                            n_l = n_e - 1
-                            return sizes.floordiv(
-                                ((j * r) + (const(n_l) + (const(-1) * i))), (j * k)
-                            ), "size.floordiv/nested-in-difference"
+                            n_l = (n_e - 1)
+                            return sizes.floordiv(((j * r) + (const(n_l) + (const(-1) * i))), (j * k)), "size.floordiv/nested-in-difference"
     n_c = k.const
     if n_c is not None:
         if n_c > 0:
             if theory.backward(h, k):
-                n_l = n_c - 1
+                n_l = (n_c - 1)
                 return (const(-1) * sizes.floordiv((const(n_l) + (const(-1) * h)), k)), "size.floordiv/turned"
     if k.const == 2:
         for p, t in theory.terms(h, 1):
@@ -140,13 +138,13 @@ def bcast_laws(sizes: Sizes, value: Dim, h: Dim, k: Dim) -> Law:
 
 
 BCAST = (
-    "bcast",
-    ("a", "b"),
-    "max(a, b)*min(a, 1)*min(b, 1)",
+    'bcast',
+    ('a', 'b'),
+    'max(a, b)*min(a, 1)*min(b, 1)',
     False,
-    "b if a == 1 else a if b == 1 or a == b else max(a, b) if a > 0 and b > 0 else 0",
-    "",
-    "",
+    'b if a == 1 else a if b == 1 or a == b else max(a, b) if a > 0 and b > 0 else 0',
+    '',
+    '',
     (),
 )
 """What is said of bcast (``egshape.dims.functions.SizeFunction``); its rules are those above."""
