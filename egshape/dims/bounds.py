@@ -12,7 +12,7 @@ def floordiv_bounds(h: Bounds, k: Bounds) -> Bounds:
     k_lo, k_hi = k
     lo: int | None = None
     hi: int | None = None
-    if h_lo is not None and h_lo >= 0 and k_lo is not None and k_lo > 0 and k_hi is not None:  # size.floordiv/lo
+    if h_lo is not None and h_lo >= 0 and k_lo is not None and k_lo > 0 and k_hi is not None and k_hi != 0:  # size.floordiv/lo
         lo = larger(lo, truncated(h_lo, k_hi))
     if h_lo is not None and h_lo >= 0 and k_lo is not None and k_lo > 0:  # size.floordiv/nonnegative
         lo = larger(lo, 0)

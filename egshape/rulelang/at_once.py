@@ -368,6 +368,7 @@ def _set_bounds(
             guards.append(f"{whose}_{fact.items[2].head} is not None")
         elif fact.head == "=" and _is_integer(fact.items[2]):
             numbers[str(fact.items[1])] = _integer(fact.items[2], numbers)
+            guards += [f"{each} != 0" for each in _divisors(fact.items[2], numbers) if f"{each} > 0" not in guards]
         elif fact.head in ("<", "<=", ">", ">="):
             guards.append(f"{_integer(fact.items[1], numbers)} {fact.head} {_integer(fact.items[2], numbers)}")
         else:
@@ -377,6 +378,15 @@ def _set_bounds(
         target = action.items[1]
         if action.head == "set" and isinstance(target, List) and str(target.items[1]) == value:
             yield target.head, _integer(action.items[2], numbers), guards
+
+
+def _divisors(expr: SExpr, numbers: Mapping[str, str]) -> Iterator[str]:
+    """What an integer expression divides by: where it is 0 the rule does not match."""
+    if isinstance(expr, List):
+        if expr.head == "/":
+            yield _integer(expr.items[2], dict(numbers))
+        for item in expr.items[1:]:
+            yield from _divisors(item, numbers)
 
 
 def _is_integer(expr: SExpr) -> bool:
