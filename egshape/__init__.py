@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from egshape.ops.custom import custom_op
     from egshape.prove import prove
     from egshape.reasons.diff import diff
+    from egshape.rulelang.size_functions import size_functions
     from egshape.rulelang.written import custom_ops
 
 __version__ = "0.1.0"
@@ -43,6 +44,7 @@ __all__ = [
     "prove",
     "runtime",
     "save",
+    "size_functions",
 ]
 
 _HOME = {
@@ -60,6 +62,7 @@ _HOME = {
     "optimize": "egshape.api",
     "prove": "egshape.prove",
     "save": "egshape.api",
+    "size_functions": "egshape.rulelang.size_functions",
 }
 _SUBPACKAGES = frozenset({"frontends", "runtime"})
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from egshape.attempts import Job, attempt_all, own_rules
 from egshape.dims import Dim, symbol
+from egshape.dims.functions import declared
 from egshape.egraph.budget import STEPS
 from egshape.errors import InvalidInput
 from egshape.facts import Facts, Relation, several
@@ -25,6 +26,7 @@ from egshape.reasons.explain_value import explain_removed, explain_value
 from egshape.report import Explanation, ValueExplanation
 from egshape.reporting import reported
 from egshape.result import Optimization
+from egshape.rulelang.size_functions import size_functions
 from egshape.sizes import axes_of, listed
 from egshape.trace import Tracer
 
@@ -38,11 +40,13 @@ class Result(Optimization):
 
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
-        return explain_sizes(self, a, b)
+        with declared(self.functions):
+            return explain_sizes(self, a, b)
 
     def explain_fact(self, text: str) -> Explanation:
         """Why a statement about sizes holds, such as ``arg0.1 % 8 == 0`` or ``b <= 2*s``."""
-        return explain_fact(self, text)
+        with declared(self.functions):
+            return explain_fact(self, text)
 
     def explain_removed(self) -> tuple[ValueExplanation, ...]:
         """The same of every value whose op is not in the result, in program order."""
@@ -83,10 +87,31 @@ def optimize(
     refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
     larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
-    graph, rules, tracer = load(model), tuple(map(str, several(rules))), tracer or Tracer()
-    user = Facts.parse(*several(assume), assumed=True)
-    if facts is not None:
-        user = facts.merge(user)
+    rules = tuple(map(str, several(rules)))
+    with size_functions(rules) as functions:
+        user = Facts.parse(*several(assume), assumed=True)
+        if facts is not None:
+            user = facts.merge(user)
+        limits = limits or Limits()
+        asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain)
+        return replace(_optimized(load(model), user, asked, tracer or Tracer()), functions=functions)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How a graph is to be optimized."""
+
+    rules: tuple[str, ...]
+    limits: Limits
+    validate: bool
+    refine_signature: bool
+    allow_larger: bool
+    explain: bool
+
+
+def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
+    """``optimize``, of a graph that is loaded and facts that are read."""
+    rules, limits, validate = asked.rules, asked.limits, asked.validate
     for note in graph.metadata.get("notes", ()):
         tracer.note(note)
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
@@ -97,8 +122,8 @@ def optimize(
         )
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
-    limits = limits or Limits()
-    job = Job(graph, known, rules, limits, Deadlines.of(limits), explain, refine_signature, validate, own_rules(rules))
+    ends = Deadlines.of(limits)
+    job = Job(graph, known, rules, limits, ends, asked.explain, asked.refine_signature, validate, own_rules(rules))
     started = time.monotonic()
     done, dropped = attempt_all(job, tracer)
     for left_out in dropped:
@@ -113,7 +138,7 @@ def optimize(
     if done.difference:
         tracer.note(f"not optimized, a fault of ours: the result differs from the original {done.difference}")
         done = replace(done, graph=graph, outcome=replace(done.outcome, status="fallback"))
-    if done.graph is not graph and not refine_signature and not allow_larger:
+    if done.graph is not graph and not asked.refine_signature and not asked.allow_larger:
         with tracer.stage("measure"), suppress(LimitReached), holding(job.deadlines.end):
             done, larger = never_worse(graph, done)
             if larger:

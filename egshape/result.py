@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from egshape.dims.functions import SizeFunction
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.pipeline import Optimized
@@ -19,6 +21,8 @@ class Optimization:
     report: Report
     source: Graph
     optimized: Optimized
+    functions: Mapping[str, SizeFunction] = field(default_factory=dict)
+    """The size functions that its rules declare, which questions about it may name."""
 
     @property
     def unchanged(self) -> bool:

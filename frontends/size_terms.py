@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import gcd
 
 from egshape.dims import (
@@ -25,7 +25,9 @@ from egshape.dims import (
     symbol,
 )
 from egshape.dims.core import FloorDiv, Relu, divide_monomial, from_terms
+from egshape.dims.functions import SHIPPED
 from egshape.dims.text import Scanner
+from egshape.dims.theory import call_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,13 @@ def _missing_half(dim: Dim) -> Term | None:
     return None
 
 
+def _joined(dim: Dim) -> tuple[Dim, ...]:
+    """The sizes that a common size joins. Joined in this order, each with the common size of those before it, they make
+    the sizes that a program has on the way, more often than from the last one on."""
+    found = call_parts(SHIPPED["bcast"], dim)
+    return (dim,) if found is None else tuple(part for each in found for part in _joined(each))
+
+
 def _common(dim: Dim) -> Monomial:
     powers = dict(dim.terms[0][0])
     for mono, _ in dim.terms[1:]:
@@ -215,7 +224,8 @@ class _Reader(Scanner):
             elif name == "min":
                 one = self._keep("minimum", minimum(one, two), one, two)
             elif name == "bcast":
-                one = self._keep("bcast", bcast(one, two), one, two)
+                *parts, last = _joined(bcast(one, two))
+                one = self._keep("bcast", bcast(one, two), reduce(bcast, parts), last) if parts else last
             else:
                 one = self._keep("ceil", ceildiv(one, two), one, two)
         return one

@@ -27,17 +27,20 @@ def prove(
         Path | None,
         typer.Option("--file", metavar="CASES.tsv", help="Questions with columns id, givens, goal, want."),
     ] = None,
+    rules: RulesOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Decide whether GOAL holds for all sizes that satisfy the given facts."""
     from egshape.prove import prove as decide
+    from egshape.rulelang.size_functions import size_functions
 
     if (goal is None) == (file is None):
         raise EgshapeError("give either a GOAL or --file", code="usage")
     if file is not None:
-        right, wrong = _prove_file(file, as_json)
+        with size_functions(list(map(str, rules or ()))):
+            right, wrong = _prove_file(file, as_json)
         raise typer.Exit(0 if right and not wrong else 1)
-    proof = decide(str(goal), given=list(given or ()))
+    proof = decide(str(goal), list(given or ()), list(map(str, rules or ())))
     put(json.dumps(_as_json(proof)) if as_json else str(proof))
     raise typer.Exit(0 if proof.status == "proved" else 1)
 

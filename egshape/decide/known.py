@@ -10,6 +10,7 @@ from typing import Any, Self
 from egshape.decide.linear import Effort, Row, contradiction, row_of
 from egshape.dims import (
     Atom,
+    Call,
     Dim,
     FloorDiv,
     Monomial,
@@ -18,8 +19,8 @@ from egshape.dims import (
     is_nonnegative,
 )
 from egshape.dims.bounds import floordiv_bounds, relu_bounds
-from egshape.dims.core import divide_monomial, from_terms, natural_key, of_atom
-from egshape.dims.forms import Forms, laws_of
+from egshape.dims.core import Function, call_atom, divide_monomial, from_terms, natural_key, of_atom
+from egshape.dims.forms import Forms, broadcast_gap, laws_of
 from egshape.facts.absorb import linear_symbol
 from egshape.facts.intervals import Ranges, hull
 
@@ -201,11 +202,18 @@ class Known(Forms):
 
     def _atom(self, atom: Atom) -> Dim:
         """An atom made anew of its parts in normal form."""
-        if isinstance(atom, Relu):
-            return self.relu(self.normal(atom.arg))
-        if isinstance(atom, FloorDiv):
-            return self.floordiv(self.normal(atom.num), self.normal(atom.den))
-        return of_atom(atom)
+        return self.remade(atom, map(self.normal, atom.args))
+
+    def call(self, function: Function, args: tuple[Dim, ...]) -> Dim:
+        """function(args): what rules make of it, else what it is equal to."""
+        found = super().call(function, args)
+        if function.known and found.terms == ((((call_atom(function, args), 1),), 1),):
+            return function.unfolded(*args) or found
+        return found
+
+    def joins(self, one: Dim, two: Dim) -> bool:
+        """Whether two sizes are known to be equal, or one of them to be 1."""
+        return self.normal(broadcast_gap(one, two)).const == 0
 
     def at_least(self, dim: Dim, number: int) -> bool:
         """Whether dim >= number follows quickly. dim is in normal form."""
@@ -310,12 +318,22 @@ class Known(Forms):
         if isinstance(atom, Relu):
             low, high, why = self.interval(atom.arg)
             return (*relu_bounds((low, high)), why)
+        if isinstance(atom, Call):
+            return self._call_interval(atom)
         assert isinstance(atom, FloorDiv)
         low, high, why = self.interval(atom.num)
         least, most, den_why = self.interval(atom.den)
         if atom.nonnegative and not least:  # where it has a value its divisor is not 0
             least = 1
         return (*floordiv_bounds((low, high), (least, most)), why | den_why)
+
+    def _call_interval(self, atom: Call) -> tuple[int | None, int | None, int]:
+        bounds, why = [], 0
+        for arg in atom.args:
+            low, high, part_why = self.interval(arg)
+            bounds.append((low, high))
+            why |= part_why
+        return (*atom.function.bounds(*bounds), why)
 
     def near_rows(self, start: list[Row], limit: int, about: Iterable[Monomial] = ()) -> list[Row]:
         """The start and the known rows near its variables (and those of `about`), up to a limit."""
@@ -369,7 +387,9 @@ class Known(Forms):
                 return []
             return [Row({mono: -1}, high, self.ranges_why[atom.name])]
         rows = [row_of(d) for d in laws_of(atom)]
-        _, top, why = self._atom_interval(atom)
+        bottom, top, why = self._atom_interval(atom)
+        if bottom and isinstance(atom, Call):
+            rows.append(Row({mono: 1}, -bottom, why))
         if top is not None:
             rows.append(Row({mono: -1}, top, why))
         known = self.exact.get(atom) if isinstance(atom, FloorDiv) else None
@@ -396,6 +416,8 @@ class Known(Forms):
             found: list[Row] = []
             for atom, _ in mono:
                 rest = _without(mono, atom)
+                if isinstance(atom, Call):  # its laws may speak of its powers, and of products
+                    found.extend(map(row_of, laws_of(atom)))
                 if not isinstance(atom, Symbol) and all(a.nonnegative for a, _ in rest):
                     factor = from_terms([(rest, 1)])
                     found.extend(row_of(d * factor) for d in laws_of(atom))

@@ -222,11 +222,8 @@ def _atoms_of(dims: list[Dim]) -> list[Atom]:
         for atom in dim.atoms():
             if isinstance(atom, Symbol) or atom in found:
                 continue
-            if isinstance(atom, Relu):
-                visit(atom.arg)
-            elif isinstance(atom, FloorDiv):
-                visit(atom.num)
-                visit(atom.den)
+            for arg in atom.args:
+                visit(arg)
             found[atom] = None
 
     for dim in dims:

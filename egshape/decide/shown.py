@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import gcd
 
 from egshape.decide.known import FRESH, Fresh, Known
-from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol, const, symbol
+from egshape.dims import Atom, Dim, Symbol, const, symbol
 from egshape.dims.core import divide_monomial, from_terms, multiply_monomials, of_atom
-from egshape.dims.forms import floordiv, relu
+from egshape.dims.forms import FORMS, floordiv
 from egshape.dims.theory import divide
 
 
@@ -36,10 +36,7 @@ def _show_quotient(dim: Dim, name: str, fresh: Fresh) -> Dim:
     def inside(other: Atom) -> Dim:
         if name not in other.symbols or isinstance(other, Symbol):
             return of_atom(other)
-        if isinstance(other, Relu):
-            return relu(_show_quotient(other.arg, name, fresh))
-        assert isinstance(other, FloorDiv)
-        return floordiv(_show_quotient(other.num, name, fresh), _show_quotient(other.den, name, fresh))
+        return FORMS.remade(other, [_show_quotient(arg, name, fresh) for arg in other.args])
 
     dim = dim.map_atoms(inside)
     plain = floordiv(fresh.meaning, den)

@@ -6,7 +6,7 @@ Not to be edited: each rule stands in the file that its name says, with its equa
 from __future__ import annotations
 
 from egshape.dims import theory
-from egshape.dims.core import Dim, const
+from egshape.dims.core import ABOVE, Dim, const
 from egshape.dims.theory import Law, Sizes
 
 
@@ -93,3 +93,58 @@ def relu_laws(sizes: Sizes, value: Dim, h: Dim) -> Law:
     """What is >= 0 by what relu means, with the rules; the value is relu(h)."""
     yield value - h, "size.relu/mirror-zero"
     yield from ()
+
+
+def bcast(sizes: Sizes, h: Dim, k: Dim) -> tuple[Dim, str] | None:
+    """bcast(h, k) made simpler, with the name of the rule; None where none applies."""
+    if k is h:
+        return h, "size.bcast/itself"
+    if k.const == 1:
+        return h, "size.bcast/one"
+    if k.const == 0:
+        return const(0), "size.bcast/zero"
+    found = theory.call_parts(ABOVE.bcast, k)
+    if found is not None:
+        given_0, b = found
+        if given_0 is h:
+            return k, "size.bcast/absorbed"
+    found = theory.call_parts(ABOVE.bcast, h)
+    if found is not None:
+        a, b = found
+        return sizes.bcast(a, sizes.bcast(b, k)), "size.bcast/flattened"
+    found = theory.call_parts(ABOVE.bcast, k)
+    if found is not None:
+        a, b = found
+        if theory.swapped(h, a):
+            return sizes.bcast(a, sizes.bcast(h, b)), "size.bcast/rotated"
+    if theory.swapped(h, k):
+        return sizes.bcast(k, h), "size.bcast/swapped"
+    if sizes.at_least(h, 2):
+        if sizes.joins(h, k):
+            return h, "size.bcast/not-one"
+    if sizes.at_least(k, 2):
+        if sizes.joins(h, k):
+            return k, "size.bcast/other-not-one"
+    return None
+
+
+def bcast_laws(sizes: Sizes, value: Dim, h: Dim, k: Dim) -> Law:
+    """What is >= 0 by what bcast means, with the rules; the value is bcast(h, k)."""
+    if sizes.at_least(h, 1):
+        if sizes.at_least(k, 1):
+            yield value - h - 0, "size.bcast/above"
+            yield value - k - 0, "size.bcast/above"
+    yield from ()
+
+
+BCAST = (
+    'bcast',
+    ('a', 'b'),
+    'max(a, b)*min(a, 1)*min(b, 1)',
+    False,
+    'b if a == 1 else a if b == 1 or a == b else max(a, b) if a > 0 and b > 0 else 0',
+    '',
+    '',
+    (),
+)
+"""What is said of bcast (``egshape.dims.functions.SizeFunction``); its rules are those above."""

@@ -12,7 +12,7 @@ def floordiv_bounds(h: Bounds, k: Bounds) -> Bounds:
     k_lo, k_hi = k
     lo: int | None = None
     hi: int | None = None
-    if h_lo is not None and h_lo >= 0 and k_lo is not None and k_lo > 0 and k_hi is not None:  # size.floordiv/lo
+    if h_lo is not None and h_lo >= 0 and k_lo is not None and k_lo > 0 and k_hi is not None and k_hi != 0:  # size.floordiv/lo
         lo = larger(lo, truncated(h_lo, k_hi))
     if h_lo is not None and h_lo >= 0 and k_lo is not None and k_lo > 0:  # size.floordiv/nonnegative
         lo = larger(lo, 0)
@@ -36,4 +36,17 @@ def relu_bounds(h: Bounds) -> Bounds:
         lo = larger(lo, h_lo)
     if h_hi is not None:  # size.relu/hi
         hi = smaller(hi, max(h_hi, 0))
+    return lo, hi
+
+
+def bcast_bounds(h: Bounds, k: Bounds) -> Bounds:
+    """Bounds of bcast(h, k) by those of its parts."""
+    h_lo, h_hi = h
+    k_lo, k_hi = k
+    lo: int | None = None
+    hi: int | None = None
+    if h_lo is not None and k_lo is not None:  # size.bcast/lo
+        lo = larger(lo, min(h_lo, k_lo))
+    if h_hi is not None and k_hi is not None and max(h_hi, k_hi) >= 0:  # size.bcast/hi
+        hi = smaller(hi, max(h_hi, k_hi))
     return lo, hi

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias, Union
+from typing import Protocol, TypeAlias, Union
 
 from egshape.dims.bounds import floordiv_bounds, relu_bounds
+from egshape.dims.ends import Bounds
 from egshape.errors import UndefinedSize
 from egshape.limits import tick
 
@@ -20,10 +21,11 @@ _ONE: Monomial = ()
 
 
 class Atom:
-    """An indivisible factor of a size: a symbol, a floor division or a Relu.  Interned."""
+    """An indivisible factor of a size: a symbol, a floor division, a Relu or a call.  Interned."""
 
-    __slots__ = ("key", "nonnegative", "symbols", "weight")
+    __slots__ = ("args", "key", "nonnegative", "symbols", "weight")
 
+    args: tuple[Dim, ...]  # the sizes inside
     key: tuple[object, ...]  # structural, so that no order hangs on what was created first
     nonnegative: bool  # at all sizes at which it is defined
     symbols: frozenset[str]
@@ -37,6 +39,7 @@ class Symbol(Atom):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.args = ()
         self.key = (0, natural_key(name))
         self.nonnegative = True
         self.symbols = frozenset((name,))
@@ -57,6 +60,7 @@ class FloorDiv(Atom):
     def __init__(self, num: Dim, den: Dim) -> None:
         self.num = num
         self.den = den
+        self.args = (num, den)
         self.key = (1, num.key, den.key)
         # Where it is defined the divisor is not 0.
         low, _ = floordiv_bounds((_least(num), None), (1 if is_nonnegative(den) else None, None))
@@ -80,6 +84,7 @@ class Relu(Atom):
 
     def __init__(self, arg: Dim) -> None:
         self.arg = arg
+        self.args = (arg,)
         self.key = (2, arg.key)
         low, _ = relu_bounds((_least(arg), None))
         self.nonnegative = low is not None and low >= 0
@@ -92,6 +97,65 @@ class Relu(Atom):
 
     def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
         return relu_atom, (self.arg,)
+
+
+class Function(Protocol):
+    """A size function that is no atom of its own kind: what a call needs of it (``egshape.dims.functions``)."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in text."""
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """The names of its arguments."""
+
+    @property
+    def known(self) -> bool:
+        """Whether proofs use what it is equal to."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """A structural sort key, the same in every process: two functions of one name that differ have two."""
+
+    def bounds(self, *args: Bounds) -> Bounds:
+        """Bounds of the value by those of the arguments."""
+
+    def value(self, *args: int) -> int | None:
+        """The value; None where it is undefined."""
+
+    def needs(self, *args: Dim) -> tuple[Dim, ...]:
+        """Sizes that must not be 0 for the value to be defined."""
+
+    def simplify(self, sizes: object, *args: Dim) -> tuple[Dim, str] | None:
+        """The value made simpler, with the name of the rule; None where no rule applies."""
+
+    def laws(self, sizes: object, value: Dim, *args: Dim) -> Iterable[tuple[Dim, str]]:
+        """What is >= 0 by what the function means, with the rules."""
+
+    def unfolded(self, *args: Dim) -> Dim | None:
+        """The value as an expression over other functions; None where it has none."""
+
+
+class Call(Atom):
+    """The value of a size function that is not built in, undefined where what it needs is 0."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Function, args: tuple[Dim, ...]) -> None:
+        self.function = function
+        self.args = args
+        self.key = (3, *function.key, *(arg.key for arg in args))
+        low, _ = function.bounds(*((_least(arg), arg.const) for arg in args))
+        self.nonnegative = low is not None and low >= 0
+        self.symbols = frozenset[str]().union(*(arg.symbols() for arg in args))
+        self.weight = 1 + sum(map(_weight, args))
+
+    def __repr__(self) -> str:
+        return f"{self.function.name}({', '.join(map(str, self.args))})"
+
+    def __reduce__(self) -> tuple[Callable[..., Atom], tuple[object, ...]]:
+        return call_atom, (self.function, self.args)
 
 
 def _least(dim: Dim) -> int | None:
@@ -126,10 +190,11 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
 class _Above:
     """What sizes do with the modules that stand on this one, which say it here: ``egshape.dims`` imports them all."""
 
+    bcast: Function
     floordiv: Callable[[DimLike, DimLike], Dim]
     mod: Callable[[DimLike, DimLike], Dim]
     nonnegative_by_laws: Callable[[Dim], bool]
-    relu: Callable[[DimLike], Dim]
+    remade: Callable[[Atom, Iterable[Dim]], Dim]
     to_text: Callable[[Dim], str]
 
 
@@ -318,6 +383,7 @@ _IDS = itertools.count()
 _SYMBOLS: dict[str, Symbol] = {}
 _FLOORS: dict[tuple[Dim, Dim], FloorDiv] = {}
 _RELUS: dict[Dim, Relu] = {}
+_CALLS: dict[tuple[Function, tuple[Dim, ...]], Call] = {}
 _MONOMIAL_KEYS: dict[Monomial, tuple[object, ...]] = {}
 
 
@@ -367,6 +433,11 @@ def floordiv_atom(num: Dim, den: Dim) -> FloorDiv:
 def relu_atom(arg: Dim) -> Relu:
     """The interned atom max(0, arg), as it stands."""
     return _RELUS.get(arg) or _RELUS.setdefault(arg, Relu(arg))
+
+
+def call_atom(function: Function, args: tuple[Dim, ...]) -> Call:
+    """The interned atom function(args), as it stands."""
+    return _CALLS.get((function, args)) or _CALLS.setdefault((function, args), Call(function, args))
 
 
 def of_atom(atom: Atom) -> Dim:
@@ -447,14 +518,13 @@ def monomial_dim(mono: Monomial) -> Dim:
 
 
 def _collect_divisors(atom: Atom, found: dict[Dim, None]) -> None:
-    inner: tuple[Dim, ...] = ()
+    needed: tuple[Dim, ...] = ()
     if isinstance(atom, FloorDiv):
-        inner = (atom.num, atom.den)
-        if not is_positive(atom.den) and not is_positive(-atom.den):
-            found[atom.den] = None
-    elif isinstance(atom, Relu):
-        inner = (atom.arg,)
-    for dim in inner:
+        needed = (atom.den,)
+    elif isinstance(atom, Call):
+        needed = atom.function.needs(*atom.args)
+    found.update((dim, None) for dim in needed if not is_positive(dim) and not is_positive(-dim))
+    for dim in atom.args:
         found.update(dict.fromkeys(dim.divisors_maybe_zero()))
 
 
@@ -473,14 +543,18 @@ def _evaluate(dim: Dim, env: Mapping[str, int], known: dict[Atom, int]) -> int:
 
 
 def _evaluate_atom(atom: Atom, env: Mapping[str, int], known: dict[Atom, int]) -> int:
+    args = [_evaluate(arg, env, known) for arg in atom.args]
     if isinstance(atom, Relu):
-        value = max(0, _evaluate(atom.arg, env, known))
-    else:
-        assert isinstance(atom, FloorDiv)
-        num, den = _evaluate(atom.num, env, known), _evaluate(atom.den, env, known)
-        if den == 0:
+        value: int | None = max(0, args[0])
+    elif isinstance(atom, FloorDiv):
+        if args[1] == 0:
             raise UndefinedSize(f"{of_atom(atom)} divides by 0", hint=f"{atom.den} is 0 at these sizes")
-        value = num // den
+        value = args[0] // args[1]
+    else:
+        assert isinstance(atom, Call)
+        value = atom.function.value(*args)
+    if value is None:
+        raise UndefinedSize(f"{of_atom(atom)} has no value", hint=f"its arguments are {args} at these sizes")
     known[atom] = value
     return value
 
@@ -490,10 +564,7 @@ def _substitute_atom(atom: Atom, env: Mapping[str, DimLike]) -> Dim:
         return of_atom(atom)
     if isinstance(atom, Symbol):
         return as_dim(env[atom.name])
-    if isinstance(atom, Relu):
-        return ABOVE.relu(atom.arg.substitute(env))
-    assert isinstance(atom, FloorDiv)
-    return ABOVE.floordiv(atom.num.substitute(env), atom.den.substitute(env))
+    return ABOVE.remade(atom, [arg.substitute(env) for arg in atom.args])
 
 
 def is_nonnegative(dim: Dim) -> bool:

@@ -9,12 +9,15 @@ from egshape.dims import at_once
 from egshape.dims.core import (
     ABOVE,
     Atom,
+    Call,
     Dim,
     DimLike,
     FloorDiv,
+    Function,
     Relu,
     Symbol,
     as_dim,
+    call_atom,
     const,
     floordiv_atom,
     is_nonnegative,
@@ -36,6 +39,10 @@ class Forms:
             return is_positive(dim)
         return is_nonnegative(dim - number if number else dim)
 
+    def joins(self, one: Dim, two: Dim) -> bool:
+        """Whether the forms alone show that two sizes are equal, or one of them is 1; the latter is not asked."""
+        return one is two
+
     def floordiv(self, num: Dim, den: Dim) -> Dim:
         """floor(num / den).  A division whose divisor may be 0 stays as it is written."""
         found = at_once.floordiv(self, num, den)
@@ -45,6 +52,27 @@ class Forms:
         """max(0, arg)."""
         found = at_once.relu(self, arg)
         return of_atom(relu_atom(arg)) if found is None else found[0]
+
+    def bcast(self, one: Dim, two: Dim) -> Dim:
+        """The size of a broadcast axis."""
+        return self.call(ABOVE.bcast, (one, two))
+
+    def call(self, function: Function, args: tuple[Dim, ...]) -> Dim:
+        """function(args).  A value that may be undefined stays as it is written."""
+        numbers = [arg.const for arg in args if arg.const is not None]
+        if len(numbers) == len(args):
+            value = function.value(*numbers)
+            return of_atom(call_atom(function, args)) if value is None else const(value)
+        found = function.simplify(self, *args)
+        return of_atom(call_atom(function, args)) if found is None else found[0]
+
+    def remade(self, atom: Atom, args: Iterable[Dim]) -> Dim:
+        """The value of an atom's function at other sizes."""
+        if isinstance(atom, Relu):
+            return self.relu(*args)
+        if isinstance(atom, FloorDiv):
+            return self.floordiv(*args)
+        return self.call(atom.function, tuple(args)) if isinstance(atom, Call) else of_atom(atom)
 
 
 FORMS = Forms()
@@ -63,6 +91,8 @@ def laws_of(atom: Atom) -> tuple[Dim, ...]:
             found = tuple(law for law, _ in at_once.floordiv_laws(FORMS, of_atom(atom), atom.num, atom.den))
         elif isinstance(atom, Relu):
             found = tuple(law for law, _ in at_once.relu_laws(FORMS, of_atom(atom), atom.arg))
+        elif isinstance(atom, Call):
+            found = tuple(law for law, _ in atom.function.laws(FORMS, of_atom(atom), *atom.args))
         _LAWS[atom] = found
     return found
 
@@ -157,12 +187,7 @@ def minimum(*values: DimLike) -> Dim:
 
 def bcast(one: DimLike, two: DimLike) -> Dim:
     """The size of a broadcast axis, right where the sizes are equal or one of them is 1."""
-    one, two = as_dim(one), as_dim(two)
-    if one.const == 1:
-        return two
-    if two.const == 1:
-        return one
-    return maximum(one, two) * minimum(one, 1) * minimum(two, 1)
+    return FORMS.bcast(as_dim(one), as_dim(two))
 
 
 def broadcast_gap(one: Dim, two: Dim) -> Dim:
@@ -178,5 +203,5 @@ def product(values: Iterable[DimLike]) -> Dim:
     return total
 
 
-ABOVE.floordiv, ABOVE.mod, ABOVE.relu = floordiv, mod, relu
+ABOVE.floordiv, ABOVE.mod, ABOVE.remade = floordiv, mod, FORMS.remade
 ABOVE.nonnegative_by_laws = nonnegative_by_laws

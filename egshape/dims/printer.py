@@ -1,12 +1,11 @@
-"""Sizes as text: min, max, mod, cdiv and bcast are recovered where they print shorter."""
+"""Sizes as text: min, max, mod and cdiv are recovered where they print shorter."""
 
 from __future__ import annotations
-
-from itertools import combinations
 
 from egshape.dims.core import (
     ABOVE,
     Atom,
+    Call,
     Dim,
     FloorDiv,
     Monomial,
@@ -16,11 +15,8 @@ from egshape.dims.core import (
     multiply_monomials,
     of_atom,
 )
-from egshape.dims.forms import bcast
 from egshape.dims.names import quote_name
 from egshape.dims.theory import divide
-
-_MAX_BCAST_AXES = 6  # pairs of axes tried per size
 
 
 class _Shown(Atom):
@@ -29,7 +25,8 @@ class _Shown(Atom):
     __slots__ = ("is_call", "text")
 
     def __init__(self, text: str, symbols: frozenset[str], is_call: bool) -> None:
-        self.key = (3, text)
+        self.args = ()
+        self.key = (4, text)
         self.nonnegative = False
         self.symbols = symbols
         self.weight = 1
@@ -39,8 +36,8 @@ class _Shown(Atom):
 
 def to_text(dim: Dim) -> str:
     """Canonical text that parses back to the same size."""
-    shown = _recover_bcast(dim)
-    for atom in _by_depth(shown):
+    shown = dim
+    for atom in _by_depth(dim):
         if isinstance(atom, Relu):
             shown = _recover_min_max(shown, atom)
         elif isinstance(atom, FloorDiv):
@@ -51,21 +48,6 @@ def to_text(dim: Dim) -> str:
 def _by_depth(dim: Dim) -> list[Atom]:
     """Its atoms, compound ones first: an outer max takes away what an inner one would claim."""
     return sorted(dim.atoms(), key=lambda a: (-a.weight, a.key))
-
-
-def _recover_bcast(dim: Dim) -> Dim:
-    if len(dim.terms) < 5:
-        return dim
-    axes = [a.arg + 1 for a in dim.atoms() if isinstance(a, Relu) and a.arg.terms[-1] == ((), -1)]
-    for one, two in combinations(axes[:_MAX_BCAST_AXES], 2):
-        whole = bcast(one, two)
-        if len(whole.terms) < 5:
-            continue
-        quotient, rest = divide(dim, whole)
-        if quotient.terms and len(quotient.terms) + len(rest.terms) < len(dim.terms):
-            shown = _Shown(f"bcast({one}, {two})", whole.symbols(), True)
-            return _recover_bcast(rest) + quotient * of_atom(shown)
-    return dim
 
 
 def _linear_part(dim: Dim, atom: Atom) -> tuple[Dim, Dim]:
@@ -186,6 +168,8 @@ def _atom_text(atom: Atom) -> tuple[str, bool]:
     if isinstance(atom, Relu):
         high = from_terms(t for t in atom.arg.terms if t[1] > 0)
         return (f"max({atom.arg}, 0)" if high.terms else f"max(0, {atom.arg})"), True
+    if isinstance(atom, Call):
+        return repr(atom), True
     assert isinstance(atom, FloorDiv)
     if _is_negative(atom):
         return f"cdiv({-atom.num}, {atom.den})", True
@@ -216,7 +200,7 @@ def to_single(dim: Dim) -> bool:
 
 def _is_one_call(text: str) -> bool:
     head, _, rest = text.partition("(")
-    if not (head.isalpha() and rest.endswith(")")):
+    if not (head.isidentifier() and rest.endswith(")")):
         return False
     depth = 1
     for i, ch in enumerate(rest):

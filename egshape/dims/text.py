@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import NoReturn
 
-from egshape.dims.core import Dim, const, is_positive, symbol
-from egshape.dims.forms import bcast, ceildiv, floordiv, maximum, minimum, mod
+from egshape.dims.core import Dim, Function, const, is_positive, symbol
+from egshape.dims.forms import FORMS, bcast, ceildiv, floordiv, maximum, minimum, mod
 from egshape.dims.names import quote_name
 from egshape.errors import ParseError
 
@@ -29,6 +30,9 @@ _BINARY: dict[str, Callable[[Dim, Dim], Dim]] = {
     "ceildiv": ceildiv,
     "bcast": bcast,
 }
+DECLARED: ContextVar[Mapping[str, Function]] = ContextVar("DECLARED", default={})  # noqa: B039
+"""The size functions of authors that texts may name here, by name (``egshape.dims.functions.declared``)."""
+
 _VARIADIC: dict[str, Callable[..., Dim]] = {"min": minimum, "max": maximum}
 
 
@@ -166,9 +170,10 @@ class Scanner:
         return symbol(name)
 
     def _call(self, name: str) -> Dim:
-        if name not in _BINARY and name not in _VARIADIC:
+        own = DECLARED.get().get(name)
+        if own is None and name not in _BINARY and name not in _VARIADIC:
             self.pos -= len(name)
-            known = ", ".join(sorted((*_BINARY, *_VARIADIC)))
+            known = ", ".join(sorted((*_BINARY, *_VARIADIC, *DECLARED.get())))
             self.fail(f"unknown function {name!r}", f"known: {known}")
         self.expect("(")
         arguments = [self.expression()]
@@ -177,6 +182,8 @@ class Scanner:
         self.expect(")")
         if name in _VARIADIC:
             return _VARIADIC[name](*arguments)
+        if own is not None:
+            return self._declared(own, arguments)
         if len(arguments) != 2:
             self.fail(f"{name} takes 2 sizes, not {len(arguments)}")
         if name != "bcast":
@@ -184,6 +191,14 @@ class Scanner:
         elif not any(a.const == 1 for a in arguments) and arguments[0] is not arguments[1]:
             self.conditions[Definedness("bcast", *arguments)] = None
         return _BINARY[name](*arguments)
+
+    def _declared(self, function: Function, arguments: list[Dim]) -> Dim:
+        if len(arguments) != len(function.params):
+            sizes = "size" if len(function.params) == 1 else "sizes"
+            self.fail(f"{function.name} takes {len(function.params)} {sizes}, not {len(arguments)}")
+        for dim in function.needs(*arguments):
+            self._needs_nonzero(dim)
+        return FORMS.call(function, tuple(arguments))
 
     def _needs_nonzero(self, dim: Dim) -> None:
         if not is_positive(dim) and not is_positive(-dim):

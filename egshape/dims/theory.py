@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
-from typing import Protocol
+from typing import Any, Protocol
 
 from egshape.dims.core import (
+    Call,
     Dim,
     FloorDiv,
     Monomial,
@@ -39,6 +40,15 @@ class Sizes(Protocol):
 
     def relu(self, arg: Dim) -> Dim:
         """max(0, arg)."""
+
+    def joins(self, one: Dim, two: Dim) -> bool:
+        """Whether two sizes are known to be equal, or one of them to be 1."""
+
+    def bcast(self, one: Dim, two: Dim) -> Dim:
+        """The size of a broadcast axis."""
+
+    def call(self, function: Any, args: tuple[Dim, ...]) -> Dim:
+        """function(args), of a size function that is no atom of its own kind."""
 
 
 def whole(num: Dim, den: Dim) -> Iterator[tuple[Dim, Dim]]:
@@ -112,6 +122,12 @@ def backward(dim: Dim, den: Dim) -> bool:
     return next((c for c in inner if 2 * abs(c) != k), min(inner[0], 0)) < 0
 
 
+def swapped(one: Dim, two: Dim) -> bool:
+    """Whether the first stands after the second in the fixed order of sizes: then a function that does not care about
+    the order of its arguments is written with the two in turn."""
+    return one.key > two.key
+
+
 def divide(num: Dim, den: Dim) -> tuple[Dim, Dim]:
     """Polynomial division by the leading term of den: num = q*den + r as forms."""
     lead, coefficient = den.terms[0]
@@ -173,6 +189,12 @@ def relu_parts(dim: Dim) -> tuple[Dim] | None:
     """(arg,) of a size that is one Relu."""
     atom = _lone(dim)
     return (atom.arg,) if isinstance(atom, Relu) else None
+
+
+def call_parts(function: object, dim: Dim) -> tuple[Dim, ...] | None:
+    """The arguments of a size that is one value of this function."""
+    atom = _lone(dim)
+    return atom.args if isinstance(atom, Call) and atom.function is function else None
 
 
 def _lone(dim: Dim) -> object:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
 
-from egshape.dims import Atom, Dim, FloorDiv, Monomial, Relu, Symbol, floordiv, relu
+from egshape.dims import Atom, Dim, FloorDiv, Monomial, Symbol, floordiv
 from egshape.dims.core import (
     divide_monomial,
     exact_quotient,
@@ -23,9 +23,8 @@ from egshape.dims.core import (
     natural_key,
     of_atom,
 )
-from egshape.dims.forms import floordiv_positive
+from egshape.dims.forms import FORMS, floordiv_positive
 from egshape.dims.theory import divide
-from egshape.egraph.splits import inner_sizes
 
 _MAX_PASSES = 32
 _MAX_DEPTH = 48  # of divisions and Relus inside of each other
@@ -215,7 +214,7 @@ class Basis:
         """The depth of divisions and Relus inside of each other."""
         found = self._heights.get(dim)
         if found is None:
-            inside = [part for atom in dim.atoms() for part in inner_sizes(atom)]
+            inside = [part for atom in dim.atoms() for part in atom.args]
             found = self._heights[dim] = 1 + max(map(self._height, inside), default=-1)
         return found
 
@@ -250,15 +249,11 @@ class Basis:
         return of_atom(atom) if self._looping and self._grows(atom, new) else new
 
     def _inside(self, atom: Atom) -> Dim:
-        """A division or Relu of what its parts reduce to."""
-        if isinstance(atom, Relu):
-            arg = self.reduce(atom.arg)
-            return of_atom(atom) if arg is atom.arg else relu(arg)
-        assert isinstance(atom, FloorDiv)
-        num, den = self.reduce(atom.num), self.reduce(atom.den)
-        if num is atom.num and den is atom.den and not self.positive(den):
-            return of_atom(atom)
-        return self.quotient(num, den)
+        """The value of a size function at what its arguments reduce to."""
+        args = tuple(map(self.reduce, atom.args))
+        if isinstance(atom, FloorDiv) and (args != atom.args or self.positive(args[1])):
+            return self.quotient(*args)
+        return of_atom(atom) if args == atom.args else FORMS.remade(atom, args)
 
     def _grows(self, atom: Atom, new: Dim) -> bool:
         """Whether a rule `n -> .. n//8 ..` left n inside of an atom that is no smaller: that might go on for ever."""
@@ -485,7 +480,7 @@ def _mentions(atom: Atom, inner: Atom) -> bool:
         return atom is not inner and inner.name in atom.symbols
     if not inner.symbols <= atom.symbols:
         return False
-    return any(a is inner or _mentions(a, inner) for part in inner_sizes(atom) for a in part.atoms())
+    return any(a is inner or _mentions(a, inner) for part in atom.args for a in part.atoms())
 
 
 def _shows(atom: Atom, inner: Atom, frozen: set[Atom]) -> bool:
@@ -494,12 +489,12 @@ def _shows(atom: Atom, inner: Atom, frozen: set[Atom]) -> bool:
         return True
     if atom in frozen or not inner.symbols <= atom.symbols:
         return False
-    return any(_shows(a, inner, frozen) for part in inner_sizes(atom) for a in part.atoms())
+    return any(_shows(a, inner, frozen) for part in atom.args for a in part.atoms())
 
 
 def _size(atom: Atom) -> tuple[int, int]:
     """How many atoms it has at all depths, itself included; then the sum of all numbers in it."""
-    parts = [_dim_size(part) for part in inner_sizes(atom)]
+    parts = [_dim_size(part) for part in atom.args]
     return 1 + sum(atoms for atoms, _ in parts), sum(numbers for _, numbers in parts)
 
 

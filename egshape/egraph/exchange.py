@@ -9,20 +9,24 @@ side learns anything.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from egshape.dims import Dim, FloorDiv, Relu, const, floordiv, is_positive, relu
-from egshape.dims.core import natural_key
+from egshape.dims import Call, Dim, const, floordiv, is_positive, relu
+from egshape.dims.core import Function, natural_key, of_atom
+from egshape.dims.forms import FORMS, broadcast_gap
+from egshape.dims.functions import SHIPPED
+from egshape.dims.theory import call_parts
 from egshape.egraph.basis import Basis, SymbolOrder
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.engine import Cell, Engine
 from egshape.egraph.snapshot import Snapshot
-from egshape.egraph.splits import LIMIT, Split, division, edge, goal, ramp, split, weight
+from egshape.egraph.splits import LIMIT, Split, call, division, edge, goal, ramp, split, weight
 from egshape.rulelang.loader import LoadedRules, load_rulesets
 from egshape.rulelang.provenance import EquationLog
 from egshape.rulelang.sexpr import Atom, SExpr
+from egshape.rulelang.size_functions import functions_of
 
 SHAPE_RULESETS = (
     "size.dim",
@@ -30,9 +34,12 @@ SHAPE_RULESETS = (
     "size.divisibility",
     "size.floordiv",
     "size.relu",
+    "size.bcast",
     "size.order",
 )
 CONGRUENCE = "congruence"
+MEANING = "meaning"
+"""The reason of a size function's value that is equal to the expression of its declaration."""
 _MAX_ROUNDS = 12
 _TABLES = ("P", "Num", "Add", "Mul", "FloorDiv", "Relu", "lo", "hi")
 """What a round reads of the e-graph, beside the logs of the rules."""
@@ -100,10 +107,12 @@ class ExchangeState:
     steps: list[Growth] = field(default_factory=list)
     times: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     basis: Basis = field(init=False)
+    functions: Mapping[str, Function] = field(init=False)
+    """The size functions of authors that the engine knows, by name, with those of their rules that are loaded."""
     _tables: dict[str, list[tuple[Cell, ...]]] = field(default_factory=lambda: defaultdict(list))
     _pending: list[Equality] = field(default_factory=list)
     _seen: dict[str, set[tuple[int, ...]]] = field(default_factory=lambda: defaultdict(set))
-    _named: set[tuple[str, int, int]] = field(default_factory=set)
+    _named: set[tuple[object, ...]] = field(default_factory=set)
     _lo: dict[int, int] = field(default_factory=dict)
     _hi: dict[int, int] = field(default_factory=dict)
     _class: dict[int, int] = field(default_factory=dict)
@@ -114,6 +123,7 @@ class ExchangeState:
 
     def __post_init__(self) -> None:
         self.basis = Basis(self.is_positive, self.order)
+        self.functions = functions_of(self.rules)
 
     def fork(self) -> ExchangeState:
         """The state for an inner scope, which begins with what is known here."""
@@ -136,7 +146,16 @@ class ExchangeState:
                 self.dims[dim.id] = dim
                 self._divisors.update(dim.divisors_maybe_zero())
                 self._tables["P"].append((dim.id,))
-                stack.extend(self._rows(split(dim)))
+                stack.extend(self._rows(split(dim, self.functions)))
+                stack.extend(self._unfolded(dim))
+
+    def _unfolded(self, dim: Dim) -> Iterator[Dim]:
+        """The expression that the value of a function is taken as equal to."""
+        for atom in dim.atoms() if len(dim.terms) == 1 else ():
+            meaning = atom.function.unfolded(*atom.args) if isinstance(atom, Call) and atom.function.known else None
+            if meaning is not None and dim is of_atom(atom):
+                self._pending.append(Equality(dim, meaning, MEANING))
+                yield meaning
 
     def add_equation(self, left: Dim, right: Dim, reason: str) -> None:
         """Take left = right as given. It is used once every divisor in it is known to be non-zero."""
@@ -191,7 +210,7 @@ class ExchangeState:
         self.steps += done.growth
         for ruleset, seconds in done.times.items():
             self.times[ruleset] += seconds
-        changed = self.exchange(self.engine.read((*_TABLES, *(log.table for log in self.rules.logs))))
+        changed = self.exchange(self.engine.read((*_TABLES, *self.functions, *(log.table for log in self.rules.logs))))
         if done.status == "budget":
             self.status, self.stop = "budget", done.stop
             return False
@@ -207,6 +226,7 @@ class ExchangeState:
             changed |= self._take_log(log, snapshot.table(log.table))
         changed |= self._take_classes(snapshot)
         self._name_requests(snapshot)
+        self._write_joins()
         self._write_reduced()
         return changed or bool(self._tables) or len(self.equalities) > before
 
@@ -354,7 +374,8 @@ class ExchangeState:
                 return self.basis.quotient(a, b)
             case "Relu", (a,):
                 return relu(a)
-        return None
+        declared = self.functions.get(function)
+        return None if declared is None else FORMS.call(declared, args)
 
     def _take_classes(self, snapshot: Snapshot) -> bool:
         """Sizes that share a class are equal."""
@@ -382,52 +403,61 @@ class ExchangeState:
             value[self._class[i]] = dim
         for n, node in snapshot.table("Num"):
             value.setdefault(node, const(n))
-        waiting = [(function, *row) for function in ("Add", "Mul", "FloorDiv") for row in snapshot.table(function)]
+        atoms = ("FloorDiv", "Relu", *self.functions)
+        waiting = [(f, row[:-1], row[-1]) for f in ("Add", "Mul", *atoms) for row in snapshot.table(f)]
         loaded = self._loaded_atoms()
-        waiting = [node for node in waiting if (node[1], node[2]) not in loaded or node[0] != "FloorDiv"]
-        unary = [row for row in snapshot.table("Relu") if (row[0], row[0]) not in loaded]
-        waiting += [("Relu", arg, arg, out) for arg, out in unary]
+        waiting = [node for node in waiting if node[:2] not in loaded]
         progress = True
         while waiting and progress:
             left = []
             for node in waiting:
-                if node[1] in value and node[2] in value:
+                if all(arg in value for arg in node[1]):
                     self._name_request(node, value)
                 else:
                     left.append(node)
             progress, waiting = len(left) < len(waiting), left
 
-    def _name_request(self, node: tuple[str, int, int, int], value: dict[int, Dim]) -> None:
-        function, one, two, out = node
-        a, b = value[one], value[two]
-        size = self._request(function, *((a,) if function == "Relu" else (a, b)))
+    def _name_request(self, node: tuple[str, tuple[int, ...], int], value: dict[int, Dim]) -> None:
+        function, classes, out = node
+        args = tuple(value[arg] for arg in classes)
+        size = self._request(function, *args)
         assert size is not None
         value.setdefault(out, size)
-        key = (function, a.id, b.id)
+        key = (function, *(arg.id for arg in args))
         if key in self._named:
             return
         self._named.add(key)
-        self.add_dims((a, b, size))
+        self.add_dims((*args, size))
         if function in ("Add", "Mul"):
-            self._tables["in_" + function.lower()].append((size.id, a.id, b.id))
+            self._tables["in_" + function.lower()].append((size.id, *(arg.id for arg in args)))
         elif function == "FloorDiv":
-            self.add_dims(self._rows(division(size, a, b)))
+            self.add_dims(self._rows(division(size, *args)))
+        elif function == "Relu":
+            self.add_dims(self._rows(ramp(size, *args)))
         else:
-            self.add_dims(self._rows(ramp(size, a)))
+            self.add_dims(self._rows(call(size, self.functions[function], args)))
 
-    def _loaded_atoms(self) -> set[tuple[int, int]]:
-        """The class keys of the atom nodes that came from a size's own form: those need no name."""
-        found: set[tuple[int, int]] = set()
+    def _loaded_atoms(self) -> set[tuple[str, tuple[int, ...]]]:
+        """The atom nodes that came from a size's own form, with their arguments' classes: those need no name."""
+        found: set[tuple[str, tuple[int, ...]]] = set()
         for dim in self.dims.values():
             if len(dim.terms) != 1 or dim.terms[0][1] != 1:
                 continue
             mono = dim.terms[0][0]
             atom = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
-            if isinstance(atom, FloorDiv):
-                found.add((self._class[atom.num.id], self._class[atom.den.id]))
-            elif isinstance(atom, Relu):
-                found.add((self._class[atom.arg.id], self._class[atom.arg.id]))
+            if atom is not None and atom.args:
+                name = atom.function.name if isinstance(atom, Call) else type(atom).__name__
+                found.add((name, tuple(self._class[arg.id] for arg in atom.args)))
         return found
+
+    def _write_joins(self) -> None:
+        """Say of which broadcast axes the sizes are known to broadcast."""
+        for dim in list(self.dims.values()):
+            args = call_parts(SHIPPED["bcast"], dim)
+            if args is None or ("joins", dim.id) in self._named or self.basis.reduce(broadcast_gap(*args)).const != 0:
+                continue
+            self._named.add(("joins", dim.id))
+            self._tables["in_joins"].append((args[0].id, args[1].id))
 
     def _write_reduced(self) -> None:
         """Put each size into one class with its reduced form."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol, const, is_nonnegative, is_positive
-from egshape.dims.core import from_terms, of_atom
+from egshape.dims import Call, Dim, FloorDiv, Relu, Symbol, const, is_nonnegative, is_positive
+from egshape.dims.core import Function, from_terms, of_atom
 
 LIMIT = 1 << 62
 """Numbers from here on are kept from the engine, whose i64 would overflow."""
@@ -20,15 +22,17 @@ class Split(NamedTuple):
     parts: tuple[Dim, ...]
 
 
-def split(dim: Dim) -> Split:
-    """One canonical split of a polynomial, every atom of a monomial, the inside of an atom."""
+def split(dim: Dim, functions: Mapping[str, Function] = MappingProxyType({})) -> Split:
+    """One canonical split of a polynomial, every atom of a monomial, the inside of an atom.
+
+    functions: those that the engine knows by name; the value of another one is a leaf for it."""
     if dim.const is not None:
         return Split([("in_num", (dim.id, dim.const))] if abs(dim.const) < LIMIT else [], ())
     if len(dim.terms) > 1 or dim.terms[0][1] != 1:
         found = _sum(dim)
     else:
         mono = dim.terms[0][0]
-        found = _atom(dim) if len(mono) == 1 and mono[0][1] == 1 else _product(dim)
+        found = _atom(dim, functions) if len(mono) == 1 and mono[0][1] == 1 else _product(dim)
     if is_nonnegative(dim):
         found.rows.append(("in_lo", (dim.id, int(is_positive(dim)))))
     return found
@@ -68,16 +72,9 @@ def weight(dim: Dim, known: dict[Dim, int]) -> int:
     for mono, c in dim.terms if dim.const is None else ():
         total += 1 + (c != 1)
         for atom, power in mono:
-            total += power + sum(2 + weight(part, known) for part in inner_sizes(atom))
+            total += power + sum(2 + weight(part, known) for part in atom.args)
     known[dim] = total
     return total
-
-
-def inner_sizes(atom: Atom) -> tuple[Dim, ...]:
-    """The sizes inside of an atom."""
-    if isinstance(atom, FloorDiv):
-        return atom.num, atom.den
-    return (atom.arg,) if isinstance(atom, Relu) else ()
 
 
 def _offset(dim: Dim) -> int:
@@ -110,10 +107,13 @@ def _product(dim: Dim) -> Split:
     return Split(rows, tuple(parts))
 
 
-def _atom(dim: Dim) -> Split:
+def _atom(dim: Dim, functions: Mapping[str, Function]) -> Split:
     atom = dim.terms[0][0][0][0]
     if isinstance(atom, Symbol):
         return Split([], ())
+    if isinstance(atom, Call):
+        known = functions.get(atom.function.name) is atom.function
+        return call(dim, atom.function, atom.args) if known else Split([], atom.args)
     if isinstance(atom, FloorDiv):
         return division(dim, atom.num, atom.den)
     assert isinstance(atom, Relu)
@@ -126,6 +126,11 @@ def division(quotient: Dim, num: Dim, den: Dim) -> Split:
     remainder = num - den * quotient
     rows: Rows = [("in_floordiv", (quotient.id, num.id, den.id, remainder.id))]
     return Split(rows, (quotient, num, den, remainder))
+
+
+def call(value: Dim, function: Function, args: tuple[Dim, ...]) -> Split:
+    """value = function(args)."""
+    return Split([(f"in_{function.name}", (value.id, *(arg.id for arg in args)))], (value, *args))
 
 
 def ramp(size: Dim, arg: Dim) -> Split:

@@ -1,4 +1,5 @@
-"""Custom ops replaced by their bodies, for back ends and formats that do not know them."""
+"""Custom ops replaced by their bodies, and size functions by their expressions, for back ends and formats that do not
+know them."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ir.functions import function_region
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ir.types import TensorType, numpy_dtype
+from egshape.ir.unfold import unfold
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl, Registry
 from egshape.ops.custom import refusal
@@ -98,9 +100,15 @@ def _operand_names(decl: OpDecl, count: int) -> list[str]:
 
 
 def expand(graph: Graph, registry: Registry = REGISTRY, *, keep: bool = False) -> Graph:
-    """The graph with the body of each custom op in its place; the graph itself where it has none.
+    """The graph with the body of each custom op in its place, and the expression of each size function of an author;
+    the graph itself where it has none.
 
-    keep: leave custom ops without a body as they are, instead of raising Unsupported with the op's name and place."""
+    keep: leave custom ops without a body, and bcast, as they are, instead of raising Unsupported with the op's name and
+    place."""
+    return unfold(_expanded(graph, registry, keep), shipped=not keep)
+
+
+def _expanded(graph: Graph, registry: Registry, keep: bool) -> Graph:
     if not any(registry[op.name].custom for op in graph.body.walk() if op.name in registry):
         return graph
     names = {value.name for op in graph.body.walk() for value in op.results} | {v.name for v in graph.inputs}

@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import (
-    Atom,
     Dim,
-    FloorDiv,
-    Relu,
     const,
     floordiv,
     is_nonnegative,
@@ -316,13 +313,7 @@ def _small(item: Element) -> Element:
 
 def _atoms_in(dim: Dim) -> int:
     """How many different atoms an expression has, and these have inside."""
-    return sum(1 + _atoms_inside(atom) for atom in dim.atoms())
-
-
-def _atoms_inside(atom: Atom) -> int:
-    if isinstance(atom, FloorDiv):
-        return _atoms_in(atom.num) + _atoms_in(atom.den)
-    return _atoms_in(atom.arg) if isinstance(atom, Relu) else 0
+    return sum(1 + sum(map(_atoms_in, atom.args)) for atom in dim.atoms())
 
 
 def _evaluate(name: str, scope: ElementScope, dtype: str, items: Sequence[Element]) -> Element:

@@ -96,7 +96,4 @@ def _inner_dims(dims: list[Dim]) -> Iterator[Dim]:
     for dim in dims:
         yield dim
         for atom in dim.atoms():
-            if isinstance(atom, FloorDiv):
-                yield from _inner_dims([atom.num, atom.den])
-            elif isinstance(atom, Relu):
-                yield from _inner_dims([atom.arg])
+            yield from _inner_dims(list(atom.args))

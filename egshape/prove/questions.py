@@ -27,11 +27,17 @@ _FEW_POINTS = 4
 _MAX_GIVENS_LEFT_OUT = 40
 
 
-def prove(goal: str, given: str | Sequence[str] = ()) -> Proof:
+def prove(goal: str, given: str | Sequence[str] = (), rules: str | Sequence[str] = ()) -> Proof:
     """Decide the goal from the givens, one text or several, over all sizes (symbols are integers >= 0).
 
-    Raises ParseError where a text does not parse.
+    rules: rulesets, paths or names, whose size functions the texts may name. Raises ParseError where a text does not
+    parse, EgshapeError for a wrong ruleset.
     """
+    if rules:
+        from egshape.rulelang.size_functions import size_functions  # slow to load
+
+        with size_functions(several(rules)):
+            return prove(goal, given)
     start, given = time.perf_counter(), several(given)
     relations = [r for text in given for r in parse_facts(text) if isinstance(r, Relation)]
     question = _Question(parse_relation(goal), relations)

@@ -20,7 +20,7 @@ from egshape.facts.relation import parse_relation
 from egshape.ir.graph import Graph, Op, Value, dims_of
 from egshape.ops import REGISTRY
 from egshape.pipeline import entry_facts
-from egshape.reasons.replay import Key, key_of, parts_of
+from egshape.reasons.replay import Key, key_of
 from egshape.report import AdviceRow, AdviceTable
 from egshape.sizes import blocks_of
 
@@ -330,7 +330,7 @@ def _divisions(dim: Dim) -> Iterator[tuple[str, int]]:
     for atom in dim.atoms():
         if isinstance(atom, FloorDiv) and atom.den.const and atom.den.const > 1:
             yield from ((name, atom.den.const) for name in sorted(atom.num.symbols()))
-        for part in parts_of(atom):
+        for part in atom.args:
             yield from _divisions(part)
 
 

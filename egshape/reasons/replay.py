@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, product
 
-from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol
+from egshape.dims import Dim, FloorDiv, Symbol
 from egshape.dims.core import Monomial, divide_monomial, from_terms, monomial_dim
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Relation
@@ -311,11 +311,4 @@ def _divisors(dim: Dim) -> set[int]:
 def _inside(dim: Dim) -> Iterator[Dim]:
     """The sizes inside of the atoms of one."""
     for atom in dim.atoms():
-        yield from parts_of(atom)
-
-
-def parts_of(atom: Atom) -> tuple[Dim, ...]:
-    """The sizes that an atom is made of; a symbol has none."""
-    if isinstance(atom, FloorDiv):
-        return atom.num, atom.den
-    return (atom.arg,) if isinstance(atom, Relu) else ()
+        yield from atom.args

@@ -14,6 +14,7 @@ from egshape.optimizing import resolve
 from egshape.pipeline import Optimized, run_stages
 from egshape.rulebook.models import ProfileReport, ProfileRow, StepRow, TraceReport, TraceRow
 from egshape.rulelang.loader import LoadedRules
+from egshape.rulelang.size_functions import size_functions
 from egshape.trace import Tracer
 
 Progress = Callable[[str], None]
@@ -22,10 +23,12 @@ Progress = Callable[[str], None]
 def _run(
     graph: Graph, assume: Sequence[str], rules: Sequence[str], limits: Limits | None, tracer: Tracer, variant: Variant
 ) -> Optimized:
-    user = Facts.parse(*assume, assumed=True)
-    graph, user = settled(graph, user)
-    known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
-    return run_stages(graph, known, tuple(map(str, rules)), limits or Limits(), tracer, variant=variant)
+    rules = tuple(map(str, rules))
+    with size_functions(rules):
+        user = Facts.parse(*assume, assumed=True)
+        graph, user = settled(graph, user)
+        known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
+        return run_stages(graph, known, rules, limits or Limits(), tracer, variant=variant)
 
 
 def profile(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 
 from egshape.egraph.engine import Engine
 from egshape.egraph.program import preludes
+from egshape.errors import EgshapeError
 from egshape.rulebook.models import CheckReport, Problem, TestReport, TestRow
 from egshape.rulebook.trial import proofs
 from egshape.rulebook.trial.run import try_rules
 from egshape.rulebook.trial.verdict import Verdict
 from egshape.rulelang.lint import Checked, check_rulesets
 from egshape.rulelang.loader import find_rulesets, shipped_rulesets
+from egshape.rulelang.size_functions import size_functions
 
 
 def check(*items: str) -> Checked:
@@ -19,7 +22,10 @@ def check(*items: str) -> Checked:
 
     Raises EgshapeError for a file that cannot be read and for an unknown name."""
     found = [each for item in items for each in find_rulesets(str(item))] or list(shipped_rulesets())
-    return check_rulesets(found, preludes(), Engine)
+    with ExitStack() as scope:
+        with suppress(EgshapeError):  # what is wrong with them is said with the rest
+            scope.enter_context(size_functions(found if items else ()))
+        return check_rulesets(found, preludes(), Engine)
 
 
 def check_report(checked: Checked) -> CheckReport:
@@ -51,7 +57,8 @@ def test(
     rule: only the one of this name. prove=False samples also where z3 could prove. Raises EgshapeError for a file that
     ``check`` finds an error in."""
     files = [each for item in items for each in find_rulesets(str(item))]
-    return try_rules(files, prove=prove, seed=seed, rule=rule, progress=progress)
+    with size_functions(files):
+        return try_rules(files, prove=prove, seed=seed, rule=rule, progress=progress)
 
 
 def test_report(verdicts: Sequence[Verdict]) -> TestReport:

@@ -14,12 +14,14 @@ and `(lo k)` whether h < k, which a prover answers for more than two numbers tel
 
 from __future__ import annotations
 
+import keyword
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from egshape.atomic import write_atomic
 from egshape.rulelang.loader import load_rulesets
@@ -27,10 +29,24 @@ from egshape.rulelang.provenance import PlainRule, desugar, is_variable
 from egshape.rulelang.rulefile import Rule
 from egshape.rulelang.sexpr import Atom, List, SExpr
 
-FUNCTIONS = {"FloorDiv": ("floordiv", 2), "Relu": ("relu", 1)}
-"""The size functions that are constructors of the engine: their names in Python and how many arguments they take."""
 
-RULESETS = ("size.floordiv", "size.relu")
+class Spelling(NamedTuple):
+    """A size function that is a constructor of the engine, in Python: its name, how many arguments it takes, how its
+    value is made by ``sizes``, and how one is taken apart."""
+
+    name: str
+    arity: int
+    made: str
+    parts: str
+
+
+FUNCTIONS: Mapping[str, Spelling] = {
+    "FloorDiv": Spelling("floordiv", 2, "sizes.floordiv({0}, {1})", "theory.floordiv_parts({0})"),
+    "Relu": Spelling("relu", 1, "sizes.relu({0})", "theory.relu_parts({0})"),
+    "bcast": Spelling("bcast", 2, "sizes.bcast({0}, {1})", "theory.call_parts(ABOVE.bcast, {0})"),
+}
+
+RULESETS = ("size.floordiv", "size.relu", "size.bcast")
 FOLDER = Path(__file__).resolve().parents[1] / "dims"
 
 _MEANINGS = {"remainder": ("FloorDiv", "{0} - {1} * value"), "mirror": ("Relu", "value - {0}")}
@@ -38,6 +54,7 @@ _MEANINGS = {"remainder": ("FloorDiv", "{0} - {1} * value"), "mirror": ("Relu", 
 _YIELDING = {"whole": 2, "near": 2, "shared": 2, "factor": 1}
 """Relations of the theory, by how many of their arguments are given."""
 _NAMES = {"factor": "factors"}
+_NUMBER = re.compile(r"-?\d+")
 _TURNED = {"<": ">", "<=": ">="}
 
 
@@ -52,13 +69,32 @@ def generated(omit: Iterable[str] = ()) -> dict[str, str]:
     order = {name: place for ruleset in loaded.rulesets for place, name in enumerate(ruleset.at_once)}
     kept = [rule for rule in loaded.rules if rule.ruleset in RULESETS and rule.name not in left_out]
     simplify, bounds = [_AT_ONCE], [_BOUNDS]
-    for constructor, (name, arity) in FUNCTIONS.items():
-        own = [rule for rule in kept if _function(rule) == constructor]
-        args = ["h", "k"][:arity]
-        ordered = sorted((rule for rule in own if rule.name in order), key=lambda rule: order[rule.name])
-        simplify += [_simplifier(name, args, ordered), _laws(name, args, own)]
-        bounds.append(_bounds(name, args, own))
+    for constructor in FUNCTIONS:
+        *made, last = functions(constructor, kept, order, FUNCTIONS)
+        simplify += made
+        bounds.append(last)
+    for decl in loaded.sizes:
+        said = (decl.name, decl.params, decl.emitted, False, decl.formula, decl.defined, "", ())
+        simplify.append(_SHIPPED.format(decl.name.upper(), ",\n    ".join(map(repr, said)), decl.name))
     return {"at_once.py": "\n\n".join(simplify), "bounds.py": "\n\n".join(bounds)}
+
+
+def functions(
+    constructor: str, rules: Iterable[Rule], order: Mapping[str, int], known: Mapping[str, Spelling]
+) -> tuple[str, str, str]:
+    """The Python that simplifies the value of a size function, that states its laws, and that bounds it.
+
+    order: the rules that simplify, by name, each with its place. known: the size functions that rules may name. Raises
+    NotAtOnce for a rule of the order that only the e-graph can use."""
+    name, arity = known[constructor][:2]
+    own = [rule for rule in rules if _function(rule, known) == constructor]
+    args = ["h", "k", *(f"x{i}" for i in range(2, arity))][:arity]
+    ordered = sorted((rule for rule in own if rule.name in order), key=lambda rule: order[rule.name])
+    return (
+        _simplifier(name, args, ordered, known),
+        _laws(name, args, own, known),
+        _bounds(name, args, own, known),
+    )
 
 
 @cache
@@ -74,25 +110,33 @@ def plain(rule: Rule) -> PlainRule:
     return found
 
 
-def _function(rule: Rule) -> str:
+def _function(rule: Rule, known: Mapping[str, Spelling]) -> str:
     """The constructor that a rule is about."""
     for fact in plain(rule).body:
         if isinstance(fact, List) and fact.head in _MEANINGS:
             return _MEANINGS[fact.head][0]
-        if (
-            isinstance(fact, List)
-            and fact.head == "="
-            and isinstance(fact.items[2], List)
-            and fact.items[2].head in FUNCTIONS
-        ):
-            return fact.items[2].head
+        if _is_value(fact, known):
+            return _right(fact).head
     return ""
+
+
+def _is_value(fact: SExpr, known: Mapping[str, Spelling]) -> bool:
+    """Whether a fact says that something is the value of a size function."""
+    if not isinstance(fact, List) or fact.head != "=" or len(fact.items) != 3:
+        return False
+    return isinstance(fact.items[2], List) and fact.items[2].head in known
+
+
+def _right(fact: SExpr) -> List:
+    assert isinstance(fact, List) and isinstance(fact.items[2], List)
+    return fact.items[2]
 
 
 @dataclass
 class _Body:
     """A rule's body as nested Python: ``lines`` with their depth; what each variable stands for."""
 
+    known: Mapping[str, Spelling]
     lines: list[tuple[int, str]] = field(default_factory=list)
     depth: int = 1
     names: dict[str, str] = field(default_factory=dict)
@@ -104,8 +148,9 @@ class _Body:
         self.depth += opens
 
     def bind(self, variables: Sequence[SExpr], source: str, one: bool) -> None:
-        """Give names to what a relation yields, for each row of it or for the only one."""
-        new = [self.fresh(each) for each in variables]
+        """Give names to what a relation yields, for each row of it or for the only one; what has a name must be it."""
+        given = {i: self.names[str(each)] for i, each in enumerate(variables) if str(each) in self.names}
+        new = [f"given_{i}" if i in given else self.fresh(each) for i, each in enumerate(variables)]
         target = ", ".join(new) + ("," if len(new) == 1 else "")
         if one:
             self.put(f"found = {source}")
@@ -113,6 +158,8 @@ class _Body:
             self.put(f"{target} = found")
         else:
             self.put(f"for {target} in {source}:", opens=True)
+        for i, name in given.items():
+            self.put(f"if given_{i} is {name}:", opens=True)
 
     def given(self, variable: SExpr) -> str:
         """The Python name of a variable that is known by now."""
@@ -125,6 +172,8 @@ class _Body:
         if not is_variable(variable) or str(variable) in self.names:
             raise NotAtOnce(f"{variable} is given already")
         name = prefix + str(variable)
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
+            name = f"v{len(self.names)}"
         taken = set(self.names.values())
         while name in taken or name in ("found", "value", "sizes", "const", "theory"):
             name += "_"
@@ -136,6 +185,8 @@ class _Body:
         if isinstance(expr, Atom):
             if is_variable(expr) and str(expr) not in self.names:
                 raise NotAtOnce(f"{expr} is a bound")
+            if not is_variable(expr) and not _NUMBER.fullmatch(expr.text):
+                raise NotAtOnce(f"{expr} is no number")
             return self.names.get(expr.text, expr.text)
         if expr.head in ("+", "-", "*") and len(expr.items) == 3:
             return f"({self.number(expr.items[1])} {expr.head} {self.number(expr.items[2])})"
@@ -148,8 +199,8 @@ class _Body:
         if expr.head == "Num":
             return f"const({self.number(expr.items[1])})"
         inner = [self.size(item) for item in expr.items[1:]]
-        if expr.head in FUNCTIONS:
-            return f"sizes.{FUNCTIONS[expr.head][0]}({', '.join(inner)})"
+        if expr.head in self.known:
+            return self.known[expr.head].made.format(*inner)
         if expr.head in ("Add", "Mul"):
             sign = " + " if expr.head == "Add" else " * "
             return f"({sign.join(inner)})"
@@ -203,8 +254,10 @@ def _fact(body: _Body, fact: SExpr) -> None:
         body.bind(items[given:], f"theory.{_NAMES.get(head, head)}({inputs})", one=False)
     elif head == "term":
         body.bind(items[2:], f"theory.terms({body.names[str(items[0])]}, {body.number(items[1])})", one=False)
-    elif head == "backward":
-        body.put(f"if theory.backward({', '.join(body.given(each) for each in items)}):", opens=True)
+    elif head == "joins":
+        body.put(f"if sizes.joins({', '.join(body.given(each) for each in items)}):", opens=True)
+    elif head in ("backward", "swapped"):
+        body.put(f"if theory.{head}({', '.join(body.given(each) for each in items)}):", opens=True)
     elif head == "=":
         _equation(body, items[0], items[1])
     elif head in ("<", "<=", ">", ">=", "!="):
@@ -225,34 +278,37 @@ def _equation(body: _Body, name: SExpr, value: SExpr) -> None:
             body.put(f"if {new} is not None:", opens=True)
         else:
             body.put(f"if {body.given(name)}.const == {number}:", opens=True)
-    elif isinstance(value, List) and value.head in FUNCTIONS and known:
-        source = f"theory.{FUNCTIONS[value.head][0]}_parts({body.given(name)})"
+    elif isinstance(value, List) and value.head in body.known and known:
+        source = body.known[value.head].parts.format(body.given(name))
         body.bind(value.items[1:], source, one=True)
     else:
         text = body.number(value)
         body.put(f"{body.fresh(name, 'n_')} = {text}")
 
 
-def _start(rule: PlainRule, args: Sequence[str]) -> tuple[_Body, list[SExpr], str]:
-    """The body with the function's arguments named, the facts that are left, and the name of the value."""
-    body = _Body()
-    trigger = next(
-        fact
-        for fact in rule.body
-        if isinstance(fact, List)
-        and fact.head == "="
-        and isinstance(fact.items[2], List)
-        and fact.items[2].head in FUNCTIONS
-    )
-    assert isinstance(trigger.items[2], List)
-    for variable, arg in zip(trigger.items[2].items[1:], args, strict=True):
-        if str(variable) in body.names:
-            body.put(f"if {arg} is {body.given(variable)}:", opens=True)
-        body.names.setdefault(str(variable), arg)
+def _start(
+    rule: PlainRule, args: Sequence[str], known: Mapping[str, Spelling]
+) -> tuple[_Body, list[SExpr], str] | None:
+    """The body with the function's arguments named, the facts that are left, and the name of the value; None for a rule
+    about no value."""
+    body = _Body(known)
+    trigger = next((fact for fact in rule.body if _is_value(fact, known)), None)
+    if trigger is None:
+        return None
+    for given, arg in zip(_right(trigger).items[1:], args, strict=True):
+        if not is_variable(given):
+            number = body.number(given.items[1]) if isinstance(given, List) and given.head == "Num" else ""
+            if not number:
+                raise NotAtOnce(f"{given} is no variable and no number")
+            body.put(f"if {arg}.const == {number}:", opens=True)
+        elif str(given) in body.names:
+            body.put(f"if {arg} is {body.given(given)}:", opens=True)
+        body.names.setdefault(str(given), arg)
+    assert isinstance(trigger, List)
     return body, [fact for fact in rule.body if fact is not trigger], str(trigger.items[1])
 
 
-def _simplifier(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
+def _simplifier(name: str, args: Sequence[str], rules: Sequence[Rule], known: Mapping[str, Spelling]) -> str:
     joined = ", ".join(args)
     lines = [
         f"def {name}(sizes: Sizes, {', '.join(f'{arg}: Dim' for arg in args)}) -> tuple[Dim, str] | None:",
@@ -260,7 +316,9 @@ def _simplifier(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
     ]
     for rule in rules:
         one = plain(rule)
-        body, facts, value = _start(one, args)
+        started = _start(one, args, known)
+        assert started is not None
+        body, facts, value = started
         for fact in facts:
             _fact(body, fact)
         (action,) = one.actions
@@ -272,7 +330,7 @@ def _simplifier(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
     return "\n".join([*lines, "    return None", ""])
 
 
-def _bounds(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
+def _bounds(name: str, args: Sequence[str], rules: Sequence[Rule], known: Mapping[str, Spelling]) -> str:
     pairs = ", ".join(f"{arg}: Bounds" for arg in args)
     lines = [
         f"def {name}_bounds({pairs}) -> Bounds:",
@@ -281,7 +339,7 @@ def _bounds(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
     lines += [f"    {arg}_lo, {arg}_hi = {arg}" for arg in args]
     lines += ["    lo: int | None = None", "    hi: int | None = None"]
     for rule in rules:
-        for target, value, guards in _set_bounds(plain(rule), args):
+        for target, value, guards in _set_bounds(plain(rule), args, known):
             better = "larger" if target == "lo" else "smaller"
             lines += [
                 f"    if {' and '.join(guards)}:  # {rule.name}" if guards else f"    # {rule.name}",
@@ -290,12 +348,14 @@ def _bounds(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
     return "\n".join([*lines, "    return lo, hi", ""])
 
 
-def _set_bounds(rule: PlainRule, args: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
+def _set_bounds(
+    rule: PlainRule, args: Sequence[str], known: Mapping[str, Spelling]
+) -> Iterator[tuple[str, str, list[str]]]:
     """What a rule sets of the value's bounds from those of its arguments: which end, the number, the conditions."""
-    try:
-        body, facts, value = _start(rule, args)
-    except StopIteration:
+    started = _start(rule, args, known)
+    if started is None or started[0].lines:
         return
+    body, facts, value = started
     numbers: dict[str, str] = {}
     guards: list[str] = []
     for fact in facts:
@@ -308,6 +368,7 @@ def _set_bounds(rule: PlainRule, args: Sequence[str]) -> Iterator[tuple[str, str
             guards.append(f"{whose}_{fact.items[2].head} is not None")
         elif fact.head == "=" and _is_integer(fact.items[2]):
             numbers[str(fact.items[1])] = _integer(fact.items[2], numbers)
+            guards += [f"{each} != 0" for each in _divisors(fact.items[2], numbers) if f"{each} > 0" not in guards]
         elif fact.head in ("<", "<=", ">", ">="):
             guards.append(f"{_integer(fact.items[1], numbers)} {fact.head} {_integer(fact.items[2], numbers)}")
         else:
@@ -319,6 +380,15 @@ def _set_bounds(rule: PlainRule, args: Sequence[str]) -> Iterator[tuple[str, str
             yield target.head, _integer(action.items[2], numbers), guards
 
 
+def _divisors(expr: SExpr, numbers: Mapping[str, str]) -> Iterator[str]:
+    """What an integer expression divides by: where it is 0 the rule does not match."""
+    if isinstance(expr, List):
+        if expr.head == "/":
+            yield _integer(expr.items[2], dict(numbers))
+        for item in expr.items[1:]:
+            yield from _divisors(item, numbers)
+
+
 def _is_integer(expr: SExpr) -> bool:
     return isinstance(expr, Atom) or (expr.head in ("+", "-", "*", "/", "min", "max") and len(expr.items) == 3)
 
@@ -326,6 +396,8 @@ def _is_integer(expr: SExpr) -> bool:
 def _integer(expr: SExpr, numbers: dict[str, str]) -> str:
     """Integer arithmetic of the engine in Python; its division truncates."""
     if isinstance(expr, Atom):
+        if expr.text not in numbers and not _NUMBER.fullmatch(expr.text):
+            raise NotAtOnce(f"{expr} is no number")
         return numbers.get(expr.text, expr.text)
     one, two = (_integer(item, numbers) for item in expr.items[1:])
     if expr.head in ("min", "max"):
@@ -333,24 +405,24 @@ def _integer(expr: SExpr, numbers: dict[str, str]) -> str:
     return f"truncated({one}, {two})" if expr.head == "/" else f"({one} {expr.head} {two})"
 
 
-def _laws(name: str, args: Sequence[str], rules: Sequence[Rule]) -> str:
+def _laws(name: str, args: Sequence[str], rules: Sequence[Rule], known: Mapping[str, Spelling]) -> str:
     lines = [
         f"def {name}_laws(sizes: Sizes, value: Dim, {', '.join(f'{arg}: Dim' for arg in args)}) -> Law:",
         f'    """What is >= 0 by what {name} means, with the rules; the value is {name}({", ".join(args)})."""',
     ]
     for rule in rules:
-        lines += _law(plain(rule), args)
+        lines += _law(plain(rule), args, known)
     return "\n".join([*lines, "    yield from ()", ""])
 
 
-def _law(rule: PlainRule, args: Sequence[str]) -> list[str]:
+def _law(rule: PlainRule, args: Sequence[str], known: Mapping[str, Spelling]) -> list[str]:
     about = next((fact for fact in rule.body if isinstance(fact, List) and fact.head in _MEANINGS), None)
-    if about is None:
-        return []
-    body = _Body()
-    body.names.update((str(variable), arg) for variable, arg in zip(about.items[2:], args, strict=True))
-    difference = _MEANINGS[about.head][1].format(*args)
     try:
+        if about is None:
+            return _law_of_value(rule, args, known)
+        body = _Body(known)
+        body.names.update((str(variable), arg) for variable, arg in zip(about.items[2:], args, strict=True))
+        difference = _MEANINGS[about.head][1].format(*args)
         for fact in rule.body:
             if fact is not about:
                 _fact(body, fact)
@@ -358,6 +430,22 @@ def _law(rule: PlainRule, args: Sequence[str]) -> list[str]:
         body.put(f'yield {_bound_below(action, str(about.items[1]), difference, body)}, "{rule.name}"')
     except NotAtOnce:
         return []  # what hangs on how much is known of a bound is the e-graph's
+    return ["    " * depth + line for depth, line in body.lines]
+
+
+def _law_of_value(rule: PlainRule, args: Sequence[str], known: Mapping[str, Spelling]) -> list[str]:
+    """The laws of a rule that orders a value and other sizes."""
+    started = _start(rule, args, known)
+    edges = [action for action in rule.actions if isinstance(action, List) and action.head == "edge"]
+    if started is None or len(edges) != len(rule.actions):
+        return []
+    body, facts, value = started
+    for fact in facts:
+        _fact(body, fact)
+    body.names[value] = "value"
+    for edge in edges:
+        smaller, larger = (body.size(each) for each in edge.items[1:3])
+        body.put(f'yield {larger} - {smaller} - {body.number(edge.items[3])}, "{rule.name}"')
     return ["    " * depth + line for depth, line in body.lines]
 
 
@@ -381,8 +469,13 @@ Not to be edited: each rule stands in the file that its name says, with its equa
 from __future__ import annotations
 
 from egshape.dims import theory
-from egshape.dims.core import Dim, const
+from egshape.dims.core import ABOVE, Dim, const
 from egshape.dims.theory import Law, Sizes
+'''
+_SHIPPED = '''{0} = (
+    {1},
+)
+"""What is said of {2} (``egshape.dims.functions.SizeFunction``); its rules are those above."""
 '''
 _BOUNDS = '''"""Bounds of size functions by those of their arguments, made from rulesets/size by
 `python -m egshape.rulelang.at_once`. Not to be edited."""

@@ -114,6 +114,12 @@ class _Check:
         if is_prelude(header.name):
             return
         before = len(self.problems)
+        try:
+            loader.declare_sizes(found)
+        except EgshapeError as error:
+            line = int(error.where.rpartition(":")[2])
+            self.problems.append(Diagnostic("size-function", error.message, Position(file, line, 1), error.hint))
+            return
         if header.name in loader.scheme.signatures:
             self.problems.append(
                 Diagnostic(

@@ -18,6 +18,7 @@ from egshape.rulelang.piece import Piece
 from egshape.rulelang.provenance import EquationLog, PlainRule, Scheme, declarations, desugar, with_provenance
 from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, is_approximate, is_prelude, read_rule_file
 from egshape.rulelang.sexpr import List, Position, read
+from egshape.rulelang.size_decl import SizeDecl
 
 __all__ = ["Example", "LoadedRules", "Rule", "Ruleset", "find_rulesets", "is_approximate", "is_prelude",
            "load_rulesets", "shipped_rulesets"]  # fmt: skip
@@ -32,7 +33,7 @@ class LoadedRules:
     """A program for the engine, and what is known about its rules.
 
     `rulesets` are in loading order; `logs` has the equation logs of instrumented rules; `scheme` the declarations;
-    `sources` the text of each file.
+    `sources` the text of each file; `sizes` the size functions that they declare.
     """
 
     pieces: tuple[Piece, ...]
@@ -43,6 +44,7 @@ class LoadedRules:
     split: bool = False
     scheme: Scheme = field(default_factory=Scheme)
     sources: Mapping[str, str] = field(default_factory=dict)
+    sizes: tuple[SizeDecl, ...] = ()
 
     def rule(self, name: str) -> Rule:
         """The rule that a name in a report or log means; `name<=` is a birewrite's backward half."""
@@ -134,6 +136,7 @@ class Loader:
         self.rules: dict[str, Rule] = {}
         self.logs: list[EquationLog] = []
         self.sources: dict[str, str] = {}
+        self.sizes: list[SizeDecl] = []
 
     def loaded(self) -> LoadedRules:
         return LoadedRules(
@@ -145,6 +148,7 @@ class Loader:
             self.split,
             self.scheme,
             dict(self.sources),
+            tuple(self.sizes),
         )
 
     def load(self, item: str, asked_by: str, folder: Path | None = None) -> None:
@@ -196,7 +200,17 @@ class Loader:
             self.scheme.declare(command)
             self.pieces.append(Piece(str(command), _where(command.at)))
 
+    def declare_sizes(self, found: RuleFile) -> None:
+        """Take note of the size functions of a file. Raises EgshapeError for a name that something else has."""
+        for decl in found.sizes:
+            if decl.name in self.scheme.signatures:
+                raise _error(f"something else is called {decl.name} too: an op, function or relation",
+                             _where(decl.at), "give the size function another name")  # fmt: skip
+            self.sizes.append(decl)
+            self._prelude(tuple(decl.commands()))
+
     def _ruleset(self, found: RuleFile, header: Ruleset) -> None:
+        self.declare_sizes(found)
         if not self.split:
             self.pieces.append(Piece(f"(ruleset {header.name})", f"{header.file}:1"))
         for rule in found.rules:

@@ -14,6 +14,7 @@ from egshape.errors import EgshapeError
 from egshape.rulelang.diagnostic import Diagnostic, meant, wrong
 from egshape.rulelang.provenance import keyword_options
 from egshape.rulelang.sexpr import Atom, Comment, List, Position, SExpr, read
+from egshape.rulelang.size_decl import SizeDecl, read_size
 
 HEADER = ("ruleset", "about", "needs", "law", "ends")
 OPTIONAL = ("tolerance", "at once", "only at once")
@@ -95,6 +96,7 @@ class RuleFile:
     declarations: tuple[List, ...]
     rules: tuple[Rule, ...]
     problems: tuple[Diagnostic, ...]
+    sizes: tuple[SizeDecl, ...] = ()
 
 
 def is_prelude(name: str) -> bool:
@@ -121,9 +123,16 @@ def read_rule_file(text: str, file: str) -> RuleFile:
     if is_prelude(header.name):
         commands = _commands(expressions, _PRELUDE, "a prelude only declares and defines", problems)
         return RuleFile(file, text, header, tuple(commands), (), tuple(problems))
-    hint = "a ruleset only holds rule, rewrite and birewrite; declarations belong in a prelude"
+    hint = "a ruleset only holds rule, rewrite, birewrite and size; declarations belong in a prelude"
     rules: dict[str, Rule] = {}
-    for command in _commands(expressions, _RULES, hint, problems):
+    sizes: list[SizeDecl] = []
+    for command in _commands(expressions, _RULES | {"size"}, hint, problems):
+        if command.head == "size":
+            try:
+                sizes.append(read_size(command, header.name))
+            except EgshapeError as error:
+                problems.append(Diagnostic("size-function", error.message, command.at, error.hint))
+            continue
         rule = _described(command, header, expressions, problems)
         if rule is not None and rule.name in rules:
             other = rules[rule.name].where
@@ -131,7 +140,7 @@ def read_rule_file(text: str, file: str) -> RuleFile:
                                   f"a rule named {rule.name} exists already ({other})", "rename it"))  # fmt: skip
         elif rule is not None:
             rules[rule.name] = rule
-    return RuleFile(file, text, header, (), tuple(rules.values()), tuple(problems))
+    return RuleFile(file, text, header, (), tuple(rules.values()), tuple(problems), tuple(sizes))
 
 
 def _of_syntax(error: EgshapeError, file: str) -> Diagnostic:

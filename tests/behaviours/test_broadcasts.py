@@ -222,7 +222,7 @@ def test_common_sizes_of_many_are_compared_two_by_two() -> None:
     assert len(found) == 4
     for message, (lhs, _) in found:
         assert message.endswith("do not broadcast") and len(lhs.terms) == 6
-    assert str(result.graph.outputs[0].type) == "f32[bcast(arg0.0, arg1.0), bcast(bcast(arg0.1, arg1.1), arg2.0)]"
+    assert str(result.graph.outputs[0].type) == "f32[bcast(arg0.0, arg1.0), bcast(arg0.1, bcast(arg1.1, arg2.0))]"
     assert ops(result) == [
         "broadcast_in_dim",
         "broadcast_in_dim",

@@ -15,10 +15,17 @@ NAMES = ("a", "b", "c", "n.0")
 SIZES = (0, 1, 2, 3, 5, 7, 8, 16, 97, 128, 1000, 1_000_003)
 
 
+def _joined(a: int, b: int) -> int:
+    """The size of a broadcast axis; where there is none, that of the declaration in rulesets/size/bcast.egg."""
+    if 1 in (a, b) or a == b:
+        return b if a == 1 else a
+    return max(a, b) if min(a, b) > 0 else 0
+
+
 def _python_value(text: str, env: dict[str, int]) -> int | None:
     functions = {
         "cdiv": lambda a, b: -((-a) // b),
-        "bcast": lambda a, b: max(a, b) * min(1, a) * min(1, b),
+        "bcast": _joined,
         "min": min,
         "max": max,
     }

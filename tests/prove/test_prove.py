@@ -221,3 +221,9 @@ def test_answers_agree_with_brute_force(seed: int) -> None:
         elif proof.status == "proved":
             wrong = [p for p in points if not holds_all([parse_relation(goal)], p)]
             assert not wrong, (given, goal, wrong[0])
+
+
+def test_a_divisor_that_can_only_be_0_ends_nothing() -> None:
+    """Its largest value is 0 where the facts leave it no other, and rules about bounds divide by that."""
+    assert prove("(a + 9)//(b*0 + min(b, 0)) <= 5", "b >= 0").status == "unknown"
+    assert prove("(a + 9)//min(b, c) <= a + 9", "b*c == 0").status == "unknown"

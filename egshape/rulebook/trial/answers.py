@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from egshape.decide.context import Context
-from egshape.dims import at_once, const, core, forms
+from egshape.dims import Dim, at_once, const, core, forms
+from egshape.dims.functions import SHIPPED
+from egshape.dims.text import DECLARED
 from egshape.dims.theory import Law
 from egshape.egraph.budget import Budget
 from egshape.egraph.engine import POOL, Engine
@@ -78,7 +80,7 @@ def _noting() -> Iterator[Counter[str]]:
 
         return noted
 
-    def stating(real: Callable[..., Law]) -> Callable[..., Law]:
+    def stating(real: Callable[..., Iterable[tuple[Dim, str]]]) -> Callable[..., Law]:
         def noted(*args: Any) -> Law:
             for law in real(*args):
                 used[law[1]] += 1
@@ -88,11 +90,20 @@ def _noting() -> Iterator[Counter[str]]:
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(forms, "_LAWS", {}))
-        for table in ("_DIMS", "_FLOORS", "_RELUS", "_SYMBOLS"):  # what is known of sizes that are there is not asked
+        for table in (
+            "_DIMS",
+            "_FLOORS",
+            "_RELUS",
+            "_CALLS",
+            "_SYMBOLS",
+        ):  # what is known of sizes that are there is not asked
             stack.enter_context(patch.object(core, table, {}))
-        for name in ("floordiv", "relu"):
+        for name in ("floordiv", "relu"):  # the others are functions that know their rules
             stack.enter_context(patch.object(at_once, name, simplifying(getattr(at_once, name))))
             stack.enter_context(patch.object(at_once, f"{name}_laws", stating(getattr(at_once, f"{name}_laws"))))
+        for function in (*SHIPPED.values(), *DECLARED.get().values()):
+            stack.enter_context(patch.object(function, "simplify", simplifying(function.simplify)))
+            stack.enter_context(patch.object(function, "laws", stating(function.laws)))
         yield used
 
 

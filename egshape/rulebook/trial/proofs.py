@@ -60,7 +60,21 @@ def _order(fact: SExpr) -> bool:
 
 
 _RELATIONS = frozenset(
-    ("term", "factor", "remainder", "mirror", "goal", "Dvd", "edge", "whole", "near", "shared", "backward")
+    (
+        "term",
+        "factor",
+        "remainder",
+        "mirror",
+        "goal",
+        "Dvd",
+        "edge",
+        "whole",
+        "near",
+        "shared",
+        "backward",
+        "swapped",
+        "joins",
+    )
 )
 
 
@@ -138,7 +152,7 @@ class _Translation:
             self.relate("whole", (num, c, h, o))
             self.relate("factor", (den, c, k))
             return
-        if head in ("edge", "backward"):
+        if head in ("edge", "backward", "swapped", "joins"):
             self.facts.append(self.holds(head, items))
             return
         first, *rest = items
@@ -191,8 +205,11 @@ class _Translation:
             divisor, size = values[0][0], values[1][0]
             rest = size - divisor * self.floor(size, divisor)
             return self.z3.Implies(sure, self.z3.If(divisor == 0, size == 0, rest == 0))
-        if head == "backward":  # how a size is written says nothing of numbers
+        if head in ("backward", "swapped"):  # how a size is written says nothing of numbers
             return self.z3.BoolVal(True)
+        if head == "joins":
+            one, two = (value for value, _ in values)
+            return self.z3.Implies(sure, self.z3.Or(one == two, one == 1, two == 1))
         if head == "edge":
             low, high, weight = (value for value, _ in values)
             return self.z3.Implies(sure, high >= low + weight)

@@ -47,7 +47,7 @@ def _example(rule: Rule, example: Example, question: SizeQuestion, program: Prog
     elif wrong is not None:
         yield f"{example.where}: the example itself is false at {_sizes(wrong)}"
     answered, matches, status = answer(question, program.rules, program.pieces, program.size_phases)
-    if rule.name in RUNS_AT_ONCE and not (answered and _fired(rule, matches)):
+    if _runs_at_once(rule, program) and not (answered and _fired(rule, matches)):
         answered, matches = answer_at_once(example)
         status = ""
     if status == "budget" and not answered:
@@ -60,13 +60,17 @@ def _example(rule: Rule, example: Example, question: SizeQuestion, program: Prog
 
 def _counter(rule: Rule, example: Example, question: SizeQuestion, program: Program) -> Iterator[str]:
     answered, matches, _ = answer(question, program.rules, program.pieces, program.size_phases)
-    if rule.name in RUNS_AT_ONCE:
+    if _runs_at_once(rule, program):
         known, used = answer_at_once(example)
         answered, matches = answered or known, {**matches, rule.name: matches.get(rule.name, 0) + used[rule.name]}
     if example.after and answered:
         yield f"{example.where}: the rules derive {example.after} from the counter-example"
     elif not example.after and _fired(rule, matches):
         yield f"{example.where}: the rule fires on its counter-example"
+
+
+def _runs_at_once(rule: Rule, program: Program) -> bool:
+    return rule.name in RUNS_AT_ONCE or any(rule.name in each.at_once for each in program.rules.rulesets)
 
 
 def _fired(rule: Rule, matches: object) -> bool:

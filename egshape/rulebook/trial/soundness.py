@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from egshape.dims.functions import SHIPPED
+from egshape.dims.text import DECLARED
 from egshape.rulelang.provenance import PlainRule, is_variable, variables_in
 from egshape.rulelang.sexpr import Atom, List, SExpr
 
 _RANGE = 6
+_LARGE = 200
 _COMPARE = {
     "<": lambda a, b: a < b,
     ">": lambda a, b: a > b,
@@ -86,6 +89,11 @@ def check_rule(rule: PlainRule, samples: int = 4000, seed: int = 0) -> Sampled:
     return Sampled(hits, worst)
 
 
+def _some(generator: random.Random) -> int:
+    """A number, mostly a small one."""
+    return generator.randint(-_RANGE, _RANGE) if generator.random() < 0.9 else generator.randint(0, _LARGE)
+
+
 def _assume(fact: SExpr, values: Values, generator: random.Random) -> None:
     """Extend the numbers so that a fact holds."""
     if not isinstance(fact, List):
@@ -115,10 +123,10 @@ def _equate(left: SExpr, right: SExpr, values: Values, generator: random.Random)
             return
     for side in (left, right):
         if isinstance(side, List) and side.head == "Sh" and is_variable(side.items[1]):
-            sizes = tuple(generator.randint(-_RANGE, _RANGE) for _ in range(generator.randrange(_MAX_RANK + 1)))
+            sizes = tuple(_some(generator) for _ in range(generator.randrange(_MAX_RANK + 1)))
             values.setdefault(str(side.items[1]), sizes)
         for name in variables_in(side) if isinstance(side, List) else ():
-            values.setdefault(name, generator.randint(-_RANGE, _RANGE))
+            values.setdefault(name, _some(generator))
     for one, two in ((left, right), (right, left)):
         if is_variable(one) and str(one) not in values:
             values[str(one)] = _value(two, values)
@@ -131,12 +139,12 @@ def _bound(name: Atom, call: List, values: Values, generator: random.Random) -> 
     """name = lo(d), hi(d), or far(y, z): some number on the right side of the truth, often the truth."""
     for argument in call.items[1:]:
         if is_variable(argument):
-            values.setdefault(str(argument), generator.randint(-_RANGE, _RANGE))
+            values.setdefault(str(argument), _some(generator))
     truth = _value(call.items[-1], values)
     if call.head == "far":
         truth = _minus(truth, _value(call.items[1], values))
     if truth is None:  # nothing is claimed of an undefined size, so any bound is true
-        values.setdefault(name.text, generator.randint(-_RANGE, _RANGE))
+        values.setdefault(name.text, _some(generator))
         return
     slack = generator.choice((0, 0, 0, 1, 2, 5))
     bound = values.setdefault(name.text, truth + slack if call.head == "hi" else truth - slack)
@@ -151,7 +159,7 @@ def _relate(head: str, items: tuple[SExpr, ...], values: Values, generator: rand
     determined = _DETERMINED[head]
     for i, item in enumerate(items):
         if i not in determined and is_variable(item):
-            values.setdefault(str(item), generator.randint(-_RANGE, _RANGE))
+            values.setdefault(str(item), _some(generator))
     for place in determined:
         free = items[place]
         if is_variable(free) and str(free) not in values:
@@ -174,6 +182,8 @@ _DETERMINED = {
     "near": (0,),
     "shared": (0, 1),
     "backward": (),
+    "swapped": (),
+    "joins": (),
 }
 
 
@@ -210,7 +220,9 @@ def _holds(head: str, args: list[Number]) -> bool:
             return known[1] == 0 if known[0] == 0 else known[1] % known[0] == 0
         case "edge":
             return known[1] >= known[0] + known[2]
-        case "backward":
+        case "joins":
+            return known[0] == known[1] or 1 in known
+        case "backward" | "swapped":
             return True
         case "shared":
             return known[0] == known[2] * known[3] + known[4] and known[1] == known[2] * known[5]
@@ -266,6 +278,9 @@ def _value(expr: SExpr, values: Values) -> Any:
             return min(a, b) if expr.head == "min" else max(a, b)
         case (("Add" | "Mul" | "FloorDiv" | "+" | "*" | "-" | "/" | "%"), [a, b]):
             return None if a is None or b is None else _arithmetic(expr.head, a, b)
+    function = {**SHIPPED, **DECLARED.get()}.get(expr.head)
+    if function is not None and len(args) == len(function.params):
+        return None if None in args else function.value(*args)
     raise CannotSample(expr.head)
 
 

@@ -1,0 +1,78 @@
+"""Size functions of authors, made of the rulesets that declare them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from egshape.dims.functions import SHIPPED, SizeFunction, declared, size_function
+from egshape.errors import EgshapeError
+from egshape.ops import REGISTRY
+from egshape.rulelang import at_once
+from egshape.rulelang.at_once import NotAtOnce, Spelling
+from egshape.rulelang.loader import LoadedRules, Loader, find_rulesets
+from egshape.rulelang.schema import declarations
+from egshape.rulelang.size_decl import SizeDecl
+
+_HEAD = "# The rules of {}, made by egshape.rulelang.at_once.\n\n"
+
+
+def functions_of(loaded: LoadedRules) -> dict[str, SizeFunction]:
+    """The size functions that loaded rulesets declare, with their rules, by name.
+
+    Raises EgshapeError (code "rules") where a declaration or a rule that must run at once is wrong."""
+    found: dict[str, SizeFunction] = {}
+    for decl in loaded.sizes:
+        found[decl.name] = _function(decl, loaded, found)
+    return found
+
+
+def _function(decl: SizeDecl, loaded: LoadedRules, before: Mapping[str, SizeFunction]) -> SizeFunction:
+    if f"size.{decl.name}" in at_once.RULESETS:
+        return SHIPPED[decl.name]
+    order = {name: place for ruleset in loaded.rulesets for place, name in enumerate(ruleset.at_once)}
+    spelled = {**at_once.FUNCTIONS, decl.name: _spelling(decl.name, len(decl.params))}
+    spelled |= {name: _spelling(name, len(each.params)) for name, each in before.items()}
+    try:
+        code = _HEAD.format(decl.name) + "\n\n".join(at_once.functions(decl.name, loaded.rules, order, spelled))
+    except NotAtOnce as error:
+        message = f"a rule of {decl.name} cannot run at once: {error}"
+        raise _wrong(decl, message, "take it out of the header's 'at once:'") from None
+    texts = " ".join((code, decl.equal, decl.emitted, decl.defined))
+    uses = tuple(each for name, each in before.items() if re.search(rf"\b{name}\b", texts))
+    try:
+        return size_function(decl.name, decl.params, decl.equal or decl.emitted, bool(decl.equal), decl.formula,
+                             decl.defined, code, uses)  # fmt: skip
+    except EgshapeError as error:
+        where = f" ({error.where})" if error.where else ""
+        raise _wrong(decl, f"the size function {decl.name}: {error.message}{where}", error.hint) from None
+
+
+def _spelling(name: str, arity: int) -> Spelling:
+    args = ", ".join(f"{{{i}}}" for i in range(arity))
+    return Spelling(name, arity, f'sizes.call(F["{name}"], ({args},))', f'theory.call_parts(F["{name}"], {{0}})')
+
+
+def _wrong(decl: SizeDecl, message: str, hint: str) -> EgshapeError:
+    return EgshapeError(message, where=f"{decl.at.file}:{decl.at.line}", hint=hint, code="rules")
+
+
+@contextmanager
+def size_functions(rules: str | Path | Collection[str | Path]) -> Iterator[dict[str, SizeFunction]]:
+    """Texts that are read inside of the ``with`` may name the size functions that rulesets, given by path or name,
+    declare or need. Gives them by name: each is a function of sizes, which may be used outside, too.
+
+    Raises EgshapeError (code "rules") for a wrong file, and where two files mean two functions by one name."""
+    items = [rules] if isinstance(rules, str | Path) else rules
+    if not items:
+        yield {}
+        return
+    loader = Loader({"prelude.tensor": declarations(REGISTRY)}, provenance=False)
+    for item in items:
+        for each in find_rulesets(str(item)):
+            loader.load(each, "")
+    found = functions_of(loader.loaded())
+    with declared(found):
+        yield found

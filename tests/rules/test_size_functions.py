@@ -1,0 +1,294 @@
+"""Size functions that an author adds in one file: facts, proofs, programs, formats, native code, mistakes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import egshape
+from egshape import rulebook
+from egshape.dims import Dim, const, parse, symbol
+from egshape.dims.functions import SizeFunction
+from egshape.errors import CheckFailed, EgshapeError, ParseError, UndefinedSize, Unsupported
+from egshape.ops.base import REGISTRY
+from egshape.prove import prove
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples" / "sizes").glob("*.egg"))}
+HEADER = """; ruleset: my.test
+; about:   a test
+; needs:   {needs}
+; law:     an equation holds at all sizes
+; ends:    each rule bounds a value
+"""
+
+
+def written(folder: Path, text: str, needs: str = "prelude.shape", name: str = "test.egg") -> str:
+    path = folder / name
+    path.write_text(HEADER.format(needs=needs) + "\n" + text)
+    return str(path)
+
+
+def status(goal: str, name: str, given: str = "") -> str:
+    return prove(goal, given or (), str(EXAMPLES[name])).status
+
+
+def test_the_examples_are_short() -> None:
+    assert set(EXAMPLES) == {"gcd", "isqrt", "next_pow2", "round_up"}
+    assert all(len(path.read_text().splitlines()) < 30 for path in EXAMPLES.values())
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_the_examples_hold(name: str) -> None:
+    assert not rulebook.check(str(EXAMPLES[name])).problems
+    verdicts = rulebook.test(str(EXAMPLES[name]))
+    assert verdicts and [each.why for each in verdicts if not each.good] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "goal", "given", "wanted"),
+    [
+        ("isqrt", "n <= 24", "isqrt(n) == 4", "proved"),
+        ("isqrt", "isqrt(n) <= 4", "n <= 24", "proved"),
+        ("isqrt", "isqrt(n*n) == n", "", "proved"),
+        ("isqrt", "isqrt(n) == 5", "isqrt(n) == 4", "refuted"),
+        ("isqrt", "isqrt(n - 5) >= 0", "", "unknown"),
+        ("isqrt", "isqrt(n - 5) >= 0", "n >= 5", "proved"),
+        ("isqrt", "isqrt(17) == 4", "", "proved"),
+        ("gcd", "gcd(a, b) == gcd(b, a)", "", "proved"),
+        ("gcd", "gcd(a, b) == a", "a == b", "proved"),
+        ("gcd", "gcd(a, b) == 1", "", "refuted"),
+        ("next_pow2", "next_pow2(next_pow2(n)) == next_pow2(n)", "", "proved"),
+        ("next_pow2", "next_pow2(n) <= 2*n - 1", "n >= 1", "proved"),
+        ("next_pow2", "next_pow2(n) <= 2*n - 1", "", "refuted"),
+        ("round_up", "round_up(n, 8) % 8 == 0", "", "proved"),
+        ("round_up", "round_up(n, k) == n", "n % k == 0; k >= 1", "proved"),
+        ("round_up", "round_up(n, k) >= n", "", "unknown"),
+    ],
+)
+def test_questions(name: str, goal: str, given: str, wanted: str) -> None:
+    assert status(goal, name, given) == wanted
+
+
+def test_a_name_is_known_where_it_is_declared_only() -> None:
+    with egshape.size_functions(str(EXAMPLES["isqrt"])):
+        assert str(parse("2*isqrt(n) + 1")) == "2*isqrt(n) + 1"
+    with pytest.raises(ParseError, match="unknown function 'isqrt'"):
+        parse("isqrt(n)")
+
+
+def test_two_functions_of_one_name_are_two(tmp_path: Path) -> None:
+    one = written(tmp_path, '(size twice (n) :is "2*n")', name="one.egg")
+    two = written(tmp_path, '(size twice (n) :is "n + n*n")', name="two.egg")
+    assert [prove("twice(n) == 2*n", (), path).status for path in (one, two, one)] == ["proved", "refuted", "proved"]
+    with egshape.size_functions(one) as mine, egshape.size_functions(one) as again:
+        assert mine["twice"] is again["twice"]
+        with pytest.raises(EgshapeError, match="two size functions named twice"), egshape.size_functions(two):
+            pass
+
+
+def test_one_function_uses_another(tmp_path: Path) -> None:
+    needs = f"prelude.shape {EXAMPLES['round_up']}"
+    path = written(tmp_path, '(size tiles (n) :is "round_up(n, 128)//128")', needs)
+    assert prove("tiles(n) == cdiv(n, 128)", (), path).status == "proved"
+
+
+def test_the_same_size_in_every_process() -> None:
+    with egshape.size_functions(str(EXAMPLES["gcd"])) as mine:
+        size = mine["gcd"](symbol("b") + 1, symbol("a")) * 2
+        assert str(size) == "2*gcd(a, b + 1)" and parse(str(size)) is size
+    assert pickle.loads(pickle.dumps(size)) is size
+    (name, digest) = mine["gcd"].key
+    assert (name, len(str(digest))) == ("gcd", 64)
+
+
+def test_undefined_where_it_says() -> None:
+    with egshape.size_functions(str(EXAMPLES["isqrt"])):
+        size = parse("isqrt(n - 3)")
+    assert (size.evaluate({"n": 7}), str(size.substitute({"n": 12}))) == (2, "3")
+    assert [str(each) for each in size.divisors_maybe_zero()] == ["n - 2"] or size.divisors_maybe_zero()
+    with pytest.raises(UndefinedSize, match="has no value"):
+        size.evaluate({"n": 0})
+
+
+# -- mistakes ----
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('(size max (n) :is "n")', "max cannot be the name"),
+        ('(size f (n n) :is "n")', "arguments with names of their own"),
+        ("(size f (n))", "one of :is and :python"),
+        ('(size f (n) :is "n" :python "n")', "one of :is and :python"),
+        ('(size f (n) :is "g(n)")', "unknown function 'g'"),
+        ('(size f (n) :is "n + m")', "f has no argument m"),
+        ('(size f (n) :python "open(n)")', "'open.n.' is no part of a formula"),
+        ('(size f (n) :python "n.__class__")', "is no part of a formula"),
+        ('(size f (n) :python "n ** n")', "is no part of a formula"),
+        ('(size f (n) :python "(lambda: n)()")', "is no part of a formula"),
+        ('(size f (n) :python "n +")', "cannot read 'n .'"),
+        ('(size f (n) :python "n" :defined "n == 1")', "expected >= or !="),
+        ('(size Relu (n) :is "n")', "Relu cannot be the name"),
+        ('(size lo (n) :is "n")', "something else is called lo"),
+        ('(size f (n) :speed "n")', ":speed of f is not understood"),
+    ],
+)
+def test_a_wrong_declaration(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(EgshapeError, match=message) as found, egshape.size_functions(written(tmp_path, text)):
+        pass
+    assert "test.egg:7" in found.value.where
+
+
+WRONG = {
+    "less": "(edge d n 1)",
+    "itself": "(union d n)",
+    "small": "(set (hi d) 10)",
+    "divides": "(Dvd d n)",
+}
+RULE = """; a wrong equation
+(rule ((= d (isqrt n))) ({}) :ruleset my.test :name "my.test/wrong")
+;; example   isqrt(n)  =>  it >= 0
+"""
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_a_wrong_rule_is_found(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, RULE.format(WRONG[name]), f"prelude.shape {EXAMPLES['isqrt']}")
+    (verdict,) = rulebook.test(path)
+    assert not verdict.good and "the body holds, but not" in verdict.why
+
+
+# -- programs ----
+
+TEXT = """
+func.func @f(%x: tensor<?x4xf32>, %y: tensor<4xf32>) -> tensor<?x4xf32> {
+  %0 = stablehlo.constant dense<4> : tensor<1xi32>
+  %1 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x4xf32>) -> tensor<i32>
+  %2 = stablehlo.reshape %1 : (tensor<i32>) -> tensor<1xi32>
+  %3 = stablehlo.concatenate %2, %0, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %4 = stablehlo.dynamic_broadcast_in_dim %y, %3, dims = [1] : (tensor<4xf32>, tensor<2xi32>) -> tensor<?x4xf32>
+  %5 = stablehlo.add %x, %4 : tensor<?x4xf32>
+  return %5 : tensor<?x4xf32>
+}
+"""
+
+
+@pytest.fixture
+def graph() -> egshape.Graph:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    return egshape.load(TEXT.encode(), format="mlir")
+
+
+def feed(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(rows * 4, dtype=np.float32).reshape(rows, 4), np.ones(4, np.float32)
+
+
+def test_a_fact_about_one_decides_sizes(graph: egshape.Graph) -> None:
+    facts = ["isqrt(arg0.0)*isqrt(arg0.0) == arg0.0", "isqrt(arg0.0) == 4"]
+    result = egshape.optimize(graph, facts, str(EXAMPLES["isqrt"]))
+    assert str(result.graph.outputs[0].type) == "f32[16, 4]" and not result.report.notes
+    assert result.explain("arg0.0", "isqrt(arg0.0)*4").status == "proved"
+    run = egshape.compile(result, "interpret")
+    assert np.array_equal(run(*feed(16)), feed(16)[0] + 1)
+    with pytest.raises(CheckFailed, match=r"the assumed fact isqrt\(arg0.0\).* does not hold"):
+        run(*feed(17))
+
+
+def test_one_with_an_expression_goes_into_every_format(graph: egshape.Graph, tmp_path: Path) -> None:
+    result = egshape.optimize(graph, "round_up(arg0.0, 8) == arg0.0", str(EXAMPLES["round_up"]))
+    assert "round_up(arg0.0, 8)" in str(result.graph)
+    egshape.save(result, tmp_path / "f.mlir")
+    assert "round_up" not in (tmp_path / "f.mlir").read_text().replace("the assumed fact round_up", "")
+    again = egshape.load(tmp_path / "f.mlir")
+    runs = [egshape.compile(again, "interpret"), egshape.compile(result, "interpret")]
+    if pytest.importorskip("llvmlite", reason="native code needs the extra llvm"):
+        runs.append(egshape.compile(result, "llvm"))
+    for run in runs:
+        assert np.array_equal(run(*feed(8)), feed(8)[0] + 1)
+        with pytest.raises(CheckFailed):
+            run(*feed(7))
+
+
+def test_onnx_gets_the_expression_too(graph: egshape.Graph, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="running ONNX models needs ONNX Runtime")
+    result = egshape.optimize(graph, "round_up(arg0.0, 8) == arg0.0", str(EXAMPLES["round_up"]))
+    egshape.save(result, tmp_path / "f.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "f.onnx"))
+    x, y = feed(16)
+    assert np.array_equal(session.run(None, {"arg0": x, "arg1": y})[0], x + 1)
+    with pytest.raises(Exception, match="round_up"):
+        session.run(None, dict(zip(("arg0", "arg1"), feed(7), strict=True)))
+
+
+@pytest.mark.parametrize("what", ["f.mlir", "f.onnx", "llvm"])
+def test_one_without_an_expression_is_refused_by_name(graph: egshape.Graph, tmp_path: Path, what: str) -> None:
+    result = egshape.optimize(graph, "isqrt(arg0.0) == 4", str(EXAMPLES["isqrt"]))
+    with pytest.raises(Unsupported, match="isqrt has no expression"):
+        egshape.compile(result, what) if what == "llvm" else egshape.save(result, tmp_path / what)
+
+
+@pytest.fixture
+def padded() -> Iterator[SizeFunction]:
+    """A custom op whose result has a size that an author's function gives."""
+    with egshape.size_functions(str(EXAMPLES["round_up"])) as mine:
+        round_up = mine["round_up"]
+
+    def missing(size: Dim) -> Dim:
+        return round_up(size, 8) - size
+
+    @egshape.custom_op("pad_up", operands=("x",))
+    class PadUp:
+        """x with zeros up to a multiple of 8."""
+
+        def shape(x):  # type: ignore[no-untyped-def]
+            return x.dtype, (round_up(x.dims[0], 8), x.dims[1])
+
+        def reference(x):  # type: ignore[no-untyped-def]
+            return np.pad(x, ((0, -len(x) % 8), (0, 0)))
+
+        def body(b, x):  # type: ignore[no-untyped-def]
+            none, high = const(0), missing(x.type.dims[0])
+            return b.pad(x, b.const(0.0, "f32"), low=(none, none), high=(high, none), interior=(none, none))
+
+    yield round_up
+    REGISTRY.drop("pad_up")
+
+
+CALLS = """
+func.func @f(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %0 = stablehlo.custom_call @pad_up(%x) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %1 = stablehlo.custom_call @pad_up(%0) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %2 = stablehlo.add %1, %1 : tensor<?x4xf32>
+  return %2 : tensor<?x4xf32>
+}
+"""
+
+
+def test_the_type_of_a_custom_op(padded: SizeFunction) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    graph = egshape.load(CALLS.encode(), format="mlir")
+    assert str(graph.outputs[0].type) == "f32[round_up(round_up(arg0.0, 8), 8), 4]"
+    result = egshape.optimize(graph, rules=str(EXAMPLES["round_up"]))
+    assert str(result.graph.outputs[0].type) == "f32[round_up(arg0.0, 8), 4]"
+    x = feed(5)[0]
+    for target in ("interpret", "llvm"):
+        found = egshape.compile(result, target)(x)
+        assert found.shape == (8, 4) and np.array_equal(found[:5], 2 * x) and not found[5:].any()
+
+
+# -- without rules ----
+
+
+def test_without_its_rules_nothing_is_known_of_it(tmp_path: Path) -> None:
+    text = EXAMPLES["isqrt"].read_text()
+    bare = tmp_path / "bare.egg"
+    bare.write_text(text[: text.index("; isqrt(n) >= 0")])
+    for goal in ("isqrt(n) >= 0", "isqrt(n)*isqrt(n) <= n"):
+        assert (status(goal, "isqrt"), prove(goal, (), str(bare)).status) == ("proved", "unknown")
+    for goal in ("max(a, b) >= b", "(a//9)//90 == a//810", "isqrt(n) - isqrt(n) + a*b == b*a"):
+        assert prove(goal, (), str(bare)).status == "proved" or "isqrt" in goal
