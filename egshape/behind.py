@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from egshape.decide.context import Context
+from egshape.decide.reason import Check, Reason
 from egshape.egraph.rebuild import substitute
 from egshape.egraph.stages import RegionEntry
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, Value
 
-Believed = Sequence[tuple[Relation, str]]
+Believed = Sequence[tuple[Relation, Reason]]
 Run = Callable[[Block, RegionEntry], Block]
 """Optimizes a block."""
 
@@ -49,7 +50,8 @@ def _optimized(run: Run, body: Block, place: int, context: Context, believed: Be
     outer = tuple(each for each in body.symbols if each.value not in made)
     read = Block((), rest, body.results, own).captures()
     arguments = tuple(dict.fromkeys((*read, *(each.value for each in outer))))
-    held = [(_relation(op), "an earlier check") for op in first if op.name == "check" and op.attrs["sides"]]
+    checks = [op for op in first if op.name == "check" and op.attrs["sides"]]
+    held = [(_relation(op), Check(location=str(op.location))) for op in checks]
     known = context.copy()
     known.assume_all(held)
     found = run(Block(arguments, rest, body.results, (*outer, *own)), RegionEntry(known, [*believed, *held]))

@@ -11,7 +11,7 @@ from egshape.attempts import Job, attempt_all, own_rules
 from egshape.dims import Dim, symbol
 from egshape.egraph.budget import STEPS
 from egshape.errors import InvalidInput
-from egshape.facts import Facts, Relation, several
+from egshape.facts import Facts, several
 from egshape.inner import settled
 from egshape.ir import display
 from egshape.ir.graph import Graph
@@ -173,8 +173,5 @@ def resolve(graph: Graph, facts: Facts) -> Facts:
         for name in target.symbols():
             if target is symbol(name):
                 out = out.with_symbol(name, sources=each.sources, likely=each.likely)
-    renamed = out.with_relations(
-        Relation(r.kind, r.lhs.substitute(rename), r.rhs.substitute(rename), r.source, r.ranges, r.needs)
-        for r in facts.statements()
-    )
+    renamed = out.with_relations(each.substitute(rename) for each in facts.statements())
     return replace(renamed, assumed=facts.assumed)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from egshape.behind import optimize_behind
 from egshape.decide.context import Context
+from egshape.decide.reason import Entry, Given, Reason, Semantics
 from egshape.dims import Dim, const, symbol
 from egshape.egraph.budget import Budget
 from egshape.egraph.checks import GIVEN
@@ -196,14 +197,20 @@ def validate(graph: Graph, result: Graph, facts: Facts, deadlines: Deadlines, to
         return Verdict(skipped=f"the comparison with the original was stopped at the limit of {reached.limit}")
 
 
-def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:
+def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, Reason]]:
     """What holds when the graph is entered: the facts, and that each size fits its get_dimension_size type."""
-    fits = [
-        (Relation("<=", symbol(each.name), const(LARGEST_SIZE + each.offset)), "entry")
+    fits: list[tuple[Relation, Reason]] = [
+        (Relation("<=", symbol(each.name), const(LARGEST_SIZE + each.offset)), Entry())
         for each in graph.body.symbols
         if each.value in graph.inputs
     ]
-    return fits + [(relation, relation.source or "fact") for relation in facts.statements()]
+    assumed = frozenset(facts.assumed)
+    return fits + [(each, _stated(each, assumed)) for each in facts.statements()]
+
+
+def _stated(fact: Relation, assumed: frozenset[str]) -> Reason:
+    """Why a fact holds. Only what the user assumed is named so; what came with the model is checked at entry too."""
+    return Semantics(fact.source) if fact.certain else Given(fact.text in assumed)
 
 
 def assumed_checks(facts: Facts) -> list[Check]:

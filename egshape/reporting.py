@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from egshape.attempts import Dropped
+from egshape.decide import reason
 from egshape.dims import Dim, symbol
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
@@ -37,7 +38,7 @@ def reported(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer, droppe
             for name, value in zip(graph.output_names, done.graph.outputs, strict=True)
         ),
         symbols=tuple(_symbol(name, sources, done, facts) for name, sources in _symbol_sources(graph).items()),
-        equalities=_equalities(graph, done, facts),
+        equalities=_equalities(graph, done),
         checks=_check_rows(graph, done),
         rewrites=tuple(
             RewriteRow(rule=rule, count=count, seconds=round(outcome.seconds.get(rule, 0.0), 6))
@@ -76,7 +77,7 @@ def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) ->
     )
 
 
-def _equalities(graph: Graph, done: Optimized, facts: Facts) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:
+def _equalities(graph: Graph, done: Optimized) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:
     """Input axes that were found equal though the model does not write them alike."""
     out: list[tuple[str, str, tuple[Step, ...]]] = []
     if not done.outcome.scopes:
@@ -89,15 +90,25 @@ def _equalities(graph: Graph, done: Optimized, facts: Facts) -> tuple[tuple[str,
         if form not in first:
             first[form] = (name, dim)
         elif first[form][1] is not dim:
-            known = known or Known(facts, done.outcome, scope)
+            known = known or Known(done.outcome, scope)
             steps = chain(known, first[form][1], dim) or ()
             out.append((first[form][0], name, steps))
     return tuple(out)
 
 
+def shown(step: reason.Step) -> Step:
+    """A step as text."""
+    return Step(
+        rule=step.reason.name,
+        from_=tuple(each.text for each in step.from_),
+        to=step.to.text,
+        location=step.reason.location,
+    )
+
+
 def _check_rows(graph: Graph, done: Optimized) -> tuple[CheckRow, ...]:
     rows = [
-        CheckRow(text="true", message=message, location=location, status="proved", why=(Step(rule=why, to="true"),))
+        CheckRow(text="true", message=message, location=location, status="proved", why=(shown(why),))
         for message, location, why in graph.metadata.get("assertions", ())
     ]
     for check in done.outcome.checks:
@@ -108,7 +119,7 @@ def _check_rows(graph: Graph, done: Optimized) -> tuple[CheckRow, ...]:
                 message=check.message,
                 location=check.location,
                 status="proved" if check.status == "proved" else "kept",
-                why=tuple(Step.model_validate(step.to_json()) for step in check.why),
+                why=tuple(map(shown, check.why)),
             )
         )
     return tuple(rows)

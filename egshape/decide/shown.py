@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import gcd
 
 from egshape.decide.known import FRESH, Fresh, Known
-from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol, const, symbol
+from egshape.dims import Atom, Dim, FloorDiv, Relu, Symbol, at_once, const, symbol
 from egshape.dims.core import divide_monomial, from_terms, multiply_monomials, of_atom
 from egshape.dims.forms import floordiv, relu
 from egshape.dims.theory import divide
+
+
+def compound_atoms(dims: Iterable[Dim]) -> list[Atom]:
+    """The size functions in these at any depth, each after those inside of it."""
+    found: dict[Atom, None] = {}
+
+    def visit(dim: Dim) -> None:
+        for atom in dim.atoms():
+            if isinstance(atom, Relu):
+                visit(atom.arg)
+            elif isinstance(atom, FloorDiv):
+                visit(atom.num)
+                visit(atom.den)
+            if not isinstance(atom, Symbol):
+                found[atom] = None
+
+    for dim in dims:
+        visit(dim)
+    return list(found)
+
+
+def simpler(world: Known, atom: Atom) -> tuple[Dim, str] | None:
+    """What a rule that runs at once makes of a size function in this world, and its name; None where none applies."""
+    if isinstance(atom, Relu):
+        return at_once.relu(world, world.normal(atom.arg))
+    if isinstance(atom, FloorDiv):
+        return at_once.floordiv(world, world.normal(atom.num), world.normal(atom.den))
+    return None
 
 
 def shown(world: Known, dim: Dim) -> Dim:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from egshape.decide.reason import CONGRUENCE, Reason, Rule
 from egshape.dims import Dim, FloorDiv, Relu, const, floordiv, is_positive, relu
 from egshape.dims.core import natural_key
 from egshape.egraph.basis import Basis, SymbolOrder
@@ -32,7 +33,6 @@ SHAPE_RULESETS = (
     "size.relu",
     "size.order",
 )
-CONGRUENCE = "congruence"
 _MAX_ROUNDS = 12
 _TABLES = ("P", "Num", "Add", "Mul", "FloorDiv", "Relu", "lo", "hi")
 """What a round reads of the e-graph, beside the logs of the rules."""
@@ -45,7 +45,7 @@ class Equality(NamedTuple):
 
     left: Dim
     right: Dim
-    reason: str
+    reason: Reason
 
 
 class Bounds(NamedTuple):
@@ -138,7 +138,7 @@ class ExchangeState:
                 self._tables["P"].append((dim.id,))
                 stack.extend(self._rows(split(dim)))
 
-    def add_equation(self, left: Dim, right: Dim, reason: str) -> None:
+    def add_equation(self, left: Dim, right: Dim, reason: Reason) -> None:
         """Take left = right as given. It is used once every divisor in it is known to be non-zero."""
         self.add_dims((left, right))
         self._pending.append(Equality(left, right, reason))
@@ -150,7 +150,7 @@ class ExchangeState:
             if bound is not None and abs(bound) < LIMIT:
                 self._tables[table].append((dim.id, bound))
 
-    def add_divisor(self, divisor: Dim, dim: Dim, reason: str) -> None:
+    def add_divisor(self, divisor: Dim, dim: Dim, reason: Reason) -> None:
         """Take as given that `divisor` divides `dim`."""
         self.add_dims((divisor, dim, floordiv(dim, divisor)))
         self._tables["in_dvd"].append((divisor.id, dim.id))
@@ -302,7 +302,7 @@ class ExchangeState:
         self._pending = waiting
         return changed
 
-    def _learn(self, left: Dim, right: Dim, reason: str) -> bool:
+    def _learn(self, left: Dim, right: Dim, reason: Reason) -> bool:
         clashes = len(self.basis.contradictions)
         learned = self.basis.add(left, right, len(self.equalities))
         if learned or len(self.basis.contradictions) > clashes:
@@ -329,7 +329,7 @@ class ExchangeState:
             values = dict(zip(log.variables, row, strict=True))
             left, right = self._size_of(log.left, values), self._size_of(log.right, values)
             if left is not None and right is not None and self._is_defined(left, right):
-                changed |= self._learn(left, right, log.rule)
+                changed |= self._learn(left, right, Rule.of(log.rule))
         return changed
 
     def _size_of(self, expr: SExpr, values: Mapping[str, int]) -> Dim | None:
@@ -469,9 +469,9 @@ def exchange(
     engine: Engine,
     rules: LoadedRules,
     dims: Iterable[Dim] = (),
-    equations: Iterable[tuple[Dim, Dim, str]] = (),
+    equations: Iterable[tuple[Dim, Dim, Reason]] = (),
     bounds: Mapping[Dim, tuple[int | None, int | None]] | None = None,
-    divisors: Iterable[tuple[Dim, Dim, str]] = (),
+    divisors: Iterable[tuple[Dim, Dim, Reason]] = (),
     orders: Iterable[tuple[Dim, Dim]] = (),
     budget: Budget | None = None,
 ) -> ExchangeResult:

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from egshape.decide.context import Context
+from egshape.decide.reason import Rule
 from egshape.egraph.applications import Applied, read_applications
 from egshape.egraph.budget import STEPS, Growth, Stop
 from egshape.egraph.exchange import ExchangeState
@@ -28,7 +29,7 @@ class Reason(NamedTuple):
 
     value: str
     op: str
-    rule: str
+    rule: Rule
     location: str
     other: str = ""
 
@@ -148,7 +149,7 @@ def _reasons(saturated: Saturated) -> tuple[Counter[str], list[Reason]]:
                 Reason(
                     value.name if value else "",
                     found[1].name,
-                    rule,
+                    Rule.of(rule),
                     str(found[1].location),
                     other.name if other else "",
                 )

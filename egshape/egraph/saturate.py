@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from egshape.decide.context import Context
+from egshape.decide.reason import Proved, Reason, Rule
 from egshape.dims import Dim, Relu, const, relu
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.elements import Elements
@@ -158,22 +159,25 @@ class Session:
         self.flush()
         return walk
 
-    def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, str]]:
+    def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, Reason]]:
         """What the prover says of the max and min in sizes of the graph, where a check that is no order (two sizes
         broadcast, a product is 0) may decide it: the rules over sizes do not look into such a check."""
         checked = [relation for relation, _ in walk.believed if relation.kind == "==" and is_product(relation)]
         names = frozenset().union(*(relation.lhs.symbols() | relation.rhs.symbols() for relation in checked))
         atoms = dict.fromkeys(atom for dim in dims for atom in _ramps(dim) if not names.isdisjoint(atom.symbols))
-        found, zero = [], const(0)
+        found, zero = list[tuple[Relation, Reason]](), const(0)
         for atom in list(atoms)[:MAX_SETTLED]:
-            for relation, value in ((Relation("<=", zero, atom.arg), atom.arg), (Relation("<=", atom.arg, zero), zero)):
+            for relation, value, rule in (
+                (Relation("<=", zero, atom.arg), atom.arg, "size.relu/nonnegative"),
+                (Relation("<=", atom.arg, zero), zero, "size.relu/nonpositive"),
+            ):
                 if walk.context.decide(relation) == "proved":
-                    found.append((Relation("==", relu(atom.arg), value), f"prove: {relation}"))
+                    found.append((Relation("==", relu(atom.arg), value), Proved(Rule(rule))))
                     walk.context.assume(*found[-1])  # what is around it is asked about next
                     break
         return found
 
-    def _believe(self, relation: Relation, reason: str) -> None:
+    def _believe(self, relation: Relation, reason: Reason) -> None:
         sides = (relation.lhs, relation.rhs)
         if relation.kind == "==":
             self.sizes.add_equation(*sides, reason)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from egshape.decide.context import Context
+from egshape.decide.reason import Reason
 from egshape.dims import Dim
 from egshape.egraph.budget import Budget
 from egshape.egraph.checks import without_implied
@@ -39,7 +40,7 @@ class RegionEntry:
     sizes around a region, None for the graph itself."""
 
     context: Context
-    believed: Sequence[tuple[Relation, str]]
+    believed: Sequence[tuple[Relation, Reason]]
     symbols: frozenset[str] = frozenset()
     elements: Mapping[Value, np.ndarray] = field(default_factory=dict)
     captured: Mapping[Value, Value] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from egshape.decide.reason import Step
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
@@ -40,7 +41,7 @@ class Program:
     """Ops without attributes by their MLIR name."""
     carry: Handler
     """Adds an op that is carried through as it came."""
-    proved: list[tuple[str, str, str]] = field(default_factory=list)
+    proved: list[tuple[str, str, Step]] = field(default_factory=list)
     """Message and location of the assertions that hold, and why."""
     numbers: Iterator[int] = field(default_factory=count)
     converted: Iterator[int] = field(default_factory=count)
