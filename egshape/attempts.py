@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from egshape.decide.reason import Rule, matched
+from egshape.egraph.ask import Decide
 from egshape.egraph.budget import Stop
 from egshape.egraph.outcome import Outcome
 from egshape.egraph.program import Variant, program, shipped
@@ -54,6 +55,7 @@ class Job:
     validate: bool = True
     own: Mapping[str, loader.Rule] = field(default_factory=dict)
     """The rules of the user by name."""
+    decide: Decide = "both"
 
     @cached_property
     def size(self) -> int:
@@ -81,6 +83,7 @@ class Job:
             variant=Variant(split=split, omit=omitted),
             deadlines=deadlines,
             tolerance=self.tolerance if self.validate else None,
+            decide=self.decide,
         )
 
     def fired(self, outcome: Outcome) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from egshape.attempts import Job, attempt_all, own_rules
 from egshape.dims import Dim, symbol
+from egshape.egraph.ask import Decide
 from egshape.egraph.budget import STEPS
 from egshape.errors import InvalidInput
 from egshape.facts import Facts, several
@@ -70,6 +71,7 @@ def optimize(
     refine_signature: bool = False,
     allow_larger: bool = False,
     explain: bool = True,
+    decide: Decide = "both",
     tracer: Tracer | None = None,
 ) -> Result:
     """Optimize a model: a Graph, or what ``load`` takes.
@@ -79,6 +81,7 @@ def optimize(
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
     refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
     larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
+    decide: who decides about sizes, the compiled rules ("rules"), the rules in the engine ("engine", slow), or both.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
     graph, rules, tracer = load(model), tuple(map(str, several(rules))), tracer or Tracer()
     user = Facts.parse(*several(assume), assumed=True)
@@ -95,7 +98,9 @@ def optimize(
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
     limits = limits or Limits()
-    job = Job(graph, known, rules, limits, Deadlines.of(limits), explain, refine_signature, validate, own_rules(rules))
+    job = Job(
+        graph, known, rules, limits, Deadlines.of(limits), explain, refine_signature, validate, own_rules(rules), decide
+    )
     started = time.monotonic()
     done, dropped = attempt_all(job, tracer)
     for left_out in dropped:

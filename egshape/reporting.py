@@ -28,7 +28,7 @@ def count_ops(graph: Graph) -> OpCount:
 def reported(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer, dropped: Sequence[Dropped]) -> Report:
     """The report of what became of a graph. ``dropped``: rules of the user that were left out."""
     outcome = done.outcome
-    normal = done.normal_form
+    normal = done.sizes.normal_form
     return Report(
         model=graph.name,
         ops=OpCounts(before=count_ops(graph), after=count_ops(done.graph)),
@@ -65,7 +65,7 @@ def _symbol_sources(graph: Graph) -> dict[str, list[str]]:
 
 
 def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) -> Symbol:
-    low, high = done.context.bounds(symbol(name))
+    low, high = done.sizes.bounds(symbol(name))
     known = facts.symbol(name)
     ranges = known.ranges if len(known.ranges) > 1 else ((max(low or 0, 0), None if high == 2**31 - 1 else high),)
     return Symbol(
@@ -108,8 +108,14 @@ def shown(step: reason.Step) -> Step:
 
 def _check_rows(graph: Graph, done: Optimized) -> tuple[CheckRow, ...]:
     rows = [
-        CheckRow(text="true", message=message, location=location, status="proved", why=(shown(why),))
-        for message, location, why in graph.metadata.get("assertions", ())
+        CheckRow(
+            text="true",
+            message=message,
+            location=location,
+            status="proved",
+            why=(Step(rule=reason.BY_FORM.name, from_=tuple(bounds), to="true"),),
+        )
+        for message, location, bounds in graph.metadata.get("assertions", ())
     ]
     for check in done.outcome.checks:
         text = str(check.relation) if check.relation is not None else "a condition on data"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from egshape.decide.context import Context
-from egshape.decide.reason import BY_FORM, TRUE, Check, Step
-from egshape.dims import Dim, const, is_nonnegative, is_positive, symbol
+from egshape.decide.reason import Check
+from egshape.dims import Dim, is_nonnegative, is_positive, symbol
 from egshape.errors import Contradiction
 from egshape.facts import Relation
 
@@ -44,12 +44,9 @@ class Bounds:
         out.learn(relation)
         return out
 
-    def why(self, names: Iterable[str]) -> Step:
-        """That a condition on these symbols holds by its form, and by their bounds."""
-        used = (
-            Relation.of(const(self._least[name]), "<=", symbol(name)) for name in sorted(names) if name in self._least
-        )
-        return Step(BY_FORM, tuple(used), TRUE)
+    def why(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The bounds of these symbols, by which a condition holds by its form."""
+        return tuple(f"{name} >= {self._least[name]}" for name in sorted(names) if name in self._least)
 
     def decide(self, relation: Relation) -> bool | None:
         """True or False where the form shows it once each symbol is counted from its least size."""

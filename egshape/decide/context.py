@@ -71,7 +71,7 @@ class Context:
 
     def copy(self) -> Context:
         """A context with the same assumptions, for a region; changes do not leak."""
-        new = Context.__new__(Context)
+        new = type(self).__new__(type(self))
         new._world = self._world.copy()
         new._assumptions = list(self._assumptions)
         new._shown = dict(self._shown)

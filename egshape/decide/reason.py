@@ -105,6 +105,10 @@ def matched(matches: Mapping[str, int], rule: str) -> int:
     return matches.get(rule, 0) + matches.get(rule + BACKWARD, 0)
 
 
+Believed = tuple[Relation, Reason]
+"""A statement with why it holds."""
+
+
 class Step(NamedTuple):
     """One step of a proof: for a reason, from the statements `from_`, follows `to`."""
 
@@ -120,6 +124,7 @@ NORMAL_FORM = Rule("theory.normal-form")
 INTERVAL = Rule("theory.interval")
 LINEAR = Rule("theory.linear")
 CONGRUENCE = Rule("theory.congruence")
+ENGINE = Rule("theory.engine")
 RING = Rule("ring")
 SAME = Rule("same expression")
 IMPLIED = Rule("implied by the other checks")

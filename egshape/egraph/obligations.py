@@ -15,10 +15,10 @@ import numpy as np
 
 from egshape.decide import reason
 from egshape.decide.context import Context, Verdict
-from egshape.decide.reason import FOLDED, TRUE, Proved, Reason, Semantics, Step
+from egshape.decide.reason import FOLDED, TRUE, Believed, Proved, Reason, Semantics, Step
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
-from egshape.errors import EgshapeError
+from egshape.errors import Contradiction, EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import fits, small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
@@ -85,7 +85,7 @@ class Walk:
 
     context: Context
     checks: tuple[Check, ...] = ()
-    believed: tuple[tuple[Relation, Reason], ...] = ()
+    believed: tuple[Believed, ...] = ()
     """What rewrites may use, with its reason, in order: facts, kept checks on entry sizes, proved obligations."""
     elements: Mapping[Value, np.ndarray] = field(default_factory=dict)
     entry: frozenset[str] = frozenset()
@@ -97,6 +97,22 @@ class Walk:
         return frozenset(
             check.index for check in self.checks if check.status == "kept" and not check.entry and check.op is None
         )
+
+    def here(self, held: Sequence[Believed]) -> Context:
+        """What is known where the block runs: with the conditions of the branches that it lies in."""
+        return _with(self.context, held)
+
+
+def _with(context: Context, held: Sequence[Believed]) -> Context:
+    """A context with more, or the same one where that is nothing or cannot be: then the branch never runs."""
+    if not held:
+        return context
+    more = context.copy()
+    try:
+        more.assume_all(held)
+    except Contradiction:
+        return context
+    return more
 
 
 Implied = tuple[int, str, str, Dim, Dim]
@@ -212,8 +228,9 @@ class Walker:
         entry: frozenset[str],
         registry: Registry,
         elements: Mapping[Value, np.ndarray],
-        believed: Sequence[tuple[Relation, Reason]],
+        believed: Sequence[Believed],
         top: bool,
+        held: Sequence[Believed] = (),
     ) -> None:
         self.block = block
         self.registry = registry
@@ -223,8 +240,9 @@ class Walker:
         self.checks: list[Check] = []
         self.believed = list(believed)
         self.elements = dict(elements)
-        self.known = context
-        """What later obligations may be proved from; forks off ``context`` at the first data-dependent check."""
+        self.known = _with(context, held)
+        """What later obligations may be proved from; forks off ``context`` at the first data-dependent check, or where
+        the block is a branch, whose condition is ``held``."""
         self._hard = _HARD_QUESTIONS
         self._sizes: set[Dim] = set()
         self._settled: set[Relation] = set()
@@ -322,10 +340,15 @@ class Walker:
                     "" if own is None else own.attrs.get("fact", ""),
                 )
             )
-        if status == "proved" and entry and relation.kind == "==" and not _is_broadcast(relation):
+        if status == "proved" and entry and relation.kind == "==" and self._rewrites_may(relation):
             self.believed.append((relation, Proved(verdict.rule)))
         if status == "kept":
             self._believe(relation, reason.Check(location=str(op.location)), entry)
+
+    def _rewrites_may(self, relation: Relation) -> bool:
+        """Whether rewrites may use what was proved: not what only a check of data or the condition of a branch says."""
+        own = self.known is self.context or self.context.decide(relation) == "proved"
+        return own and not _is_broadcast(relation)
 
     def _verdict(self, relation: Relation) -> Verdict:
         """The answer and its rule; that sizes broadcast to their common size takes more effort than most

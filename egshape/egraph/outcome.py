@@ -9,14 +9,13 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from egshape.decide.context import Context
 from egshape.decide.reason import Rule
 from egshape.egraph.applications import Applied, read_applications
 from egshape.egraph.budget import STEPS, Growth, Stop
-from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.obligations import Check, Walk
 from egshape.egraph.program import Program
 from egshape.egraph.saturate import Saturated
+from egshape.egraph.sizes import Sizes
 from egshape.ir.graph import Block, Value
 from egshape.rulelang.provenance import NAME_STRIDE
 
@@ -35,11 +34,10 @@ class Reason(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What was derived of sizes in one block (the graph's own, or a region's), and what was believed there."""
+    """What is known of sizes in one block (the graph's own, or a region's)."""
 
     block: Block
-    sizes: ExchangeState
-    context: Context
+    sizes: Sizes
     elements: Mapping[Value, np.ndarray]
     """The sizes that shape code computes."""
 
@@ -71,11 +69,6 @@ class Outcome:
     """Seconds of the engine by ruleset."""
     applied: tuple[Applied, ...] = ()
     """Every application of a rule over tensors, where the program keeps them."""
-
-    @property
-    def sizes(self) -> tuple[ExchangeState, ...]:
-        """What was derived of sizes, block by block."""
-        return tuple(scope.sizes for scope in self.scopes)
 
     def then(self, later: Outcome) -> Outcome:
         """This, and what came later."""

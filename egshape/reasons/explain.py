@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from egshape.decide.context import Assumption, Context
-from egshape.decide.reason import IMPLIED, NORMAL_FORM, RING, SAME, Given, Reason, Semantics
+from egshape.decide.reason import IMPLIED, NORMAL_FORM, RING, SAME, Branch, Given, Reason, Semantics
 from egshape.decide.reason import Check as Checking
 from egshape.dims import Dim, quote_name
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.exchange import Equality
 from egshape.egraph.obligations import Check
 from egshape.egraph.outcome import Outcome, Scope
+from egshape.egraph.sizes import Sizes
 from egshape.errors import EgshapeError, InternalError
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import parse_relation
@@ -38,8 +39,7 @@ def explain(result: Optimization, a: str, b: str) -> Explanation:
     steps = chain(Known(result.optimized.outcome, scope), left, right) if scope else _trivial(left, right)
     if steps is not None:
         return Explanation(a=a, b=b, status="proved", why=steps, sizes=sizes)
-    context = scope.context if scope else result.optimized.context
-    return _undecided(context, a, b, Relation("==", left, right), sizes)
+    return _undecided(scope.sizes if scope else result.optimized.sizes, a, b, Relation("==", left, right), sizes)
 
 
 def explain_fact(result: Optimization, text: str) -> Explanation:
@@ -49,15 +49,16 @@ def explain_fact(result: Optimization, text: str) -> Explanation:
     stated = parse_relation(text)
     goal = _resolved(stated, lambda name: size_of(result.source, name))
     scope = _scope(result, stated.symbols(), goal.symbols())
-    context = scope.context if scope else result.optimized.context
+    known = scope.sizes if scope else result.optimized.sizes
     sizes = {str(stated): str(goal)} if str(stated) != str(goal) else {}
-    if scope is None or context.decide(goal) != "proved":
-        return _undecided(context, text, "", goal, sizes)
+    if scope is None or known.decide(goal) != "proved":
+        return _undecided(known, text, "", goal, sizes)
     if goal.kind == "==":
         steps = chain(Known(result.optimized.outcome, scope), goal.lhs, goal.rhs)
     else:
         maker = _Chain(Known(result.optimized.outcome, scope))
-        maker.derive(goal, context.verdict(goal).rule)
+        _, rule = known.premises(goal) or ((), NORMAL_FORM)
+        maker.derive(goal, rule)
         steps = maker.done()
     return Explanation(a=text, b="", status="proved", why=steps or (), sizes=sizes)
 
@@ -70,12 +71,12 @@ def _trivial(left: Dim, right: Dim) -> tuple[Step, ...] | None:
     return (Step(rule=SAME.name, to=f"{left} == {right}"),) if left is right else None
 
 
-def _undecided(context: Context, a: str, b: str, goal: Relation, sizes: dict[str, str]) -> Explanation:
+def _undecided(known: Sizes, a: str, b: str, goal: Relation, sizes: dict[str, str]) -> Explanation:
     """A counterexample, or the smallest missing fact found."""
-    given = [str(each) for each in _related([a.relation for a in context.assumptions], goal.symbols())]
+    given = [str(each) for each in _related([a.relation for a in known.assumptions], goal.symbols())]
     proof = prove(str(goal), given)
     if proof.status == "refuted":
-        missing = None if context.decide(goal) == "refuted" else str(goal)
+        missing = None if known.decide(goal) == "refuted" else str(goal)
         return Explanation(
             a=a, b=b, status="refuted", counterexample=proof.counterexample, missing=missing, sizes=sizes
         )
@@ -120,7 +121,7 @@ class Known:
     def __init__(self, outcome: Outcome, scope: Scope) -> None:
         self.scope = scope
         self.assumed: dict[Key, Assumption] = {}
-        for each in scope.context.assumptions:
+        for each in scope.sizes.assumptions:
             self.assumed.setdefault(key_of(each.relation), each)
         self.checks: dict[Key, Check] = {}
         for check in sorted(outcome.checks, key=lambda check: check.status == "proved"):
@@ -142,9 +143,10 @@ def chain(known: Known, left: Dim, right: Dim) -> tuple[Step, ...] | None:
             maker.equality(equality)
         maker.conclude(goal)
         return maker.done()
-    if scope.context.decide(goal) != "proved":
+    premises = scope.sizes.premises(goal)
+    if premises is None:
         return None
-    maker.derive(goal, scope.context.verdict(goal).rule)
+    maker.derive(goal, premises[1])
     return maker.done()
 
 
@@ -191,7 +193,7 @@ class _Chain:
         ]
         context = Context()
         context.assume_all([(each, None) for each in kept])
-        premises = _premises(context, relation)
+        premises = _premises(Sizes(context), relation)
         if premises is None:
             premises = _related(kept, relation.symbols())
         names = tuple(dict.fromkeys(self.state(each) for each in premises))
@@ -204,7 +206,7 @@ class _Chain:
             return text
         earlier = self._ring(relation)
         if earlier is None:
-            premises = _premises(self.known.scope.context, relation)
+            premises = _premises(self.known.scope.sizes, relation)
             if premises is None:
                 known = [*self.stated.values(), *(each.relation for each in self.known.assumed.values())]
                 premises = list({str(each): each for each in _related(known, relation.symbols())}.values())
@@ -244,11 +246,10 @@ class _Chain:
         return text
 
 
-def _premises(context: Context, goal: Relation) -> list[Relation] | None:
-    """Assumptions of the context that suffice for the goal, None if it is not known there."""
-    if context.decide(goal) != "proved":
-        return None
-    return [each.relation for each in context.premises(goal) or ()]
+def _premises(known: Sizes, goal: Relation) -> list[Relation] | None:
+    """Assumptions that suffice for the goal, None if it is not known by them."""
+    found = known.premises(goal)
+    return None if found is None else [each.relation for each in found[0]]
 
 
 def _related(relations: Sequence[Relation], names: Iterable[str]) -> list[Relation]:
@@ -290,8 +291,8 @@ def givens(result: Optimization) -> Givens:
             if check.relation is not None and check.status == "kept"
         ]
     for scope in result.optimized.outcome.scopes:
-        for each in scope.context.assumptions:
-            if isinstance(each.reason, Semantics):
+        for each in scope.sizes.assumptions:
+            if isinstance(each.reason, Semantics | Branch):
                 found.append((each.relation, each.reason.location))
     return Givens(_table(found), lambda text: size_of(result.source, text))
 

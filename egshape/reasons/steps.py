@@ -57,6 +57,13 @@ THEORY = (
         "(a + b)//k == (c + b)//k given a == c; k >= 1",
     ),
     StepKind(
+        reason.ENGINE.name,
+        "the rules over sizes derive it in an e-graph of its own from all that is known (only with `--decide engine`)",
+        "p, where bounds or one normal form of the sizes in the e-graph show it",
+        "each rule of rulesets/size is sound, and so is the arithmetic that it is exchanged with",
+        "a + 2 >= 3 given a >= 1",
+    ),
+    StepKind(
         reason.RING.name,
         "follows by polynomial arithmetic from the statements named, as replaying recomputes",
         "p == q, where p - q is a sum of differences of the premises' sides, times polynomials",

@@ -50,8 +50,8 @@ def profile(
     for rule, count in outcome.rewrites.items():
         name = Rule.of(rule).name
         unions[name] = unions.get(name, 0) + count
-    for sizes in outcome.sizes:
-        for equality in sizes.equalities:
+    for scope in outcome.scopes:
+        for equality in scope.sizes.equalities:
             name = equality.reason.name
             if name in loaded.by_name:
                 unions[name] = unions.get(name, 0) + 1
