@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 
+from egshape.decide.reason import Given
 from egshape.dims import Dim, const, floordiv, minimum, symbol
 from egshape.egraph.budget import Budget
 from egshape.egraph.engine import POOL
 from egshape.egraph.exchange import ExchangeState, shape_phases, shape_program
 
-Equation = tuple[Dim, Dim, str]
+Equation = tuple[Dim, Dim]
 
 
 def layers(count: int) -> Iterator[tuple[list[Dim], list[Equation], Dim]]:
@@ -39,10 +40,10 @@ def layers(count: int) -> Iterator[tuple[list[Dim], list[Equation], Dim]]:
             2 * here + 3 * before - 1,
         ]
         equations = [
-            (here, before, f"add {i}"),
-            (merged, batch * here * heads, f"reshape {i}"),
-            (split * heads, merged, f"split {i}"),
-            (total, here + before, f"concat {i}"),
+            (here, before),
+            (merged, batch * here * heads),
+            (split * heads, merged),
+            (total, here + before),
         ]
         yield sizes, equations, width
         before = here
@@ -62,8 +63,8 @@ def measure(sizes: int, logged: bool) -> None:
             dims += some
             state.add_dims(some)
             for equation in equations:
-                state.add_equation(*equation)
-            state.add_divisor(const(8), width, "given")
+                state.add_equation(*equation, Given())
+            state.add_divisor(const(8), width, Given())
         state.load()
         loaded = time.perf_counter()
         state.run(Budget(seconds=30, steps=1000))

@@ -73,7 +73,7 @@ def run(
 def shapes_table(graph: Graph, assume: str | Sequence[str] = (), facts: Facts | None = None) -> ShapeTable:
     """Every value with its shape in the inputs' symbols, and where each size comes from."""
     result = optimize(graph, assume, facts=facts, validate=False)
-    normal = result.optimized.normal_form
+    normal = result.optimized.sizes.normal_form
     sources = shape_sources(graph.body)
     meant = {name: parse(text) for name, text in graph.metadata.get("meanings", ())}
 
@@ -119,15 +119,15 @@ class BroadcastAxes:
 def broadcast_axes(result: Result) -> list[BroadcastAxes]:
     """Each broadcast_in_dim of the original graph, its operand's axes one by one: an axis is expanding if its size
     is 1 and the result's is known to be another, non-expanding if both sizes are known to be equal."""
-    normal = result.optimized.normal_form
-    context, one = result.optimized.context, const(1)
+    normal = result.optimized.sizes.normal_form
+    known, one = result.optimized.sizes, const(1)
 
     def axis(size: Dim, target: Dim) -> Literal["expanding", "non-expanding", "unknown"]:
         size, target = normal(size), normal(target)
-        if size is target or context.decide(Relation("==", size, target)) == "proved":
+        if known.equal(size, target):
             return "non-expanding"
-        known = context.decide(Relation("==", size, one)) == "proved"
-        return "expanding" if known and context.decide(Relation("!=", target, one)) == "proved" else "unknown"
+        apart = known.equal(size, one) and known.decide(Relation("!=", target, one)) == "proved"
+        return "expanding" if apart else "unknown"
 
     found = []
     for op in result.source.body.walk():

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from egshape.decide.reason import Rule, matched
+from egshape.egraph.ask import Decide
 from egshape.egraph.budget import Stop
 from egshape.egraph.outcome import Outcome
 from egshape.egraph.program import Variant, program, shipped
@@ -18,7 +20,7 @@ from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.limits import Deadlines, Limits
 from egshape.pipeline import Optimized, run_stages
-from egshape.rulelang.loader import Rule
+from egshape.rulelang import loader
 from egshape.trace import Tracer
 
 GROWTH, LEAST_NODES = 200, 50_000
@@ -51,8 +53,9 @@ class Job:
     explain: bool = True
     refine_signature: bool = False
     validate: bool = True
-    own: Mapping[str, Rule] = field(default_factory=dict)
+    own: Mapping[str, loader.Rule] = field(default_factory=dict)
     """The rules of the user by name."""
+    decide: Decide = "both"
 
     @cached_property
     def size(self) -> int:
@@ -80,11 +83,12 @@ class Job:
             variant=Variant(split=split, omit=omitted),
             deadlines=deadlines,
             tolerance=self.tolerance if self.validate else None,
+            decide=self.decide,
         )
 
     def fired(self, outcome: Outcome) -> list[str]:
         """The rules of the user that rewrote something."""
-        names = {rule.removesuffix("<=") for rule in outcome.rewrites}
+        names = {Rule.of(rule).name for rule in outcome.rewrites}
         return sorted(name for name in names if name in self.own)
 
     def tolerance(self, outcome: Outcome) -> float:
@@ -97,7 +101,7 @@ class Job:
         )
 
 
-def own_rules(rules: Sequence[str]) -> dict[str, Rule]:
+def own_rules(rules: Sequence[str]) -> dict[str, loader.Rule]:
     """The rules of the user by name. Raises EgshapeError for a wrong file or an unknown name."""
     if not rules:
         return {}
@@ -141,8 +145,8 @@ def _to_blame(
     if attempt.difference:
         return _culprits(job, job.fired(outcome), left, dropped, tracer, _difference, _difference(attempt))
     if outcome.status == "fallback":
-        matched = sorted({rule.removesuffix("<=") for rule in outcome.matches} & set(left))
-        return _culprits(job, matched, left, dropped, tracer, _fault, _fault(attempt))
+        suspects = sorted({Rule.of(rule).name for rule in outcome.matches} & set(left))
+        return _culprits(job, suspects, left, dropped, tracer, _fault, _fault(attempt))
     return ()
 
 
@@ -165,10 +169,10 @@ def _why(stop: Stop) -> str:
 def _suspects(job: Job, stop: Stop, done: Optimized, left: Sequence[str]) -> list[str]:
     """The rules of the user that may be why a run was stopped, the likeliest first."""
     matches = done.outcome.matches
-    ranked = sorted(left, key=lambda name: (-matches.get(name, 0) - matches.get(name + "<=", 0), name))
+    ranked = sorted(left, key=lambda name: (-matched(matches, name), name))
     if stop.limit == "engine":
         return [name for name in ranked if stop.ruleset in (name, job.own[name].ruleset)]
-    named = stop.rule.removesuffix("<=")
+    named = Rule.of(stop.rule).name
     if named in left:
         return [named]
     inside = [name for name in ranked if stop.ruleset in (name, job.own[name].ruleset)]

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from egshape.decide.context import Context
+from egshape.decide.reason import Believed, Check
 from egshape.egraph.rebuild import substitute
 from egshape.egraph.stages import RegionEntry
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, Value
 
-Believed = Sequence[tuple[Relation, str]]
 Run = Callable[[Block, RegionEntry], Block]
 """Optimizes a block."""
 
 
-def optimize_behind(run: Run, body: Block, context: Context, believed: Believed) -> Block:
+def optimize_behind(run: Run, body: Block, context: Context, believed: Sequence[Believed]) -> Block:
     """The block, with what stands behind each check of an assumed fact on sizes that data gives optimized anew.
 
     ``context`` and ``believed``: what holds where the block is entered."""
@@ -42,14 +42,15 @@ def _relation(op: Op) -> Relation:
     return Relation(op.attrs["relation"], *op.attrs["sides"])
 
 
-def _optimized(run: Run, body: Block, place: int, context: Context, believed: Believed) -> Block:
+def _optimized(run: Run, body: Block, place: int, context: Context, believed: Sequence[Believed]) -> Block:
     first, rest = body.ops[: place + 1], body.ops[place + 1 :]
     made = {value for op in rest for value in op.results}
     own = tuple(each for each in body.symbols if each.value in made)
     outer = tuple(each for each in body.symbols if each.value not in made)
     read = Block((), rest, body.results, own).captures()
     arguments = tuple(dict.fromkeys((*read, *(each.value for each in outer))))
-    held = [(_relation(op), "an earlier check") for op in first if op.name == "check" and op.attrs["sides"]]
+    checks = [op for op in first if op.name == "check" and op.attrs["sides"]]
+    held = [(_relation(op), Check(location=str(op.location))) for op in checks]
     known = context.copy()
     known.assume_all(held)
     found = run(Block(arguments, rest, body.results, (*outer, *own)), RegionEntry(known, [*believed, *held]))

@@ -82,6 +82,10 @@ class CheckFailed(EgshapeError):
     exit_code = 1
 
 
+class DoesNotFit(CheckFailed):
+    """An integer of shape code would wrap at the sizes that the program runs with."""
+
+
 class OutputsDiffer(EgshapeError):
     """Two programs that should compute the same do not."""
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from egshape.attempts import Job, attempt_all, own_rules
 from egshape.dims import Dim, symbol
 from egshape.dims.functions import declared
+from egshape.egraph.ask import Decide
 from egshape.egraph.budget import STEPS
 from egshape.errors import InvalidInput
-from egshape.facts import Facts, Relation, several
+from egshape.facts import Facts, several
 from egshape.inner import settled
 from egshape.ir import display
 from egshape.ir.graph import Graph, Value
@@ -77,6 +78,7 @@ def optimize(
     refine_signature: bool = False,
     allow_larger: bool = False,
     explain: bool = True,
+    decide: Decide = "both",
     tracer: Tracer | None = None,
 ) -> Result:
     """Optimize a model: a Graph, or what ``load`` takes.
@@ -86,6 +88,7 @@ def optimize(
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
     refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
     larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
+    decide: who decides about sizes, the compiled rules ("rules"), the rules in the engine ("engine", slow), or both.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
     rules = tuple(map(str, several(rules)))
     with size_functions(rules) as functions:
@@ -93,7 +96,7 @@ def optimize(
         if facts is not None:
             user = facts.merge(user)
         limits = limits or Limits()
-        asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain)
+        asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide)
         return replace(_optimized(load(model), user, asked, tracer or Tracer()), functions=functions)
 
 
@@ -107,11 +110,11 @@ class _Asked:
     refine_signature: bool
     allow_larger: bool
     explain: bool
+    decide: Decide
 
 
 def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
     """``optimize``, of a graph that is loaded and facts that are read."""
-    rules, limits, validate = asked.rules, asked.limits, asked.validate
     for note in graph.metadata.get("notes", ()):
         tracer.note(note)
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
@@ -122,8 +125,18 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
         )
     graph, user = settled(graph, user)
     known = resolve(graph, graph.facts.merge(user) if user != Facts() else graph.facts)
-    ends = Deadlines.of(limits)
-    job = Job(graph, known, rules, limits, ends, asked.explain, asked.refine_signature, validate, own_rules(rules))
+    job = Job(
+        graph,
+        known,
+        asked.rules,
+        asked.limits,
+        Deadlines.of(asked.limits),
+        asked.explain,
+        asked.refine_signature,
+        asked.validate,
+        own_rules(asked.rules),
+        asked.decide,
+    )
     started = time.monotonic()
     done, dropped = attempt_all(job, tracer)
     for left_out in dropped:
@@ -145,7 +158,7 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
                 tracer.note(larger)
     if done.outcome.computed and done.graph is not graph:
         tracer.note(_still_computed(done.outcome.computed))
-    functions = tuple(_optimized_function(each, rules, limits, started, validate, tracer) for each in graph.functions)
+    functions = tuple(_optimized_function(each, asked, started, tracer) for each in graph.functions)
     for name, why in graph.metadata.get("left_out", ()):
         tracer.note(f"the public function @{name} is left out: {why}")
     return Result(
@@ -164,15 +177,15 @@ def _still_computed(values: Sequence[Value]) -> str:
     return f"computed as before, since it would be larger as constants: {shown}{more}"
 
 
-def _optimized_function(
-    graph: Graph, rules: Sequence[str], limits: Limits, started: float, validate: bool, tracer: Tracer
-) -> Graph:
+def _optimized_function(graph: Graph, asked: _Asked, started: float, tracer: Tracer) -> Graph:
     """Another public function of the model, optimized in what is left of the time."""
+    limits = asked.limits
     left = None if limits.seconds is None else limits.seconds - (time.monotonic() - started)
     if left is not None and left <= 0:
         tracer.note(f"the public function @{graph.name} is kept as it is: no time was left")
         return graph
-    found = optimize(graph, (), rules, replace(limits, seconds=left), validate=validate, explain=False)
+    limits = replace(limits, seconds=left)
+    found = optimize(graph, (), asked.rules, limits, validate=asked.validate, explain=False, decide=asked.decide)
     ops = found.report.ops
     if ops.after != ops.before:
         tracer.note(f"the public function @{graph.name} is optimized too: {ops.before.total} ops to {ops.after.total}")
@@ -210,8 +223,5 @@ def resolve(graph: Graph, facts: Facts) -> Facts:
         for name in target.symbols():
             if target is symbol(name):
                 out = out.with_symbol(name, sources=each.sources, likely=each.likely)
-    renamed = out.with_relations(
-        Relation(r.kind, r.lhs.substitute(rename), r.rhs.substitute(rename), r.source, r.ranges, r.needs)
-        for r in facts.statements()
-    )
+    renamed = out.with_relations(each.substitute(rename) for each in facts.statements())
     return replace(renamed, assumed=facts.assumed)

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from egshape.behind import optimize_behind
 from egshape.decide.context import Context
+from egshape.decide.reason import Entry, Given, Reason, Semantics
 from egshape.dims import Dim, const, symbol
+from egshape.egraph.ask import Decide, EngineContext
 from egshape.egraph.budget import Budget
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
@@ -22,11 +24,13 @@ from egshape.egraph.process import Allowance
 from egshape.egraph.program import PLAIN, Variant, program
 from egshape.egraph.rebuild import substitute
 from egshape.egraph.saturate import session
+from egshape.egraph.sizes import Sizes
 from egshape.egraph.snapshot import without_collecting
 from egshape.egraph.stages import (
     RegionEntry,
     Setting,
     Watch,
+    branch_conditions,
     encode,
     extract,
     inside,
@@ -57,19 +61,14 @@ STRICT = "EGSHAPE_STRICT"
 
 @dataclass(frozen=True)
 class Optimized:
-    """What the stages give: the graph, what holds in it, what happened, the likely sizes that costs used, and how it
-    compared with the original (None: not compared)."""
+    """What the stages give: the graph, what is known of its sizes, what happened, the likely sizes that costs used, and
+    how it compared with the original (None: not compared)."""
 
     graph: Graph
-    context: Context
+    sizes: Sizes
     outcome: Outcome
     likely: dict[str, int]
     verdict: Verdict | None = None
-
-    @property
-    def normal_form(self) -> Callable[[Dim], Dim]:
-        """The normal form of a size of the graph itself: two that are known to be equal have the same."""
-        return self.outcome.sizes[0].normal_form if self.outcome.sizes else _itself
 
     @property
     def difference(self) -> str:
@@ -89,11 +88,12 @@ def run_stages(
     variant: Variant = PLAIN,
     deadlines: Deadlines | None = None,
     tolerance: Callable[[Outcome], float] | None = None,
+    decide: Decide = "both",
 ) -> Optimized:
     """All stages from a graph to the optimized, verified graph. ``watch`` is shown each block's e-graph.
 
     ``variant`` is for looking at rules. ``deadlines``: those of ``limits`` from now on, where they are not given.
-    ``tolerance``: how far the result may be off, None if it is not validated.
+    ``tolerance``: how far the result may be off, None if it is not validated. ``decide``: who decides about sizes.
     Raises EgshapeError for contradictory facts and wrong rule files; a limit that is met before there is a smaller
     graph, a fault of the engine or of ours give the graph as it came, with a note."""
     deadlines = deadlines or Deadlines.of(limits)
@@ -106,14 +106,18 @@ def run_stages(
     budget = Budget(nodes=limits.nodes, memory_mb=deadlines.memory_mb, deadline=deadlines.rules, last=deadlines.graph)
     allowance = Allowance(deadlines.graph, budget.memory())
     loaded = program(tuple(rules), explain, variant)
-    road = Road(Setting(loaded, REGISTRY, CostModel(likely), budget, allowance, order, watch), tracer)
-    done = Optimized(graph, Context(symbol_order=order), Outcome(), likely)
+    road = Road(Setting(loaded, REGISTRY, CostModel(likely), budget, allowance, order, watch, decide), tracer)
+    context = EngineContext(loaded, order) if decide == "engine" else Context(symbol_order=order)
+    believed = entry_facts(graph, facts)
+    context.assume_all(believed)
+    entry = RegionEntry(context, believed)
+    done = Optimized(graph, Sizes(context), Outcome(), likely)
     try:
         with holding(deadlines.graph, deadlines.memory_mb):
-            result = road.graph(graph, facts, done.context, refine_signature)
+            result = road.graph(graph, entry, assumed_checks(facts), refine_signature)
             with tracer.stage("verify"):
-                verify(result, equal=_equal(done.context, road.outcome))
-        done = replace(done, graph=result, outcome=road.outcome)
+                verify(result, equal=_equal(road.outcome))
+        done = replace(done, graph=result, sizes=road.outcome.scopes[0].sizes, outcome=road.outcome)
     except LimitReached as reached:
         return replace(done, outcome=road.outcome.then(stopped(reached.limit, road.outcome.grew_most)))
     except Exception as fault:
@@ -132,12 +136,11 @@ class Road:
         self.tracer = tracer
         self.outcome = Outcome()
 
-    def graph(self, graph: Graph, facts: Facts, context: Context, refine_signature: bool) -> Graph:
+    def graph(self, graph: Graph, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Graph:
         """The graph, optimized; then what stands behind checks of sizes that data gives, once more."""
-        believed = entry_facts(graph, facts)
-        context.assume_all(believed)
-        body = self.block(graph.body, RegionEntry(context, believed), assumed_checks(facts), refine_signature)
-        return replace(graph, body=optimize_behind(self.behind, body, context, believed))
+        body = self.block(graph.body, entry, given, refine_signature)
+        known = self.outcome.scopes[0].sizes.context
+        return replace(graph, body=optimize_behind(self.behind, body, known, entry.believed))
 
     def block(
         self, block: Block, entry: RegionEntry, given: Sequence[Check] = (), refine_signature: bool = False
@@ -146,7 +149,7 @@ class Road:
         setting, stage = self.setting, self.tracer.stage
         setting.names.update(arg.name for arg in block.args)
         with session(
-            setting.program, block, setting.registry, setting.order, entry.context, setting.allowance
+            setting.program, block, setting.registry, setting.order, entry.context, setting.allowance, setting.decide
         ) as engine:
             with stage("encode"):
                 obligations = encode(engine)
@@ -157,16 +160,19 @@ class Road:
             self._note(outcome_of(setting.program, walk, saturated))
             with stage("extract"), without_collecting():
                 extraction = extract(setting, block, walk, saturated)
-        self._note(Outcome(scopes=(Scope(block, saturated.sizes, walk.context, walk.elements),)))
+        self._note(Outcome(scopes=(Scope(block, Sizes(walk.here(entry.held), saturated.sizes), walk.elements),)))
 
         def region(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
             if not is_program(op, region, setting.registry):
                 return substitute(region, mapping)
+            held = (*entry.held, *branch_conditions(op, region, walk, setting.registry))
             try:
-                return self.block(region, inside(block, walk, mapping, extraction.normal))
+                return self.block(region, inside(block, walk, mapping, extraction.normal, held))
             except LimitReached as reached:
                 self._note(stopped(reached.limit))
-                return substitute(region, mapping)
+            except Contradiction:  # nothing ever runs through it
+                pass
+            return substitute(region, mapping)
 
         with stage("rebuild"), without_collecting():
             rebuilt = rebuild(setting, block, entry, walk, extraction, region, refine_signature)
@@ -196,14 +202,20 @@ def validate(graph: Graph, result: Graph, facts: Facts, deadlines: Deadlines, to
         return Verdict(skipped=late(reached.limit))
 
 
-def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, str]]:
+def entry_facts(graph: Graph, facts: Facts) -> list[tuple[Relation, Reason]]:
     """What holds when the graph is entered: the facts, and that each size fits its get_dimension_size type."""
-    fits = [
-        (Relation("<=", symbol(each.name), const(LARGEST_SIZE + each.offset)), "entry")
+    fits: list[tuple[Relation, Reason]] = [
+        (Relation("<=", symbol(each.name), const(LARGEST_SIZE + each.offset)), Entry())
         for each in graph.body.symbols
         if each.value in graph.inputs
     ]
-    return fits + [(relation, relation.source or "fact") for relation in facts.statements()]
+    assumed = frozenset(facts.assumed)
+    return fits + [(each, _stated(each, assumed)) for each in facts.statements()]
+
+
+def _stated(fact: Relation, assumed: frozenset[str]) -> Reason:
+    """Why a fact holds. Only what the user assumed is named so; what came with the model is checked at entry too."""
+    return Semantics(fact.source) if fact.certain else Given(fact.text in assumed)
 
 
 def assumed_checks(facts: Facts) -> list[Check]:
@@ -222,17 +234,11 @@ def assumed_checks(facts: Facts) -> list[Check]:
     return out
 
 
-def _itself(dim: Dim) -> Dim:
-    return dim
-
-
-def _equal(context: Context, outcome: Outcome) -> Callable[[Dim, Dim], bool]:
-    """Equality of sizes as far as anything was derived in the graph or a region."""
+def _equal(outcome: Outcome) -> Callable[[Dim, Dim], bool]:
+    """Equality of sizes as far as anything is known in the graph or a region."""
 
     def equal(one: Dim, other: Dim) -> bool:
-        if any(sizes.normal_form(one) is sizes.normal_form(other) for sizes in outcome.sizes):
-            return True
-        return context.decide(Relation("==", one, other)) == "proved"
+        return any(scope.sizes.equal(one, other) for scope in outcome.scopes)
 
     return equal
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from egshape.attempts import Dropped
+from egshape.decide import reason
 from egshape.dims import Dim, symbol
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
@@ -27,7 +28,7 @@ def count_ops(graph: Graph) -> OpCount:
 def reported(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer, dropped: Sequence[Dropped]) -> Report:
     """The report of what became of a graph. ``dropped``: rules of the user that were left out."""
     outcome = done.outcome
-    normal = done.normal_form
+    normal = done.sizes.normal_form
     return Report(
         model=graph.name,
         ops=OpCounts(before=count_ops(graph), after=count_ops(done.graph)),
@@ -37,7 +38,7 @@ def reported(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer, droppe
             for name, value in zip(graph.output_names, done.graph.outputs, strict=True)
         ),
         symbols=tuple(_symbol(name, sources, done, facts) for name, sources in _symbol_sources(graph).items()),
-        equalities=_equalities(graph, done, facts),
+        equalities=_equalities(graph, done),
         checks=_check_rows(graph, done),
         rewrites=tuple(
             RewriteRow(rule=rule, count=count, seconds=round(outcome.seconds.get(rule, 0.0), 6))
@@ -64,7 +65,7 @@ def _symbol_sources(graph: Graph) -> dict[str, list[str]]:
 
 
 def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) -> Symbol:
-    low, high = done.context.bounds(symbol(name))
+    low, high = done.sizes.bounds(symbol(name))
     known = facts.symbol(name)
     ranges = known.ranges if len(known.ranges) > 1 else ((max(low or 0, 0), None if high == 2**31 - 1 else high),)
     return Symbol(
@@ -76,7 +77,7 @@ def _symbol(name: str, sources: Sequence[str], done: Optimized, facts: Facts) ->
     )
 
 
-def _equalities(graph: Graph, done: Optimized, facts: Facts) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:
+def _equalities(graph: Graph, done: Optimized) -> tuple[tuple[str, str, tuple[Step, ...]], ...]:
     """Input axes that were found equal though the model does not write them alike."""
     out: list[tuple[str, str, tuple[Step, ...]]] = []
     if not done.outcome.scopes:
@@ -89,16 +90,32 @@ def _equalities(graph: Graph, done: Optimized, facts: Facts) -> tuple[tuple[str,
         if form not in first:
             first[form] = (name, dim)
         elif first[form][1] is not dim:
-            known = known or Known(facts, done.outcome, scope)
+            known = known or Known(done.outcome, scope)
             steps = chain(known, first[form][1], dim) or ()
             out.append((first[form][0], name, steps))
     return tuple(out)
 
 
+def shown(step: reason.Step) -> Step:
+    """A step as text."""
+    return Step(
+        rule=step.reason.name,
+        from_=tuple(each.text for each in step.from_),
+        to=step.to.text,
+        location=step.reason.location,
+    )
+
+
 def _check_rows(graph: Graph, done: Optimized) -> tuple[CheckRow, ...]:
     rows = [
-        CheckRow(text="true", message=message, location=location, status="proved", why=(Step(rule=why, to="true"),))
-        for message, location, why in graph.metadata.get("assertions", ())
+        CheckRow(
+            text="true",
+            message=message,
+            location=location,
+            status="proved",
+            why=(Step(rule=reason.BY_FORM.name, from_=tuple(bounds), to="true"),),
+        )
+        for message, location, bounds in graph.metadata.get("assertions", ())
     ]
     for check in done.outcome.checks:
         text = str(check.relation) if check.relation is not None else "a condition on data"
@@ -108,7 +125,7 @@ def _check_rows(graph: Graph, done: Optimized) -> tuple[CheckRow, ...]:
                 message=check.message,
                 location=check.location,
                 status="proved" if check.status == "proved" else "kept",
-                why=tuple(Step.model_validate(step.to_json()) for step in check.why),
+                why=tuple(map(shown, check.why)),
             )
         )
     return tuple(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from egshape.decide.context import Context
+from egshape.decide.reason import Check
 from egshape.dims import Dim, is_nonnegative, is_positive, symbol
 from egshape.errors import Contradiction
 from egshape.facts import Relation
@@ -23,7 +24,7 @@ class Bounds:
     def learn(self, relation: Relation) -> None:
         """Note a check's relation; ``c <= s`` and ``c < s``, in whatever form, also for quick decisions."""
         try:
-            self._context.assume(relation, "an earlier check")
+            self._context.assume(relation, Check())
         except Contradiction:
             return  # the model rejects every input here; nothing is to be learnt from that
         above = relation.rhs - relation.lhs - (1 if relation.kind == "<" else 0)
@@ -43,10 +44,9 @@ class Bounds:
         out.learn(relation)
         return out
 
-    def why(self, names: Iterable[str]) -> str:
-        """The bounds of these symbols as a reason."""
-        used = [f"{name} >= {self._least[name]}" for name in sorted(names) if name in self._least]
-        return "by form" + (f", given the earlier checks {', '.join(used)}" if used else "")
+    def why(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The bounds of these symbols, by which a condition holds by its form."""
+        return tuple(f"{name} >= {self._least[name]}" for name in sorted(names) if name in self._least)
 
     def decide(self, relation: Relation) -> bool | None:
         """True or False where the form shows it once each symbol is counted from its least size."""

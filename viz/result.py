@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from egshape.dims import Dim
 from egshape.ir.graph import Op
 from egshape.report import CheckRow, Step, ValueExplanation
 from egshape.viz.dot import Cluster, Edge, Item, Picture
@@ -45,20 +44,10 @@ def statuses(result: Result) -> dict[Op, Status]:
     return {op: fate.status for op, fate in fates(result).items()}
 
 
-def normal_form(result: Result) -> Callable[[Dim], Dim]:
-    """What gives sizes that the result knows to be equal one form."""
-    sizes = result.optimized.outcome.sizes
-    return sizes[0].normal_form if sizes else _same
-
-
-def _same(dim: Dim) -> Dim:
-    return dim
-
-
 def before_and_after(result: Result, shape_code: bool | None = None) -> Picture:
     """Both graphs side by side in one picture, in one set of colours: ops of the original that are not in the result
     are struck out, and input axes that were found equal are linked."""
-    sizes = Sizes(normal_form(result))
+    sizes = Sizes(result.optimized.sizes.normal_form)
     before = Drawing(result.source, Look(shape_code, status=statuses(result), prefix="b_"), sizes)
     after = Drawing(result.graph, Look(shape_code, prefix="a_"), sizes)
     items: list[Item] = [

@@ -25,6 +25,7 @@ from egshape.commands.optimizing import limits_of, optimized
 from egshape.commands.options import (
     AssumeOpt,
     ChecksAs,
+    Deciders,
     FactsOpt,
     FormatOpt,
     JsonOpt,
@@ -65,6 +66,9 @@ def optimize(
     allow_larger: Annotated[
         bool, typer.Option("--allow-larger", help="Give a result also where its file would be larger than MODEL.")
     ] = False,
+    decide: Annotated[
+        Deciders, typer.Option("--decide", help="Who decides about sizes: compiled rules, the engine (slow), or both.")
+    ] = Deciders.both,
     opset: Annotated[int | None, typer.Option("--opset", min=7, help="Opset of an ONNX model that is written.")] = None,
     verify: Annotated[
         bool, typer.Option(help="Run an ONNX model that is written beside the original, and keep it only if equal.")
@@ -101,6 +105,7 @@ def optimize(
         validate=not no_validate,
         refine_signature=refine_signature,
         allow_larger=allow_larger,
+        decide=decide.value,
     )
     seconds_taken = time.perf_counter() - started
     notes: tuple[str, ...] = ()

@@ -17,6 +17,14 @@ class Target(StrEnum):
     cuda = "cuda"
 
 
+class Deciders(StrEnum):
+    """Who decides about sizes."""
+
+    both = "both"
+    rules = "rules"
+    engine = "engine"
+
+
 class ChecksAs(StrEnum):
     """Where the checks of an ONNX model go."""
 

@@ -116,10 +116,9 @@ def _input(asked: _Request) -> str:
 
 def _output(asked: _Request) -> str:
     from egshape.viz.graph import Look, to_dot
-    from egshape.viz.result import normal_form
 
     result = asked.result()
-    return to_dot(result.graph, Look(asked.shape_code, asked.around, asked.hops), normal_form(result))
+    return to_dot(result.graph, Look(asked.shape_code, asked.around, asked.hops), result.optimized.sizes.normal_form)
 
 
 def _both(asked: _Request) -> str:
@@ -130,10 +129,9 @@ def _both(asked: _Request) -> str:
 
 def _kernels(asked: _Request) -> str:
     from egshape.viz.plan import kernels
-    from egshape.viz.result import normal_form
 
     result = asked.result()
-    return str(kernels(result.graph, normal_form(result)))
+    return str(kernels(result.graph, result.optimized.sizes.normal_form))
 
 
 def _egraph(asked: _Request) -> str:
@@ -145,10 +143,9 @@ def _egraph(asked: _Request) -> str:
 
 def _plan(asked: _Request) -> str:
     from egshape.viz.plan import plan_picture, program_of
-    from egshape.viz.result import normal_form
 
     result = asked.result()
-    return str(plan_picture(program_of(result.graph), normal_form(result)))
+    return str(plan_picture(program_of(result.graph), result.optimized.sizes.normal_form))
 
 
 def _memory(asked: _Request) -> str:

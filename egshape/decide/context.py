@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 from egshape.decide.known import Clash, Item
 from egshape.decide.linear import project, row_of
+from egshape.decide.reason import INTERVAL, LINEAR, NORMAL_FORM, Given, Reason, Rule, Step
 from egshape.decide.refute import Budget, refute
 from egshape.decide.samples import Sampler
-from egshape.decide.shown import shown
+from egshape.decide.shown import compound_atoms, shown, simpler
 from egshape.decide.world import World
 from egshape.dims import Definedness, Dim, Symbol, const, symbol
-from egshape.dims.core import natural_key
+from egshape.dims.core import natural_key, of_atom
 from egshape.errors import UndefinedSize
 from egshape.facts import Facts, Relation
 from egshape.facts.intervals import complement
@@ -29,27 +30,15 @@ _BOUND_ROWS = 60
 _MAX_LEFT_OUT = 8
 _MAX_LEFT_OUT_TERMS = 24
 _LITTLE = 2
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of an explanation: by `rule`, from the statements `from_`, follows `to`."""
-
-    rule: str
-    from_: tuple[str, ...]
-    to: str
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the JSON of proofs."""
-        return {"rule": self.rule, "from": list(self.from_), "to": self.to}
+_EFFORT_OF_RULES = 2_000
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """A relation that holds here, and why."""
+    """A relation that holds here, and why; a premise of a question has no reason."""
 
     relation: Relation
-    reason: str
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +46,7 @@ class Verdict:
     """An answer with the rule that gave it and the assumptions (bit mask) that it used."""
 
     answer: Answer
-    rule: str = ""
+    rule: Rule = NORMAL_FORM
     why: int = 0
 
 
@@ -78,11 +67,11 @@ class Context:
         self._verdicts: dict[Relation, Verdict] = {}
         self._sampler: Sampler | None = None
         if facts is not None:
-            self.assume_all([(r, r.source or "fact") for r in facts.statements()])
+            self.assume_all([(r, Given()) for r in facts.statements()])
 
     def copy(self) -> Context:
         """A context with the same assumptions, for a region; changes do not leak."""
-        new = Context.__new__(Context)
+        new = type(self).__new__(type(self))
         new._world = self._world.copy()
         new._assumptions = list(self._assumptions)
         new._shown = dict(self._shown)
@@ -100,12 +89,15 @@ class Context:
         """All that was assumed, in order."""
         return tuple(self._assumptions)
 
-    def assume(self, relation: Relation, reason: str = "") -> None:
+    def assume(self, relation: Relation, reason: Reason | None = None) -> None:
         """From here on the relation holds and has a value.  Raises Contradiction, which names the facts."""
         self.assume_all([(relation, reason)])
 
     def assume_all(
-        self, relations: Sequence[tuple[Relation, str]], effort: int = _EFFORT, per_fact: int = _EFFORT_PER_FACT
+        self,
+        relations: Sequence[tuple[Relation, Reason | None]],
+        effort: int = _EFFORT,
+        per_fact: int = _EFFORT_PER_FACT,
     ) -> None:
         """Assume several at once, which is faster than one by one, at a bounded cost."""
         items: list[Item] = []
@@ -222,7 +214,7 @@ class Context:
         dim, why = self._difference(relation)
         if dim.const is not None and relation.kind != "in":
             truth = Relation(relation.kind, _ZERO, dim).holds({})
-            return Verdict("proved" if truth else "refuted", "size.normal-form", why | conditions)
+            return Verdict("proved" if truth else "refuted", NORMAL_FORM, why | conditions)
         may_hold, may_fail = self._sampled(relation)
         if may_hold and may_fail:
             return _UNKNOWN
@@ -232,11 +224,11 @@ class Context:
         if not may_fail:
             found = self.refuted_by([items_of(r, 0) for r in denials(relation)], budget)
             if found is not None:
-                return Verdict("proved", "size.order", found | conditions)
+                return Verdict("proved", LINEAR, found | conditions)
         if not may_hold:
             found = self.refuted_by([items_of(relation, 0)], budget)
             if found is not None:
-                return Verdict("refuted", "size.order", found | conditions)
+                return Verdict("refuted", LINEAR, found | conditions)
         return _UNKNOWN
 
     def holds_condition(self, condition: Definedness, budget: int = 24) -> int | None:
@@ -270,15 +262,15 @@ class Context:
         if relation.kind in ("<=", "<"):
             slack = dim if relation.kind == "<=" else dim - 1
             if not may_fail and world.nonnegative(slack):
-                return Verdict("proved", "size.interval", world.used)
+                return Verdict("proved", INTERVAL, world.used)
             if not may_hold and world.nonnegative(-slack - 1):
-                return Verdict("refuted", "size.interval", world.used)
+                return Verdict("refuted", INTERVAL, world.used)
             return None
         apart: Answer = "refuted" if relation.kind == "==" else "proved"
         if (apart == "refuted" and may_hold) or (apart == "proved" and may_fail):
             return None
         if world.nonnegative(dim - 1) or world.nonnegative(-dim - 1):
-            return Verdict(apart, "size.interval", world.used)
+            return Verdict(apart, INTERVAL, world.used)
         return None
 
     def _sampled(self, relation: Relation) -> tuple[bool, bool]:
@@ -296,24 +288,43 @@ class Context:
                 break
         return seen_true, seen_false
 
-    def reasons(self, relation: Relation) -> list[Step]:
-        """The steps by which the relation is proved (or refuted); empty if it is unknown.
-
-        The assumptions named are a set that suffices, made small by leaving out one after the other.
-        """
+    def premises(self, relation: Relation) -> tuple[Assumption, ...] | None:
+        """Assumptions that suffice to prove (or refute) the relation, made few by leaving out one after the other; None
+        if it is unknown."""
         verdict = self.verdict(relation)
         if verdict.answer == "unknown":
-            return []
+            return None
         used = [i for i in range(len(self._assumptions)) if verdict.why >> i & 1]
-        needed = self._smallest(relation, used, verdict.answer)
-        texts = tuple(dict.fromkeys(self._assumptions[i].relation.text for i in needed))
-        steps = [
-            Step("assume", (a.reason,) if a.reason else (), a.relation.text)
-            for a in (self._assumptions[i] for i in needed)
-            if a.reason and a.reason != a.relation.text
-        ]
+        return tuple(self._assumptions[i] for i in self._smallest(relation, used, verdict.answer))
+
+    def reasons(self, relation: Relation) -> tuple[Step, ...]:
+        """The steps by which the relation is proved (or refuted), from assumptions; empty if it is unknown."""
+        needed = self.premises(relation)
+        if needed is None:
+            return ()
+        verdict = self.verdict(relation)
+        stated = [Step(a.reason, (), a.relation) for a in needed if a.reason is not None]
+        rules = self._rules(relation, verdict.why)
         goal = relation if verdict.answer == "proved" else relation.negated()
-        return [*steps, Step(verdict.rule, texts, goal.text if goal is relation else str(goal))]
+        if rules and _same_equation(rules[-1].to, goal):
+            return (*stated, *rules[:-1], rules[-1]._replace(to=goal))
+        known = dict.fromkeys((*(step.to for step in rules), *(a.relation for a in needed)))
+        return (*stated, *rules, Step(verdict.rule, tuple(known), goal))
+
+    def _rules(self, relation: Relation, allowed: int) -> list[Step]:
+        """Which rules make the size functions of a relation simpler, by those assumptions that are allowed."""
+        world, found = self._world, []
+        world.spend(_EFFORT_OF_RULES)
+        for atom in compound_atoms((relation.lhs, relation.rhs)):
+            world.used = 0
+            made = simpler(world, atom)
+            if made is None or world.used & ~allowed:
+                continue
+            used = tuple(a.relation for i, a in enumerate(self._assumptions) if world.used >> i & 1)
+            value, this = shown(world, made[0]), of_atom(atom)
+            if value is not this:
+                found.append(Step(Rule(made[1]), used, Relation("==", this, value)))
+        return found
 
     def _smallest(self, relation: Relation, used: list[int], answer: Answer) -> list[int]:
         """Leave out what is not needed, where that is quick to see."""
@@ -329,8 +340,14 @@ class Context:
 
     def _suffices(self, indices: Sequence[int], relation: Relation, answer: Answer) -> bool:
         small = Context(symbol_order=self._world.symbol_order)
-        small.assume_all([(self._assumptions[i].relation, "") for i in indices], _EFFORT // 8, _EFFORT // 32)
+        small.assume_all([(self._assumptions[i].relation, None) for i in indices], _EFFORT // 8, _EFFORT // 32)
         return small.verdict(relation, _LITTLE, _EFFORT // 8).answer == answer
+
+
+def _same_equation(one: Relation, other: Relation) -> bool:
+    """Whether an equation and a relation say the same, but for how their sides are written."""
+    difference = one.lhs - one.rhs
+    return other.kind == "==" and other.lhs - other.rhs in (difference, -difference)
 
 
 def items_of(relation: Relation, why: int) -> list[Item]:

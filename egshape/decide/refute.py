@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from egshape.decide.known import Clash, Item
 from egshape.decide.linear import Row, contradiction, row_of
+from egshape.decide.shown import compound_atoms
 from egshape.decide.world import World
 from egshape.dims import Atom, Dim, FloorDiv, Monomial, Relu, Symbol, is_positive, symbol
 from egshape.dims.core import from_terms
@@ -216,19 +217,7 @@ def _order_splits(dims: list[Dim]) -> Iterator[list[list[Item]]]:
 
 def _atoms_of(dims: list[Dim]) -> list[Atom]:
     """Compound atoms at any depth, the innermost first."""
-    found: dict[Atom, None] = {}
-
-    def visit(dim: Dim) -> None:
-        for atom in dim.atoms():
-            if isinstance(atom, Symbol) or atom in found:
-                continue
-            for arg in atom.args:
-                visit(arg)
-            found[atom] = None
-
-    for dim in dims:
-        visit(dim)
-    return sorted(found, key=lambda a: (a.weight, a.key))
+    return sorted(compound_atoms(dims), key=lambda a: (a.weight, a.key))
 
 
 def _names_of(dims: list[Dim]) -> list[str]:

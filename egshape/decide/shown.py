@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import gcd
 
 from egshape.decide.known import FRESH, Fresh, Known
-from egshape.dims import Atom, Dim, Symbol, const, symbol
+from egshape.dims import Atom, Call, Dim, FloorDiv, Relu, Symbol, at_once, const, symbol
 from egshape.dims.core import divide_monomial, from_terms, multiply_monomials, of_atom
 from egshape.dims.forms import FORMS, floordiv
 from egshape.dims.theory import divide
+
+
+def compound_atoms(dims: Iterable[Dim]) -> list[Atom]:
+    """The size functions in these at any depth, each after those inside of it."""
+    found: dict[Atom, None] = {}
+
+    def visit(dim: Dim) -> None:
+        for atom in dim.atoms():
+            if isinstance(atom, Symbol) or atom in found:
+                continue
+            for arg in atom.args:
+                visit(arg)
+            found[atom] = None
+
+    for dim in dims:
+        visit(dim)
+    return list(found)
+
+
+def simpler(world: Known, atom: Atom) -> tuple[Dim, str] | None:
+    """What a rule that runs at once makes of a size function in this world, and its name; None where none applies."""
+    args = [world.normal(arg) for arg in atom.args]
+    if isinstance(atom, Relu):
+        return at_once.relu(world, *args)
+    if isinstance(atom, FloorDiv):
+        return at_once.floordiv(world, *args)
+    return atom.function.simplify(world, *args) if isinstance(atom, Call) else None
 
 
 def shown(world: Known, dim: Dim) -> Dim:

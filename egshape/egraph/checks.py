@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from egshape.decide.context import Context, Step
+from egshape.decide import reason
+from egshape.decide.context import Context
+from egshape.decide.reason import IMPLIED, Step
 from egshape.egraph.obligations import Check
 
 MAX_CANDIDATES = 48
@@ -29,9 +31,11 @@ def without_implied(checks: Sequence[Check], outside: Context) -> list[Check]:
         assert relation is not None
         context = outside.copy()
         others = [other for index, other in enumerate(out) if index != place and other.status == "kept" and other.entry]
-        context.assume_all([(other.relation, other.message) for other in others if other.relation is not None])
+        context.assume_all(
+            [(each.relation, reason.Check(location=each.location)) for each in others if each.relation is not None]
+        )
         if context.decide(relation) == "proved":
-            why = (Step("implied by the other checks", (), str(relation)),)
+            why = (Step(IMPLIED, (), relation),)
             out[place] = replace(out[place], status="proved", why=why)
     return out
 

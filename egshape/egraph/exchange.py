@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from egshape.decide.reason import CONGRUENCE, MEANING, Reason, Rule
 from egshape.dims import Call, Dim, const, floordiv, is_positive, relu
 from egshape.dims.core import Function, natural_key, of_atom
 from egshape.dims.forms import FORMS, broadcast_gap
@@ -37,9 +38,6 @@ SHAPE_RULESETS = (
     "size.bcast",
     "size.order",
 )
-CONGRUENCE = "congruence"
-MEANING = "meaning"
-"""The reason of a size function's value that is equal to the expression of its declaration."""
 _MAX_ROUNDS = 12
 _TABLES = ("P", "Num", "Add", "Mul", "FloorDiv", "Relu", "lo", "hi")
 """What a round reads of the e-graph, beside the logs of the rules."""
@@ -52,7 +50,7 @@ class Equality(NamedTuple):
 
     left: Dim
     right: Dim
-    reason: str
+    reason: Reason
 
 
 class Bounds(NamedTuple):
@@ -157,7 +155,7 @@ class ExchangeState:
                 self._pending.append(Equality(dim, meaning, MEANING))
                 yield meaning
 
-    def add_equation(self, left: Dim, right: Dim, reason: str) -> None:
+    def add_equation(self, left: Dim, right: Dim, reason: Reason) -> None:
         """Take left = right as given. It is used once every divisor in it is known to be non-zero."""
         self.add_dims((left, right))
         self._pending.append(Equality(left, right, reason))
@@ -169,7 +167,7 @@ class ExchangeState:
             if bound is not None and abs(bound) < LIMIT:
                 self._tables[table].append((dim.id, bound))
 
-    def add_divisor(self, divisor: Dim, dim: Dim, reason: str) -> None:
+    def add_divisor(self, divisor: Dim, dim: Dim, reason: Reason) -> None:
         """Take as given that `divisor` divides `dim`."""
         self.add_dims((divisor, dim, floordiv(dim, divisor)))
         self._tables["in_dvd"].append((divisor.id, dim.id))
@@ -322,7 +320,7 @@ class ExchangeState:
         self._pending = waiting
         return changed
 
-    def _learn(self, left: Dim, right: Dim, reason: str) -> bool:
+    def _learn(self, left: Dim, right: Dim, reason: Reason) -> bool:
         clashes = len(self.basis.contradictions)
         learned = self.basis.add(left, right, len(self.equalities))
         if learned or len(self.basis.contradictions) > clashes:
@@ -349,7 +347,7 @@ class ExchangeState:
             values = dict(zip(log.variables, row, strict=True))
             left, right = self._size_of(log.left, values), self._size_of(log.right, values)
             if left is not None and right is not None and self._is_defined(left, right):
-                changed |= self._learn(left, right, log.rule)
+                changed |= self._learn(left, right, Rule.of(log.rule))
         return changed
 
     def _size_of(self, expr: SExpr, values: Mapping[str, int]) -> Dim | None:
@@ -499,9 +497,9 @@ def exchange(
     engine: Engine,
     rules: LoadedRules,
     dims: Iterable[Dim] = (),
-    equations: Iterable[tuple[Dim, Dim, str]] = (),
+    equations: Iterable[tuple[Dim, Dim, Reason]] = (),
     bounds: Mapping[Dim, tuple[int | None, int | None]] | None = None,
-    divisors: Iterable[tuple[Dim, Dim, str]] = (),
+    divisors: Iterable[tuple[Dim, Dim, Reason]] = (),
     orders: Iterable[tuple[Dim, Dim]] = (),
     budget: Budget | None = None,
 ) -> ExchangeResult:

@@ -6,17 +6,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import permutations
 from typing import Literal
 
 import numpy as np
 
-from egshape.decide.context import Context, Step
+from egshape.decide import reason
+from egshape.decide.context import Context, Verdict
+from egshape.decide.reason import FOLDED, TRUE, Believed, Proved, Reason, Semantics, Step
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
-from egshape.errors import EgshapeError
+from egshape.errors import Contradiction, EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import fits, small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
@@ -76,7 +78,7 @@ class Walk:
 
     context: Context
     checks: tuple[Check, ...] = ()
-    believed: tuple[tuple[Relation, str], ...] = ()
+    believed: tuple[Believed, ...] = ()
     """What rewrites may use, with its reason, in order: facts, kept checks on entry sizes, proved obligations."""
     elements: Mapping[Value, np.ndarray] = field(default_factory=dict)
     entry: frozenset[str] = frozenset()
@@ -88,6 +90,22 @@ class Walk:
         return frozenset(
             check.index for check in self.checks if check.status == "kept" and not check.entry and check.op is None
         )
+
+    def here(self, held: Sequence[Believed]) -> Context:
+        """What is known where the block runs: with the conditions of the branches that it lies in."""
+        return _with(self.context, held)
+
+
+def _with(context: Context, held: Sequence[Believed]) -> Context:
+    """A context with more, or the same one where that is nothing or cannot be: then the branch never runs."""
+    if not held:
+        return context
+    more = context.copy()
+    try:
+        more.assume_all(held)
+    except Contradiction:
+        return context
+    return more
 
 
 Implied = tuple[int, str, str, Dim, Dim]
@@ -118,7 +136,7 @@ def read_obligations(
     def add(index: int, rule: str, kind: str, lhs: Dim, rhs: Dim, said: str = "", joined: Dim | None = None) -> None:
         if lhs is not rhs and not (kind == "<=" and is_nonnegative(rhs - lhs)):
             key = (index, kind, lhs, rhs)
-            found.setdefault(key, Obligation(index, rule, Relation(kind, lhs, rhs, rule), said, joined))
+            found.setdefault(key, Obligation(index, rule, Relation(kind, lhs, rhs), said, joined))
 
     given = list(implied)
     for index, rule, kind, lhs, rhs in given:
@@ -190,8 +208,9 @@ class Walker:
         entry: frozenset[str],
         registry: Registry,
         elements: Mapping[Value, np.ndarray],
-        believed: Sequence[tuple[Relation, str]],
+        believed: Sequence[Believed],
         top: bool,
+        held: Sequence[Believed] = (),
     ) -> None:
         self.block = block
         self.registry = registry
@@ -201,8 +220,9 @@ class Walker:
         self.checks: list[Check] = []
         self.believed = list(believed)
         self.elements = dict(elements)
-        self.known = context
-        """What later obligations may be proved from; forks off ``context`` at the first data-dependent check."""
+        self.known = _with(context, held)
+        """What later obligations may be proved from; forks off ``context`` at the first data-dependent check, or where
+        the block is a branch, whose condition is ``held``."""
         self._hard = _HARD_QUESTIONS
         self._sizes: set[Dim] = set()
         self._settled: set[Relation] = set()
@@ -218,7 +238,7 @@ class Walker:
             due[obligation.index].append(obligation)
         for index, op in enumerate(self.block.ops):
             for relation in op.requires:
-                self._oblige(index, op, relation, _said_of(op, relation))
+                self._oblige(index, op, replace(relation, source=""), _said_of(op, relation))
             for obligation in due.get(index, ()):
                 self._oblige(index, op, obligation.relation, obligation.message)
                 if obligation.joined is not None:
@@ -274,8 +294,8 @@ class Walker:
             return
         self._settled.add(relation)
         entry = relation.symbols() <= self.entry
-        answer = self._decide(relation)
-        status = {"proved": "proved", "refuted": "violated"}.get(answer, "kept")
+        verdict = self._verdict(relation)
+        status = {"proved": "proved", "refuted": "violated"}.get(verdict.answer, "kept")
         if status == "violated" and self.top and entry:
             raise EgshapeError(
                 f"{message}, which is false at every admitted size",
@@ -283,7 +303,7 @@ class Walker:
                 hint="the program, or a fact that was assumed, is wrong here",
                 code="violated",
             )
-        why = tuple(self.known.reasons(relation)) if status == "proved" and own else ()
+        why = self.known.reasons(relation) if status == "proved" and own else ()
         if status != "proved" or own is not None:
             args = self._arguments(own) if own is not None else ()
             self.checks.append(
@@ -300,32 +320,38 @@ class Walker:
                     "" if own is None else own.attrs.get("fact", ""),
                 )
             )
-        if status == "proved" and entry and relation.kind == "==" and not _is_broadcast(relation):
-            self.believed.append((relation, f"{message} (proved)"))
+        if status == "proved" and entry and relation.kind == "==" and self._rewrites_may(relation):
+            self.believed.append((relation, Proved(verdict.rule)))
         if status == "kept":
-            self._believe(relation, f"check at {op.location}" if str(op.location) else f"check {message}", entry)
+            self._believe(relation, reason.Check(location=str(op.location)), entry)
 
-    def _decide(self, relation: Relation) -> str:
-        """The answer; that sizes broadcast to their common size takes more effort than most, a few times a block."""
+    def _rewrites_may(self, relation: Relation) -> bool:
+        """Whether rewrites may use what was proved: not what only a check of data or the condition of a branch says."""
+        own = self.known is self.context or self.context.decide(relation) == "proved"
+        return own and not _is_broadcast(relation)
+
+    def _verdict(self, relation: Relation) -> Verdict:
+        """The answer and its rule; that sizes broadcast to their common size takes more effort than most
+        questions, which it is given a few times a block."""
         if self._hard > 0 and _is_broadcast(relation):
             self._hard -= 1
-            return self.known.verdict(relation, _HARD_CASES, _HARD_EFFORT).answer
-        return self.known.decide(relation)
+            return self.known.verdict(relation, _HARD_CASES, _HARD_EFFORT)
+        return self.known.verdict(relation)
 
-    def _believe(self, relation: Relation, reason: str, entry: bool) -> None:
+    def _believe(self, relation: Relation, why: Reason, entry: bool) -> None:
         if not entry and self.known is self.context:
             self.known = self.context.copy()
         if entry:
-            self._assume(relation, reason)
-            self.believed.append((relation, reason))
+            self._assume(relation, why)
+            self.believed.append((relation, why))
         else:
-            self.known.assume(relation, reason)
+            self.known.assume(relation, why)
 
-    def _assume(self, relation: Relation, reason: str) -> None:
+    def _assume(self, relation: Relation, why: Reason) -> None:
         """Believe something in rewrites and in later obligations."""
-        self.context.assume(relation, reason)
+        self.context.assume(relation, why)
         if self.known is not self.context:
-            self.known.assume(relation, reason)
+            self.known.assume(relation, why)
 
     def _check(self, index: int, op: Op) -> None:
         relation = self._stated(op)
@@ -342,7 +368,7 @@ class Walker:
                     "proved",
                     op,
                     True,
-                    (Step("constant folding", (), "true"),),
+                    (Step(FOLDED, (), TRUE),),
                 )
             )
             return
@@ -399,16 +425,16 @@ class Walker:
             return
         for bound in self._bound.get(op.result, ()):
             assert bound.element is not None
-            size = symbol(bound.name) - bound.offset
+            size, why = symbol(bound.name) - bound.offset, Semantics(op.name, location=str(op.location))
             highs = [self._element(op.operands[place], bound.element, op) for place in limits.above]
             lows = [self._element(op.operands[place], bound.element, op) for place in limits.below]
             for high in highs:
                 if high is not None:
-                    self._assume(Relation("<=", size, high), f"semantics of {op.name}")
+                    self._assume(Relation("<=", size, high), why)
             for low in lows:
                 # clamp(low, x, high) is high where low > high
                 if low is not None and all(high is not None and self._holds("<=", low, high) for high in highs):
-                    self._assume(Relation("<=", low, size), f"semantics of {op.name}")
+                    self._assume(Relation("<=", low, size), why)
 
     def _element(self, operand: Value, place: int, op: Op) -> Dim | None:
         """An element of shape code that surely is the number that it stands for (it does not wrap)."""
@@ -430,7 +456,8 @@ class Walker:
         if target is not symbol(name):
             self._oblige(index, op, Relation("<=", const(0), target), f"{op.name}: the size {target} is negative")
             entry = target.symbols() <= self.entry
-            self._believe(Relation("==", symbol(name), target, "elements"), f"elements of {op.name}", entry)
+            why = Semantics(op.name, True, location=str(op.location))
+            self._believe(Relation("==", symbol(name), target), why, entry)
             if entry:
                 self.entry |= {name}
 

@@ -9,13 +9,13 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from egshape.decide.context import Context
+from egshape.decide.reason import Rule
 from egshape.egraph.applications import Applied, read_applications
 from egshape.egraph.budget import STEPS, Growth, Stop
-from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.obligations import Check, Walk
 from egshape.egraph.program import Program
 from egshape.egraph.saturate import Saturated
+from egshape.egraph.sizes import Sizes
 from egshape.ir.graph import Block, Value
 from egshape.rulelang.provenance import NAME_STRIDE
 
@@ -28,17 +28,16 @@ class Reason(NamedTuple):
 
     value: str
     op: str
-    rule: str
+    rule: Rule
     location: str
     other: str = ""
 
 
 class Scope(NamedTuple):
-    """What was derived of sizes in one block (the graph's own, or a region's), and what was believed there."""
+    """What is known of sizes in one block (the graph's own, or a region's)."""
 
     block: Block
-    sizes: ExchangeState
-    context: Context
+    sizes: Sizes
     elements: Mapping[Value, np.ndarray]
     """The sizes that shape code computes."""
 
@@ -72,11 +71,6 @@ class Outcome:
     """Seconds of the engine by ruleset."""
     applied: tuple[Applied, ...] = ()
     """Every application of a rule over tensors, where the program keeps them."""
-
-    @property
-    def sizes(self) -> tuple[ExchangeState, ...]:
-        """What was derived of sizes, block by block."""
-        return tuple(scope.sizes for scope in self.scopes)
 
     def then(self, later: Outcome) -> Outcome:
         """This, and what came later."""
@@ -151,7 +145,7 @@ def _reasons(saturated: Saturated) -> tuple[Counter[str], list[Reason]]:
                 Reason(
                     value.name if value else "",
                     found[1].name,
-                    rule,
+                    Rule.of(rule),
                     str(found[1].location),
                     other.name if other else "",
                 )

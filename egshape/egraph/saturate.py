@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from egshape.decide.context import Context
+from egshape.decide.context import Answer, Context
+from egshape.decide.reason import Proved, Reason, Rule
 from egshape.dims import Dim, Relu, const, relu
+from egshape.egraph.ask import Decide, believe, equate
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.elements import Elements
 from egshape.egraph.encode import Encoder, Encoding
@@ -75,20 +77,26 @@ class Session:
         registry: Registry,
         order: Callable[[str], Any],
         context: Context,
+        decide: Decide = "both",
     ) -> None:
         self.engine = engine
         self.program = prog
         self.context = context
-        self.sizes = ExchangeState(engine, prog.rules, prog.size_phases, order)
+        self.decide = decide
+        phases = prog.size_phases if decide != "rules" else prog.size_phases[:1]
+        self.sizes = ExchangeState(engine, prog.rules, phases, order)
         self.block = block
         self.registry = registry
         self.encoder = Encoder(registry)
         self.host = Host(self.encoder, registry, self.sizes, self._fits, self._at_most, prog.makes)
-        self.elements = Elements(self.encoder, registry, context.decide, self.host.normal)
+        self.elements = Elements(self.encoder, registry, self._decide, self.host.normal)
         self.matches: Counter[str] = Counter()
 
+    def _decide(self, relation: Relation) -> Answer:
+        return self.context.decide(relation)
+
     def _at_most(self, small: Dim, large: Dim) -> bool:
-        return self.context.decide(Relation("<=", small, large)) == "proved"
+        return self._decide(Relation("<=", small, large)) == "proved"
 
     def _fits(self, dim: Dim) -> bool:
         return self._at_most(const(0), dim) and self._at_most(dim, const(2**31 - 1))
@@ -136,10 +144,14 @@ class Session:
             if node not in found or found[node][0] not in guarded
         ]
         dims = list(self.encoder.out.dims.values())
-        walk = replace(walk, believed=(*walk.believed, *self._settled(walk, dims)))
-        for relation, reason in walk.believed:
-            self._believe(relation, reason)
+        if self.decide == "both":
+            walk = self._settled(walk, dims)
+        self.context = walk.context
         self.sizes.add_dims(dims)
+        if self.decide == "rules":
+            equate(self.sizes, self.context, dims)
+        for relation, reason in walk.believed if self.decide != "rules" else ():
+            believe(self.sizes, relation, reason)
         if walk.believed or any(dim.atoms() for dim in dims):
             self.sizes.run(
                 Budget(
@@ -171,36 +183,23 @@ class Session:
             walk, elements=self.elements.of_ops((each for each in ops if each[0].result not in bound), walk.elements)
         )
 
-    def _settled(self, walk: Walk, dims: Sequence[Dim]) -> list[tuple[Relation, str]]:
-        """What the prover says of the max and min in sizes of the graph, where a check that is no order (two sizes
-        broadcast, a product is 0) may decide it: the rules over sizes do not look into such a check."""
+    def _settled(self, walk: Walk, dims: Sequence[Dim]) -> Walk:
+        """The walk, with what the prover says of max and min in sizes of the graph, where a check that is no order (two
+        sizes broadcast, a product is 0) may decide it: the rules over sizes do not look into such a check."""
         checked = [relation for relation, _ in walk.believed if relation.kind == "==" and is_product(relation)]
         names = frozenset().union(*(relation.lhs.symbols() | relation.rhs.symbols() for relation in checked))
         atoms = dict.fromkeys(atom for dim in dims for atom in _ramps(dim) if not names.isdisjoint(atom.symbols))
-        found, zero = [], const(0)
+        found, zero, context = list[tuple[Relation, Reason]](), const(0), walk.context.copy()
         for atom in list(atoms)[:MAX_SETTLED]:
-            for relation, value in ((Relation("<=", zero, atom.arg), atom.arg), (Relation("<=", atom.arg, zero), zero)):
-                if walk.context.decide(relation) == "proved":
-                    found.append((Relation("==", relu(atom.arg), value), f"prove: {relation}"))
-                    walk.context.assume(*found[-1])  # what is around it is asked about next
+            for relation, value, rule in (
+                (Relation("<=", zero, atom.arg), atom.arg, "size.relu/nonnegative"),
+                (Relation("<=", atom.arg, zero), zero, "size.relu/nonpositive"),
+            ):
+                if context.decide(relation) == "proved":
+                    found.append((Relation("==", relu(atom.arg), value), Proved(Rule(rule))))
+                    context.assume(*found[-1])  # what is around it is asked about next
                     break
-        return found
-
-    def _believe(self, relation: Relation, reason: str) -> None:
-        sides = (relation.lhs, relation.rhs)
-        if relation.kind == "==":
-            self.sizes.add_equation(*sides, reason)
-        elif relation.kind == "in" and relation.ranges:
-            self.sizes.add_bounds(relation.lhs, relation.ranges[0][0], relation.ranges[-1][1])
-        elif relation.kind in ("<=", "<"):
-            step = 1 if relation.kind == "<" else 0
-            low, high = relation.lhs.const, relation.rhs.const
-            if low is not None:
-                self.sizes.add_bounds(relation.rhs, low + step, None)
-            elif high is not None:
-                self.sizes.add_bounds(relation.lhs, None, high - step)
-            else:
-                self.sizes.add_order(relation.lhs + step, relation.rhs)
+        return replace(walk, context=context, believed=(*walk.believed, *found))
 
     def _exchange(self, snapshot: Snapshot) -> None:
         """Add rows for what the host has to say of the e-graph."""
@@ -268,7 +267,8 @@ def session(
     order: Callable[[str], Any],
     context: Context,
     allowance: Allowance | None = None,
+    decide: Decide = "both",
 ) -> Iterator[Session]:
     """A session on a pooled engine that is given back at the end, held to ``allowance``."""
     with POOL.lend(prog.pieces, allowance) as engine:
-        yield Session(engine, prog, block, registry, order, context)
+        yield Session(engine, prog, block, registry, order, context, decide)

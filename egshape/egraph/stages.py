@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from egshape.decide.context import Context
-from egshape.dims import Dim
+from egshape.decide.reason import Believed, Branch
+from egshape.dims import Dim, const
+from egshape.egraph.ask import Decide
 from egshape.egraph.budget import Budget
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
@@ -33,14 +35,15 @@ class RegionEntry:
 
     believed: what holds, with reasons, as the context knows it too. symbols: the sizes that are known then.
     elements, captured: of values around a region, their elements and what they became. normal: the normal form of
-    sizes around a region, None for the graph itself."""
+    sizes around a region, None for the graph itself. held: the conditions of the branches that it lies in."""
 
     context: Context
-    believed: Sequence[tuple[Relation, str]]
+    believed: Sequence[Believed]
     symbols: frozenset[str] = frozenset()
     elements: Mapping[Value, np.ndarray] = field(default_factory=dict)
     captured: Mapping[Value, Value] = field(default_factory=dict)
     normal: Callable[[Dim], Dim] | None = None
+    held: Sequence[Believed] = ()
 
 
 Watch = Callable[[Block, Extraction, Sequence[int]], None]
@@ -58,6 +61,7 @@ class Setting:
     allowance: Allowance
     order: Callable[[str], Any]
     watch: Watch | None = None
+    decide: Decide = "both"
     names: Counter[str] = field(default_factory=Counter)
     """How often each name is taken in what is rebuilt."""
 
@@ -87,11 +91,17 @@ def oblige(
 ) -> Walk:
     """Prove what the ops imply, or keep it as a check; the engine believes what rewrites may use. ``given`` are checks
     that must stand in the block first."""
-    unchecked = entry.context.copy()
     walk = Walker(
-        block, entry.context, entry.symbols, setting.registry, entry.elements, entry.believed, top=entry.normal is None
+        block,
+        entry.context.copy(),
+        entry.symbols,
+        setting.registry,
+        entry.elements,
+        entry.believed,
+        top=entry.normal is None,
+        held=entry.held,
     ).run(obligations)
-    walk = replace(walk, checks=tuple(without_implied((*given, *walk.checks), unchecked)))
+    walk = replace(walk, checks=tuple(without_implied((*given, *walk.checks), entry.context)))
     return session.believe(walk, setting.budget)
 
 
@@ -156,15 +166,44 @@ def is_program(op: Op, region: Block, registry: Registry) -> bool:
     return registry[op.name].nested and not op.attrs.get("whole") and _worthwhile(region)
 
 
-def inside(block: Block, walk: Walk, mapping: Mapping[Value, Value], normal: Callable[[Dim], Dim]) -> RegionEntry:
+def branch_conditions(op: Op, region: Block, walk: Walk, registry: Registry) -> list[Believed]:
+    """What holds wherever a branch runs, by its place, as far as it is known as a size.
+
+    A condition that may have no value (it divides by a size that may be 0) says nothing."""
+    known = walk.elements.get(op.operands[0]) if registry[op.name].traits.regions == "branch" else None
+    item = None if known is None else known.reshape(-1)[0]
+    place, last = op.regions.index(region), len(op.regions) - 1
+    found: list[Relation] = []
+    if isinstance(item, Relation):
+        found = [item.negated() if place else item]
+    elif isinstance(item, Dim) and place < last:
+        found = [Relation("==", item, const(place))]
+    elif isinstance(item, Dim):  # the last branch is run at every other index too
+        found = [Relation("!=", item, const(other)) for other in range(last)]
+    has_value = walk.context.holds_condition
+    return [
+        (each, Branch(location=str(op.location)))
+        for each in found
+        if all(has_value(condition) is not None for condition in each.conditions())
+    ]
+
+
+def inside(
+    block: Block,
+    walk: Walk,
+    mapping: Mapping[Value, Value],
+    normal: Callable[[Dim], Dim],
+    held: Sequence[Believed] = (),
+) -> RegionEntry:
     """What a region of a block is entered with; ``mapping``: what the values around it became."""
     return RegionEntry(
-        walk.context.copy(),
+        walk.context,
         walk.believed,
         walk.entry | {symbol.name for symbol in block.symbols},
         walk.elements,
         mapping,
         normal,
+        held,
     )
 
 
@@ -179,8 +218,8 @@ def _is_leaf(registry: Registry, op: Op) -> bool:
 
 
 def _worthwhile(region: Block) -> bool:
-    """A region of scalar ops only has nothing to gain."""
-    return any(value.type.shape != () for op in region.walk() for value in op.results)
+    """A region of scalar ops only has nothing to gain, but for what it checks of sizes."""
+    return any(op.name == "check" or any(value.type.shape != () for value in op.results) for op in region.walk())
 
 
 def _distinct(checks: Sequence[Check]) -> list[Check]:

@@ -11,9 +11,6 @@ from egshape.dims.text import Scanner
 from egshape.errors import UndefinedSize
 from egshape.facts.intervals import Interval, Ranges, complement, contains, normalized, to_text
 
-SEMANTICS = "semantics of "
-"""How the source of a relation begins that an op makes sure of, whatever its operands: it needs no check."""
-
 _SWAPPED = {">=": "<=", ">": "<"}
 _NEGATED = {"==": "!=", "!=": "=="}
 _COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
@@ -25,6 +22,7 @@ class Relation:
 
     `source` says where it comes from (a text, an op's location) and is no part of its identity.
     `needs` is what the text needed in order to have a value, beyond the divisions still in the sizes.
+    `certain`: an op makes sure of it, whatever its operands, so that it needs no check.
     """
 
     kind: str
@@ -33,6 +31,7 @@ class Relation:
     source: str = field(default="", compare=False)
     ranges: Ranges = ()
     needs: tuple[Definedness, ...] = ()
+    certain: bool = field(default=False, compare=False)
 
     @staticmethod
     def of(lhs: Dim | int, kind: str, rhs: Dim | int, source: str = "") -> Relation:
@@ -52,11 +51,6 @@ class Relation:
     def text(self) -> str:
         """The source if it has one, else its canonical text."""
         return self.source or str(self)
-
-    @property
-    def certain(self) -> bool:
-        """Whether an op makes sure of it."""
-        return self.source.startswith(SEMANTICS)
 
     def symbols(self) -> frozenset[str]:
         """Names of all symbols in it."""
@@ -83,7 +77,8 @@ class Relation:
     def substitute(self, env: Mapping[str, Dim | int]) -> Relation:
         """With sizes in the place of symbols."""
         needs = tuple(Definedness(n.kind, n.one.substitute(env), n.two.substitute(env)) for n in self.needs)
-        return Relation(self.kind, self.lhs.substitute(env), self.rhs.substitute(env), self.source, self.ranges, needs)
+        sides = self.lhs.substitute(env), self.rhs.substitute(env)
+        return Relation(self.kind, *sides, self.source, self.ranges, needs, self.certain)
 
     def parts(self) -> tuple[Relation, ...]:
         """Comparisons that say the same together, what it needs to have a value first. A gap [a, b] in a list of

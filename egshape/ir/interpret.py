@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim
-from egshape.errors import CheckFailed, EgshapeError, UndefinedSize
+from egshape.errors import CheckFailed, DoesNotFit, EgshapeError, UndefinedSize
 from egshape.facts import Relation, parse_facts
 from egshape.ir.graph import Attr, Block, Graph, Op, SymbolDef, Value
 from egshape.ir.inputs import checked_inputs, solve_inputs
-from egshape.ir.types import numpy_dtype
+from egshape.ir.types import is_fit, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl, Registry
 from egshape.ops.kinds import region_kind
@@ -280,7 +280,8 @@ class _Run:
         """Raise CheckFailed for a relation that the op's types rely on and that is false."""
         for relation in op.requires:
             if not self.holds(relation):
-                raise CheckFailed(
+                fits = is_fit(relation.kind, relation.lhs, relation.rhs)
+                raise (DoesNotFit if fits else CheckFailed)(
                     f"{relation} does not fit{self._with_sizes(relation)}",
                     hint=f"needed by {relation.source}" if relation.source else "",
                 )
@@ -353,6 +354,8 @@ def _placed(error: EgshapeError, op: Op) -> EgshapeError:
     where = f"{name} at {op.location}" if str(op.location) else name
     if error.code == "shape-mismatch":
         return CheckFailed(error.message, where=where, hint=error.hint)
+    if isinstance(error, CheckFailed) and op.attrs.get("sides") and is_fit(op.attrs["relation"], *op.attrs["sides"]):
+        return DoesNotFit(error.message, where=where, hint=error.hint)
     return type(error)(error.message, where=where, hint=error.hint, code=error.code)
 
 

@@ -99,6 +99,17 @@ def is_narrow_integer(name: str) -> bool:
     return name in _NARROW and not name.startswith("f")
 
 
+_INTEGERS = [
+    integers for bits in (8, 16, 32, 64) for integers in ((-(2 ** (bits - 1)), 2 ** (bits - 1) - 1), (0, 2**bits - 1))
+]
+_LEAST, _MOST = frozenset(low for low, _ in _INTEGERS if low), frozenset(high for _, high in _INTEGERS)
+
+
+def is_fit(kind: str, lhs: Dim, rhs: Dim) -> bool:
+    """Whether a relation says that an integer lies in the range of a dtype."""
+    return kind == "<=" and (lhs.const in _LEAST or rhs.const in _MOST)
+
+
 def integer_range(name: str) -> tuple[int, int]:
     """Smallest and largest value of an integer dtype, a narrow one too (i1: 0 and 1)."""
     if name == "i1":

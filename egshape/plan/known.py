@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from egshape.decide.context import Context
+from egshape.decide.reason import Check
 from egshape.dims import Dim, const, symbol
 from egshape.errors import Contradiction, InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts
@@ -60,7 +61,7 @@ class Known:
         if self._context is None:
             self._context = Context()
             with suppress(Contradiction):  # then no step from here on runs
-                self._context.assume_all([(relation, relation.text) for relation in self._relations])
+                self._context.assume_all([(relation, Check()) for relation in self._relations])
         return self._context.decide(Relation("==", one, two)) == "proved"
 
     def same(self) -> Mapping[str, Dim]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from egshape.decide.context import Context
+from egshape.decide.reason import Check
 from egshape.dims import Dim, const, maximum, symbol
 from egshape.dims.core import is_nonnegative
 from egshape.errors import Contradiction, UndefinedSize
@@ -171,7 +172,7 @@ class _Order:
         """All checks before this time hold."""
         new = []
         while self._coming and self._coming[0][0] < clock:
-            new.append((self._coming.popleft()[1], "check"))
+            new.append((self._coming.popleft()[1], Check()))
         if new and not self._clashes:
             try:
                 self._context.assume_all(new)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from egshape.decide.context import Context, Step, Verdict, holds_all
+from egshape.decide.context import Context, Verdict, holds_all
+from egshape.decide.reason import Step
 from egshape.decide.refute import Budget, refute_world
 from egshape.decide.samples import Sampler
 from egshape.dims import Definedness
@@ -108,7 +109,7 @@ class _Question:
         """Raises Contradiction."""
         given = self._share(most)
         try:
-            context.assume_all([(r, "") for r in facts], given, 0)
+            context.assume_all([(r, None) for r in facts], given, 0)
         finally:
             self.left -= given - context.world.effort.left
 
@@ -131,7 +132,7 @@ class _Question:
         return found
 
     def _result(self, status: Status, steps: Sequence[Step]) -> Proof:
-        why = [StepModel(rule=s.rule, from_=list(s.from_), to=s.to) for s in steps]
+        why = [StepModel(rule=s.reason.name, from_=[r.text for r in s.from_], to=s.to.text) for s in steps]
         return Proof(goal="", status=status, why=why)
 
     def _search(self, context: Context, points: int, tries: int) -> Proof | None:

@@ -155,8 +155,7 @@ class _Diff:
 
     def forms(self, op: Op) -> object:
         """The attributes with sizes in their normal form."""
-        sizes = self.result.optimized.outcome.sizes
-        normal = sizes[0].normal_form if sizes else (lambda dim: dim)
+        normal = self.result.optimized.sizes.normal_form
 
         def form(attr: object) -> object:
             if isinstance(attr, Dim):

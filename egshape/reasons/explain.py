@@ -6,25 +6,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from egshape.decide.context import Assumption, Context
+from egshape.decide.reason import IMPLIED, NORMAL_FORM, RING, SAME, Branch, Given, Reason, Semantics
+from egshape.decide.reason import Check as Checking
 from egshape.dims import Dim, quote_name
 from egshape.egraph.checks import GIVEN
-from egshape.egraph.exchange import CONGRUENCE, Equality
+from egshape.egraph.exchange import Equality
 from egshape.egraph.obligations import Check
 from egshape.egraph.outcome import Outcome, Scope
+from egshape.egraph.sizes import Sizes
 from egshape.errors import EgshapeError, InternalError
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import parse_relation
-from egshape.ir.graph import Block, Graph, Op
+from egshape.ir.graph import Block, Op
 from egshape.pipeline import entry_facts
 from egshape.prove import prove
-from egshape.reasons.replay import RING, Checked, Key, follows_by_ring, key_of, replay
+from egshape.reasons.replay import Checked, Key, follows_by_ring, key_of, replay
 from egshape.report import Explanation, Step
 from egshape.result import Optimization
 from egshape.sizes import blocks_of, parents_of, size_of, symbols_of, values_of
 
-SAME = "same expression"
-NORMAL_FORM = "size.normal-form"
-IMPLIED = "implied by the other checks"
 _MAX_PREMISES = 24
 _MAX_MINIMIZED = 10
 
@@ -36,11 +36,10 @@ def explain(result: Optimization, a: str, b: str) -> Explanation:
     left, right = size_of(result.source, a), size_of(result.source, b)
     sizes = {name: str(dim) for name, dim in ((a, left), (b, right)) if name != str(dim)}
     scope = _scope(result, (a, b), left.symbols() | right.symbols())
-    steps = chain(Known(result.facts, result.optimized.outcome, scope), left, right) if scope else _trivial(left, right)
+    steps = chain(Known(result.optimized.outcome, scope), left, right) if scope else _trivial(left, right)
     if steps is not None:
         return Explanation(a=a, b=b, status="proved", why=steps, sizes=sizes)
-    context = scope.context if scope else result.optimized.context
-    return _undecided(context, a, b, Relation("==", left, right), sizes)
+    return _undecided(scope.sizes if scope else result.optimized.sizes, a, b, Relation("==", left, right), sizes)
 
 
 def explain_fact(result: Optimization, text: str) -> Explanation:
@@ -50,15 +49,16 @@ def explain_fact(result: Optimization, text: str) -> Explanation:
     stated = parse_relation(text)
     goal = _resolved(stated, lambda name: size_of(result.source, name))
     scope = _scope(result, stated.symbols(), goal.symbols())
-    context = scope.context if scope else result.optimized.context
+    known = scope.sizes if scope else result.optimized.sizes
     sizes = {str(stated): str(goal)} if str(stated) != str(goal) else {}
-    if scope is None or context.decide(goal) != "proved":
-        return _undecided(context, text, "", goal, sizes)
+    if scope is None or known.decide(goal) != "proved":
+        return _undecided(known, text, "", goal, sizes)
     if goal.kind == "==":
-        steps = chain(Known(result.facts, result.optimized.outcome, scope), goal.lhs, goal.rhs)
+        steps = chain(Known(result.optimized.outcome, scope), goal.lhs, goal.rhs)
     else:
-        maker = _Chain(Known(result.facts, result.optimized.outcome, scope))
-        maker.derive(goal, context.verdict(goal).rule)
+        maker = _Chain(Known(result.optimized.outcome, scope))
+        _, rule = known.premises(goal) or ((), NORMAL_FORM)
+        maker.derive(goal, rule)
         steps = maker.done()
     return Explanation(a=text, b="", status="proved", why=steps or (), sizes=sizes)
 
@@ -68,15 +68,15 @@ def _resolved(relation: Relation, size: Callable[[str], Dim]) -> Relation:
 
 
 def _trivial(left: Dim, right: Dim) -> tuple[Step, ...] | None:
-    return (Step(rule=SAME, to=f"{left} == {right}"),) if left is right else None
+    return (Step(rule=SAME.name, to=f"{left} == {right}"),) if left is right else None
 
 
-def _undecided(context: Context, a: str, b: str, goal: Relation, sizes: dict[str, str]) -> Explanation:
+def _undecided(known: Sizes, a: str, b: str, goal: Relation, sizes: dict[str, str]) -> Explanation:
     """A counterexample, or the smallest missing fact found."""
-    given = [str(each) for each in _related([a.relation for a in context.assumptions], goal.symbols())]
+    given = [str(each) for each in _related([a.relation for a in known.assumptions], goal.symbols())]
     proof = prove(str(goal), given)
     if proof.status == "refuted":
-        missing = None if context.decide(goal) == "refuted" else str(goal)
+        missing = None if known.decide(goal) == "refuted" else str(goal)
         return Explanation(
             a=a, b=b, status="refuted", counterexample=proof.counterexample, missing=missing, sizes=sizes
         )
@@ -118,14 +118,11 @@ def _around(block: Block, parents: dict[Block, tuple[Block, Op]]) -> list[Block]
 class Known:
     """What was believed in one block, looked up by statement; made once for all chains in it."""
 
-    def __init__(self, facts: Facts, outcome: Outcome, scope: Scope) -> None:
+    def __init__(self, outcome: Outcome, scope: Scope) -> None:
         self.scope = scope
-        self.given = frozenset(facts.assumed)
         self.assumed: dict[Key, Assumption] = {}
-        self.texts: dict[str, Relation] = {}
-        for each in scope.context.assumptions:
+        for each in scope.sizes.assumptions:
             self.assumed.setdefault(key_of(each.relation), each)
-            self.texts.setdefault(each.relation.text, each.relation)
         self.checks: dict[Key, Check] = {}
         for check in sorted(outcome.checks, key=lambda check: check.status == "proved"):
             if check.relation is not None:
@@ -146,9 +143,10 @@ def chain(known: Known, left: Dim, right: Dim) -> tuple[Step, ...] | None:
             maker.equality(equality)
         maker.conclude(goal)
         return maker.done()
-    if scope.context.decide(goal) != "proved":
+    premises = scope.sizes.premises(goal)
+    if premises is None:
         return None
-    maker.derive(goal, scope.context.verdict(goal).rule)
+    maker.derive(goal, premises[1])
     return maker.done()
 
 
@@ -169,10 +167,8 @@ class _Chain:
         relation = Relation("==", equality.left, equality.right)
         if key_of(relation) in self.known.assumed:
             self.state(relation)
-        elif equality.reason.endswith("(proved)"):
-            self.derive(relation, equality.reason.partition(":")[0])
         else:
-            self.derive(relation, "size.dim/congruence" if equality.reason == CONGRUENCE else equality.reason)
+            self.derive(relation, equality.reason)
 
     def state(self, relation: Relation) -> str:
         """A step for what is assumed in the graph; gives its text."""
@@ -182,26 +178,11 @@ class _Chain:
         check = self.known.checks.get(key_of(relation))
         if check is not None and check.status == "proved":
             return self._implied(relation)
-        rule, location = self._source(relation, check)
-        return self._add(Step(rule=rule, to=text, location=location), relation)
-
-    def _source(self, relation: Relation, check: Check | None) -> tuple[str, str]:
         known = self.known.assumed.get(key_of(relation))
-        reason = known.reason if known is not None else ""
+        reason = (known.reason if known is not None else None) or Given()
         if check is not None and check.index != GIVEN:
-            return "check", check.location
-        if reason == "entry":
-            return "entry", ""
-        for rule in ("elements", "semantics"):
-            if reason.startswith(f"{rule} of"):
-                return rule, self._defined_at(relation)
-        text = known.relation.text if known is not None else relation.text
-        return ("assumed" if check is not None or text in self.known.given else "fact"), ""
-
-    def _defined_at(self, relation: Relation) -> str:
-        """Where the value is computed whose element a size is."""
-        values = {each.value for each in self.known.scope.block.symbols if each.name in relation.symbols()}
-        return next((str(op.location) for op in self.known.scope.block.ops if not values.isdisjoint(op.results)), "")
+            reason = Checking(location=check.location)
+        return self._add(reason, (), relation)
 
     def _implied(self, relation: Relation) -> str:
         """A step for a check that was dropped since the other ones imply it."""
@@ -211,26 +192,26 @@ class _Chain:
             if (check := self.known.checks.get(key)) is None or check.status != "proved"
         ]
         context = Context()
-        context.assume_all([(each, "") for each in kept])
-        premises = _premises(context, relation, {each.text: each for each in kept})
+        context.assume_all([(each, None) for each in kept])
+        premises = _premises(Sizes(context), relation)
         if premises is None:
             premises = _related(kept, relation.symbols())
         names = tuple(dict.fromkeys(self.state(each) for each in premises))
-        return self._add(Step(rule=IMPLIED, from_=names, to=str(relation)), relation)
+        return self._add(IMPLIED, names, relation)
 
-    def derive(self, relation: Relation, rule: str) -> str:
+    def derive(self, relation: Relation, reason: Reason) -> str:
         """A step for what follows by a rule, from premises that suffice; gives its text."""
         text = str(relation)
         if text in self.steps:
             return text
         earlier = self._ring(relation)
         if earlier is None:
-            premises = _premises(self.known.scope.context, relation, self.known.texts)
+            premises = _premises(self.known.scope.sizes, relation)
             if premises is None:
-                known = [*self.stated.values(), *self.known.texts.values()]
+                known = [*self.stated.values(), *(each.relation for each in self.known.assumed.values())]
                 premises = list({str(each): each for each in _related(known, relation.symbols())}.values())
             earlier = tuple(dict.fromkeys(self.state(each) for each in premises))
-        return self._add(Step(rule=rule, from_=earlier, to=text), relation)
+        return self._add(reason, earlier, relation)
 
     def conclude(self, goal: Relation) -> None:
         """The last step: what was asked, by arithmetic from the equations so far."""
@@ -243,7 +224,7 @@ class _Chain:
             if by_ring == (str(goal),):  # what was asked is itself given
                 self.state(goal)
                 return
-            self._add(Step(rule=RING, from_=by_ring, to=str(goal)), goal)
+            self._add(RING, by_ring, goal)
         else:
             self.derive(goal, NORMAL_FORM)
 
@@ -258,19 +239,17 @@ class _Chain:
                 known = fewer
         return tuple(known)
 
-    def _add(self, step: Step, relation: Relation) -> str:
-        self.steps[step.to] = step
-        self.stated[step.to] = relation
-        return step.to
+    def _add(self, reason: Reason, premises: tuple[str, ...], relation: Relation) -> str:
+        text = str(relation)
+        self.steps[text] = Step(rule=reason.name, from_=premises, to=text, location=reason.location)
+        self.stated[text] = relation
+        return text
 
 
-def _premises(context: Context, goal: Relation, by_text: dict[str, Relation]) -> list[Relation] | None:
-    """Assumptions of the context that suffice for the goal, None if it is not known there."""
-    if context.decide(goal) != "proved":
-        return None
-    last = context.reasons(goal)[-1]
-    found = [by_text.get(text) for text in last.from_]
-    return [each for each in found if each is not None] if None not in found else None
+def _premises(known: Sizes, goal: Relation) -> list[Relation] | None:
+    """Assumptions that suffice for the goal, None if it is not known by them."""
+    found = known.premises(goal)
+    return None if found is None else [each.relation for each in found[0]]
 
 
 def _related(relations: Sequence[Relation], names: Iterable[str]) -> list[Relation]:
@@ -311,21 +290,11 @@ def givens(result: Optimization) -> Givens:
             for check in result.optimized.outcome.checks
             if check.relation is not None and check.status == "kept"
         ]
-    places = _places(result.source)
     for scope in result.optimized.outcome.scopes:
-        for each in scope.context.assumptions:
-            if each.reason.startswith(("elements of", "semantics of")):
-                found += [(each.relation, places.get(name, "")) for name in each.relation.symbols()]
+        for each in scope.sizes.assumptions:
+            if isinstance(each.reason, Semantics | Branch):
+                found.append((each.relation, each.reason.location))
     return Givens(_table(found), lambda text: size_of(result.source, text))
-
-
-def _places(graph: Graph) -> dict[str, str]:
-    """The location of the op that computes the value by which a symbol is defined."""
-    out: dict[str, str] = {}
-    for block in blocks_of(graph.body):
-        home = {value: str(op.location) for op in block.ops for value in op.results}
-        out.update({each.name: home.get(each.value, "") for each in block.symbols})
-    return out
 
 
 def _table(found: Iterable[tuple[Relation, str]]) -> dict[Key, frozenset[str]]:

@@ -6,20 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from egshape.decide.reason import Rule
 from egshape.egraph.outcome import Reason
 from egshape.errors import InvalidInput
 from egshape.ir.graph import Block, Op, Value
+from egshape.reasons.steps import ELEMENTS, READER, SAME_TERM, UNREAD
 from egshape.report import Step, ValueExplanation
 from egshape.result import Optimization
 from egshape.sizes import blocks_of, parents_of, values_of
 
-READER = "not read"
-"""The rule of a step that says which op no longer reads a value."""
-UNREAD = "nothing reads it"
-ELEMENTS = "elements"
-"""The rule of a step that says which sizes shape code was found to compute."""
-SAME_TERM = "same term"
-"""The rule of a step for a value that is the same op on the same operands as another, or a cheaper form of itself."""
 _MAX_STEPS = 24
 
 Status = Literal["input", "kept", "rewritten", "gone"]
@@ -159,18 +154,18 @@ class _History:
 
     def _rules(self, value: Value, op: Op, now: _Now | None) -> Iterator[Step]:
         found = self.reasons.get((value.name, str(op.location)), ())
-        done: set[tuple[str, str]] = set()
+        done: set[tuple[Rule, str]] = set()
         if value in self.elements and op.name != "constant":
             sizes = ", ".join(str(item) for item in self.elements[value].reshape(-1)[:8])
             yield Step(rule=ELEMENTS, from_=(_line(op),), to=f"%{value.name} = [{sizes}]", location=str(op.location))
         plain = all(each.other in ("", value.name) for each in found)
-        for each in sorted(found, key=lambda reason: (reason.other == "", reason.rule, reason.other)):
+        for each in sorted(found, key=lambda reason: (reason.other == "", str(reason.rule), reason.other)):
             if (each.rule, each.other) in done or each.other == value.name:
                 continue
             done.add((each.rule, each.other))
             to = now.text if plain and now is not None else f"a new form of %{value.name}"
             to = f"%{value.name} = %{each.other}" if each.other else to
-            yield Step(rule=each.rule, from_=(_line(op),), to=to, location=each.location)
+            yield Step(rule=each.rule.name, from_=(_line(op),), to=to, location=each.location)
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, product
 
+from egshape.decide.reason import RING
 from egshape.dims import Dim, FloorDiv, Symbol
 from egshape.dims.core import Monomial, divide_monomial, from_terms, monomial_dim
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Relation
 from egshape.facts.relation import parse_relation
+from egshape.reasons.steps import GIVENS
 from egshape.report import Step
 
-GIVEN_RULES = frozenset(("fact", "assumed", "check", "entry", "elements", "semantics"))
-"""Rules of steps that state what is given; all others must follow from the statements before them."""
-
-RING = "ring"
+GIVEN = frozenset(each.name for each in GIVENS)
 _POOL = (0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100, 1000, 1 << 20)
 _MAX_GRID = 3000
 _MAX_TRIES = 4000
@@ -67,7 +66,7 @@ def replay(steps: Sequence[Step], given: Mapping[Key, frozenset[str]]) -> list[C
             out.append(Checked("given", f"{step.to!r}: {error.message}"))
             continue
         missing = [text for text, each in zip(step.from_, premises, strict=True) if key_of(each) not in known]
-        checked = _given(step, goal, given) if step.rule in GIVEN_RULES else _derived(step, goal, premises)
+        checked = _given(step, goal, given) if step.rule in GIVEN else _derived(step, goal, premises)
         if missing and not checked.problem:
             checked = Checked(checked.how, f"{step.to!r} names {missing[0]!r}, which no step before it states")
         if not checked.problem:
@@ -88,7 +87,7 @@ def _given(step: Step, goal: Relation, given: Mapping[Key, frozenset[str]]) -> C
 def _derived(step: Step, goal: Relation, premises: Sequence[Relation]) -> Checked:
     if follows_by_ring(premises, goal):
         return Checked("ring")
-    if step.rule == RING:
+    if step.rule == RING.name:
         return Checked("ring", f"{step.to!r} does not follow from {', '.join(step.from_) or 'nothing'} by arithmetic")
     return Checked("sampled", sampled_problem(premises, goal))
 

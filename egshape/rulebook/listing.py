@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast, get_args
 
+from egshape.decide.reason import Rule as Label
 from egshape.egraph.program import preludes
 from egshape.errors import EgshapeError
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
+from egshape.reasons.steps import GIVENS, KINDS, StepKind
 from egshape.rulebook.models import OpEntry, RuleEntry
 from egshape.rulelang import plugins
 from egshape.rulelang.diagnostic import meant
@@ -59,13 +61,34 @@ def _line(before: str, after: str) -> str:
 
 
 def find_rule(name: str, items: Sequence[str] = ()) -> RuleEntry:
-    """One rule by name. Raises EgshapeError for an unknown one, with the nearest name."""
+    """One rule by name, or what else a step may be named after. Raises EgshapeError for an unknown name, with
+    the nearest one."""
+    if name in KINDS:
+        return _kind(KINDS[name])
     found = [*list_rules(), *(list_rules(items) if items else ())]
     every: dict[str, RuleEntry] = {each.name: each for each in found}
+    name = Label.of(name).name
     if name in every:
         return every[name]
-    hint = meant(name, every, "`egshape rules list` shows all")
+    hint = meant(name, {**every, **KINDS}, "`egshape rules list` shows all")
     raise EgshapeError(f"there is no rule named {name}", hint=hint, code="rules")
+
+
+def _kind(kind: StepKind) -> RuleEntry:
+    """What is no rule of a file: given, or theory."""
+    return RuleEntry(
+        name=kind.name,
+        ruleset="",
+        origin="given" if kind in GIVENS else "theory",
+        where="docs/explain.md",
+        about=kind.about,
+        sound=kind.sound,
+        ends="",
+        guards=(),
+        examples=(kind.example,),
+        counters=(),
+        text=kind.states,
+    )
 
 
 def show_rule(entry: RuleEntry) -> str:

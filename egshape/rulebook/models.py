@@ -12,7 +12,8 @@ class _Json(BaseModel):
 
 
 class RuleEntry(_Json):
-    """A rule and what its file says of it. ``origin``: shipped, file, or the package that ships it."""
+    """A rule and what its file says of it. ``origin``: shipped, file, or the package that ships it; given or
+    theory for what a step may be named after that is no rule of a file."""
 
     name: str
     ruleset: str

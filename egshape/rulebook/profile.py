@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from egshape.decide.reason import Rule, matched
 from egshape.egraph.program import PLAIN, Variant, program
 from egshape.facts import Facts
 from egshape.inner import settled
@@ -50,11 +51,13 @@ def profile(
     outcome = done.outcome
     unions: dict[str, int] = {}
     for rule, count in outcome.rewrites.items():
-        unions[rule.removesuffix("<=")] = unions.get(rule.removesuffix("<="), 0) + count
-    for sizes in outcome.sizes:
-        for equality in sizes.equalities:
-            if equality.reason in loaded.by_name:
-                unions[equality.reason] = unions.get(equality.reason, 0) + 1
+        name = Rule.of(rule).name
+        unions[name] = unions.get(name, 0) + count
+    for scope in outcome.scopes:
+        for equality in scope.sizes.equalities:
+            name = equality.reason.name
+            if name in loaded.by_name:
+                unions[name] = unions.get(name, 0) + 1
     without = _without(
         graph,
         assume,
@@ -82,8 +85,7 @@ def profile(
 
 
 def _matched(name: str, done: Optimized) -> int:
-    matches = done.outcome.matches
-    return matches.get(name, 0) + matches.get(name + "<=", 0)
+    return matched(done.outcome.matches, name)
 
 
 def _row(
@@ -155,7 +157,7 @@ def trace(
     wanted = value.removeprefix("%")
     rows = []
     for each in done.outcome.applied:
-        name = each.rule.removesuffix("<=")
+        name = Rule.of(each.rule).name
         if rule and name != rule and not name.startswith(rule + "/"):
             continue
         if wanted and each.value != wanted and not _mentions(f"{each.before} {each.after}", wanted):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
+from egshape.decide import reason
 from egshape.errors import EgshapeError
 from egshape.rulelang import plugins
 from egshape.rulelang.diagnostic import nearest
@@ -48,7 +49,7 @@ class LoadedRules:
 
     def rule(self, name: str) -> Rule:
         """The rule that a name in a report or log means; `name<=` is a birewrite's backward half."""
-        return self.by_name[name.removesuffix("<=")]
+        return self.by_name[reason.Rule.of(name).name]
 
     def names(self, prefix: str = "") -> tuple[str, ...]:
         """Names of the loaded rulesets that hold rules, those that begin with `prefix`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from egshape.decide.reason import BACKWARD
 from egshape.errors import EgshapeError
 from egshape.rulelang.sexpr import Atom, List, Position, SExpr
 
@@ -157,7 +158,7 @@ def desugar(command: List, name: str, ruleset: str) -> tuple[PlainRule, ...]:
     forward = _rewrite(left, right, when, subsume, name, ruleset, at)
     if command.head == "rewrite":
         return (forward,)
-    return forward, _rewrite(right, left, when, subsume, name + "<=", ruleset, at)
+    return forward, _rewrite(right, left, when, subsume, name + BACKWARD, ruleset, at)
 
 
 def keyword_options(command: List) -> dict[str, SExpr]:

@@ -14,7 +14,6 @@ from onnx.defs import onnx_opset_version
 from egshape.dims import Dim, const, parse, symbol
 from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
 from egshape.facts import Facts, Relation
-from egshape.facts.relation import SEMANTICS
 from egshape.frontends.onnx import host, ops  # noqa: F401  (ops: declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
@@ -281,7 +280,7 @@ def _facts(held: Facts, inputs: Sequence[Value], program: Program) -> Facts:
             for name in size.symbols():
                 if size is symbol(name):
                     facts = facts.with_symbol(name, sources=(f"{value.name}.{axis}",))
-    certain = [replace(each, source=SEMANTICS + each.source) for each in program.relations]
+    certain = [replace(each, certain=True) for each in program.relations]
     return facts.with_relations(certain).merge(_without(held, Facts().with_relations(certain)))
 
 

@@ -40,8 +40,8 @@ class Program:
     """Ops without attributes by their MLIR name."""
     carry: Handler
     """Adds an op that is carried through as it came."""
-    proved: list[tuple[str, str, str]] = field(default_factory=list)
-    """Message and location of the assertions that hold, and why."""
+    proved: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+    """Message and location of the assertions that hold by form, and the bounds of sizes by which they do."""
     numbers: Iterator[int] = field(default_factory=count)
     converted: Iterator[int] = field(default_factory=count)
     """Counts the ops."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from egshape.decide.reason import INTERVAL, Branch, Check, Given
 from egshape.dims import const, parse
 from egshape.errors import Contradiction
 from egshape.facts import Facts, parse_facts, parse_relation
@@ -141,11 +142,11 @@ def test_a_quotient_of_a_size_that_may_be_negative_may_be_negative() -> None:
 def test_facts_of_a_copy_do_not_leak() -> None:
     outer = _context("n <= m")
     inner = outer.copy()
-    inner.assume(parse_relation("m == 3"), "arm")
+    inner.assume(parse_relation("m == 3"), Branch())
     assert inner.bounds(parse("n")) == (0, 3)
     assert outer.bounds(parse("n")) == (0, None)
     other = outer.copy()
-    other.assume(parse_relation("m == 4"), "other arm")
+    other.assume(parse_relation("m == 4"), Branch())
     assert other.normal_form(parse("m")) is const(4)
 
 
@@ -162,16 +163,17 @@ def test_order_of_assumptions_does_not_matter() -> None:
 def test_a_contradiction_names_the_assumptions() -> None:
     context = _context("a <= b", "c <= 5")
     with pytest.raises(Contradiction) as info:
-        context.assume(parse_relation("b < a"), "loc")
+        context.assume(parse_relation("b < a"), Check(location="loc"))
     assert info.value.facts == ("a <= b", "b < a")
 
 
 def test_reasons_name_only_what_is_needed() -> None:
     context = _context("a <= b", "c <= 5", "b <= d")
-    (step,) = context.reasons(parse_relation("a <= d"))
-    assert step.to == "a <= d"
-    assert set(step.from_) == {"a <= b", "b <= d"}
-    assert context.reasons(parse_relation("a <= c")) == []
+    one, two, step = context.reasons(parse_relation("a <= d"))
+    assert (step.reason, str(step.to)) == (INTERVAL, "a <= d")
+    assert set(map(str, step.from_)) == {"a <= b", "b <= d"}
+    assert {one, two} == {(Given(), (), each) for each in step.from_}
+    assert context.reasons(parse_relation("a <= c")) == ()
 
 
 def test_a_bound_on_a_quotient_says_something_of_the_symbols_in_it() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from egshape.decide.reason import Given
 from egshape.dims import const, parse
 from egshape.egraph.engine import POOL
 from egshape.egraph.exchange import ExchangeState, shape_phases, shape_program
@@ -89,7 +90,7 @@ def test_zero_is_not_divided_away() -> None:
     with POOL.lend(RULES.pieces) as engine:
         state = ExchangeState(engine, RULES, shape_phases(RULES))
         quotient = parse("(h//k)*x")
-        state.add_equation(parse("x"), const(0), "given")
+        state.add_equation(parse("x"), const(0), Given())
         state.add_dims((quotient,))
         state.run()
         assert state.normal_form(quotient) is quotient

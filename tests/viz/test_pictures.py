@@ -19,17 +19,17 @@ from egshape.viz.dot import Cluster, Edge, Picture
 from egshape.viz.graph import Look, picture, shape_code, to_dot
 from egshape.viz.look import QUIET, Sizes
 from egshape.viz.plan import kernel_of, kernels, memory_picture, plan_picture, program_of, runs
-from egshape.viz.result import before_and_after, fates, normal_form
+from egshape.viz.result import before_and_after, fates
 from tests.viz.models import HOSTILE, TEN, loop, renamed, ten
 
 needs_dot = pytest.mark.skipif(not dot.has_dot(), reason="needs Graphviz's program dot")
 
 PICTURES: dict[str, Callable[[], Picture]] = {
     "input": lambda: picture(ten().source),
-    "output": lambda: picture(ten().graph, None, normal_form(ten())),
+    "output": lambda: picture(ten().graph, None, ten().optimized.sizes.normal_form),
     "both": lambda: before_and_after(ten()),
     "regions": lambda: picture(loop()),
-    "kernels": lambda: kernels(ten().graph, normal_form(ten())),
+    "kernels": lambda: kernels(ten().graph, ten().optimized.sizes.normal_form),
     "egraph": lambda: egraph.picture(ten()),
     "plan": lambda: plan_picture(program_of(ten().graph)),
     "memory": lambda: memory_picture(program_of(ten().graph)),
@@ -62,7 +62,7 @@ def test_png() -> None:
 
 
 def test_shapes_stand_on_edges_and_equal_sizes_have_one_colour() -> None:
-    sizes = Sizes(normal_form(ten()))
+    sizes = Sizes(ten().optimized.sizes.normal_form)
     n, y, other = sizes.colour(symbol("n")), sizes.colour(symbol("y.0")), sizes.colour(symbol("n") * 2)
     assert n == y != other
     assert sizes.colour(symbol("n") - symbol("n") + 4) == QUIET

@@ -15,7 +15,7 @@ from egshape.viz.dot import Cluster, Edge, Item, Node, Picture, line, opening
 from egshape.viz.graph import Drawing, Look
 from egshape.viz.look import Sizes, attribute, clipped
 from egshape.viz.plan import kernel_of
-from egshape.viz.result import Fate, fates, normal_form
+from egshape.viz.result import Fate, fates
 
 if TYPE_CHECKING:
     from egshape.api import Result
@@ -28,7 +28,7 @@ def report_data(
     result: Result, advice: AdviceTable | None = None, profile: Iterable[Mapping[str, Any]] | None = None
 ) -> Json:
     """Everything that the page shows. ``profile``: rows of a run-time profile, all with the same keys."""
-    sizes = Sizes(normal_form(result))
+    sizes = Sizes(result.optimized.sizes.normal_form)
     told = fates(result)
     before = Drawing(result.source, Look(True, status={op: fate.status for op, fate in told.items()}), sizes)
     after = Drawing(result.graph, Look(True), sizes)

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from egshape.decide.context import Context
+from egshape.decide.reason import Given
 from egshape.dims import Dim, at_once, const, core, forms
 from egshape.dims.functions import SHIPPED
 from egshape.dims.text import DECLARED
@@ -34,9 +35,9 @@ def answer(
             _equal_shapes(question, engine)
         for fact in () if question.shapes else question.given:
             if fact.op == "==":
-                state.add_equation(fact.left, fact.right, fact.text)
+                state.add_equation(fact.left, fact.right, Given())
             elif fact.op == "divides":
-                state.add_divisor(fact.left, fact.right, fact.text)
+                state.add_divisor(fact.left, fact.right, Given())
             else:
                 _order(state, fact)
         for fact in question.wanted:
@@ -54,7 +55,7 @@ def answer_at_once(example: Example) -> tuple[bool, Mapping[str, int]]:
     with _noting() as used:
         question = SizeQuestion(example)
         context = Context()
-        context.assume_all([(_relation(fact), "given") for fact in question.given])
+        context.assume_all([(_relation(fact), None) for fact in question.given])
         context.normal_form(question.subject)
         known = bool(question.wanted) and all(context.decide(_relation(fact)) == "proved" for fact in question.wanted)
     return known, used

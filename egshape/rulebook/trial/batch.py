@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from egshape.decide import reason
 from egshape.decide.context import Context
+from egshape.decide.reason import Entry, Given, Reason
 from egshape.dims import Dim, const, symbol
 from egshape.egraph.budget import STEPS, Budget, Phase
 from egshape.egraph.encode import attribute
@@ -133,8 +135,10 @@ def try_batch(asked: Asked, batch: Batch) -> Iterator[Stated]:
         return
     block = batch.block()
     context = Context()
-    believed = [(Relation("<=", symbol(each.name), const(LARGEST)), "entry") for each in block.symbols]
-    believed += [(relation, "given") for case in batch.cases for relation in case.given]
+    believed: list[tuple[Relation, Reason]] = [
+        (Relation("<=", symbol(each.name), const(LARGEST)), Entry()) for each in block.symbols
+    ]
+    believed += [(relation, Given()) for case in batch.cases for relation in case.given]
     context.assume_all(believed)
     with bounded(asked.program, block, context, asked.share) as (opened, budget):
         implied = opened.load()
@@ -215,7 +219,7 @@ class _Reading:
     def _rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         """What the rules that are asked about noted in a table, in an order of its own."""
         for name, *cells in sorted(set(self.snapshot.table(table))):
-            rule = name.removesuffix("<=")
+            rule = reason.Rule.of(name).name
             if rule in self.asked.rules:
                 yield rule, *cells
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from egshape.decide import reason
 from egshape.decide.context import Context
+from egshape.decide.reason import Entry, Given, Reason
 from egshape.dims import Dim, const, symbol
 from egshape.egraph.obligations import Walk, Walker
 from egshape.egraph.program import Program
@@ -49,8 +51,10 @@ def derive(line: Line, program: Program, *, obligations: bool) -> Derived:
     """Saturate a block that computes both sides, believing what is given, and what its ops imply if asked to."""
     block, values = build_example(line, REGISTRY)
     context = Context()
-    believed = [(Relation("<=", symbol(each.name), const(LARGEST)), "entry") for each in block.symbols]
-    believed += [(relation, "given") for relation in line.given]
+    believed: list[tuple[Relation, Reason]] = [
+        (Relation("<=", symbol(each.name), const(LARGEST)), Entry()) for each in block.symbols
+    ]
+    believed += [(relation, Given()) for relation in line.given]
     context.assume_all(believed)
     with bounded(program, block, context) as (opened, budget):
         implied = opened.load()
@@ -148,7 +152,7 @@ def _rewrite_example(
         yield f"{example.where}: the rules do not end on the example; {derived.grew or rule.name} grew most"
     if not fired(rule, derived.matches):
         yield f"{example.where}: the rule does not fire on its example (is its left side what another rule drops?)"
-    elif not ({rule.name, rule.name + "<="} & derived.why):
+    elif rule.name not in {reason.Rule.of(label).name for label in derived.why}:
         yield f"{example.where}: the rule fires on its example and unites nothing"
     elif not derived.same:
         yield f"{example.where}: the rules do not make {example.after} equal to the left side"
@@ -224,4 +228,4 @@ def of_obligations(rule: Rule, program: Program) -> Iterator[str]:
 
 def fired(rule: Rule, matches: Mapping[str, int]) -> bool:
     """Whether a rule matched, in either direction."""
-    return any(matches.get(name, 0) > 0 for name in (rule.name, rule.name + "<="))
+    return reason.matched(matches, rule.name) > 0

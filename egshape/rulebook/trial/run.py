@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from egshape.decide import reason
 from egshape.egraph.program import Program, Variant, program, states
 from egshape.errors import EgshapeError, EngineFault
 from egshape.ops import REGISTRY
@@ -252,7 +253,7 @@ class _Tensors:
                 self._batch(lines[:half])
                 self._batch(lines[half:])
             elif isinstance(error, Exploding):
-                rule = error.stop.rule.removesuffix("<=")
+                rule = reason.Rule.of(error.stop.rule).name
                 self.exploding.setdefault(rule, f"{term_text(lines[0].left, REGISTRY)}: {error.stop}")
             return
         for stated in found:

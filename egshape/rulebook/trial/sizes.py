@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from egshape.decide.reason import matched
 from egshape.egraph.program import Program
 from egshape.errors import EgshapeError
 from egshape.rulebook.trial import proofs
@@ -75,7 +76,7 @@ def _runs_at_once(rule: Rule, program: Program) -> bool:
 
 def _fired(rule: Rule, matches: object) -> bool:
     assert isinstance(matches, dict)
-    return any(matches.get(name, 0) > 0 for name in (rule.name, rule.name + "<="))
+    return matched(matches, rule.name) > 0
 
 
 def _sizes(sizes: dict[str, int]) -> str:
