@@ -212,8 +212,14 @@ class Known(Forms):
         return found
 
     def joins(self, one: Dim, two: Dim) -> bool:
-        """Whether two sizes are known to be equal, or one of them to be 1."""
-        return self.normal(broadcast_gap(one, two)).const == 0
+        """Whether two sizes in normal form are known to be equal, or one of them to be 1.
+
+        Nothing is made anew of atoms here: an equation may have the value itself in them, which asks this again."""
+        before = self.used
+        known = self._rewrite(broadcast_gap(one, two)).const == 0
+        if not known:
+            self.used = before
+        return known
 
     def at_least(self, dim: Dim, number: int) -> bool:
         """Whether dim >= number follows quickly. dim is in normal form."""

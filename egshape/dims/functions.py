@@ -5,10 +5,10 @@ name them stay interned and go from process to process. Which names texts may us
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from hashlib import sha256
+from itertools import product
 from typing import Any
 
 from egshape.dims import at_once, bounds, theory
@@ -18,6 +18,8 @@ from egshape.dims.forms import FORMS
 from egshape.dims.pure import compile_formula
 from egshape.dims.text import DECLARED, Scanner
 from egshape.errors import EgshapeError, ParseError, UndefinedSize
+
+_SMALL = (0, 1, 2, 3, 5, 8, 13)
 
 _MADE: dict[tuple[object, ...], SizeFunction] = {}
 
@@ -36,33 +38,53 @@ class SizeFunction:
         self.name = name
         self.params = params
         self.content = (name, params, equal, known, formula, defined, code, uses)
-        names = {each.name: each for each in uses}
-        with declared(names):
-            self._equal: Dim | None = None
-            inner: tuple[Dim, ...] = ()
-            if equal:
-                self._equal, inner = _expression(equal)
-            self._needs = (*inner, *_conditions(defined))
-        for each in (*((self._equal,) if self._equal is not None else ()), *self._needs):
-            unknown = sorted(each.symbols() - set(params))
-            if unknown:
-                raise ParseError(f"{name} has no argument {unknown[0]}", hint=f"its arguments: {', '.join(params)}")
         self.known = known
-        self._formula = compile_formula(formula, params) if formula else None
         scope: dict[str, Any] = {**vars(at_once), **vars(bounds)}
         if code:
             ends = {"larger": larger, "smaller": smaller, "truncated": truncated}
-            scope = {"theory": theory, "const": const, **ends, "F": {**names, name: self}}
-        exec(compile(code, f"<rules of {name}>", "exec"), scope)
+            scope = {"theory": theory, "const": const, **ends, "F": {name: self, **self._used}}
+            exec(compile(code, f"<rules of {name}>", "exec"), scope)
         self.simplify = scope[name]
         self.laws = scope[f"{name}_laws"]
         self._bounds = scope[f"{name}_bounds"]
 
+    @property
+    def _used(self) -> dict[str, SizeFunction]:
+        return {each.name: each for each in self.content[-1]}
+
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """A structural sort key: the name, and a digest of all that it says."""
-        parts = [*self.content[:-1], *(each.key for each in self.content[-1])]
-        return self.name, sha256(repr(parts).encode()).hexdigest()
+        """A structural sort key: the name, and all that it says."""
+        return self.name, repr((*self.content[:-1], *(each.key for each in self.content[-1])))
+
+    @cached_property
+    def _formula(self) -> Callable[..., int | None] | None:
+        return compile_formula(self.content[4], self.params) if self.content[4] else None
+
+    @cached_property
+    def _expression(self) -> tuple[Dim | None, tuple[Dim, ...]]:
+        """The expression that it is equal to, and what must not be 0 for it to have a value."""
+        _, _, equal, _, _, defined, _, _ = self.content
+        with declared(self._used):
+            whole, inner = _expression(equal) if equal else (None, ())
+            needs = (*inner, *_conditions(defined))
+        for each in (*((whole,) if whole is not None else ()), *needs):
+            for unknown in sorted(each.symbols() - set(self.params)):
+                hint = f"its arguments: {', '.join(self.params)}"
+                raise ParseError(f"{self.name} has no argument {unknown}", hint=hint)
+        return whole, needs
+
+    def check(self) -> None:
+        """Read what it says. Raises ParseError for what is wrong with it, and where its formula and its expression
+        differ at small sizes."""
+        whole, _ = self._expression
+        if self._formula is None or whole is None:
+            return
+        for sizes in product(_SMALL, repeat=len(self.params)):
+            value, env = self.value(*sizes), dict(zip(self.params, sizes, strict=True))
+            if value is not None and whole.evaluate(env) != value:
+                shown = ", ".join(f"{name} = {size}" for name, size in env.items())
+                raise ParseError(f"the formula gives {value}, the expression {whole.evaluate(env)} at {shown}")
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(self.params)})"
@@ -89,22 +111,24 @@ class SizeFunction:
         """The value at these numbers; None where it is undefined."""
         env = dict(zip(self.params, args, strict=True))
         try:
-            if any(need.evaluate(env) == 0 for need in self._needs):
+            if any(need.evaluate(env) == 0 for need in self._expression[1]):
                 return None
             if self._formula is not None:
                 return self._formula(*args)
-            assert self._equal is not None
-            return self._equal.evaluate(env)
+            whole = self._expression[0]
+            assert whole is not None
+            return whole.evaluate(env)
         except UndefinedSize:
             return None
 
     def needs(self, *args: Dim) -> tuple[Dim, ...]:
         """Sizes that must not be 0 for the value to be defined."""
-        return tuple(need.substitute(dict(zip(self.params, args, strict=True))) for need in self._needs)
+        return tuple(need.substitute(dict(zip(self.params, args, strict=True))) for need in self._expression[1])
 
     def unfolded(self, *args: Dim) -> Dim | None:
         """The value as the expression that it is equal to; None where there is none."""
-        return None if self._equal is None else self._equal.substitute(dict(zip(self.params, args, strict=True)))
+        whole = self._expression[0]
+        return None if whole is None else whole.substitute(dict(zip(self.params, args, strict=True)))
 
 
 def _expression(text: str) -> tuple[Dim, tuple[Dim, ...]]:

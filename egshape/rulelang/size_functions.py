@@ -43,11 +43,13 @@ def _function(decl: SizeDecl, loaded: LoadedRules, before: Mapping[str, SizeFunc
     texts = " ".join((code, decl.equal, decl.emitted, decl.defined))
     uses = tuple(each for name, each in before.items() if re.search(rf"\b{name}\b", texts))
     try:
-        return size_function(decl.name, decl.params, decl.equal or decl.emitted, bool(decl.equal), decl.formula,
-                             decl.defined, code, uses)  # fmt: skip
+        found = size_function(decl.name, decl.params, decl.equal or decl.emitted, bool(decl.equal), decl.formula,
+                              decl.defined, code, uses)  # fmt: skip
+        found.check()
     except EgshapeError as error:
         where = f" ({error.where})" if error.where else ""
         raise _wrong(decl, f"the size function {decl.name}: {error.message}{where}", error.hint) from None
+    return found
 
 
 def _spelling(name: str, arity: int) -> Spelling:

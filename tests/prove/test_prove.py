@@ -223,7 +223,12 @@ def test_answers_agree_with_brute_force(seed: int) -> None:
             assert not wrong, (given, goal, wrong[0])
 
 
-def test_a_divisor_that_can_only_be_0_ends_nothing() -> None:
-    """Its largest value is 0 where the facts leave it no other, and rules about bounds divide by that."""
-    assert prove("(a + 9)//(b*0 + min(b, 0)) <= 5", "b >= 0").status == "unknown"
-    assert prove("(a + 9)//min(b, c) <= a + 9", "b*c == 0").status == "unknown"
+def test_a_divisor_whose_largest_value_is_0_ends_nothing() -> None:
+    """Where all cases are tried, some leave a divisor no other value, and a rule about bounds divides by that."""
+    given = ["bcast(max(5, a), b) == b", "c in [3,5] or [10,14]", "c % 4 == cdiv(b - c, 3)"]
+    assert prove("bcast(bcast(c, b), b//b) >= max(b, c) - cdiv(a, a)", given).status == "unknown"
+
+
+@pytest.mark.parametrize("given", ["a*a == bcast(a, b) + 1", "a*b == bcast(a, b)", "a*a == bcast(a, b)*b"])
+def test_equations_with_a_common_size_on_both_sides_end(given: str) -> None:
+    assert prove("c <= a", given).status == "refuted"
