@@ -15,6 +15,7 @@ from egshape.facts import Relation
 from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
 from egshape.ops.contracts import OpContract
+from egshape.ops.shapecode import FUNCTIONS
 from egshape.rulebook.trial.examples import relation_key
 from egshape.rulelang.contract import Contract, ContractExample, contracts, read_contracts
 from egshape.rulelang.examples import read_example
@@ -110,6 +111,43 @@ def test_wrong_condition(condition: str, message: str) -> None:
         made(GOOD % condition)
     assert message in str(error.value)
     assert error.value.where.startswith("my.egg:3:")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("((f (fit x) none) (g x none))", "(g x none) is no row for elements"),
+        ("((f (fit x)))", "is no row for elements"),
+        ("((f (fits x) none))", "the function fits is not known of elements (did you mean fit?)"),
+        ("((f (fit y) none))", "y is no element"),
+        ("f", "f are no rows"),
+    ],
+)
+def test_wrong_elements(rows: str, message: str) -> None:
+    text = (GOOD % '(distinct dims) "repeated"').replace("(shape x))", f"(shape x) :elements {rows})")
+    text += ";; gives    f(dims([n], [], i64), [])  =>  [n]\n"
+    with pytest.raises(EgshapeError) as error:
+        made(text).elements(FUNCTIONS)
+    assert message in str(error.value)
+
+
+def test_elements_want_an_example() -> None:
+    text = (GOOD % '(distinct dims) "repeated"').replace("(shape x))", "(shape x) :elements ((f x none)))")
+    with pytest.raises(EgshapeError, match="has no line ';; gives'"):
+        made(text)
+
+
+def test_all_elementwise_ops_that_say_something_of_elements_say_it_in_text() -> None:
+    rules = {
+        decl.name: decl.contract.elements(FUNCTIONS)
+        for decl in REGISTRY
+        if decl.family in ("unary", "binary") and not decl.custom and not decl.attrs and decl.contract is not None
+    }
+    assert {name for name, rule in rules.items() if rule.ring} == {
+        "add", "subtract", "multiply", "negate", "square", "not"
+    }  # fmt: skip
+    assert sum(rule.integer is not None for rule in rules.values()) == 17
+    assert sum(rule.truth is not None for rule in rules.values()) == 8
 
 
 @pytest.mark.parametrize(
