@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,7 +46,9 @@ from egshape.ops.conditions import (
     truth,
 )
 from egshape.ops.contracts import OpContract
-from egshape.rulelang.contract_elements import ElementRule, Rule
+
+if TYPE_CHECKING:
+    from egshape.rulelang.contract_elements import ElementRule, Rule
 
 ATOM_LIMIT = 40
 """An expression with more terms, or more atoms at all depths, than this helps nobody: the element becomes unknown."""
