@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ import egshape
 from egshape.dims import Dim, const
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.facts import Relation
+from egshape.ir.graph import Op
 from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
+from egshape.ops.base import OpDecl
 from egshape.ops.contracts import OpContract
 from egshape.ops.shapecode import FUNCTIONS
+from egshape.plan.conditions import conditions
 from egshape.rulebook.trial.examples import relation_key
 from egshape.rulelang.contract import Contract, ContractExample, contracts, read_contracts
 from egshape.rulelang.examples import read_example
@@ -56,6 +60,21 @@ def test_each_declared_op_has_a_contract_and_nothing_else_says_its_type() -> Non
     declared = {(decl.contract.family, decl.name) for decl in shipped if decl.contract is not None}
     written = {(family, op) for family in FAMILIES for op in contracts(family)}
     assert written - {("elementwise", "custom_binary")} == declared
+
+
+@pytest.mark.parametrize("decl", [pytest.param(each, id=each.name) for each in REGISTRY if not each.custom])
+def test_a_contract_speaks_before_the_reference_and_to_the_plan(decl: OpDecl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the interpreter refuses, and what is required of one op, is asked of the contract."""
+
+    def said(*_: object) -> NoReturn:
+        raise CheckFailed("the contract was asked")
+
+    monkeypatch.setattr(OpContract, "hold", said)
+    monkeypatch.setattr(OpContract, "conditions", said)
+    op = Op(decl.name, (), {}, (), ())
+    for asked in (decl.reference, lambda: decl.requires(op), lambda: list(conditions(op))):
+        with pytest.raises(CheckFailed, match="the contract was asked"):
+            asked()
 
 
 def test_each_contract_names_its_specification() -> None:
