@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -49,7 +50,20 @@ def _contract(decl: Any) -> Iterator[str]:
         examples = (
             f"- {each.kind}: `{each.before}`" + f" ⇒ `{each.after}`" * bool(each.after) for each in text.examples
         )
-        yield from (" ".join(text.comment.split()), "", "```lisp", text.source, "```", "", *examples, "")
+        yield from (" ".join(text.comment.split()), "", "```lisp", text.source, "```", "")
+        refused = list(dict.fromkeys(_messages(text.requires)))
+        yield from (("Refused, or a check, with:", "", *refused, "") if refused else ())
+        yield from ("Examples:", "", *examples, "")
+
+
+def _messages(clauses: Any) -> Iterator[str]:
+    """What is said where a requirement does not hold, with its holes, and what names it in reasons."""
+    for clause in clauses:
+        if not hasattr(clause, "message"):
+            yield from _messages(clause.clauses)
+            continue
+        said = "".join(part if isinstance(part, str) else f"{{{part}}}" for part in clause.message)
+        yield f"- `{said}`" + (f" (on sizes: {clause.name})" if clause.name else "")
 
 
 def _op_table(decl: Any) -> Iterator[str]:
@@ -61,6 +75,9 @@ def _op_table(decl: Any) -> Iterator[str]:
     rows += [("regions", ", ".join(f"`{name}`" for name in decl.regions))] if decl.regions else []
     rows += [(place, f"`{_plain(name)}`") for place, name in decl.names.items()]
     rows += [("effect", "it stays though nothing reads its results")] if decl.effect else []
+    plain = type(decl.traits)()
+    own = [(each.name, getattr(decl.traits, each.name)) for each in fields(plain)]
+    rows += [(name, f"`{value}`") for name, value in own if value != getattr(plain, name)]
     return _table(("part", "what"), rows)
 
 

@@ -27,7 +27,15 @@ LAYERS = [
         "contracts",
         [
             f"rulelang.{each}"
-            for each in ("sexpr", "diagnostic", "contract", "contract_compile", "contract_expr", "contract_sizes")
+            for each in (
+                "sexpr",
+                "diagnostic",
+                "contract",
+                "contract_compile",
+                "contract_elements",
+                "contract_expr",
+                "contract_sizes",
+            )
         ],
     ),
     ("ops", ["ops"]),

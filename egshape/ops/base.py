@@ -299,8 +299,3 @@ def object_array(items: Sequence[Element], shape: tuple[int, ...]) -> np.ndarray
 def as_dim(value: Dim | int) -> Dim:
     """A Dim from a Dim or an int."""
     return value if isinstance(value, Dim) else const(int(value))
-
-
-def fault(message: str) -> EgshapeError:
-    """The error of a shape function: wrong rank, dtype, or attributes. The builder adds op and location."""
-    return EgshapeError(message, code="invalid-op")

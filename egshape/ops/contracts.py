@@ -11,6 +11,7 @@ from egshape.errors import EgshapeError
 if TYPE_CHECKING:
     from egshape.rulelang.contract import Contract
     from egshape.rulelang.contract_compile import Condition, Functions
+    from egshape.rulelang.contract_elements import ElementRule
 
 Params = Sequence[tuple[str, str]]
 """Names and sorts of operands, attributes and regions, as an op is declared."""
@@ -45,6 +46,12 @@ class OpContract:
         from egshape.rulelang.contract_compile import functions
 
         return functions(self.text)
+
+    def elements(self, functions: Mapping[str, Callable[..., Any]]) -> ElementRule:
+        """What it does to the elements of shape tensors, in terms of these functions."""
+        from egshape.rulelang.contract_elements import element_rule
+
+        return element_rule(self.text, self.op, functions)
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The type of the result as (dtype, sizes), or a list of them. Raises EgshapeError where a requirement is

@@ -166,12 +166,12 @@ def _declare(row: Row, family: str, operands: tuple[str, ...]) -> None:
     name, frontends, function, doc, *traits = row
 
     class Body:
+        elements = staticmethod(shapecode.elementwise(name))
+
         def reference(*arrays: np.ndarray) -> np.ndarray:
             with np.errstate(all="ignore"):
                 return _finish(function(*arrays), _result_dtype(name, dtype_name(arrays[0].dtype), len(arrays)))
 
-    if name in shapecode.ELEMENTS:
-        Body.elements = staticmethod(shapecode.ELEMENTS[name])  # type: ignore[attr-defined]
     names = dict.fromkeys(frontends.split(), name)
     op(name, family=family, operands=operands, names=names, traits=traits[0] if traits else NO_TRAITS, doc=doc)(Body)
 

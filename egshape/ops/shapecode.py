@@ -7,7 +7,8 @@ becomes a number and how truncating division and its correction become floor div
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,8 +25,7 @@ from egshape.dims import (
 )
 from egshape.facts import Relation
 from egshape.ir.types import integer_range, is_integer, numpy_dtype
-from egshape.ops import numeric
-from egshape.ops.base import Element, ElementScope, object_array
+from egshape.ops.base import REGISTRY, Element, ElementScope, OpDecl, object_array
 from egshape.ops.conditions import (
     ONE,
     ZERO,
@@ -42,11 +42,14 @@ from egshape.ops.conditions import (
     truncated_division,
     truth,
 )
+from egshape.ops.contracts import OpContract
+
+if TYPE_CHECKING:
+    from egshape.rulelang.contract_elements import ElementRule, Rule
 
 ATOM_LIMIT = 40
 """An expression with more terms, or more atoms at all depths, than this helps nobody: the element becomes unknown."""
 
-Rule = Callable[..., Element]
 Elements = Callable[[ElementScope, Sequence[Any], Mapping[str, Any], Any], Any]
 
 
@@ -86,20 +89,6 @@ def _bound_of(dim: Dim) -> Dim | None:
 
 
 # -- rules for one element -----------------------------------------------------------------------------
-
-
-def _ring(combine: Callable[..., Dim]) -> Rule:
-    def rule(scope: ElementScope, dtype: str, *items: Dim) -> Element:
-        return combine(*items)
-
-    return rule
-
-
-def _fitting(combine: Callable[..., Element]) -> Rule:
-    def rule(scope: ElementScope, dtype: str, *items: Dim) -> Element:
-        return combine(scope, *(fitted(scope, item, dtype) for item in items))
-
-    return rule
 
 
 def _remainder(scope: ElementScope, x: Dim, d: Dim) -> Element:
@@ -246,63 +235,46 @@ def _xor(scope: ElementScope, one: Element, two: Element) -> Element:
     return False if one is not None and one == two else None
 
 
-# -- tables -----------------------------------------------------------------------------
+# -- names for the text -----------------------------------------------------------------------------
 
-_INTEGER: dict[str, Rule] = {
-    "add": _ring(lambda x, y: x + y),
-    "subtract": _ring(lambda x, y: x - y),
-    "multiply": _ring(lambda x, y: x * y),
-    "negate": _ring(lambda x: -x),
-    "square": _ring(lambda x: x * x),
-    "not": _ring(lambda x: -x - 1),
-    "divide": _fitting(truncated_division),
-    "remainder": _fitting(_remainder),
-    "maximum": _fitting(_maximum),
-    "minimum": _fitting(_minimum),
-    "sign": _fitting(_sign_of),
-    "abs": _fitting(_abs),
+
+def _logic(combine: Callable[..., Element]) -> Rule:
+    def rule(scope: ElementScope, dtype: str, *items: Element) -> Element:
+        return combine(scope, *items)
+
+    return rule
+
+
+FUNCTIONS: Mapping[str, Rule] = {
+    "fit": lambda scope, dtype, x: fitted(scope, x, dtype),
+    "quotient": _logic(truncated_division),
+    "remainder": _logic(_remainder),
+    "larger": _logic(_maximum),
+    "smaller": _logic(_minimum),
+    "sign": _logic(_sign_of),
+    "absolute": _logic(_abs),
     "power": _power,
-    "shift_left": _shift_left,
-    "and": _mask,
-    "shift_right_arithmetic": _shift_right(False),
-    "shift_right_logical": _shift_right(True),
+    "mask": _mask,
+    "shift-left": _shift_left,
+    "shift-right": _shift_right(False),
+    "shift-right-logical": _shift_right(True),
+    "both": _logic(_and),
+    "any": _logic(_or),
+    "one": _logic(_xor),
+    "not": lambda scope, dtype, item: _not(item),
 }
-
-_LOGIC: dict[str, Callable[..., Element]] = {
-    "and": _and,
-    "or": _or,
-    "xor": _xor,
-    "add": _or,
-    "multiply": _and,
-    "maximum": _or,
-    "minimum": _and,
-    "not": lambda scope, item: _not(item),
-}
-
-_NUMPY: dict[str, numeric.Function] = {
-    "divide": numeric.divide,
-    "remainder": numeric.remainder,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "sign": np.sign,
-    "abs": np.abs,
-    "power": numeric.power,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "shift_left": numeric.shift_left,
-    "popcnt": numeric.popcnt,
-    "shift_right_logical": numeric.shift_right_logical,
-    "shift_right_arithmetic": numeric.shift_right_arithmetic,
-    "count_leading_zeros": numeric.count_leading_zeros,
-}
+"""What the contracts of elementwise ops call in ``:elements``: questions of what is known of sizes, and forms."""
 
 
-def _fold(name: str, dtype: str, items: Sequence[Dim]) -> Element:
+@lru_cache(maxsize=256)
+def _rule_of(contract: OpContract) -> ElementRule:
+    return contract.elements(FUNCTIONS)
+
+
+def _fold(decl: OpDecl, dtype: str, items: Sequence[Dim]) -> Element:
     """The op on constants, computed by its reference."""
-    with np.errstate(all="ignore"):
-        arrays = [np.array(wrapped(item.const or 0, dtype), numpy_dtype(dtype)) for item in items]
-        return const(int(np.asarray(_NUMPY[name](*arrays)).astype(numpy_dtype(dtype))))
+    arrays = [np.array(wrapped(item.const or 0, dtype), numpy_dtype(dtype)) for item in items]
+    return const(int(np.asarray(decl.reference(*arrays))))
 
 
 def _small(item: Element) -> Element:
@@ -316,15 +288,17 @@ def _atoms_in(dim: Dim) -> int:
     return sum(1 + sum(map(_atoms_in, atom.args)) for atom in dim.atoms())
 
 
-def _evaluate(name: str, scope: ElementScope, dtype: str, items: Sequence[Element]) -> Element:
+def _evaluate(decl: OpDecl, scope: ElementScope, dtype: str, items: Sequence[Element]) -> Element:
+    assert decl.contract is not None
+    rule = _rule_of(decl.contract)
     if dtype == "i1":
-        return _LOGIC[name](scope, *items) if name in _LOGIC else None
+        return rule.truth(scope, dtype, *items) if rule.truth is not None else None
     sizes = [item for item in items if isinstance(item, Dim)]
     if len(sizes) < len(items):
         return None
-    if name in _NUMPY and all(item.const is not None for item in sizes):
-        return _fold(name, dtype, sizes)
-    return _INTEGER[name](scope, dtype, *sizes) if name in _INTEGER else None
+    if not rule.ring and all(item.const is not None for item in sizes):
+        return _fold(decl, dtype, sizes)
+    return rule.integer(scope, dtype, *sizes) if rule.integer is not None else None
 
 
 def _filled(found: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
@@ -343,18 +317,17 @@ def _mapped(rule: Rule, operands: Sequence[Any], result: Any) -> Any:
     return object_array([_small(rule(*items)) for items in zip(*columns, strict=True)], shape)
 
 
-def _elements(name: str) -> Elements:
+def elementwise(name: str) -> Elements:
+    """``elements`` of a plain unary or binary op: what its contract says."""
+
     def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
         dtype = types[0].dtype
         if dtype != "i1" and not is_integer(dtype):
             return None
-        return _mapped(lambda *items: _evaluate(name, scope, dtype, items), operands, types[-1])
+        decl = REGISTRY[name]
+        return _mapped(lambda *items: _evaluate(decl, scope, dtype, items), operands, types[-1])
 
     return elements
-
-
-ELEMENTS: dict[str, Elements] = {name: _elements(name) for name in (*_INTEGER, *_NUMPY, *_LOGIC)}
-"""``elements`` of the plain unary and binary ops, by name."""
 
 
 # -- ops with attributes -----------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from egshape.rulelang.sexpr import Atom, Comment, List, Position, SExpr, read
 SORTS = ("T", "Ts", "axes", "sizes", "text", "dtype", "int", "bool", "float", "array", "record", "regions")
 """What a parameter may be: an operand, any number of them, an attribute of a kind, the regions."""
 
-_PARTS = (":requires", ":dtype", ":shape", ":results", ":body")
-_EXAMPLE = re.compile(r";;\s*(example|implies|rejects)\s+(.*\S)\s*")
+_PARTS = (":requires", ":dtype", ":shape", ":results", ":elements", ":body")
+_EXAMPLE = re.compile(r";;\s*(example|implies|gives|rejects)\s+(.*\S)\s*")
 _HOLE = re.compile(r"\{([^{}]*)\}")
 
 
@@ -71,8 +71,8 @@ Defines = Mapping[str, Define]
 
 @dataclass(frozen=True, slots=True)
 class ContractExample:
-    """An application with the type of its result ("example"), with the relations that it implies ("implies"), or one
-    that is refused when it is read ("rejects")."""
+    """An application with the type of its result ("example"), with the relations that it implies ("implies"), with the
+    elements of its result ("gives"), or one that is refused when it is read ("rejects")."""
 
     kind: str
     before: str
@@ -89,7 +89,8 @@ class Contract:
     """Operands, then attributes, then regions: name and sort, in the order of the declaration."""
     requires: tuple[Clause, ...]
     parts: tuple[tuple[str, SExpr], ...]
-    """``:dtype`` and ``:shape`` of the result, or ``:results`` of them all; ``:body`` of an op that is text alone."""
+    """``:dtype`` and ``:shape`` of the result, or ``:results`` of them all; ``:elements`` of small integer results;
+    ``:body`` of an op that is text alone."""
     comment: str
     """What stands above it: what the op is, and the section of its specification."""
     examples: tuple[ContractExample, ...]
@@ -158,7 +159,7 @@ def _below(items: Sequence[SExpr | Comment], number: int) -> tuple[ContractExamp
             where = f"{item.at.file}:{item.at.line}"
             found.append(ContractExample(match[1], before.strip(), after.strip(), where))
         elif item.text.startswith(";;"):
-            raise wrong(f"{item.text!r} is no example", item.at, "write ;; example, ;; implies or ;; rejects")
+            raise wrong(f"{item.text!r} is no example", item.at, "write ;; example, ;; implies, ;; gives or ;; rejects")
     return tuple(found)
 
 
@@ -188,6 +189,7 @@ def _contract(form: List, around: _Around) -> Contract:
             "say in a comment what the op is, and the section of its specification",
         )
     wanted = {"example", *(["rejects"] if requires else []), *(["implies"] if any(_labels(requires)) else [])}
+    wanted |= {"gives"} if ":elements" in parts else set()
     for kind in sorted(wanted - {each.kind for each in around.examples}):
         raise wrong(f"the contract of {ops[0]} has no line ';; {kind}' below it", form.at, "add one, it is a test")
     return Contract(

@@ -327,6 +327,18 @@ def build_example(line: Line, registry: Registry, *, right: bool = True) -> tupl
     return builder.finish(values), values
 
 
+def example_elements(line: Line, registry: Registry) -> str:
+    """What is known of the elements of the left side, row by row as text, "?" for one of which nothing is."""
+    builder = BlockBuilder(registry=registry)
+    maker = _Maker(builder)
+    for leaf in line.leaves():
+        maker.argument(leaf.name, leaf.type)
+    maker.bind(line.left)
+    found = builder.elements(maker.value(line.left))
+    items = [] if found is None else list(found.reshape(-1))
+    return f"[{', '.join('?' if item is None else str(item) for item in items)}]"
+
+
 class _Maker:
     """Adds terms to a builder."""
 

@@ -24,7 +24,7 @@ from egshape.ops.custom import check_names
 from egshape.rulelang.contract import Contract, ContractExample, name_of, read_contracts, wrong
 from egshape.rulelang.contract_expr import Compiled, Expressions
 from egshape.rulelang.contract_sizes import SIZES
-from egshape.rulelang.examples import build_example, read_example
+from egshape.rulelang.examples import build_example, example_elements, read_example
 from egshape.rulelang.rulefile import Example
 from egshape.rulelang.sexpr import Atom, List, SExpr
 
@@ -67,6 +67,10 @@ def last_op(example: ContractExample, registry: Registry) -> Op:
 
 def failing(example: ContractExample, registry: Registry) -> str:
     """Why an application does not have the type that an example states, or is not refused; "" if all is right."""
+    if example.kind == "gives":
+        line = read_example(Example(example.before, "", "", example.where), registry)
+        given = example_elements(line, registry)
+        return "" if given == example.after else f"{example.before} gives {given}"
     try:
         op = last_op(example, registry)
     except EgshapeError as error:

@@ -50,13 +50,31 @@ def test_one_condition_in_many_graphs(name: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*OTHERS, "add", "select", "clamp"])
+WRITTEN = [name for name in (*OTHERS, "add", "select", "clamp") if name != "host_call"]
+"""Ops that XLA has, as it calls no Python."""
+
+
+@pytest.mark.parametrize("name", ["iota", "check", "case", "while", "composite", "concatenate", "dot_general", "clamp"])
 def test_xla_has_the_same_conditions(name: str) -> None:
+    """One of each family; the others are long."""
+    _with_xla(name, range(1))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WRITTEN)
+def test_xla_has_the_same_conditions_for_each_op(name: str) -> None:
+    _with_xla(name, range(2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRITTEN)
+def test_xla_has_the_same_conditions_in_many_graphs(name: str) -> None:
+    _with_xla(name, range(2, 6))
+
+
+def _with_xla(name: str, seeds: range) -> None:
     pytest.importorskip("jax")
-    if name == "host_call":
-        pytest.skip("XLA calls no Python")
-    wrong = found(name, range(6), with_xla=True)
+    wrong = found(name, seeds, with_xla=True)
     assert not wrong, "\n".join(wrong)
 
 

@@ -33,6 +33,13 @@ def test_every_op_is_there(reference: ModuleType) -> None:
     assert missing == []
 
 
+def test_an_op_says_what_it_refuses_and_gives(reference: ModuleType) -> None:
+    page = reference.ops_page().partition("### slice\n")[2].partition("\n### ")[0]
+    assert "axis {k}: the limit {(at limits k)} is more than the size {(size x k)}` (on sizes: slice limit)" in page
+    assert "| moves | `True` |" in page
+    assert "StableHLO spec: slice" in page and ":shape (for k (axes starts)" in page and "⇒ `f32[n - m, 3]`" in page
+
+
 def test_every_rule_is_there(reference: ModuleType) -> None:
     page = reference.rules_page()
     names = [name for ruleset in shipped_rulesets() for name in re.findall(r':name "([^"]+)"', _text(ruleset))]

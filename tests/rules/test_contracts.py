@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -12,9 +13,13 @@ import egshape
 from egshape.dims import Dim, const
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.facts import Relation
+from egshape.ir.graph import Op
 from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
+from egshape.ops.base import OpDecl
 from egshape.ops.contracts import OpContract
+from egshape.ops.shapecode import FUNCTIONS
+from egshape.plan.conditions import conditions
 from egshape.rulebook.trial.examples import relation_key
 from egshape.rulelang.contract import Contract, ContractExample, contracts, read_contracts
 from egshape.rulelang.examples import read_example
@@ -55,6 +60,21 @@ def test_each_declared_op_has_a_contract_and_nothing_else_says_its_type() -> Non
     declared = {(decl.contract.family, decl.name) for decl in shipped if decl.contract is not None}
     written = {(family, op) for family in FAMILIES for op in contracts(family)}
     assert written - {("elementwise", "custom_binary")} == declared
+
+
+@pytest.mark.parametrize("decl", [pytest.param(each, id=each.name) for each in REGISTRY if not each.custom])
+def test_a_contract_speaks_before_the_reference_and_to_the_plan(decl: OpDecl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the interpreter refuses, and what is required of one op, is asked of the contract."""
+
+    def said(*_: object) -> NoReturn:
+        raise CheckFailed("the contract was asked")
+
+    monkeypatch.setattr(OpContract, "hold", said)
+    monkeypatch.setattr(OpContract, "conditions", said)
+    op = Op(decl.name, (), {}, (), ())
+    for asked in (decl.reference, lambda: decl.requires(op), lambda: list(conditions(op))):
+        with pytest.raises(CheckFailed, match="the contract was asked"):
+            asked()
 
 
 def test_each_contract_names_its_specification() -> None:
@@ -110,6 +130,43 @@ def test_wrong_condition(condition: str, message: str) -> None:
         made(GOOD % condition)
     assert message in str(error.value)
     assert error.value.where.startswith("my.egg:3:")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("((f (fit x) none) (g x none))", "(g x none) is no row for elements"),
+        ("((f (fit x)))", "is no row for elements"),
+        ("((f (fits x) none))", "the function fits is not known of elements (did you mean fit?)"),
+        ("((f (fit y) none))", "y is no element"),
+        ("f", "f are no rows"),
+    ],
+)
+def test_wrong_elements(rows: str, message: str) -> None:
+    text = (GOOD % '(distinct dims) "repeated"').replace("(shape x))", f"(shape x) :elements {rows})")
+    text += ";; gives    f(dims([n], [], i64), [])  =>  [n]\n"
+    with pytest.raises(EgshapeError) as error:
+        made(text).elements(FUNCTIONS)
+    assert message in str(error.value)
+
+
+def test_elements_want_an_example() -> None:
+    text = (GOOD % '(distinct dims) "repeated"').replace("(shape x))", "(shape x) :elements ((f x none)))")
+    with pytest.raises(EgshapeError, match="has no line ';; gives'"):
+        made(text)
+
+
+def test_all_elementwise_ops_that_say_something_of_elements_say_it_in_text() -> None:
+    rules = {
+        decl.name: decl.contract.elements(FUNCTIONS)
+        for decl in REGISTRY
+        if decl.family in ("unary", "binary") and not decl.custom and not decl.attrs and decl.contract is not None
+    }
+    assert {name for name, rule in rules.items() if rule.ring} == {
+        "add", "subtract", "multiply", "negate", "square", "not"
+    }  # fmt: skip
+    assert sum(rule.integer is not None for rule in rules.values()) == 17
+    assert sum(rule.truth is not None for rule in rules.values()) == 8
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from egshape.errors import EgshapeError
 from egshape.ops.base import REGISTRY
 from egshape.ops.custom import custom_op
 from egshape.rulebook.trial import proofs
@@ -68,9 +69,7 @@ def turn():  # type: ignore[no-untyped-def]
     class Turn:
         def shape(x, *, n, axis):  # type: ignore[no-untyped-def]
             if not 0 <= axis < x.rank:
-                from egshape.ops.base import fault
-
-                raise fault(f"axis {axis} is none of {x}")
+                raise EgshapeError(f"axis {axis} is none of {x}", code="invalid-op")
             return x
 
         def reference(x, *, n, axis):  # type: ignore[no-untyped-def]
