@@ -73,6 +73,10 @@ class _System:
                 return
         elif all(c > 0 and not self.may_be_negative(m) and m != self.keep for m, c in row.terms.items()):
             return
+        self._keep(row)
+
+    def _keep(self, row: Row) -> None:
+        """Of rows with the same terms the one that says more."""
         key = frozenset(row.terms.items())
         old = self.rows.get(key)
         if old is None or row.constant < old.constant:
@@ -110,7 +114,7 @@ class _System:
                 if not vanish.isdisjoint(row.terms):
                     continue
                 if weaken.isdisjoint(row.terms):
-                    self.rows[frozenset(row.terms.items())] = row
+                    self._keep(row)
                     continue
                 left = {m: c for m, c in row.terms.items() if m not in weaken}
                 self.add(_rounded(left, row.constant, row.why))

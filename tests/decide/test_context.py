@@ -180,3 +180,9 @@ def test_a_bound_on_a_quotient_says_something_of_the_symbols_in_it() -> None:
     context = _context("a <= c", "c <= 2", "1 <= a - (a + b)//2", "1 <= b")
     assert context.decide(parse_relation("2 <= c")) == "proved"
     assert context.bounds(parse("c")) == (2, 2)
+
+
+def test_a_far_bound_does_not_take_the_place_of_a_near_one() -> None:
+    """Each size fits an i32: once c is gone from a <= c <= 1, there are two bounds on a."""
+    context = _context("a <= 2147483647", "b <= 2147483647", "a <= c", "c <= 2", "1 <= a - (a + b)//2", "1 <= b")
+    assert context.decide(parse_relation("2 <= c")) == "proved"

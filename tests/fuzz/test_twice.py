@@ -66,3 +66,40 @@ def test_what_a_later_check_says_of_sizes_is_used_at_once(seed: int) -> None:
 def test_many_random_programs_optimized_are_fixpoints(start: int) -> None:
     for seed in range(start, start + 50):
         assert_fixed(program(seed, most=8)[1] if seed % 2 else unit_program(seed))
+
+
+COUNTED = """func.func @main(%x: tensor<?xi32>) -> (tensor<?xi32>, tensor<i32>) {
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xi32>) -> tensor<i32>
+  %vector = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %places = stablehlo.dynamic_iota %vector, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+  %squares = stablehlo.multiply %places, %places : tensor<?xi32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %sum = stablehlo.reduce(%squares init: %zero) applies stablehlo.add across dimensions = [0]
+    : (tensor<?xi32>, tensor<i32>) -> tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %ok = stablehlo.compare EQ, %n, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.custom_call @shape_assertion(%ok, %n) {error_message = "three, not {0}", has_side_effect = true}
+    : (tensor<i1>, tensor<i32>) -> ()
+  %more = stablehlo.add %x, %squares : tensor<?xi32>
+  return %more, %sum : tensor<?xi32>, tensor<i32>
+}"""
+
+TWO_CALLS = """func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %a = stablehlo.custom_call @f(%x) {has_side_effect = true} : (tensor<f32>) -> tensor<f32>
+  %b = stablehlo.custom_call @f(%x) {has_side_effect = true} : (tensor<f32>) -> tensor<f32>
+  %c = stablehlo.custom_call @g(%x) {has_side_effect = true} : (tensor<f32>) -> tensor<f32>
+  %d = stablehlo.subtract %a, %b : tensor<f32>
+  return %a, %a : tensor<f32>, tensor<f32>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [(COUNTED, ["check", "constant", "add", "constant"]), (TWO_CALLS, ["host_effect"] * 3)],
+    ids=["a check behind the shape code", "effects alike"],
+)
+def test_strange_programs(text: str, left: list[str]) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    graph = egshape.load(text.encode(), format="stablehlo")
+    assert sorted(op.name for op in saturated(graph).graph.ops) == sorted(left)
+    assert_fixed(graph)
