@@ -63,10 +63,12 @@ class TypeMismatch(EgshapeError):
 
 
 class Contradiction(EgshapeError):
-    """Facts that cannot all hold; the message names the facts that clash, ``facts`` lists them."""
+    """Facts that cannot all hold; the message names the facts that clash, ``facts`` lists their texts,
+    ``relations`` the statements themselves."""
 
     default_code = "contradiction"
     facts: tuple[str, ...] = ()
+    relations: tuple[object, ...] = ()
 
 
 class MissingDependency(EgshapeError):

@@ -112,12 +112,11 @@ class Context:
         try:
             self._world.add(items)
         except Clash as clash:
-            raise contradiction(self.texts(clash.why)) from None
+            raise contradiction(self.used(clash.why)) from None
 
-    def texts(self, why: int) -> tuple[str, ...]:
-        """The assumptions of a bit mask, as text."""
-        found = (a.relation.text for i, a in enumerate(self._assumptions) if why >> i & 1)
-        return tuple(dict.fromkeys(found))
+    def used(self, why: int) -> tuple[Relation, ...]:
+        """The assumptions of a bit mask."""
+        return tuple(a.relation for i, a in enumerate(self._assumptions) if why >> i & 1)
 
     def normal_form(self, dim: Dim) -> Dim:
         """The size written the one way that all sizes known to be equal by form share."""

@@ -230,15 +230,17 @@ def _clash(name: str, stated: tuple[Relation, ...]) -> Contradiction:
         without = [r for r in needed if r is not relation]
         if _is_clash(name, without):
             needed = without
-    return contradiction(tuple(dict.fromkeys(r.text for r in needed)))
+    return contradiction(needed)
 
 
-def contradiction(facts: tuple[str, ...]) -> Contradiction:
+def contradiction(relations: Iterable[Relation]) -> Contradiction:
     """The error that names facts that cannot hold together."""
+    stated = tuple(relations)
+    facts = tuple(dict.fromkeys(each.text for each in stated))
     error = Contradiction(
         f"no sizes satisfy {' and '.join(repr(f) for f in facts)}", hint="take one of these facts away"
     )
-    error.facts = facts
+    error.facts, error.relations = facts, stated
     return error
 
 
@@ -246,4 +248,4 @@ def _check_constant(relation: Relation) -> None:
     """Raise Contradiction for a relation whose sides differ by a number, and that is false."""
     difference = relation.lhs - relation.rhs
     if not Relation(relation.kind, difference, difference - difference).holds({}):
-        raise contradiction((relation.text,))
+        raise contradiction((relation,))

@@ -81,7 +81,7 @@ class _Question:
         try:
             self._assume(context, self.given, self.left // 2)
         except Contradiction as error:
-            return self._inconsistent(error.facts)
+            return self._inconsistent(error.relations)
         found = self._search(context, _FIRST_POINTS, 4 * _FIRST_POINTS)
         if found is not None:
             return found
@@ -97,7 +97,7 @@ class _Question:
             why = refute_world(context.world, Budget(_WORLDS))
             self.left -= given - context.world.effort.left
             if why is not None:
-                return self._inconsistent(context.texts(why))
+                return self._inconsistent(context.used(why))
         if verdict.answer == "proved":
             return self._result("proved", context.reasons(self.goal))
         return Proof(goal="", status="unknown", missing=self._missing())
@@ -151,9 +151,9 @@ class _Question:
             return Proof(goal="", status="refuted", counterexample=ordered)
         return None
 
-    def _inconsistent(self, suspects: Sequence[str]) -> Proof:
+    def _inconsistent(self, suspects: Sequence[object]) -> Proof:
         """Names a smallest set of givens that clash."""
-        needed = [r for r in self.given if r.text in suspects]
+        needed = [r for r in self.given if r in suspects]
         if not self._clashes(needed):
             needed = list(self.given)
         if len(needed) <= _MAX_GIVENS_LEFT_OUT:

@@ -63,6 +63,12 @@ def test_facts_about_data_reach_later_checks_but_no_rewrite() -> None:
     assert walk.context.decide(Relation("==", A, C)) == "unknown"
 
 
+def test_what_facts_about_data_prove_of_entry_sizes_reaches_no_rewrite() -> None:
+    walk = walked(Relation("==", A, C), Relation("==", B, C), Relation("==", A, B), data=("c",))
+    assert [str(check.relation) for check in walk.checks] == ["a == c", "b == c"]
+    assert not walk.believed
+
+
 def test_an_entry_fact_after_one_about_data_reaches_rewrites() -> None:
     walk = walked(Relation("==", A, C), Relation("==", A, B), Relation("==", B, C), data=("c",))
     assert [str(relation) for relation, _ in walk.believed] == ["a == b"]
