@@ -1,0 +1,334 @@
+"""What each rule is worth: every ruleset, and every rule, switched off in turn, and what comes out otherwise.
+
+    python -m benchmarks.rules_matter [--rule NAME]... [--jobs 2] [--json FILE] [--write]
+
+--write puts the tables into docs/rules-matter.md. The cases are the sample models and the examples, the goldens of
+tests/cases, the tests of tests/behaviours, and the questions of the prover's bench. The first run notes which rules are
+used in which case, and a rule is tried again only where it was. Results are not compared with the original: a program
+without a rule is not wrong, it is larger."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from functools import cache, partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import egshape
+from benchmarks import prover
+from egshape import attempts
+from egshape.dims import bounds
+from egshape.egraph.program import program, shipped
+from egshape.ir.text import parse_graph, print_graph
+from egshape.pipeline import Optimized
+from egshape.rulebook.trial.answers import noting
+from egshape.rulebook.without import HOLDERS, fresh_sizes, without
+from egshape.rulelang.at_once import FUNCTIONS
+from egshape.validate import Verdict
+from tests.behaviours import programs
+from tests.cases import test_cases as goldens
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "rules-matter.md"
+BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
+BEHAVIOURS = ROOT / "tests" / "behaviours"
+KINDS = ("model", "golden", "behaviour", "question")
+LIMIT = 600.0
+"""Seconds for all cases without a rule; what is not done then counts as changed."""
+
+Outcomes = Mapping[str, Any]
+"""What came out of each case; of a model its text, how many ops, and how many checks are kept."""
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What changed without some rules: cases by kind, and how many more ops and kept checks the models have."""
+
+    changed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ops: int = 0
+    checks: int = 0
+
+    @property
+    def matters(self) -> bool:
+        """Whether any case came out otherwise."""
+        return any(self.changed.values())
+
+
+# -- the cases ----
+
+
+def models() -> dict[str, Path]:
+    """Sample models, those of the shared folder where there is one."""
+    found = [*sorted((prover.SHARED / "models").glob("*.mlir")), *sorted((ROOT / "examples").glob("*.mlir"))]
+    return {f"model {path.stem}": path for path in found}
+
+
+def cases() -> dict[str, Callable[[], Any]]:
+    """Cases that run one by one, by name."""
+    out: dict[str, Callable[[], Any]] = {name: partial(_model, path) for name, path in models().items()}
+    out |= {f"golden {path.stem}": partial(_golden, path) for path in goldens.CASES}
+    questions = prover.SHARED / "bench" / "prover.tsv"
+    if questions.is_file():
+        out |= {f"question {case.id}": partial(_question, case) for case in prover.read(questions)}
+    return out
+
+
+def _model(path: Path) -> tuple[str, int, int]:
+    result = egshape.optimize(egshape.load(path), validate=False, allow_larger=True)
+    ops = sum(op.name != "check" for op in result.graph.body.walk())
+    return print_graph(result.graph), ops, sum(check.status != "proved" for check in result.report.checks)
+
+
+def _golden(path: Path) -> str:
+    before = path.read_text().partition(goldens.AFTER)[0]
+    lines = before.splitlines(keepends=True)
+    graph = parse_graph("".join(line for line in lines if not line.startswith("#")))
+    return print_graph(egshape.optimize(graph, goldens.facts(before), validate=False, allow_larger=True).graph)
+
+
+def _question(case: prover.Case) -> str:
+    return egshape.prove(case.goal, given=case.given).status
+
+
+class _Tests:
+    """A plugin of pytest that keeps what came of each test, each with sizes of its own, and which rules were used."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, str] = {}
+        self.uses: dict[str, list[str]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        name = f"behaviour {item.nodeid}"
+        with fresh_sizes(), used() as found:
+            try:
+                yield
+                self.outcomes[name] = "passed"
+            except BaseException:
+                self.outcomes[name] = "failed"
+                raise
+            finally:
+                self.uses[name] = sorted(found)
+
+
+def behaviours(names: Iterable[str] | None) -> _Tests:
+    """What comes of the tests of behaviours, all or some, without the comparison of both programs."""
+    wanted = [str(BEHAVIOURS)] if names is None else [name.removeprefix("behaviour ") for name in names]
+    tests = _Tests()
+    if not wanted:
+        return tests
+    with (
+        patch.object(programs, "compare", lambda *_: Verdict(accepted=99)),
+        patch.object(programs.differential, "compare", lambda *_: ""),
+        open(os.devnull, "w") as nowhere,
+        redirect_stdout(nowhere),
+    ):
+        pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT), *wanted], plugins=[tests])
+    return tests
+
+
+# -- which rules are used where ----
+
+
+@cache
+def rule_names() -> tuple[str, ...]:
+    """All shipped rules, those of preludes apart."""
+    return tuple(rule.name for rule in program(()).rules.rules if rule.ruleset in shipped())
+
+
+@cache
+def bound_rules() -> Mapping[str, frozenset[str]]:
+    """Rules that bound the value of each size function."""
+    texts = Path(bounds.__file__).read_text().split("\ndef ")
+    return {
+        f"{name}_bounds": frozenset(
+            rule
+            for rule in rule_names()
+            for text in texts
+            if text.startswith(f"{name}_bounds") and f"# {rule}\n" in text
+        )
+        for name, _ in FUNCTIONS.values()
+    }
+
+
+@contextmanager
+def used() -> Iterator[Counter[str]]:
+    """The rules that are used inside, wherever they run; of those that bound a value of a size function all."""
+    real = attempts.run_stages
+
+    with noting() as found, ExitStack() as stack:
+
+        def stages(*args: Any, **options: Any) -> Optimized:
+            done = real(*args, **options)
+            found.update({rule.removesuffix("<="): count for rule, count in done.outcome.matches.items()})
+            return done
+
+        def bounding(name: str) -> Callable[..., Any]:
+            bound = getattr(bounds, name)
+
+            def noted(*args: Any) -> Any:
+                value = bound(*args)
+                if value != (None, None):
+                    found.update(bound_rules()[name])
+                return value
+
+            return noted
+
+        stack.enter_context(patch.object(attempts, "run_stages", stages))
+        for name in bound_rules():
+            noted = bounding(name)
+            for holder in HOLDERS:
+                stack.enter_context(patch.object(holder, name, noted))
+        yield found
+
+
+def first_run() -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """The outcome of every case with all rules, and the rules that were used in it."""
+    outcomes: dict[str, Any] = {}
+    uses: dict[str, list[str]] = {}
+    for name, run in cases().items():
+        with used() as found:
+            outcomes[name] = run()
+        uses[name] = sorted(found)
+    tests = behaviours(None)
+    return outcomes | tests.outcomes, uses | tests.uses
+
+
+def run_without(rules: Collection[str], names: Collection[str]) -> dict[str, Any]:
+    """The outcomes of some cases without some rules."""
+    every = cases()
+    out: dict[str, Any] = {}
+    with without(rules):
+        for name in names:
+            if name in every:
+                with fresh_sizes():
+                    out[name] = _tried(every[name])
+        return out | behaviours([name for name in names if name not in every]).outcomes
+
+
+def _tried(run: Callable[[], Any]) -> Any:
+    try:
+        return run()
+    except Exception as error:  # a case without a rule it stands on may fail in any way
+        return f"{type(error).__name__}"
+
+
+# -- one process each, so that nothing is left of what was switched off ----
+
+
+def apart(work: Callable[[], Any], limit: float = LIMIT) -> Any:
+    """What a function gives in a process of its own; None where it takes longer than the limit."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(there, work))
+    process.start()
+    there.close()
+    try:
+        return here.recv() if here.poll(limit) else None
+    except EOFError:
+        return None
+    finally:
+        process.kill()
+        process.join()
+
+
+def _send(to: Connection, work: Callable[[], Any]) -> None:
+    to.send(work())
+    to.close()
+
+
+def worth(rules: Collection[str], before: Outcomes, uses: Mapping[str, Collection[str]]) -> Worth:
+    """What changes without some rules."""
+    names = [name for name in before if not set(rules).isdisjoint(uses.get(name, ()))]
+    after = apart(partial(run_without, rules, names)) if names else {}
+    after = {} if after is None else after
+    changed = {
+        kind: [
+            name.split(" ", 1)[1] for name in names if name.startswith(f"{kind} ") and after.get(name) != before[name]
+        ]
+        for kind in KINDS
+    }
+    sizes = [(before[name], after[name]) for name in names if isinstance(after.get(name), tuple)]
+    return Worth(changed, sum(b[1] - a[1] for a, b in sizes), sum(b[2] - a[2] for a, b in sizes))
+
+
+# -- the tables ----
+
+
+def row(name: str, found: Worth) -> str:
+    """A line of a table."""
+    counts = [str(len(found.changed.get(kind, ()))) for kind in KINDS]
+    cells = [f"{found.ops:+d}", f"{found.checks:+d}", *counts]
+    return f"| {name} | " + " | ".join("" if cell in ("0", "+0") else cell for cell in cells) + " |"
+
+
+def head(first: str) -> list[str]:
+    """The head of a table."""
+    return [f"| {first} | ops | checks | models | goldens | behaviours | answers |", "|---|---|---|---|---|---|---|"]
+
+
+def main() -> int:
+    """Print the tables; exit 1 if a rule changes nothing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rule", action="append", default=[], help="only rules whose name contains this, no rulesets")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="what changed by name; what this file has already is not run again")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/rules-matter.md")
+    options = parser.parse_args()
+    rules = [name for name in rule_names() if not options.rule or any(part in name for part in options.rule)]
+    groups = {} if options.rule else dict(_groups())
+    found = _kept(options.json)
+    wanted = {name: each for name, each in {**{r: (r,) for r in rules}, **groups}.items() if name not in found}
+    if wanted:
+        before, uses = apart(first_run)
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for name, each in zip(wanted, pool.map(lambda one: worth(one, before, uses), wanted.values()), strict=True):
+                found[name] = each
+                print(row(name, each), flush=True)
+                if options.json:
+                    options.json.write_text(json.dumps({name: vars(each) for name, each in found.items()}, indent=1))
+    parts = [
+        *head("ruleset"),
+        *(row(r, found[r]) for r in groups),
+        "",
+        *head("rule"),
+        *(row(r, found[r]) for r in rules),
+    ]
+    if options.write:
+        start, rest = PAGE.read_text().split(BEGIN)
+        PAGE.write_text("\n".join([start + BEGIN, *parts, END + rest.split(END)[1]]))
+    idle = [name for name in rules if not found[name].matters]
+    print(f"{len(rules) - len(idle)} of {len(rules)} rules change a case", *idle, sep="\n")
+    return int(bool(idle))
+
+
+def _kept(path: Path | None) -> dict[str, Worth]:
+    """What an earlier run that was cut off has found."""
+    if path is None or not path.is_file():
+        return {}
+    return {name: Worth(**each) for name, each in json.loads(path.read_text()).items()}
+
+
+def _groups() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """All rules over sizes, all over tensors, and each ruleset."""
+    for folder in ("size", "tensor"):
+        yield f"all of {folder}", tuple(name for name in rule_names() if name.startswith(f"{folder}."))
+    for ruleset in shipped():
+        yield ruleset, tuple(name for name in rule_names() if name.startswith(f"{ruleset}/"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
