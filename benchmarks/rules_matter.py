@@ -30,6 +30,7 @@ import pytest
 import egshape
 from benchmarks import prover
 from egshape import attempts
+from egshape.atomic import write_atomic
 from egshape.dims import bounds
 from egshape.egraph.program import program, shipped
 from egshape.ir.text import parse_graph, print_graph
@@ -46,7 +47,7 @@ PAGE = ROOT / "docs" / "rules-matter.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 BEHAVIOURS = ROOT / "tests" / "behaviours"
 KINDS = ("model", "golden", "behaviour", "question")
-LIMIT = 600.0
+LIMIT = 1800.0
 """Seconds for all cases without a rule; what is not done then counts as changed."""
 
 Outcomes = Mapping[str, Any]
@@ -86,10 +87,10 @@ def cases() -> dict[str, Callable[[], Any]]:
     return out
 
 
-def _model(path: Path) -> tuple[str, int, int]:
+def _model(path: Path) -> list[Any]:
     result = egshape.optimize(egshape.load(path), validate=False, allow_larger=True)
     ops = sum(op.name != "check" for op in result.graph.body.walk())
-    return print_graph(result.graph), ops, sum(check.status != "proved" for check in result.report.checks)
+    return [print_graph(result.graph), ops, sum(check.status != "proved" for check in result.report.checks)]
 
 
 def _golden(path: Path) -> str:
@@ -250,21 +251,70 @@ def _send(to: Connection, work: Callable[[], Any]) -> None:
     to.close()
 
 
-def worth(rules: Collection[str], before: Outcomes, uses: Mapping[str, Collection[str]]) -> Worth:
-    """What changes without some rules."""
-    names = [name for name in before if not set(rules).isdisjoint(uses.get(name, ()))]
-    late = [name for name in names if name.startswith("behaviour ")]
-    after: dict[str, Any] = {}
-    changed: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for part in ([name for name in names if name not in late], late):
-        if part and (len(rules) > 1 or not any(changed.values())):
-            after |= apart(partial(run_without, rules, part)) or {}
-            for name in part:
-                kind, _, short = name.partition(" ")
-                if after.get(name) != before[name]:
-                    changed[kind].append(short)
-    sizes = [(before[name], after[name]) for name in names if isinstance(after.get(name), tuple)]
-    return Worth(changed, sum(b[1] - a[1] for a, b in sizes), sum(b[2] - a[2] for a, b in sizes))
+class Trials:
+    """What every rule is worth, as far as it is known, kept in a file so that a run may be cut off and go on."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        kept = json.loads(path.read_text()) if path is not None and path.is_file() else {}
+        self.found = {name: Worth(**each) for name, each in kept.get("found", {}).items()}
+        self.before, self.uses = kept.get("first") or apart(first_run)
+        self._save()
+
+    def ruleset(self, name: str, rules: Sequence[str], alone: bool) -> None:
+        """Try a ruleset as a whole, then its rules (``alone``: those of size functions overlap, so that few of them
+        change anything alone: by halves, until a half changes nothing)."""
+        self.once(name, rules)
+        if not self.found[name].matters:
+            self._note({rule: Worth() for rule in rules})
+        elif alone:
+            for rule in rules:
+                self.once(rule, (rule,))
+        else:
+            self._halves(rules)
+
+    def _halves(self, rules: Sequence[str]) -> None:
+        left = [rule for rule in rules if rule not in self.found]
+        if len(left) <= 1:
+            for rule in left:
+                self.once(rule, (rule,))
+        elif self.worth(left, every=False).matters:
+            self._halves(left[: len(left) // 2])
+            self._halves(left[len(left) // 2 :])
+        else:
+            self._note({rule: Worth() for rule in left})
+
+    def once(self, name: str, rules: Sequence[str]) -> None:
+        """Try some rules together, unless that was done."""
+        if name not in self.found:
+            self._note({name: self.worth(rules, every=len(rules) > 1)})
+
+    def _note(self, found: Mapping[str, Worth]) -> None:
+        for name, each in found.items():
+            self.found.setdefault(name, each)
+            print(row(name, self.found[name]), flush=True)
+        self._save()
+
+    def _save(self) -> None:
+        if self.path is not None:
+            found = {name: vars(each) for name, each in self.found.items()}
+            write_atomic(self.path, json.dumps({"first": (self.before, self.uses), "found": found}, indent=1))
+
+    def worth(self, rules: Sequence[str], every: bool) -> Worth:
+        """What changes without some rules; behaviours are tried where nothing else changed, or ``every`` case is."""
+        names = [name for name in self.before if not set(rules).isdisjoint(self.uses.get(name, ()))]
+        late = [name for name in names if name.startswith("behaviour ")]
+        after: dict[str, Any] = {}
+        changed: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        for part in ([name for name in names if name not in late], late):
+            if part and (every or not any(changed.values())):
+                after |= apart(partial(run_without, rules, part)) or {}
+                for name in part:
+                    kind, _, short = name.partition(" ")
+                    if after.get(name) != self.before[name]:
+                        changed[kind].append(short)
+        sizes = [(self.before[name], after[name]) for name in names if isinstance(after.get(name), list)]
+        return Worth(changed, sum(b[1] - a[1] for a, b in sizes), sum(b[2] - a[2] for a, b in sizes))
 
 
 # -- the tables ----
@@ -290,21 +340,20 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="what changed by name; what this file has already is not run again")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/rules-matter.md")
     options = parser.parse_args()
-    rules = [name for name in rule_names() if not options.rule or any(part in name for part in options.rule)]
-    groups = {} if options.rule else dict(_groups())
-    found = _kept(options.json)
-    wanted = {name: each for name, each in {**{r: (r,) for r in rules}, **groups}.items() if name not in found}
-    if wanted:
-        before, uses = apart(first_run)
-        with ThreadPoolExecutor(options.jobs) as pool:
-            for name, each in zip(wanted, pool.map(lambda one: worth(one, before, uses), wanted.values()), strict=True):
-                found[name] = each
-                print(row(name, each), flush=True)
-                if options.json:
-                    options.json.write_text(json.dumps({name: vars(each) for name, each in found.items()}, indent=1))
+    rules = [name for name in rule_names() if any(part in name for part in options.rule or ("",))]
+    groups = {} if options.rule else {name: _rules_in(f"{name}/") for name in shipped()}
+    folders = {} if options.rule else {f"all of {folder}": _rules_in(f"{folder}.") for folder in ("size", "tensor")}
+    trials = Trials(options.json)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        jobs = [pool.submit(trials.ruleset, name, each, "size" not in name) for name, each in groups.items()]
+        jobs += [pool.submit(trials.once, name, each) for name, each in folders.items()]
+        jobs += [pool.submit(trials.once, name, (name,)) for name in rules if options.rule]
+        for job in jobs:
+            job.result()
+    found = trials.found
     parts = [
         *head("ruleset"),
-        *(row(r, found[r]) for r in groups),
+        *(row(r, found[r]) for r in (*folders, *groups)),
         "",
         *head("rule"),
         *(row(r, found[r]) for r in rules),
@@ -317,19 +366,8 @@ def main() -> int:
     return int(bool(idle))
 
 
-def _kept(path: Path | None) -> dict[str, Worth]:
-    """What an earlier run that was cut off has found."""
-    if path is None or not path.is_file():
-        return {}
-    return {name: Worth(**each) for name, each in json.loads(path.read_text()).items()}
-
-
-def _groups() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """All rules over sizes, all over tensors, and each ruleset."""
-    for folder in ("size", "tensor"):
-        yield f"all of {folder}", tuple(name for name in rule_names() if name.startswith(f"{folder}."))
-    for ruleset in shipped():
-        yield ruleset, tuple(name for name in rule_names() if name.startswith(f"{ruleset}/"))
+def _rules_in(prefix: str) -> tuple[str, ...]:
+    return tuple(name for name in rule_names() if name.startswith(prefix))
 
 
 if __name__ == "__main__":

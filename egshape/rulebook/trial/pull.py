@@ -91,10 +91,10 @@ class Dice:
         """The identity, a rotation, or any."""
         axes = list(range(rank))
         kind = self.rng.randrange(10)
-        if kind < 2:
+        if kind < 1:
             return tuple(axes)
         if kind < 4 and rank:
-            turn = self.rng.randrange(rank)
+            turn = self.rng.randrange(min(rank, 2), rank + 1) - 1  # by none where there is one axis only
             return tuple(axes[turn:] + axes[:turn])
         self.rng.shuffle(axes)
         return tuple(axes)
