@@ -3,7 +3,8 @@
     python -m benchmarks.rules_matter [--rule NAME]... [--jobs 2] [--json FILE] [--write]
 
 --write puts the tables into docs/rules-matter.md. The cases are the sample models and the examples, the goldens of
-tests/cases, the tests of tests/behaviours, and the questions of the prover's bench. The first run notes which rules are
+tests/cases, the tests of tests/behaviours, and the questions of the prover's bench, asked of the prover and of the
+e-graph alone. The first run notes which rules are
 used in which case, and a rule is tried again only where it was; on behaviours, which take longest, only where nothing
 else came out otherwise. Results are not compared with the original: a program without a rule is larger, not wrong."""
 
@@ -13,6 +14,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,15 +31,19 @@ import pytest
 
 import egshape
 from benchmarks import prover
-from egshape import attempts
+from egshape import attempts, pipeline
 from egshape.atomic import write_atomic
 from egshape.dims import bounds
 from egshape.egraph.program import program, shipped
+from egshape.errors import EgshapeError
 from egshape.ir.text import parse_graph, print_graph
 from egshape.pipeline import Optimized
+from egshape.rulebook.trial import answers
 from egshape.rulebook.trial.answers import noting
 from egshape.rulebook.without import HOLDERS, fresh_sizes, without
 from egshape.rulelang.at_once import FUNCTIONS
+from egshape.rulelang.rulefile import Example
+from egshape.rulelang.size_examples import SizeQuestion
 from egshape.validate import Verdict
 from tests.behaviours import programs
 from tests.cases import test_cases as goldens
@@ -46,7 +52,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "rules-matter.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 BEHAVIOURS = ROOT / "tests" / "behaviours"
-KINDS = ("model", "golden", "behaviour", "question")
+KINDS = ("model", "golden", "behaviour", "question", "saturation")
 LIMIT = 1800.0
 """Seconds for all cases without a rule; what is not done then counts as changed."""
 
@@ -83,7 +89,9 @@ def cases() -> dict[str, Callable[[], Any]]:
     out |= {f"golden {path.stem}": partial(_golden, path) for path in goldens.CASES}
     questions = prover.SHARED / "bench" / "prover.tsv"
     if questions.is_file():
-        out |= {f"question {case.id}": partial(_question, case) for case in prover.read(questions)}
+        for case in prover.read(questions):
+            out[f"question {case.id}"] = partial(_question, case)
+            out[f"saturation {case.id}"] = partial(_saturation, case)
     return out
 
 
@@ -102,6 +110,22 @@ def _golden(path: Path) -> str:
 
 def _question(case: prover.Case) -> str:
     return egshape.prove(case.goal, given=case.given).status
+
+
+def _saturation(case: prover.Case) -> bool:
+    """Whether the e-graph alone shows what is asked, without the prover; False too where it cannot be asked so."""
+    found = re.fullmatch(r"(.*?) (==|<=|>=|<|>) (.*)", case.goal)
+    if found is None:
+        return False
+    subject, op, right = found.groups()
+    wanted = {"==": right, "<": f"it <= {right} - 1", ">": f"it >= {right} + 1"}.get(op, f"it {op} {right}")
+    before = f"({subject}) given {'; '.join(case.given)}" if case.given else f"({subject})"
+    try:
+        question = SizeQuestion(Example(before, wanted, "", case.id))
+    except EgshapeError:
+        return False
+    loaded = pipeline.program(())
+    return answers.answer(question, loaded.rules, loaded.pieces, loaded.size_phases)[0]
 
 
 class _Tests:
@@ -168,7 +192,7 @@ def bound_rules() -> Mapping[str, frozenset[str]]:
 @contextmanager
 def used() -> Iterator[Counter[str]]:
     """The rules that are used inside, wherever they run; of those that bound a value of a size function all."""
-    real = attempts.run_stages
+    real, answer = attempts.run_stages, answers.answer
 
     with noting() as found, ExitStack() as stack:
 
@@ -188,7 +212,13 @@ def used() -> Iterator[Counter[str]]:
 
             return noted
 
+        def asked(*args: Any) -> tuple[bool, Mapping[str, int], str]:
+            known, matches, status = answer(*args)
+            found.update(matches)
+            return known, matches, status
+
         stack.enter_context(patch.object(attempts, "run_stages", stages))
+        stack.enter_context(patch.object(answers, "answer", asked))
         for name in bound_rules():
             noted = bounding(name)
             for holder in HOLDERS:
@@ -329,7 +359,10 @@ def row(name: str, found: Worth) -> str:
 
 def head(first: str) -> list[str]:
     """The head of a table."""
-    return [f"| {first} | ops | checks | models | goldens | behaviours | answers |", "|---|---|---|---|---|---|---|"]
+    return [
+        f"| {first} | ops | checks | models | goldens | behaviours | answers | e-graph's answers |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
 
 
 def main() -> int:
