@@ -82,7 +82,7 @@ def shipped_rulesets() -> tuple[str, ...]:
 def find_rulesets(item: str) -> list[str]:
     """What a name or path given by a user stands for: paths of files, and names of shipped rulesets.
 
-    A name is a shipped ruleset (`tensor.slice`), or one of an installed package (`acme.fuse`), or all of a package
+    A name is a shipped ruleset (`tensor.slice`), a folder of them (`tensor`), or one of an installed package (`acme.fuse`), or all of a package
     (`acme`). Raises EgshapeError for an unknown name, with the nearest known one."""
     if item.endswith(".egg"):
         return [item]
@@ -92,6 +92,9 @@ def find_rulesets(item: str) -> list[str]:
     found = plugins.find(item)
     if found:
         return [str(path) for path in found.values()]
+    folder = [name for name in known if name.startswith(f"{item}.")]
+    if folder:
+        return folder
     raise _unknown(item, "")
 
 

@@ -43,7 +43,7 @@ TRIES, PATIENCE = 100, 3
 """Draws in vain after which a rank is given up: so many, and some times as many where something did fit before."""
 
 DULL = 0.7
-"""How often a program is refused whose result has an axis and one element at most: the order of elements is not seen."""
+"""How often a program is refused whose result has axes and at most one element: the order of elements is not seen."""
 
 _FAMILIES = {family.capitalize(): family for family in ELEMENTWISE}
 _SOURCES = {"unbroadcast": "broadcast_in_dim", "unreshape": "reshape", "untranspose": "transpose"}
