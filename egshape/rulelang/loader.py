@@ -82,8 +82,8 @@ def shipped_rulesets() -> tuple[str, ...]:
 def find_rulesets(item: str) -> list[str]:
     """What a name or path given by a user stands for: paths of files, and names of shipped rulesets.
 
-    A name is a shipped ruleset (`tensor.slice`), a folder of them (`tensor`), or one of an installed package (`acme.fuse`), or all of a package
-    (`acme`). Raises EgshapeError for an unknown name, with the nearest known one."""
+    A name is a shipped ruleset (`tensor.slice`), a folder of them (`tensor`), one of an installed package
+    (`acme.fuse`), or all of a package (`acme`). Raises EgshapeError for an unknown name, with the nearest known one."""
     if item.endswith(".egg"):
         return [item]
     known = shipped_rulesets()
