@@ -22,9 +22,9 @@ RULES = """; ruleset: idle
 ; law:     keeps dtype, shape and every bit of the value
 ; ends:    each removes an op
 
-; reverse(reverse(x, d), d) = x
-(rewrite (reverse (reverse x d) d) x :ruleset idle :name "idle/reverse-reverse")
-;; example   reverse(reverse(x: [a], [0]), [0])  =>  x
+; reverse(negate(reverse(x, d)), d) = negate(x)
+(rewrite (reverse (Unary "negate" (reverse x d)) d) (Unary "negate" x) :ruleset idle :name "idle/reverse-negated")
+;; example   reverse(negate(reverse(x: [a], [0])), [0])  =>  negate(x)
 
 ; not(not(not(x))) = not(x)
 (rewrite (Unary "not" (Unary "not" (Unary "not" x))) (Unary "not" x) :ruleset idle :name "idle/not-not-not")

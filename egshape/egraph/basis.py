@@ -389,7 +389,8 @@ class Basis:
         """Equations whose left side the new rule changes are taken in anew; right sides are reduced."""
         names = sorted(_symbols(rule.lead))
         # What the rule changes has all its symbols, so one of them, the rarest, is enough to look under.
-        near = min((self._lead_symbols.get(name, set()) for name in names), key=len)
+        # It has none where rules that make numbers simple are switched off.
+        near = min((self._lead_symbols.get(name, set()) for name in names), key=len, default=set())
         for lead in sorted((m for m in near if m != rule.lead and _hit(m, rule.lead)), key=monomial_key):
             other = self._rule(lead)
             if other is not None:
@@ -401,7 +402,7 @@ class Basis:
             if rule.coefficient == 1:
                 queue.extend(self._pairs(rule))
             return
-        stale = min((self._rest_symbols.get(name, set()) for name in names), key=len)
+        stale = min((self._rest_symbols.get(name, set()) for name in names), key=len, default=set())
         for lead in sorted(stale - {rule.lead}, key=monomial_key):
             other = self._rule(lead)
             if other is not None:

@@ -23,6 +23,7 @@ from egshape.ir.types import (
     DTYPES,
     TensorType,
     dtype_name,
+    holds,
     numpy_dtype,
 )
 from egshape.ops.base import Registry
@@ -42,9 +43,10 @@ def describe_function(function: str, registry: Registry, rows: Rows) -> None:
         rows["result_dtype"].append((function, dtype, found.dtype if isinstance(found, TensorType) else found[0]))
     if name == "convert":
         rows["is_convert"].append((function, attrs["dtype"]))
+        rows["keeps"] += [(function, dtype) for dtype in DTYPES if holds(attrs["dtype"], dtype)]
     rows["idempotent"] += [(function, dtype) for dtype in DTYPES if decl.traits.is_idempotent(dtype)]
-    for holds, table in ((decl.traits.involution, "involution"), (decl.traits.selects, "selects")):
-        if holds:
+    for is_so, table in ((decl.traits.involution, "involution"), (decl.traits.selects, "selects")):
+        if is_so:
             rows[table].append((function,))
 
 
@@ -55,6 +57,12 @@ def neutral_elements(dtype: str, registry: Registry) -> Iterable[tuple[str, Any,
         value = None if neutral is None else neutral.of(dtype)
         if neutral is not None and value is not None:
             yield decl.name, value, neutral.left
+
+
+def moves_units(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> bool:
+    """Whether permuting the axes of a shape moves some, and only such of size 1: the elements stay in order."""
+    kept = [axis for axis in axes if shape[axis].const != 1]
+    return kept == sorted(kept) and axes != tuple(range(len(shape)))
 
 
 def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Registry, rows: Rows) -> None:
@@ -140,6 +148,8 @@ class Host:
         self._name_shapes(snapshot, shapes, rows)
         self._functions_and_axes(snapshot, rows)
         self._reshapes(snapshot, shapes, rows)
+        self._unit_moves(snapshot, shapes, rows)
+        self._nothing(snapshot, shapes, rows)
         self._windows(snapshot, shapes, rows)
         self._types.round(snapshot, shapes, rows)
         self._fold(snapshot, rows)
@@ -221,6 +231,28 @@ class Host:
                 for cls in (shape_of.get(x), target):
                     if cls in shapes:
                         self._count(shapes[cls], rows)
+
+    def _unit_moves(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
+        """Say which transposes leave the elements in order."""
+        shape_of = snapshot.mapping("ShapeOf")
+        for x, axes, _ in snapshot.table("transpose"):
+            shape = shapes.get(shape_of.get(x, -1), ())
+            if shape and moves_units(shape, axes):
+                key = ("in_unit_moves", self.encoder.shape(shape), self.encoder.axes(axes))
+                if key not in self._named:
+                    self._named.add(key)
+                    rows["in_unit_moves"].append(key[1:])
+
+    def _nothing(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
+        """Name a scalar for each slice that has no element."""
+        shape_of, dtype_of = snapshot.mapping("ShapeOf"), snapshot.mapping("dtype_of")
+        for x, *_, cls in snapshot.table("slice"):
+            shape, dtype = shapes.get(shape_of.get(cls, -1), ()), dtype_of.get(x)
+            if dtype in DTYPES and any(size.const == 0 for size in shape):
+                key = ("in_nothing", self.encoder.shape(shape), dtype)
+                if key not in self._named:
+                    self._named.add(key)
+                    rows["in_nothing"].append((*key[1:], self.encoder.scalar(np.zeros((), numpy_dtype(dtype)), dtype)))
 
     def _windows(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
         """Say where a slice of a concatenation surely ends before the first part does, or starts behind it."""

@@ -118,6 +118,23 @@ def integer_range(name: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
+def holds(wide: str, dtype: str) -> bool:
+    """Whether every value of ``dtype`` is one of ``wide`` too, and comes back from it bit for bit; not asked of the
+    floats of at most 8 bits."""
+    if is_integer(dtype) or is_narrow_integer(dtype) or dtype == "i1":
+        low, high = integer_range(dtype)
+        if is_integer(wide):
+            least, most = integer_range(wide)
+            return least <= low and high <= most
+        return is_float(wide) and max(-low, high) <= 2 ** (ml_dtypes.finfo(numpy_dtype(wide)).nmant + 1)
+    if is_complex(dtype):
+        return is_complex(wide) and itemsize(wide) >= itemsize(dtype)
+    if not (is_float(dtype) and is_float(wide)):
+        return False
+    one, two = ml_dtypes.finfo(numpy_dtype(wide)), ml_dtypes.finfo(numpy_dtype(dtype))
+    return bool(one.nmant >= two.nmant and one.maxexp >= two.maxexp and one.minexp <= two.minexp)
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """dtype and shape of a value; ``shape`` is None for a value of unknown rank."""

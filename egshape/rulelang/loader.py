@@ -85,8 +85,8 @@ def shipped_rulesets() -> tuple[str, ...]:
 def find_rulesets(item: str) -> list[str]:
     """What a name or path given by a user stands for: paths of files, and names of shipped rulesets.
 
-    A name is a shipped ruleset (`tensor.slice`), or one of an installed package (`acme.fuse`), or all of a package
-    (`acme`). Raises EgshapeError for an unknown name, with the nearest known one."""
+    A name is a shipped ruleset (`tensor.slice`), a folder of them (`tensor`), one of an installed package
+    (`acme.fuse`), or all of a package (`acme`). Raises EgshapeError for an unknown name, with the nearest known one."""
     if item.endswith(".egg"):
         return [item]
     known = shipped_rulesets()
@@ -95,6 +95,9 @@ def find_rulesets(item: str) -> list[str]:
     found = plugins.find(item)
     if found:
         return [str(path) for path in found.values()]
+    folder = [name for name in known if name.startswith(f"{item}.")]
+    if folder:
+        return folder
     raise _unknown(item, "")
 
 

@@ -103,12 +103,18 @@ CORE = """
 ; The x of which b is a slice, a reshape: the one that was found last.
 (function unslice (T) T :merge new)
 (function reshaped (T) T :merge new)
-; Of an op f: the dtype of its result; (is_convert f d); f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
+; Of an op f: the dtype of its result; (is_convert f d); (keeps f d): the conversion f keeps every value of dtype d;
+; f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
 (relation result_dtype (String String String))
 (relation is_convert (String String))
+(relation keeps (String String))
 (relation involution (String))
 (relation idempotent (String String))
 (relation selects (String))
+; (unit_moves u p): permuting a shape u by p moves some axes, all of size 1, so that the elements stay in order.
+(relation unit_moves (Shape Axes))
+; (nothing s d n): shape s has no element, and n is some scalar of dtype d.
+(relation nothing (Shape String T))
 ; A constant of i1 that is true, or false, everywhere.
 (relation is_true (T))
 (relation is_false (T))
@@ -140,6 +146,8 @@ CORE = """
 (relation in_unit (i64 i64 i64))
 (relation in_permutation (i64 i64 i64))
 (relation in_expands (i64 i64 i64))
+(relation in_unit_moves (i64 i64))
+(relation in_nothing (i64 String i64))
 (relation in_count (i64 i64))
 (relation in_at_most (i64 i64))
 ; p <= q is known.
@@ -300,6 +308,10 @@ _LOAD_CORE = """
   :ruleset load :name "load/increasing")
 (rule ((in_expands u s d) (= a (axes_of d))) ((expands (Shp u) (Shp s) a))
   :ruleset load :name "load/expands")
+(rule ((in_unit_moves u p) (= a (axes_of p))) ((unit_moves (Shp u) a))
+  :ruleset load :name "load/unit-moves")
+(rule ((in_nothing s d n)) ((nothing (Shp s) d (Node n)))
+  :ruleset load :name "load/nothing")
 (rule ((in_count s p)) ((union (Count (Shp s)) (P p)))
   :ruleset load :name "load/count")
 (rule ((in_at_most p q)) ((at_most (P p) (P q)))

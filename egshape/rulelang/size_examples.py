@@ -11,7 +11,7 @@ from egshape.dims import Dim, parse
 from egshape.errors import EgshapeError, ParseError, UndefinedSize
 from egshape.rulelang.rulefile import Example
 
-_RELATION = re.compile(r"(.*?)\s(==|<=|>=|<|>)\s(.*)")
+_RELATION = re.compile(r"(.*?)\s*(==|<=|>=|<|>)\s*(.*)")
 _TESTS: Mapping[str, Callable[[int, int], bool]] = {
     "==": lambda x, y: x == y,
     "<=": lambda x, y: x <= y,
@@ -74,7 +74,7 @@ class SizeQuestion:
             self.given += [SizeFact(subject, "==", a, b) for a, b in zip(*self.shapes, strict=True)]
         self.subject = self.shapes[0][0] if self.shapes else parse(subject)
         after = re.sub(r"\bit\b", f"({subject})", example.after)
-        between = re.fullmatch(r"(.*) <= (.*) <= (.*)", after)
+        between = re.fullmatch(r"(.*?)\s*<=\s*(.*?)\s*<=\s*(.*)", after)
         self.wanted: list[SizeFact] = []
         if between:
             low, middle, high = between.groups()

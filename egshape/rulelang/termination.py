@@ -67,18 +67,18 @@ def rewritings(rule: Rule, scheme: Scheme) -> list[Rewriting]:
     out = []
     for plain in desugar(rule.command, rule.name, rule.ruleset):
         terms = _definitions(plain, scheme)
+        values = {**_definitions(plain, None), **terms}
         patterns = tuple(_spelled(term, terms) for term in terms.values())
         subsumes = any(isinstance(each, List) and each.head == "subsume" for each in plain.actions)
         for sides in spelled_sides(plain, scheme):
-            computed = _spelled(sides.right, {**_definitions(plain, None), **terms})
             out.append(
                 Rewriting(
                     rule,
                     sides.left,
                     sides.right,
-                    _conditions(plain, terms),
+                    _conditions(plain, values),
                     patterns,
-                    computed,
+                    _spelled(sides.right, values),
                     _has_fuel(plain),
                     subsumes,
                 )

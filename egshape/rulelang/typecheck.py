@@ -57,14 +57,17 @@ PRIMITIVES: Mapping[str, Primitive] = {
     "unstable-vec-map": Primitive(2, 2, partial=True),
 }
 _SAME_VECTOR = frozenset(("vec-set", "vec-push", "vec-pop", "vec-remove", "vec-append"))
-_ACTIONS = frozenset(("union", "set", "let", "subsume"))
 _REFUSED = {
     "panic": "ends the engine",
     "delete": "takes facts away that others rely on",
     "extract": "prints",
 }
-_RESERVED = re.compile(r"in_\w+|fold_\w+|name_\w+|nm|dn|why|live|axes_of|P|Node|Shp|List|term|factor|remainder|mirror")
-_OPERATORS = frozenset("+-*/%<>=!&|^")
+_RESERVED = re.compile(
+    r"(in|fold|name|splat)_\w+|nm|dn|why|live|axes_of|P|Node|Shp|List|term|factor|remainder|mirror|whole|near|shared|backward"
+    r"|goal|axis|neutral|neutral_right|identity|increasing|inverse|expands|result_dtype|is_convert|keeps|involution|idempotent"
+    r"|selects|is_true|is_false|at_most|unit_moves|nothing|unbroadcast|unreshape|untranspose|unslice"
+)
+"""What egshape states: a rule that did would make wrong rules of the shipped ones, and nobody would tell which."""
 _STRING, _FLOAT = re.compile(r'"'), re.compile(r"-?\d+\.\d*(?:[eE][-+]?\d+)?|-?inf|NaN")
 
 

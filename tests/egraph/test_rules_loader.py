@@ -8,7 +8,7 @@ import pytest
 from egshape.egraph.engine import Engine
 from egshape.egraph.exchange import SHAPE_RULESETS
 from egshape.errors import EgshapeError
-from egshape.rulelang.loader import load_rulesets, shipped_rulesets
+from egshape.rulelang.loader import find_rulesets, load_rulesets, shipped_rulesets
 from egshape.rulelang.piece import Piece
 
 HEADER = """; ruleset: my.rules
@@ -247,3 +247,9 @@ def test_logging_stays_cheap_even_where_every_match_is_a_union(tmp_path: Path) -
 def test_pieces_are_plain_commands() -> None:
     pieces = load_rulesets(["size.relu"]).pieces
     assert all(isinstance(piece, Piece) and piece.text.startswith("(") for piece in pieces)
+
+
+def test_a_folder_stands_for_its_rulesets() -> None:
+    assert find_rulesets("size") == [name for name in shipped_rulesets() if name.startswith("size.")]
+    with pytest.raises(EgshapeError, match="no ruleset named siz"):
+        find_rulesets("siz")

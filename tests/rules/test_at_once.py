@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from types import ModuleType
-from unittest.mock import patch
-
 import pytest
 
-from egshape.decide import known
-from egshape.dims import at_once, bounds, core, forms
-from egshape.dims.functions import SHIPPED
 from egshape.egraph.program import program
 from egshape.prove import prove
 from egshape.rulebook.trial.answers import answer, answer_at_once
-from egshape.rulelang.at_once import FOLDER, FUNCTIONS, RULESETS, generated, rules
+from egshape.rulebook.without import without
+from egshape.rulelang.at_once import FOLDER, RULESETS, generated, rules
 from egshape.rulelang.loader import load_rulesets
 from egshape.rulelang.size_examples import SizeQuestion
 
@@ -40,30 +33,6 @@ ABOUT = {
 @pytest.mark.parametrize("name", ["at_once.py", "bounds.py"])
 def test_what_runs_is_made_from_the_rules(name: str) -> None:
     assert (FOLDER / name).read_text() == generated()[name], "run `python -m egshape.rulelang.at_once`"
-
-
-@contextmanager
-def without(names: list[str]) -> Iterator[None]:
-    """Python's rules made anew, some of them left out."""
-    made = {}
-    for file, text in generated(names).items():
-        made[file] = ModuleType(file)
-        exec(compile(text, file, "exec"), made[file].__dict__)
-    with ExitStack() as stack:
-        for name, function in SHIPPED.items():
-            for part, now in (("simplify", name), ("laws", f"{name}_laws")):
-                stack.enter_context(patch.object(function, part, getattr(made["at_once.py"], now)))
-            stack.enter_context(patch.object(function, "_bounds", getattr(made["bounds.py"], f"{name}_bounds")))
-        for name in (name for name, *_ in FUNCTIONS.values() if name not in SHIPPED):
-            for part in (name, f"{name}_laws"):
-                stack.enter_context(patch.object(at_once, part, getattr(made["at_once.py"], part)))
-            for user in (bounds, core, known):
-                stack.enter_context(patch.object(user, f"{name}_bounds", getattr(made["bounds.py"], f"{name}_bounds")))
-        # Sizes that all rules made stay outside.
-        for table in ("_DIMS", "_FLOORS", "_RELUS", "_CALLS", "_SYMBOLS", "_MONOMIAL_KEYS"):
-            stack.enter_context(patch.object(core, table, {}))
-        stack.enter_context(patch.object(forms, "_LAWS", {}))
-        yield
 
 
 def status(question: str) -> str:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from egshape.decide.context import Context
 from egshape.decide.reason import Given
-from egshape.dims import Dim, at_once, const, core, forms
+from egshape.dims import Dim, at_once, const
 from egshape.dims.functions import SHIPPED
 from egshape.dims.text import DECLARED
 from egshape.dims.theory import Law
@@ -18,6 +18,7 @@ from egshape.egraph.budget import Budget
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
 from egshape.facts import Relation
+from egshape.rulebook.without import fresh_sizes
 from egshape.rulelang.loader import LoadedRules
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.rulefile import Example
@@ -52,7 +53,7 @@ def answer(
 
 def answer_at_once(example: Example) -> tuple[bool, Mapping[str, int]]:
     """Whether the rules that run at once show the conclusion, with the theory, and how often each was used."""
-    with _noting() as used:
+    with noting() as used:
         question = SizeQuestion(example)
         context = Context()
         context.assume_all([(_relation(fact), None) for fact in question.given])
@@ -68,7 +69,7 @@ def _relation(fact: SizeFact) -> Relation:
 
 
 @contextmanager
-def _noting() -> Iterator[Counter[str]]:
+def noting() -> Iterator[Counter[str]]:
     """Count the rules that run at once inside."""
     used: Counter[str] = Counter()
 
@@ -89,16 +90,7 @@ def _noting() -> Iterator[Counter[str]]:
 
         return noted
 
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(forms, "_LAWS", {}))
-        for table in (
-            "_DIMS",
-            "_FLOORS",
-            "_RELUS",
-            "_CALLS",
-            "_SYMBOLS",
-        ):  # what is known of sizes that are there is not asked
-            stack.enter_context(patch.object(core, table, {}))
+    with fresh_sizes(), ExitStack() as stack:  # what is known of sizes that are there is not asked
         for name in ("floordiv", "relu"):  # the others are functions that know their rules
             stack.enter_context(patch.object(at_once, name, simplifying(getattr(at_once, name))))
             stack.enter_context(patch.object(at_once, f"{name}_laws", stating(getattr(at_once, f"{name}_laws"))))

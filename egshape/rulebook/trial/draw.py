@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const
+from egshape.dims import Dim, const, product
 from egshape.errors import EgshapeError
 from egshape.ir.functions import function_parts
 from egshape.ir.types import TensorType, numpy_dtype
@@ -39,8 +39,11 @@ from egshape.rulelang.rulefile import Rule
 from egshape.rulelang.schema import ELEMENTWISE, has_constructor
 from egshape.rulelang.sexpr import Atom, List, Position, SExpr
 
-TRIES = 100
-"""Draws in vain after which a rank is given up."""
+TRIES, PATIENCE = 100, 3
+"""Draws in vain after which a rank is given up: so many, and some times as many where something did fit before."""
+
+DULL = 0.7
+"""How often a program is refused whose result has axes and at most one element: the order of elements is not seen."""
 
 _FAMILIES = {family.capitalize(): family for family in ELEMENTWISE}
 _SOURCES = {"unbroadcast": "broadcast_in_dim", "unreshape": "reshape", "untranspose": "transpose"}
@@ -147,14 +150,19 @@ class Draws:
     """Attributes that ops have in examples, for ops that nothing else is known of."""
     ranks: list[int] = field(default_factory=lambda: list(range(MAX_RANK + 1)))
     """Ranks of the result, the next one first; one for which nothing fits is not tried again."""
+    patience: dict[int, int] = field(default_factory=dict)
+    """How often more a rank that something did fit may be tried in vain."""
 
     def line(self) -> Line | None:
         """The next program; None if there is none."""
         while self.ranks:
             rank = self.ranks.pop(0)
             found = self._of_rank(rank)
-            if found is not None:
+            left = self.patience.get(rank, 0) - 1 if found is None else PATIENCE
+            if left >= 0:
+                self.patience[rank] = left
                 self.ranks.append(rank)
+            if found is not None:
                 return found
         return None
 
@@ -183,6 +191,8 @@ class _Draw:
         """The program. Raises Misfit or Contradiction where the draw leads nowhere."""
         whole = self.term(Atom(self.pattern.root, _NOWHERE), wanted, 0)
         self.solve()
+        if wanted.dims and product(whole.type.dims).const in (0, 1) and self.dice.chance(DULL):
+            raise Misfit
         return Line(whole.term, (), None)
 
     def solve(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import const, product
-from egshape.egraph.host import Rows, describe_function, neutral_elements
+from egshape.egraph.host import Rows, describe_function, moves_units, neutral_elements
 from egshape.errors import EgshapeError
 from egshape.ir.types import TensorType, dtype_name, numpy_dtype
 from egshape.ops.base import REGISTRY
@@ -307,13 +307,27 @@ def traits(function: str, version: int) -> Rows:
     return dict(rows)
 
 
-_TRAITS = ("result_dtype", "is_convert", "involution", "idempotent", "selects")
+def _unit_moves(items: Sequence[SExpr], known: Values) -> bool:
+    shape, axes = (evaluate(item, known) for item in items)
+    _hold(len(shape) == len(axes) and moves_units(shape, axes))
+    return True
+
+
+def _nothing(items: Sequence[SExpr], known: Values) -> bool:
+    """The scalar is any one of the dtype: nothing is said of it."""
+    _hold(any(size.const == 0 for size in evaluate(items[0], known)))
+    return True
+
+
+_TRAITS = ("result_dtype", "is_convert", "keeps", "involution", "idempotent", "selects")
 _RELATIONS: dict[str, Any] = {
     "identity": lambda items, known: _of_axes(items, known, lambda axes: axes == tuple(range(len(axes)))),
     "increasing": lambda items, known: _of_axes(items, known, lambda axes: list(axes) == sorted(set(axes))),
     "inverse": _inverse,
     "neutral": lambda items, known: _neutral(items, known, True),
     "neutral_right": lambda items, known: _neutral(items, known, False),
+    "unit_moves": _unit_moves,
+    "nothing": _nothing,
     "is_true": lambda items, known: _truth(items, known, True),
     "is_false": lambda items, known: _truth(items, known, False),
     **{name: (lambda items, known, name=name: _trait(name, items, known)) for name in _TRAITS},

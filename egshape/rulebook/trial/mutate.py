@@ -17,7 +17,7 @@ from egshape.facts import Relation
 from egshape.ir.types import TensorType, dtype_name, is_complex, is_float, numpy_dtype
 from egshape.ops.base import Registry
 from egshape.rulebook.trial.arrays import specials
-from egshape.rulebook.trial.pull import DTYPES, NAMES
+from egshape.rulebook.trial.pull import DTYPES, NAMES, PUSHED, Dice, push
 from egshape.rulelang.examples import Apply, Constant, Leaf, Line, Term
 from egshape.rulelang.schema import ELEMENTWISE
 
@@ -317,16 +317,17 @@ def _rank(line: Line, rng: random.Random, registry: Registry) -> Line:
     old, new = rng.choice(ranks), rng.randint(0, 3)
     fresh: list[Dim] = [symbol(rng.choice(NAMES)) if rng.random() < 0.8 else const(1) for _ in range(new)]
     types: dict[int, TensorType] = {}
+    dice = Dice(rng, False)
 
     def change(term: Term) -> Term:
         out = term
         if isinstance(term, Leaf) and len(term.type.dims) == old:
             dims = (*term.type.dims[:new], *fresh[old:]) if rng.random() < 0.5 else tuple(fresh)
             out = Leaf(term.name, TensorType(term.type.dtype, dims))
-        elif isinstance(term, Apply) and term.op in _RESAMPLED:
+        elif isinstance(term, Apply) and term.op in PUSHED:
             operand = types.get(id(term.operands[0])) if term.operands else None
             if operand is not None:
-                out = replace(term, attrs={**term.attrs, **_RESAMPLED[term.op](operand, rng)})
+                out = replace(term, attrs={**term.attrs, **push(term.op, operand, dice)})
         found = _type_of(out, types, registry)
         if found is not None:
             types[id(out)] = found
@@ -347,22 +348,25 @@ def _resample(line: Line, rng: random.Random, registry: Registry) -> Line:
 
     left = _walk(line.left, note)
     line = replace(line, left=left)
-    op = _choose(line, rng, Apply, lambda each: each.op in _RESAMPLED and id(each.operands[0]) in types)
+    op = _choose(line, rng, Apply, lambda each: each.op in PUSHED and id(each.operands[0]) in types)
     if op is None:
         return line
-    return _replaced(line, op, replace(op, attrs={**op.attrs, **_RESAMPLED[op.op](types[id(op.operands[0])], rng)}))
+    return _replaced(
+        line, op, replace(op, attrs={**op.attrs, **push(op.op, types[id(op.operands[0])], Dice(rng, False))})
+    )
 
 
 def _repaired(line: Line, rng: random.Random, registry: Registry) -> Line:
     """Ops that move elements and do not fit what they are given any more get attributes that do."""
     types: dict[int, TensorType] = {}
+    dice = Dice(rng, False)
 
     def change(term: Term) -> Term:
         out = term
-        if isinstance(term, Apply) and term.op in _RESAMPLED:
+        if isinstance(term, Apply) and term.op in PUSHED:
             operand = types.get(id(term.operands[0]))
             if operand is not None and not _fits(term, operand, registry):
-                out = replace(term, attrs={**term.attrs, **_RESAMPLED[term.op](operand, rng)})
+                out = replace(term, attrs={**term.attrs, **push(term.op, operand, dice)})
         found = _type_of(out, types, registry)
         if found is not None:
             types[id(out)] = found
@@ -401,64 +405,6 @@ def _type_of(term: Term, types: Mapping[int, TensorType], registry: Registry) ->
     dtype, shape = (found.dtype, found.shape) if isinstance(found, TensorType) else found
     return None if shape is None or None in shape else TensorType(dtype, shape)
 
-
-# -- attributes that fit an operand ----
-
-
-def _transpose(type: TensorType, rng: random.Random) -> dict[str, Any]:
-    axes = list(range(type.rank))
-    if rng.random() < 0.8:
-        rng.shuffle(axes)
-    return {"permutation": tuple(axes)}
-
-
-def _broadcast(type: TensorType, rng: random.Random) -> dict[str, Any]:
-    rank = type.rank + rng.choice((0, 0, 1, 2))
-    dims = rng.sample(range(rank), type.rank)
-    if rng.random() < 0.7:
-        dims.sort()
-    sizes = [symbol(rng.choice(NAMES)) if rng.random() < 0.6 else const(rng.choice((1, 1, 2))) for _ in range(rank)]
-    for axis, target in enumerate(dims):
-        if type.dims[axis].const != 1 or rng.random() < 0.5:
-            sizes[target] = type.dims[axis]
-    return {"dims": tuple(dims), "shape": tuple(sizes)}
-
-
-def _reshape(type: TensorType, rng: random.Random) -> dict[str, Any]:
-    dims = list(type.dims)
-    kind = rng.randrange(4)
-    if kind == 0:
-        dims.insert(rng.randint(0, len(dims)), const(1))
-    elif kind == 1 and len(dims) > 1:
-        place = rng.randrange(len(dims) - 1)
-        dims[place : place + 2] = [dims[place] * dims[place + 1]]
-    elif kind == 2:
-        dims = [dim for dim in dims if dim.const != 1]
-    else:
-        dims = [product(dims)] if rng.random() < 0.5 else rng.sample(dims, len(dims))
-    return {"shape": tuple(dims)}
-
-
-def _slice(type: TensorType, rng: random.Random) -> dict[str, Any]:
-    starts, limits, strides = [], [], []
-    for dim in type.dims:
-        starts.append(rng.choice([const(0), const(0), const(1), symbol(rng.choice(NAMES))]))
-        limits.append(rng.choice([dim, dim, symbol(rng.choice(NAMES))]))
-        strides.append(const(rng.choice((1, 1, 1, 2))))
-    return {"starts": tuple(starts), "limits": tuple(limits), "strides": tuple(strides)}
-
-
-def _reverse(type: TensorType, rng: random.Random) -> dict[str, Any]:
-    return {"dims": tuple(axis for axis in range(type.rank) if rng.random() < 0.5)}
-
-
-_RESAMPLED: Mapping[str, Callable[[TensorType, random.Random], dict[str, Any]]] = {
-    "transpose": _transpose,
-    "broadcast_in_dim": _broadcast,
-    "reshape": _reshape,
-    "slice": _slice,
-    "reverse": _reverse,
-}
 
 _MUTATIONS: Sequence[Callable[[Line, random.Random, Registry], Line]] = (
     _merge_symbols,

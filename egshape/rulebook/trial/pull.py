@@ -1,4 +1,5 @@
-"""From the type of a result to an op's attributes and operands: for each op, one way of many to get there.
+"""From the type of a result to an op's attributes and operands: for each op, one way of many to get there. And from the
+type of an operand to attributes, for ops that move its elements.
 
 What comes out is a proposal: the op's own shape function has the last word, so nothing here has to be careful. Axis
 lists come sorted and not, sizes 0 and 1 are frequent, pads are negative and interior, dots contract several axes."""
@@ -91,10 +92,10 @@ class Dice:
         """The identity, a rotation, or any."""
         axes = list(range(rank))
         kind = self.rng.randrange(10)
-        if kind < 2:
+        if kind < 1:
             return tuple(axes)
         if kind < 4 and rank:
-            turn = self.rng.randrange(rank)
+            turn = self.rng.randrange(min(rank, 2), rank + 1) - 1  # by none where there is one axis only
             return tuple(axes[turn:] + axes[:turn])
         self.rng.shuffle(axes)
         return tuple(axes)
@@ -487,3 +488,41 @@ _PULLS: Mapping[str, Callable[[TensorType, Known, int | None, Dice], Way]] = {
 
 PULLED = frozenset(_PULLS)
 """Ops whose operands and attributes are drawn to fit."""
+
+
+# -- attributes that fit an operand ----
+
+
+def push(op: str, type: TensorType, dice: Dice) -> dict[str, Any]:
+    """Attributes with which an op, one of PUSHED, may move the elements of an operand."""
+    return _PUSHES[op](type, dice)
+
+
+def _some_broadcast(type: TensorType, dice: Dice) -> dict[str, Any]:
+    rank = type.rank + dice.pick((0, 0, 1, 2))
+    dims = dice.axes(rank, type.rank)
+    sizes = [dice.size() if dice.chance(0.6) else const(dice.pick((1, 1, 2))) for _ in range(rank)]
+    for size, target in zip(type.dims, dims, strict=True):
+        if size.const != 1 or dice.chance(0.5):
+            sizes[target] = size
+    return {"dims": dims, "shape": tuple(sizes)}
+
+
+def _some_slice(type: TensorType, dice: Dice) -> dict[str, Any]:
+    return {
+        "starts": tuple(dice.pick((const(0), const(0), const(1), dice.size())) for _ in type.dims),
+        "limits": tuple(dice.pick((dim, dim, dice.size())) for dim in type.dims),
+        "strides": tuple(const(dice.pick((1, 1, 1, 2))) for _ in type.dims),
+    }
+
+
+_PUSHES: Mapping[str, Callable[[TensorType, Dice], dict[str, Any]]] = {
+    "transpose": lambda type, dice: {"permutation": dice.permutation(type.rank)},
+    "broadcast_in_dim": _some_broadcast,
+    "reshape": lambda type, dice: {"shape": tuple(_as_many(list(type.dims), dice))},
+    "slice": _some_slice,
+    "reverse": lambda type, dice: {"dims": dice.axes(type.rank, dice.rng.randint(0, type.rank))},
+}
+
+PUSHED = frozenset(_PUSHES)
+"""Ops whose attributes are drawn to fit an operand."""

@@ -25,7 +25,7 @@ from egshape.rulelang.examples import SIZE, Apply, Line, read_example, term_text
 from egshape.rulelang.loader import shipped_rulesets
 from egshape.rulelang.rulefile import Rule
 
-FEW_RULES = 20
+FEW_RULES = 50
 DRAWN, DRAWN_OF_FEW = (4, 8, 12, 16), (16, 32, 48, 64)
 """How many programs are drawn from a left side in each round, for many rules and for few: most wrong rules are found
 in the first, and are tried no more."""
