@@ -262,7 +262,8 @@ class Expressions:
         name, over = name_of(item.items[1]), self.list(item.items[2])
         found = Expressions({**self.scope, name: Compiled(name, over.item)})(item.items[3])
         if item.head == "sum":
-            return Compiled(f"sum([{found.code} for {name} in {over.code}])", found.sort)
+            add = "f_total" if found.sort == "size" else "sum"
+            return Compiled(f"{add}([{found.code} for {name} in {over.code}])", found.sort)
         if found.sort not in _LISTS:
             raise wrong(f"there are no lists of the sort {found.sort}", item.at)
         items = f"[{found.code} for {name} in {over.code}]"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from egshape.dims import const
-from egshape.frontends.onnx.emit_moves import AXES_AS_INPUT
 from egshape.frontends.onnx.emit_ops import BINARY
+from egshape.frontends.onnx.emit_sizes import AXES_AS_INPUT
 from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.folds import start_of
 from egshape.frontends.onnx.types import elem_type_of
@@ -51,8 +53,9 @@ def reduce(e: Emitter, op: Op) -> str:
     axes = [int(axis) for axis in op.attrs["dims"]]
     if axes:
         named = s.opset >= (AXES_AS_INPUT if kind == "add" else AXES_OF_FOLDS)
-        given_axes = {} if named else {"axes": axes}
-        name = s.node(FOLDS[kind], [name, s.ints(axes, "axes")] if named else [name], hint, keepdims=0, **given_axes)
+        operands = [name, s.ints(axes, "axes")] if named else [name]
+        held_axes: dict[str, Any] = {} if named else {"axes": axes}
+        name = s.node(FOLDS[kind], operands, hint, keepdims=0, **held_axes)
     if not neutral:
         name = s.node(_JOINS[kind], [name, first], hint)
     if not wide:
