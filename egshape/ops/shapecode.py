@@ -16,6 +16,8 @@ from egshape.dims import (
     Dim,
     FloorDiv,
     Relu,
+    bcast,
+    broadcast_gap,
     const,
     floordiv,
     is_nonnegative,
@@ -468,10 +470,20 @@ def _select(scope: ElementScope, pred: Element, yes: Element, no: Element) -> El
     if yes is not None and yes == no:
         return yes
     if isinstance(pred, Relation) and isinstance(yes, Dim) and isinstance(no, Dim):
-        return _chosen(pred, yes, no)
+        return _joined(scope, pred, yes, no) or _chosen(pred, yes, no)
     if isinstance(yes, bool) and isinstance(no, bool):
         return pred if yes else _not(pred)
     return None
+
+
+def _joined(scope: ElementScope, pred: Relation, yes: Dim, no: Dim) -> Dim | None:
+    """bcast(x, y) for "y if x is 1, else x", where it is known that the two broadcast."""
+    if pred.kind not in ("==", "!="):
+        return None
+    x, y = (no, yes) if pred.kind == "==" else (yes, no)
+    if (pred.lhs - pred.rhs) not in (x - 1, 1 - x) or x.const is not None or y.const is not None:
+        return None
+    return bcast(x, y) if truth(scope, Relation("==", broadcast_gap(x, y), ZERO)) else None
 
 
 def _chosen(pred: Relation, yes: Dim, no: Dim) -> Dim | None:
