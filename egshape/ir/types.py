@@ -107,6 +107,11 @@ def integer_range(name: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
+def exact_integers(name: str) -> int:
+    """The number up to which a float dtype holds every integer."""
+    return int(2 ** (ml_dtypes.finfo(_NUMPY[name]).nmant + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """dtype and shape of a value; ``shape`` is None for a value of unknown rank."""

@@ -17,7 +17,8 @@ from egshape.ir.types import (
     is_integer,
     numpy_dtype,
 )
-from egshape.ops.base import ELEMENT_LIMIT, Element, ElementScope, Loose, fault, object_array, op
+from egshape.ops import floatcode
+from egshape.ops.base import ELEMENT_LIMIT, FLOATS, Element, ElementScope, Loose, fault, object_array, op
 
 
 def _static(sizes: Sequence[Dim]) -> tuple[int, ...] | None:
@@ -47,6 +48,8 @@ class Constant:
     @staticmethod
     def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
         value: np.ndarray = attrs["value"]
+        if is_float(dtype_name(value.dtype)) and value.size <= FLOATS:
+            return object_array([floatcode.of_number(float(item)) for item in value.reshape(-1)], value.shape)
         if value.size > ELEMENT_LIMIT or value.dtype.kind not in "iub":
             return None
         boolean = value.dtype.kind == "b"

@@ -28,9 +28,9 @@ from egshape.dims import (
     relu,
 )
 from egshape.facts import Relation
-from egshape.ir.types import integer_range, is_integer, numpy_dtype
-from egshape.ops import numeric
-from egshape.ops.base import Element, ElementScope, object_array
+from egshape.ir.types import integer_range, is_float, is_integer, numpy_dtype
+from egshape.ops import floatcode, numeric
+from egshape.ops.base import Element, ElementScope, Ratio, object_array
 from egshape.ops.conditions import (
     ONE,
     ZERO,
@@ -312,7 +312,15 @@ def _fold(name: str, dtype: str, items: Sequence[Dim]) -> Element:
 
 def _small(item: Element) -> Element:
     """The element, or None if it is too large."""
-    sides = (item,) if isinstance(item, Dim) else (item.lhs, item.rhs) if isinstance(item, Relation) else ()
+    sides = (
+        (item,)
+        if isinstance(item, Dim)
+        else (item.num,)
+        if isinstance(item, Ratio)
+        else (item.lhs, item.rhs)
+        if isinstance(item, Relation)
+        else ()
+    )
     return item if all(len(side.terms) <= ATOM_LIMIT and _atoms_in(side) <= ATOM_LIMIT for side in sides) else None
 
 
@@ -338,6 +346,14 @@ def _evaluate(name: str, scope: ElementScope, dtype: str, items: Sequence[Elemen
     return _INTEGER[name](scope, dtype, *sizes) if name in _INTEGER else None
 
 
+def _in_floats(name: str, scope: ElementScope, dtype: str, items: Sequence[Element]) -> Element:
+    held = [item for item in items if isinstance(item, Ratio)]
+    if len(held) < len(items) or name not in floatcode.RULES:
+        return None
+    found: Ratio | None = floatcode.RULES[name](scope, dtype, *held)
+    return found
+
+
 def _filled(found: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
     """Elements of a result's shape: scalars repeat, unknown ones are None."""
     if found is None:
@@ -357,6 +373,8 @@ def _mapped(rule: Rule, operands: Sequence[Any], result: Any) -> Any:
 def _elements(name: str) -> Elements:
     def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
         dtype = types[0].dtype
+        if is_float(dtype):
+            return _mapped(lambda *items: _in_floats(name, scope, dtype, items), operands, types[-1])
         if dtype != "i1" and not is_integer(dtype):
             return None
         return _mapped(lambda *items: _evaluate(name, scope, dtype, items), operands, types[-1])
@@ -364,7 +382,7 @@ def _elements(name: str) -> Elements:
     return elements
 
 
-ELEMENTS: dict[str, Elements] = {name: _elements(name) for name in (*_INTEGER, *_NUMPY, *_LOGIC)}
+ELEMENTS: dict[str, Elements] = {name: _elements(name) for name in (*_INTEGER, *_NUMPY, *_LOGIC, *floatcode.RULES)}
 """``elements`` of the plain unary and binary ops, by name."""
 
 
@@ -379,7 +397,7 @@ def _convert(scope: ElementScope, source: str, target: str, item: Element) -> El
     if isinstance(item, Relation):
         return indicator(item)
     if not isinstance(item, Dim):
-        return None if item is None else const(int(item))
+        return const(int(item)) if isinstance(item, bool) else None
     if item.const is not None:
         return const(wrapped(wrapped(item.const, source), target))
     signed = not (source.startswith("u") or target.startswith("u"))
@@ -390,9 +408,23 @@ def _convert(scope: ElementScope, source: str, target: str, item: Element) -> El
     return item
 
 
+def _convert_floats(scope: ElementScope, source: str, target: str, item: Element) -> Element:
+    """A size to a float, a float that holds one to another float or back to a size, which must fit."""
+    if isinstance(item, Ratio):
+        if is_float(target):
+            return item if target == source else floatcode.converted(item, target)
+        found = floatcode.size_of(scope, item) if is_integer(target) else None
+        if found is None or found.const is not None:
+            return found if found is None or found is fitted(scope, found, target) else None
+        return fitted(scope, found, target)
+    return floatcode.of_size(item, source, target) if isinstance(item, Dim) and is_integer(source) else None
+
+
 def convert(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
     """Elements of convert; a condition becomes its indicator."""
     source, target = types[0].dtype, attrs["dtype"]
+    if is_float(source) or is_float(target):
+        return _mapped(lambda item: _convert_floats(scope, source, target, item), operands, types[-1])
     if not all(each == "i1" or is_integer(each) for each in (source, target)):
         return None
     return _mapped(lambda item: _convert(scope, source, target, item), operands, types[-1])

@@ -225,7 +225,7 @@ class Emitter:
             found = self.checks.joined(name, value, hint) if value.type.shape is not None else name
             own = found not in out and any(found in node.output for node in self.scope.frame.nodes)
             out.append(found if own else self.scope.node("Identity", [name], hint))
-        if self.scope.frame.guard is not None or self.scope.frame.entry is not None:
+        if self.scope.frame.guards or self.scope.frame.entries:
             raise Unheld("a region has no result of known rank to which it could be joined")
         return out
 

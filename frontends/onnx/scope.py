@@ -23,7 +23,7 @@ from egshape.ir.builder import BlockBuilder, small
 from egshape.ir.graph import NOWHERE, Block, Location, Value
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
-from egshape.ops.base import ELEMENT_LIMIT, concrete_attrs, object_array
+from egshape.ops.base import ELEMENT_LIMIT, Ratio, concrete_attrs, object_array
 
 DECIDED = 24
 """Statements about larger expressions are left undecided: they take long, and are seldom decided."""
@@ -522,7 +522,7 @@ def _weight(size: Dim) -> int:
 
 
 def _names(item: Any) -> frozenset[str]:
-    return item.symbols() if isinstance(item, Dim | Relation) else frozenset()
+    return item.symbols() if isinstance(item, Dim | Relation | Ratio) else frozenset()
 
 
 @cache
