@@ -338,10 +338,10 @@ class Emitter:
         before = len(self.scope.frame.nodes)
         name = self._written(op)
         if wanted and name != wanted:
-            nodes = self.scope.frame.nodes
-            own = len(nodes) > before and list(nodes[-1].output) == [name]
-            if own and name not in self.scope.frame.memo.values():
+            nodes, memo = self.scope.frame.nodes, self.scope.frame.memo
+            if len(nodes) > before and list(nodes[-1].output) == [name]:
                 nodes[-1].output[0] = wanted
+                memo.update({key: wanted for key, held in memo.items() if held == name})
             else:
                 nodes.append(_identity(name, wanted))
             name = wanted

@@ -40,7 +40,7 @@ from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.node import graphs_of
 from egshape.frontends.onnx.subgraphs import free_names
 from egshape.frontends.size_ranges import SIZE, Range, Ranges
-from egshape.frontends.size_terms import forms, plan
+from egshape.frontends.size_terms import forms
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import integer_range
 
@@ -122,7 +122,7 @@ class Checks:
         for kind, lhs, rhs in forms(relation.kind, relation.lhs, relation.rhs):
             if ranges.of(lhs) is None or ranges.of(rhs) is None:
                 continue
-            cost = self._cost((lhs, rhs))
+            cost = self.sizes.cost((lhs, rhs))
             if best is None or cost < least:
                 best, least = Relation(kind, lhs, rhs), cost
         if best is None:
@@ -142,16 +142,6 @@ class Checks:
         return frozenset(
             product(value.type.dims) for value in self.scope.frames[0].block.args if value.type.shape is not None
         )
-
-    def _cost(self, sizes: Iterable[Dim]) -> int:
-        """How many nodes have to be added for sizes."""
-        pending, seen = [size for size in sizes if size.const is None], set[Dim]()
-        while pending:
-            dim = pending.pop()
-            if dim not in seen and self.scope.find(("one", dim)) is None:
-                seen.add(dim)
-                pending.extend(size for size in plan(dim).operands if size.const is None)
-        return len(seen)
 
     def _at_entry(self, relation: Relation) -> bool:
         """Whether all sizes are known when the outermost graph is entered."""

@@ -278,6 +278,14 @@ class Scope:
             self.program.bounds.learn(Relation("==", one, two))
             self.program.decided.clear()
 
+    def rely(self, value: Value) -> None:
+        """Note that what the op that was just added, and gave ``value``, relies on is proved or checked there."""
+        ops = self.builder.ops
+        if self.builder.parent is None and ops and value in ops[-1].results and ops[-1].requires:
+            for relation in ops[-1].requires:
+                self.program.bounds.learn(relation)
+            self.program.decided.clear()
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def one(self, name: str, operands: Sequence[Value] = (), **attrs: Any) -> Value:
