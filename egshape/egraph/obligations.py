@@ -18,7 +18,7 @@ from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative,
 from egshape.egraph.engine import Engine
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
-from egshape.ir.builder import fits, holds_sizes
+from egshape.ir.builder import fits, small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
@@ -396,7 +396,7 @@ class Walker:
 
     def _elements(self, index: int, op: Op) -> None:
         decl = self.registry[op.name]
-        if decl.elements is None or len(op.results) != 1 or not holds_sizes(op.result.type):
+        if decl.elements is None or len(op.results) != 1 or not small(op.result.type):
             return
         fixed = op.operands if decl.variadic else op.operands[: len(decl.operands)]
         known = [self.elements.get(operand) for operand in fixed]
