@@ -185,7 +185,7 @@ def bound_rules() -> Mapping[str, frozenset[str]]:
             for text in texts
             if text.startswith(f"{name}_bounds") and f"# {rule}\n" in text
         )
-        for name, _ in FUNCTIONS.values()
+        for name, *_ in FUNCTIONS.values()
     }
 
 

@@ -270,7 +270,6 @@ LEAVES = {
     "egshape.lower": "how each op is computed on a machine",
     "egshape.plan": "which loops compute each op",
     "egshape.rulebook.trial.pull": "how operands of each op are drawn for a wanted result",
-    "egshape.rulebook.trial.mutate": "how attributes of each op are drawn",
     "egshape.rulelang.contract_expr": "functions of contracts, some of which are called as ops are",
     "egshape.rulelang.contract_sizes": "the same",
     "egshape.dims": "size functions, some of which are called as ops are",

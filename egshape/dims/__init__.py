@@ -18,7 +18,7 @@ from egshape.dims.core import (
     is_positive,
     symbol,
 )
-from egshape.dims.forms import bcast, broadcast_gap, ceildiv, floordiv, maximum, minimum, mod, product, relu
+from egshape.dims.forms import bcast, broadcast_gap, ceildiv, floordiv, maximum, minimum, mod, product, relu, total
 from egshape.dims.functions import SizeFunction
 from egshape.dims.printer import to_text
 from egshape.dims.text import Definedness, parse, parse_with_conditions, quote_name
@@ -50,4 +50,5 @@ __all__ = [
     "relu",
     "symbol",
     "to_text",
+    "total",
 ]

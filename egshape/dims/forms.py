@@ -20,6 +20,7 @@ from egshape.dims.core import (
     call_atom,
     const,
     floordiv_atom,
+    from_terms,
     is_nonnegative,
     is_positive,
     of_atom,
@@ -193,6 +194,11 @@ def bcast(one: DimLike, two: DimLike) -> Dim:
 def broadcast_gap(one: Dim, two: Dim) -> Dim:
     """What is 0 where two sizes broadcast: where they are equal, or one of them is 1."""
     return (one - two) * (one - 1) * (two - 1)
+
+
+def total(values: Iterable[DimLike]) -> Dim:
+    """Their sum; 0 for none. In one go: of many terms, one after the other would be quadratic."""
+    return from_terms(term for value in values for term in as_dim(value).terms)
 
 
 def product(values: Iterable[DimLike]) -> Dim:

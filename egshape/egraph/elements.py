@@ -16,7 +16,7 @@ from egshape.ir.builder import fits, small
 from egshape.ir.functions import function_parts
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import TensorType, is_integer, numpy_dtype
-from egshape.ops.base import Registry, object_array
+from egshape.ops.base import Ratio, Registry, object_array
 from egshape.ops.shapecode import wrapped
 from egshape.rulelang.schema import MAX_RANK
 
@@ -116,7 +116,7 @@ class Elements:
         types = [type for _, type in operands]
         self._granted = True
         found = elements(self, [items for items, _ in operands], attrs, (*types, TensorType(dtype, types[0].dims)))
-        if found is None or not self._granted:
+        if found is None or not self._granted or any(isinstance(item, Ratio) for item in found.reshape(-1)):
             return
         node = self.encoder.node()
         self.encoder.out.tables[f"in_{family}"].append((node, function, *nodes))

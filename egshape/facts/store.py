@@ -91,18 +91,23 @@ class Facts:
         self, name: str, sources: Sequence[str] = (), likely: Sequence[int] = (), ranges: Ranges | None = None
     ) -> Facts:
         """Also these sources, likely sizes and ranges of a symbol."""
-        table = {s.name: s for s in self.symbols}
-        old = table.get(name, SymbolFacts(name))
-        table[name] = replace(
-            old,
-            sources=tuple(dict.fromkeys((*old.sources, *sources))),
-            likely=tuple(dict.fromkeys((*old.likely, *likely))),
-        )
-        result = replace(self, symbols=_sorted_symbols(table.values()))
+        result = self.with_symbols([SymbolFacts(name, tuple(sources), likely=tuple(likely))])
         if ranges is None:
             return result
         dim = symbol(name)
         return result.with_relation(Relation("in", dim, dim - dim, "", normalized(ranges)))
+
+    def with_symbols(self, symbols: Iterable[SymbolFacts]) -> Facts:
+        """Also the sources and likely sizes of these symbols; what they say else is left out."""
+        table = {s.name: s for s in self.symbols}
+        for new in symbols:
+            old = table.get(new.name, SymbolFacts(new.name))
+            table[new.name] = replace(
+                old,
+                sources=tuple(dict.fromkeys((*old.sources, *new.sources))),
+                likely=tuple(dict.fromkeys((*old.likely, *new.likely))),
+            )
+        return replace(self, symbols=_sorted_symbols(table.values()))
 
     def with_relation(self, relation: Relation) -> Facts:
         """Also this statement.  Raises Contradiction where ranges or divisors leave no size."""
@@ -133,9 +138,7 @@ class Facts:
 
     def merge(self, other: Facts) -> Facts:
         """The facts of both.  Raises Contradiction."""
-        result = self
-        for s in other.symbols:
-            result = result.with_symbol(s.name, s.sources, s.likely)
+        result = self.with_symbols(other.symbols)
         stated = other.stated or tuple(r for s in other.symbols for r in s.relations())
         result = result.with_relations((*stated, *other.relations))
         return replace(result, assumed=tuple(dict.fromkeys((*self.assumed, *other.assumed))))
@@ -176,10 +179,10 @@ class Facts:
         """From the pydantic model.  Raises InvalidInput, ParseError, Contradiction."""
         if model.version != 1:
             raise InvalidInput(f"facts of version {model.version}", hint="this egshape reads version 1")
-        facts = Facts()
+        symbols = [SymbolFacts(each.name, tuple(each.sources), likely=tuple(each.likely)) for each in model.symbols]
+        facts = Facts().with_symbols(symbols)
         relations: list[Relation] = []
         for entry in model.symbols:
-            facts = facts.with_symbol(entry.name, entry.sources, entry.likely)
             divisor, remainder = entry.divisor
             if divisor < 1 or not 0 <= remainder < divisor or min(entry.likely, default=0) < 0:
                 raise InvalidInput(

@@ -15,9 +15,9 @@ from egshape.dims import Dim, const, is_nonnegative, symbol
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
-from egshape.ir.types import TensorType, integer_range, is_integer
+from egshape.ir.types import TensorType, exact_integers, integer_range, is_float, is_integer
 from egshape.ops import REGISTRY
-from egshape.ops.base import ELEMENT_LIMIT, Element, Loose, OpDecl, Registry, object_array, typed
+from egshape.ops.base import ELEMENT_LIMIT, FLOATS, Element, Loose, OpDecl, Registry, object_array, typed
 
 OFFSET = 2**31
 """What is added to a possibly negative element so that its symbol is a size."""
@@ -34,9 +34,11 @@ def decide_constant(relation: Relation) -> bool | None:
 
 
 def fits(dim: Dim, dtype: str, source: str) -> list[Relation]:
-    """The relations that say that a size expression lies in the range of an integer dtype; none where that is plain:
-    constants in range, and a single symbol (it is the size of an axis, which fits as an entry fact)."""
-    low, high = integer_range(dtype)
+    """The relations that say that a size expression lies in the range of an integer dtype, or of the integers that a
+    float dtype holds; none where that is plain: constants in range, and a single symbol (it is the size of an axis,
+    which fits as an entry fact)."""
+    high = exact_integers(dtype) if is_float(dtype) else integer_range(dtype)[1]
+    low = -high if is_float(dtype) else integer_range(dtype)[0]
     number = dim.const
     if number is not None and low <= number <= high:
         return []
@@ -434,7 +436,7 @@ class BlockBuilder:
         results: tuple[Value, ...],
         scope: _Scope,
     ) -> None:
-        if decl.elements is None or len(results) != 1 or not small(results[0].type):
+        if decl.elements is None or len(results) != 1 or not holds_sizes(results[0].type):
             return
         fixed = operands if decl.variadic else operands[: len(decl.operands)]
         known = [self.elements(operand) for operand in fixed]
@@ -449,14 +451,21 @@ TensorDeclaration = tuple[str, "tuple[int | None, ...] | None"]
 
 def small(type: TensorType) -> bool:
     """True for integer and i1 tensors of static shape that are small enough to be shape code."""
-    if type.shape is None or not (is_integer(type.dtype) or type.dtype == "i1"):
-        return False
+    return (is_integer(type.dtype) or type.dtype == "i1") and _few(type, ELEMENT_LIMIT)
+
+
+def holds_sizes(type: TensorType) -> bool:
+    """True for tensors whose elements are followed: small ones, and those of a few floats, which may hold sizes."""
+    return small(type) or (is_float(type.dtype) and _few(type, FLOATS))
+
+
+def _few(type: TensorType, most: int) -> bool:
     total = 1
-    for dim in type.shape:
+    for dim in type.shape or ():
         if dim.const is None:
             return False
         total *= dim.const
-    return total <= ELEMENT_LIMIT
+    return type.shape is not None and total <= most
 
 
 def _show(dtype: str, shape: Sequence[Any] | None) -> str:

@@ -126,13 +126,18 @@ def holds(wide: str, dtype: str) -> bool:
         if is_integer(wide):
             least, most = integer_range(wide)
             return least <= low and high <= most
-        return is_float(wide) and max(-low, high) <= 2 ** (ml_dtypes.finfo(numpy_dtype(wide)).nmant + 1)
+        return is_float(wide) and max(-low, high) <= exact_integers(wide)
     if is_complex(dtype):
         return is_complex(wide) and itemsize(wide) >= itemsize(dtype)
     if not (is_float(dtype) and is_float(wide)):
         return False
     one, two = ml_dtypes.finfo(numpy_dtype(wide)), ml_dtypes.finfo(numpy_dtype(dtype))
     return bool(one.nmant >= two.nmant and one.maxexp >= two.maxexp and one.minexp <= two.minexp)
+
+
+def exact_integers(name: str) -> int:
+    """The number up to which a float dtype holds every integer."""
+    return int(2 ** (ml_dtypes.finfo(_NUMPY[name]).nmant + 1))
 
 
 @dataclass(frozen=True, slots=True)

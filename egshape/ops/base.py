@@ -41,12 +41,39 @@ str/int/bool/tuples (dimension numbers)."""
 Loose = tuple[str, tuple[Dim | None, ...] | None]
 """What a shape function may give: dtype and shape; None for an axis that cannot be expressed, or for no known rank."""
 
-Element = Dim | Relation | bool | None
-"""What is known of one element of a small integer or i1 tensor: a size, a condition on sizes, or nothing. An integer
-element e of dtype d stands for e wrapped to d: ring operations carry it on, all others first require that it fits."""
+Need = tuple[Dim, str]
+"""A size, and the dtype whose range it must lie in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """An element of a float tensor: the float nearest to ``num / den``, which is that itself where den is a power of
+    two, if all that it needs fits."""
+
+    num: Dim
+    den: int = 1
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing was rounded."""
+        return self.den & (self.den - 1) == 0
+
+    def symbols(self) -> frozenset[str]:
+        """The symbols of which it speaks."""
+        return self.num.symbols()
+
+
+Element = Dim | Relation | bool | Ratio | None
+"""What is known of one element of a small integer or i1 tensor: a size, a condition on sizes, or nothing; of one of a
+few floats what size it holds. An integer element e of dtype d stands for e wrapped to d: ring operations carry it on,
+all others first require that it fits."""
 
 ELEMENT_LIMIT = 256
 """Tensors with more elements than this are data, not shape code."""
+
+FLOATS = 16
+"""Float tensors with more elements than this hold no sizes."""
 
 
 class ElementScope(Protocol):

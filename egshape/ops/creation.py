@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim, const
-from egshape.ir.types import integer_range, is_integer, numpy_dtype
-from egshape.ops.base import ELEMENT_LIMIT, Element, ElementScope, object_array, op
+from egshape.ir.types import dtype_name, integer_range, is_float, is_integer, numpy_dtype
+from egshape.ops import floatcode
+from egshape.ops.base import ELEMENT_LIMIT, FLOATS, Element, ElementScope, object_array, op
 from egshape.ops.traits import Cost, Traits
 
 
@@ -37,6 +38,8 @@ class Constant:
     @staticmethod
     def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
         value: np.ndarray = attrs["value"]
+        if is_float(dtype_name(value.dtype)) and value.size <= FLOATS:
+            return object_array([floatcode.of_number(float(item)) for item in value.reshape(-1)], value.shape)
         if value.size > ELEMENT_LIMIT or value.dtype.kind not in "iub":
             return None
         boolean = value.dtype.kind == "b"

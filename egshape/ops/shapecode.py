@@ -14,6 +14,8 @@ import numpy as np
 
 from egshape.dims import (
     Dim,
+    bcast,
+    broadcast_gap,
     const,
     floordiv,
     is_nonnegative,
@@ -24,8 +26,9 @@ from egshape.dims import (
     relu,
 )
 from egshape.facts import Relation
-from egshape.ir.types import integer_range, is_integer, numpy_dtype
-from egshape.ops.base import REGISTRY, Element, ElementScope, OpDecl, object_array
+from egshape.ir.types import integer_range, is_float, is_integer, numpy_dtype
+from egshape.ops import floatcode
+from egshape.ops.base import REGISTRY, Element, ElementScope, OpDecl, Ratio, object_array
 from egshape.ops.conditions import (
     ONE,
     ZERO,
@@ -279,7 +282,15 @@ def _fold(decl: OpDecl, dtype: str, items: Sequence[Dim]) -> Element:
 
 def _small(item: Element) -> Element:
     """The element, or None if it is too large."""
-    sides = (item,) if isinstance(item, Dim) else (item.lhs, item.rhs) if isinstance(item, Relation) else ()
+    sides = (
+        (item,)
+        if isinstance(item, Dim)
+        else (item.num,)
+        if isinstance(item, Ratio)
+        else (item.lhs, item.rhs)
+        if isinstance(item, Relation)
+        else ()
+    )
     return item if all(len(side.terms) <= ATOM_LIMIT and _atoms_in(side) <= ATOM_LIMIT for side in sides) else None
 
 
@@ -299,6 +310,14 @@ def _evaluate(decl: OpDecl, scope: ElementScope, dtype: str, items: Sequence[Ele
     if not rule.ring and all(item.const is not None for item in sizes):
         return _fold(decl, dtype, sizes)
     return rule.integer(scope, dtype, *sizes) if rule.integer is not None else None
+
+
+def _in_floats(name: str, scope: ElementScope, dtype: str, items: Sequence[Element]) -> Element:
+    held = [item for item in items if isinstance(item, Ratio)]
+    if len(held) < len(items) or name not in floatcode.RULES:
+        return None
+    found: Ratio | None = floatcode.RULES[name](scope, dtype, *held)
+    return found
 
 
 def _filled(found: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
@@ -322,6 +341,8 @@ def elementwise(name: str) -> Elements:
 
     def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
         dtype = types[0].dtype
+        if is_float(dtype):
+            return _mapped(lambda *items: _in_floats(name, scope, dtype, items), operands, types[-1])
         if dtype != "i1" and not is_integer(dtype):
             return None
         decl = REGISTRY[name]
@@ -341,7 +362,7 @@ def _convert(scope: ElementScope, source: str, target: str, item: Element) -> El
     if isinstance(item, Relation):
         return indicator(item)
     if not isinstance(item, Dim):
-        return None if item is None else const(int(item))
+        return const(int(item)) if isinstance(item, bool) else None
     if item.const is not None:
         return const(wrapped(wrapped(item.const, source), target))
     signed = not (source.startswith("u") or target.startswith("u"))
@@ -352,9 +373,23 @@ def _convert(scope: ElementScope, source: str, target: str, item: Element) -> El
     return item
 
 
+def _convert_floats(scope: ElementScope, source: str, target: str, item: Element) -> Element:
+    """A size to a float, a float that holds one to another float or back to a size, which must fit."""
+    if isinstance(item, Ratio):
+        if is_float(target):
+            return item if target == source else floatcode.converted(item, target)
+        found = floatcode.size_of(scope, item) if is_integer(target) else None
+        if found is None or found.const is not None:
+            return found if found is None or found is fitted(scope, found, target) else None
+        return fitted(scope, found, target)
+    return floatcode.of_size(item, source, target) if isinstance(item, Dim) and is_integer(source) else None
+
+
 def convert(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
     """Elements of convert; a condition becomes its indicator."""
     source, target = types[0].dtype, attrs["dtype"]
+    if is_float(source) or is_float(target):
+        return _mapped(lambda item: _convert_floats(scope, source, target, item), operands, types[-1])
     if not all(each == "i1" or is_integer(each) for each in (source, target)):
         return None
     return _mapped(lambda item: _convert(scope, source, target, item), operands, types[-1])
@@ -432,10 +467,20 @@ def _select(scope: ElementScope, pred: Element, yes: Element, no: Element) -> El
     if yes is not None and yes == no:
         return yes
     if isinstance(pred, Relation) and isinstance(yes, Dim) and isinstance(no, Dim):
-        return _chosen(pred, yes, no)
+        return _joined(scope, pred, yes, no) or _chosen(pred, yes, no)
     if isinstance(yes, bool) and isinstance(no, bool):
         return pred if yes else _not(pred)
     return None
+
+
+def _joined(scope: ElementScope, pred: Relation, yes: Dim, no: Dim) -> Dim | None:
+    """bcast(x, y) for "y if x is 1, else x", where it is known that the two broadcast."""
+    if pred.kind not in ("==", "!="):
+        return None
+    x, y = (no, yes) if pred.kind == "==" else (yes, no)
+    if (pred.lhs - pred.rhs) not in (x - 1, 1 - x) or x.const is not None or y.const is not None:
+        return None
+    return bcast(x, y) if truth(scope, Relation("==", broadcast_gap(x, y), ZERO)) else None
 
 
 def _chosen(pred: Relation, yes: Dim, no: Dim) -> Dim | None:

@@ -273,7 +273,8 @@ class Expressions:
         name, over = name_of(item.items[1]), self.list(item.items[2])
         found = Expressions({**self.scope, name: Compiled(name, over.item)})(item.items[3])
         if item.head == "sum":
-            return Compiled(f"sum([{found.code} for {name} in {over.code}])", found.sort)
+            add = "f_total" if found.sort == "size" else "sum"
+            return Compiled(f"{add}([{found.code} for {name} in {over.code}])", found.sort)
         if item.head == "agreed":
             return Compiled(f"f_agreed([{found.code} for {name} in {over.code}])", "size")
         if found.sort not in _LISTS:

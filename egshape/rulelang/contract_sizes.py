@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from egshape.dims import Dim, ceildiv, const, floordiv, is_nonnegative, maximum, minimum, mod, product, relu
+from egshape.dims import Dim, ceildiv, const, floordiv, is_nonnegative, maximum, minimum, mod, product, relu, total
 from egshape.ir.types import DTYPES, TEXT, TensorType, dtype_name, is_float, is_integer, is_narrow, itemsize
 
 Namespace = Mapping[str, Callable[..., Any]]
@@ -236,6 +236,7 @@ SIZES: dict[str, Any] = {
     "product": product,
     "relu": relu,
     "strided": _strided,
+    "total": total,
 }
 """The functions that generated code calls when a program is read."""
 
@@ -251,6 +252,7 @@ NUMBERS: dict[str, Any] = {
     "product": math.prod,
     "relu": lambda a: max(a, 0),
     "strided": lambda start, limit, stride: -((start - limit) // stride),
+    "total": sum,
 }
 """The same on numbers and arrays, for a run."""
 

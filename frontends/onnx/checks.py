@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from egshape.dims import Dim, const, parse
@@ -15,6 +16,7 @@ from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.size_terms import forms
 from egshape.ir.builder import small
 from egshape.ir.graph import NOWHERE, Block, Location, Op, Value
 from egshape.ops.checks import format_message
@@ -99,23 +101,46 @@ def relate(s: Scope, relation: Relation, message: str, args: tuple[Dim, ...] = (
 
 def only_row(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> bool:
     """Whether a node reads the only row of a table at a place that a condition chooses, one there and one outside:
-    then the condition is checked."""
-    choice = s.program.choices.get(indices)
-    if choice is None or x.type.dims[axis].const != 1:
+    then the condition is checked. So is that a computed place that is not negative is 0."""
+    if x.type.dims[axis].const != 1:
         return False
+    choice = s.program.choices.get(indices)
+    if choice is None:
+        return _only_place(s, node, indices)
     condition, *places = choice
     fits = [-1 <= place < 1 for place in places]
     if fits[0] == fits[1]:
         return False
+    with _stated(s, node) as (message, args, fact):
+        require(s, condition, fits[0], message, args, fact)
+    s.program.spent.update((condition, *(place for place, held in s.program.choices.items() if held is choice)))
+    return True
+
+
+def _only_place(s: Scope, node: Node, indices: Value) -> bool:
+    found = s.dims(indices)
+    if found is None or len(found) != 1 or found[0].const is not None or s.decide("<=", const(0), found[0]) is not True:
+        return False
+    alike = list(forms("==", found[0], const(0)))
+    kind, lhs, rhs = next((each for each in alike if each[0] == "<="), alike[0])
+    with _stated(s, node) as (message, args, fact):
+        relate(s, Relation(kind, lhs, rhs), message, args, fact)
+    s.program.spent.add(indices)
+    return True
+
+
+@contextmanager
+def _stated(s: Scope, node: Node) -> Iterator[tuple[str, tuple[Dim, ...], str]]:
+    """What a check node says: its message, the sizes that fill it, the fact; the scope is at its place meanwhile."""
     own = str(node.proto.name).startswith(TITLE)
     text = str(node.proto.doc_string) if own else ""
     message, args, location, fact = _read(text or f"{node.location} reads outside of a table of one", s.known_symbols())
     held = s.location
     s.location = location if own else held
-    require(s, condition, fits[0], message, args, fact)
-    s.location = held
-    s.program.spent.update((condition, *(place for place, held in s.program.choices.items() if held is choice)))
-    return True
+    try:
+        yield message, args, fact
+    finally:
+        s.location = held
 
 
 _PURE = frozenset(
@@ -134,6 +159,7 @@ _PURE = frozenset(
         "minimum",
         "maximum",
         "reshape",
+        "remainder",
     )
 )
 """Ops on small integers that give a result whatever these are."""

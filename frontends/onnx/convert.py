@@ -13,7 +13,7 @@ from onnx.defs import onnx_opset_version
 
 from egshape.dims import Dim, const, parse, symbol
 from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
-from egshape.facts import Facts, Relation
+from egshape.facts import Facts, Relation, SymbolFacts
 from egshape.frontends.onnx import host, ops  # noqa: F401  (ops: declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
@@ -274,12 +274,13 @@ def _held(model: Model, key: str, read: Callable[[str], Held], nothing: Held) ->
 
 def _facts(held: Facts, inputs: Sequence[Value], program: Program) -> Facts:
     """The model's facts, which axis each symbol is, and the bounds of data-dependent sizes."""
-    facts = Facts()
-    for value in inputs:
-        for axis, size in enumerate(value.type.shape or ()):
-            for name in size.symbols():
-                if size is symbol(name):
-                    facts = facts.with_symbol(name, sources=(f"{value.name}.{axis}",))
+    axes = ((value, axis, size) for value in inputs for axis, size in enumerate(value.type.shape or ()))
+    facts = Facts().with_symbols(
+        SymbolFacts(name, (f"{value.name}.{axis}",))
+        for value, axis, size in axes
+        for name in size.symbols()
+        if size is symbol(name)
+    )
     certain = [replace(each, certain=True) for each in program.relations]
     return facts.with_relations(certain).merge(_without(held, Facts().with_relations(certain)))
 

@@ -170,25 +170,25 @@ class Emitter:
         """The outermost graph, without its initializers."""
         names = self.scope.names
         inputs = [names.fresh(value.name) for value in graph.inputs]
+        labels = [
+            name if value in graph.inputs and value.name == name else self._label(name)
+            for value, name in zip(graph.outputs, graph.output_names, strict=True)
+        ]
         wanted: dict[Value, str] = {}
-        for value, name in zip(graph.outputs, graph.output_names, strict=True):
-            if value not in graph.inputs and value not in wanted:
-                wanted[value] = names.fresh(name)
-            else:
-                names.fresh(name)
+        for value, name in zip(graph.outputs, labels, strict=True):
+            if value not in graph.inputs:
+                wanted.setdefault(value, name)
         frame = self.open(graph.body, inputs)
         self.ops(graph.body, wanted)
         outputs = []
-        for value, name in zip(graph.outputs, graph.output_names, strict=True):
+        for value, name in zip(graph.outputs, labels, strict=True):
             if self.name(value) != name:
                 frame.nodes.append(_identity(self.name(value), name))
             outputs.append(self.info(name, value))
-        self.checks.attach(
-            dict(zip(inputs, graph.inputs, strict=True)), dict(zip(graph.output_names, graph.outputs, strict=True))
-        )
+        self.checks.attach(dict(zip(inputs, graph.inputs, strict=True)), dict(zip(labels, graph.outputs, strict=True)))
         outputs = _structured(graph, outputs, frame)
         self.scope.close()
-        shown = {*inputs, *graph.output_names}
+        shown = {*inputs, *labels}
         infos = [self.info(name, value) for name, value in frame.typed if name not in shown]
         arguments = [self.info(name, value) for name, value in zip(inputs, graph.inputs, strict=True)]
         return helper.make_graph(
@@ -198,6 +198,13 @@ class Emitter:
             outputs,
             value_info=[info for info in infos if info.name not in self.scope.initializers],
         )
+
+    def _label(self, name: str) -> str:
+        """The name of an output. ONNX wants it to be no input's."""
+        found = self.scope.names.fresh(name)
+        if found != name:
+            self.lost.append(f"the output {name} is written as {found}: an input has its name")
+        return found
 
     def subgraph(self, block: Block, arguments: Sequence[str], name: str) -> GraphProto:
         """A region as a graph of its own, which sees the names around it."""
@@ -219,7 +226,7 @@ class Emitter:
             found = self.checks.joined(name, value, hint) if value.type.shape is not None else name
             own = found not in out and any(found in node.output for node in self.scope.frame.nodes)
             out.append(found if own else self.scope.node("Identity", [name], hint))
-        if self.scope.frame.guard is not None or self.scope.frame.entry is not None:
+        if self.scope.frame.guards or self.scope.frame.entries:
             raise Unheld("a region has no result of known rank to which it could be joined")
         return out
 
@@ -321,6 +328,8 @@ class Emitter:
         if op.name in _MANY:
             _MANY[op.name](self, op, wanted)
             return
+        if len(op.results) != 1:
+            raise self.unsupported(op, f"the op {op.name} with {len(op.results)} results")
         if op.name == "slice" and len(siblings) > 1 and self._tiled(op, siblings, wanted):
             return
         self._single(op, wanted.get(op.result, ""))
@@ -330,10 +339,10 @@ class Emitter:
         before = len(self.scope.frame.nodes)
         name = self._written(op)
         if wanted and name != wanted:
-            nodes = self.scope.frame.nodes
-            own = len(nodes) > before and list(nodes[-1].output) == [name]
-            if own and name not in self.scope.frame.memo.values():
+            nodes, memo = self.scope.frame.nodes, self.scope.frame.memo
+            if len(nodes) > before and list(nodes[-1].output) == [name]:
                 nodes[-1].output[0] = wanted
+                memo.update({key: wanted for key, held in memo.items() if held == name})
             else:
                 nodes.append(_identity(name, wanted))
             name = wanted

@@ -1,9 +1,10 @@
 """Checks as nodes that fail in any runtime.
 
-A condition picks a place in a table of one, 0 where it holds, else 1, which Gather rejects; its name, which runtimes
-print, says the condition. The checks of a graph form a chain (where a condition holds, its place is what the check
-before found), and the last one finds the shape of a Reshape through which an input, or an output, goes: nothing of it
-is dead, and nothing can be computed before a run. ``checks`` reads them back.
+A condition picks a place in a table of one, 0 where it holds, else another, which Gather rejects; its name, which
+runtimes print, says the condition. Some conditions are such a place themselves: a % 8, and a // 513 for a <= 512. The
+checks of a graph form a chain, the table of each being what the check before found, and the last one finds the shape of
+a Reshape through which an input, or an output, goes: nothing of it is dead, and nothing can be computed before a run.
+``checks`` reads them back.
 
 Not written are checks that a written node makes by itself: of sizes that it broadcasts or contracts, and of a Reshape
 that takes what is left."""
@@ -39,7 +40,7 @@ from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.node import graphs_of
 from egshape.frontends.onnx.subgraphs import free_names
 from egshape.frontends.size_ranges import SIZE, Range, Ranges
-from egshape.frontends.size_terms import forms, plan
+from egshape.frontends.size_terms import forms
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import integer_range
 
@@ -100,6 +101,10 @@ class Checks:
             if found.kind in ("==", "!="):  # either way round it is one comparison, also when it is read back
                 lhs, rhs = sorted((found.lhs, found.rhs), key=lambda size: (size.const is not None, str(size)))
                 found = Relation(found.kind, lhs, rhs)
+            held = _place(found)
+            if held is not None:
+                self._look_up(self.sizes.one(held), title or str(found), text)
+                return
             x, y = self.sizes.one(found.lhs), self.sizes.one(found.rhs)
         except EgshapeError as error:
             raise Unheld(error.message) from error
@@ -117,7 +122,7 @@ class Checks:
         for kind, lhs, rhs in forms(relation.kind, relation.lhs, relation.rhs):
             if ranges.of(lhs) is None or ranges.of(rhs) is None:
                 continue
-            cost = self._cost((lhs, rhs))
+            cost = self.sizes.cost((lhs, rhs))
             if best is None or cost < least:
                 best, least = Relation(kind, lhs, rhs), cost
         if best is None:
@@ -138,16 +143,6 @@ class Checks:
             product(value.type.dims) for value in self.scope.frames[0].block.args if value.type.shape is not None
         )
 
-    def _cost(self, sizes: Iterable[Dim]) -> int:
-        """How many nodes have to be added for sizes."""
-        pending, seen = [size for size in sizes if size.const is None], set[Dim]()
-        while pending:
-            dim = pending.pop()
-            if dim not in seen and self.scope.find(("one", dim)) is None:
-                seen.add(dim)
-                pending.extend(size for size in plan(dim).operands if size.const is None)
-        return len(seen)
-
     def _at_entry(self, relation: Relation) -> bool:
         """Whether all sizes are known when the outermost graph is entered."""
         outer = self.scope.frames[0]
@@ -161,53 +156,62 @@ class Checks:
         """What was checked so far needs sizes of inputs only: that stands first, and what follows is apart."""
         frame = self.scope.frame
         if not frame.sealed:
-            frame.entry, frame.guard, frame.sealed = frame.guard, None, True
+            frame.entries, frame.guards, frame.sealed = frame.guards, [], True
 
     def _check(self, flag: str, holds: bool, title: str, text: str) -> None:
         s = self.scope
         if s.opset < COMPARISONS:
             raise Unheld(f"opset {s.opset} cannot compute it")
-        good, bad = s.ints([0], "size") if s.frame.guard is None else s.frame.guard.output[0], s.ints([1], "size")
-        place = s.node("Where", [flag, good, bad] if holds else [flag, bad, good], "place")
+        good, bad = s.ints([0], "size"), s.ints([1], "size")
+        self._look_up(s.node("Where", [flag, good, bad] if holds else [flag, bad, good], "place"), title, text)
+
+    def _look_up(self, place: str, title: str, text: str) -> None:
+        """Look a place up in what the check before found, else in a table of one."""
+        s = self.scope
+        if s.opset < COMPARISONS:
+            raise Unheld(f"opset {s.opset} cannot compute it")
+        table = s.frame.guards[-1].output[0] if s.frame.guards else s.ints([0], "table")
         node = helper.make_node(
             "Gather",
-            [s.ints([0], "table"), place],
+            [table, place],
             [s.names.fresh("checked")],
             name=s.titles.fresh(TITLE + title),
             doc_string=text,
             axis=0,
         )
         s.frame.nodes.append(node)
-        s.frame.guard = node
+        s.frame.guards.append(node)
 
     def joined(self, name: str, value: Value, hint: str) -> str:
         """A tensor of the graph under construction, through what its checks found; as it is where there are none."""
         frame = self.scope.frame
         out = name
-        for guard in (frame.entry, frame.guard):
-            if guard is not None:
-                out = self._through(frame, guard, out, value, hint)
-        frame.entry = frame.guard = None
+        for chain in (frame.entries, frame.guards):
+            if chain:
+                out = self._through(frame, chain, out, value, hint)
+        frame.entries, frame.guards = [], []
         return out
 
-    def _through(self, frame: Frame, guard: NodeProto, name: str, value: Value, hint: str) -> str:
+    def _through(self, frame: Frame, chain: Sequence[NodeProto], name: str, value: Value, hint: str) -> str:
         """Behind all nodes so far: a tensor reshaped to what the last check found, or a scalar as its table."""
         s, rank = self.scope, value.type.rank
         if rank:
-            return s.node("Reshape", [name, self._shape(frame, guard, rank)], hint, frame)
+            return s.node("Reshape", [name, self._shape(frame, chain, rank)], hint, frame)
         line = s.node("Reshape", [name, s.ints([1], "size")], f"{hint}_line", frame)
-        frame.nodes.remove(guard)
-        frame.nodes.append(guard)
-        guard.input[0] = line
+        for node in chain:
+            frame.nodes.remove(node)
+            frame.nodes.append(node)
+        chain[0].input[0] = line
         if s.opset >= VECTORS:
-            _to_vectors(guard)
-            return str(guard.output[0])
-        return self.sizes.squeezed(guard.output[0], frame)
+            _to_vectors(chain[-1])
+            return str(chain[-1].output[0])
+        return self.sizes.squeezed(chain[-1].output[0], frame)
 
-    def _shape(self, frame: Frame, guard: NodeProto, rank: int) -> str:
+    def _shape(self, frame: Frame, chain: Sequence[NodeProto], rank: int) -> str:
         """A vector of zeros, which Reshape takes for the sizes that are there, that the last check finds."""
         s = self.scope
-        guard.input[0] = s.constant(np.zeros((1, rank), np.int64), "table")
+        chain[0].input[0] = s.constant(np.zeros((1, rank), np.int64), "table")
+        guard = chain[-1]
         if s.opset >= VECTORS:
             _to_vectors(guard)
             return str(guard.output[0])
@@ -222,15 +226,15 @@ class Checks:
         Unheld where there is neither."""
         frame = self.scope.frame
         self._seal()
-        if frame.entry is not None and self._to_input(frame, frame.entry, inputs, outputs):
-            frame.entry = None
-        if frame.entry is not None or frame.guard is not None:
+        if frame.entries and self._to_input(frame, frame.entries, inputs, outputs):
+            frame.entries = []
+        if frame.entries or frame.guards:
             self._to_output(frame, outputs)
 
     def _to_input(
-        self, frame: Frame, guard: NodeProto, inputs: Mapping[str, Value], outputs: Mapping[str, Value]
+        self, frame: Frame, chain: Sequence[NodeProto], inputs: Mapping[str, Value], outputs: Mapping[str, Value]
     ) -> bool:
-        place = frame.nodes.index(guard) + 1
+        place = frame.nodes.index(chain[-1]) + 1
         read = {name for node in _live(frame.nodes, outputs)[place:] if node is not None for name in _reads(node)}
         name = next((name for name, value in inputs.items() if name in read and value.type.shape), None)
         if name is None:
@@ -238,7 +242,7 @@ class Checks:
         s, value = self.scope, inputs[name]
         behind = frame.nodes[place:]
         del frame.nodes[place:]
-        found = s.node("Reshape", [name, self._shape(frame, guard, value.type.rank)], f"{name}_checked", frame)
+        found = s.node("Reshape", [name, self._shape(frame, chain, value.type.rank)], f"{name}_checked", frame)
         for node in behind:
             _renamed(node, name, found)
         frame.nodes.extend(behind)
@@ -259,6 +263,18 @@ class Checks:
         found = self.joined(bare, value, name)
         for node in frame.nodes:
             node.output[:] = [name if each == found else each for each in node.output]
+
+
+def _place(relation: Relation) -> Dim | None:
+    """What is 0 where a relation holds, else positive, and takes one operation at most: a // 513 for a <= 512, a % 8
+    for a % 8 == 0."""
+    lhs, rhs = relation.lhs, relation.rhs
+    if relation.kind in ("<=", "<") and rhs.const is not None and is_nonnegative(lhs):
+        past = rhs.const + (relation.kind == "<=")
+        return floordiv(lhs, const(past)) if past > 0 else None
+    if relation.kind == "==":
+        return next((one for one, two in ((lhs, rhs), (rhs, lhs)) if two.const == 0 and is_nonnegative(one)), None)
+    return None
 
 
 def _to_vectors(guard: NodeProto) -> None:

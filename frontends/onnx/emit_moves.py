@@ -175,7 +175,7 @@ class Moves:
 
     def broadcast(self, op: Op, name: str, scalar: np.ndarray | None) -> str:
         """broadcast_in_dim as Expand, whose target is 1 where a size is there already; a number as ConstantOfShape."""
-        (x,), axes, shape = op.operands, op.attrs["dims"], op.result.type.dims
+        x, axes, shape = op.operands[0], op.attrs["dims"], op.result.type.dims
         hint = op.result.name
         if scalar is not None:
             return self._filled(scalar, shape, hint)
@@ -232,6 +232,10 @@ class Moves:
             return self.scope.node("Identity", [name], op.result.name)
         return self._sliced(name, starts, ends, axes, steps, op.result.name)
 
+    def cut(self, name: str, starts: Sequence[Dim], ends: Sequence[Dim], axes: Sequence[int], hint: str) -> str:
+        """What lies between places of some axes."""
+        return self._sliced(name, starts, ends, axes, [1] * len(axes), hint)
+
     def _unclamped(self, place: Dim, size: Dim) -> Dim:
         """x for min(x, size): Slice itself takes the end of the axis for places beyond it. Only for x that is not
         negative, which would count from the end."""
@@ -267,9 +271,12 @@ class Moves:
 
     def reverse(self, op: Op, name: str) -> str:
         """Axes backwards: a slice with the step -1."""
-        axes = op.attrs["dims"]
+        return self.flipped(name, op.attrs["dims"], op.result.name)
+
+    def flipped(self, name: str, axes: Sequence[int], hint: str) -> str:
+        """A tensor with axes backwards."""
         ends = [const(FIRST)] * len(axes)
-        return self._sliced(name, [const(-1)] * len(axes), ends, axes, [-1] * len(axes), op.result.name)
+        return self._sliced(name, [const(-1)] * len(axes), ends, axes, [-1] * len(axes), hint)
 
     def pick(self, pick: Pick, name: str, hint: str) -> str:
         """One place on an axis."""

@@ -49,10 +49,10 @@ class Frame:
         self.shapes: dict[tuple[Dim, ...], tuple[Value, int]] = {}
         """The first value whose shape holds a run of sizes, and where it begins."""
         self.typed: list[tuple[str, Value]] = []
-        self.guard: NodeProto | None = None
-        """The last check, which waits to be joined to what is used."""
-        self.entry: NodeProto | None = None
-        """The last of the checks that need sizes of inputs only, once there are others."""
+        self.guards: list[NodeProto] = []
+        """The checks, which wait to be joined to what is used; each looks up what the one before found."""
+        self.entries: list[NodeProto] = []
+        """Those of them that need sizes of inputs only, once there are others."""
         self.made: set[Relation] = set()
         """Checks of sizes that are made here."""
         self.sealed = False

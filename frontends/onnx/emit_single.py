@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from egshape.dims import const
+from egshape.frontends.onnx.emit_folds import convolution, reduce
+from egshape.frontends.onnx.emit_indexing import gather
 from egshape.frontends.onnx.emit_loops import dynamic_slice, dynamic_update_slice
 from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
@@ -56,33 +55,9 @@ def _size(e: Emitter, op: Op) -> str:
     return e.scope.shared("Cast", [name], "sizes", e.scope.frame, to=elem_type_of(op.result.type.dtype))
 
 
-def _gather(e: Emitter, op: Op) -> str:
-    """A gather of whole slices along one axis."""
-    x, indices = op.operands
-    a, rank, inner = op.attrs, x.type.rank, indices.type.rank
-    axes = tuple(a["start_index_map"])
-    if len(axes) != 1 or a["operand_batch"] or tuple(a["collapsed"]) != axes or a["index_vector_dim"] != inner:
-        raise e.unsupported(op, "a gather of several axes, or of windows,")
-    axis = axes[0]
-    offset = tuple(place if place < axis else place + inner - 1 for place in range(rank) if place != axis)
-    whole = all(size is x.type.dims[place] or place == axis for place, size in enumerate(a["sizes"]))
-    if tuple(a["offset_dims"]) != offset or not whole:
-        raise e.unsupported(op, "a gather of windows")
-    maker, size = e.producer(indices), x.type.dims[axis].const
-    places = maker.attrs["value"] if maker is not None and maker.name == "constant" else None
-    name = e.name(indices)
-    if places is None or size is None or places.min(initial=0) < 0 or places.max(initial=0) >= size:
-        low = e.scope.constant(np.array(0, np.int64), "zero")
-        high = e.sizes.scalar(x.type.dims[axis] - const(1))
-        if indices.type.dtype != "i64":
-            name = e.scope.node("Cast", [name], f"{op.result.name}_places", to=elem_type_of("i64"))
-        name = e.sizes.clamped(name, low, high)
-    return e.node(op, "Gather", [e.name(x), name], axis=axis)
-
-
 def _pad(e: Emitter, op: Op) -> str:
     """Pad, which takes how much as an input since opset 11. It cuts off no more than there is."""
-    (x, value), a = op.operands, op.attrs
+    (x, value), a = op.operands[:2], op.attrs
     places = (*a["low"], *a["high"])
     left = [size + place for size, place in zip(x.type.dims * 2, places, strict=True)]
     if any(gap.const != 0 for gap in a["interior"]) or not all(map(e.moves.nonnegative, left)):
@@ -99,10 +74,12 @@ SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
     "concatenate": _concatenate,
     "dims": _dims,
     "get_dimension_size": _size,
-    "gather": _gather,
+    "gather": gather,
     "dynamic_slice": dynamic_slice,
     "dynamic_update_slice": dynamic_update_slice,
     "pad": _pad,
+    "reduce": reduce,
+    "convolution": convolution,
     "constant": lambda e, op: e.scope.constant(op.attrs["value"], op.result.name),
     "slice": lambda e, op: e.moves.slice(op, e.name(op.operands[0])),
     "reverse": lambda e, op: e.moves.reverse(op, e.name(op.operands[0])),

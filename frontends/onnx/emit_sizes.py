@@ -4,7 +4,7 @@ What several sizes make together is read from the shape of one tensor where one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -145,6 +145,16 @@ class Sizes:
         if s.opset >= AXES_AS_INPUT:
             return s.shared("Squeeze", [name, s.ints([0], "axes")], "size", frame)
         return s.shared("Squeeze", [name], "size", frame, axes=(0,))
+
+    def cost(self, sizes: Iterable[Dim]) -> int:
+        """How many nodes have to be added for sizes."""
+        pending, seen = [size for size in sizes if size.const is None], set[Dim]()
+        while pending:
+            dim = pending.pop()
+            if dim not in seen and self.scope.find(("one", dim)) is None:
+                seen.add(dim)
+                pending.extend(size for size in plan(dim).operands if size.const is None)
+        return len(seen)
 
     def _home(self, *dims: Dim) -> Frame:
         """The outermost graph in which all symbols of sizes are known."""

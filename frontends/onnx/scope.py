@@ -23,7 +23,7 @@ from egshape.ir.builder import BlockBuilder, small
 from egshape.ir.graph import NOWHERE, Block, Location, Value
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
-from egshape.ops.base import ELEMENT_LIMIT, concrete_attrs, object_array
+from egshape.ops.base import ELEMENT_LIMIT, Ratio, concrete_attrs, object_array
 
 DECIDED = 24
 """Statements about larger expressions are left undecided: they take long, and are seldom decided."""
@@ -278,6 +278,14 @@ class Scope:
             self.program.bounds.learn(Relation("==", one, two))
             self.program.decided.clear()
 
+    def rely(self, value: Value) -> None:
+        """Note that what the op that was just added, and gave ``value``, relies on is proved or checked there."""
+        ops = self.builder.ops
+        if self.builder.parent is None and ops and value in ops[-1].results and ops[-1].requires:
+            for relation in ops[-1].requires:
+                self.program.bounds.learn(relation)
+            self.program.decided.clear()
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def one(self, name: str, operands: Sequence[Value] = (), **attrs: Any) -> Value:
@@ -522,7 +530,7 @@ def _weight(size: Dim) -> int:
 
 
 def _names(item: Any) -> frozenset[str]:
-    return item.symbols() if isinstance(item, Dim | Relation) else frozenset()
+    return item.symbols() if isinstance(item, Dim | Relation | Ratio) else frozenset()
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from egshape.dims import symbol
 from egshape.errors import EgshapeError, MissingDependency
-from egshape.facts import Facts
+from egshape.facts import Facts, Relation, SymbolFacts
 from egshape.frontends.stablehlo import arith, control, handlers, host, shapecode
 from egshape.frontends.stablehlo.parse import parsed
 from egshape.frontends.stablehlo.scope import Handler, Program, Scope, checked, plain_ops
@@ -189,16 +189,18 @@ def _held_facts(module: Module) -> Facts:
 
 def _facts(held: Facts, main: Function, inputs: list[Value]) -> Facts:
     """The module's facts, the bounds of the input types, and which axis each symbol is."""
-    facts = Facts()
+    sources: list[SymbolFacts] = []
+    bounds: list[Relation] = []
     for value, info in zip(inputs, main.body.types, strict=True):
         for axis, size in enumerate(value.type.shape or ()):
             if size.const is not None:
                 continue
             (name,) = size.symbols()
             bound = info.bounds[axis] if info.bounds else None
-            ranges = None if bound is None else ((0, bound),)
-            facts = facts.with_symbol(name, sources=(f"{value.name}.{axis}",), ranges=ranges)
-    return held.merge(facts)
+            sources.append(SymbolFacts(name, (f"{value.name}.{axis}",)))
+            if bound is not None:
+                bounds += SymbolFacts(name, ranges=((0, bound),)).relations()
+    return held.merge(Facts().with_symbols(sources).with_relations(bounds))
 
 
 def _metadata(module: Module, main: Function, program: Program) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from egshape.errors import EgshapeError
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
 from egshape.ir.text import parse_graph, print_graph
+from egshape.ir.types import numpy_dtype
 
 CASES = sorted(Path(__file__).parent.glob("*.txt"))
 AFTER = "\n=== after ===\n"
@@ -72,3 +73,32 @@ def test_case(path: Path) -> None:
 
 def test_there_are_cases() -> None:
     assert len(CASES) >= 40
+
+
+@pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
+def test_as_onnx(path: Path, tmp_path: Path) -> None:
+    """The program in ONNX Runtime gives what the interpreter gives, and rejects what that rejects."""
+    ort = pytest.importorskip("onnxruntime", reason="ONNX needs the extra onnx")
+    before, _, _ = path.read_text().partition(AFTER)
+    graph = parse_graph("".join(line for line in before.splitlines(keepends=True) if not line.startswith("#")))
+    egshape.save(graph, tmp_path / "m.onnx")
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(str(tmp_path / "m.onnx"), options, providers=["CPUExecutionProvider"])
+    for sizes in choices(graph):
+        inputs = arrays(graph, sizes)
+        try:
+            wanted = interpret(graph, inputs)
+        except EgshapeError:
+            wanted = None
+        fed = {
+            value.name: array.astype(numpy_dtype(value.type.dtype))
+            for value, array in zip(graph.inputs, inputs, strict=True)
+        }
+        if wanted is None:
+            with pytest.raises(Exception, match="Non-zero status code"):
+                session.run(None, fed)
+            continue
+        for one, two in zip(session.run(None, fed), wanted, strict=True):
+            assert (one.dtype, one.shape) == (two.dtype, two.shape)
+            np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5, err_msg=str(sizes))

@@ -29,6 +29,14 @@ from egshape.validate import validate
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "encoder.mlir"
 ALL = os.environ.get("EGSHAPE_MODELS") == "all"
 TOLERANCE = 1e-4
+NOT_IN_ONNX = {
+    "convnet": "the op reduce_window",
+    "moe_topk": "the op .* results",
+    "nonzero_size": "the op .*",
+    "while_decode": "the op reduce with 2 results",
+}
+"""What stands in the way of a model as ONNX."""
+
 Arrays = list[np.ndarray]
 
 
@@ -129,6 +137,24 @@ def test_xla_gives_the_expected(journey: Journey, cases: list[tuple[Arrays, Arra
     verify_stablehlo(journey.saved)
     for inputs, outputs in first_and_last(cases):
         assert_close(run_stablehlo(journey.saved, inputs), outputs)
+
+
+def test_as_onnx_it_gives_the_expected(
+    journey: Journey, cases: list[tuple[Arrays, Arrays]], model_name: str, tmp_path: Path
+) -> None:
+    """As it came, and optimized, in ONNX Runtime; or one error that names the op that ONNX has not."""
+    ort = pytest.importorskip("onnxruntime", reason="ONNX needs the extra onnx")
+    for graph in (journey.graph, journey.result.graph):
+        if model_name in NOT_IN_ONNX:
+            with pytest.raises(Unsupported, match=NOT_IN_ONNX[model_name]):
+                api.save(graph, tmp_path / "m.onnx")
+            continue
+        api.save(graph, tmp_path / "m.onnx")
+        session = ort.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+        for inputs, outputs in cases:
+            fed = {value.name: array for value, array in zip(graph.inputs, inputs, strict=True)}
+            found = session.run(None, {info.name: fed[info.name] for info in session.get_inputs()})
+            assert_close(found, outputs)
 
 
 def test_saved_model_is_the_same_again(journey: Journey) -> None:

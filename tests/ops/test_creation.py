@@ -7,6 +7,7 @@ from egshape.dims import const, symbol
 from egshape.errors import EgshapeError
 from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
+from egshape.ops.base import Ratio
 
 N = symbol("n")
 
@@ -21,7 +22,8 @@ def test_constant():
     assert decl.reference(value=np.array(3, np.int8)) == 3
     assert elements("constant", value=np.array([[1, -2]], np.int32)).tolist() == [[const(1), const(-2)]]
     assert elements("constant", value=np.array(True)).reshape(-1)[0] is True
-    assert elements("constant", value=np.zeros(3, np.float32)) is None
+    assert elements("constant", value=np.array([1.5, 0.1], np.float32)).tolist() == [Ratio(const(3), 2), None]
+    assert elements("constant", value=np.zeros(300, np.float32)) is None
     assert elements("constant", value=np.zeros(1000, np.int32)) is None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
-from egshape.dims import ceildiv, const, product, relu
+from egshape.dims import Dim, ceildiv, const, product, relu
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare, convert
 from egshape.frontends.onnx.ops.shaping import reshape
@@ -16,8 +17,10 @@ from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import of_length
 from egshape.frontends.onnx.spans import Span
 from egshape.frontends.onnx.types import dense, dtype_of
+from egshape.ir.builder import fits
 from egshape.ir.graph import Value
-from egshape.ir.types import is_integer
+from egshape.ir.types import is_float, is_integer
+from egshape.ops.base import Ratio
 
 
 @onnx_op("Constant")
@@ -69,44 +72,68 @@ def size(s: Scope, node: Node, x: Value) -> Value:
 
 @onnx_op("Range")
 def range_of(s: Scope, node: Node, start: Value, limit: Value, delta: Value) -> Operand:
-    """start, start + delta, ... before limit; a composite where only running tells how many."""
+    """start, start + delta, ... before limit: a composite, but for 0, 1, ... of a size."""
     dtype = start.type.dtype
-    first, last, step = (_known(s, each) for each in (start, limit, delta))
-    if first is None or last is None or step is None or step.const in (None, 0) or not is_integer(dtype):
+    known = [_known(s, each) for each in (start, limit, delta)]
+    ends = [each for each in known if each is not None and each.exact]
+    if len(ends) < 3 or not ends[2].num.const:
         return s.composite(node, (start, limit, delta), _range_of_data)[0]
-    start = reshape(s, start, ())
-    sign = 1 if step.const > 0 else -1
+    # In floats all that is computed is exact where the ends are, counted in the finest of their fractions.
+    den = max(each.den for each in ends)
+    first, last, step = (each.num * (den // each.den) for each in ends)
+    by = step.const or 1
+    sign = 1 if by > 0 else -1
     span = (last - first) * sign
-    known = s.decide("<=", const(0), span)
-    count = ceildiv(span if known is True else relu(span), const(abs(step.const)))
-    line = s.one("iota", dtype=dtype, dim=0, shape=(count,))
-    if step.const != 1:
-        line = s.one("multiply", (line, s.full(step.const, line)))
-    if first.const != 0:
-        line = s.one("add", (line, s.spread(start, line.type.dims)))
-    ends = (first, first + (count - 1) * step)
-    sizes = frozenset((count,) if count.const is None else ())
-    s.program.spans[line] = Span(ends[0 if sign > 0 else 1], ends[1 if sign > 0 else 0], sizes)
+    if is_float(dtype) and not _surely(s, ends, (first, last, span), dtype):
+        return s.composite(node, (start, limit, delta), _range_of_data)[0]
+    count = ceildiv(span if s.decide("<=", const(0), span) is True else relu(span), const(abs(by)))
+    if first.const == 0 and by == den == 1:
+        line = s.one("iota", dtype=dtype, dim=0, shape=(count,))
+    else:
+        found = s.composite(
+            node, (start, limit, delta), lambda inner, _, start, limit, delta: _line(inner, start, delta, (count,))
+        )[0]
+        assert isinstance(found, Value)
+        line = found
+    if is_integer(dtype):
+        outer = (first, first + (count - 1) * step)
+        sizes = frozenset((count,) if count.const is None else ())
+        s.program.spans[line] = Span(outer[0 if sign > 0 else 1], outer[1 if sign > 0 else 0], sizes)
     return line
 
 
-def _known(s: Scope, value: Value) -> Any:
-    found = s.dims(value)
-    return found[0] if found else None
+def _line(s: Scope, start: Value, delta: Value, shape: Sequence[Dim]) -> Value:
+    """start, start + delta, ..."""
+    line = s.one("iota", dtype=start.type.dtype, dim=0, shape=tuple(shape))
+    line = s.one("multiply", (line, s.spread(reshape(s, delta, ()), shape)))
+    return s.one("add", (line, s.spread(reshape(s, start, ()), shape)))
+
+
+def _surely(s: Scope, ends: Sequence[Ratio], computed: Sequence[Dim], dtype: str) -> bool:
+    """Whether floats hold sizes and what is computed of them exactly. It is not worth a check: that takes more nodes
+    than a length that is known saves as a rule."""
+    needs = dict.fromkeys((*(need for each in ends for need in each.needs), *((size, dtype) for size in computed)))
+    return all(
+        s.decide(fit.kind, fit.lhs, fit.rhs) is True for size, kind in needs for fit in fits(size, kind, s.label)
+    )
+
+
+def _known(s: Scope, value: Value) -> Ratio | None:
+    """What is known of a number: a size, in floats over a power of two."""
+    items = s.items(value)
+    found = items[0] if items else None
+    return Ratio(found) if isinstance(found, Dim) else found if isinstance(found, Ratio) else None
 
 
 def _range_of_data(s: Scope, node: Node, start: Value, limit: Value, delta: Value) -> Value:
     """max(ceil((limit - start) / delta), 0) elements, counted when the graph runs."""
-    dtype = start.type.dtype
     start, limit, delta = (reshape(s, each, ()) for each in (start, limit, delta))
     s.add("check", (compare(s, "NE", delta, s.full(0, delta)),), {"message": "Range has a delta of 0"})
     wide = [convert(s, each, "f64") for each in (start, limit, delta)]
     span = s.one("divide", (s.one("subtract", (wide[1], wide[0])), wide[2]))
     count = convert(s, s.one("maximum", (s.one("ceil", (span,)), s.scalar(0, "f64"))), "i64")
     sizes = s.sizes(reshape(s, count, (const(1),)), node.outputs[0])
-    line = s.one("iota", dtype=dtype, dim=0, shape=sizes)
-    line = s.one("multiply", (line, s.spread(delta, sizes)))
-    return s.one("add", (line, s.spread(start, sizes)))
+    return _line(s, start, delta, sizes)
 
 
 @onnx_op("EyeLike", composite=True)

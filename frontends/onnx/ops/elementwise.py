@@ -208,7 +208,9 @@ def _cast(s: Scope, node: Node, dtype: str, x: Value, *others: Value) -> Value:
     if is_narrow_integer(dtype) and is_float(x.type.dtype):
         return _composite(s, node, lambda inner, x: convert(inner, convert(inner, x, "i32"), dtype), x, *others)
     if not dtype.startswith("f8") or not node.flag("saturate", True):
-        return convert(s, x, dtype)
+        found = convert(s, x, dtype)
+        s.rely(found)
+        return found
     return _composite(s, node, lambda inner, x: saturating(inner, x, dtype), x, *others)
 
 
