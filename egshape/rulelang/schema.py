@@ -100,9 +100,8 @@ CORE = """
 (function unbroadcast (T Axes Shape) T :merge old)
 (function unreshape (T Shape) T :merge old)
 (function untranspose (T Axes) T :merge old)
-; The x of which b is a slice, a reshape: the one that was found last.
+; The x of which b is a slice, the one that was found last.
 (function unslice (T) T :merge new)
-(function reshaped (T) T :merge new)
 ; Of an op f: the dtype of its result; (is_convert f d); (keeps f d): the conversion f keeps every value of dtype d;
 ; f(f(x)) = x; f(f(x)) = f(x) for x of dtype d; f(x, x) = x.
 (relation result_dtype (String String String))
@@ -163,7 +162,7 @@ SOURCES = """
 (ruleset prelude.tensor)
 (rule ((= b (broadcast_in_dim x d s)) (!= b x) (= u (ShapeOf x))) ((set (unbroadcast b d u) x))
   :ruleset prelude.tensor :name "prelude.tensor/unbroadcast")
-(rule ((= b (reshape x s)) (!= b x) (= u (ShapeOf x))) ((set (unreshape b u) x) (set (reshaped b) x))
+(rule ((= b (reshape x s)) (!= b x) (= u (ShapeOf x))) ((set (unreshape b u) x))
   :ruleset prelude.tensor :name "prelude.tensor/unreshape")
 (rule ((= b (transpose x p)) (!= b x)) ((set (untranspose b p) x))
   :ruleset prelude.tensor :name "prelude.tensor/untranspose")

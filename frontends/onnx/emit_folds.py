@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from egshape.ops.kinds import region_kind
 
 from egshape.dims import const
 from egshape.frontends.onnx.emit_ops import BINARY
@@ -15,6 +14,7 @@ from egshape.frontends.onnx.folds import start_of
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.graph import Op
 from egshape.ir.types import is_float
+from egshape.ops.kinds import region_kind
 
 FOLDS = {
     "add": "ReduceSum",

@@ -25,10 +25,6 @@ BASE, EACH = 550, 14
 LIMITS = Limits(seconds=60, nodes=20_000, memory_mb=None)
 
 
-LENGTH = 2**6 * 3**4 * 5**2 * 7
-"""A size of 210 divisors, so of as many reshapes to two axes."""
-
-
 def largest(graph: Graph) -> int:
     """The number of e-nodes at the worst moment of a run that comes to an end by itself."""
     found = run_stages(graph, graph.facts, (), LIMITS, Tracer())
@@ -99,26 +95,6 @@ def test_a_chain_of_slices(length: int) -> None:
     graph = graph_of(b, x)
     assert largest(graph) <= BASE + 5 * length * math.log2(length)
     assert len(egshape.optimize(graph).graph.ops) == 1
-
-
-SHAPES = [(k, LENGTH // k) for k in range(2, LENGTH) if LENGTH % k == 0]
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("length", [8, 64])
-def test_a_chain_of_reshapes_to_different_shapes(length: int, wrapped: bool) -> None:
-    """Each knows log2(length) of those before it; so does what is computed of it."""
-    b = BlockBuilder()
-    x = b.arg("x", "f32", [LENGTH])
-    made = []
-    for shape in SHAPES[:length]:
-        x = b.one("reshape", (x,), {"shape": tuple(map(const, shape))})
-        made.append(b.one("tanh", (x,)) if wrapped else x)
-    graph = graph_of(b, *made)
-    assert largest(graph) <= BASE + (8 if wrapped else 5) * length * math.log2(length)
-    result = egshape.optimize(graph, validate=False).graph
-    arg = result.inputs[0]
-    assert wrapped or all(op.operands == (arg,) for op in result.ops)
 
 
 @pytest.mark.parametrize("count", [8, 32])
