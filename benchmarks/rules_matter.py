@@ -34,6 +34,7 @@ from benchmarks import prover
 from egshape import attempts, pipeline
 from egshape.atomic import write_atomic
 from egshape.dims import bounds
+from egshape.dims.functions import SHIPPED
 from egshape.egraph.program import program, shipped
 from egshape.errors import EgshapeError
 from egshape.ir.text import parse_graph, print_graph
@@ -220,9 +221,9 @@ def used() -> Iterator[Counter[str]]:
         stack.enter_context(patch.object(attempts, "run_stages", stages))
         stack.enter_context(patch.object(answers, "answer", asked))
         for name in bound_rules():
-            noted = bounding(name)
-            for holder in HOLDERS:
-                stack.enter_context(patch.object(holder, name, noted))
+            noted, function = bounding(name), SHIPPED.get(name.removesuffix("_bounds"))
+            for holder, held in ((function, "_bounds"),) if function else ((each, name) for each in HOLDERS):
+                stack.enter_context(patch.object(holder, held, noted))
         yield found
 
 

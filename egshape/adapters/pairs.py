@@ -131,7 +131,7 @@ class _Pairs:
             yield Op(
                 "dims",
                 (),
-                {"elements": tuple(map(symbol, names)), "shape": type.dims, "dtype": "i64"},
+                {"elements": tuple(map(symbol, names)), "shape": (len(names),), "dtype": "i64"},
                 (vector,),
                 (),
                 old.location,

@@ -242,7 +242,7 @@ class BlockBuilder:
         """The elements of an integer vector as the ``sizes`` attribute ``key`` of an op without a dynamic form;
         unknown ones become symbols. Also the relations on which that relies: give both to ``add``."""
         scope, pending = _Scope(self._decide, name), list[SymbolDef]()
-        found = self._sizes_of(self.registry[name], operand, scope, name, key, pending)
+        found = self._sizes_of(operand, scope, name, key, pending)
         self.symbols.extend(pending)
         return found, tuple(scope.requires.values())
 
@@ -336,11 +336,17 @@ class BlockBuilder:
         if extra and not labels:
             labels.append(self.names.fresh())
         for key, operand in zip(decl.dynamic, extra, strict=False):
-            given[key] = self._sizes_of(decl, operand, scope, labels[0], key, pending)
+            given[key] = self._sizes_of(operand, scope, labels[0], key, pending, decl.traits.signed)
         return {attribute.name: given[attribute.name] for attribute in decl.attrs if attribute.name in given}
 
     def _sizes_of(
-        self, decl: OpDecl, operand: Value, scope: _Scope, label: str, key: str, pending: list[SymbolDef]
+        self,
+        operand: Value,
+        scope: _Scope,
+        label: str,
+        key: str,
+        pending: list[SymbolDef],
+        signed: bool = False,
     ) -> tuple[Dim, ...]:
         """The elements of a shape operand as sizes; unknown ones become symbols named after the result."""
         if operand.type.shape is None or operand.type.rank > 2 or not is_integer(operand.type.dtype):
@@ -358,7 +364,7 @@ class BlockBuilder:
                 scope.require_fit(item, operand.type.dtype)
                 sizes.append(item)
                 continue
-            offset = OFFSET if decl.traits.signed else 0
+            offset = OFFSET if signed else 0
             label_of = f"%{label}.{index}" if key == "shape" else f"%{label}.{key}{index}"
             fresh = self._fresh_symbol(label_of)
             pending.append(SymbolDef(fresh, operand, element=index, offset=offset))

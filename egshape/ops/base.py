@@ -229,15 +229,17 @@ def op(
     def declare(body: type) -> type:
         own = vars(body)
         reference, contract = _function(own["reference"]), None
+        declared = tuple(_attr(key, kind) for key, kind in (attrs or {}).items())
         if "shape" in own:
             shape = _function(own["shape"])
         else:
-            contract = OpContract(name, body.__module__.rpartition(".")[2], _params(operands, attrs or {}, regions))
+            family_file = body.__module__.rpartition(".")[2]
+            defaults = {each.name: each.default for each in declared if each.default is not ...}
+            contract = OpContract(name, family_file, _params(operands, attrs or {}, regions), defaults=defaults)
             shape, reference = contract.infer, held(contract, reference)
         evaluate = _function(own["elements"]) if "elements" in own else None
         if elements == "reference":
             evaluate = _moving(reference)
-        declared = tuple(_attr(key, kind) for key, kind in (attrs or {}).items())
         registry.add(
             OpDecl(
                 name,

@@ -21,10 +21,17 @@ class OpContract:
     """The contract of one op, in the file of its family under `rulesets/ops/`."""
 
     def __init__(
-        self, op: str, family: str, params: Params, read: Callable[[str], Mapping[str, Contract]] | None = None
+        self,
+        op: str,
+        family: str,
+        params: Params,
+        read: Callable[[str], Mapping[str, Contract]] | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
-        """``read`` gives the contracts of a family; the shipped ones by default."""
+        """``read`` gives the contracts of a family; the shipped ones by default. ``defaults``: of attributes, which an
+        op that was read from text need not have."""
         self.op, self.family, self._params, self._read = op, family, tuple(params), read
+        self._defaults = dict(defaults or {})
         self._attrs = frozenset(name for name, sort in params if sort not in ("T", "Ts"))
 
     @cached_property
@@ -56,12 +63,13 @@ class OpContract:
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The type of the result as (dtype, sizes), or a list of them. Raises EgshapeError where a requirement is
         false at all sizes."""
-        return self.compiled.infer(types, attrs)
+        return self.compiled.infer(types, {**self._defaults, **attrs})
 
     def conditions(self, types: Sequence[Any], attrs: Mapping[str, Any]) -> list[Condition]:
         """What the op requires of these sizes, in order, but for what holds by form."""
-        return self.compiled.conditions(types, {name: item for name, item in attrs.items() if name in self._attrs})
+        given = {name: item for name, item in attrs.items() if name in self._attrs}
+        return self.compiled.conditions(types, {**self._defaults, **given})
 
     def hold(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> None:
         """Raise CheckFailed unless arrays and attributes of a run are what the op requires."""
-        self.compiled.hold(arrays, attrs)
+        self.compiled.hold(arrays, {**self._defaults, **attrs})

@@ -22,16 +22,13 @@ from egshape.dims import (
     Atom,
     Dim,
     FloorDiv,
-    Relu,
-    Symbol,
     const,
     floordiv,
     is_nonnegative,
     maximum,
     product,
-    relu,
-    symbol,
 )
+from egshape.dims.forms import FORMS
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.checks import TITLE, described
@@ -320,9 +317,7 @@ def _safe(dim: Dim) -> Dim:
 
 
 def _safe_atom(atom: Atom) -> Dim:
-    if isinstance(atom, Symbol):
-        return symbol(atom.name)
-    if isinstance(atom, Relu):
-        return relu(_safe(atom.arg))
-    assert isinstance(atom, FloorDiv)
-    return floordiv(_safe(atom.num), maximum(_safe(atom.den), const(1)))
+    args = [_safe(arg) for arg in atom.args]
+    if isinstance(atom, FloorDiv):
+        args[1] = maximum(args[1], const(1))
+    return FORMS.remade(atom, args)

@@ -18,6 +18,7 @@ from egshape.facts import Facts, Relation
 from egshape.frontends.stablehlo import read
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.interpret import interpret
+from egshape.ops import REGISTRY
 from egshape.reasons.explain import replayed
 from tests.behaviours.programs import Program, checks, solved
 from tests.fuzz import differential
@@ -123,7 +124,9 @@ def test_equal_sizes_of_two_inputs() -> None:
 def test_a_condition_that_may_have_no_value_says_nothing() -> None:
     """m <= n follows from n//m == 1 where m is not 0, and from nothing else."""
     found = [
-        branch_conditions(op, op.regions[0], Walk(context, elements={op.operands[0]: np.array(relation, object)}))
+        branch_conditions(
+            op, op.regions[0], Walk(context, elements={op.operands[0]: np.array(relation, object)}), REGISTRY
+        )
         for relation in [Relation("==", N // M, const(1))]
         for context in (Context(), Context(Facts.parse("m >= 1")))
         for op in [either()]

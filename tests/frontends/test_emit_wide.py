@@ -112,6 +112,8 @@ def test_shape_code_is_right_up_to_the_largest_size(text: str, dtype: str) -> No
     found = 0
     for h, w in product(SIZES, repeat=2):
         wanted = dim.evaluate({"h": h, "w": w})
+        if "bcast" in text and h + 1 != w and 1 not in (h + 1, w):
+            continue  # these do not broadcast, which the program rejects elsewhere
         if -(2**31) <= wanted <= LARGEST:
             found += 1
             assert _computed(module, (h, w)) == wanted, (h, w)

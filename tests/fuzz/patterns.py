@@ -168,6 +168,14 @@ def transpose_identity(m: Maker) -> Value:
     return m.transposed(x, None if m.chance(2) else range(x.type.rank))
 
 
+@pattern("tensor.transpose/as-reshape")
+def transpose_of_unit_axes(m: Maker) -> Value:
+    dims = list(m.dims(m.choice((1, 2))))
+    for _ in range(m.choice((1, 1, 2))):
+        dims.insert(m.chooser.randint(0, len(dims)), const(1))
+    return m.transposed(m.input("f32", dims))
+
+
 @pattern("tensor.transpose/of-broadcast")
 def transpose_of_broadcast(m: Maker) -> Value:
     return m.transposed(m.spread(m.value(m.choice((1, 2))), increasing=m.chance(2))[0])
@@ -393,6 +401,25 @@ def part(m: Maker, x: Value) -> Value:
 @pattern("tensor.slice/slice-slice")
 def slice_slice(m: Maker) -> Value:
     return part(m, part(m, m.value(low=1)))
+
+
+@pattern("tensor.slice/of-nothing")
+def slice_of_nothing(m: Maker) -> Value:
+    x = unary(m, m.value(low=1))
+    starts = [const(0)] * x.type.rank
+    limits = [*x.type.dims]
+    axis = m.chooser.randint(0, x.type.rank - 1)
+    starts[axis] = m.cut(x, axis)
+    limits[axis] = m.cut(x, axis) if m.chance(5) else starts[axis]
+    return m.window(x, starts, limits)
+
+
+@pattern("tensor.slice/reverse-reverse")
+def reverse_reverse(m: Maker) -> Value:
+    x = square(m, m.choice((1, 2, 3)))
+    dims = m.subset(x.type.rank, m.chooser.randint(1, x.type.rank))
+    again = m.subset(x.type.rank, len(dims)) if m.chance(3) else dims
+    return m.one("reverse", (m.one("reverse", (x,), dims=dims),), dims=again)
 
 
 @pattern("tensor.slice/of-splat")
@@ -643,6 +670,13 @@ def same_operands(m: Maker) -> Value:
 def convert_same(m: Maker) -> Value:
     x = m.value()
     return m.convert(x, x.type.dtype if not m.chance(3) else m.choice(("f16", "i8", "f32")))
+
+
+@pattern("tensor.neutral/convert-back")
+def convert_back(m: Maker) -> Value:
+    x = m.value()
+    wide = {"f": ("f32", "f64", "f16"), "i": ("i64", "f64", "f32", "i8"), "b": ("i32", "f32")}[kind(x)]
+    return m.convert(m.convert(x, m.choice(wide)), x.type.dtype)
 
 
 @pattern(
