@@ -184,8 +184,26 @@ class _Expander:
         return Value(name, value.type)
 
 
+def with_requirements(graph: Graph, registry: Registry = REGISTRY) -> Graph:
+    """The graph with a check before each op of what its contract requires of sizes and no form shows: for what runs ops
+    that reject less. An optimized graph has the checks that it needs."""
+    return replace(graph, body=_required(graph.body, registry, frozenset()))
+
+
+def _required(block: Block, registry: Registry, held: frozenset[Relation]) -> Block:
+    ops: list[Op] = []
+    for op in block.ops:
+        decl = registry[op.name]
+        needed = {each.relation: each for each in decl.requires(op) if each.relation not in held}
+        held |= needed.keys()
+        ops += [_check(op, each) for each in needed.values()]
+        inner = [_required(region, registry, held) if decl.nested else region for region in op.regions]
+        ops.append(replace(op, regions=tuple(inner)) if decl.nested else op)
+    return replace(block, ops=tuple(ops))
+
+
 def _check(op: Op, condition: Condition) -> Op:
-    """What the contract of an op requires, which its body need not."""
+    """What the contract of an op requires, which what is put in its place need not."""
     told = condition.relation
     attrs = {"relation": told.kind, "sides": (told.lhs, told.rhs), "fact": ""}
     message, args = condition.placed()

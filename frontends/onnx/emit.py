@@ -34,6 +34,7 @@ from egshape.frontends.onnx.node import node_of
 from egshape.frontends.onnx.structure import TENSOR, sequence_node
 from egshape.frontends.onnx.subgraphs import rebind
 from egshape.frontends.onnx.types import elem_type_of
+from egshape.ir.expand import with_requirements
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
 
@@ -76,6 +77,8 @@ def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Writ
     if checks not in MODES:
         raise InvalidInput(f"checks cannot go to {checks!r}", hint=f"give one of {', '.join(MODES)}")
     held = graph.metadata if graph.metadata.get("format") == "onnx" else {}
+    if not (held or graph.optimized):  # ONNX clamps the limits of a slice, and broadcasts an axis of 1
+        graph = with_requirements(graph)
     opsets = dict(held.get("opsets", ()))
     own = int(opsets.get("") or opsets.get("ai.onnx") or DEFAULT_OPSET)
     emitter, proto = _emitted(graph, own, checks)
