@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from egshape.ops import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("EGSHAPE_SHARED", ROOT.parent / "shared"))
@@ -25,6 +28,15 @@ hypothesis.settings.register_profile(
     "long", parent=hypothesis.settings.get_profile("short"), max_examples=5000, derandomize=False
 )
 hypothesis.settings.load_profile("long" if os.environ.get("EGSHAPE_FUZZ") == "long" else "short")
+
+
+@pytest.fixture(autouse=True)
+def _no_op_outlives_its_test() -> Iterator[None]:
+    """A custom op that a test declares, by a command too, is forgotten: the next test in the process has none of it."""
+    before = {decl.name for decl in REGISTRY}
+    yield
+    for name in [decl.name for decl in REGISTRY if decl.name not in before]:
+        REGISTRY.drop(name)
 
 
 def _model_names() -> list[str]:
