@@ -1,6 +1,6 @@
 """Why something holds, as data: text is made of it where a person or a file sees it, and is never read back.
 
-Every name that a reason has is one that `egshape rules show` shows: a rule's own, or one of `rulebook/theory.py`."""
+Every name that a reason has is one that `egshape rules show` shows: a rule's own, or one of `reasons/steps.py`."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NoReturn
 
 from egshape.dims.core import Dim, Function, const, is_positive, symbol
@@ -30,7 +31,7 @@ _BINARY: dict[str, Callable[[Dim, Dim], Dim]] = {
     "ceildiv": ceildiv,
     "bcast": bcast,
 }
-DECLARED: ContextVar[Mapping[str, Function]] = ContextVar("DECLARED", default={})  # noqa: B039
+DECLARED: ContextVar[Mapping[str, Function]] = ContextVar("DECLARED", default=MappingProxyType({}))
 """The size functions of authors that texts may name here, by name (``egshape.dims.functions.declared``)."""
 
 _VARIADIC: dict[str, Callable[..., Dim]] = {"min": minimum, "max": maximum}

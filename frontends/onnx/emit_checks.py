@@ -306,14 +306,7 @@ def _renamed(node: NodeProto, old: str, new: str) -> None:
 
 def _safe(dim: Dim) -> Dim:
     """The same size wherever it is defined, in which nothing divides by 0."""
-    total = const(0)
-    for mono, coefficient in dim.terms:
-        term = const(coefficient)
-        for atom, power in mono:
-            for _ in range(power):
-                term = term * _safe_atom(atom)
-        total = total + term
-    return total
+    return dim.map_atoms(_safe_atom)
 
 
 def _safe_atom(atom: Atom) -> Dim:

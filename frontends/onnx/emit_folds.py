@@ -72,8 +72,8 @@ def convolution(e: Emitter, op: Op) -> str:
         raise e.unsupported(op, "a convolution with holes in its operand, with batch groups or without spatial axes")
     if not x.type.dtype == kernel.type.dtype == op.result.type.dtype or not is_float(x.type.dtype):
         raise e.unsupported(op, f"a convolution of {x.type.dtype} to {op.result.type.dtype}")
-    name = _turned(e, e.name(x), (batch, feature, *spatial), f"{hint}_turned")
-    taps = _turned(e, e.name(kernel), (kernel_out, kernel_in, *kernel_spatial), f"{hint}_kernel")
+    name = e.moves.turned(e.name(x), (batch, feature, *spatial), f"{hint}_turned")
+    taps = e.moves.turned(e.name(kernel), (kernel_out, kernel_in, *kernel_spatial), f"{hint}_kernel")
     flipped = [place + 2 for place, flip in enumerate(a["reversal"]) if flip]
     if flipped:
         taps = e.moves.flipped(taps, flipped, f"{hint}_kernel")
@@ -82,9 +82,9 @@ def convolution(e: Emitter, op: Op) -> str:
     if any(number is None or number < 0 for number in numbers):
         if not all(map(e.moves.nonnegative, (*low, *high))):
             raise e.unsupported(op, "a convolution that cuts off what may lie at the edge")
-        zero = s.constant(np.zeros((), np.dtype("float32")), "zero") if x.type.dtype == "f32" else ""
-        if not zero:
+        if x.type.dtype != "f32":
             raise e.unsupported(op, f"a convolution of {x.type.dtype} with computed padding")
+        zero = s.constant(np.zeros((), np.float32), "zero")
         nothing = [const(0)] * 2
         name = s.node("Pad", [name, e.sizes.vector([*nothing, *low, *nothing, *high]), zero], f"{hint}_padded")
         numbers = [0] * len(numbers)
@@ -98,10 +98,4 @@ def convolution(e: Emitter, op: Op) -> str:
         group=a["feature_groups"],
     )
     order = (out[0], out[1], *out[2])
-    return _turned(e, found, tuple(int(place) for place in np.argsort(order)), hint)
-
-
-def _turned(e: Emitter, name: str, order: tuple[int, ...], hint: str) -> str:
-    if order == tuple(range(len(order))):
-        return name
-    return e.scope.shared("Transpose", [name], hint, e.scope.frame, perm=tuple(order))
+    return e.moves.turned(found, [int(place) for place in np.argsort(order)], hint)

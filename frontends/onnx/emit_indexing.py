@@ -44,8 +44,7 @@ def gather(e: Emitter, op: Op) -> str:
     else:
         if e.scope.opset < VECTORS:
             raise e.unsupported(op, f"a gather of several axes before opset {VECTORS}")
-        order = (*axes, *whole)
-        turned = name if order == tuple(range(len(order))) else e.scope.node("Transpose", [name], "turned", perm=order)
+        turned = e.moves.turned(name, (*axes, *whole), "turned")
         found = e.scope.node("GatherND", [turned, places], op.result.name)
         held = [*range(-len(batch), 0), *whole]
     return _laid_out(e, op, found, held, len(batch))

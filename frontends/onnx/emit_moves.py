@@ -155,6 +155,12 @@ class Moves:
     def _positive(self, size: Dim) -> bool:
         return self._at_most(const(1), size)
 
+    def turned(self, name: str, order: Sequence[int], hint: str) -> str:
+        """A tensor with its axes in this order; itself where it is theirs."""
+        if list(order) == list(range(len(order))):
+            return name
+        return self.scope.shared("Transpose", [name], hint, self.scope.frame, perm=tuple(order))
+
     # -- broadcasts ----------------------------------------------------------------------------------------------
 
     def aligned(self, name: str, source: Sequence[Dim], axes: Sequence[int], rank: int, hint: str) -> str:
@@ -163,8 +169,7 @@ class Moves:
             return name
         order = sorted(range(len(axes)), key=axes.__getitem__)
         if order != list(range(len(axes))):
-            name = self.scope.shared("Transpose", [name], f"{hint}_turned", self.scope.frame, perm=tuple(order))
-            return self.aligned(name, source, sorted(axes), rank, hint)
+            return self.aligned(self.turned(name, order, f"{hint}_turned"), source, sorted(axes), rank, hint)
         first = axes[0]
         new = [axis - first for axis in range(first, rank) if axis not in axes]
         key = ("aligned", name, tuple(new))

@@ -232,12 +232,10 @@ def _free(rank: int, batch: Sequence[int], contract: Sequence[int]) -> tuple[int
 
 def _turned(e: Emitter, value: Value, order: tuple[int, ...]) -> str:
     """A value with its axes in another order; a constant is turned now."""
-    if order == tuple(range(len(order))):
-        return e.name(value)
     op = e.producer(value)
-    if op is not None and op.name == "constant":
+    if op is not None and op.name == "constant" and order != tuple(range(len(order))):
         return e.scope.constant(np.ascontiguousarray(op.attrs["value"].transpose(order)), f"{value.name}_turned")
-    return e.scope.shared("Transpose", [e.name(value)], f"{value.name}_turned", e.scope.frame, perm=order)
+    return e.moves.turned(e.name(value), order, f"{value.name}_turned")
 
 
 def _matmul_names(e: Emitter, op: Op, batch: int) -> list[str]:

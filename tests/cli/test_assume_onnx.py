@@ -5,46 +5,26 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
 pytest.importorskip("onnxruntime", reason="ONNX needs the extra onnx")
 
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
 from egshape.adapters.onnx_verify import compare_models
 from egshape.api import load
 from egshape.cli import app
 from egshape.facts import Facts
+from tests.frontends.onnx.test_checks import rounded
 
 FACTS = ["n % 8 == 0", "n in [0,4] or [8,8]", "n >= c", "n*c % 8 == 0"]
 
 
 def model(path: Path) -> Path:
     """Rows up to a multiple of 8, and the image's sums of windows, which want sizes beyond a few."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["s"]),
-        helper.make_node("Slice", ["s", "zero", "one", "zero"], ["n_"]),
-        helper.make_node("Div", ["n_", "eight"], ["d"]),
-        helper.make_node("Mul", ["d", "eight"], ["m"]),
-        helper.make_node("Slice", ["x", "zero", "m", "zero"], ["y"]),
-        helper.make_node("Tanh", ["y"], ["out"]),
-    ]
-    held = [
-        numpy_helper.from_array(np.array([number], np.int64), name)
-        for name, number in (("zero", 0), ("one", 1), ("eight", 8))
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "rounded",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "c"])],
-        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
-        held,
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(rounded(), path)
     return path
 
 

@@ -4,7 +4,7 @@ A near miss breaks one condition of the rule, so that a rule that has lost its g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -90,12 +90,18 @@ def reshape_identity(m: Maker) -> Value:
     return m.one("reshape", (x,), shape=shape)
 
 
+def with_units(m: Maker, dims: Sequence[Dim], count: int) -> list[Dim]:
+    """These sizes with so many axes of size 1 between them."""
+    found = list(dims)
+    for _ in range(count):
+        found.insert(m.chooser.randint(0, len(found)), const(1))
+    return found
+
+
 @pattern("tensor.reshape/insert-axes")
 def insert_axes(m: Maker) -> Value:
     x = m.value()
-    dims = list(x.type.dims)
-    for _ in range(m.chooser.randint(1, 2)):
-        dims.insert(m.chooser.randint(0, len(dims)), const(1))
+    dims = with_units(m, x.type.dims, m.chooser.randint(1, 2))
     if m.chance(2):
         other = m.input(x.type.dtype, x.type.dims[::-1])
         m.one("reshape", (other,), shape=tuple(dims))
@@ -170,10 +176,8 @@ def transpose_identity(m: Maker) -> Value:
 
 @pattern("tensor.transpose/as-reshape")
 def transpose_of_unit_axes(m: Maker) -> Value:
-    dims = list(m.dims(m.choice((1, 2))))
-    for _ in range(m.choice((1, 1, 2))):
-        dims.insert(m.chooser.randint(0, len(dims)), const(1))
-    return m.transposed(m.input("f32", dims))
+    dims = m.dims(m.choice((1, 2)))
+    return m.transposed(m.input("f32", with_units(m, dims, m.choice((1, 1, 2)))))
 
 
 @pattern("tensor.transpose/of-broadcast")
