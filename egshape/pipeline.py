@@ -1,6 +1,6 @@
 """The map: the stages in order, each a call.
 
-frontends -> encode -> oblige -> saturate -> extract -> rebuild -> verify -> validate -> frontends (out)
+frontends -> encode -> oblige -> saturate -> read -> extract -> rebuild -> verify -> validate -> frontends (out)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from egshape.egraph.obligations import Check
 from egshape.egraph.outcome import Outcome, Scope, outcome_of, stopped
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import PLAIN, Variant, program
-from egshape.egraph.rebuild import substitute
+from egshape.egraph.rebuild import Names, substitute
 from egshape.egraph.saturate import session
 from egshape.egraph.sizes import Sizes
 from egshape.egraph.snapshot import without_collecting
@@ -37,6 +37,7 @@ from egshape.egraph.stages import (
     is_program,
     oblige,
     order_of_symbols,
+    read,
     rebuild,
     saturate,
 )
@@ -129,12 +130,14 @@ def run_stages(
 
 
 class Road:
-    """The way of one graph through the stages. ``outcome``: what its blocks have given so far, all that changes."""
+    """The way of one graph through the stages. All that changes: ``outcome``, what its blocks have given so far, and
+    ``names``, those that are taken."""
 
     def __init__(self, setting: Setting, tracer: Tracer) -> None:
         self.setting = setting
         self.tracer = tracer
         self.outcome = Outcome()
+        self.names = Names()
 
     def graph(self, graph: Graph, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Graph:
         """The graph, optimized; then what stands behind checks of sizes that data gives, once more."""
@@ -147,7 +150,7 @@ class Road:
     ) -> Block:
         """A block through the stages. ``given`` are checks that must stand in it first."""
         setting, stage = self.setting, self.tracer.stage
-        setting.names.update(arg.name for arg in block.args)
+        self.names.take(arg.name for arg in block.args)
         with session(
             setting.program, block, setting.registry, setting.order, entry.context, setting.allowance, setting.decide
         ) as engine:
@@ -158,16 +161,20 @@ class Road:
             with stage("saturate"):
                 saturated = saturate(setting, engine)
             self._note(outcome_of(setting.program, walk, saturated))
-            with stage("extract"), without_collecting():
-                extraction = extract(setting, block, walk, saturated)
+            with stage("read"), without_collecting():
+                terms = read(setting, block, walk, saturated)
         self._note(Outcome(scopes=(Scope(block, Sizes(walk.here(entry.held), saturated.sizes), walk.elements),)))
+        with stage("extract"), without_collecting():
+            extraction = extract(setting, block, walk, terms)
+        if setting.watch is not None:
+            setting.watch(block, extraction)
 
         def region(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
             if not is_program(op, region, setting.registry):
                 return substitute(region, mapping)
             held = (*entry.held, *branch_conditions(op, region, walk, setting.registry))
             try:
-                return self.block(region, inside(block, walk, mapping, extraction.normal, held))
+                return self.block(region, inside(block, walk, mapping, terms.normal, held))
             except LimitReached as reached:
                 self._note(stopped(reached.limit))
             except Contradiction:  # nothing ever runs through it
@@ -175,7 +182,7 @@ class Road:
             return substitute(region, mapping)
 
         with stage("rebuild"), without_collecting():
-            rebuilt = rebuild(setting, block, entry, walk, extraction, region, refine_signature)
+            rebuilt = rebuild(setting, block, entry, walk, extraction, region, self.names.fresh, refine_signature)
         self._note(Outcome(standing=rebuilt.standing, computed=rebuilt.computed))
         return rebuilt.block
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from egshape.egraph.extract import Candidate, Extraction
+from egshape.egraph.extract import Extraction
 from egshape.egraph.snapshot import ENode
+from egshape.egraph.terms import Candidate
 from egshape.errors import InvalidInput
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import TensorType
@@ -37,16 +38,15 @@ _CHOSEN = "#d6e8fb"
 
 @dataclass(frozen=True)
 class Seen:
-    """The e-graph of one block when its choices were final; ``roots`` are the classes that the result needs."""
+    """The e-graph of one block when its choices were final."""
 
     block: Block
     extraction: Extraction
-    roots: tuple[int, ...]
 
     def class_of(self, value: Value) -> int | None:
         """The class of a value of the original block, None for one that it does not have."""
-        node = self.extraction.encoding.node_of.get(value)
-        return self.extraction.class_of_node.get(node) if node is not None else None
+        node = self.extraction.terms.encoding.node_of.get(value)
+        return self.extraction.terms.class_of_node.get(node) if node is not None else None
 
 
 def egraphs(result: Result, rules: Sequence[str] = (), limits: Limits | None = None) -> list[Seen]:
@@ -60,7 +60,7 @@ def egraphs(result: Result, rules: Sequence[str] = (), limits: Limits | None = N
         Tracer(),
         True,
         False,
-        lambda block, extraction, roots: found.append(Seen(block, extraction, tuple(roots))),
+        lambda block, extraction: found.append(Seen(block, extraction)),
     )
     return found
 
@@ -86,7 +86,7 @@ def picture(
     wanted = _chosen_classes(own, start, hops if around is not None else None)
     drawing = _Drawing(own, set(wanted[:most]))
     items = tuple(drawing.items())
-    total = len(own.extraction.candidates)
+    total = len(own.extraction.terms.candidates)
     title = f"{result.source.name}: {min(len(wanted), most)} of {total} classes"
     title += f" ({'at most ' + str(hops) + ' arrows from ' + around if around else 'from the outputs up'})"
     if len(wanted) > most:
@@ -101,7 +101,7 @@ def _where(result: Result, seen: Sequence[Seen], around: str | None) -> tuple[Se
     """The e-graph to draw, and the classes to begin with."""
     if around is None:
         own = next((each for each in seen if each.block is result.source.body), seen[-1])
-        return own, list(own.roots)
+        return own, list(own.extraction.roots)
     value = values_of(result.source).get(around.removeprefix("%"))
     if value is None:
         raise InvalidInput(f"the model has no value {around!r}", hint="`egshape shapes` lists them as %NAME")
@@ -114,7 +114,7 @@ def _where(result: Result, seen: Sequence[Seen], around: str | None) -> tuple[Se
 
 def _chosen_classes(own: Seen, start: Sequence[int], hops: int | None) -> list[int]:
     """Classes in reach, the nearest first: against the arrows too where ``hops`` limits them."""
-    candidates = own.extraction.candidates
+    candidates = own.extraction.terms.candidates
     next_to: dict[int, list[int]] = {
         cls: [read for each in found for read in each.reads] for cls, found in candidates.items()
     }
@@ -141,13 +141,14 @@ class _Drawing:
     def __init__(self, own: Seen, wanted: set[int]) -> None:
         self.own = own
         self.extraction = own.extraction
+        self.terms = own.extraction.terms
         self.wanted = wanted
-        self.used = own.extraction.used(own.roots)
-        self.sizes = Sizes(own.extraction.normal)
+        self.used = own.extraction.used()
+        self.sizes = Sizes(own.extraction.terms.normal)
         self.left_out = 0
         self.names: dict[int, list[str]] = {}
-        encoding = self.extraction.encoding
-        for node, cls in self.extraction.class_of_node.items():
+        encoding = self.terms.encoding
+        for node, cls in self.terms.class_of_node.items():
             value = encoding.values[node] if node < len(encoding.values) else None
             if value is not None:
                 self.names.setdefault(cls, []).append(f"%{value.name}")
@@ -183,7 +184,7 @@ class _Drawing:
     def _shown(self, cls: int) -> list[Candidate]:
         """The e-nodes of a class, the chosen one first; not more than can be read."""
         found = sorted(
-            self.extraction.candidates[cls],
+            self.terms.candidates[cls],
             key=lambda each: (not self._is_chosen(cls, each), each.cost, str(each.node)),
         )
         self.left_out += max(0, len(found) - _MANY)
@@ -203,8 +204,8 @@ class _Drawing:
         return Node(node, {**look, "fillcolor": "#ffffff", "color": "#a9adb5", "fontcolor": "#444b57"})
 
     def _frame(self, cls: int) -> dict[str, str]:
-        shape = self.extraction.shapes.get(self.extraction.shape_of.get(cls, -1))
-        dtype = self.extraction.dtype_of.get(cls)
+        shape = self.terms.shapes.get(self.terms.shape_of.get(cls, -1))
+        dtype = self.terms.dtype_of.get(cls)
         type = self.sizes.markup(TensorType(dtype, shape)) if dtype is not None else Html("")
         names = self.names.get(cls, [])
         shown = clipped(", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else ""), 60)
@@ -217,12 +218,12 @@ class _Drawing:
     def _edge_colour(self, cls: int, candidate: Candidate, read: int) -> str:
         if not (self._is_chosen(cls, candidate) and cls in self.used):
             return "#c3c8d0"
-        shape = self.extraction.shapes.get(self.extraction.shape_of.get(read, -1))
+        shape = self.terms.shapes.get(self.terms.shape_of.get(read, -1))
         return self.sizes.edge_colour(TensorType("", shape)) if shape is not None else QUIET
 
     def _text(self, node: ENode) -> tuple[str, list[str]]:
         """An e-node's op, and its attributes."""
-        encoding = self.extraction.encoding
+        encoding = self.terms.encoding
         if node.function == "Node":
             value = encoding.values[node.args[0]]
             found = encoding.op_of_node.get(node.args[0])
@@ -240,10 +241,10 @@ class _Drawing:
         values = node.args[len(form.operands) :]
         for decl, sort, value in zip(form.decl.attrs, form.attrs, values, strict=True):
             if sort == "Shape":
-                sizes = self.extraction.shapes.get(value)
+                sizes = self.terms.shapes.get(value)
                 if sizes is not None and decl.name != "shape" and not says_nothing(decl.name, sizes):
                     yield f"{decl.name} = {attribute(sizes)}"
             elif decl.kind == "array":
-                yield constant(self.extraction.encoding.constants[value])
+                yield constant(self.terms.encoding.constants[value])
             elif (sort == "Axes" or decl.kind in ("int", "bool", "text")) and value != ():
                 yield f"{decl.name} = {attribute(value)}"

@@ -17,6 +17,11 @@ def must_stay(op: Op, registry: Registry) -> bool:
     return registry[op.name].nested and may_fail(op, registry)
 
 
+def is_opaque_effect(op: Op, registry: Registry) -> bool:
+    """True for an effect that the e-graph does not see; control flow that must stay is a term like any other."""
+    return registry[op.name].effect or not op.results
+
+
 def without_unread(block: Block, registry: Registry) -> Block:
     """The block without ops that may be dropped and that nothing reads any more: a region that was optimized after the
     values around it had been chosen may have lost its reasons to capture one."""

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from egshape.dims import Dim
-from egshape.egraph.cost import HEAVY, LIGHT, CostModel, swells
-from egshape.egraph.saturate import Saturated
-from egshape.egraph.snapshot import ENode
+from egshape.egraph.cost import HEAVY, LIGHT, swells
+from egshape.egraph.terms import Candidate, Terms
 from egshape.errors import InternalError
 from egshape.ir.arrays import is_splat
-from egshape.ir.graph import Op, SymbolDef, dims_of
 from egshape.limits import tick
-from egshape.ops.base import Registry
-from egshape.rulelang.schema import ELEMENTWISE, constructor, has_constructor
+from egshape.rulelang.schema import ELEMENTWISE
 
 HORIZON = 64
 """How many classes below a choice are looked at when it is made again."""
-
-_UNTYPED = frozenset(("Node", "Call", "Proj"))
-"""Terms that may stand without a type: leaves without a rank, calls with several results."""
 
 _ELEMENTWISE = frozenset(family.capitalize() for family in ELEMENTWISE)
 
@@ -34,164 +27,42 @@ REFINEMENTS = 8
 """Passes over the choices with the real sharing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An e-node as extraction sees it: what it reads, and what it costs itself."""
-
-    node: ENode
-    reads: tuple[int, ...]
-    cost: float
-
-
+@dataclass(frozen=True)
 class Extraction:
-    """The chosen e-node of each class that can be reached, with readers for sorts other than tensors."""
+    """The chosen e-node of each class that can be reached.
 
-    def __init__(
-        self,
-        saturated: Saturated,
-        registry: Registry,
-        model: CostModel,
-        symbols: dict[str, SymbolDef],
-        leaves: Callable[[int], Sequence[int] | None],
-    ) -> None:
-        """``symbols`` are the data-dependent ones; ``leaves(node)`` gives the nodes that a leaf depends on, or None
-        if the node is no leaf."""
-        snapshot = saturated.snapshot
-        self.snapshot = snapshot
-        self.encoding = saturated.encoding
-        self.model = model
-        self.normal: Callable[[Dim], Dim] = saturated.sizes.normal_form
-        self.dims = saturated.host.dims(snapshot)
-        self.shapes = saturated.host.shapes(snapshot, self.dims)
-        self.shape_of = snapshot.mapping("ShapeOf")
-        self.dtype_of = snapshot.mapping("dtype_of")
-        self.class_of_node = snapshot.mapping("Node")
-        self._symbols = symbols
-        self._leaves = leaves
-        self._lists = self._read_lists()
-        self._size_reads: dict[int, tuple[int, ...]] = {}
-        self._sorts = _sorts(registry)
-        self.candidates = self._candidates()
-        self.order: dict[int, float]
-        """A class stands after all that its choice reads."""
-        self.chosen: dict[int, Candidate]
-        self._height: dict[int, float]
-        """The cost of the longest chain of choices that ends in a class."""
+    order: a class stands after all that its choice reads. roots: the classes that the result must compute. computed:
+    those that are the same at every run, and would make the program grow as constants."""
+
+    terms: Terms
+    roots: Sequence[int]
+    chosen: Mapping[int, Candidate]
+    order: Mapping[int, float]
+    computed: Sequence[int] = ()
+
+    def used(self) -> set[int]:
+        """The classes that the roots need."""
+        return _reached(self.chosen, self.roots)
+
+
+def extracted(terms: Terms, roots: Sequence[int]) -> Extraction:
+    """The cheapest choice for what the roots need. Raises InternalError if one of them has no acyclic choice."""
+    chooser = _Chooser(terms, roots)
+    computed = chooser.choose()
+    return Extraction(terms, roots, chooser.chosen, chooser.order, computed)
+
+
+class _Chooser:
+    """Choices while they are made. ``height``: the cost of the longest chain of choices that ends in a class."""
+
+    def __init__(self, terms: Terms, roots: Sequence[int]) -> None:
+        self.terms = terms
+        self.roots = roots
+        self.candidates: dict[int, Sequence[Candidate]] = dict(terms.candidates)
+        self.order: dict[int, float] = {}
+        self.chosen: dict[int, Candidate] = {}
+        self._height: dict[int, float] = {}
         self._settle()
-
-    # -- reading -------------------------------------------------------------------------------------------------
-
-    def _read_lists(self) -> dict[int, tuple[int, ...]]:
-        rows = {cls: (head, tail) for head, tail, cls in self.snapshot.table("Cons")}
-        out: dict[int, tuple[int, ...]] = {cls: () for (cls,) in self.snapshot.table("Nil")}
-
-        def read(cls: int) -> tuple[int, ...]:
-            chain = []
-            while cls not in out:
-                chain.append(cls)
-                cls = rows[cls][1]
-            for each in reversed(chain):
-                out[each] = (rows[each][0], *out[rows[each][1]])
-            return out[chain[0]] if chain else out[cls]
-
-        for cls in rows:
-            read(cls)
-        return out
-
-    def items(self, cls: int) -> tuple[int, ...]:
-        """The tensors of a list."""
-        return self._lists[cls]
-
-    def shape(self, cls: int) -> tuple[Dim, ...]:
-        """The sizes of a class of shapes. Raises InternalError for one that nobody named."""
-        try:
-            return self.shapes[cls]
-        except KeyError:
-            raise InternalError("a shape in the e-graph was never named by the exchange") from None
-
-    def size_reads(self, dims: Iterable[Dim]) -> tuple[int, ...]:
-        """The classes of the values that define the data-dependent symbols of some sizes."""
-        out: dict[int, None] = {}
-        for dim in dims:
-            known = self._size_reads.get(dim.id)
-            if known is None:
-                known = tuple(
-                    self.class_of_node[self.encoding.node_of[self._symbols[name].value]]
-                    for name in sorted(dim.symbols())
-                    if name in self._symbols
-                )
-                self._size_reads[dim.id] = known
-            out.update(dict.fromkeys(known))
-        return tuple(out)
-
-    def held_reads(self, op: Op, apart: Sequence[str] = ()) -> tuple[int, ...]:
-        """The classes of the values that define the data-dependent symbols of an op that is kept as it is: in its
-        attributes but those of the names ``apart``, in its results, and anywhere in its regions."""
-        if not self._symbols:
-            return ()
-        dims = [dim for name, attr in op.attrs.items() if name not in apart for dim in dims_of(attr)]
-        types = [dim for value in op.results for dim in value.type.shape or ()]
-        dims += [*types, *map(self.normal, types)]
-        for inner in (each for region in op.regions for each in region.walk()):
-            dims += [dim for attr in inner.attrs.values() for dim in dims_of(attr)]
-            dims += [dim for value in inner.results for dim in value.type.shape or ()]
-        own = {
-            self.class_of_node[self.encoding.node_of[value]] for value in op.results if value in self.encoding.node_of
-        }
-        return tuple(cls for cls in self.size_reads(dims) if cls not in own)
-
-    # -- candidates ----------------------------------------------------------------------------------------------
-
-    def _candidates(self) -> dict[int, list[Candidate]]:
-        bytes_of: dict[int, float] = {}
-        for cls, shape in self.shape_of.items():
-            dtype = self.dtype_of.get(cls)
-            if dtype is not None and shape in self.shapes:
-                bytes_of[cls] = self.model.bytes(dtype, self.shapes[shape])
-        out: dict[int, list[Candidate]] = defaultdict(list)
-        for name, sorts in self._sorts.items():
-            for row in self.snapshot.table(name):
-                tick()
-                *args, cls = row
-                if cls not in bytes_of and name not in _UNTYPED:
-                    continue  # a term that no shape function gave a type
-                found = self._candidate(name, sorts, args, bytes_of.get(cls, 0.0), bytes_of)
-                if found is not None:
-                    out[cls].append(found)
-        return out
-
-    def _candidate(
-        self, name: str, sorts: tuple[str, ...], args: list[int], written: float, bytes_of: dict[int, float]
-    ) -> Candidate | None:
-        reads: list[int] = []
-        sizes: tuple[int, ...] = ()
-        if name == "Node":
-            found = self._leaves(args[0])
-            if found is None:
-                return None
-            reads = [self.class_of_node[node] for node in found]
-            if args[0] in self.encoding.op_of_node:
-                sizes = self.held_reads(self.encoding.op_of_node[args[0]][1])
-        elif name == "Call":
-            call = self.encoding.calls[args[0]]
-            sizes = self.held_reads(call.op, call.sizes)
-        for sort, arg in zip(sorts, args, strict=True):
-            if sort == "T":
-                reads.append(arg)
-            elif sort == "Ts":
-                reads.extend(self._lists[arg])
-            elif sort == "Shape":
-                if arg not in self.shapes:
-                    return None
-                if self._symbols:
-                    sizes += self.size_reads(self.shapes[arg])
-        unique = tuple(dict.fromkeys(reads))
-        read = sum([bytes_of.get(each, 0.0) for each in unique])
-        return Candidate(
-            ENode(name, tuple(args)), tuple(dict.fromkeys((*unique, *sizes))), self.model.node(name, written, read)
-        )
-
-    # -- choice --------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         self.order, self.chosen, self._height = {}, {}, {}
@@ -235,14 +106,14 @@ class Extraction:
         chosen = self.chosen[cls]
         self._height[cls] = chosen.cost + self._deep(chosen)
 
-    def choose(self, roots: Sequence[int]) -> tuple[int, ...]:
+    def choose(self) -> tuple[int, ...]:
         """Make the choices for what the roots need final.
 
         Where its constants would take more bytes than those of the program itself a byte of them counts for more than
         any op, so that each part that would grow stays as it was. Gives the classes that are computed for that."""
-        self.refine(roots)
-        self._stay(roots)
-        folded = {cls: self.chosen[cls] for cls in self.used(roots) if self.chosen[cls].node.function == "constant"}
+        self._refine()
+        self._stay()
+        folded = {cls: self.chosen[cls] for cls in self._used() if self.chosen[cls].node.function == "constant"}
         if not swells(self._bytes(folded.values()), self._bytes(self._own_constants())):
             return ()
         for cls, options in self.candidates.items():
@@ -251,16 +122,19 @@ class Extraction:
                 for each in options
             ]
         self._settle()
-        self.refine(roots)
-        self._stay(roots)
-        used = self.used(roots)
+        self._refine()
+        self._stay()
+        used = self._used()
         return tuple(cls for cls in sorted(folded) if cls in used and self.chosen[cls].node.function != "constant")
+
+    def _used(self) -> set[int]:
+        return _reached(self.chosen, self.roots)
 
     def _own_constants(self) -> Iterator[Candidate]:
         """The constants of the program itself."""
-        for node, (_, op) in self.encoding.op_of_node.items():
+        for node, (_, op) in self.terms.encoding.op_of_node.items():
             if op.name == "constant":
-                options = self.candidates[self.class_of_node[node]]
+                options = self.candidates.get(self.terms.class_of_node[node], ())
                 yield from (each for each in options if each.node.function == "constant")
 
     def _bytes(self, constants: Iterable[Candidate]) -> int:
@@ -271,19 +145,18 @@ class Extraction:
         """The bytes of a constant, of one whose elements are all the same those of one; 0 for other nodes."""
         if candidate.node.function != "constant":
             return 0
-        array = self.encoding.constants[candidate.node.args[0]]
+        array = self.terms.encoding.constants[candidate.node.args[0]]
         return array.itemsize if array.nbytes > LIGHT and is_splat(array) else array.nbytes
 
-    def refine(self, roots: Iterable[int]) -> None:
+    def _refine(self) -> None:
         """Look at each choice again with what the roots really use."""
-        roots = list(roots)
         for _ in range(REFINEMENTS):
-            used = self.used(roots)
+            used = self._used()
             uses: dict[int, int] = defaultdict(int)
             for cls in used:
                 for read in self.chosen[cls].reads:
                     uses[read] += 1
-            for root in roots:
+            for root in self.roots:
                 uses[root] += 1
             ordered = sorted(used, key=self.order.__getitem__)
             for cls in ordered:
@@ -291,35 +164,35 @@ class Extraction:
             if not self._improve(ordered[::-1], uses):
                 return
 
-    def _stay(self, roots: Sequence[int]) -> None:
+    def _stay(self) -> None:
         """Take the ops of the program itself where the choices found cost no less than these: what was optimized before
         then comes out as it went in. They read ops before them, so each class takes its first."""
         found, order = dict(self.chosen), dict(self.order)
-        before = self._total(roots)
+        before = self._total()
         self.chosen.update(self._own_ops())
-        places = self._topological() if self._total(roots) <= before + 1e-6 else None
+        places = self._topological() if self._total() <= before + 1e-6 else None
         if places is not None:
             self.order = places
-            self.refine(roots)
+            self._refine()
             return
         self.chosen, self.order = found, order
 
-    def _total(self, roots: Sequence[int]) -> float:
-        return sum(self.chosen[cls].cost for cls in sorted(self.used(roots)))
+    def _total(self) -> float:
+        return sum(self.chosen[cls].cost for cls in sorted(self._used()))
 
     def _own_ops(self) -> dict[int, Candidate]:
         out: dict[int, Candidate] = {}
-        for node, (_, op) in sorted(self.encoding.op_of_node.items(), key=lambda each: (each[1][0], each[0])):
-            cls = self.class_of_node[node]
+        for node, (_, op) in sorted(self.terms.encoding.op_of_node.items(), key=lambda each: (each[1][0], each[0])):
+            cls = self.terms.class_of_node[node]
             if cls in out or cls not in self.chosen or self.chosen[cls].cost == 0.0:
                 continue  # a leaf is never worse
             reads = [
-                self.class_of_node[self.encoding.node_of[value]]
+                self.terms.class_of_node[self.terms.encoding.node_of[value]]
                 for value in op.operands
-                if value in self.encoding.node_of
+                if value in self.terms.encoding.node_of
             ]
-            for option in self.candidates[cls]:
-                operands = self._operands(option.node)
+            for option in self.candidates.get(cls, ()):
+                operands = self.terms.operands(option.node)
                 name = str(option.node.args[0]) if option.node.function in _ELEMENTWISE else option.node.function
                 if (
                     name.partition(".")[0] == op.name
@@ -328,12 +201,6 @@ class Extraction:
                 ):
                     out[cls] = option
                     break
-        return out
-
-    def _operands(self, node: ENode) -> list[int]:
-        out: list[int] = []
-        for sort, arg in zip(self._sorts[node.function], node.args, strict=True):
-            out += [arg] if sort == "T" else self._lists[arg] if sort == "Ts" else []
         return out
 
     def _topological(self) -> dict[int, float] | None:
@@ -475,28 +342,17 @@ class Extraction:
             stack.extend(self.chosen[read].reads)
         return total
 
-    def used(self, roots: Iterable[int]) -> set[int]:
-        """The classes that the roots need. Raises InternalError if one has no acyclic choice."""
-        seen: set[int] = set()
-        stack = list(roots)
-        while stack:
-            cls = stack.pop()
-            if cls in seen:
-                continue
-            seen.add(cls)
-            if cls not in self.chosen:
-                raise InternalError("a value has no acyclic choice in the e-graph")
-            stack.extend(self.chosen[cls].reads)
-        return seen
 
-
-def _sorts(registry: Registry) -> dict[str, tuple[str, ...]]:
-    """Argument sorts of each constructor of tensors."""
-    out: dict[str, tuple[str, ...]] = {"Node": ("i64",), "Call": ("i64", "Ts", "Shape"), "Proj": ("T", "i64")}
-    for family, arity in ELEMENTWISE.items():
-        out[family.capitalize()] = ("String", *["T"] * arity)
-    for decl in registry:
-        if has_constructor(decl):
-            form = constructor(decl)
-            out[form.name] = (*form.operands, *form.attrs)
-    return out
+def _reached(chosen: Mapping[int, Candidate], roots: Iterable[int]) -> set[int]:
+    """The classes that the roots need. Raises InternalError if one has no acyclic choice."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        cls = stack.pop()
+        if cls in seen:
+            continue
+        seen.add(cls)
+        if cls not in chosen:
+            raise InternalError("a value has no acyclic choice in the e-graph")
+        stack.extend(chosen[cls].reads)
+    return seen

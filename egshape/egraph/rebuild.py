@@ -6,7 +6,7 @@ facts that its rewriting may have used; then checks on data and effects, each af
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from egshape.dims import Dim, const
 from egshape.dims import symbol as dim_of
+from egshape.egraph.effects import is_opaque_effect
 from egshape.egraph.encode import Call, Encoding, attribute
 from egshape.egraph.extract import Extraction
 from egshape.egraph.obligations import Check
@@ -49,6 +50,23 @@ def substitute(block: Block, mapping: Mapping[Value, Value]) -> Block:
     return Block(args, tuple(ops), tuple(known.get(value, value) for value in block.results), symbols)
 
 
+class Names:
+    """A supply of names, each given once."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+
+    def take(self, names: Iterable[str]) -> None:
+        """These names are given elsewhere."""
+        self._taken.update(names)
+
+    def fresh(self, wanted: str) -> str:
+        """The name that is wanted, with a number behind it where it is taken."""
+        self._taken[wanted] += 1
+        times = self._taken[wanted]
+        return wanted if times == 1 else self.fresh(f"{wanted}_{times}")
+
+
 class Rebuilder:
     """Rebuilds one block from an extraction."""
 
@@ -59,16 +77,17 @@ class Rebuilder:
         registry: Registry,
         captured: Mapping[Value, Value],
         regions: RegionRebuilder,
-        names: Counter[str],
+        fresh: Callable[[str], str],
         elements: Mapping[Value, np.ndarray],
         outside: Callable[[Dim], Dim] | None = None,
         refine_signature: bool = False,
     ) -> None:
         self.block = block
         self.extraction = extraction
-        self.encoding: Encoding = extraction.encoding
+        self.terms = extraction.terms
+        self.encoding: Encoding = self.terms.encoding
         self.registry = registry
-        self.normal = extraction.normal
+        self.normal = self.terms.normal
         self.regions = regions
         self._elements = elements
         self._own_symbols: dict[Value, frozenset[str]] = {}
@@ -85,15 +104,15 @@ class Rebuilder:
         self._made: dict[Value, Value] = {}
         """Results of calls, read or not: each keeps the symbols that its axes define."""
         self._ops: list[Op] = []
-        self._names = names
+        self._name = fresh
         self._uses: Counter[int] = Counter()
         self._first = self._first_values()
         self._returned = (
-            {self.class_of(value): self._seen_outside(value.type, outside) for value in block.results}
+            {self.terms.class_of(value): self._seen_outside(value.type, outside) for value in block.results}
             if outside is not None
             else {}
         )
-        self._name_of = extraction.snapshot.mapping("nm")
+        self._name_of = self.terms.snapshot.mapping("nm")
 
     def _refined(self, type: TensorType) -> TensorType:
         """The type with the sizes that became numbers."""
@@ -105,42 +124,18 @@ class Rebuilder:
     def _first_values(self) -> dict[int, int]:
         """The first node with a value of each class: it gives the class its name and location."""
         first: dict[int, int] = {}
-        for node, cls in self.extraction.class_of_node.items():
+        for node, cls in self.terms.class_of_node.items():
             if self.encoding.values[node] is not None and node < first.get(cls, 1 << 60):
                 first[cls] = node
         return first
 
     # -- the whole block -----------------------------------------------------------------------------------------
 
-    def class_of(self, value: Value) -> int:
-        """The class of a value of the original block."""
-        return int(self.extraction.class_of_node[self.encoding.node_of[value]])
-
-    def roots(self, checks: Sequence[Check], effects: Sequence[Op]) -> list[int]:
-        """Classes that the result must compute."""
-        out = [self.class_of(value) for value in self.block.results]
-        for check in checks:
-            if check.op is not None and check.relation is None:
-                out += [self.class_of(value) for value in check.op.operands]
-            elif check.relation is not None:
-                out += self.extraction.size_reads((check.relation.lhs, check.relation.rhs))
-        for op in effects:
-            read = op.operands if self._opaque_effect(op) else op.results[:1]
-            out += [self.class_of(value) for value in read]
-            if self._opaque_effect(op):
-                out += self.extraction.held_reads(op)
-        return out
-
-    def _opaque_effect(self, op: Op) -> bool:
-        """True for an effect that the e-graph does not see; control flow that must stay is a term like any other."""
-        return self.registry[op.name].effect or not op.results
-
     def run(self, checks: Sequence[Check], effects: Sequence[tuple[int, Op]]) -> Block:
         """The rebuilt block. ``checks`` are those kept, ``effects`` ops that must stay, with their index."""
-        roots = self.roots(checks, [op for _, op in effects])
-        for cls in self.extraction.used(roots):
+        for cls in self.extraction.used():
             self._uses.update(self.extraction.chosen[cls].reads)
-        self._uses.update(roots)
+        self._uses.update(self.extraction.roots)
         entry = [check for check in checks if check.entry and check.relation is not None]
         ordered: list[tuple[int, Check | Op]] = [(check.index, check) for check in checks if check not in entry]
         ordered += effects
@@ -149,18 +144,18 @@ class Rebuilder:
         for _, each in sorted(ordered, key=lambda pair: pair[0]):
             if isinstance(each, Check):
                 self._check(each)
-            elif self._opaque_effect(each):
-                if not any(self.class_of(value) in self._built for value in each.results):
+            elif is_opaque_effect(each, self.registry):
+                if not any(self.terms.class_of(value) in self._built for value in each.results):
                     self._effect(each)
             else:
-                self.value(self.class_of(each.results[0]))
-        results = tuple(self.value(self.class_of(value)) for value in self.block.results)
+                self.value(self.terms.class_of(each.results[0]))
+        results = tuple(self.value(self.terms.class_of(value)) for value in self.block.results)
         self._unused_sizes()
         return Block(self.args, tuple(self._ops), results, self._symbols())
 
     def standing(self) -> dict[Value, Value]:
         """What the rebuilt block computes in the place of each value of the original one."""
-        found = ((value, self._built.get(self.class_of(value))) for value in self.encoding.node_of)
+        found = ((value, self._built.get(self.terms.class_of(value))) for value in self.encoding.node_of)
         return {value: new for value, new in found if new is not None}
 
     def _unused_sizes(self) -> None:
@@ -173,7 +168,7 @@ class Rebuilder:
                 continue
             if self._is_size(symbol.value, symbol.element, symbol.offset):
                 continue
-            self.value(self.class_of(symbol.value))
+            self.value(self.terms.class_of(symbol.value))
             attrs = {
                 "relation": "<=",
                 "sides": (const(0), dim_of(symbol.name)),
@@ -195,7 +190,7 @@ class Rebuilder:
                 out.append(replace(symbol, value=self._of_leaf[symbol.value]))
                 continue
             node = self.encoding.node_of.get(symbol.value)
-            value = None if node is None else self._built.get(self.extraction.class_of_node[node])
+            value = None if node is None else self._built.get(self.terms.class_of_node[node])
             value = self._made.get(symbol.value, value)
             if value is not None:
                 out.append(replace(symbol, value=value))
@@ -204,11 +199,11 @@ class Rebuilder:
     def _check(self, check: Check) -> None:
         if check.relation is None:
             assert check.op is not None
-            operands = tuple(self.value(self.class_of(value)) for value in check.op.operands)
+            operands = tuple(self.value(self.terms.class_of(value)) for value in check.op.operands)
             self._ops.append(replace(check.op, operands=operands))
             return
         sides = (check.relation.lhs, check.relation.rhs)
-        for cls in self.extraction.size_reads(sides):
+        for cls in self.terms.size_reads(sides):
             self.value(cls)
         attrs = {
             "relation": check.relation.kind,
@@ -221,15 +216,17 @@ class Rebuilder:
         self._ops.append(Op("check", (), attrs, (), (), location))
 
     def _effect(self, op: Op) -> None:
-        for cls in self.extraction.held_reads(op):
+        for cls in self.terms.held_reads(op):
             self.value(cls)
-        operands = tuple(self.value(self.class_of(value)) for value in op.operands)
+        operands = tuple(self.value(self.terms.class_of(value)) for value in op.operands)
         results = []
         for value in op.results:
             new = self._result(value)
             results.append(new)
-            self._built[self.class_of(value)] = new
-        captured = {value: self.value(self.class_of(value)) for region in op.regions for value in region.captures()}
+            self._built[self.terms.class_of(value)] = new
+        captured = {
+            value: self.value(self.terms.class_of(value)) for region in op.regions for value in region.captures()
+        }
         regions = tuple(self.regions(op, region, captured) for region in op.regions)
         self._ops.append(replace(op, operands=operands, results=tuple(results), regions=regions))
 
@@ -277,7 +274,7 @@ class Rebuilder:
         One that stands twice in a concatenation is read twice: apart, a chain of such ones would double each time."""
         items, dim = self.extraction.chosen[cls].node.args
         out: list[int] = []
-        first = self.extraction.items(items)
+        first = self.terms.items(items)
         repeated = {item for item, times in Counter(first).items() if times > 1}
         stack = list(reversed(first))
         while stack:
@@ -289,7 +286,7 @@ class Rebuilder:
                 and self._uses[item] == 1
                 and item not in repeated
             ):
-                parts = self.extraction.items(inner.args[0])
+                parts = self.terms.items(inner.args[0])
                 repeated |= {part for part, times in Counter(parts).items() if times > 1}
                 stack.extend(reversed(parts))
             else:
@@ -307,7 +304,7 @@ class Rebuilder:
             else:
                 self._effect(self.encoding.op_of_node[args[0]][1])
         elif name == "Call":
-            read, sizes = self.extraction.items(args[1]), self.extraction.shape(args[2])
+            read, sizes = self.terms.items(args[1]), self.terms.shape(args[2])
             self._call(cls, self.encoding.calls[args[0]], read, sizes)
         elif name == "Proj":
             self._built[cls] = self._calls[args[0]][args[1]]
@@ -330,10 +327,10 @@ class Rebuilder:
             if sort == "T":
                 operands.append(self._built[arg])
             else:
-                operands += [self._built[item] for item in self.extraction.items(arg)]
+                operands += [self._built[item] for item in self.terms.items(arg)]
         attrs = {}
         for attr, arg in zip(decl.attrs, args[len(form.operands) :], strict=True):
-            attrs[attr.name] = attribute(self.encoding, self.extraction.shape, name, attr.kind, arg)
+            attrs[attr.name] = attribute(self.encoding, self.terms.shape, name, attr.kind, arg)
         self._emit(cls, name, operands, attrs)
 
     def _splat(self, cls: int) -> np.ndarray | None:
@@ -359,8 +356,8 @@ class Rebuilder:
     def _type(self, cls: int) -> TensorType:
         if cls in self._returned:
             return self._returned[cls]
-        extraction = self.extraction
-        return TensorType(extraction.dtype_of[cls], extraction.shape(extraction.shape_of[cls]))
+        terms = self.terms
+        return TensorType(terms.dtype_of[cls], terms.shape(terms.shape_of[cls]))
 
     def _emit(self, cls: int, name: str, operands: Sequence[Value], attrs: Mapping[str, Any]) -> None:
         value = Value(self._label(cls), self._type(cls))
@@ -398,12 +395,6 @@ class Rebuilder:
         number = self._name_of.get(cls, 0) % NAME_STRIDE
         value = self.encoding.values[number] if number < len(self.encoding.values) else None
         return value.name if value is not None else "v"
-
-    def _name(self, wanted: str) -> str:
-        """A name that is not taken yet in this block."""
-        self._names[wanted] += 1
-        times = self._names[wanted]
-        return wanted if times == 1 else self._name(f"{wanted}_{times}")
 
     def _location(self, cls: int) -> Location:
         node = self._first.get(cls, self._name_of.get(cls, 0) % NAME_STRIDE)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -17,13 +16,14 @@ from egshape.egraph.ask import Decide
 from egshape.egraph.budget import Budget
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
-from egshape.egraph.effects import must_stay, without_unread
-from egshape.egraph.extract import Extraction
+from egshape.egraph.effects import is_opaque_effect, must_stay, without_unread
+from egshape.egraph.extract import Extraction, extracted
 from egshape.egraph.obligations import Check, Obligation, Walk, Walker
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
 from egshape.egraph.rebuild import Rebuilder, RegionRebuilder
 from egshape.egraph.saturate import Saturated, Session
+from egshape.egraph.terms import Terms
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ops.base import Registry
@@ -46,8 +46,8 @@ class RegionEntry:
     held: Sequence[Believed] = ()
 
 
-Watch = Callable[[Block, Extraction, Sequence[int]], None]
-"""Is shown each block's e-graph when its choices are final, with the classes that the result needs."""
+Watch = Callable[[Block, Extraction], None]
+"""Is shown each block's e-graph when its choices are final."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,6 @@ class Setting:
     order: Callable[[str], Any]
     watch: Watch | None = None
     decide: Decide = "both"
-    names: Counter[str] = field(default_factory=Counter)
-    """How often each name is taken in what is rebuilt."""
 
 
 class Rebuilt(NamedTuple):
@@ -110,8 +108,8 @@ def saturate(setting: Setting, session: Session) -> Saturated:
     return session.saturate(setting.program.phases, setting.budget)
 
 
-def extract(setting: Setting, block: Block, walk: Walk, saturated: Saturated) -> Extraction:
-    """Choose, while the engine is open: vectors can be read only then."""
+def read(setting: Setting, block: Block, walk: Walk, saturated: Saturated) -> Terms:
+    """What stands in the e-graph, while the engine is open: vectors can be read only then."""
     symbols = {symbol.name: symbol for symbol in block.symbols if symbol.name not in walk.entry}
     encoding, guarded = saturated.encoding, walk.guarded
 
@@ -123,7 +121,22 @@ def extract(setting: Setting, block: Block, walk: Walk, saturated: Saturated) ->
             return None
         return [encoding.node_of[value] for value in _reads(found[1])]
 
-    return Extraction(saturated, setting.registry, setting.model, symbols, leaves)
+    return Terms(saturated, setting.registry, setting.model, symbols, leaves)
+
+
+def extract(setting: Setting, block: Block, walk: Walk, terms: Terms) -> Extraction:
+    """Choose for what the block must compute: its results, and what its kept checks and its effects read."""
+    out = [terms.class_of(value) for value in block.results]
+    for check in _kept(walk):
+        if check.relation is not None:
+            out += terms.size_reads((check.relation.lhs, check.relation.rhs))
+        elif check.op is not None:
+            out += [terms.class_of(value) for value in check.op.operands]
+    for _, op in _effects(setting, block):
+        opaque = is_opaque_effect(op, setting.registry)
+        out += [terms.class_of(value) for value in (op.operands if opaque else op.results[:1])]
+        out += terms.held_reads(op) if opaque else ()
+    return extracted(terms, out)
 
 
 def rebuild(
@@ -133,31 +146,25 @@ def rebuild(
     walk: Walk,
     extraction: Extraction,
     regions: RegionRebuilder,
+    fresh: Callable[[str], str],
     refine_signature: bool,
 ) -> Rebuilt:
-    """The block of what was chosen. ``regions``: what becomes of an op's region."""
-    registry = setting.registry
-    effects = [(index, op) for index, op in enumerate(block.ops) if op.name != "check" and must_stay(op, registry)]
+    """The block of what was chosen. ``regions``: what becomes of an op's region. ``fresh`` gives names."""
     rebuilder = Rebuilder(
         block,
         extraction,
-        registry,
+        setting.registry,
         entry.captured,
         regions,
-        setting.names,
+        fresh,
         walk.elements,
         entry.normal,
         refine_signature,
     )
-    kept = _distinct([check for check in walk.checks if check.status != "proved"])
-    roots = rebuilder.roots(kept, [op for _, op in effects])
-    computed = extraction.choose(roots)
-    if setting.watch is not None:
-        setting.watch(block, extraction, roots)
-    rebuilt = without_unread(rebuilder.run(kept, effects), registry)
+    rebuilt = without_unread(rebuilder.run(_kept(walk), _effects(setting, block)), setting.registry)
     there = {*rebuilt.args, *entry.captured.values(), *(value for op in rebuilt.ops for value in op.results)}
     standing = {old: new for old, new in rebuilder.standing().items() if new in there}
-    return Rebuilt(rebuilt, standing, tuple(rebuilder.value(cls) for cls in computed))
+    return Rebuilt(rebuilt, standing, tuple(rebuilder.value(cls) for cls in extraction.computed))
 
 
 def is_program(op: Op, region: Block, registry: Registry) -> bool:
@@ -205,6 +212,16 @@ def inside(
         normal,
         held,
     )
+
+
+def _kept(walk: Walk) -> list[Check]:
+    """The checks that stay, each relation on sizes once."""
+    return _distinct([check for check in walk.checks if check.status != "proved"])
+
+
+def _effects(setting: Setting, block: Block) -> list[tuple[int, Op]]:
+    """The ops that must stay, checks apart, with their places."""
+    return [(at, op) for at, op in enumerate(block.ops) if op.name != "check" and must_stay(op, setting.registry)]
 
 
 def _reads(op: Op) -> list[Value]:
