@@ -26,7 +26,13 @@ _KINDS_SHOWN = 12
 
 
 class _Json(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        serialize_by_alias=True,
+        defer_build=True,  # validators are built at the first use: a program that only imports egshape has none
+    )
 
 
 class Step(_Json):

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class _Json(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class RuleEntry(_Json):
