@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from egshape import frontends, runtime
+    from egshape.adapters.annotated import fn
     from egshape.adapters.jax import jax_call
+    from egshape.annotate import annotate
     from egshape.api import Limits, Result, compile, load, optimize, save
     from egshape.errors import EgshapeError
     from egshape.facts import Facts
@@ -33,10 +35,12 @@ __all__ = [
     "Limits",
     "Result",
     "__version__",
+    "annotate",
     "compile",
     "custom_op",
     "custom_ops",
     "diff",
+    "fn",
     "frontends",
     "jax_call",
     "load",
@@ -53,10 +57,12 @@ _HOME = {
     "Graph": "egshape.ir.graph",
     "Limits": "egshape.api",
     "Result": "egshape.api",
+    "annotate": "egshape.annotate",
     "compile": "egshape.api",
     "custom_op": "egshape.ops.custom",
     "custom_ops": "egshape.rulelang.written",
     "diff": "egshape.reasons.diff",
+    "fn": "egshape.adapters.annotated",
     "jax_call": "egshape.adapters.jax",
     "load": "egshape.api",
     "optimize": "egshape.api",

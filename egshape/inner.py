@@ -5,19 +5,16 @@ region, holds from the place where the value is made: there it is checked, and w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
 from egshape.dims import Dim, symbol
 from egshape.errors import InvalidInput
 from egshape.facts import Facts, Relation
-from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.ir.graph import Graph, Op, Value
 from egshape.ops.checks import assumed_message
-from egshape.sizes import axes_of, blocks_of, listed, parents_of, values_of
-
-Place = tuple[Block, int]
-"""A block, and the number of its op behind which something stands; -1 at the beginning."""
+from egshape.places import Place, innermost, place_of, with_ops
+from egshape.sizes import axes_of, blocks_of, listed, values_of
 
 
 def settled(graph: Graph, facts: Facts) -> tuple[Graph, Facts]:
@@ -32,7 +29,11 @@ def settled(graph: Graph, facts: Facts) -> tuple[Graph, Facts]:
         named = [values[name[1:].rpartition(".")[0]] for name in sorted(fact.symbols()) if name in sizes]
         relation = fact.substitute(sizes)
         named += [data[name] for name in sorted(relation.symbols()) if name in data]
-        place = _innermost(graph, [_place(graph, value) for value in named], fact) if named else (graph.body, -1)
+        place = (
+            innermost(graph, [place_of(graph, value) for value in named], f"the fact {fact.text}")
+            if named
+            else (graph.body, -1)
+        )
         if place[0] is graph.body and not relation.symbols() & data.keys():
             plain.append(relation)
         else:
@@ -43,7 +44,7 @@ def settled(graph: Graph, facts: Facts) -> tuple[Graph, Facts]:
     for each in facts.symbols:
         if each.name not in sizes and (each.likely or each.sources):
             left = left.with_symbol(each.name, each.sources, each.likely)
-    return replace(graph, body=_with(graph.body, places)), replace(left, assumed=facts.assumed)
+    return replace(graph, body=with_ops(graph.body, places)), replace(left, assumed=facts.assumed)
 
 
 def _sizes(graph: Graph, facts: Facts) -> dict[str, Dim]:
@@ -85,39 +86,6 @@ def _data_symbols(graph: Graph) -> dict[str, Value]:
     }
 
 
-def _place(graph: Graph, value: Value) -> Place:
-    for block in blocks_of(graph.body):
-        if value in block.args:
-            return block, -1
-        for number, op in enumerate(block.ops):
-            if value in op.results:
-                return block, number
-    raise InvalidInput(f"%{value.name} is no value of the model")
-
-
-def _innermost(graph: Graph, places: list[Place], fact: Relation) -> Place:
-    """The first place at which all values are there. Raises InvalidInput where there is none for a check."""
-    parents = parents_of(graph.body)
-
-    def around(block: Block) -> list[Block]:
-        out = [block]
-        while out[-1] in parents:
-            out.append(parents[out[-1]][0])
-        return out
-
-    block = max((each for each, _ in places), key=lambda each: len(around(each)))
-    outer = around(block)
-    if any(each not in outer for each, _ in places):
-        raise InvalidInput(f"the fact {fact.text} speaks of values of different regions", hint="state one each")
-    whole = next((parents[each][1] for each in outer if each in parents and parents[each][1].attrs.get("whole")), None)
-    if whole is not None:
-        raise InvalidInput(
-            f"the fact {fact.text} speaks of the inside of {whole.attrs['name']}, which stays one op",
-            hint="speak of its operands or results",
-        )
-    return block, max(number for each, number in places if each is block)
-
-
 def _checks(relation: Relation, fact: Relation) -> list[Op]:
     names = sorted(relation.symbols())
     values = ", ".join(f"{name} is {{{place}}}" for place, name in enumerate(names))
@@ -137,14 +105,3 @@ def _checks(relation: Relation, fact: Relation) -> list[Op]:
         )
         for part in relation.parts()
     ]
-
-
-def _with(block: Block, places: Mapping[Place, list[Op]]) -> Block:
-    """A block with further ops at their places, those of regions too."""
-    ops = list(places.get((block, -1), ()))
-    for number, op in enumerate(block.ops):
-        regions = tuple(_with(region, places) for region in op.regions)
-        same = all(one is two for one, two in zip(regions, op.regions, strict=True))
-        ops += [op if same else replace(op, regions=regions), *places.get((block, number), ())]
-    changed = len(ops) != len(block.ops) or any(one is not two for one, two in zip(ops, block.ops, strict=True))
-    return replace(block, ops=tuple(ops)) if changed else block

@@ -36,7 +36,7 @@ def load(model: Model | Graph, format: str | None = None, forms: Forms | None = 
     frontend = registry.of_object(model)
     if frontend is not None:
         return frontend.read_object(model, forms)
-    hint = f"give a path, bytes, {' or '.join(each.objects for each in registry.FRONTENDS)}"
+    hint = f"give a path, bytes, {' or '.join(each.objects for each in registry.FRONTENDS if each.objects)}"
     if isinstance(getattr(model, "graph", None), Graph):
         hint = "give its .graph, or its .source"
     elif callable(model):

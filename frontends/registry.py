@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from egshape.errors import InvalidInput
+from egshape.frontends.egs.frontend import Egs
 from egshape.frontends.frontend import Frontend
 from egshape.frontends.onnx.frontend import Onnx
 from egshape.frontends.stablehlo.frontend import StableHlo
 from egshape.ir.graph import Graph
 
-FRONTENDS: tuple[Frontend, ...] = (StableHlo(), Onnx())
+FRONTENDS: tuple[Frontend, ...] = (StableHlo(), Onnx(), Egs())
 """The first is the one of bytes that say nothing."""
 
 _BY_FORM = {form: each for each in FRONTENDS for form in each.forms}

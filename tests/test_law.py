@@ -64,6 +64,8 @@ LAYERS = [
             "inner",
             "measure",
             "sizes",
+            "places",
+            "annotate",
             "reasons",
             "compiling",
             "show",

@@ -1,13 +1,15 @@
-"""How notebooks and terminals show our objects. What draws lies above everything that is shown, so it is found by name
-when it is asked for: nothing below depends on it."""
+"""How notebooks and terminals show our objects, and what graphs can be asked. What does so lies above all that is
+shown, so it is found by name when it is asked for: nothing below depends on it."""
 
 from __future__ import annotations
 
 import importlib
 from functools import singledispatch
+from typing import Any
 
 _HOME = "egshape.notebook"
 _TEXT = "egshape.show"
+_ANNOTATE = "egshape.annotate"
 
 
 @singledispatch
@@ -20,6 +22,11 @@ def html(thing: object) -> str:
     """HTML for a graph, a result, a proof or an explanation, as Jupyter shows it."""
     found: str = importlib.import_module(_HOME).html(thing)
     return found
+
+
+def annotated(graph: object, value: str, type: str) -> Any:
+    """A graph with what is said of a value of it."""
+    return importlib.import_module(_ANNOTATE).annotate(graph, {value: type})
 
 
 def verdict(answer: dict[str, object]) -> str:

@@ -165,6 +165,12 @@ class Graph:
         """The ops of the body."""
         return self.body.ops
 
+    def annotate(self, value: str, type: str) -> Graph:
+        """The graph with checks that a value (an input, an output, ``%name`` inside) has a type such as
+        ``f32[n, 4*m]``: see ``egshape.annotate``."""
+        found: Graph = display.annotated(self, value, type)
+        return found
+
     def __str__(self) -> str:
         return display.text(self)
 

@@ -1,0 +1,295 @@
+"""What a person says of the types of values: ``x: f32[n, 4*m]``.
+
+A size is an expression over names, ``?`` says nothing of an axis, ``?[n]`` nothing of the dtype, ``f32[*]`` nothing of
+the rank. A name means the same in all annotations of a graph. It is bound, in program order, where it can first be
+solved for: as an axis of its own, or alone in a sum with numbers and known names (``4*m``, ``n + m`` once n is known).
+Everything else is a ``check``, which stands where what it reads is made, and says the annotation it comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from math import gcd
+from types import MappingProxyType
+
+from egshape.dims import Dim, const, floordiv, is_nonnegative, parse, symbol
+from egshape.dims.text import Scanner
+from egshape.errors import CheckFailed, InvalidInput, TypeMismatch
+from egshape.facts import Relation
+from egshape.ir.builder import decide_constant
+from egshape.ir.graph import Graph, Op, Value
+from egshape.ir.types import DTYPES, TEXT
+from egshape.ops.checks import format_message
+from egshape.places import Place, innermost, place_of, with_ops
+from egshape.sizes import axes_of, values_of
+
+NAMES = "names"
+"""Key of the metadata: what the names of annotations mean, in the graph's own symbols."""
+SHOWN = "shown"
+"""Key of the metadata: how a person calls symbols of the graph."""
+
+_NAMED = re.compile(r"\s*(?P<name>[^:\[\]`]+?|`(?:[^`]|``)+`)\s*:(?P<type>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size, and how a person wrote it."""
+
+    dim: Dim
+    text: str
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """A type as a person writes it. None: nothing is said of it (in ``shape``: of that axis)."""
+
+    text: str
+    dtype: str | None = None
+    shape: tuple[Size | None, ...] | None = None
+
+
+def annotation(text: str) -> Annotation:
+    """The type that a text writes: ``f32[n, ?]``, ``?[n]``, ``f32[*]``, ``f32``. Raises ParseError with the column."""
+    return _Reader(text).annotation()
+
+
+def named(text: str) -> tuple[str, Annotation]:
+    """Name and type of ``x: f32[n]``; the name is "" where there is none. Raises ParseError."""
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        return "", annotation(text.strip())
+    name = found["name"]
+    return name.strip("`").replace("``", "`") if name.startswith("`") else name, annotation(found["type"].strip())
+
+
+class _Reader(Scanner):
+    """Reads a type."""
+
+    def annotation(self) -> Annotation:
+        dtype = None if self._unsaid() else self._dtype()
+        shape: tuple[Size | None, ...] | None = None
+        if self.accept("[") and not self._unranked():
+            shape = tuple(self._sizes())
+        if not self.at_end:
+            self.fail(f"expected the end, found {self.rest()}")
+        return Annotation(self.text, dtype, shape)
+
+    def _unsaid(self) -> bool:
+        if not self.text.startswith("?", self.pos):
+            return False
+        self.pos += 1
+        self._skip()
+        return True
+
+    def _dtype(self) -> str:
+        if self.at_end:
+            self.fail("expected a dtype, or ?")
+        at, name = self.pos, self.name()
+        if name not in DTYPES and name != TEXT:
+            near = get_close_matches(name, DTYPES, 3, 0.5)
+            self.pos = at
+            self.fail(f"{name!r} is no dtype", hint=f"near are {', '.join(near)}" if near else "one is f32, or ?")
+        return name
+
+    def _unranked(self) -> bool:
+        if self.peek() != "*":
+            return False
+        self.expect("*")
+        self.expect("]")
+        return True
+
+    def _sizes(self) -> Iterator[Size | None]:
+        while not self.accept("]"):
+            at = self.pos
+            yield None if self._unsaid() else Size(self.expression(), self.text[at : self.pos].strip())
+            if not self.accept(","):
+                self.expect("]")
+                return
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An axis of which something is said: who speaks, of which size, as what."""
+
+    where: str
+    value: Value
+    size: Dim
+    wanted: Dim
+    text: str
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """What a name means: a size, where that was said, and the values that it is of."""
+
+    size: Dim
+    where: str = ""
+    values: tuple[Value, ...] = ()
+
+
+def annotate(
+    graph: Graph, types: Mapping[str, str | Annotation], called: Mapping[str, str] = MappingProxyType({})
+) -> Graph:
+    """The graph with checks that its values have the types that are said of them: of inputs and outputs by name, of
+    values inside as ``%name``. Names that an earlier annotation of the graph bound are known. ``called``: how messages
+    call an input, where that is not its name.
+
+    Raises ParseError for a text that is no type; InvalidInput for a value that the graph does not have, a name that
+    nothing solves, and a place where no check can stand; TypeMismatch for another dtype or rank; CheckFailed where
+    numbers alone show that it is not so."""
+    order = {value: place for place, value in enumerate(values_of(graph).values())}
+    said = [
+        (*_found(graph, name, called), annotation(each) if isinstance(each, str) else each)
+        for name, each in types.items()
+    ]
+    said.sort(key=lambda each: (each[1].startswith("result"), order[each[0]]))
+    binding = _Binding(graph, called)
+    binding.say([axis for each in said for axis in _axes(*each)])
+    metadata = {
+        **graph.metadata,
+        NAMES: tuple((name, str(each.size)) for name, each in binding.names.items() if each.size is not symbol(name)),
+        SHOWN: tuple((name, str(size)) for name, size in binding.shown.items()),
+    }
+    return replace(graph, body=with_ops(graph.body, binding.checks), metadata=metadata, optimized=False)
+
+
+def shown(graph: Graph) -> dict[str, Dim]:
+    """How a person calls symbols of a graph, by the symbol's name."""
+    return {name: parse(text) for name, text in graph.metadata.get(SHOWN, ())}
+
+
+def _found(graph: Graph, name: str, called: Mapping[str, str]) -> tuple[Value, str]:
+    """The value of a name, and how messages call it."""
+    inputs = {value.name: value for value in graph.inputs}
+    outputs = dict(zip(graph.output_names, graph.outputs, strict=True))
+    inside = {f"%{each}": value for each, value in values_of(graph).items() if each not in inputs}
+    for kind, values in (("argument", inputs), ("result", outputs), ("value", inside)):
+        if name in values:
+            return values[name], f"{kind} {called.get(name, name)}"
+    known = [*inputs, *outputs, *inside]
+    near = get_close_matches(name, known, 3, 0.5) or known[:5]
+    raise InvalidInput(f"the graph has no value {name!r}", hint=f"it has {', '.join(near)}")
+
+
+def _axes(value: Value, who: str, said: Annotation) -> list[_Axis]:
+    """The axes of which something is said. Raises TypeMismatch for another dtype or rank."""
+    if said.dtype not in (None, value.type.dtype):
+        raise TypeMismatch(f"is {value.type.dtype}, where {said.text} is said of it", where=who)
+    if said.shape is None:
+        return []
+    if value.type.shape is None:
+        raise TypeMismatch(f"has no known rank, where {said.text} is said of it", where=who)
+    if len(said.shape) != value.type.rank:
+        raise TypeMismatch(f"is {value.type}, of rank {value.type.rank}, where {said.text} is said of it", where=who)
+    return [
+        _Axis(f"{who}, axis {axis}", value, size, wanted.dim, wanted.text)
+        for axis, (size, wanted) in enumerate(zip(value.type.dims, said.shape, strict=True))
+        if wanted is not None
+    ]
+
+
+@dataclass
+class _Binding:
+    """What the names mean, and the checks, while the axes are gone through."""
+
+    graph: Graph
+    called: Mapping[str, str]
+    names: dict[str, _Bound] = field(default_factory=dict)
+    shown: dict[str, Dim] = field(default_factory=dict)
+    checks: dict[Place, list[Op]] = field(default_factory=dict)
+    axes: dict[str, Dim] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        defined = {each.name: each for each in self.graph.body.symbols}
+        for name, each in defined.items():
+            where = "" if each.axis is None else f"{self._who(each.value)}, axis {each.axis}"
+            self.names[name] = _Bound(symbol(name), where, (each.value,))
+        for name, text in self.graph.metadata.get(NAMES, ()):
+            size = parse(text)
+            values = tuple(defined[each].value for each in sorted(size.symbols()) if each in defined)
+            self.names[name] = _Bound(size, "", values)
+        self.shown = shown(self.graph)
+        self.axes = axes_of(self.graph)
+
+    def _who(self, value: Value) -> str:
+        inside = value not in self.graph.inputs
+        return f"value %{value.name}" if inside else f"argument {self.called.get(value.name, value.name)}"
+
+    def say(self, axes: Sequence[_Axis]) -> None:
+        """Take what is said of axes, in order; one with a name that nothing solves yet waits until something does."""
+        waiting = list(axes)
+        while waiting:
+            left = [axis for axis in waiting if not self._take(axis)]
+            if len(left) == len(waiting):
+                self._stuck(left[0])
+            waiting = left
+
+    def _stuck(self, axis: _Axis) -> None:
+        names = sorted(axis.wanted.symbols() - self.names.keys() - self.axes.keys())
+        raise InvalidInput(
+            f"nothing tells what {' and '.join(names)} is in {axis.text}",
+            where=axis.where,
+            hint=f"say {names[0]} of an axis of its own; alone in a sum with numbers and known names it is solved for",
+        )
+
+    def _take(self, axis: _Axis) -> bool:
+        """Bind the name that is new here, or check the size; False where it cannot be said yet."""
+        new = sorted(axis.wanted.symbols() - self.names.keys() - self.axes.keys())
+        meaning = {**self.axes, **{name: each.size for name, each in self.names.items()}}
+        if not new:
+            self._expect(axis, axis.wanted.substitute(meaning))
+            return True
+        factor = _factor(axis.wanted, new[0]) if len(new) == 1 else 0
+        if not factor:
+            return False
+        rest = (axis.wanted - factor * symbol(new[0])).substitute(meaning)
+        total = axis.size - rest if factor > 0 else rest - axis.size
+        factor = abs(factor)
+        unsolved = f"{axis.text} = {{0}} has no solution"
+        if gcd(factor, *(c for _, c in total.terms)) != factor:
+            self._check(axis, Relation("==", total % factor, const(0)), unsolved)
+        if not is_nonnegative(total):
+            self._check(axis, Relation("<=", const(0), total), unsolved)
+        self.names[new[0]] = _Bound(floordiv(total, const(factor)), axis.where, self._values(axis))
+        self._call(axis)
+        return True
+
+    def _call(self, axis: _Axis) -> None:
+        """A person calls the symbol of an axis as was said of it first."""
+        name = str(axis.size)
+        if axis.size is symbol(name) and name in self.axes and axis.wanted is not axis.size:
+            self.shown.setdefault(name, axis.wanted)
+
+    def _expect(self, axis: _Axis, size: Dim) -> None:
+        spoken = [name for name in sorted(axis.wanted.symbols()) if name in self.names and self.names[name].where]
+        said = [f"{name} is {{{at}}} by {self.names[name].where}" for at, name in enumerate(spoken, start=1)]
+        message = f"the size is {{0}}, not {axis.text}" + (f", where {', '.join(said)}" if said else "")
+        sizes = [self.names[name].size for name in spoken]
+        self._check(axis, Relation("==", axis.size, size), message, sizes)
+
+    def _check(self, axis: _Axis, relation: Relation, message: str, args: Sequence[Dim] = ()) -> None:
+        """A check where all that it reads is made. Raises CheckFailed for what can never hold."""
+        message, args = f"{axis.where}: {message}", (axis.size, *args)
+        holds = decide_constant(relation)
+        if holds is False:
+            raise CheckFailed(format_message(message, args))
+        if holds:
+            return
+        attrs = {"relation": relation.kind, "sides": (relation.lhs, relation.rhs), "message": message, "args": args}
+        block, at = innermost(self.graph, [place_of(self.graph, value) for value in self._values(axis)], axis.where)
+        while at + 1 < len(block.ops) and block.ops[at + 1].name == "check":
+            at += 1  # behind what was said before
+        self.checks.setdefault((block, at), []).append(Op("check", (), {**attrs, "fact": ""}, ()))
+
+    def _values(self, axis: _Axis) -> tuple[Value, ...]:
+        """The values that a check of an axis reads sizes of."""
+        known = (value for name in axis.wanted.symbols() if name in self.names for value in self.names[name].values)
+        return tuple(dict.fromkeys((axis.value, *known)))
+
+
+def _factor(wanted: Dim, name: str) -> int:
+    """The number by which a name stands alone in a sum; 0 where it stands in any other way too."""
+    factor = dict(wanted.terms).get(symbol(name).terms[0][0], 0)
+    return 0 if name in (wanted - factor * symbol(name)).symbols() else factor

@@ -1,0 +1,1 @@
+"""egshape's own text of a graph: written and read exactly."""
