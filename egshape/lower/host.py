@@ -4,7 +4,8 @@ What runs the steps, and where their memory lies, is a ``Backend``: this process
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from egshape.ir.types import itemsize
@@ -83,7 +84,9 @@ class Host(Entry):
     """Writes the entry; what runs the steps, and where their memory lies, is a ``Backend``."""
 
     def __init__(self, program: Program, make: Maker, reuse: bool = True) -> None:
-        super().__init__(program, reuse)
+        first = tuple(takewhile(lambda step: isinstance(step, CheckSizes | DefineSize), program.steps))
+        super().__init__(replace(program, steps=program.steps[len(first) :]), reuse)
+        self.checked_first = first
         self.backend: Backend = make(self)
 
     def build(self) -> None:
@@ -96,6 +99,8 @@ class Host(Entry):
         w.line("%profiling = icmp ne ptr %profile, null")
         self.backend.begin()
         self._inputs()
+        for step in self.checked_first:  # before any memory is asked for
+            self._step(step)
         self._expected()
         self._memory()
         for k, buffer in enumerate(self.program.constants):

@@ -56,6 +56,11 @@ def test_the_caller_is_told_what_is_wrong_in_terms_of_the_function(
         split(*arrays)
 
 
+def test_the_shape_function_refuses_what_a_call_refuses(split: Any) -> None:
+    with pytest.raises(CheckFailed, match=r"4\*m = 15 has no solution"):
+        split.sizes((8, 15), (2, 5))
+
+
 def test_dtype_and_rank_may_be_left_to_the_call() -> None:
     @egshape.fn("?[cdiv(n, 2)]", "?[n]")
     def both(x: Any, y: Any) -> Any:
