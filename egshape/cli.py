@@ -15,6 +15,7 @@ import typer
 
 from egshape import __version__
 from egshape.commands.compile import compile
+from egshape.commands.facts import facts
 from egshape.commands.models import optimize, run, shapes
 from egshape.commands.reasons import advise, explain, prove
 from egshape.commands.rules import app as rules
@@ -29,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (optimize, shapes, prove, explain, advise, compile, run, viz):
+for command in (optimize, shapes, facts, prove, explain, advise, compile, run, viz):
     app.command()(command)
 app.add_typer(rules, name="rules")
 

@@ -13,7 +13,7 @@ from egshape.dims.functions import declared
 from egshape.egraph.ask import Decide
 from egshape.egraph.budget import STEPS
 from egshape.errors import InvalidInput
-from egshape.facts import Facts, several
+from egshape.facts import Facts, Relation, SymbolFacts, several
 from egshape.inner import settled
 from egshape.ir import display
 from egshape.ir.graph import Graph, Value
@@ -56,6 +56,19 @@ class Result(Optimization):
     def explain_value(self, name: str) -> ValueExplanation:
         """What became of a value of the original graph (``%12``), by which rules, and what stands for it."""
         return explain_value(self, name)
+
+    @property
+    def derived(self) -> Facts:
+        """All that is known of the sizes of the inputs: what came with the model, what was assumed, and the ranges and
+        equalities that its ops and checks imply. ``optimize(facts=...)`` starts from it."""
+        axes = axes_of(self.source)
+        own = [each for each in self.report.symbols if any(source in axes for source in each.sources)]
+        ranges = [SymbolFacts(each.name, ranges=each.ranges, divisor=each.divisor).relations() for each in own]
+        equal = [Relation("==", axes[one], axes[two]) for one, two, _ in self.report.equalities]
+        known = self.facts.with_relations([*(relation for each in ranges for relation in each), *equal])
+        for each in own:
+            known = known.with_symbol(each.name, each.sources)
+        return known
 
     def __str__(self) -> str:
         return str(self.report)
