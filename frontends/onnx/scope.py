@@ -87,6 +87,8 @@ class Program:
     """Integers of one element that are one constant where a condition holds, else another."""
     spent: set[Value] = field(default_factory=set)
     """Places and conditions that became checks."""
+    counts: dict[tuple[Value, object], Dim] = field(default_factory=dict)
+    """How many elements of a value are so, by what is counted."""
     ranks: dict[str, int] = field(default_factory=dict)
     """Ranks that the model states, by name."""
     meanings: dict[str, Dim] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from egshape.dims import Dim, const, product
+from egshape.dims import Dim, const, minimum, product
 from egshape.facts import Relation
 from egshape.frontends.onnx.folds import fold, running
 from egshape.frontends.onnx.node import Node
@@ -26,6 +26,16 @@ def bounded(s: Scope, value: Operand, axis: int, most: Dim) -> None:
     size = value.type.dims[axis] if isinstance(value, Value) else _ZERO
     if size.const is None and size is not most and s.builder.parent is None:
         s.program.relations.append(Relation("<=", size, most, f"{s.label} at most"))
+
+
+def counted(s: Scope, value: Operand, axis: int, mask: Value, what: object) -> None:
+    """Note that a size counts what another one counted before: the places of one mask are as many each time."""
+    size = value.type.dims[axis] if isinstance(value, Value) else _ZERO
+    if size.const is None and s.builder.parent is None:
+        first = s.program.counts.setdefault((mask, what), size)
+        if first is not size:
+            s.program.relations.append(Relation("==", size, first, f"{s.label} counts the same"))
+            s.learn(size, first)
 
 
 def _before(s: Scope, dtypes: Sequence[str], direction: str) -> Block:
@@ -74,6 +84,7 @@ def non_zero(s: Scope, node: Node, x: Value) -> Operand:
     """The places of all elements that are not 0, a column each."""
     (found,) = s.composite(node, (x,), _non_zero)
     bounded(s, found, 1, product(x.type.dims))
+    counted(s, found, 1, x, product(x.type.dims))
     return found
 
 
@@ -99,7 +110,9 @@ def compress(s: Scope, node: Node, x: Value, condition: Value) -> Operand:
     """The slices of an axis (or the elements) at which a condition holds."""
     (found,) = s.composite(node, (x, condition), _compress)
     axis = axis_of(node, node.int("axis"), x.type.rank) if node.has("axis") else 0
-    bounded(s, found, axis, condition.type.dims[0])
+    most = minimum(condition.type.dims[0], x.type.dims[axis] if node.has("axis") else product(x.type.dims))
+    bounded(s, found, axis, most)
+    counted(s, found, axis, condition, most)
     return found
 
 
@@ -108,6 +121,8 @@ def _compress(s: Scope, node: Node, x: Value, condition: Value) -> Value:
         axis = axis_of(node, node.int("axis"), x.type.rank)
     else:
         x, axis = reshape(s, x, (product(x.type.dims),)), 0
+    # What a condition says behind the last slice is left out, as ONNX Runtime does.
+    condition = window(s, condition, 0, _ZERO, minimum(condition.type.dims[0], x.type.dims[axis]))
     return taken(s, x, axis, true_places(s, condition, node.outputs[0]), empty=True)
 
 
@@ -124,6 +139,7 @@ def unique(s: Scope, node: Node, x: Value) -> list[Operand]:
     for place, value in enumerate(found):
         if place != 2:
             bounded(s, value, axis or 0 if place == 0 else 0, most)
+            counted(s, value, axis or 0 if place == 0 else 0, x, ("different", axis))
     return found
 
 

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="ONNX needs the extra onnx")
 
+import egshape
 from egshape.adapters.native import compile_function
 from egshape.errors import EgshapeError
 from tests.frontends.onnx.checking import Case, compare, load, parsed
@@ -143,3 +144,33 @@ def test_the_stated_rank_tells_what_squeeze_leaves() -> None:
         assert function(np.ones((*sizes, 1), np.float32)).shape == wanted
         with pytest.raises(EgshapeError, match="which Squeeze"):
             function(np.ones((4, 1, 1), np.float32))
+
+
+COUNTED = [
+    ("p = NonZero(x) q = NonZero(x) y = Add(p, q)", "float[a] x", "int64[1,o] y"),
+    ("p = Compress<axis=0>(x, c) q = Compress<axis=1>(z, c) t = Transpose(q) y = Mul(p, t)",
+     "float[a,3] x, float[3,a] z, bool[a] c", "float[o,3] y"),
+    ("p = Compress(x, c) q = NonZero(c) r = Cast<to=1>(q) y = Add(p, r)", "float[a] x, bool[a] c", "float[1,o] y"),
+    ("p, i = Unique(x) q, j, k, l = Unique(x) y = Add(p, q)", "float[a] x", "float[o] y"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "signature", "out"), COUNTED, ids=[each[0][:40] for each in COUNTED])
+def test_what_is_counted_twice_is_as_many_each_time(body: str, signature: str, out: str) -> None:
+    """The axes that one mask gives are equal: nothing is checked, and no common size is computed."""
+    sizes = [{"a": 5}, {"a": 1}, {"a": 0}]
+    found = case(body, signature, out, sizes, c=lambda sizes: np.arange(sizes["a"]) % 2 == 0)
+    compare(found, compiled=True)
+    result = egshape.optimize(load(parsed(found)))
+    assert not result.report.checks
+    assert not any("bcast" in symbol.name for symbol in result.graph.body.symbols)
+
+
+def test_masks_that_are_cut_off_at_other_places_are_not_as_many() -> None:
+    """ONNX Runtime leaves out what a condition says behind the last slice."""
+    body = "p = Compress<axis=0>(x, c) q = Compress<axis=0>(z, c) y = Concat<axis=0>(p, q)"
+    graph = load(parsed(case(body, "float[a] x, float[b] z, bool[k] c", "float[o] y")))
+    x, z = np.arange(4, dtype=np.float32), np.arange(2, dtype=np.float32)
+    mask = np.array([True, False, False, True])
+    np.testing.assert_array_equal(compile_function(graph)(x, z, mask), [0, 3, 0])
+    np.testing.assert_array_equal(compile_function(egshape.optimize(graph).graph)(x, z, mask), [0, 3, 0])
