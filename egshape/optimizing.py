@@ -164,18 +164,20 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
     if done.difference:
         tracer.note(f"not optimized, a fault of ours: the result differs from the original {done.difference}")
         done = replace(done, graph=graph, outcome=replace(done.outcome, status="fallback"))
+    checked = done.graph is not graph and done.outcome.status == "saturated"
     if done.graph is not graph and not asked.refine_signature and not asked.allow_larger:
         with tracer.stage("measure"), suppress(LimitReached), holding(job.deadlines.end):
             done, larger = never_worse(graph, done)
             if larger:
                 tracer.note(larger)
+                checked = False
     if done.outcome.computed and done.graph is not graph:
         tracer.note(_still_computed(done.outcome.computed))
     functions = tuple(_optimized_function(each, asked, started, tracer) for each in graph.functions)
     for name, why in graph.metadata.get("left_out", ()):
         tracer.note(f"the public function @{name} is left out: {why}")
     return Result(
-        replace(_expecting(done.graph, known), functions=functions),
+        replace(_expecting(done.graph, known), checked=checked, functions=functions),
         known,
         reported(graph, done, known, tracer, dropped),
         graph,

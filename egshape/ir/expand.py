@@ -186,7 +186,7 @@ class _Expander:
 
 def with_requirements(graph: Graph, registry: Registry = REGISTRY) -> Graph:
     """The graph with a check before each op of what its contract requires of sizes and no form shows: for what runs ops
-    that reject less. An optimized graph has the checks that it needs."""
+    that reject less. A graph that is ``checked`` has the checks that it needs."""
     return replace(graph, body=_required(graph.body, registry, frozenset()))
 
 

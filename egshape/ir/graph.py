@@ -149,6 +149,9 @@ class Graph:
     """The other public functions of the model, each a graph of its own; a call of the graph runs none of them."""
     optimized: bool = False
     """Whether it is what ``egshape.optimize`` gave, so that it need not be optimized again."""
+    checked: bool = False
+    """Whether all that its ops require of sizes is proved, or stands in it as a check; not so where it was left as it
+    came."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:

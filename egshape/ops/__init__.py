@@ -11,6 +11,7 @@ from egshape.ops import (  # noqa: F401  (each module declares its ops when impo
     movement,
     reduce,
 )
-from egshape.ops.base import REGISTRY, AttrDecl, Element, OpDecl, Registry, op
+from egshape.ops.base import REGISTRY, AttrDecl, Element, OpDecl, Registry
+from egshape.ops.declare import op
 
 __all__ = ["REGISTRY", "AttrDecl", "Element", "OpDecl", "Registry", "op"]

@@ -3,15 +3,16 @@ encoder, the interpreter, the docs and the fuzzer read it.
 
 A declaration is a class body read once by ``@op``::
 
-    @op("reverse", family="movement", operands=("x",), attrs={"dims": "axes"}, elements="reference",
+    @op("reverse", family="movement", operands=("x",), attrs={"dims": "axes"},
         names={"stablehlo": "reverse"}, doc="Reverse the order of elements along dims. StableHLO spec: reverse.")
     class Reverse:
         def reference(x, *, dims): ...    # numpy arrays in, numpy array (or a tuple of them) out
 
-What the op requires of its operands and the type of its result stand in its contract, in the file of its family under
-``rulesets/ops/``; the reference is called only with sizes that it allows. Only a user's op may have a function
-``shape`` instead, from operand types to the type of the result, where an axis whose size cannot be expressed is None
-and becomes a symbol; what it implies about its operands is then a rule with ``must_eq`` and the like (docs/rules.md).
+What the op requires of its operands, the type of its result and what it does to the elements of shape tensors stand in
+its contract, in the file of its family under ``rulesets/ops/``; the reference is called only with sizes that it
+allows. Only a user's op may have a function ``shape`` instead, from operand types to the type of the result, where an
+axis whose size cannot be expressed is None and becomes a symbol; what it implies about its operands is then a rule with
+``must_eq`` and the like (docs/rules.md).
 What else is relied on of an op are its ``traits``.
 """
 
@@ -205,71 +206,6 @@ class Registry:
 REGISTRY = Registry()
 
 
-def op(
-    name: str,
-    *,
-    family: str,
-    operands: Sequence[str],
-    attrs: Mapping[str, Any] | None = None,
-    dynamic: Sequence[str] = (),
-    regions: Sequence[str] = (),
-    elements: str | None = None,
-    names: Mapping[str, str] | None = None,
-    effect: bool = False,
-    traits: Traits = NO_TRAITS,
-    doc: str,
-    registry: Registry = REGISTRY,
-) -> Callable[[type], type]:
-    """Declare an op from a class body with ``reference``, for shape code ``elements``, and, for a user's op, ``shape``.
-
-    ``attrs`` maps a name to a kind, or to ``(kind, default)``. ``elements="reference"`` runs the numpy reference on
-    the array of elements (right for ops that only move elements); else a class may define
-    ``elements(scope, operand_elements, attrs, types)``, which returns an object array of ``Element`` or None."""
-
-    def declare(body: type) -> type:
-        own = vars(body)
-        reference, contract = _function(own["reference"]), None
-        declared = tuple(_attr(key, kind) for key, kind in (attrs or {}).items())
-        if "shape" in own:
-            shape = _function(own["shape"])
-        else:
-            family_file = body.__module__.rpartition(".")[2]
-            defaults = {each.name: each.default for each in declared if each.default is not ...}
-            contract = OpContract(name, family_file, _params(operands, attrs or {}, regions), defaults=defaults)
-            shape, reference = contract.infer, held(contract, reference)
-        evaluate = _function(own["elements"]) if "elements" in own else None
-        if elements == "reference":
-            evaluate = _moving(reference)
-        registry.add(
-            OpDecl(
-                name,
-                family,
-                doc,
-                tuple(operands),
-                declared,
-                tuple(dynamic),
-                tuple(regions),
-                shape,
-                reference,
-                evaluate,
-                dict(names or {}),
-                effect,
-                contract=contract,
-                traits=traits,
-            )
-        )
-        return body
-
-    return declare
-
-
-def _params(operands: Sequence[str], attrs: Mapping[str, Any], regions: Sequence[str]) -> list[tuple[str, str]]:
-    """Names and sorts of all that an op takes, as its contract names them."""
-    found = [(name.removeprefix("*"), "Ts" if name.startswith("*") else "T") for name in operands]
-    found += [(name, kind if isinstance(kind, str) else kind[0]) for name, kind in attrs.items()]
-    return found + ([("regions", "regions")] if regions else [])
-
-
 def held(contract: OpContract, reference: Callable[..., Any]) -> Callable[..., Any]:
     """A reference that refuses arrays of sizes that the contract does not allow."""
 
@@ -278,29 +214,6 @@ def held(contract: OpContract, reference: Callable[..., Any]) -> Callable[..., A
         return reference(*arrays, **attrs)
 
     return run
-
-
-def _attr(name: str, kind: Any) -> AttrDecl:
-    decl = AttrDecl(name, *kind) if isinstance(kind, tuple) else AttrDecl(name, kind)
-    if decl.kind not in ATTR_KINDS:
-        raise EgshapeError(f"attribute {name!r} has unknown kind {decl.kind!r}", code="op-declaration")
-    return decl
-
-
-def _function(member: Any) -> Callable[..., Any]:
-    return member.__func__ if isinstance(member, staticmethod) else member
-
-
-def _moving(reference: Callable[..., Any]) -> Callable[..., Any]:
-    """Elements of an op that only moves elements: its reference on object arrays."""
-
-    def evaluate(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        if any(operand is None for operand in operands):
-            return None
-        concrete = concrete_attrs(attrs)
-        return None if concrete is None else reference(*operands, **concrete)
-
-    return evaluate
 
 
 def concrete_attrs(attrs: Mapping[str, Any]) -> dict[str, Any] | None:

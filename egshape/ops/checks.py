@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from egshape.errors import CheckFailed, Unsupported
-from egshape.ops.base import op
+from egshape.ops.declare import op
 from egshape.ops.traits import Traits
 
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {"==": eq, "!=": ne, "<=": le, "<": lt}

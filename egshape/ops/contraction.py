@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from egshape.ir.types import numpy_dtype
-from egshape.ops.base import op
+from egshape.ops.declare import op
 from egshape.ops.traits import Traits
 from egshape.ops.windows import spread, window_slices, windowed_sizes
 

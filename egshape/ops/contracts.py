@@ -54,11 +54,18 @@ class OpContract:
 
         return functions(self.text)
 
-    def elements(self, functions: Mapping[str, Callable[..., Any]]) -> ElementRule:
-        """What it does to the elements of shape tensors, in terms of these functions."""
+    def elements(
+        self, functions: Mapping[str, Callable[..., Any]], partial: frozenset[str] = frozenset()
+    ) -> ElementRule | None:
+        """What it does to the elements of shape tensors, in terms of these functions, of which ``partial`` take what is
+        not known too."""
         from egshape.rulelang.contract_elements import element_rule
 
-        return element_rule(self.text, self.op, functions)
+        return element_rule(self.text, self.op, functions, partial)
+
+    def given(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes that it speaks of, those that are not given by their defaults."""
+        return {**self._defaults, **{name: item for name, item in attrs.items() if name in self._attrs}}
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The type of the result as (dtype, sizes), or a list of them. Raises EgshapeError where a requirement is
@@ -67,8 +74,7 @@ class OpContract:
 
     def conditions(self, types: Sequence[Any], attrs: Mapping[str, Any]) -> list[Condition]:
         """What the op requires of these sizes, in order, but for what holds by form."""
-        given = {name: item for name, item in attrs.items() if name in self._attrs}
-        return self.compiled.conditions(types, {**self._defaults, **given})
+        return self.compiled.conditions(types, self.given(attrs))
 
     def hold(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> None:
         """Raise CheckFailed unless arrays and attributes of a run are what the op requires."""

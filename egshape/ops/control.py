@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from egshape.ir.types import TensorType
-from egshape.ops.base import ElementScope, op
+from egshape.ops.declare import op
 from egshape.ops.regions import Region
 from egshape.ops.traits import Traits
 
@@ -97,12 +95,3 @@ class OptimizationBarrier:
     @staticmethod
     def reference(*xs: np.ndarray) -> list[np.ndarray]:
         return list(xs)
-
-    @staticmethod
-    def elements(
-        scope: ElementScope,
-        operands: Sequence[np.ndarray | None],
-        attrs: Mapping[str, Any],
-        types: Sequence[TensorType],
-    ) -> np.ndarray | None:
-        return operands[0]

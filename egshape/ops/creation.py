@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
-from egshape.dims import Dim, const
-from egshape.ir.types import dtype_name, integer_range, is_float, is_integer, numpy_dtype
-from egshape.ops import floatcode
-from egshape.ops.base import ELEMENT_LIMIT, FLOATS, Element, ElementScope, object_array, op
+from egshape.ir.types import integer_range, numpy_dtype
+from egshape.ops.declare import op
 from egshape.ops.traits import Cost, Traits
-
-
-def _static(sizes: Sequence[Dim]) -> tuple[int, ...] | None:
-    numbers = [size.const for size in sizes]
-    return None if None in numbers else tuple(number for number in numbers if number is not None)
 
 
 @op(
@@ -34,17 +24,6 @@ class Constant:
     @staticmethod
     def reference(*, value: np.ndarray) -> np.ndarray:
         return np.array(value)
-
-    @staticmethod
-    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        value: np.ndarray = attrs["value"]
-        if is_float(dtype_name(value.dtype)) and value.size <= FLOATS:
-            return object_array([floatcode.of_number(float(item)) for item in value.reshape(-1)], value.shape)
-        if value.size > ELEMENT_LIMIT or value.dtype.kind not in "iub":
-            return None
-        boolean = value.dtype.kind == "b"
-        items: list[Element] = [bool(item) if boolean else const(int(item)) for item in value.reshape(-1)]
-        return object_array(items, value.shape)
 
 
 @op(
@@ -65,14 +44,6 @@ class Iota:
         line = np.arange(shape[dim], dtype=np.int64).astype(numpy_dtype(dtype))
         column = line.reshape([-1 if axis == dim else 1 for axis in range(len(shape))])
         return np.array(np.broadcast_to(column, shape))
-
-    @staticmethod
-    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        shape = _static(attrs["shape"])
-        if shape is None or not is_integer(attrs["dtype"]):
-            return None
-        numbers = Iota.reference(dtype=attrs["dtype"], dim=attrs["dim"], shape=shape)
-        return object_array([const(int(item)) for item in numbers.reshape(-1)], shape)
 
 
 def wrap(number: int, dtype: str) -> int:
@@ -97,10 +68,6 @@ class Dims:
         wrapped = [wrap(number, dtype) for number in elements]
         return np.array(wrapped, numpy_dtype(dtype)).reshape(shape)
 
-    @staticmethod
-    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        return object_array(attrs["elements"], attrs["shape"])
-
 
 @op(
     "get_dimension_size",
@@ -117,8 +84,3 @@ class GetDimensionSize:
     @staticmethod
     def reference(x: np.ndarray, *, dim: int) -> np.ndarray:
         return np.array(wrap(x.shape[dim], "i32"), np.int32)
-
-    @staticmethod
-    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        shape = types[0].shape
-        return None if shape is None else object_array([shape[attrs["dim"]]], ())

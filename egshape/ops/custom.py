@@ -21,8 +21,9 @@ import numpy as np
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.ir.types import DTYPES, TEXT, TensorType
-from egshape.ops.base import REGISTRY, OpDecl, Registry, op
+from egshape.ops.base import REGISTRY, OpDecl, Registry
 from egshape.ops.contracts import OpContract
+from egshape.ops.declare import op
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _ELEMENTWISE = {1: "unary", 2: "binary"}

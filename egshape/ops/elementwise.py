@@ -11,8 +11,8 @@ import numpy as np
 
 from egshape.ir.types import TensorType, dtype_name, numpy_dtype
 from egshape.ops import numeric as N
-from egshape.ops import shapecode
-from egshape.ops.base import REGISTRY, op
+from egshape.ops.base import REGISTRY
+from egshape.ops.declare import op
 from egshape.ops.traits import NO_TRAITS, Limits, Neutral, Traits
 
 Row = tuple[str, str, Callable[..., Any], str] | tuple[str, str, Callable[..., Any], str, Traits]
@@ -166,8 +166,6 @@ def _declare(row: Row, family: str, operands: tuple[str, ...]) -> None:
     name, frontends, function, doc, *traits = row
 
     class Body:
-        elements = staticmethod(shapecode.elementwise(name))
-
         def reference(*arrays: np.ndarray) -> np.ndarray:
             with np.errstate(all="ignore"):
                 return _finish(function(*arrays), _result_dtype(name, dtype_name(arrays[0].dtype), len(arrays)))
@@ -198,8 +196,6 @@ class Convert:
     def reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
         with np.errstate(all="ignore"):
             return N.convert(x, numpy_dtype(dtype))
-
-    elements = staticmethod(shapecode.convert)
 
 
 @op(
@@ -233,8 +229,6 @@ class Compare:
     def reference(x: np.ndarray, y: np.ndarray, *, direction: str, kind: str) -> np.ndarray:
         return N.compare(x, y, direction, kind)
 
-    elements = staticmethod(shapecode.compare)
-
 
 @op(
     "select",
@@ -250,8 +244,6 @@ class Select:
     @staticmethod
     def reference(pred: np.ndarray, on_true: np.ndarray, on_false: np.ndarray) -> np.ndarray:
         return _finish(np.where(pred, on_true, on_false), dtype_name(on_true.dtype))
-
-    elements = staticmethod(shapecode.select)
 
 
 @op(
@@ -271,5 +263,3 @@ class Clamp:
             least = N.half_safe(N.maximum)(x, np.broadcast_to(low, x.shape))
             found = N.half_safe(N.minimum)(least.astype(x.dtype), np.broadcast_to(high, x.shape))
         return _finish(found, dtype_name(x.dtype))
-
-    elements = staticmethod(shapecode.clamp)

@@ -12,7 +12,7 @@ import numpy as np
 
 from egshape.errors import EgshapeError
 from egshape.ir.types import TEXT
-from egshape.ops.base import op
+from egshape.ops.declare import op
 from egshape.ops.traits import Traits
 
 HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim
-from egshape.ir.types import TensorType
-from egshape.ops.base import ElementScope, concrete_attrs, op
+from egshape.ops.declare import op
 from egshape.ops.regions import Region, result_dtypes, update_in_order
 from egshape.ops.traits import Cost, Traits
 
@@ -60,27 +57,6 @@ class Gather:
             out = np.broadcast_to(np.asarray(taken, x.dtype), batch + slices)
         order = [axis for axis in range(out.ndim) if axis not in offset_dims] + list(offset_dims)
         return np.ascontiguousarray(out.transpose(np.argsort(order))) if out.ndim else np.asarray(out)
-
-    @staticmethod
-    def elements(
-        scope: ElementScope,
-        operands: Sequence[np.ndarray | None],
-        attrs: Mapping[str, Any],
-        types: Sequence[TensorType],
-    ) -> np.ndarray | None:
-        """Elements taken at constant indices."""
-        x, indices = operands
-        concrete = concrete_attrs(attrs)
-        if x is None or indices is None or concrete is None:
-            return None
-        numbers = [item.const if isinstance(item, Dim) else None for item in indices.reshape(-1)]
-        if any(number is None for number in numbers):
-            return None
-        # Only the reference's run-time checks can fail here, and then the op has no elements to speak of.
-        if any(size > whole for size, whole in zip(concrete["sizes"], x.shape, strict=True)):
-            return None
-        places = np.array(numbers, dtype=np.int64).reshape(indices.shape)
-        return np.asarray(Gather.reference(x, places, **concrete))
 
 
 def _starts(

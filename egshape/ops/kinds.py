@@ -1,9 +1,17 @@
-"""What a region of scalars amounts to, for code that treats well-known reducers and comparators quickly."""
+"""What comparisons are, and what a region of scalars amounts to."""
 
 from __future__ import annotations
 
 from egshape.ir.graph import Block
+from egshape.ir.types import is_complex, is_float
 from egshape.ops.base import REGISTRY
+
+
+def comparison(dtype: str) -> str:
+    """How values of a dtype compare, floats as numbers and not by a total order. StableHLO spec: compare (C3)."""
+    if is_float(dtype) or is_complex(dtype):
+        return "FLOAT"
+    return "UNSIGNED" if dtype == "i1" or dtype.startswith("u") else "SIGNED"
 
 
 def region_kind(block: Block) -> str | None:

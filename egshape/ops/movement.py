@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim
-from egshape.ir.types import TensorType
-from egshape.ops.base import ElementScope, concrete_attrs, op
+from egshape.ops.declare import op
 from egshape.ops.traits import Cost, Traits
 
 _COPIED = Cost(reads="result")
 """As many bytes are read as are written, whatever the operands' size."""
-
-
-def _unknown_filled(found: np.ndarray | None, type: TensorType) -> np.ndarray | None:
-    """Elements, all None where nothing is known; None if the shape is not static."""
-    if found is not None:
-        return found
-    sizes = [dim.const for dim in type.shape or ()]
-    if type.shape is None or None in sizes:
-        return None
-    return np.full(tuple(size for size in sizes if size is not None), None, dtype=object)
 
 
 @op(
@@ -32,7 +20,6 @@ def _unknown_filled(found: np.ndarray | None, type: TensorType) -> np.ndarray | 
     operands=("x",),
     attrs={"dims": "axes", "shape": "sizes"},
     dynamic=("shape",),
-    elements="reference",
     traits=Traits(Cost(reads="nothing"), moves=True),
     names={"stablehlo": "broadcast_in_dim"},
     doc="Axis i of x becomes axis dims[i] of the result; axes of size 1 and new axes repeat.",
@@ -55,7 +42,6 @@ class BroadcastInDim:
     operands=("x",),
     attrs={"shape": "sizes"},
     dynamic=("shape",),
-    elements="reference",
     traits=Traits(Cost(fixed=6_000.0), moves=True),  # a view for most back ends, but an op all the same
     names={"stablehlo": "reshape"},
     doc="The same elements, row-major, in another shape.",
@@ -73,7 +59,6 @@ class Reshape:
     family="movement",
     operands=("x",),
     attrs={"permutation": "axes"},
-    elements="reference",
     traits=Traits(Cost(reads="result", strided=1.5), moves=True),
     names={"stablehlo": "transpose"},
     doc="Axis i of the result is axis permutation[i] of x.",
@@ -91,7 +76,6 @@ class Transpose:
     family="movement",
     operands=("x",),
     attrs={"dims": "axes"},
-    elements="reference",
     traits=Traits(_COPIED),
     names={"stablehlo": "reverse"},
     doc="The order of elements along dims reversed.",
@@ -110,7 +94,6 @@ class Reverse:
     operands=("x",),
     attrs={"starts": "sizes", "limits": "sizes", "strides": "sizes"},
     dynamic=("starts", "limits", "strides"),
-    elements="reference",
     traits=Traits(_COPIED, moves=True),
     names={"stablehlo": "slice"},
     doc="Elements starts, starts + strides, ... below limits, per axis.",
@@ -157,14 +140,6 @@ class Pad:
         out[tuple(target)] = x[tuple(source)]
         return out
 
-    @staticmethod
-    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        numbers = concrete_attrs(attrs)
-        filled = [_unknown_filled(found, type) for found, type in zip(operands, types, strict=False)]
-        if numbers is None or filled[0] is None or filled[1] is None:
-            return None
-        return Pad.reference(filled[0], filled[1], **numbers)
-
 
 @op(
     "concatenate",
@@ -182,33 +157,11 @@ class Concatenate:
     def reference(*xs: np.ndarray, dim: int) -> np.ndarray:
         return np.concatenate(xs, axis=dim)
 
-    @staticmethod
-    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        filled = [_unknown_filled(found, type) for found, type in zip(operands, types, strict=False)]
-        known = [found for found in filled if found is not None]
-        return Concatenate.reference(*known, dim=attrs["dim"]) if len(known) == len(filled) else None
-
 
 def _clamped(starts: Sequence[Any], shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, ...]:
     """The window of the given sizes, its start clamped so that it lies inside; of a scalar an array too."""
     firsts = [min(max(int(start), 0), size - taken) for start, size, taken in zip(starts, shape, sizes, strict=True)]
     return *(slice(first, first + taken) for first, taken in zip(firsts, sizes, strict=True)), ...
-
-
-def _known_starts(
-    operands: Sequence[Any], types: Sequence[TensorType], shape: tuple[int, ...], sizes: tuple[int, ...]
-) -> list[int] | None:
-    """Start indices that are known numbers, or of no consequence as the window is the whole axis."""
-    out: list[int] = []
-    for found, size, taken in zip(operands, shape, sizes, strict=True):
-        if size == taken:
-            out.append(0)
-            continue
-        item = None if found is None else found.reshape(-1)[0]
-        if not isinstance(item, Dim) or item.const is None:
-            return None
-        out.append(item.const)
-    return out
 
 
 @op(
@@ -227,12 +180,6 @@ class DynamicSlice:
     def reference(x: np.ndarray, *starts: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
         return np.asarray(x[_clamped(starts, x.shape, sizes)])
 
-    @staticmethod
-    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        x, *starts = operands
-        numbers = None if x is None else _known_starts(starts, types, x.shape, attrs["sizes"])
-        return None if numbers is None else x[_clamped(numbers, x.shape, attrs["sizes"])]
-
 
 @op(
     "dynamic_update_slice",
@@ -248,16 +195,4 @@ class DynamicUpdateSlice:
     def reference(x: np.ndarray, update: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         out = x.copy()
         out[_clamped(starts, x.shape, update.shape)] = update
-        return out
-
-    @staticmethod
-    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        x, update = (_unknown_filled(found, type) for found, type in zip(operands[:2], types, strict=False))
-        if x is None or update is None:
-            return None
-        numbers = _known_starts(operands[2:], types, x.shape, update.shape)
-        if numbers is None:
-            return None
-        out = x.copy()
-        out[_clamped(numbers, x.shape, update.shape)] = update
         return out

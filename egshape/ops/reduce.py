@@ -5,15 +5,11 @@ Folds run in logical index order, starting from the init value, in the dtype of 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from egshape.ir.types import TensorType
-from egshape.ops.base import REGISTRY, ElementScope, object_array, op
-from egshape.ops.kinds import region_kind
+from egshape.ops.declare import op
 from egshape.ops.regions import Region, apply, fold, is_floating, result_dtypes, total_order, update_in_order
 from egshape.ops.traits import Traits
 from egshape.ops.windows import spread, window_slices, windowed_sizes
@@ -40,32 +36,6 @@ class Reduce:
         count = prod(inputs[0].shape[axis] for axis in dims)
         flat = [x.transpose(*kept, *sorted(dims)).reshape(*shape, count) for x in inputs]
         return fold(regions[0], inits, flat)
-
-    @staticmethod
-    def elements(
-        scope: ElementScope,
-        operands: Sequence[np.ndarray | None],
-        attrs: Mapping[str, Any],
-        types: Sequence[TensorType],
-    ) -> np.ndarray | None:
-        """Of one operand under a known reducer: that op's elements, folded (the product of a shape's
-        elements)."""
-        kind = region_kind(attrs["regions"][0])
-        if kind is None or len(operands) != 2 or any(operand is None for operand in operands):
-            return None
-        x, init = operands
-        assert x is not None and init is not None
-        combine = REGISTRY[kind].elements
-        kept = [axis for axis in range(x.ndim) if axis not in attrs["dims"]]
-        shape = tuple(x.shape[axis] for axis in kept)
-        count = prod(x.shape[axis] for axis in attrs["dims"])
-        flat = x.transpose(*kept, *sorted(attrs["dims"])).reshape(*shape, count)
-        total: np.ndarray | None = object_array([init.reshape(-1)[0]] * prod(shape), shape)
-        same = (types[-1],) * 3
-        for k in range(count):
-            item = object_array(list(flat[..., k].reshape(-1)), shape)
-            total = combine(scope, [total, item], {}, same) if combine and total is not None else None
-        return total
 
 
 @op(

@@ -7,7 +7,7 @@ becomes a number and how truncating division and its correction become floor div
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from egshape.dims import (
 from egshape.facts import Relation
 from egshape.ir.types import integer_range, is_float, is_integer, numpy_dtype
 from egshape.ops import floatcode
-from egshape.ops.base import REGISTRY, Element, ElementScope, OpDecl, Ratio, object_array
+from egshape.ops.base import Element, ElementScope, Ratio, object_array
 from egshape.ops.conditions import (
     ONE,
     ZERO,
@@ -45,15 +45,12 @@ from egshape.ops.conditions import (
     truncated_division,
     truth,
 )
-from egshape.ops.contracts import OpContract
 
 if TYPE_CHECKING:
     from egshape.rulelang.contract_elements import ElementRule, Rule
 
 ATOM_LIMIT = 40
 """An expression with more terms, or more atoms at all depths, than this helps nobody: the element becomes unknown."""
-
-Elements = Callable[[ElementScope, Sequence[Any], Mapping[str, Any], Any], Any]
 
 
 # -- fits -----------------------------------------------------------------------------
@@ -238,133 +235,11 @@ def _xor(scope: ElementScope, one: Element, two: Element) -> Element:
     return False if one is not None and one == two else None
 
 
-# -- names for the text -----------------------------------------------------------------------------
+# -- conversions, comparisons, choices ------------------------------------------------------------------------
 
 
-def _logic(combine: Callable[..., Element]) -> Rule:
-    def rule(scope: ElementScope, dtype: str, *items: Element) -> Element:
-        return combine(scope, *items)
-
-    return rule
-
-
-FUNCTIONS: Mapping[str, Rule] = {
-    "fit": lambda scope, dtype, x: fitted(scope, x, dtype),
-    "quotient": _logic(truncated_division),
-    "remainder": _logic(_remainder),
-    "larger": _logic(_maximum),
-    "smaller": _logic(_minimum),
-    "sign": _logic(_sign_of),
-    "absolute": _logic(_abs),
-    "power": _power,
-    "mask": _mask,
-    "shift-left": _shift_left,
-    "shift-right": _shift_right(False),
-    "shift-right-logical": _shift_right(True),
-    "both": _logic(_and),
-    "any": _logic(_or),
-    "one": _logic(_xor),
-    "not": lambda scope, dtype, item: _not(item),
-}
-"""What the contracts of elementwise ops call in ``:elements``: questions of what is known of sizes, and forms."""
-
-
-@lru_cache(maxsize=256)
-def _rule_of(contract: OpContract) -> ElementRule:
-    return contract.elements(FUNCTIONS)
-
-
-def _fold(decl: OpDecl, dtype: str, items: Sequence[Dim]) -> Element:
-    """The op on constants, computed by its reference."""
-    arrays = [np.array(wrapped(item.const or 0, dtype), numpy_dtype(dtype)) for item in items]
-    return const(int(np.asarray(decl.reference(*arrays))))
-
-
-def _small(item: Element) -> Element:
-    """The element, or None if it is too large."""
-    sides = (
-        (item,)
-        if isinstance(item, Dim)
-        else (item.num,)
-        if isinstance(item, Ratio)
-        else (item.lhs, item.rhs)
-        if isinstance(item, Relation)
-        else ()
-    )
-    return item if all(len(side.terms) <= ATOM_LIMIT and _atoms_in(side) <= ATOM_LIMIT for side in sides) else None
-
-
-def _atoms_in(dim: Dim) -> int:
-    """How many different atoms an expression has, and these have inside."""
-    return sum(1 + sum(map(_atoms_in, atom.args)) for atom in dim.atoms())
-
-
-def _evaluate(decl: OpDecl, scope: ElementScope, dtype: str, items: Sequence[Element]) -> Element:
-    assert decl.contract is not None
-    rule = _rule_of(decl.contract)
-    if dtype == "i1":
-        return rule.truth(scope, dtype, *items) if rule.truth is not None else None
-    sizes = [item for item in items if isinstance(item, Dim)]
-    if len(sizes) < len(items):
-        return None
-    if not rule.ring and all(item.const is not None for item in sizes):
-        return _fold(decl, dtype, sizes)
-    return rule.integer(scope, dtype, *sizes) if rule.integer is not None else None
-
-
-def _in_floats(name: str, scope: ElementScope, dtype: str, items: Sequence[Element]) -> Element:
-    held = [item for item in items if isinstance(item, Ratio)]
-    if len(held) < len(items) or name not in floatcode.RULES:
-        return None
-    found: Ratio | None = floatcode.RULES[name](scope, dtype, *held)
-    return found
-
-
-def _filled(found: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
-    """Elements of a result's shape: scalars repeat, unknown ones are None."""
-    if found is None:
-        return np.full(shape, None, dtype=object)
-    return np.broadcast_to(found, shape)
-
-
-def _mapped(rule: Rule, operands: Sequence[Any], result: Any) -> Any:
-    """A rule for one element, over all elements of a result of static shape; None where nothing is known."""
-    if all(operand is None for operand in operands):
-        return None
-    shape = tuple(int(dim.const) for dim in result.dims)
-    columns = [_filled(operand, shape).reshape(-1) for operand in operands]
-    return object_array([_small(rule(*items)) for items in zip(*columns, strict=True)], shape)
-
-
-def elementwise(name: str) -> Elements:
-    """``elements`` of a plain unary or binary op: what its contract says."""
-
-    def elements(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-        dtype = types[0].dtype
-        if is_float(dtype):
-            return _mapped(lambda *items: _in_floats(name, scope, dtype, items), operands, types[-1])
-        if dtype != "i1" and not is_integer(dtype):
-            return None
-        decl = REGISTRY[name]
-        return _mapped(lambda *items: _evaluate(decl, scope, dtype, items), operands, types[-1])
-
-    return elements
-
-
-# -- ops with attributes -----------------------------------------------------------------------------
-
-
-def _convert(scope: ElementScope, source: str, target: str, item: Element) -> Element:
-    if target == "i1":
-        if isinstance(item, Dim):
-            return decided(scope, Relation("!=", fitted(scope, item, source), ZERO))
-        return item
-    if isinstance(item, Relation):
-        return indicator(item)
-    if not isinstance(item, Dim):
-        return const(int(item)) if isinstance(item, bool) else None
-    if item.const is not None:
-        return const(wrapped(wrapped(item.const, source), target))
+def _cast(scope: ElementScope, source: str, item: Dim, target: str) -> Element:
+    """An integer of another dtype of integers; one of more values, or of another sign, must fit first."""
     signed = not (source.startswith("u") or target.startswith("u"))
     if source != target and not (signed and _width(target) <= _width(source)):
         fitted(scope, item, source)
@@ -373,7 +248,14 @@ def _convert(scope: ElementScope, source: str, target: str, item: Element) -> El
     return item
 
 
-def _convert_floats(scope: ElementScope, source: str, target: str, item: Element) -> Element:
+def _count(scope: ElementScope, dtype: str, item: Element) -> Element:
+    """A truth value as a number."""
+    if isinstance(item, Relation):
+        return indicator(item)
+    return const(int(item)) if isinstance(item, bool) else None
+
+
+def _carry(scope: ElementScope, source: str, item: Element, target: str) -> Element:
     """A size to a float, a float that holds one to another float or back to a size, which must fit."""
     if isinstance(item, Ratio):
         if is_float(target):
@@ -383,29 +265,6 @@ def _convert_floats(scope: ElementScope, source: str, target: str, item: Element
             return found if found is None or found is fitted(scope, found, target) else None
         return fitted(scope, found, target)
     return floatcode.of_size(item, source, target) if isinstance(item, Dim) and is_integer(source) else None
-
-
-def convert(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-    """Elements of convert; a condition becomes its indicator."""
-    source, target = types[0].dtype, attrs["dtype"]
-    if is_float(source) or is_float(target):
-        return _mapped(lambda item: _convert_floats(scope, source, target, item), operands, types[-1])
-    if not all(each == "i1" or is_integer(each) for each in (source, target)):
-        return None
-    return _mapped(lambda item: _convert(scope, source, target, item), operands, types[-1])
-
-
-_SWAPPED = {"GT": "LT", "GE": "LE"}
-_KIND = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<="}
-
-
-def _compare_logic(scope: ElementScope, direction: str, one: Element, two: Element) -> Element:
-    if direction in ("EQ", "NE"):
-        differs = _xor(scope, one, two)
-        return differs if direction == "NE" else _not(differs)
-    if direction in _SWAPPED:
-        one, two, direction = two, one, _SWAPPED[direction]
-    return _and(scope, _not(one), two) if direction == "LT" else _or(scope, _not(one), two)
 
 
 def _compare_sign(kind: str, one: Dim, two: Dim) -> Relation | None:
@@ -435,30 +294,18 @@ def _compare_remainder(one: Dim, two: Dim) -> Relation | None:
     return None
 
 
-def _compare(scope: ElementScope, dtype: str, direction: str, one: Element, two: Element) -> Element:
-    if dtype == "i1":
-        return _compare_logic(scope, direction, one, two)
-    if not isinstance(one, Dim) or not isinstance(two, Dim):
-        return None
-    if one is two:
-        return direction in ("EQ", "LE", "GE")
-    one, two = fitted(scope, one, dtype), fitted(scope, two, dtype)
-    if direction in _SWAPPED:
-        one, two, direction = two, one, _SWAPPED[direction]
-    kind = _KIND[direction]
-    special = _compare_sign(kind, one, two) or (_compare_remainder(one, two) if kind == "!=" else None)
-    return decided(scope, special or Relation(kind, one, two))
+def _related(kind: str) -> Rule:
+    def rule(scope: ElementScope, dtype: str, one: Dim, two: Dim) -> Element:
+        if one is two:
+            return kind in ("==", "<=")
+        one, two = fitted(scope, one, dtype), fitted(scope, two, dtype)
+        special = _compare_sign(kind, one, two) or (_compare_remainder(one, two) if kind == "!=" else None)
+        return decided(scope, special or Relation(kind, one, two))
+
+    return rule
 
 
-def compare(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-    """Elements of compare: decided, or a condition."""
-    dtype, direction = types[0].dtype, attrs["direction"]
-    if dtype != "i1" and not is_integer(dtype):
-        return None
-    return _mapped(lambda one, two: _compare(scope, dtype, direction, one, two), operands, types[-1])
-
-
-def _select(scope: ElementScope, pred: Element, yes: Element, no: Element) -> Element:
+def _choose(scope: ElementScope, pred: Element, yes: Element, no: Element) -> Element:
     if isinstance(pred, Relation):
         known = truth(scope, pred)
         pred = pred if known is None else known
@@ -495,24 +342,134 @@ def _chosen(pred: Relation, yes: Dim, no: Dim) -> Dim | None:
     return no + indicator(pred) * gain
 
 
-def select(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-    """Elements of select: the chosen branch, or one expression for both."""
-    if not (types[-1].dtype == "i1" or is_integer(types[-1].dtype)):
+# -- names for the text -----------------------------------------------------------------------------
+
+
+def _logic(combine: Callable[..., Element]) -> Rule:
+    def rule(scope: ElementScope, dtype: str, *items: Element) -> Element:
+        return combine(scope, *items)
+
+    return rule
+
+
+FUNCTIONS: Mapping[str, Rule] = {
+    "fit": lambda scope, dtype, x: fitted(scope, x, dtype),
+    "quotient": _logic(truncated_division),
+    "remainder": _logic(_remainder),
+    "larger": _logic(_maximum),
+    "smaller": _logic(_minimum),
+    "sign": _logic(_sign_of),
+    "absolute": _logic(_abs),
+    "power": _power,
+    "mask": _mask,
+    "shift-left": _shift_left,
+    "shift-right": _shift_right(False),
+    "shift-right-logical": _shift_right(True),
+    "both": _logic(_and),
+    "any": _logic(_or),
+    "one": _logic(_xor),
+    "not": lambda scope, dtype, item: _not(item),
+    "equal": _related("=="),
+    "differs": _related("!="),
+    "below": _related("<"),
+    "at-most": _related("<="),
+    "choose": _logic(_choose),
+    "cast": _cast,
+    "count": _count,
+    "carry": _carry,
+}
+"""What the contracts of elementwise ops call in ``:elements``: questions of what is known of sizes, and forms."""
+
+PARTIAL = frozenset({"choose"})
+"""Those that say something where an element is not known."""
+
+
+# -- rows over tensors ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """What an elementwise op does to elements: its rows, and its reference for constants."""
+
+    name: str
+    rule: ElementRule
+    reference: Callable[..., Any]
+
+
+def mapped(op: Elementwise, scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
+    """The elements of the result of an elementwise op of static shape, None where nothing is known of them."""
+    dtype, result = types[-2].dtype, types[-1]
+    if is_float(dtype) or is_float(result.dtype):
+        return _each(lambda *items: _in_floats(op, scope, dtype, items, attrs), operands, result)
+    if dtype == "i1" and op.rule.truth is not None:
+        truth = op.rule.truth
+        return _each(lambda *items: truth(scope, dtype, *items, **attrs), operands, result)
+    if is_integer(dtype):
+        return _each(lambda *items: _integer(op, scope, dtype, items, attrs), operands, result)
+    return None
+
+
+def _integer(
+    op: Elementwise, scope: ElementScope, dtype: str, items: Sequence[Element], attrs: Mapping[str, Any]
+) -> Element:
+    sizes = [item for item in items if isinstance(item, Dim)]
+    if len(sizes) < len(items) and not op.rule.partial:
         return None
-    return _mapped(lambda pred, yes, no: _select(scope, pred, yes, no), operands, types[-1])
+    if len(sizes) == len(items) and not op.rule.ring and all(item.const is not None for item in sizes):
+        return _folded(op, dtype, sizes, attrs)
+    return op.rule.integer(scope, dtype, *items, **attrs) if op.rule.integer is not None else None
 
 
-def clamp(scope: ElementScope, operands: Sequence[Any], attrs: Mapping[str, Any], types: Any) -> Any:
-    """Elements of clamp: minimum(maximum(x, low), high)."""
-    dtype = types[-1].dtype
-    if not is_integer(dtype):
+def _folded(op: Elementwise, dtype: str, items: Sequence[Dim], attrs: Mapping[str, Any]) -> Element:
+    """The op on constants, computed by its reference."""
+    arrays = [np.array(wrapped(item.const or 0, dtype), numpy_dtype(dtype)) for item in items]
+    found = np.asarray(op.reference(*arrays, **attrs)).reshape(-1)[0]
+    return bool(found) if found.dtype == np.bool_ else const(int(found))
+
+
+def _in_floats(
+    op: Elementwise, scope: ElementScope, dtype: str, items: Sequence[Element], attrs: Mapping[str, Any]
+) -> Element:
+    if op.rule.floats is not None:
+        carried: Element = op.rule.floats(scope, dtype, *items, **attrs)
+        return carried
+    held = [item for item in items if isinstance(item, Ratio)]
+    if len(held) < len(items) or op.name not in floatcode.RULES:
         return None
+    found: Ratio | None = floatcode.RULES[op.name](scope, dtype, *held)
+    return found
 
-    def rule(*items: Element) -> Element:
-        sizes = [fitted(scope, item, dtype) for item in items if isinstance(item, Dim)]
-        if len(sizes) < 3:
-            return None
-        low, x, high = sizes
-        return _minimum(scope, _maximum(scope, x, low), high)
 
-    return _mapped(rule, operands, types[-1])
+def _each(rule: Callable[..., Element], operands: Sequence[Any], result: Any) -> Any:
+    """A rule for one element, over all elements of a result; None where nothing is known of the operands."""
+    if all(operand is None for operand in operands):
+        return None
+    shape = tuple(int(dim.const) for dim in result.dims)
+    columns = [_filled(operand, shape).reshape(-1) for operand in operands]
+    return object_array([_small(rule(*items)) for items in zip(*columns, strict=True)], shape)
+
+
+def _filled(found: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+    """Elements of a result's shape: scalars repeat, unknown ones are None."""
+    if found is None:
+        return np.full(shape, None, dtype=object)
+    return np.broadcast_to(found, shape)
+
+
+def _small(item: Element) -> Element:
+    """The element, or None if it is too large."""
+    sides = (
+        (item,)
+        if isinstance(item, Dim)
+        else (item.num,)
+        if isinstance(item, Ratio)
+        else (item.lhs, item.rhs)
+        if isinstance(item, Relation)
+        else ()
+    )
+    return item if all(len(side.terms) <= ATOM_LIMIT and _atoms_in(side) <= ATOM_LIMIT for side in sides) else None
+
+
+def _atoms_in(dim: Dim) -> int:
+    """How many different atoms an expression has, and these have inside."""
+    return sum(1 + sum(map(_atoms_in, atom.args)) for atom in dim.atoms())

@@ -32,6 +32,7 @@ _ITEMS = {
     "values": "T",
     "dtypes": "dtype",
     "types": "type",
+    "arrays": "elements",
 }
 _LISTS = {item: name for name, item in _ITEMS.items()}
 _TAKEN_FOR = {
@@ -48,7 +49,9 @@ _TAKEN_FOR = {
 }
 """Pairs of sorts, the first of which may stand where the second is wanted."""
 
-_FUNCTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
+Table = Mapping[str, tuple[tuple[str, ...], str, str]]
+
+FUNCTIONS: Table = {
     # operands
     "dtype": (("T",), "dtype", "{0}.dtype"),
     "shape": (("T",), "sizes", "{0}.shape"),
@@ -88,7 +91,7 @@ _FUNCTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "windows": (("size",) * 7, "size", "f_windows({0}, {1}, {2}, {3}, {4}, {5}, {6})"),
     # truth
     "not": (("bool",), "bool", "(not {0})"),
-    "is": (("size", "int"), "bool", "({0} == f_dim({1}))"),
+    "is": (("size", "size"), "bool", "({0} == {1})"),
     # regions
     "args": (("region",), "values", "f_typed({0}.args)"),
     "returns": (("region",), "values", "f_typed({0}.results)"),
@@ -107,8 +110,12 @@ _NAMES = {
 class Expressions:
     """Compiles expressions in which some names are known."""
 
-    def __init__(self, scope: Mapping[str, Compiled]) -> None:
-        self.scope = scope
+    def __init__(self, scope: Mapping[str, Compiled], functions: Table = FUNCTIONS) -> None:
+        self.scope, self.functions = scope, functions
+
+    def inside(self, name: str, sort: str) -> Expressions:
+        """The same where one more name is known."""
+        return Expressions({**self.scope, name: Compiled(name, sort)}, self.functions)
 
     def of(self, item: SExpr, sort: str) -> str:
         """The Python of an expression of this sort. Raises EgshapeError for another one."""
@@ -131,8 +138,7 @@ class Expressions:
         if isinstance(item, List) and item.head == "for":
             self._arity(item, 3)
             name, over = name_of(item.items[1]), self.of(item.items[2], "axes")
-            inner = Expressions({**self.scope, name: Compiled(name, "int")})
-            return f"f_each_size({over}, lambda {name}: {inner.of(item.items[3], 'size')})"
+            return f"f_each_size({over}, lambda {name}: {self.inside(name, 'int').of(item.items[3], 'size')})"
         return self.of(item, "sizes")
 
     def __call__(self, item: SExpr) -> Compiled:
@@ -142,9 +148,9 @@ class Expressions:
         special = _SPECIAL.get(item.head)
         if special is not None:
             return special(self, item)
-        found = _FUNCTIONS.get(item.head)
+        found = self.functions.get(item.head)
         if found is None:
-            raise self._unknown("function", item.head or str(item), (*_FUNCTIONS, *_SPECIAL), item)
+            raise self._unknown("function", item.head or str(item), (*self.functions, *_SPECIAL), item)
         sorts, sort, template = found
         self._arity(item, len(sorts))
         args = [self.of(arg, wanted) for arg, wanted in zip(item.items[1:], sorts, strict=True)]
@@ -271,7 +277,7 @@ class Expressions:
         """(for x xs expression), (sum x xs expression), and (agreed x xs size): the size that is the same for each."""
         self._arity(item, 3)
         name, over = name_of(item.items[1]), self.list(item.items[2])
-        found = Expressions({**self.scope, name: Compiled(name, over.item)})(item.items[3])
+        found = self.inside(name, over.item)(item.items[3])
         if item.head == "sum":
             add = "f_total" if found.sort == "size" else "sum"
             return Compiled(f"{add}([{found.code} for {name} in {over.code}])", found.sort)

@@ -21,6 +21,7 @@ from egshape.ops import REGISTRY
 from egshape.ops.base import AttrDecl, OpDecl, Registry, held
 from egshape.ops.contracts import OpContract
 from egshape.ops.custom import check_names
+from egshape.ops.elements import elements_of
 from egshape.rulelang.contract import Contract, ContractExample, name_of, read_contracts, wrong
 from egshape.rulelang.contract_expr import Compiled, Expressions
 from egshape.rulelang.contract_sizes import SIZES
@@ -113,6 +114,7 @@ def _declared(name: str, contract: Contract, registry: Registry) -> OpDecl:
             Graph(name, block, tuple(f"{k}" for k in range(len(block.results)))), arrays, registry=registry
         )
 
+    checked = held(own, reference)
     return OpDecl(
         name=name,
         family="custom",
@@ -122,7 +124,8 @@ def _declared(name: str, contract: Contract, registry: Registry) -> OpDecl:
         dynamic=(),
         regions=(),
         shape=own.infer,
-        reference=held(own, reference),
+        reference=checked,
+        elements=elements_of(name, own, checked),
         names={"custom_call": name},
         body=body,
         custom=True,

@@ -77,7 +77,7 @@ def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Writ
     if checks not in MODES:
         raise InvalidInput(f"checks cannot go to {checks!r}", hint=f"give one of {', '.join(MODES)}")
     held = graph.metadata if graph.metadata.get("format") == "onnx" else {}
-    if not (held or graph.optimized):  # ONNX clamps the limits of a slice, and broadcasts an axis of 1
+    if not (held or graph.checked):  # ONNX clamps the limits of a slice, and broadcasts an axis of 1
         graph = with_requirements(graph)
     opsets = dict(held.get("opsets", ()))
     own = int(opsets.get("") or opsets.get("ai.onnx") or DEFAULT_OPSET)

@@ -9,7 +9,7 @@ from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, ParseError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.emit_text import DATA_CHECK
-from egshape.frontends.stablehlo.handlers import compare_kind, ints_or
+from egshape.frontends.stablehlo.handlers import ints_or
 from egshape.frontends.stablehlo.scope import Handler, Scope, dims
 from egshape.frontends.stablehlo.tree import Body, Node
 from egshape.ir.builder import BlockBuilder
@@ -17,6 +17,7 @@ from egshape.ir.graph import Block, Value
 from egshape.ir.types import is_float
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
+from egshape.ops.kinds import comparison
 
 Results = Sequence[Value | None]
 
@@ -98,7 +99,7 @@ def _first(scope: Scope, node: Node, k: Dim) -> Block:
 def _descending(builder: BlockBuilder, dtype: str) -> Block:
     inner = builder.child()
     left, right, *_ = [inner.arg(None, each, ()) for each in (dtype, dtype, "i32", "i32")]
-    kind = "TOTALORDER" if is_float(dtype) else compare_kind(dtype)
+    kind = "TOTALORDER" if is_float(dtype) else comparison(dtype)
     return inner.finish([inner.one("compare", (left, right), {"direction": "GT", "kind": kind})])
 
 

@@ -12,7 +12,7 @@ from egshape.errors import Unsupported
 from egshape.frontends.stablehlo.scope import Handler, Scope, dims
 from egshape.frontends.stablehlo.tree import Node
 from egshape.ir.graph import Value
-from egshape.ir.types import is_complex, is_float
+from egshape.ops.kinds import comparison
 
 Results = Sequence[Value | None]
 Attrs = Callable[[Scope, Node], dict[str, Any]]
@@ -38,17 +38,10 @@ def _constant(scope: Scope, node: Node) -> dict[str, Any]:
     return {"value": value}
 
 
-def compare_kind(dtype: str) -> str:
-    """How values of a dtype compare unless the model says otherwise."""
-    if is_float(dtype) or is_complex(dtype):
-        return "FLOAT"
-    return "UNSIGNED" if dtype == "i1" or dtype.startswith("u") else "SIGNED"
-
-
 def _compare(scope: Scope, node: Node) -> dict[str, Any]:
     kind = node.attributes.get("compare_type", "NOTYPE")
     if kind == "NOTYPE":
-        kind = compare_kind(scope.operand(node, 0).type.dtype)
+        kind = comparison(scope.operand(node, 0).type.dtype)
     return {"direction": node.attributes["comparison_direction"], "kind": kind}
 
 

@@ -179,7 +179,7 @@ def test_dynamic_slice_shapes_and_elements():
     types = (t(3), i, t(1))
     assert elements("dynamic_slice", [x, one], types, sizes=(1,)).tolist() == [N + M]
     assert elements("dynamic_slice", [x, None], types, sizes=(1,)) is None
-    assert elements("dynamic_slice", [object_array([N], ())], (t(),), sizes=()).tolist() is N
+    assert elements("dynamic_slice", [object_array([N], ())], (t(), t()), sizes=()).tolist() is N
     assert elements("dynamic_slice", [x, None], types, sizes=(3,)).tolist() == [N, M, N + M]
     new = object_array([const(5)], (1,))
     found = elements("dynamic_update_slice", [None, new, object_array([const(1)], ())], (t(3), t(1), i, t(3)))

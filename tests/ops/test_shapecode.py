@@ -13,6 +13,7 @@ from egshape.ir.types import TensorType, integer_range, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import object_array
 from egshape.ops.creation import wrap
+from egshape.ops.kinds import comparison
 from egshape.ops.shapecode import ATOM_LIMIT
 from egshape.prove import prove
 
@@ -46,7 +47,8 @@ def element(scope, name, *items, dtype="i32", result=None, **attrs):
 
 def compare(scope, direction, one, two, dtype="i32"):
     """A comparison of two elements."""
-    return element(scope, "compare", one, two, dtype=dtype, direction=direction, kind="SIGNED")
+    kind = "UNSIGNED" if isinstance(one, (bool, Relation)) else comparison(dtype)
+    return element(scope, "compare", one, two, dtype=dtype, direction=direction, kind=kind)
 
 
 def floor_divide(scope, x, d):

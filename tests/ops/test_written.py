@@ -92,6 +92,17 @@ def test_the_commands_read_them(declared: None, capsys: pytest.CaptureFixture[st
     assert "f32[arg0.0, arg1.0]" in capsys.readouterr().out
 
 
+def test_elements_are_said_too(tmp_path: Path) -> None:
+    file = tmp_path / "half_up.egg"
+    file.write_text(
+        "; half_up(x): (x + 1) / 2    of our own\n(contract half_up ((x T))\n  :dtype (dtype x)\n  :shape (shape x)\n"
+        "  :elements ((half_up (quotient (+ (fit x) 1) 2) none))\n  :body (divide (add x 1) 2))\n"
+        ";; example  half_up(x: i32[n])  =>  i32[n]\n;; gives    half_up(dims([n, 4], [2], i32))  =>  [cdiv(n, 2), 2]\n"
+    )
+    assert egshape.custom_ops(file) == ("half_up",)
+    REGISTRY.drop("half_up")
+
+
 GOOD = """; twice(x): x + x    of our own
 (contract twice ((x T))
   :dtype (dtype x)

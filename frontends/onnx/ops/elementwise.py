@@ -18,6 +18,7 @@ from egshape.ir.builder import small
 from egshape.ir.graph import Value
 from egshape.ir.types import TEXT, is_float, is_integer, is_narrow_integer, numpy_dtype
 from egshape.ops.base import object_array
+from egshape.ops.kinds import comparison
 
 _UNARY = {
     "Abs": "abs",
@@ -119,9 +120,7 @@ def _compared(direction: str) -> Handler:
 
 def compare(s: Scope, direction: str, x: Value, y: Value) -> Value:
     """A comparison of operands that broadcast."""
-    dtype = x.type.dtype
-    kind = "FLOAT" if is_float(dtype) else "UNSIGNED" if dtype.startswith("ui") or dtype == "i1" else "SIGNED"
-    return s.one("compare", broadcast(s, x, y), direction=direction, kind=kind)
+    return s.one("compare", broadcast(s, x, y), direction=direction, kind=comparison(x.type.dtype))
 
 
 for _name, _ours in _UNARY.items():

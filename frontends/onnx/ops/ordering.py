@@ -17,6 +17,7 @@ from egshape.frontends.onnx.sizes import axis_of
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import is_float, itemsize
+from egshape.ops.kinds import comparison
 
 _ZERO, _ONE = const(0), const(1)
 
@@ -40,8 +41,7 @@ def counted(s: Scope, value: Operand, axis: int, mask: Value, what: object) -> N
 
 def _before(s: Scope, dtypes: Sequence[str], direction: str) -> Block:
     """A comparator by the first of several tensors that are sorted together."""
-    dtype = dtypes[0]
-    kind = "FLOAT" if is_float(dtype) else "UNSIGNED" if dtype.startswith("ui") else "SIGNED"
+    kind = comparison(dtypes[0])
     return s.region(
         [(each, ()) for each in dtypes for _ in range(2)],
         lambda inner, a, b, *rest: inner.one("compare", (a, b), direction=direction, kind=kind),

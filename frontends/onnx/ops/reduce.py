@@ -17,6 +17,7 @@ from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axes_of
 from egshape.ir.graph import Value
 from egshape.ir.types import is_integer
+from egshape.ops.kinds import comparison
 
 Finish = Callable[[Scope, Value, Dim], Value]
 
@@ -152,7 +153,7 @@ def arg_extreme(s: Scope, node: Node, x: Value) -> Value:
     axis = axis + x.type.rank if axis < 0 else axis
     places = s.one("iota", dtype="i64", dim=axis, shape=x.type.dims)
     largest, last = node.op == "ArgMax", node.flag("select_last_index", False)
-    kind = "SIGNED" if is_integer(x.type.dtype) else "FLOAT"
+    kind = comparison(x.type.dtype)
 
     def body(inner: Scope, best: Value, at: Value, new: Value, place: Value) -> Sequence[Value]:
         better = inner.one("compare", (new, best), direction="GT" if largest else "LT", kind=kind)
