@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,11 @@ import pytest
 
 import egshape
 from egshape import rulebook
+from egshape.adapters.xla import run_stablehlo
 from egshape.dims import Dim, const, parse, symbol
 from egshape.dims.functions import SizeFunction
-from egshape.errors import CheckFailed, EgshapeError, ParseError, UndefinedSize, Unsupported
+from egshape.errors import CheckFailed, EgshapeError, ParseError, UndefinedSize
+from egshape.facts import parse_facts
 from egshape.ops.base import REGISTRY
 from egshape.prove import prove
 
@@ -224,11 +226,76 @@ def test_onnx_gets_the_expression_too(graph: egshape.Graph, tmp_path: Path) -> N
         session.run(None, dict(zip(("arg0", "arg1"), feed(7), strict=True)))
 
 
-@pytest.mark.parametrize("what", ["f.mlir", "f.onnx", "llvm"])
-def test_one_without_an_expression_is_refused_by_name(graph: egshape.Graph, tmp_path: Path, what: str) -> None:
-    result = egshape.optimize(graph, "isqrt(arg0.0) == 4", str(EXAMPLES["isqrt"]))
-    with pytest.raises(Unsupported, match="isqrt has no expression"):
-        egshape.compile(result, what) if what == "llvm" else egshape.save(result, tmp_path / what)
+FORMULAS = {
+    "gcd": "gcd(arg0.0, 12) <= 3",
+    "isqrt": "isqrt(arg0.0) <= 2",
+    "next_pow2": "next_pow2(arg0.0) <= 8",
+    "digits": "digits(arg0.0) <= 1",
+    "ones": "ones(arg0.0) <= 1",
+    "below": "below(arg0.0) <= 1",
+}
+MINE = {
+    "digits": """(size digits (n) :python "
+  count = 1
+  for i in range(18):
+    n //= 10
+    if n > 0: count += 1
+  return count")""",
+    "ones": """(size ones (n) :python "
+  ones = 0
+  for i in range(63): ones, n = ones + n % 2, n // 2
+  return ones")""",
+    "below": '(size below (n) :python "(n - 7) // 2 if n else 5 // n" :defined "n >= 1")',  # negative, and undefined
+}
+RUNS = ("interpret", "llvm", "mlir", "onnx")
+
+
+def runner(result: egshape.Result, how: str, folder: Path) -> Callable[..., list[np.ndarray]]:
+    """What runs a result: back ends of ours, or XLA and ONNX Runtime where it is saved."""
+    if how == "mlir":
+        text = egshape.save(result, folder / "f.mlir") or (folder / "f.mlir").read_text()
+        return lambda *inputs: run_stablehlo(text, inputs)
+    if how == "onnx":
+        runtime = pytest.importorskip("onnxruntime", reason="running ONNX models needs ONNX Runtime")
+        egshape.save(result, folder / "f.onnx")
+        session = runtime.InferenceSession(str(folder / "f.onnx"))
+        return lambda x, y: session.run(None, {"arg0": x, "arg1": y})  # type: ignore[no-any-return]
+    fn = egshape.compile(result, how)
+    return lambda *inputs: [fn(*inputs)]
+
+
+@pytest.mark.parametrize("how", RUNS)
+@pytest.mark.parametrize("name", sorted(FORMULAS))
+def test_a_formula_is_computed_in_every_format(graph: egshape.Graph, tmp_path: Path, name: str, how: str) -> None:
+    rules = written(tmp_path, MINE[name]) if name in MINE else str(EXAMPLES[name])
+    result = egshape.optimize(graph, FORMULAS[name], rules)
+    with egshape.size_functions(rules):
+        (fact,) = parse_facts(FORMULAS[name])
+    run, said = runner(result, how, tmp_path), set()
+    for rows in range(12):
+        x, y = feed(rows)
+        try:
+            holds = fact.lhs.evaluate({"arg0.0": rows}) <= fact.rhs.evaluate({})
+        except UndefinedSize:
+            holds = False
+        said.add(holds)
+        if holds:
+            assert np.array_equal(run(x, y)[0], x + 1)
+        else:
+            with pytest.raises(Exception, match=name):
+                run(x, y)
+    assert said == {True, False}
+
+
+@pytest.mark.parametrize("form", ["f.mlir", "f.onnx"])
+def test_a_formula_is_read_back(graph: egshape.Graph, tmp_path: Path, form: str) -> None:
+    result = egshape.optimize(graph, FORMULAS["isqrt"], str(EXAMPLES["isqrt"]))
+    egshape.save(result, tmp_path / form)
+    again = egshape.compile(egshape.load(tmp_path / form), "interpret", optimize=False)
+    for rows in (0, 1, 8):
+        assert np.array_equal(again(*feed(rows)), feed(rows)[0] + 1)
+    with pytest.raises(CheckFailed, match="isqrt"):
+        again(*feed(9))
 
 
 @pytest.fixture
