@@ -7,16 +7,15 @@ choice are computed, as nothing can fail: where there is no value some number is
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import product
 
 import numpy as np
 
 from egshape.dims import Dim, const, is_nonnegative
-from egshape.dims.pure import MOST, Formula, called, meaning, rounds_of
+from egshape.dims.pure import MOST, Formula
+from egshape.dims.walk import Walk
 from egshape.errors import Unsupported
 from egshape.ir.graph import Attr, Op, Value
 from egshape.ir.types import TensorType
@@ -50,7 +49,6 @@ _MOST_OPS = 20_000
 
 _ONE = (const(1),)
 _NO, _YES, _MOST, _LEAST = (Number(each, each) for each in (0, 1, MOST, -MOST))
-_COMPARES = {ast.Eq: "EQ", ast.NotEq: "NE", ast.Lt: "LT", ast.LtE: "LE", ast.Gt: "GT", ast.GtE: "GE"}
 _MIRRORED = {"GT": "LT", "GE": "LE"}
 
 
@@ -67,10 +65,7 @@ class Writer:
     def apply(self, formula: Formula, args: Sequence[Number]) -> tuple[Number, Number]:
         """The value of a formula, and whether it has one."""
         run = _Run(self, dict(zip(formula.params, args, strict=True)))
-        run.statements(formula.body[:-1])
-        last = formula.body[-1]
-        assert isinstance(last, ast.Return) and last.value is not None
-        return self.integer(run.number(last.value)), run.defined
+        return self.integer(run.value(formula)), run.defined
 
     def size(self, dim: Dim) -> Number:
         """A size as a number."""
@@ -174,119 +169,44 @@ class Writer:
         return self._made[whole]
 
 
-class _Run:
-    """A formula under way: what its names hold, and whether all so far has a value."""
+class _Run(Walk[Number]):
+    """A formula that is written."""
 
-    def __init__(self, writer: Writer, names: dict[str, Number]) -> None:
+    def __init__(self, writer: Writer, names: Mapping[str, Number]) -> None:
         self.w = writer
-        self.names = names
-        self.defined = _YES
+        super().__init__(names)
 
-    def need(self, condition: Number) -> None:
-        """Without that there is no value."""
-        self.defined = self.w.both(self.defined, condition)
+    def inside(self, names: Mapping[str, Number]) -> _Run:
+        """Written to the same place."""
+        return _Run(self.w, names)
 
-    # -- statements ----
+    def constant(self, number: int) -> Number:
+        """No op yet."""
+        return Number(number, number)
 
-    def statements(self, body: Iterable[ast.stmt]) -> None:
-        """Run statements in order."""
-        for each in body:
-            match each:
-                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                    found = [self.number(value) for value in values]
-                    self.names |= {ast.unparse(name): value for name, value in zip(targets, found, strict=True)}
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    self.names[name] = self.number(value)
-                case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
-                    self.names[name] = self.operator(operator, self.names[name], self.number(value))
-                case ast.If(test=test, body=then, orelse=other):
-                    self._branch(self.w.truth(self.number(test)), then, other)
-                case ast.For(target=ast.Name(id=name), body=inner):
-                    for count in range(rounds_of(each)):
-                        self.names[name] = Number(count, count)
-                        self.statements(inner)
+    def choose(self, test: Number, one: Number, two: Number) -> Number:
+        """A select."""
+        return self.w.choose(self.w.truth(test), one, two)
 
-    def _branch(self, test: Number, then: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> None:
-        before = dict(self.names)
-        with self._under(test):
-            self.statements(then)
-        one, self.names = self.names, before
-        with self._under(test, False):
-            self.statements(other)
-        self.names = {name: self.w.choose(test, one[name], two) for name, two in self.names.items() if name in one}
+    def both(self, one: Number, two: Number) -> Number:
+        """An and."""
+        return self.w.both(one, two)
 
-    @contextmanager
-    def _under(self, test: Number, holds: bool = True) -> Iterator[None]:
-        """What is computed inside need have a value only where a truth holds, or does not."""
-        before, self.defined = self.defined, _YES
-        yield
-        inner, self.defined = self.defined, before
-        self.need(self.w.choose(test, inner, _YES) if holds else self.w.choose(test, _YES, inner))
+    def compare(self, direction: str, one: Number, two: Number) -> Number:
+        """A compare, where the ends leave a question."""
+        return self.w.compare(direction, one, two)
 
-    # -- expressions ----
+    def extreme(self, name: str, one: Number, two: Number) -> Number:
+        """A maximum or minimum, where the ends leave a question."""
+        return self.w.extreme(name, one, two)
 
-    def number(self, node: ast.expr) -> Number:
-        """The value of an expression, a number or a truth."""
-        match node:
-            case ast.Constant(value=int(number)):
-                return Number(number, number)
-            case ast.Name(id=name):
-                return self.names[name]
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return self.w.negated(self.number(inner))
-            case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return self.w.choose(self.w.truth(self.number(inner)), _NO, _YES)
-            case ast.BinOp(left=one, op=operator, right=two):
-                return self.operator(operator, self.number(one), self.number(two))
-            case ast.BoolOp(op=operator, values=[first, *rest]):
-                return self._either(isinstance(operator, ast.And), self.number(first), rest)
-            case ast.Compare(left=first, ops=operators, comparators=rest):
-                return self._chain(self.number(first), list(zip(operators, rest, strict=True)))
-            case ast.IfExp(test=test, body=one, orelse=two):
-                chosen = self.w.truth(self.number(test))
-                with self._under(chosen):
-                    x = self.number(one)
-                with self._under(chosen, False):
-                    y = self.number(two)
-                return self.w.choose(chosen, x, y)
-            case ast.Call():
-                name, args = called(node)
-                return self._call(name, [self.w.integer(self.number(each)) for each in args])
-        raise TypeError(f"{ast.unparse(node)} is no part of a formula")
+    def negated(self, one: Number) -> Number:
+        """0 - x."""
+        return self.w.negated(one)
 
-    def _either(self, both: bool, found: Number, rest: Sequence[ast.expr]) -> Number:
-        """The first of some numbers that is 0, or that is not; else the last."""
-        for each in rest:
-            test = self.w.truth(found)
-            with self._under(test, both):
-                other = self.number(each)
-            found = self.w.choose(test, other, found) if both else self.w.choose(test, found, other)
-        return found
-
-    def _chain(self, x: Number, rest: Sequence[tuple[ast.cmpop, ast.expr]]) -> Number:
-        holds = _YES
-        for operator, node in rest:
-            with self._under(holds):
-                y = self.number(node)
-            holds, x = self.w.both(holds, self.w.compare(_COMPARES[type(operator)], x, y)), y
-        return holds
-
-    def _call(self, name: str, args: Sequence[Number]) -> Number:
-        if name in ("max", "min"):
-            return reduce(lambda x, y: self.w.extreme(f"{name}imum", x, y), args)
-        if name == "abs":
-            return self.w.magnitude(args[0])
-        formula = meaning(name)
-        return (
-            self._applied(formula, args) if len(args) == 1 else reduce(lambda *two: self._applied(formula, two), args)
-        )
-
-    def _applied(self, formula: Formula, args: Sequence[Number]) -> Number:
-        found, defined = self.w.apply(formula, args)
-        self.need(defined)
-        return found
-
-    # -- operators ----
+    def magnitude(self, one: Number) -> Number:
+        """A maximum that is known not to be negative."""
+        return self.w.magnitude(one)
 
     def operator(self, operator: ast.operator, one: Number, two: Number) -> Number:
         """The result of an operator."""

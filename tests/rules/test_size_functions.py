@@ -18,6 +18,10 @@ from egshape.errors import CheckFailed, EgshapeError, ParseError, UndefinedSize
 from egshape.facts import parse_facts
 from egshape.ops.base import REGISTRY
 from egshape.prove import prove
+from egshape.rulebook.trial import proofs
+from egshape.rulebook.trial.soundness import CannotSample
+from egshape.rulelang.provenance import desugar
+from egshape.rulelang.sexpr import read_lists
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples" / "sizes").glob("*.egg"))}
@@ -162,6 +166,36 @@ def test_a_wrong_rule_is_found(tmp_path: Path, name: str) -> None:
     path = written(tmp_path, RULE.format(WRONG[name]), f"prelude.shape {EXAMPLES['isqrt']}")
     (verdict,) = rulebook.test(path)
     assert not verdict.good and "the body holds, but not" in verdict.why
+
+
+STATEMENTS = {
+    "isqrt": {
+        "((= d (isqrt n))) ((edge (Mul d d) n 0))": "proved",
+        "((= d (isqrt n)) (= x (lo n)) (> x 1)) ((edge d n 1))": "proved",
+        "((= d (isqrt n))) ((edge d n 1))": "refuted",
+    },
+    "round_up": {
+        "((= d (round_up n k)) (= x (lo k)) (> x 0)) ((edge n d 0))": "proved",
+        "((= d (round_up n k))) ((edge n d 0))": "refuted",
+    },
+    "next_pow2": {
+        "((= d (next_pow2 n))) ((set (lo d) 1))": "proved",
+        "((= d (next_pow2 n))) ((edge d (Mul (Num 2) n) 1))": "refuted",
+    },
+    "gcd": {"((= d (gcd a b)) (= x (lo a)) (> x 0)) ((edge d a 0))": "sampled"},  # its loop is too long for z3
+}
+
+
+@pytest.mark.skipif(not proofs.available(), reason="needs the extra verify")
+@pytest.mark.parametrize(("name", "rule"), [(name, rule) for name, all in STATEMENTS.items() for rule in all])
+def test_proofs_know_formulas_and_expressions(name: str, rule: str) -> None:
+    plain = desugar(read_lists(f"(rule {rule})")[0], "x", "x")[0]
+    with egshape.size_functions(str(EXAMPLES[name])):
+        try:
+            found = proofs.prove_rule(plain).status
+        except CannotSample:
+            found = "sampled"  # type: ignore[assignment]
+    assert found == STATEMENTS[name][rule]
 
 
 # -- programs ----
