@@ -4,7 +4,7 @@
     (size round_up (n k) :is "cdiv(n, k)*k")
 
 `:is` is an expression over known functions, which proofs unfold. `:python` is a formula (``egshape.dims.pure``) that
-computes the value; then `:emitted` may be an expression that saved models and compiled code compute in its place.
+computes the value, also in saved models and compiled code, if `:emitted` says no expression that they compute instead.
 `:defined` says where it has a value, beside what the expressions need: comparisons with >= or !=, separated by `;`.
 Rules write the value as `(isqrt n)`."""
 

@@ -293,7 +293,8 @@ def runner(result: egshape.Result, how: str, folder: Path) -> Callable[..., list
         runtime = pytest.importorskip("onnxruntime", reason="running ONNX models needs ONNX Runtime")
         egshape.save(result, folder / "f.onnx")
         session = runtime.InferenceSession(str(folder / "f.onnx"))
-        return lambda x, y: session.run(None, {"arg0": x, "arg1": y})  # type: ignore[no-any-return]
+        names = [each.name for each in session.get_inputs()]
+        return lambda *inputs: session.run(None, dict(zip(names, inputs, strict=False)))
     fn = egshape.compile(result, how)
     return lambda *inputs: [fn(*inputs)]
 
@@ -379,6 +380,84 @@ def test_the_type_of_a_custom_op(padded: SizeFunction) -> None:
     for target in ("interpret", "llvm"):
         found = egshape.compile(result, target)(x)
         assert found.shape == (8, 4) and np.array_equal(found[:5], 2 * x) and not found[5:].any()
+
+
+# -- contracts ----
+
+CONTRACTS = """; needs: round_up.egg isqrt.egg
+
+; pad_up(x): x with zeros up to a multiple of 8 rows    of our own
+(contract pad_rows ((x T))
+  :requires (((= (rank x) 2) "takes a matrix, got {x}"))
+  :dtype (dtype x)
+  :shape (list (round_up (size x 0) 8) (size x 1))
+  :body (pad x (const 0 (dtype x))
+    :low (list 0 0) :high (list (- (round_up (size x 0) 8) (size x 0)) 0) :interior (list 0 0)))
+;; example  pad_rows(x: [n, 2])  =>  f32[round_up(n, 8), 2]
+;; rejects  pad_rows(x: [n])
+
+; as_square(x): the elements of x as a square matrix    of our own
+(contract as_square ((x T))
+  :requires (
+    ((= (rank x) 1) "takes a vector, got {x}")
+    ((= (size x 0) (* (isqrt (size x 0)) (isqrt (size x 0)))) "square" "{(size x 0)} is no square"))
+  :dtype (dtype x)
+  :shape (list (isqrt (size x 0)) (isqrt (size x 0)))
+  :body (reshape x :shape (list (isqrt (size x 0)) (isqrt (size x 0)))))
+;; example  as_square(x: [n])  =>  f32[isqrt(n), isqrt(n)]
+;; implies  as_square(x: [n])  =>  n == isqrt(n)*isqrt(n)
+;; rejects  as_square(x: [8])
+"""
+APPLIED = """
+func.func @f(%arg0: tensor<?xf32>) -> tensor<?x?xf32> {
+  %0 = stablehlo.custom_call @as_square(%arg0) : (tensor<?xf32>) -> tensor<?x?xf32>
+  %1 = stablehlo.custom_call @pad_rows(%0) : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %1 : tensor<?x?xf32>
+}
+"""
+
+
+@pytest.fixture
+def contracts(tmp_path: Path) -> Iterator[Path]:
+    for name in ("round_up", "isqrt"):
+        (tmp_path / f"{name}.egg").write_text(EXAMPLES[name].read_text())
+    path = tmp_path / "ops.egg"
+    path.write_text(CONTRACTS)
+    names = egshape.custom_ops(path)
+    yield path
+    for name in names:
+        REGISTRY.drop(name)
+
+
+@pytest.mark.parametrize("how", RUNS)
+def test_contracts_call_them(contracts: Path, how: str) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    result = egshape.optimize(egshape.load(APPLIED.encode(), format="mlir"))
+    assert str(result.graph.outputs[0].type) == "f32[round_up(isqrt(arg0.0), 8), isqrt(arg0.0)]"
+    fn = runner(result, how, contracts.parent)
+    run = (lambda x: fn(x, None)) if how == "onnx" else fn
+    for side in (0, 1, 3, 8, 11):
+        x = np.arange(side * side, dtype=np.float32)
+        (found,) = run(x)
+        assert found.shape == (-(-side // 8) * 8, side) and not found[side:].any()
+        assert np.array_equal(found[:side], x.reshape(side, side))
+    with pytest.raises(Exception, match="5 is no square" if how != "onnx" else "Reshape"):
+        run(np.ones(5, np.float32))
+
+
+def test_a_contract_of_an_unknown_function(tmp_path: Path) -> None:
+    path = tmp_path / "ops.egg"
+    path.write_text(CONTRACTS.replace("; needs: round_up.egg isqrt.egg", "; needs: prelude.shape"))
+    with pytest.raises(EgshapeError, match="the function round_up is not known"):
+        egshape.custom_ops(path)
+    assert "pad_rows" not in REGISTRY and "as_square" not in REGISTRY
+
+
+def test_a_function_that_contracts_have(tmp_path: Path) -> None:
+    written(tmp_path, '(size windows (n) :is "n")', name="mine.egg")
+    (tmp_path / "ops.egg").write_text(CONTRACTS.replace("round_up.egg isqrt.egg", "mine.egg"))
+    with pytest.raises(EgshapeError, match="contracts have a function windows"):
+        egshape.custom_ops(tmp_path / "ops.egg")
 
 
 # -- without rules ----
