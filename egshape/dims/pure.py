@@ -130,8 +130,10 @@ def read_formula(text: str, params: Sequence[str]) -> Formula:
 
 def _refusal(text: str, params: Sequence[str], cause: str, line: int | None, column: int | None) -> ParseError:
     calls = ", ".join(name for name in ARITIES if name != "bit_length")
+    lines = textwrap.dedent(text).strip().splitlines()
+    shown = lines[line - 1] if line is not None and 0 < line <= len(lines) else text
     return ParseError(
-        f"cannot read {text!r}: {cause}",
+        f"cannot read {shown.strip()!r}: {cause}",
         where=f"line {line}, column {column}" if (line or 1) > 1 else f"column {column}",
         hint=f"known: integers, {', '.join(params)}, + - * // %, comparisons, and, or, not, x if c else y, "
         f"x.bit_length(), {calls}; lines x = VALUE, if, for i in range(NUMBER) of {_ROUNDS} rounds at most, return",

@@ -471,3 +471,11 @@ def test_without_its_rules_nothing_is_known_of_it(tmp_path: Path) -> None:
         assert (status(goal, "isqrt"), prove(goal, (), str(bare)).status) == ("proved", "unknown")
     for goal in ("max(a, b) >= b", "(a//9)//90 == a//810", "isqrt(n) - isqrt(n) + a*b == b*a"):
         assert prove(goal, (), str(bare)).status == "proved" or "isqrt" in goal
+
+
+def test_a_check_says_what_is_wrong_with_a_formula(tmp_path: Path) -> None:
+    text = '(size f (n) :python "\n  while n > 1:\n    n //= 2\n  return n")\n' + RULE.replace("isqrt", "f").format(
+        "(edge d n 0)"
+    )
+    first = rulebook.check(written(tmp_path, text)).problems[0]
+    assert (first.at.line, "'while n > 1:' is no part of a formula" in first.message) == (7, True)
