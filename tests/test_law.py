@@ -39,7 +39,7 @@ LAYERS = [
         ],
     ),
     ("ops", ["ops"]),
-    ("programs", [f"ir.{each}" for each in ("builder", "expand", "functions", "interpret", "verify")]),
+    ("programs", [f"ir.{each}" for each in ("builder", "expand", "functions", "interpret", "unfold", "verify")]),
     ("rulelang", ["rulelang"]),
     ("frontends", ["frontends"]),
     ("egraph", ["egraph"]),

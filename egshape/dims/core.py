@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias, Union
 
 from egshape.dims.bounds import floordiv_bounds, relu_bounds
 from egshape.dims.ends import Bounds
+from egshape.dims.pure import Formula
 from egshape.errors import UndefinedSize
 from egshape.limits import tick
 
@@ -117,6 +118,10 @@ class Function(Protocol):
     @property
     def key(self) -> tuple[object, ...]:
         """A structural sort key, the same in every process: two functions of one name that differ have two."""
+
+    @property
+    def formula(self) -> Formula | None:
+        """How it is computed where it is no expression."""
 
     def bounds(self, *args: Bounds) -> Bounds:
         """Bounds of the value by those of the arguments."""

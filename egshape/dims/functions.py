@@ -5,7 +5,7 @@ name them stay interned and go from process to process. Which names texts may us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import product
@@ -15,7 +15,7 @@ from egshape.dims import at_once, bounds, theory
 from egshape.dims.core import ABOVE, Dim, DimLike, as_dim, const
 from egshape.dims.ends import Bounds, larger, smaller, truncated
 from egshape.dims.forms import FORMS
-from egshape.dims.pure import compile_formula
+from egshape.dims.pure import Formula, read_formula
 from egshape.dims.text import DECLARED, Scanner
 from egshape.errors import EgshapeError, ParseError, UndefinedSize
 
@@ -58,8 +58,9 @@ class SizeFunction:
         return self.name, repr((*self.content[:-1], *(each.key for each in self.content[-1])))
 
     @cached_property
-    def _formula(self) -> Callable[..., int | None] | None:
-        return compile_formula(self.content[4], self.params) if self.content[4] else None
+    def formula(self) -> Formula | None:
+        """The formula that computes it; None where its expression does."""
+        return read_formula(self.content[4], self.params) if self.content[4] else None
 
     @cached_property
     def _expression(self) -> tuple[Dim | None, tuple[Dim, ...]]:
@@ -78,7 +79,7 @@ class SizeFunction:
         """Read what it says. Raises ParseError for what is wrong with it, and where its formula and its expression
         differ at small sizes."""
         whole, _ = self._expression
-        if self._formula is None or whole is None:
+        if self.formula is None or whole is None:
             return
         for sizes in product(_SMALL, repeat=len(self.params)):
             value, env = self.value(*sizes), dict(zip(self.params, sizes, strict=True))
@@ -113,8 +114,8 @@ class SizeFunction:
         try:
             if any(need.evaluate(env) == 0 for need in self._expression[1]):
                 return None
-            if self._formula is not None:
-                return self._formula(*args)
+            if self.formula is not None:
+                return self.formula(*args)
             whole = self._expression[0]
             assert whole is not None
             return whole.evaluate(env)

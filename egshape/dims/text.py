@@ -175,7 +175,7 @@ class Scanner:
         if own is None and name not in _BINARY and name not in _VARIADIC:
             self.pos -= len(name)
             known = ", ".join(sorted((*_BINARY, *_VARIADIC, *DECLARED.get())))
-            self.fail(f"unknown function {name!r}", f"known: {known}")
+            self.fail(f"unknown function {name!r}", f"known: {known}, and those of files given with --rules or `rules`")
         self.expect("(")
         arguments = [self.expression()]
         while self.accept(","):

@@ -1,28 +1,31 @@
-"""Size functions of authors replaced by their expressions, for back ends and formats that do not know them."""
+"""Size functions of authors replaced by their expressions, or by ops that compute them, for back ends and formats that
+do not know them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
-from egshape.dims import Atom, Call, Dim
-from egshape.dims.core import Function
+from egshape.dims import Atom, Call, Dim, const, symbol
+from egshape.dims.core import Function, call_atom, of_atom
 from egshape.dims.forms import FORMS
 from egshape.dims.functions import SHIPPED
-from egshape.errors import ParseError, Unsupported
+from egshape.dims.pure import MOST
+from egshape.errors import ParseError
 from egshape.facts import Facts, Relation, parse_facts
-from egshape.ir.graph import Attr, Block, Graph, Op, Value, dims_of
+from egshape.ir.builder import Names
+from egshape.ir.formula import Number, Writer
+from egshape.ir.graph import NOWHERE, Attr, Block, Graph, Location, Op, SymbolDef, Value, dims_of
 from egshape.ir.types import TensorType
 
 
 def unfold(graph: Graph, shipped: bool = True) -> Graph:
-    """The graph with the expression of each size function that is no atom of its own in its place; the graph itself
-    where no size has one.
+    """The graph with the expression of each size function that is no atom of its own in its place, and a symbol that
+    ops define for one that a formula computes; the graph itself where no size has one.
 
-    shipped: also those of shipped rulesets, beside those of authors. Raises Unsupported for a function that has no
-    expression, with its name and place."""
-    work = _Unfolder(frozenset() if shipped else frozenset(SHIPPED.values()))
+    shipped: also those of shipped rulesets, beside those of authors."""
+    work = _Unfolder(frozenset() if shipped else frozenset(SHIPPED.values()), graph)
     if not any(map(work.holds, _sizes(graph.body))):
         return graph if not any(map(work.speaks, graph.facts.statements())) else replace(graph, facts=work.facts(graph))
     return replace(graph, body=work.block(graph.body, {}), facts=work.facts(graph))
@@ -49,13 +52,42 @@ def _sides(relation: Relation) -> Iterator[Dim]:
         yield from (need.one, need.two)
 
 
+class _Here:
+    """The block under way: its new ops and symbols, and the values of functions computed in it or around it."""
+
+    def __init__(self, fresh: Callable[[], str], computed: Mapping[Call, Dim]) -> None:
+        self.writer = Writer(fresh)
+        self.computed = dict(computed)
+        self.symbols: list[SymbolDef] = []
+        self.late: list[tuple[SymbolDef, Dim]] = []
+
+    @property
+    def ops(self) -> list[Op]:
+        """Those written so far."""
+        return self.writer.ops
+
+    def element(self, value: Value) -> Dim:
+        """The element of a value as a symbol."""
+        self.symbols.append(SymbolDef(f"%{value.name}.element0", value, element=0))
+        return symbol(self.symbols[-1].name)
+
+    def check(self, message: str, location: Location, relation: str, *sides: Dim, values: Sequence[Value] = ()) -> None:
+        """Require a relation of sizes, or a truth."""
+        attrs = {"relation": relation, "sides": sides, "message": message, "args": (), "fact": ""}
+        self.ops.append(Op("check", tuple(values), attrs, (), (), location))
+
+
 class _Unfolder:
     """What was found of sizes and values so far."""
 
-    def __init__(self, kept: frozenset[Function]) -> None:
+    def __init__(self, kept: frozenset[Function], graph: Graph) -> None:
         self.kept = kept
         self.found: dict[Dim, bool] = {}
-        self.where = ""
+        self.location = NOWHERE
+        names = Names()
+        names.keep(value.name for value in _values(graph.body))
+        self.fresh = names.fresh
+        self.here = _Here(names.fresh, {})
 
     def holds(self, dim: Dim) -> bool:
         """Whether there is a call in a size."""
@@ -71,6 +103,13 @@ class _Unfolder:
         """Whether there is a call in a relation."""
         return any(map(self.holds, _sides(relation)))
 
+    def computes(self, dim: Dim) -> bool:
+        """Whether there is a call in a size of a function that has no expression."""
+        return any(
+            any(map(self.computes, atom.args)) or (self.goes(atom) and atom.function.unfolded(*atom.args) is None)
+            for atom in dim.atoms()
+        )
+
     def dim(self, dim: Dim) -> Dim:
         """The size without calls."""
         if not self.holds(dim):
@@ -81,15 +120,35 @@ class _Unfolder:
             if not self.goes(atom):
                 return FORMS.remade(atom, args)
             meaning = atom.function.unfolded(*args)
-            if meaning is None:
-                raise Unsupported(
-                    f"the size function {atom.function.name} has no expression, and only the interpreter computes it",
-                    where=self.where,
-                    hint=f'give the declaration of {atom.function.name} an :emitted "EXPRESSION" over known functions',
-                )
-            return self.dim(meaning)
+            return self.computed(call_atom(atom.function, tuple(args))) if meaning is None else self.dim(meaning)
 
         return dim.map_atoms(value)
+
+    def computed(self, call: Call) -> Dim:
+        """The value of a function without an expression, which ops in front of what reads it compute."""
+        here, writer = self.here, self.here.writer
+        if call not in here.computed:
+            formula = call.function.formula
+            assert formula is not None
+            message = f"{of_atom(call)} has no value"
+            for need in of_atom(call).divisors_maybe_zero():
+                here.check(message, self.location, "!=", self.dim(need), const(0))
+            found, defined = writer.apply(formula, [writer.size(arg) for arg in call.args])
+            if defined.const != 1:
+                here.check(message, self.location, "value", values=[writer.scalar(defined)])
+            here.computed[call] = self._size(found if not call.nonnegative else found.between(0, MOST))
+        return here.computed[call]
+
+    def _size(self, number: Number) -> Dim:
+        """A number as a size: symbols are sizes, which are not negative."""
+        if number.const is not None:
+            return const(number.const)
+        writer, zero = self.here.writer, Number(0, 0)
+        if number.low >= 0:
+            return self.here.element(writer.element(number))
+        parts = (writer.extreme("maximum", each, zero) for each in (number, writer.negated(number)))
+        above, below = (self.here.element(writer.element(each)) for each in parts)
+        return above - below
 
     def relation(self, relation: Relation) -> Relation:
         """The relation without calls; its text is made anew."""
@@ -100,37 +159,57 @@ class _Unfolder:
 
     def facts(self, graph: Graph) -> Facts:
         """The facts without calls; one about a function that has no expression is left out: as a check it stays."""
-        kept: list[Relation] = []
-        for relation in graph.facts.statements():
-            try:
-                kept.append(self.relation(relation))
-            except Unsupported:
-                continue
-        plain = Facts().with_relations(kept)
+        told = [each for each in graph.facts.statements() if not any(map(self.computes, _sides(each)))]
+        plain = Facts().with_relations([self.relation(each) for each in told])
         for each in graph.facts.symbols:
             plain = plain.with_symbol(each.name, each.sources, each.likely)
         return replace(plain, assumed=tuple(filter(_is_plain, graph.facts.assumed)))
 
     def block(self, block: Block, outer: Mapping[Value, Value]) -> Block:
         """The block without calls, reading the values that stand for those of enclosing blocks."""
-        known = dict(outer)
-        args = tuple(self.value(each, known) for each in block.args)
-        ops = tuple(self.op(each, known) for each in block.ops)
-        symbols = tuple(replace(each, value=known[each.value]) for each in block.symbols)
-        return Block(args, ops, tuple(known[each] for each in block.results), symbols)
+        known, around = dict(outer), self.here
+        self.here = _Here(self.fresh, around.computed)
+        args = self.values(block.args, block, known)
+        self.settle()
+        for op in block.ops:
+            self.op(op, block, known)
+        here, self.here = self.here, around
+        symbols = (*(replace(each, value=known[each.value]) for each in block.symbols), *here.symbols)
+        return Block(args, tuple(here.ops), tuple(known[each] for each in block.results), symbols)
 
-    def op(self, op: Op, known: dict[Value, Value]) -> Op:
-        """The op without calls."""
-        self.where = f"{op.name} at {op.location}" if str(op.location) else op.name
+    def op(self, op: Op, block: Block, known: dict[Value, Value]) -> None:
+        """Write the op without calls."""
+        self.location = op.location
+        attrs = {name: self.attr(each) for name, each in op.attrs.items()}
+        requires = tuple(map(self.relation, op.requires))
+        operands = tuple(known[each] for each in op.operands)
+        results = self.values(op.results, block, known)
         regions = tuple(self.block(each, known) for each in op.regions)
-        return replace(
-            op,
-            operands=tuple(known[each] for each in op.operands),
-            attrs={name: self.attr(each) for name, each in op.attrs.items()},
-            results=tuple(self.value(each, known) for each in op.results),
-            regions=regions,
-            requires=tuple(map(self.relation, op.requires)),
-        )
+        self.here.ops.append(Op(op.name, operands, attrs, results, regions, op.location, requires))
+        self.settle()
+
+    def values(self, values: tuple[Value, ...], block: Block, known: dict[Value, Value]) -> tuple[Value, ...]:
+        """The values of types without calls, from now on in place of others."""
+        own = {each.name for each in block.symbols if each.value in values}
+        for value in values:
+            shape = value.type.shape
+            sizes = shape or ()
+            late = {axis for axis, size in enumerate(sizes) if self.computes(size) and size.symbols() & own}
+            label = f"%{value.name}.{{}}.given"
+            new = tuple(symbol(label.format(k)) if k in late else self.dim(size) for k, size in enumerate(sizes))
+            same = shape is None or new == shape
+            known[value] = value if same else Value(value.name, TensorType(value.type.dtype, new))
+            self.here.late += ((SymbolDef(label.format(k), known[value], axis=k), sizes[k]) for k in sorted(late))
+        return tuple(known[value] for value in values)
+
+    def settle(self) -> None:
+        """Check sizes of functions of what the same values define: they are known behind these only."""
+        here = self.here
+        for define, size in here.late:
+            here.symbols.append(define)
+            wanted = self.dim(size)
+            here.check(f"a size that should be {size} is not", self.location, "==", symbol(define.name), wanted)
+        here.late.clear()
 
     def attr(self, attr: Attr) -> Attr:
         """The attribute without calls."""
@@ -138,12 +217,14 @@ class _Unfolder:
             return self.dim(attr)
         return tuple(map(self.attr, attr)) if type(attr) is tuple else attr
 
-    def value(self, value: Value, known: dict[Value, Value]) -> Value:
-        """The value of a type without calls, from now on in place of another."""
-        shape = value.type.shape
-        new = None if shape is None else tuple(map(self.dim, shape))
-        known[value] = value if new == shape else Value(value.name, TensorType(value.type.dtype, new))
-        return known[value]
+
+def _values(block: Block) -> Iterator[Value]:
+    """Every value of a block and of the regions inside."""
+    yield from block.args
+    for op in block.ops:
+        yield from op.results
+        for region in op.regions:
+            yield from _values(region)
 
 
 def _is_plain(text: str) -> bool:

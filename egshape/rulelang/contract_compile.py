@@ -13,11 +13,13 @@ from functools import cache
 from typing import Any, NoReturn
 
 from egshape.dims import Dim, const, is_nonnegative
+from egshape.dims.core import Function
+from egshape.dims.text import DECLARED
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.facts import Relation
 from egshape.rulelang.contract import Clause, Contract, Each, Require, When, wrong
 from egshape.rulelang.contract_expr import Compiled, Expressions
-from egshape.rulelang.contract_sizes import NUMBERS, SIZES, operand, shown
+from egshape.rulelang.contract_sizes import NUMBERS, SIZES, on_numbers, operand, shown
 from egshape.rulelang.sexpr import List, SExpr
 
 READ, KNOWN, RUN = 2, 1, 0
@@ -74,7 +76,7 @@ def told(require: Require, values: Sequence[Any], show: Callable[[object], str] 
 class Functions:
     """The functions of a contract."""
 
-    def __init__(self, text: Contract) -> None:
+    def __init__(self, text: Contract, own: Mapping[str, Function]) -> None:
         self.requires: list[Require] = []
         self.runs = False
         """Whether anything is required that only a run may show."""
@@ -83,8 +85,11 @@ class Functions:
         code = compile("\n".join(_Source(self, text).lines), f"<contract {text.at}>", "exec")
         # Names of the package begin with f_, as no name of a contract can hide them so.
         symbolic, numeric = (
-            {f"f_{name}": each for name, each in {**table, "refuse": refuse}.items()}
-            for table, refuse in ((SIZES, self.refuse), (NUMBERS, self.refuse_run))
+            {f"f_{name}": each for name, each in {**declared, **table, "refuse": refuse}.items()}
+            for declared, table, refuse in (
+                (own, SIZES, self.refuse),
+                ({name: on_numbers(each) for name, each in own.items()}, NUMBERS, self.refuse_run),
+            )
         )
         for names in (symbolic, numeric):
             exec(code, names)  # made from a checked contract: names and tables of this package only
@@ -149,10 +154,15 @@ class Functions:
             raise CheckFailed(told(self.requires[number], values), code=code)
 
 
-@cache
 def functions(text: Contract) -> Functions:
-    """The functions of a contract, made once. Raises EgshapeError (code "rules") for a text that breaks the law."""
-    return Functions(text)
+    """The functions of a contract, made once; they may call the size functions that are declared now. Raises
+    EgshapeError (code "rules") for a text that breaks the law."""
+    return _functions(text, tuple(DECLARED.get().items()))
+
+
+@cache
+def _functions(text: Contract, own: tuple[tuple[str, Function], ...]) -> Functions:
+    return Functions(text, dict(own))
 
 
 def _asks(item: SExpr, *functions: str) -> bool:

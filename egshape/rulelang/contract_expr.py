@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from egshape.dims.core import Function
+from egshape.dims.text import DECLARED
 from egshape.errors import EgshapeError
 from egshape.rulelang.contract import name_of, wrong
 from egshape.rulelang.sexpr import Atom, List, SExpr
@@ -99,6 +101,18 @@ FUNCTIONS: Table = {
 }
 """Functions of one meaning: the sorts that they take, the one that they give, the Python."""
 
+
+def taken(name: str) -> bool:
+    """Whether contracts mean something by the name of a function."""
+    return name in _FUNCTIONS or name in _SPECIAL
+
+
+def _declared(name: str, function: Function) -> tuple[tuple[str, ...], str, str]:
+    """A size function of an author, as one of these."""
+    sorts = ("size",) * len(function.params)
+    return sorts, "size", f"f_{name}({', '.join(f'{{{k}}}' for k in range(len(sorts)))})"
+
+
 _NAMES = {
     "DTYPES": Compiled("f_DTYPES", "dtypes"),
     "unknown": Compiled("None", "size"),
@@ -148,9 +162,10 @@ class Expressions:
         special = _SPECIAL.get(item.head)
         if special is not None:
             return special(self, item)
-        found = self.functions.get(item.head)
+        known = {**{name: _declared(name, each) for name, each in DECLARED.get().items()}, **self.functions}
+        found = known.get(item.head)
         if found is None:
-            raise self._unknown("function", item.head or str(item), (*self.functions, *_SPECIAL), item)
+            raise self._unknown("function", item.head or str(item), (*known, *_SPECIAL), item)
         sorts, sort, template = found
         self._arity(item, len(sorts))
         args = [self.of(arg, wanted) for arg, wanted in zip(item.items[1:], sorts, strict=True)]

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from egshape.dims import Dim, ceildiv, const, floordiv, is_nonnegative, maximum, minimum, mod, product, relu, total
+from egshape.dims.core import Function
+from egshape.errors import UndefinedSize
 from egshape.ir.types import DTYPES, TEXT, TensorType, dtype_name, is_float, is_integer, is_narrow, itemsize
 
 Namespace = Mapping[str, Callable[..., Any]]
@@ -224,6 +226,19 @@ _BOTH: dict[str, Any] = {
     "where_ranked": _where_ranked,
     "with_": _with,
 }
+
+
+def on_numbers(function: Function) -> Callable[..., int]:
+    """A size function of an author, for a run. It raises UndefinedSize where it has no value."""
+
+    def number(*args: int) -> int:
+        found = function.value(*args)
+        if found is None:
+            raise UndefinedSize(f"{function.name}({', '.join(map(str, args))}) has no value")
+        return found
+
+    return number
+
 
 SIZES: dict[str, Any] = {
     **_BOTH,

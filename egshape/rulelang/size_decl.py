@@ -4,7 +4,7 @@
     (size round_up (n k) :is "cdiv(n, k)*k")
 
 `:is` is an expression over known functions, which proofs unfold. `:python` is a formula (``egshape.dims.pure``) that
-computes the value; then `:emitted` may be an expression that saved models and compiled code compute in its place.
+computes the value, also in saved models and compiled code, if `:emitted` says no expression that they compute instead.
 `:defined` says where it has a value, beside what the expressions need: comparisons with >= or !=, separated by `;`.
 Rules write the value as `(isqrt n)`."""
 
@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from egshape.dims.names import RESERVED
-from egshape.errors import EgshapeError
+from egshape.dims.pure import read_formula
+from egshape.errors import EgshapeError, ParseError
 from egshape.rulelang.diagnostic import wrong
 from egshape.rulelang.provenance import is_variable, keyword_options
 from egshape.rulelang.sexpr import Atom, List, Position, SExpr, read
@@ -78,6 +79,10 @@ def read_size(command: List, ruleset: str) -> SizeDecl:
     if ":emitted" in texts and ":is" in texts:
         raise _wrong(command, f"{name} is an expression already", "leave :emitted out")
     equal, formula, emitted, defined = (texts.get(key, "") for key in _OPTIONS)
+    try:
+        _ = formula and read_formula(formula, params)
+    except ParseError as error:
+        raise _wrong(command, f"the formula of {name}: {error.message} ({error.where})", error.hint) from None
     return SizeDecl(name, params, equal, formula, emitted, defined, command.at)
 
 

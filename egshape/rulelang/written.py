@@ -5,6 +5,7 @@ its file is read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import const
+from egshape.dims.text import DECLARED
 from egshape.errors import EgshapeError
 from egshape.ir.expand import build_body
 from egshape.ir.graph import Graph, Op
@@ -23,15 +25,17 @@ from egshape.ops.contracts import OpContract
 from egshape.ops.custom import check_names
 from egshape.ops.elements import elements_of
 from egshape.rulelang.contract import Contract, ContractExample, name_of, read_contracts, wrong
-from egshape.rulelang.contract_expr import Compiled, Expressions
+from egshape.rulelang.contract_expr import Compiled, Expressions, taken
 from egshape.rulelang.contract_sizes import SIZES
 from egshape.rulelang.examples import build_example, example_elements, read_example
 from egshape.rulelang.rulefile import Example
 from egshape.rulelang.sexpr import Atom, List, SExpr
+from egshape.rulelang.size_functions import size_functions
 
 
 def custom_ops(path: str | Path, registry: Registry = REGISTRY) -> tuple[str, ...]:
-    """Declare the ops of a file, each a contract with ``:body``; their names.
+    """Declare the ops of a file, each a contract with ``:body``; their names. A line `; needs: round_up.egg` names
+    files beside it whose size functions it uses.
 
     Raises EgshapeError (code ``rules``) with file and line for what breaks the law of contracts, for an example that
     does not hold, and for a body that gives something else than the contract says; nothing is declared then."""
@@ -40,7 +44,19 @@ def custom_ops(path: str | Path, registry: Registry = REGISTRY) -> tuple[str, ..
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise EgshapeError(f"cannot be read: {error}", where=str(file), code="read") from error
-    found = read_contracts(text, file.name)
+    with size_functions(_needs(text, file.parent)) as functions:
+        for name in filter(taken, functions):
+            raise EgshapeError(f"contracts have a function {name}", where=str(file), hint="rename yours", code="rules")
+        return _added(read_contracts(text, file.name), registry)
+
+
+def _needs(text: str, folder: Path) -> list[Path | str]:
+    """What a file of contracts names in lines `; needs: round_up.egg`: rulesets that declare size functions."""
+    items = [item for line in _NEEDS.findall(text) for item in re.split(r"[\s,]+", line.strip())]
+    return [folder / item if item.endswith(".egg") else item for item in items]
+
+
+def _added(found: Mapping[str, Contract], registry: Registry) -> tuple[str, ...]:
     before = {name: registry[name] for name in found if name in registry}
     added: list[str] = []
     try:
@@ -58,6 +74,9 @@ def custom_ops(path: str | Path, registry: Registry = REGISTRY) -> tuple[str, ..
                 registry.add(before[name])
         raise
     return tuple(found)
+
+
+_NEEDS = re.compile(r"^; *needs: *(.+)$", re.MULTILINE)
 
 
 def last_op(example: ContractExample, registry: Registry) -> Op:
@@ -142,7 +161,7 @@ def _compiled(name: str, contract: Contract, code: SExpr, registry: Registry) ->
     }
     text = f"lambda f_b, {', '.join(params)}: {_value(code, scope, registry)}"
     names = {
-        **{f"f_{key}": each for key, each in SIZES.items()},
+        **{f"f_{key}": each for key, each in {**DECLARED.get(), **SIZES}.items()},
         "f_type_of": lambda value: SIZES["operand"](value.type),
     }
     made: Callable[..., Any] = eval(compile(text, f"<body of {name}>", "eval"), names)  # from a checked text
@@ -150,7 +169,8 @@ def _compiled(name: str, contract: Contract, code: SExpr, registry: Registry) ->
 
 
 def _value(item: SExpr, scope: Mapping[str, Compiled], registry: Registry) -> str:
-    """The Python of an expression of ops: (OP OPERAND ... :ATTRIBUTE EXPRESSION ...), an operand, or a number."""
+    """The Python of an expression of ops: (OP OPERAND ... :ATTRIBUTE EXPRESSION ...), an operand, or a number: of the
+    type of another operand, or a scalar, (const NUMBER DTYPE)."""
     if isinstance(item, Atom):
         sort = scope[item.text].sort if item.text in scope else ""
         if sort in ("T", "Ts"):
@@ -159,6 +179,8 @@ def _value(item: SExpr, scope: Mapping[str, Compiled], registry: Registry) -> st
             return item.text
         raise wrong(f"{item} is no operand", item.at, f"operands are {', '.join(scope)}, and numbers")
     assert isinstance(item, List)
+    if item.head == "const" and len(item.items) == 3 and _is_number(str(item.items[1])):
+        return f"f_b.const({item.items[1]}, {Expressions(scope).of(item.items[2], 'dtype')})"
     if item.head not in registry:
         raise wrong(f"no op is named {item.head or item}", item.at, "write (OP OPERAND ... :ATTRIBUTE EXPRESSION ...)")
     decl, rest, args = registry[item.head], list(item.items[1:]), list[str]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,17 @@ import pytest
 
 import egshape
 from egshape import rulebook
+from egshape.adapters.xla import run_stablehlo
 from egshape.dims import Dim, const, parse, symbol
 from egshape.dims.functions import SizeFunction
-from egshape.errors import CheckFailed, EgshapeError, ParseError, UndefinedSize, Unsupported
+from egshape.errors import CheckFailed, EgshapeError, ParseError, UndefinedSize
+from egshape.facts import parse_facts
 from egshape.ops.base import REGISTRY
 from egshape.prove import prove
+from egshape.rulebook.trial import proofs
+from egshape.rulebook.trial.soundness import CannotSample
+from egshape.rulelang.provenance import desugar
+from egshape.rulelang.sexpr import read_lists
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples" / "sizes").glob("*.egg"))}
@@ -162,6 +168,36 @@ def test_a_wrong_rule_is_found(tmp_path: Path, name: str) -> None:
     assert not verdict.good and "the body holds, but not" in verdict.why
 
 
+STATEMENTS = {
+    "isqrt": {
+        "((= d (isqrt n))) ((edge (Mul d d) n 0))": "proved",
+        "((= d (isqrt n)) (= x (lo n)) (> x 1)) ((edge d n 1))": "proved",
+        "((= d (isqrt n))) ((edge d n 1))": "refuted",
+    },
+    "round_up": {
+        "((= d (round_up n k)) (= x (lo k)) (> x 0)) ((edge n d 0))": "proved",
+        "((= d (round_up n k))) ((edge n d 0))": "refuted",
+    },
+    "next_pow2": {  # 12 choices one behind the other: z3 may give up
+        "((= d (next_pow2 n))) ((set (lo d) 1))": "proved or unknown",
+        "((= d (next_pow2 n))) ((edge d (Mul (Num 2) n) 1))": "refuted or unknown",
+    },
+    "gcd": {"((= d (gcd a b)) (= x (lo a)) (> x 0)) ((edge d a 0))": "sampled"},  # its loop is too long for z3
+}
+
+
+@pytest.mark.skipif(not proofs.available(), reason="needs the extra verify")
+@pytest.mark.parametrize(("name", "rule"), [(name, rule) for name, all in STATEMENTS.items() for rule in all])
+def test_proofs_know_formulas_and_expressions(name: str, rule: str) -> None:
+    plain = desugar(read_lists(f"(rule {rule})")[0], "x", "x")[0]
+    with egshape.size_functions(str(EXAMPLES[name])):
+        try:
+            found = proofs.prove_rule(plain).status
+        except CannotSample:
+            found = "sampled"  # type: ignore[assignment]
+    assert found in STATEMENTS[name][rule].split(" or ")
+
+
 # -- programs ----
 
 TEXT = """
@@ -224,11 +260,77 @@ def test_onnx_gets_the_expression_too(graph: egshape.Graph, tmp_path: Path) -> N
         session.run(None, dict(zip(("arg0", "arg1"), feed(7), strict=True)))
 
 
-@pytest.mark.parametrize("what", ["f.mlir", "f.onnx", "llvm"])
-def test_one_without_an_expression_is_refused_by_name(graph: egshape.Graph, tmp_path: Path, what: str) -> None:
-    result = egshape.optimize(graph, "isqrt(arg0.0) == 4", str(EXAMPLES["isqrt"]))
-    with pytest.raises(Unsupported, match="isqrt has no expression"):
-        egshape.compile(result, what) if what == "llvm" else egshape.save(result, tmp_path / what)
+FORMULAS = {
+    "gcd": "gcd(arg0.0, 12) <= 3",
+    "isqrt": "isqrt(arg0.0) <= 2",
+    "next_pow2": "next_pow2(arg0.0) <= 8",
+    "digits": "digits(arg0.0) <= 1",
+    "ones": "ones(arg0.0) <= 1",
+    "below": "below(arg0.0) <= 1",
+}
+MINE = {
+    "digits": """(size digits (n) :python "
+  count = 1
+  for i in range(18):
+    n //= 10
+    if n > 0: count += 1
+  return count")""",
+    "ones": """(size ones (n) :python "
+  ones = 0
+  for i in range(63): ones, n = ones + n % 2, n // 2
+  return ones")""",
+    "below": '(size below (n) :python "(n - 7) // 2 if n else 5 // n" :defined "n >= 1")',  # negative, and undefined
+}
+RUNS = ("interpret", "llvm", "mlir", "onnx")
+
+
+def runner(result: egshape.Result, how: str, folder: Path) -> Callable[..., list[np.ndarray]]:
+    """What runs a result: back ends of ours, or XLA and ONNX Runtime where it is saved."""
+    if how == "mlir":
+        text = egshape.save(result, folder / "f.mlir") or (folder / "f.mlir").read_text()
+        return lambda *inputs: run_stablehlo(text, inputs)
+    if how == "onnx":
+        runtime = pytest.importorskip("onnxruntime", reason="running ONNX models needs ONNX Runtime")
+        egshape.save(result, folder / "f.onnx")
+        session = runtime.InferenceSession(str(folder / "f.onnx"))
+        names = [each.name for each in session.get_inputs()]
+        return lambda *inputs: session.run(None, dict(zip(names, inputs, strict=False)))
+    fn = egshape.compile(result, how)
+    return lambda *inputs: [fn(*inputs)]
+
+
+@pytest.mark.parametrize("how", RUNS)
+@pytest.mark.parametrize("name", sorted(FORMULAS))
+def test_a_formula_is_computed_in_every_format(graph: egshape.Graph, tmp_path: Path, name: str, how: str) -> None:
+    rules = written(tmp_path, MINE[name]) if name in MINE else str(EXAMPLES[name])
+    result = egshape.optimize(graph, FORMULAS[name], rules)
+    with egshape.size_functions(rules):
+        (fact,) = parse_facts(FORMULAS[name])
+    run, said = runner(result, how, tmp_path), set()
+    for rows in range(12):
+        x, y = feed(rows)
+        try:
+            holds = fact.lhs.evaluate({"arg0.0": rows}) <= fact.rhs.evaluate({})
+        except UndefinedSize:
+            holds = False
+        said.add(holds)
+        if holds:
+            assert np.array_equal(run(x, y)[0], x + 1)
+        else:
+            with pytest.raises(Exception, match=name):
+                run(x, y)
+    assert said == {True, False}
+
+
+@pytest.mark.parametrize("form", ["f.mlir", "f.onnx"])
+def test_a_formula_is_read_back(graph: egshape.Graph, tmp_path: Path, form: str) -> None:
+    result = egshape.optimize(graph, FORMULAS["isqrt"], str(EXAMPLES["isqrt"]))
+    egshape.save(result, tmp_path / form)
+    again = egshape.compile(egshape.load(tmp_path / form), "interpret", optimize=False)
+    for rows in (0, 1, 8):
+        assert np.array_equal(again(*feed(rows)), feed(rows)[0] + 1)
+    with pytest.raises(CheckFailed, match="isqrt"):
+        again(*feed(9))
 
 
 @pytest.fixture
@@ -280,6 +382,84 @@ def test_the_type_of_a_custom_op(padded: SizeFunction) -> None:
         assert found.shape == (8, 4) and np.array_equal(found[:5], 2 * x) and not found[5:].any()
 
 
+# -- contracts ----
+
+CONTRACTS = """; needs: round_up.egg isqrt.egg
+
+; pad_up(x): x with zeros up to a multiple of 8 rows    of our own
+(contract pad_rows ((x T))
+  :requires (((= (rank x) 2) "takes a matrix, got {x}"))
+  :dtype (dtype x)
+  :shape (list (round_up (size x 0) 8) (size x 1))
+  :body (pad x (const 0 (dtype x))
+    :low (list 0 0) :high (list (- (round_up (size x 0) 8) (size x 0)) 0) :interior (list 0 0)))
+;; example  pad_rows(x: [n, 2])  =>  f32[round_up(n, 8), 2]
+;; rejects  pad_rows(x: [n])
+
+; as_square(x): the elements of x as a square matrix    of our own
+(contract as_square ((x T))
+  :requires (
+    ((= (rank x) 1) "takes a vector, got {x}")
+    ((= (size x 0) (* (isqrt (size x 0)) (isqrt (size x 0)))) "square" "{(size x 0)} is no square"))
+  :dtype (dtype x)
+  :shape (list (isqrt (size x 0)) (isqrt (size x 0)))
+  :body (reshape x :shape (list (isqrt (size x 0)) (isqrt (size x 0)))))
+;; example  as_square(x: [n])  =>  f32[isqrt(n), isqrt(n)]
+;; implies  as_square(x: [n])  =>  n == isqrt(n)*isqrt(n)
+;; rejects  as_square(x: [8])
+"""
+APPLIED = """
+func.func @f(%arg0: tensor<?xf32>) -> tensor<?x?xf32> {
+  %0 = stablehlo.custom_call @as_square(%arg0) : (tensor<?xf32>) -> tensor<?x?xf32>
+  %1 = stablehlo.custom_call @pad_rows(%0) : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %1 : tensor<?x?xf32>
+}
+"""
+
+
+@pytest.fixture
+def contracts(tmp_path: Path) -> Iterator[Path]:
+    for name in ("round_up", "isqrt"):
+        (tmp_path / f"{name}.egg").write_text(EXAMPLES[name].read_text())
+    path = tmp_path / "ops.egg"
+    path.write_text(CONTRACTS)
+    names = egshape.custom_ops(path)
+    yield path
+    for name in names:
+        REGISTRY.drop(name)
+
+
+@pytest.mark.parametrize("how", RUNS)
+def test_contracts_call_them(contracts: Path, how: str) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    result = egshape.optimize(egshape.load(APPLIED.encode(), format="mlir"))
+    assert str(result.graph.outputs[0].type) == "f32[round_up(isqrt(arg0.0), 8), isqrt(arg0.0)]"
+    fn = runner(result, how, contracts.parent)
+    run = (lambda x: fn(x, None)) if how == "onnx" else fn
+    for side in (0, 1, 3, 8, 11):
+        x = np.arange(side * side, dtype=np.float32)
+        (found,) = run(x)
+        assert found.shape == (-(-side // 8) * 8, side) and not found[side:].any()
+        assert np.array_equal(found[:side], x.reshape(side, side))
+    with pytest.raises(Exception, match="5 is no square" if how != "onnx" else "Reshape"):
+        run(np.ones(5, np.float32))
+
+
+def test_a_contract_of_an_unknown_function(tmp_path: Path) -> None:
+    path = tmp_path / "ops.egg"
+    path.write_text(CONTRACTS.replace("; needs: round_up.egg isqrt.egg", "; needs: prelude.shape"))
+    with pytest.raises(EgshapeError, match="the function round_up is not known"):
+        egshape.custom_ops(path)
+    assert "pad_rows" not in REGISTRY and "as_square" not in REGISTRY
+
+
+def test_a_function_that_contracts_have(tmp_path: Path) -> None:
+    written(tmp_path, '(size windows (n) :is "n")', name="mine.egg")
+    (tmp_path / "ops.egg").write_text(CONTRACTS.replace("round_up.egg isqrt.egg", "mine.egg"))
+    with pytest.raises(EgshapeError, match="contracts have a function windows"):
+        egshape.custom_ops(tmp_path / "ops.egg")
+
+
 # -- without rules ----
 
 
@@ -291,3 +471,11 @@ def test_without_its_rules_nothing_is_known_of_it(tmp_path: Path) -> None:
         assert (status(goal, "isqrt"), prove(goal, (), str(bare)).status) == ("proved", "unknown")
     for goal in ("max(a, b) >= b", "(a//9)//90 == a//810", "isqrt(n) - isqrt(n) + a*b == b*a"):
         assert prove(goal, (), str(bare)).status == "proved" or "isqrt" in goal
+
+
+def test_a_check_says_what_is_wrong_with_a_formula(tmp_path: Path) -> None:
+    text = '(size f (n) :python "\n  while n > 1:\n    n //= 2\n  return n")\n' + RULE.replace("isqrt", "f").format(
+        "(edge d n 0)"
+    )
+    first = rulebook.check(written(tmp_path, text)).problems[0]
+    assert (first.at.line, "'while n > 1:' is no part of a formula" in first.message) == (7, True)

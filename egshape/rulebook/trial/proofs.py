@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
+from egshape.dims.functions import SHIPPED
+from egshape.dims.text import DECLARED
+from egshape.rulebook.trial.formulas import Terms
 from egshape.rulebook.trial.soundness import CannotSample
 from egshape.rulelang.provenance import PlainRule, is_variable
 from egshape.rulelang.sexpr import Atom, List, SExpr
@@ -86,6 +89,7 @@ class _Translation:
         self.known: dict[str, tuple[Any, Any]] = {}
         self.free: dict[str, Any] = {}
         self.facts: list[Any] = []
+        self.calls: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         self.count = 0
 
     def fresh(self) -> Any:
@@ -268,7 +272,26 @@ class _Translation:
             case (("/" | "%"), [a, b]):
                 quotient = self.truncated(a, b)
                 return (quotient if expr.head == "/" else a - b * quotient), sure
-        raise CannotSample(expr.head)
+        return self.call(expr, [value for value, _ in values], sure)
+
+    def call(self, expr: List, args: list[Any], sure: Any) -> tuple[Any, Any]:
+        """The value of a declared size function, by its expression or formula."""
+        function = {**SHIPPED, **DECLARED.get()}.get(expr.head)
+        if function is None or len(args) != len(function.params):
+            raise CannotSample(expr.head)
+        key = (expr.head, *(arg.get_id() for arg in args))
+        if key not in self.calls:
+            terms = Terms(self, dict(zip(function.params, args, strict=True)))
+            self.calls[key] = (terms.function(function), terms.defined != 0)
+        found, defined = self.calls[key]
+        return found, self.z3.And(sure, defined)
+
+    def root(self, a: Any) -> Any:
+        """The largest number whose square is at most a; any number for a < 0."""
+        root = self.fresh()
+        within = self.z3.And(root >= 0, root * root <= a, a < (root + 1) * (root + 1))
+        self.facts.append(self.z3.Implies(a >= 0, within))
+        return root
 
     def floor(self, a: Any, b: Any) -> Any:
         """floor(a / b); any number where b is 0."""
