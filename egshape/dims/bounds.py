@@ -33,8 +33,6 @@ def relu_bounds(h: Bounds) -> Bounds:
     hi: int | None = None
     # size.relu/lo-zero
     lo = larger(lo, 0)
-    if h_lo is not None:  # size.relu/lo
-        lo = larger(lo, h_lo)
     if h_hi is not None:  # size.relu/hi
         hi = smaller(hi, max(h_hi, 0))
     return lo, hi
