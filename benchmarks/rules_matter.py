@@ -3,10 +3,11 @@
     python -m benchmarks.rules_matter [--rule NAME]... [--jobs 2] [--json FILE] [--write]
 
 --write puts the tables into docs/rules-matter.md. The cases are the sample models and the examples, the goldens of
-tests/cases, the tests of tests/behaviours, and the questions of the prover's bench, asked of the prover and of the
-e-graph alone. The first run notes which rules are
-used in which case, and a rule is tried again only where it was; on behaviours, which take longest, only where nothing
-else came out otherwise. Results are not compared with the original: a program without a rule is larger, not wrong."""
+tests/cases, the tests of tests/behaviours, the questions of the prover's bench, asked of the prover and of the e-graph
+alone, and of each rule the examples that stand with it. The first run notes which rules are used in which case. A
+ruleset is tried where one of its rules was used; a rule where it was used and its ruleset changed something, but not on
+behaviours, which take longest. Results are not compared with the original: a program without a rule is larger, not
+wrong."""
 
 from __future__ import annotations
 
@@ -33,17 +34,21 @@ import egshape
 from benchmarks import prover
 from egshape import attempts, pipeline
 from egshape.atomic import write_atomic
+from egshape.decide.context import Context
 from egshape.dims import bounds
 from egshape.dims.functions import SHIPPED
 from egshape.egraph.program import program, shipped
 from egshape.errors import EgshapeError
 from egshape.ir.text import parse_graph, print_graph
+from egshape.ir.types import TensorType
+from egshape.ops import REGISTRY
 from egshape.pipeline import Optimized
-from egshape.rulebook.trial import answers
+from egshape.rulebook.trial import answers, examples
 from egshape.rulebook.trial.answers import noting
 from egshape.rulebook.without import HOLDERS, fresh_sizes, without
 from egshape.rulelang.at_once import FUNCTIONS
-from egshape.rulelang.rulefile import Example
+from egshape.rulelang.examples import read_example
+from egshape.rulelang.rulefile import Example, Rule
 from egshape.rulelang.size_examples import SizeQuestion
 from egshape.validate import Verdict
 from tests.behaviours import programs
@@ -52,8 +57,9 @@ from tests.cases import test_cases as goldens
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "rules-matter.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
+FOLDERS = ("all of size", "all of tensor")
 BEHAVIOURS = ROOT / "tests" / "behaviours"
-KINDS = ("model", "golden", "behaviour", "question", "saturation")
+KINDS = ("model", "golden", "question", "saturation", "example", "behaviour")
 LIMIT = 1800.0
 """Seconds for all cases without a rule; what is not done then counts as changed."""
 
@@ -93,7 +99,7 @@ def cases() -> dict[str, Callable[[], Any]]:
         for case in prover.read(questions):
             out[f"question {case.id}"] = partial(_question, case)
             out[f"saturation {case.id}"] = partial(_saturation, case)
-    return out
+    return out | {f"example {name}": partial(_examples, rule) for name, rule in shipped_rules().items()}
 
 
 def _model(path: Path) -> list[Any]:
@@ -127,6 +133,28 @@ def _saturation(case: prover.Case) -> bool:
         return False
     loaded = pipeline.program(())
     return answers.answer(question, loaded.rules, loaded.pieces, loaded.size_phases)[0]
+
+
+def _examples(rule: Rule) -> list[Any]:
+    """What all rules make of the examples of one of them."""
+    return [(_size_example if rule.ruleset.startswith("size.") else _tensor_example)(each) for each in rule.examples]
+
+
+def _size_example(example: Example) -> list[Any]:
+    """Whether the e-graph alone shows it, whether Python does, and how sizes are written then, which is what decides in
+    a program."""
+    loaded, question, context = pipeline.program(()), SizeQuestion(example), Context()
+    in_engine = answers.answer(question, loaded.rules, loaded.pieces, loaded.size_phases)[0]
+    context.assume_all([(answers.relation(fact), None) for fact in question.given])
+    return [in_engine, answers.answer_at_once(example)[0], str(context.normal_form(question.subject))]
+
+
+def _tensor_example(example: Example) -> Any:
+    """The type that rules give it, or whether they make both sides one."""
+    line, loaded = read_example(example, REGISTRY), pipeline.program(())
+    if isinstance(line.right, TensorType):
+        return str(examples.inferred(line, loaded)[1])
+    return examples.derive(line, loaded, obligations=True).same
 
 
 class _Tests:
@@ -170,9 +198,9 @@ def behaviours(names: Iterable[str] | None) -> _Tests:
 
 
 @cache
-def rule_names() -> tuple[str, ...]:
-    """All shipped rules, those of preludes apart."""
-    return tuple(rule.name for rule in program(()).rules.rules if rule.ruleset in shipped())
+def shipped_rules() -> Mapping[str, Rule]:
+    """All shipped rules by name, those of preludes apart."""
+    return {rule.name: rule for rule in program(()).rules.rules if rule.ruleset in shipped()}
 
 
 @cache
@@ -182,7 +210,7 @@ def bound_rules() -> Mapping[str, frozenset[str]]:
     return {
         f"{name}_bounds": frozenset(
             rule
-            for rule in rule_names()
+            for rule in shipped_rules()
             for text in texts
             if text.startswith(f"{name}_bounds") and f"# {rule}\n" in text
         )
@@ -234,7 +262,8 @@ def first_run() -> tuple[dict[str, Any], dict[str, list[str]]]:
     for name, run in cases().items():
         with used() as found:
             outcomes[name] = run()
-        uses[name] = sorted(found)
+        kind, _, short = name.partition(" ")
+        uses[name] = [short] if kind == "example" else sorted(found)
     tests = behaviours(None)
     return outcomes | tests.outcomes, uses | tests.uses
 
@@ -292,78 +321,61 @@ class Trials:
         self.before, self.uses = kept.get("first") or apart(first_run)
         self._save()
 
-    def ruleset(self, name: str, rules: Sequence[str], alone: bool) -> None:
-        """Try a ruleset as a whole, then its rules (``alone``: those of size functions overlap, so that few of them
-        change anything alone: by halves, until a half changes nothing)."""
-        self.once(name, rules)
-        if not self.found[name].matters:
-            self._note({rule: Worth() for rule in rules})
-        elif alone:
-            for rule in rules:
-                self.once(rule, (rule,))
-        else:
-            self._halves(rules)
+    def ruleset(self, name: str, rules: Sequence[str]) -> None:
+        """Try a ruleset as a whole, then each of its rules on the cases that came out otherwise without all of them."""
+        self.once(name, rules, self.before)
+        changed = {f"{kind} {case}" for kind, cases in self.found[name].changed.items() for case in cases}
+        for rule in rules:
+            self.once(rule, (rule,), {each for each in changed if not each.startswith("behaviour ")})
 
-    def _halves(self, rules: Sequence[str]) -> None:
-        left = [rule for rule in rules if rule not in self.found]
-        if len(left) <= 1:
-            for rule in left:
-                self.once(rule, (rule,))
-        elif self.worth(left, every=False).matters:
-            self._halves(left[: len(left) // 2])
-            self._halves(left[len(left) // 2 :])
-        else:
-            self._note({rule: Worth() for rule in left})
-
-    def once(self, name: str, rules: Sequence[str]) -> None:
-        """Try some rules together, unless that was done."""
+    def once(self, name: str, rules: Sequence[str], cases: Collection[str]) -> None:
+        """Try some rules together on some cases, unless that was done."""
         if name not in self.found:
-            self._note({name: self.worth(rules, every=len(rules) > 1)})
-
-    def _note(self, found: Mapping[str, Worth]) -> None:
-        for name, each in found.items():
-            self.found.setdefault(name, each)
-            print(row(name, self.found[name]), flush=True)
-        self._save()
+            self.found[name] = self.worth(rules, cases)
+            print(row(name, self.found[name], KINDS), flush=True)
+            self._save()
 
     def _save(self) -> None:
         if self.path is not None:
             found = {name: vars(each) for name, each in self.found.items()}
             write_atomic(self.path, json.dumps({"first": (self.before, self.uses), "found": found}, indent=1))
 
-    def worth(self, rules: Sequence[str], every: bool) -> Worth:
-        """What changes without some rules; behaviours are tried where nothing else changed, or ``every`` case is."""
-        names = [name for name in self.before if not set(rules).isdisjoint(self.uses.get(name, ()))]
-        late = [name for name in names if name.startswith("behaviour ")]
-        after: dict[str, Any] = {}
+    def worth(self, rules: Sequence[str], cases: Collection[str]) -> Worth:
+        """What of some cases changes without some rules."""
+        names = [name for name in self.before if name in cases and not set(rules).isdisjoint(self.uses.get(name, ()))]
+        after = (names and apart(partial(run_without, rules, names))) or {}
         changed: dict[str, list[str]] = {kind: [] for kind in KINDS}
-        for part in ([name for name in names if name not in late], late):
-            if part and (every or not any(changed.values())):
-                after |= apart(partial(run_without, rules, part)) or {}
-                for name in part:
-                    kind, _, short = name.partition(" ")
-                    if after.get(name) != self.before[name]:
-                        changed[kind].append(short)
-        sizes = [(self.before[name], after[name]) for name in names if isinstance(after.get(name), list)]
-        return Worth(changed, sum(b[1] - a[1] for a, b in sizes), sum(b[2] - a[2] for a, b in sizes))
+        for kind, _, short in (name.partition(" ") for name in names if after.get(name) != self.before[name]):
+            changed[kind].append(short)
+        sizes = [(self.before[name], after[name]) for name in names if name.startswith("model ") and name in after]
+        sizes = [(before, now) for before, now in sizes if isinstance(now, list)]
+        return Worth(changed, sum(now[1] - old[1] for old, now in sizes), sum(now[2] - old[2] for old, now in sizes))
 
 
 # -- the tables ----
 
 
-def row(name: str, found: Worth) -> str:
+COLUMNS = {
+    "model": "models",
+    "golden": "goldens",
+    "question": "answers",
+    "saturation": "e-graph's answers",
+    "example": "examples",
+    "behaviour": "behaviours",
+}
+
+
+def row(name: str, found: Worth, kinds: Iterable[str]) -> str:
     """A line of a table."""
-    counts = [str(len(found.changed.get(kind, ()))) for kind in KINDS]
+    counts = [str(len(found.changed.get(kind, ()))) for kind in kinds]
     cells = [f"{found.ops:+d}", f"{found.checks:+d}", *counts]
     return f"| {name} | " + " | ".join("" if cell in ("0", "+0") else cell for cell in cells) + " |"
 
 
-def head(first: str) -> list[str]:
-    """The head of a table."""
-    return [
-        f"| {first} | ops | checks | models | goldens | behaviours | answers | e-graph's answers |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+def table(first: str, found: Mapping[str, Worth], names: Iterable[str], kinds: Sequence[str]) -> list[str]:
+    """A table of what some rules are worth, as Markdown."""
+    head = f"| {first} | ops | checks | {' | '.join(COLUMNS[kind] for kind in kinds)} |"
+    return [head, "|---" * (3 + len(kinds)) + "|", *(row(name, found[name], kinds) for name in names)]
 
 
 def main() -> int:
@@ -374,34 +386,24 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="what changed by name; what this file has already is not run again")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/rules-matter.md")
     options = parser.parse_args()
-    rules = [name for name in rule_names() if any(part in name for part in options.rule or ("",))]
-    groups = {} if options.rule else {name: _rules_in(f"{name}/") for name in shipped()}
-    folders = {} if options.rule else {f"all of {folder}": _rules_in(f"{folder}.") for folder in ("size", "tensor")}
+    rules = [name for name in shipped_rules() if any(part in name for part in options.rule or ("",))]
+    groups = {name: [rule for rule in rules if rule.startswith(f"{name}/")] for name in shipped() if not options.rule}
+    folders = {} if options.rule else {f: [r for r in rules if r.startswith(f"{f[7:]}.")] for f in FOLDERS}
     trials = Trials(options.json)
     with ThreadPoolExecutor(options.jobs) as pool:
-        jobs = [pool.submit(trials.ruleset, name, each, "size" not in name) for name, each in groups.items()]
-        jobs += [pool.submit(trials.once, name, each) for name, each in folders.items()]
-        jobs += [pool.submit(trials.once, name, (name,)) for name in rules if options.rule]
+        jobs = [pool.submit(trials.ruleset, name, each) for name, each in groups.items()]
+        jobs += [pool.submit(trials.once, name, each, trials.before) for name, each in folders.items()]
+        jobs += [pool.submit(trials.once, name, (name,), trials.before) for name in rules if options.rule]
         for job in jobs:
             job.result()
     found = trials.found
-    parts = [
-        *head("ruleset"),
-        *(row(r, found[r]) for r in (*folders, *groups)),
-        "",
-        *head("rule"),
-        *(row(r, found[r]) for r in rules),
-    ]
+    parts = [*table("ruleset", found, (*folders, *groups), KINDS), "", *table("rule", found, rules, KINDS[:-1])]
     if options.write:
         start, rest = PAGE.read_text().split(BEGIN)
         PAGE.write_text("\n".join([start + BEGIN, *parts, END + rest.split(END)[1]]))
     idle = [name for name in rules if not found[name].matters]
     print(f"{len(rules) - len(idle)} of {len(rules)} rules change a case", *idle, sep="\n")
     return int(bool(idle))
-
-
-def _rules_in(prefix: str) -> tuple[str, ...]:
-    return tuple(name for name in rule_names() if name.startswith(prefix))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from egshape.decide.shown import compound_atoms, shown, simpler
 from egshape.decide.world import World
 from egshape.dims import Definedness, Dim, Symbol, const, symbol
 from egshape.dims.core import natural_key, of_atom
-from egshape.errors import UndefinedSize
+from egshape.errors import Contradiction, UndefinedSize
 from egshape.facts import Facts, Relation
 from egshape.facts.intervals import complement
 from egshape.facts.store import contradiction
@@ -339,7 +339,10 @@ class Context:
 
     def _suffices(self, indices: Sequence[int], relation: Relation, answer: Answer) -> bool:
         small = Context(symbol_order=self._world.symbol_order)
-        small.assume_all([(self._assumptions[i].relation, None) for i in indices], _EFFORT // 8, _EFFORT // 32)
+        try:
+            small.assume_all([(self._assumptions[i].relation, None) for i in indices], _EFFORT // 8, _EFFORT // 32)
+        except Contradiction:  # which all of them together did not show: what follows from it is no reason
+            return False
         return small.verdict(relation, _LITTLE, _EFFORT // 8).answer == answer
 
 

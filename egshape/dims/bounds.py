@@ -1,6 +1,6 @@
 """Bounds of size functions by those of their arguments, made from rulesets/size by
 `python -m egshape.rulelang.at_once`. Not to be edited."""
-# ruff: noqa: E501
+# ruff: noqa: E501, RUF059
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ def relu_bounds(h: Bounds) -> Bounds:
     hi: int | None = None
     # size.relu/lo-zero
     lo = larger(lo, 0)
-    if h_lo is not None:  # size.relu/lo
-        lo = larger(lo, h_lo)
     if h_hi is not None:  # size.relu/hi
         hi = smaller(hi, max(h_hi, 0))
     return lo, hi

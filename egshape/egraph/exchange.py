@@ -32,7 +32,6 @@ from egshape.rulelang.size_functions import functions_of
 SHAPE_RULESETS = (
     "size.dim",
     "size.interval",
-    "size.divisibility",
     "size.floordiv",
     "size.relu",
     "size.bcast",

@@ -479,7 +479,7 @@ _SHIPPED = '''{0} = (
 '''
 _BOUNDS = '''"""Bounds of size functions by those of their arguments, made from rulesets/size by
 `python -m egshape.rulelang.at_once`. Not to be edited."""
-# ruff: noqa: E501
+# ruff: noqa: E501, RUF059
 
 from __future__ import annotations
 

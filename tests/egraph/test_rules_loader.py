@@ -130,7 +130,7 @@ def test_an_error_of_the_engine_names_the_rule_file_and_line(tmp_path: Path) -> 
 
 def test_needs_come_first_and_only_once() -> None:
     names = [ruleset.name for ruleset in load_rulesets(["size.floordiv", "size.interval"]).rulesets]
-    assert names == ["prelude.shape", "size.divisibility", "size.interval", "size.floordiv"]
+    assert names == ["prelude.shape", "size.interval", "size.floordiv"]
 
 
 def test_shipped_names_are_paths() -> None:

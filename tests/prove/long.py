@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 
+from egshape.errors import EgshapeError
 from egshape.prove import check_counterexample, prove
 from tests.prove.families import FAMILIES, question, wrong_answer
 
@@ -56,7 +57,10 @@ def any_question(r: random.Random) -> tuple[list[str], str]:
 def fault(given: list[str], goal: str, want: str = "") -> tuple[str, str, float]:
     """(status, what is wrong with the answer or "", seconds)."""
     start = time.process_time()
-    proof = prove(goal, given)
+    try:
+        proof = prove(goal, given)
+    except EgshapeError as error:
+        return "raised", str(error), time.process_time() - start
     seconds = time.process_time() - start
     if proof.status == "refuted":
         point = proof.counterexample

@@ -14,8 +14,8 @@ from egshape.rulelang.size_examples import SizeQuestion
 
 SIZES = [rule for rule in load_rulesets(RULESETS, provenance=False).rules if rule.ruleset in RULESETS]
 NAMES = sorted(rules())
-IN_THE_ENGINE_ONLY = {"size.floordiv/nested", "size.floordiv/common-factor"}
-"""Rules of divisors that are symbols: at once they would change how sizes are written that facts say nothing of."""
+IN_THE_ENGINE_ONLY = {"size.floordiv/nested"}
+"""A rule of divisors that are symbols: at once it would change how sizes are written that facts say nothing of."""
 THEORY = ("a*b == b*a", "a*(b + 1) == a*b + a", "a + b >= a")
 # Divisors past those whose remainders the search tries one by one: that n % k is one of 0..k-1 is congruence, theory.
 ABOUT = {

@@ -36,7 +36,6 @@ CAUTIOUS = {
     ("size.floordiv/nested", "(> x 0)"),
     ("size.floordiv/nested", "(!= p h)"),
     ("size.floordiv/remainder-hi-numerator", "(> a 0)"),
-    ("size.divisibility/weaken", "(> b 0)"),
 }
 
 

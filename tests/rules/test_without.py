@@ -8,8 +8,9 @@ import pytest
 
 import egshape
 from benchmarks import rules_matter
+from egshape.egraph.program import shipped
 from egshape.ir.text import parse_graph
-from egshape.rulebook.without import without
+from egshape.rulebook.without import fresh_sizes, without
 from egshape.rulelang.at_once import rules as at_once_rules
 from tests.cases.test_cases import CASES
 
@@ -65,3 +66,18 @@ def test_a_case_is_tried_without_a_rule(name: str) -> None:
     before = rules_matter.cases()[case]()
     assert rules_matter.run_without([rule], [case])[case] != before
     assert rules_matter.run_without(["tensor.slice/pad-nothing"], [case])[case] == before
+
+
+@pytest.mark.long_but("size.bcast")
+@pytest.mark.parametrize("ruleset", shipped())
+def test_every_rule_matters_to_its_own_examples(ruleset: str) -> None:
+    """An example that comes out the same without its rule shows nothing of it: the rule is not needed, or not shown."""
+    names = [name for name, rule in rules_matter.shipped_rules().items() if rule.ruleset == ruleset]
+    cases = {f"example {name}": rules_matter.cases()[f"example {name}"] for name in names}
+    idle = []
+    for name, (case, run) in zip(names, cases.items(), strict=True):
+        with fresh_sizes():
+            before = run()
+        if rules_matter.run_without([name], [case])[case] == before:
+            idle.append(name)
+    assert idle == []

@@ -56,13 +56,14 @@ def answer_at_once(example: Example) -> tuple[bool, Mapping[str, int]]:
     with noting() as used:
         question = SizeQuestion(example)
         context = Context()
-        context.assume_all([(_relation(fact), None) for fact in question.given])
+        context.assume_all([(relation(fact), None) for fact in question.given])
         context.normal_form(question.subject)
-        known = bool(question.wanted) and all(context.decide(_relation(fact)) == "proved" for fact in question.wanted)
+        known = bool(question.wanted) and all(context.decide(relation(fact)) == "proved" for fact in question.wanted)
     return known, used
 
 
-def _relation(fact: SizeFact) -> Relation:
+def relation(fact: SizeFact) -> Relation:
+    """What a line states, as a relation between sizes."""
     if fact.op == "divides":
         return Relation("==", fact.right % fact.left, const(0))
     return Relation(fact.op, fact.left, fact.right) if fact.op != ">=" else Relation("<=", fact.right, fact.left)
