@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from egshape.dims import Dim
@@ -193,7 +193,9 @@ class Extraction:
 
     # -- choice --------------------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def _settle(self, uses: Mapping[int, int] | None = None) -> None:
+        """Choose anew. ``uses``: how many read a class in the choices so far, one that is not there is read by none; else
+        each class is taken to be read by all that may."""
         self.order, self.chosen, self._height = {}, {}, {}
         readers: dict[int, list[tuple[int, Candidate]]] = defaultdict(list)
         parents: dict[int, set[int]] = defaultdict(set)
@@ -203,7 +205,7 @@ class Extraction:
         settled: dict[int, float] = {}
 
         def offer(cls: int, candidate: Candidate) -> None:
-            cost = candidate.cost + sum([settled[read] / len(parents[read]) for read in candidate.reads])
+            cost = candidate.cost + sum([settled[read] / shares[read] for read in candidate.reads])
             ready.append((cls, candidate))
             heapq.heappush(heap, (cost, len(ready) - 1, cls))
 
@@ -213,6 +215,7 @@ class Extraction:
                 for read in candidate.reads:
                     readers[read].append((cls, candidate))
                     parents[read].add(cls)
+        shares = {read: len(found) if uses is None else max(uses.get(read, 0), 1) for read, found in parents.items()}
         for cls, candidates in self.candidates.items():
             for candidate in candidates:
                 if not candidate.reads:
@@ -240,8 +243,7 @@ class Extraction:
 
         Where its constants would take more bytes than those of the program itself a byte of them counts for more than
         any op, so that each part that would grow stays as it was. Gives the classes that are computed for that."""
-        self.refine(roots)
-        self._stay(roots)
+        self._search(roots)
         folded = {cls: self.chosen[cls] for cls in self.used(roots) if self.chosen[cls].node.function == "constant"}
         if not swells(self._bytes(folded.values()), self._bytes(self._own_constants())):
             return ()
@@ -251,10 +253,19 @@ class Extraction:
                 for each in options
             ]
         self._settle()
-        self.refine(roots)
-        self._stay(roots)
+        self._search(roots)
         used = self.used(roots)
         return tuple(cls for cls in sorted(folded) if cls in used and self.chosen[cls].node.function != "constant")
+
+    def _search(self, roots: Sequence[int]) -> None:
+        """Refine the choices; then once more from choices that know what is really shared, if that is cheaper."""
+        self.refine(roots)
+        found, before = (self.order, self.chosen, self._height), self._total(roots)
+        self._settle(self._uses(roots))
+        self.refine(roots)
+        if self._total(roots) > before - 1e-6:
+            self.order, self.chosen, self._height = found
+        self._stay(roots)
 
     def _own_constants(self) -> Iterator[Candidate]:
         """The constants of the program itself."""
@@ -278,18 +289,22 @@ class Extraction:
         """Look at each choice again with what the roots really use."""
         roots = list(roots)
         for _ in range(REFINEMENTS):
-            used = self.used(roots)
-            uses: dict[int, int] = defaultdict(int)
-            for cls in used:
-                for read in self.chosen[cls].reads:
-                    uses[read] += 1
-            for root in roots:
-                uses[root] += 1
-            ordered = sorted(used, key=self.order.__getitem__)
+            uses = self._uses(roots)
+            ordered = sorted(self.used(roots), key=self.order.__getitem__)
             for cls in ordered:
                 self._stand(cls)
             if not self._improve(ordered[::-1], uses):
                 return
+
+    def _uses(self, roots: Iterable[int]) -> dict[int, int]:
+        """How many of what the roots need read a class, the roots themselves included."""
+        uses: dict[int, int] = defaultdict(int)
+        for cls in self.used(roots):
+            for read in self.chosen[cls].reads:
+                uses[read] += 1
+        for root in roots:
+            uses[root] += 1
+        return uses
 
     def _stay(self, roots: Sequence[int]) -> None:
         """Take the ops of the program itself where the choices found cost no less than these: what was optimized before
