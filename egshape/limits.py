@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
+_REPORT_SECONDS = 60e-6
+"""What the report costs for each size that it tells of, about; it is made whatever the time."""
+
 _MEMORY_EVERY = 0.05
 """Seconds between two looks at the memory."""
 
@@ -30,8 +33,9 @@ class Limits:
 class Deadlines:
     """When parts of an optimization must be done, as `time.monotonic()` values, and the memory it may have.
 
-    rules: the last step of rules ends; graph: the result is extracted and verified; end: it is validated, at most 1.2
-    times the seconds of the limits, and 0.9, after the start. memory_mb: resident, of this process and its engines."""
+    rules: the last step of rules ends; graph: the result is extracted and verified; end: it is validated and measured,
+    at most 1.2 times the seconds of the limits, and 0.8, after the start, so that it is reported within 0.2 more.
+    memory_mb: resident, of this process and its engines."""
 
     rules: float
     graph: float
@@ -39,11 +43,12 @@ class Deadlines:
     memory_mb: float
 
     @staticmethod
-    def of(limits: Limits) -> Deadlines:
-        """From now on."""
+    def of(limits: Limits, sizes: int = 0) -> Deadlines:
+        """From now on. ``sizes``: how many the report will tell of."""
         now, seconds = time.monotonic(), float("inf") if limits.seconds is None else limits.seconds
         memory = float("inf") if limits.memory_mb is None else limits.memory_mb + resident_mb()
-        return Deadlines(now + seconds, now + 1.1 * seconds + 0.5, now + 1.2 * seconds + 0.9, memory)
+        graph, end = now + 1.1 * seconds + 0.5, now + 1.2 * seconds + 0.8
+        return Deadlines(now + seconds, graph, max(graph, end - _REPORT_SECONDS * sizes), memory)
 
     def half(self, most: float) -> Deadlines:
         """Deadlines of a try of at most so many seconds after which there is time for another one."""

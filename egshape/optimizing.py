@@ -12,6 +12,7 @@ from egshape.dims import Dim, symbol
 from egshape.dims.functions import declared
 from egshape.egraph.ask import Decide
 from egshape.egraph.budget import STEPS
+from egshape.egraph.snapshot import without_collecting
 from egshape.errors import InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts, several
 from egshape.inner import settled
@@ -128,6 +129,8 @@ class _Asked:
 
 def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
     """``optimize``, of a graph that is loaded and facts that are read."""
+    started = time.monotonic()
+    deadlines = Deadlines.of(asked.limits, len(graph.body.symbols))
     for note in graph.metadata.get("notes", ()):
         tracer.note(note)
     hosted = {op.attrs["target"]: op.attrs["call"] for op in graph.body.walk() if op.name in HOST_CALLS}
@@ -143,14 +146,13 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
         known,
         asked.rules,
         asked.limits,
-        Deadlines.of(asked.limits),
+        deadlines,
         asked.explain,
         asked.refine_signature,
         asked.validate,
         own_rules(asked.rules),
         asked.decide,
     )
-    started = time.monotonic()
     done, dropped = attempt_all(job, tracer)
     for left_out in dropped:
         tracer.note(str(left_out))
@@ -176,13 +178,10 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
     functions = tuple(_optimized_function(each, asked, started, tracer) for each in graph.functions)
     for name, why in graph.metadata.get("left_out", ()):
         tracer.note(f"the public function @{name} is left out: {why}")
-    return Result(
-        replace(_expecting(done.graph, known), checked=checked, functions=functions),
-        known,
-        reported(graph, done, known, tracer, dropped),
-        graph,
-        done,
-    )
+    with without_collecting():  # no deadline holds from here on
+        report = reported(graph, done, known, tracer, dropped)
+    result = replace(_expecting(done.graph, known), checked=checked, functions=functions)
+    return Result(result, known, report, graph, done)
 
 
 def _still_computed(values: Sequence[Value]) -> str:

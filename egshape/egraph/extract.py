@@ -64,7 +64,9 @@ class _Chooser:
         self._height: dict[int, float] = {}
         self._settle()
 
-    def _settle(self) -> None:
+    def _settle(self, uses: Mapping[int, int] | None = None) -> None:
+        """Choose anew. ``uses``: how many read a class in the choices so far, one that is not there is read by none; else
+        each class is taken to be read by all that may."""
         self.order, self.chosen, self._height = {}, {}, {}
         readers: dict[int, list[tuple[int, Candidate]]] = defaultdict(list)
         parents: dict[int, set[int]] = defaultdict(set)
@@ -74,7 +76,7 @@ class _Chooser:
         settled: dict[int, float] = {}
 
         def offer(cls: int, candidate: Candidate) -> None:
-            cost = candidate.cost + sum([settled[read] / len(parents[read]) for read in candidate.reads])
+            cost = candidate.cost + sum([settled[read] / shares[read] for read in candidate.reads])
             ready.append((cls, candidate))
             heapq.heappush(heap, (cost, len(ready) - 1, cls))
 
@@ -84,6 +86,7 @@ class _Chooser:
                 for read in candidate.reads:
                     readers[read].append((cls, candidate))
                     parents[read].add(cls)
+        shares = {read: len(found) if uses is None else max(uses.get(read, 0), 1) for read, found in parents.items()}
         for cls, candidates in self.candidates.items():
             for candidate in candidates:
                 if not candidate.reads:
@@ -111,8 +114,7 @@ class _Chooser:
 
         Where its constants would take more bytes than those of the program itself a byte of them counts for more than
         any op, so that each part that would grow stays as it was. Gives the classes that are computed for that."""
-        self._refine()
-        self._stay()
+        self._search()
         folded = {cls: self.chosen[cls] for cls in self._used() if self.chosen[cls].node.function == "constant"}
         if not swells(self._bytes(folded.values()), self._bytes(self._own_constants())):
             return ()
@@ -122,10 +124,19 @@ class _Chooser:
                 for each in options
             ]
         self._settle()
-        self._refine()
-        self._stay()
+        self._search()
         used = self._used()
         return tuple(cls for cls in sorted(folded) if cls in used and self.chosen[cls].node.function != "constant")
+
+    def _search(self) -> None:
+        """Refine the choices; then once more from choices that know what is really shared, if that is cheaper."""
+        self._refine()
+        found, before = (self.order, self.chosen, self._height), self._total()
+        self._settle(self._uses())
+        self._refine()
+        if self._total() > before - 1e-6:
+            self.order, self.chosen, self._height = found
+        self._stay()
 
     def _used(self) -> set[int]:
         return _reached(self.chosen, self.roots)
@@ -151,18 +162,22 @@ class _Chooser:
     def _refine(self) -> None:
         """Look at each choice again with what the roots really use."""
         for _ in range(REFINEMENTS):
-            used = self._used()
-            uses: dict[int, int] = defaultdict(int)
-            for cls in used:
-                for read in self.chosen[cls].reads:
-                    uses[read] += 1
-            for root in self.roots:
-                uses[root] += 1
-            ordered = sorted(used, key=self.order.__getitem__)
+            uses = self._uses()
+            ordered = sorted(self._used(), key=self.order.__getitem__)
             for cls in ordered:
                 self._stand(cls)
             if not self._improve(ordered[::-1], uses):
                 return
+
+    def _uses(self) -> dict[int, int]:
+        """How many of what the roots need read a class, the roots themselves included."""
+        uses: dict[int, int] = defaultdict(int)
+        for cls in self._used():
+            for read in self.chosen[cls].reads:
+                uses[read] += 1
+        for root in self.roots:
+            uses[root] += 1
+        return uses
 
     def _stay(self) -> None:
         """Take the ops of the program itself where the choices found cost no less than these: what was optimized before

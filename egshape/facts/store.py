@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from egshape.dims import quote_name, symbol
@@ -72,7 +73,11 @@ class Facts:
 
     def symbol(self, name: str) -> SymbolFacts:
         """What is known about this symbol (of an unknown one: that it is a size)."""
-        return next((s for s in self.symbols if s.name == name), SymbolFacts(name))
+        return self._by_name.get(name) or SymbolFacts(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, SymbolFacts]:
+        return {each.name: each for each in self.symbols}
 
     def with_text(self, *texts: str, assumed: bool = False) -> Facts:
         """Also these statements.  Raises ParseError, Contradiction."""

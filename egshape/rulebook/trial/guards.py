@@ -200,7 +200,7 @@ def _primitive(head: str, args: list[Any]) -> Any:
             return (const(int(head == "Ones")),) * n
         case "vec-length", [tuple() as vector]:
             return len(vector)
-        case (("vec-get" | "At"), [tuple() as vector, int(k)]):
+        case "vec-get", [tuple() as vector, int(k)]:
             _hold(0 <= k < len(vector))
             return vector[k]
         case "vec-set", [tuple() as vector, int(k), item]:

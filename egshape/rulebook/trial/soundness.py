@@ -94,6 +94,11 @@ def _some(generator: random.Random) -> int:
     return generator.randint(-_RANGE, _RANGE) if generator.random() < 0.9 else generator.randint(0, _LARGE)
 
 
+def _sizes(generator: random.Random) -> tuple[int, ...]:
+    """The sizes of a shape."""
+    return tuple(_some(generator) for _ in range(generator.randrange(_MAX_RANK + 1)))
+
+
 def _assume(fact: SExpr, values: Values, generator: random.Random) -> None:
     """Extend the numbers so that a fact holds."""
     if not isinstance(fact, List):
@@ -123,8 +128,7 @@ def _equate(left: SExpr, right: SExpr, values: Values, generator: random.Random)
             return
     for side in (left, right):
         if isinstance(side, List) and side.head == "Sh" and is_variable(side.items[1]):
-            sizes = tuple(_some(generator) for _ in range(generator.randrange(_MAX_RANK + 1)))
-            values.setdefault(str(side.items[1]), sizes)
+            values.setdefault(str(side.items[1]), _sizes(generator))
         for name in variables_in(side) if isinstance(side, List) else ():
             values.setdefault(name, _some(generator))
     for one, two in ((left, right), (right, left)):
@@ -159,7 +163,7 @@ def _relate(head: str, items: tuple[SExpr, ...], values: Values, generator: rand
     determined = _DETERMINED[head]
     for i, item in enumerate(items):
         if i not in determined and is_variable(item):
-            values.setdefault(str(item), _some(generator))
+            values.setdefault(str(item), _sizes(generator) if (head, i) == ("At", 0) else _some(generator))
     for place in determined:
         free = items[place]
         if is_variable(free) and str(free) not in values:
@@ -184,10 +188,11 @@ _DETERMINED = {
     "backward": (),
     "swapped": (),
     "joins": (),
+    "At": (2,),
 }
 
 
-def _determine(head: str, args: list[Number], generator: random.Random, place: int = 0) -> Number:
+def _determine(head: str, args: list[Any], generator: random.Random, place: int = 0) -> Number:
     match head, args:
         case "term", [_, int(c), int(h), int(t)]:
             return c * h + t
@@ -207,6 +212,10 @@ def _determine(head: str, args: list[Number], generator: random.Random, place: i
             return k * generator.randint(-3, 3)
         case "edge", [int(y), _, int(w)]:
             return y + w + generator.choice((0, 0, 1, 3))
+        case "At", [tuple() as sizes, int(i), _]:
+            if not 0 <= i < len(sizes):
+                raise _NoSample
+            return int(sizes[i])
     return None
 
 
@@ -224,6 +233,8 @@ def _holds(head: str, args: list[Number]) -> bool:
             return known[0] == known[1] or 1 in known
         case "backward" | "swapped":
             return True
+        case "At":
+            return known[2] == _determine(head, [*known[:2], None], random.Random(0))
         case "shared":
             return known[0] == known[2] * known[3] + known[4] and known[1] == known[2] * known[5]
         case "term" | "factor" | "remainder" | "mirror" | "goal" | "whole" | "near":
@@ -270,7 +281,7 @@ def _value(expr: SExpr, values: Values) -> Any:
             return vector
         case "vec-length", [tuple() as vector]:
             return len(vector)
-        case (("vec-get" | "At"), [tuple() as vector, int(i)]):
+        case "vec-get", [tuple() as vector, int(i)]:
             if not 0 <= i < len(vector):
                 raise _NoSample
             return vector[i]
