@@ -24,7 +24,7 @@ def if_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
     e.scope.frame.nodes.append(
         helper.make_node(
             "If",
-            [e.name(op.operands[0])],
+            [_any_shape(e, op.operands[0])],
             names,
             name=e.scope.titles.fresh(f"If:{names[0]}"),
             then_branch=then,
@@ -32,6 +32,15 @@ def if_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
         )
     )
     return names
+
+
+def _any_shape(e: Emitter, value: Value) -> str:
+    """A scalar for a node that takes one element of any shape: one that was made so is not."""
+    maker = e.producer(value)
+    while value not in e.scope.name_of and maker is not None and maker.name == "reshape":
+        value = maker.operands[0]
+        maker = e.producer(value)
+    return e.name(value)
 
 
 def while_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
@@ -68,9 +77,11 @@ def while_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
 
 def loop(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
     """Loop with a count, a condition, or both (``rounds.LOOP``)."""
-    operands = iter([e.name(value) for value in op.operands])
-    given = [next(operands) if there else "" for there in op.attrs["given"]]
-    return _rounds(e, op, wanted, "Loop", [*given, *operands])
+    limited, begun = op.attrs["given"]
+    values = iter(op.operands)
+    limit = _any_shape(e, next(values)) if limited else ""
+    begin = e.name(next(values)) if begun else ""
+    return _rounds(e, op, wanted, "Loop", [limit, begin, *map(e.name, values)])
 
 
 def scan(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:

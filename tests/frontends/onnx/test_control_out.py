@@ -62,6 +62,10 @@ LOOPS = {
         (float[m] e) => (float[m] o) { o = Tanh(e) }> (x) }""",
     "branches": """g (float[n,m] x, bool go) => (float[n,m] z) { z = If(go) <then_branch = t () => (float[n,m] a)
         { b = Tanh(x) a = Exp(b) }, else_branch = e () => (float[n,m] c) { c = Neg(x) }> }""",
+    "conditions of one element": """g (float[n,m] x, bool[1] flag, int64[1] count) => (float[n,m] z) { y = If(flag)
+        <then_branch = t () => (float[n,m] a) { a = Tanh(x) }, else_branch = e () => (float[n,m] c) { c = Neg(x) }>
+        z = Loop(count, , y) <body = b (int64 i, bool c, float[n,m] v) => (bool d, float[n,m] w)
+        { d = Identity(c) w = Exp(v) }> }""",
     "branch in a loop": """g (float[n,m] x, int64 trip) => (float[n,m] z) <int64 one = {1}>
         { z = Loop(trip, , x) <body = b
         (int64 i, bool c, float[n,m] v) => (bool d, float[n,m] w) { d = Identity(c) f = Equal(i, one)
@@ -86,6 +90,7 @@ def session(model: onnx.ModelProto) -> ort.InferenceSession:
 def feeds(graph: Graph, sizes: dict[str, int], trip: int) -> dict[str, np.ndarray]:
     """Inputs of a graph at sizes."""
     made: dict[str, np.ndarray] = {"trip": np.array(trip), "go": np.array(trip != 1)}
+    made |= {"count": np.array([trip]), "flag": np.array([trip != 1])}
     for value in graph.inputs:
         shape = [size.evaluate(sizes) for size in value.type.dims]
         made.setdefault(value.name, np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape))
