@@ -15,7 +15,8 @@ import numpy as np
 
 from egshape.errors import CheckFailed, EgshapeError, MissingDependency, UndefinedSize
 from egshape.facts import Facts
-from egshape.ir.graph import Graph
+from egshape.frontends.onnx.rounds import SCAN, with_loops
+from egshape.ir.graph import Graph, Op
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Point, admitted_points, points_of
 from egshape.validate import inputs_at, sizes_at, violated_fact
@@ -32,7 +33,7 @@ MAX_ELEMENTS = 2**24
 """No input is made larger."""
 
 _FRAGILE = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"))
-"""Ops whose kernels in ONNX Runtime end the process at a batch of 0."""
+"""Ops whose kernels in ONNX Runtime end the process at a batch of 0, as Scan does where there is nothing to scan."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +178,13 @@ def _session(model: str | Path | bytes) -> Any:
 def _points(graph: Graph, facts: Facts) -> list[Point]:
     """Points with plain data, without those at which a kernel of ONNX Runtime would end the process."""
     points = [point for point in islice(points_of(graph, graph, facts), _TRIED) if point.data == "plain"]
-    if any(op.name == "composite" and op.attrs["name"].rpartition(".")[2] in _FRAGILE for op in graph.body.walk()):
+    if any(_fragile(op) for op in with_loops(graph, scans=True).body.walk()):
         points = [point for point in points if 0 not in point.sizes.values()]
     return points
+
+
+def _fragile(op: Op) -> bool:
+    return op.name == SCAN or (op.name == "composite" and op.attrs["name"].rpartition(".")[2] in _FRAGILE)
 
 
 def _feeds(graph: Graph, facts: Facts) -> Iterator[tuple[Mapping[str, int], dict[str, np.ndarray]]]:

@@ -1,21 +1,23 @@
 """Checks of a model: the nodes that stand for them, and the texts that the metadata lists.
 
-A check node is a Gather from a table of one at a place that a condition chooses (``emit_checks`` writes them): whatever
-made such a node, it is a check of the condition."""
+A check node is a Gather from a table of one at a place that a condition chooses, or a Reshape to a shape that it
+chooses where no tensor has the other (``emit_checks`` writes them): whatever made such a node, it is a check of the
+condition."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import prod
 
 from egshape.dims import Dim, const, parse
 from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.onnx.scope import Choice, Scope
 from egshape.frontends.size_terms import forms
 from egshape.ir.builder import small
 from egshape.ir.graph import NOWHERE, Block, Location, Op, Value
@@ -27,6 +29,9 @@ CHECKS = "egshape.checks"
 
 TITLE = "check: "
 """How the names of check nodes begin."""
+
+NO_SIZE = 2**62 + 2**31 - 1
+"""No tensor has so many elements; nor, as a rule, as many as a runtime would take that cuts it to 32 bits."""
 
 _PLACE = "at "
 """How the line of a check's text begins that says where in the source it comes from."""
@@ -107,13 +112,26 @@ def only_row(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> bool:
     choice = s.program.choices.get(indices)
     if choice is None:
         return _only_place(s, node, indices)
-    condition, *places = choice
-    fits = [-1 <= place < 1 for place in places]
+    return _chosen(s, node, choice, [len(place) == 1 and -1 <= place[0] < 1 for place in choice.numbers])
+
+
+def only_target(s: Scope, node: Node, target: Value) -> list[Dim] | None:
+    """The one of two target shapes, between which a condition chooses, that a tensor can have; the condition is then
+    checked. None where a condition does not choose so."""
+    choice = s.program.choices.get(target)
+    if choice is None:
+        return None
+    fits = [not (all(size > 0 for size in sizes) and prod(sizes) >= NO_SIZE) for sizes in choice.numbers]
+    return [const(size) for size in choice.numbers[fits.index(True)]] if _chosen(s, node, choice, fits) else None
+
+
+def _chosen(s: Scope, node: Node, choice: Choice, fits: Sequence[bool]) -> bool:
+    """Whether one of the two numbers between which a condition chooses fits; the condition is then checked."""
     if fits[0] == fits[1]:
         return False
     with _stated(s, node) as (message, args, fact):
-        require(s, condition, fits[0], message, args, fact)
-    s.program.spent.update((condition, *(place for place, held in s.program.choices.items() if held is choice)))
+        require(s, choice.condition, fits[0], message, args, fact)
+    s.program.spent.update((choice.condition, *(each for each, held in s.program.choices.items() if held is choice)))
     return True
 
 
@@ -134,7 +152,7 @@ def _stated(s: Scope, node: Node) -> Iterator[tuple[str, tuple[Dim, ...], str]]:
     """What a check node says: its message, the sizes that fill it, the fact; the scope is at its place meanwhile."""
     own = str(node.proto.name).startswith(TITLE)
     text = str(node.proto.doc_string) if own else ""
-    message, args, location, fact = _read(text or f"{node.location} reads outside of a table of one", s.known_symbols())
+    message, args, location, fact = _read(text or f"{node.location} is asked for what is not there", s.known_symbols())
     held = s.location
     s.location = location if own else held
     try:
@@ -159,6 +177,7 @@ _PURE = frozenset(
         "minimum",
         "maximum",
         "reshape",
+        "broadcast_in_dim",
         "remainder",
     )
 )

@@ -24,13 +24,14 @@ from egshape.frontends.bounds import Bounds
 from egshape.frontends.onnx import weights
 from egshape.frontends.onnx.checks import CHECKS
 from egshape.frontends.onnx.emit_checks import Checks, Unheld
-from egshape.frontends.onnx.emit_loops import if_, while_
+from egshape.frontends.onnx.emit_loops import if_, loop, scan, while_
 from egshape.frontends.onnx.emit_moves import Moves, Pick, picked, tiles
 from egshape.frontends.onnx.emit_ops import ELEMENTWISE
 from egshape.frontends.onnx.emit_scope import Frame, Scope
 from egshape.frontends.onnx.emit_single import SINGLE
 from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.node import node_of
+from egshape.frontends.onnx.rounds import LOOP, SCAN, with_loops
 from egshape.frontends.onnx.structure import TENSOR, sequence_node
 from egshape.frontends.onnx.subgraphs import rebind
 from egshape.frontends.onnx.types import elem_type_of
@@ -42,6 +43,9 @@ FACTS = "egshape.facts"
 """The metadata key that holds the facts as JSON."""
 
 DEFAULT_OPSET = 17
+
+SCANS = 9
+"""The opset since which Scan is what it is now."""
 
 SMALL = 16
 """Vectors of at most so many elements count as computations with sizes."""
@@ -81,7 +85,7 @@ def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Writ
         graph = with_requirements(graph)
     opsets = dict(held.get("opsets", ()))
     own = int(opsets.get("") or opsets.get("ai.onnx") or DEFAULT_OPSET)
-    emitter, proto = _emitted(graph, own, checks)
+    emitter, proto = _emitted(with_loops(graph, scans=bool(held) and own >= SCANS), own, checks)
     model = _model(graph, held, opsets or {"": own}, proto, emitter.listed if checks != "none" else ())
     notes = emitter.notes(checks)
     if opset is not None and opset != own:
@@ -512,11 +516,19 @@ def _host_call(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     _bound(e, op, names)
 
 
+_CONTROL = {"if": if_, "while": while_, LOOP: loop, SCAN: scan}
+
+
 def _control(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
-    _bound(e, op, (if_ if op.name == "if" else while_)(e, op, wanted))
+    _bound(e, op, _CONTROL[op.name](e, op, wanted))
 
 
-_MANY = {"composite": _composite, "host_call": _host_call, "host_effect": _host_call, "if": _control, "while": _control}
+_MANY = {
+    "composite": _composite,
+    "host_call": _host_call,
+    "host_effect": _host_call,
+    **dict.fromkeys(_CONTROL, _control),
+}
 
 
 def check(data: bytes) -> None:

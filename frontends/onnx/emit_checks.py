@@ -4,6 +4,7 @@ A condition picks a place in a table of one, 0 where it holds, else another, whi
 runtimes print, says the condition. Some conditions are such a place themselves: a % 8, and a // 513 for a <= 512. The
 checks of a graph form a chain, the table of each being what the check before found, and the last one finds the shape of
 a Reshape through which an input, or an output, goes: nothing of it is dead, and nothing can be computed before a run.
+A condition that is no place stands last: it chooses that shape, or one that no tensor has, without a table.
 ``checks`` reads them back.
 
 Not written are checks that a written node makes by itself: of sizes that it broadcasts or contracts, and of a Reshape
@@ -31,8 +32,8 @@ from egshape.dims import (
 from egshape.dims.forms import FORMS
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
-from egshape.frontends.onnx.checks import TITLE, described
-from egshape.frontends.onnx.emit_scope import Frame, Scope
+from egshape.frontends.onnx.checks import NO_SIZE, TITLE, described
+from egshape.frontends.onnx.emit_scope import Frame, Guard, Scope
 from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.node import graphs_of
 from egshape.frontends.onnx.subgraphs import free_names
@@ -85,7 +86,7 @@ class Checks:
     def value(self, op: Op, name: str) -> None:
         """A check of data: ``name`` is a boolean scalar. Raises Unheld."""
         self._seal()
-        self._check(name, True, op.attrs["message"], described(op))
+        self._add(Guard(name, True, op.attrs["message"], described(op)))
 
     def _compared(self, relation: Relation, text: str, title: str = "") -> None:
         if not self._at_entry(relation):
@@ -100,7 +101,7 @@ class Checks:
                 found = Relation(found.kind, lhs, rhs)
             held = _place(found)
             if held is not None:
-                self._look_up(self.sizes.one(held), title or str(found), text)
+                self._add(Guard(self.sizes.one(held), None, title or str(found), text))
                 return
             x, y = self.sizes.one(found.lhs), self.sizes.one(found.rhs)
         except EgshapeError as error:
@@ -110,7 +111,7 @@ class Checks:
             flag = self.scope.shared("Less", pair, "less", self.scope.frame)
         else:
             flag, holds = self.scope.shared("Equal", [x, y], "equal", self.scope.frame), found.kind == "=="
-        self._check(flag, holds, title or str(found), text)
+        self._add(Guard(flag, holds, title or str(found), text))
 
     def _cheapest(self, relation: Relation) -> Relation:
         """Of the equivalent comparisons that 64 bits hold the one with the fewest new nodes."""
@@ -155,66 +156,69 @@ class Checks:
         if not frame.sealed:
             frame.entries, frame.guards, frame.sealed = frame.guards, [], True
 
-    def _check(self, flag: str, holds: bool, title: str, text: str) -> None:
+    def _add(self, guard: Guard) -> None:
         s = self.scope
         if s.opset < COMPARISONS:
             raise Unheld(f"opset {s.opset} cannot compute it")
-        good, bad = s.ints([0], "size"), s.ints([1], "size")
-        self._look_up(s.node("Where", [flag, good, bad] if holds else [flag, bad, good], "place"), title, text)
-
-    def _look_up(self, place: str, title: str, text: str) -> None:
-        """Look a place up in what the check before found, else in a table of one."""
-        s = self.scope
-        if s.opset < COMPARISONS:
-            raise Unheld(f"opset {s.opset} cannot compute it")
-        table = s.frame.guards[-1].output[0] if s.frame.guards else s.ints([0], "table")
-        node = helper.make_node(
-            "Gather",
-            [table, place],
-            [s.names.fresh("checked")],
-            name=s.titles.fresh(TITLE + title),
-            doc_string=text,
-            axis=0,
-        )
-        s.frame.nodes.append(node)
-        s.frame.guards.append(node)
+        s.frame.guards.append(guard)
+        if not s.frame.sealed:
+            s.frame.known = len(s.frame.nodes)
 
     def joined(self, name: str, value: Value, hint: str) -> str:
         """A tensor of the graph under construction, through what its checks found; as it is where there are none."""
         frame = self.scope.frame
         out = name
-        for chain in (frame.entries, frame.guards):
-            if chain:
-                out = self._through(frame, chain, out, value, hint)
+        for guards in (frame.entries, frame.guards):
+            if guards:
+                out = self._through(frame, guards, out, value, hint)
         frame.entries, frame.guards = [], []
         return out
 
-    def _through(self, frame: Frame, chain: Sequence[NodeProto], name: str, value: Value, hint: str) -> str:
+    def _through(self, frame: Frame, guards: Sequence[Guard], name: str, value: Value, hint: str) -> str:
         """Behind all nodes so far: a tensor reshaped to what the last check found, or a scalar as its table."""
         s, rank = self.scope, value.type.rank
-        if rank:
-            return s.node("Reshape", [name, self._shape(frame, chain, rank)], hint, frame)
-        line = s.node("Reshape", [name, s.ints([1], "size")], f"{hint}_line", frame)
-        for node in chain:
-            frame.nodes.remove(node)
-            frame.nodes.append(node)
-        chain[0].input[0] = line
-        if s.opset >= VECTORS:
-            _to_vectors(chain[-1])
-            return str(chain[-1].output[0])
-        return self.sizes.squeezed(chain[-1].output[0], frame)
+        *others, last = sorted(guards, key=lambda guard: guard.holds is not None)
+        if not rank:
+            table = s.node("Reshape", [name, s.ints([1], "size")], f"{hint}_line", frame)
+            return self._vector(frame, self._looked_up(frame, table, others), last)
+        if last.holds is None:
+            table = s.constant(np.zeros((1, rank), np.int64), "table")
+            shape = self._vector(frame, self._looked_up(frame, table, others), last)
+            return s.node("Reshape", [name, shape], hint, frame)
+        found = self._looked_up(frame, s.ints([0], "table"), others)
+        none = s.ints([NO_SIZE] + [1] * (rank - 1), "no_shape")
+        shape = s.node("Where", [last.name, *((found, none) if last.holds else (none, found))], "shape", frame)
+        return self._named(frame, last, "Reshape", [name, shape], hint)
 
-    def _shape(self, frame: Frame, chain: Sequence[NodeProto], rank: int) -> str:
-        """A vector of zeros, which Reshape takes for the sizes that are there, that the last check finds."""
-        s = self.scope
-        chain[0].input[0] = s.constant(np.zeros((1, rank), np.int64), "table")
-        guard = chain[-1]
+    def _looked_up(self, frame: Frame, table: str, guards: Iterable[Guard]) -> str:
+        """The only row of a table, itself a table, that all of these checks find."""
+        for guard in guards:
+            table = self._named(frame, guard, "Gather", [table, self._place(frame, guard)], "checked", axis=0)
+        return table
+
+    def _vector(self, frame: Frame, table: str, guard: Guard) -> str:
+        """The only row of a table, with an axis less, that a check finds."""
+        s, inputs = self.scope, [table, self._place(frame, guard)]
         if s.opset >= VECTORS:
-            _to_vectors(guard)
-            return str(guard.output[0])
-        found = helper.make_node("Squeeze", [guard.output[0]], [s.names.fresh("shape")], axes=[0])
-        frame.nodes.insert(frame.nodes.index(guard) + 1, found)
-        return str(found.output[0])
+            return self._named(frame, guard, "GatherND", inputs, "checked")
+        row = self._named(frame, guard, "Gather", inputs, "checked", axis=0)
+        return s.node("Squeeze", [row], "row", frame, axes=[0])
+
+    def _place(self, frame: Frame, guard: Guard) -> str:
+        """0 where a check holds, else another place."""
+        s = self.scope
+        if guard.holds is None:
+            return guard.name
+        places = [s.ints([int(holds is not guard.holds)], "size") for holds in (True, False)]
+        return s.node("Where", [guard.name, *places], "place", frame)
+
+    def _named(self, frame: Frame, guard: Guard, op: str, inputs: Sequence[str], hint: str, **attributes: int) -> str:
+        """A node that fails where a check does: its name says so."""
+        s = self.scope
+        (title, text), name = (guard.title, guard.text), s.names.fresh(hint)
+        title = s.titles.fresh(TITLE + title)
+        frame.nodes.append(helper.make_node(op, inputs, [name], name=title, doc_string=text, **attributes))
+        return name
 
     # -- the outermost graph -------------------------------------------------------------------------------------
 
@@ -223,27 +227,25 @@ class Checks:
         Unheld where there is neither."""
         frame = self.scope.frame
         self._seal()
-        if frame.entries and self._to_input(frame, frame.entries, inputs, outputs):
+        if frame.entries and self._to_input(frame, inputs, outputs):
             frame.entries = []
         if frame.entries or frame.guards:
             self._to_output(frame, outputs)
 
-    def _to_input(
-        self, frame: Frame, chain: Sequence[NodeProto], inputs: Mapping[str, Value], outputs: Mapping[str, Value]
-    ) -> bool:
-        place = frame.nodes.index(chain[-1]) + 1
-        read = {name for node in _live(frame.nodes, outputs)[place:] if node is not None for name in _reads(node)}
+    def _to_input(self, frame: Frame, inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> bool:
+        read = {
+            name for node in _live(frame.nodes, outputs)[frame.known :] if node is not None for name in _reads(node)
+        }
         name = next((name for name, value in inputs.items() if name in read and value.type.shape), None)
         if name is None:
             return False
-        s, value = self.scope, inputs[name]
-        behind = frame.nodes[place:]
-        del frame.nodes[place:]
-        found = s.node("Reshape", [name, self._shape(frame, chain, value.type.rank)], f"{name}_checked", frame)
+        behind = frame.nodes[frame.known :]
+        del frame.nodes[frame.known :]
+        found = self._through(frame, frame.entries, name, inputs[name], f"{name}_checked")
         for node in behind:
             _renamed(node, name, found)
         frame.nodes.extend(behind)
-        frame.typed.append((found, value))
+        frame.typed.append((found, inputs[name]))
         return True
 
     def _to_output(self, frame: Frame, outputs: Mapping[str, Value]) -> None:
@@ -272,11 +274,6 @@ def _place(relation: Relation) -> Dim | None:
     if relation.kind == "==":
         return next((one for one, two in ((lhs, rhs), (rhs, lhs)) if two.const == 0 and is_nonnegative(one)), None)
     return None
-
-
-def _to_vectors(guard: NodeProto) -> None:
-    guard.op_type = "GatherND"
-    del guard.attribute[:]
 
 
 def _live(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto | None]:

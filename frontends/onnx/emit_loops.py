@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from onnx import TensorProto, helper
 
@@ -23,7 +24,7 @@ def if_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
     e.scope.frame.nodes.append(
         helper.make_node(
             "If",
-            [e.name(op.operands[0])],
+            [_any_shape(e, op.operands[0])],
             names,
             name=e.scope.titles.fresh(f"If:{names[0]}"),
             then_branch=then,
@@ -31,6 +32,15 @@ def if_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
         )
     )
     return names
+
+
+def _any_shape(e: Emitter, value: Value) -> str:
+    """A scalar for a node that takes one element of any shape: one that was made so is not."""
+    maker = e.producer(value)
+    while value not in e.scope.name_of and maker is not None and maker.name == "reshape":
+        value = maker.operands[0]
+        maker = e.producer(value)
+    return e.name(value)
 
 
 def while_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
@@ -62,6 +72,38 @@ def while_(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
     e.scope.frame.nodes.append(
         helper.make_node("Loop", ["", first, *starts], names, name=e.scope.titles.fresh(f"Loop:{label}"), body=graph)
     )
+    return names
+
+
+def loop(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
+    """Loop with a count, a condition, or both (``rounds.LOOP``)."""
+    limited, begun = op.attrs["given"]
+    values = iter(op.operands)
+    limit = _any_shape(e, next(values)) if limited else ""
+    begin = e.name(next(values)) if begun else ""
+    return _rounds(e, op, wanted, "Loop", [limit, begin, *map(e.name, values)])
+
+
+def scan(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
+    """Scan (``rounds.SCAN``)."""
+    turned = {
+        "scan_input_axes": op.attrs["axes"],
+        "scan_input_directions": op.attrs["backwards"],
+        "scan_output_directions": op.attrs["rows_backwards"],
+    }
+    held = {name: [int(place) for place in places] for name, places in turned.items() if any(places)}
+    inputs = [e.name(value) for value in op.operands]
+    return _rounds(e, op, wanted, "Scan", inputs, num_scan_inputs=len(op.attrs["axes"]), **held)
+
+
+def _rounds(
+    e: Emitter, op: Op, wanted: Mapping[Value, str], kind: str, inputs: Sequence[str], **attributes: Any
+) -> list[str]:
+    names, (body,) = e.fresh_names(op, wanted), op.regions
+    label = names[0] if names else kind.lower()
+    graph = e.subgraph(body, [e.scope.names.fresh(f"{label}_{value.name}") for value in body.args], f"{label}_body")
+    node = helper.make_node(kind, inputs, names, name=e.scope.titles.fresh(f"{kind}:{label}"), body=graph, **attributes)
+    e.scope.frame.nodes.append(node)
     return names
 
 

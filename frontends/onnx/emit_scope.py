@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,17 @@ class Names:
         return name
 
 
+@dataclass(frozen=True)
+class Guard:
+    """A check to be written: ``name`` is a tensor of one element, a boolean that must be ``holds``, or where that is
+    None an integer that must be 0 and is positive else. ``title`` and ``text`` say what fails."""
+
+    name: str
+    holds: bool | None
+    title: str
+    text: str
+
+
 class Frame:
     """One (sub)graph: its nodes, and what it has already computed."""
 
@@ -49,10 +61,12 @@ class Frame:
         self.shapes: dict[tuple[Dim, ...], tuple[Value, int]] = {}
         """The first value whose shape holds a run of sizes, and where it begins."""
         self.typed: list[tuple[str, Value]] = []
-        self.guards: list[NodeProto] = []
-        """The checks, which wait to be joined to what is used; each looks up what the one before found."""
-        self.entries: list[NodeProto] = []
+        self.guards: list[Guard] = []
+        """The checks, which wait to be joined to what is used."""
+        self.entries: list[Guard] = []
         """Those of them that need sizes of inputs only, once there are others."""
+        self.known = 0
+        """Before so many nodes nothing is computed yet that they need."""
         self.made: set[Relation] = set()
         """Checks of sizes that are made here."""
         self.sealed = False

@@ -58,10 +58,10 @@ class Onnx:
         from egshape.frontends.onnx import emit
 
         found = emit.whole(graph, None, "none")
-        return Cost(_count(found.model.graph), "nodes", sum(array.nbytes for array in found.initializers.values()))
+        return Cost(nodes_of(found.model.graph), "nodes", sum(array.nbytes for array in found.initializers.values()))
 
 
-def _count(graph: GraphProto) -> int:
+def nodes_of(graph: GraphProto) -> int:
     """Nodes of a graph and of the graphs inside."""
     inner = [each for node in graph.node for attribute in node.attribute for each in (attribute.g, *attribute.graphs)]
-    return len(graph.node) + sum(map(_count, inner))
+    return len(graph.node) + sum(map(nodes_of, inner))

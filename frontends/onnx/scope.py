@@ -49,6 +49,14 @@ class Items:
     parts: tuple[Value, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Integers that are the first of two constants where a condition of one element holds, else the second."""
+
+    condition: Value
+    numbers: tuple[tuple[int, ...], tuple[int, ...]]
+
+
 Operand = Value | Items | None
 
 
@@ -83,8 +91,8 @@ class Program:
     spans: dict[Value, Span] = field(default_factory=dict)
     """Between which sizes the elements of integer tensors lie."""
     lookups: list[Lookup] = field(default_factory=list)
-    choices: dict[Value, tuple[Value, int, int]] = field(default_factory=dict)
-    """Integers of one element that are one constant where a condition holds, else another."""
+    choices: dict[Value, Choice] = field(default_factory=dict)
+    """Vectors of integers that are one constant where a condition holds, else another."""
     spent: set[Value] = field(default_factory=set)
     """Places and conditions that became checks."""
     counts: dict[tuple[Value, object], Dim] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from egshape.dims import Dim, const, floordiv, maximum, mod
 from egshape.frontends.onnx.broadcast import broadcast, expand, joined
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.registry import Handler, NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.scope import Choice, Operand, Scope
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.builder import small
 from egshape.ir.graph import Value
@@ -232,11 +232,12 @@ def saturating(s: Scope, x: Value, dtype: str) -> Value:
 @onnx_op("Where")
 def where(s: Scope, node: Node, condition: Value, x: Value, y: Value) -> Value:
     """x where the condition holds, else y."""
-    found = s.one("select", broadcast(s, condition, x, y))
-    places = [s.numbers(each) for each in (x, y)]
-    if all(place is not None and len(place) == 1 for place in places) and s.single(condition) and s.single(found):
-        one, two = (place[0] for place in places if place)
-        s.program.choices[found] = condition, one, two
+    flags, one, two = broadcast(s, condition, x, y)
+    found = s.one("select", (flags, one, two))
+    if small(found.type) and s.single(condition):
+        numbers = s.numbers(one), s.numbers(two)
+        if numbers[0] is not None and numbers[1] is not None:
+            s.program.choices[found] = Choice(condition, (numbers[0], numbers[1]))
     return found
 
 

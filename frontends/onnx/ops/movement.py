@@ -11,7 +11,7 @@ from egshape.dims import Dim, const, floordiv, maximum, product, relu
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
-from egshape.frontends.onnx.checks import relate, require
+from egshape.frontends.onnx.checks import only_target, relate, require
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops import computed
 from egshape.frontends.onnx.ops.elementwise import compare
@@ -32,7 +32,8 @@ def reshape_to(s: Scope, node: Node, x: Value, target: Value | None = None) -> V
         entries: Sequence[Dim | None] = [const(size) for size in node.ints("shape")]
     else:
         target = _shape_operand(s, node, target, 0)
-        found = s.items(target) or [None] * (target.type.dims[0].const or 0)
+        chosen = only_target(s, node, target)
+        found = chosen or s.items(target) or [None] * (target.type.dims[0].const or 0)
         entries = [item if isinstance(item, Dim) else None for item in found]
     shape = _target(s, node, x.type.dims, entries, node.flag("allowzero", False))
     if None in shape:
