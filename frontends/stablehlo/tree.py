@@ -171,7 +171,8 @@ class Module:
         keys = tuple(self._define(arg) for arg in args)
         types = tuple(self.reader.type(arg.type) for arg in args)
         locations = tuple(self.reader.location(arg.location) for arg in args)
-        nodes = [self._node(view.operation) for view in blocks[0].operations]
+        ops = [view.operation for view in blocks[0].operations]
+        nodes = [self._node(op) for op in ops if not self._is_part(op)]
         if not nodes:
             return Body(keys, types, locations, (), ())
         return Body(keys, types, locations, tuple(nodes[:-1]), nodes[-1].operands)
@@ -205,6 +206,14 @@ class Module:
             instead=partial(self._carried, op, location, results) if self._is_narrow(op) else None,
             names=self._written.get((location.line, location.column), ()) if location.file == self.source else (),
         )
+
+    def _is_part(self, op: Any) -> bool:
+        """Whether an op takes out what a tuple was made of: no op, its result is the part."""
+        maker = op.operands[0].owner if op.name == "stablehlo.get_tuple_element" else None
+        if getattr(maker, "name", "") != "stablehlo.tuple":  # the maker of an argument is its block
+            return False
+        self._ids[op.results[0]] = self._ids[maker.operands[op.attributes["index"].value]]
+        return True
 
     def _results(self, op: Any) -> tuple[int, ...]:
         return tuple([self._define(value) for value in op.results])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,8 +57,6 @@ def test_errors(device: Emulated) -> None:
     with pytest.raises(EgshapeError, match="'arg0' has elements of complex64, got float32"):
         function(np.zeros((2, 3), np.float32), numbers(2, 3))
 
-    class Elsewhere:
-        __cuda_array_interface__ = {"shape": (2, 3), "typestr": "<c8", "data": (64, False), "version": 3}
-
+    elsewhere = SimpleNamespace(__cuda_array_interface__={"shape": (2, 3), "typestr": "<c8", "data": (64, False)})
     with pytest.raises(EgshapeError, match="lies on a device"):
-        function(Elsewhere(), numbers(2, 3))
+        function(elsewhere, numbers(2, 3))
