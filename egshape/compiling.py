@@ -298,25 +298,30 @@ def _for_here(graph: Graph, threads: int, facts: str) -> Any:
 
 def _llvm(graph: Graph, threads: int, facts: str, _: object) -> Any:
     from egshape.adapters.native import compile_function
+
+    return _native(graph, lambda moved: compile_function(moved, threads, facts))
+
+
+def _cuda(graph: Graph, _: int, facts: str, architectures: Sequence[str] | None) -> Any:
+    from egshape.adapters.cuda import compile_function
+
+    return _native(graph, lambda moved: compile_function(moved, architectures, facts))
+
+
+def _native(graph: Graph, compile_function: Callable[[Graph], Any]) -> Any:
+    """A graph by a back end that has no complex numbers and no texts, and lacks some ops: these are called."""
     from egshape.adapters.onnx_host import compile_with_host_calls
     from egshape.adapters.pairs import PairFunction, needs_calls
     from egshape.adapters.text import TextFunction, has_text
 
     def native(each: Graph) -> Any:
-        return compile_with_host_calls(each, lambda moved: compile_function(moved, threads, facts))
+        return compile_with_host_calls(each, compile_function)
 
     def made(each: Graph) -> Any:
         each = expand(each)
         return PairFunction(each, native) if needs_calls(each) else native(each)
 
     return TextFunction(graph, made) if has_text(graph) else made(graph)
-
-
-def _cuda(graph: Graph, _: int, facts: str, architectures: Sequence[str] | None) -> Any:
-    from egshape.adapters.cuda import compile_function
-    from egshape.adapters.onnx_host import compile_with_host_calls
-
-    return compile_with_host_calls(expand(graph), lambda each: compile_function(each, architectures, facts))
 
 
 def _interpreted(graph: Graph, *_: object) -> Compiled:

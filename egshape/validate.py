@@ -258,7 +258,8 @@ def _elements(dtype: str, shape: Sequence[int], random: np.random.Generator, dat
         return np.asarray(random.integers(low, most + 1, shape).astype(target))
     values = _floats(shape, random, data)
     if dtype[0] == "c":
-        values = values + 1j * _floats(shape, random, data)
+        values = values.astype(np.complex128)
+        values.imag = _floats(shape, random, data)
     with np.errstate(all="ignore"):
         return np.asarray(values.astype(target))
 

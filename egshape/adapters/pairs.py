@@ -23,6 +23,7 @@ from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
 from egshape.ops.host import UNKNOWN, HostFunction, call_of
 from egshape.plan.reader import REFUSED
+from egshape.runtime.cuda_arrays import DeviceArray
 
 _PART = {"c64": "f32", "c128": "f64"}
 _TWO = const(2)
@@ -179,6 +180,25 @@ def _sizes(op: Op, reads: Sequence[Value]) -> Iterator[Dim]:
                 yield from arg.type.shape or ()
 
 
+def _on_host(array: Any) -> np.ndarray:
+    """An array of the host; one of a device, which is there where inputs of the call are its own, is copied."""
+    return np.asarray(array.numpy() if isinstance(array, DeviceArray) else array)
+
+
+def _complex(name: str, dtype: str, given: Any) -> np.ndarray:
+    """An input of complex numbers. Raises EgshapeError for other elements, or one on a device that is not ours."""
+    if hasattr(given, "__cuda_array_interface__") and not isinstance(given, DeviceArray):
+        raise EgshapeError(
+            f"input {name!r} lies on a device, and complex numbers are split on the host",
+            hint="give it as numpy's",
+            code="input",
+        )
+    array = _on_host(given)
+    if array.dtype != numpy_dtype(dtype):
+        raise EgshapeError(f"input {name!r} has elements of {numpy_dtype(dtype)}, got {array.dtype}", code="input")
+    return array
+
+
 class PairFunction(WrappedFunction):
     """A compiled graph whose inputs or outputs may be complex; called as ``CompiledFunction`` is."""
 
@@ -191,15 +211,13 @@ class PairFunction(WrappedFunction):
         """One array, or a tuple in output order. Raises EgshapeError as the graph does."""
         arrays = self.ordered(inputs, named)
         given = []
-        for (name, dtype), array in zip(self._given, map(np.asarray, arrays), strict=True):
-            if is_complex(dtype) and array.dtype != numpy_dtype(dtype):
-                raise EgshapeError(
-                    f"input {name!r} has elements of {numpy_dtype(dtype)}, got {array.dtype}", code="input"
-                )
-            given.append(split(array) if is_complex(dtype) else array)
+        for (name, dtype), array in zip(self._given, arrays, strict=True):
+            given.append(split(_complex(name, dtype, array)) if is_complex(dtype) else array)
         found = self._function(*given)
         results = found if isinstance(found, tuple) else (found,)
-        shown = tuple(joined(each) if mask else each for each, mask in zip(results, self._wanted, strict=True))
+        shown = tuple(
+            joined(_on_host(each)) if mask else each for each, mask in zip(results, self._wanted, strict=True)
+        )
         return shown if isinstance(found, tuple) else shown[0]
 
     def save(self, path: Any, form: str = "egx") -> Any:

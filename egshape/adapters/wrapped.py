@@ -25,7 +25,7 @@ class WrappedFunction:
 
     def __repr__(self) -> str:
         return described(
-            f"{type(self).__name__} for llvm",
+            f"{type(self).__name__} for {self.manifest.get('target', 'llvm')}",
             self.manifest["name"],
             list(self._inputs.values()),
             self._outputs,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from egshape.errors import CheckFailed, EgshapeError, MissingDependency, ParseEr
 Run = Callable[[Sequence[np.ndarray[Any, Any]]], list[np.ndarray[Any, Any]]]
 """A compiled program."""
 
+_TOKEN = "!stablehlo.token"
 _INNER_MAIN = "egshape_inner_main"
 # Dialects that XLA does not take and that a pass of jaxlib turns into StableHLO.
 _MHLO_OP = re.compile(r'(?:= |^\s*)"?mhlo\.', re.MULTILINE)
@@ -87,7 +89,7 @@ def run_stablehlo(
     hlo = _libraries()
     context = hlo.make_ir_context()
     with context, hlo.ir.Location.unknown(context):
-        return _executable(hlo, _static_module(hlo, context, program, inputs, name)[0], name)(inputs)
+        return _executable(hlo, _static_module(hlo, context, program, inputs, name), name)(inputs)
 
 
 def host_function(payload: bytes) -> Run:
@@ -124,9 +126,9 @@ def host_function(payload: bytes) -> Run:
                 made.clear()
             context = hlo.make_ir_context()
             with context, hlo.ir.Location.unknown(context):
-                module, data = _static_module(hlo, context, program, arrays, name)
-                found = _executable(hlo, module, name)
-            folded[key_of(arrays)[0]] = data
+                static = _static_module(hlo, context, program, arrays, name)
+                found = _executable(hlo, static, name)
+            folded[key_of(arrays)[0]] = static.folded
             made[key_of(arrays)] = found
         return found(arrays)
 
@@ -138,7 +140,7 @@ def refine_stablehlo(program: str | bytes, inputs: Sequence[np.ndarray[Any, Any]
     hlo = _libraries()
     context = hlo.make_ir_context()
     with context, hlo.ir.Location.unknown(context):
-        return str(_static_module(hlo, context, program, inputs, name)[0])
+        return str(_static_module(hlo, context, program, inputs, name).module)
 
 
 def verify_stablehlo(program: str | bytes, *, name: str = "<program>") -> None:
@@ -207,18 +209,31 @@ def _run_passes(hlo: SimpleNamespace, module: Any, pipeline: str, name: str) -> 
         raise Unsupported(f"cannot be lowered to StableHLO: {_diagnostic(error)[0]}", where=name) from error
 
 
+@dataclass(frozen=True)
+class _Static:
+    """A module of static shapes. Tokens, which XLA neither takes nor gives, are made inside of it."""
+
+    module: Any
+    folded: frozenset[int]
+    """Inputs that are constants of it."""
+    given: tuple[bool, ...]
+    """Of the inputs, whether they are tokens, for which there is no array."""
+    found: tuple[bool, ...]
+    """The same of the results."""
+
+
 def _static_module(
     hlo: SimpleNamespace,
     context: Any,
     program: str | bytes,
     inputs: Sequence[np.ndarray[Any, Any]],
     name: str,
-) -> tuple[Any, frozenset[int]]:
-    """``program`` with static shapes, every assertion evaluated, and which inputs were folded in for that."""
+) -> _Static:
+    """``program`` with static shapes, every assertion evaluated."""
     module = _parse(hlo, context, program, name)
-    _specialize(hlo, module, inputs, name, frozenset())
+    tokens = _specialize(hlo, module, inputs, name, frozenset())
     try:
-        return _refine(hlo, module), frozenset()
+        return _Static(_refine(hlo, module), frozenset(), *tokens)
     except Exception as error:  # jaxlib raises its own runtime error class here, and ValueError
         first = error
     data = frozenset(i for i, a in enumerate(inputs) if a.dtype.kind in "iub" and a.size <= _SMALL)
@@ -226,7 +241,7 @@ def _static_module(
         module = _parse(hlo, context, program, name)
         _specialize(hlo, module, inputs, name, data)
         try:
-            return _refine(hlo, module), data
+            return _Static(_refine(hlo, module), data, *tokens)
         except Exception as error:
             first = error
     raise _refinement_error(hlo, _parse(hlo, context, program, name), inputs, first, name) from first
@@ -241,8 +256,9 @@ def _function(hlo: SimpleNamespace, module: Any, wanted: str) -> Any:
 
 def _specialize(
     hlo: SimpleNamespace, module: Any, inputs: Sequence[np.ndarray[Any, Any]], name: str, fold: frozenset[int]
-) -> None:
-    """Rename ``main`` and call it from a new ``main`` that takes arrays of exactly these shapes.
+) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+    """Rename ``main`` and call it from a new ``main`` that takes arrays of exactly these shapes; which of its arguments
+    and results are tokens.
 
     Arguments in ``fold`` are passed on as constants, so that sizes which depend on their data become known.
     """
@@ -253,29 +269,33 @@ def _specialize(
     declared, results = list(inner.type.inputs), list(inner.type.results)
     if len(declared) != len(inputs):
         raise TypeMismatch(f"takes {len(declared)} arrays, {len(inputs)} were given", where=name)
+    given, found = (tuple(str(type) == _TOKEN for type in side) for side in (declared, results))
     types = [
         _concrete_type(hlo, array, wanted, f"{name}: argument {number}")
         for number, (array, wanted) in enumerate(zip(inputs, declared, strict=True))
+        if not given[number]
     ]
+    real = [type for type, token in zip(results, found, strict=True) if not token]
     inner.attributes["sym_name"] = ir.StringAttr.get(_INNER_MAIN)
     for op in module.body.operations:  # other public functions would be compiled too, with dynamic shapes
         if isinstance(op, func.FuncOp):
             op.attributes["sym_visibility"] = ir.StringAttr.get("private")
     with ir.InsertionPoint(module.body):
-        outer = func.FuncOp("main", (types, results), visibility="public")
+        outer = func.FuncOp("main", (types, real), visibility="public")
     block = outer.add_entry_block()
+    arrays = iter(block.arguments)
     with ir.InsertionPoint(block):
-        values = [
-            hlo.stablehlo.constant(hlo.dense(inputs[i].copy(order="C"))) if i in fold else argument
-            for i, argument in enumerate(block.arguments)
-        ]
+        values = [hlo.stablehlo.create_token() if token else next(arrays) for token in given]
+        for i in (i for i in fold if not given[i]):
+            values[i] = hlo.stablehlo.constant(hlo.dense(inputs[i].copy(order="C")))
         # A convert that changes nothing but the knowledge of the shape: the refinement folds it away.
         arguments = [
             value if value.type == wanted else hlo.stablehlo.convert(wanted, value)
             for value, wanted in zip(values, declared, strict=True)
         ]
         call = func.CallOp(results, _INNER_MAIN, arguments)
-        func.ReturnOp(list(call.results))
+        func.ReturnOp([value for value, token in zip(call.results, found, strict=True) if not token])
+    return given, found
 
 
 def _concrete_type(hlo: SimpleNamespace, array: np.ndarray[Any, Any], declared: Any, where: str) -> Any:
@@ -362,7 +382,7 @@ def _keep_assertions_only(hlo: SimpleNamespace, module: Any) -> None:
         func.ReturnOp([])
 
 
-def _executable(hlo: SimpleNamespace, module: Any, name: str) -> Run:
+def _executable(hlo: SimpleNamespace, static: _Static, name: str) -> Run:
     jax = hlo.jax
     client = hlo.backend.get_backend("cpu")
     device = client.local_devices()[0]
@@ -372,16 +392,17 @@ def _executable(hlo: SimpleNamespace, module: Any, name: str) -> Run:
         return Unsupported(f"XLA rejects the program: {_diagnostic(error)[0]}", where=name)
 
     try:
-        executable = client.compile_and_load(module, hlo._jax.DeviceList((device,)), options)
+        executable = client.compile_and_load(static.module, hlo._jax.DeviceList((device,)), options)
     except jax.errors.JaxRuntimeError as error:
         raise refused(error) from error
 
     def run(inputs: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         try:
             with jax.enable_x64(True):  # else device_put narrows 64-bit arrays
-                arrays = [jax.device_put(array, device) for array in inputs]
-            results = executable.execute_sharded(arrays).disassemble_into_single_device_arrays()
-            return [np.asarray(shards[0]) for shards in results]
+                given = zip(inputs, static.given, strict=True)
+                arrays = [jax.device_put(array, device) for array, token in given if not token]
+            results = iter(executable.execute_sharded(arrays).disassemble_into_single_device_arrays())
+            return [np.zeros(0, bool) if token else np.asarray(next(results)[0]) for token in static.found]
         except jax.errors.JaxRuntimeError as error:
             raise refused(error) from error
 

@@ -66,7 +66,9 @@ def dtype_of(elem_type: int, where: str) -> str:
 
 
 def elem_type_of(dtype: str) -> int:
-    """The ONNX element type of one of our dtypes."""
+    """The ONNX element type of one of our dtypes. Raises Unsupported for one that ONNX lacks."""
+    if dtype not in _THEIRS:
+        raise Unsupported(f"ONNX has no elements of {dtype}", hint="save the model as StableHLO")
     return int(_THEIRS[dtype])
 
 

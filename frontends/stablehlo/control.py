@@ -150,7 +150,7 @@ def _dynamic_reduce_window(scope: Scope, node: Node) -> Results:
         requires.extend(needed)
     (name,) = node.attributes["called_computations"]
     body = scope.enter(name, node)
-    inner = Scope(scope.program, scope.builder.child(), {}, (*scope.stack, name))
+    inner = Scope(scope.program, scope.builder.child(), {}, (*scope.stack, name), apart=True)
     for arg, info in zip(body.args, body.types, strict=True):
         inner.values[arg] = inner.builder.arg(None, info.dtype, info.shape)
     region = inner.builder.finish(inner.tensors(body, node.location))

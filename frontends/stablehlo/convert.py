@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from egshape.errors import EgshapeError, MissingDependency
 from egshape.facts import Facts, Relation, SymbolFacts
 from egshape.frontends.stablehlo import arith, control, handlers, host, shapecode
 from egshape.frontends.stablehlo.parse import parsed
-from egshape.frontends.stablehlo.scope import Handler, Program, Scope, checked, plain_ops
+from egshape.frontends.stablehlo.scope import TOKEN, Handler, Program, Scope, checked, plain_ops
 from egshape.frontends.stablehlo.tree import Function, Module
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, SymbolDef, Value
@@ -93,15 +93,15 @@ def _graph(module: Module, name: str, plain: Mapping[str, OpDecl]) -> Graph:
 def _of_function(module: Module, main: Function, name: str, plain: Mapping[str, OpDecl], held: Facts) -> Graph:
     program = Program(module, HANDLERS, plain, host.carried)
     builder = BlockBuilder(decide=program.bounds.decide)
-    values = dict(zip(main.body.args, _inputs(main, builder, _size_names(module, main, held)), strict=True))
-    scope = Scope(program, builder, {**values}, (main.name,))
-    results = scope.tensors(main.body, main.location)
+    inputs = _inputs(main, builder, _size_names(module, main, held), program.foreign)
+    scope = Scope(program, builder, dict(zip(main.body.args, inputs, strict=True)), (main.name,))
+    results = scope.tensors(main.body, main.location, tokens=True)
     return Graph(
         name,
         builder.finish(results),
         tuple(f"out{index}" for index in range(len(results))),
-        _facts(held, main, list(values.values())),
-        _metadata(module, main, program),
+        _facts(held, main, inputs),
+        _metadata(module, main, program, inputs, results),
     )
 
 
@@ -121,9 +121,16 @@ def _input_names(main: Function) -> list[str]:
     return out
 
 
-def _inputs(main: Function, builder: BlockBuilder, names: Mapping[tuple[int, int], str]) -> list[Value]:
+def _inputs(
+    main: Function, builder: BlockBuilder, names: Mapping[tuple[int, int], str], foreign: dict[Value, str]
+) -> list[Value]:
+    """The arguments; those that are tokens go to ``foreign``."""
     out = []
     for index, (name, info) in enumerate(zip(_input_names(main), main.body.types, strict=True)):
+        if info.text == TOKEN:
+            foreign[value := builder.arg(name, *host.FOREIGN)] = TOKEN
+            out.append(value)
+            continue
         where = main.body.locations[index] if str(main.body.locations[index]) else main.location
         checked(info, where, f"argument {name}")
         axes = None if info.shape is None else [names.get((index, axis)) for axis in range(len(info.shape))]
@@ -203,7 +210,9 @@ def _facts(held: Facts, main: Function, inputs: list[Value]) -> Facts:
     return held.merge(Facts().with_symbols(sources).with_relations(bounds))
 
 
-def _metadata(module: Module, main: Function, program: Program) -> dict[str, Any]:
+def _metadata(
+    module: Module, main: Function, program: Program, inputs: Sequence[Value], results: Sequence[Value]
+) -> dict[str, Any]:
     """What a writer needs to give the module the same head, and the assertions that hold by form."""
     return {
         "format": "stablehlo",
@@ -211,6 +220,11 @@ def _metadata(module: Module, main: Function, program: Program) -> dict[str, Any
         "function_name": main.name,
         **({"meshes": {name: str(mesh) for name, mesh in module.meshes.items()}} if module.meshes else {}),
         "attributes": {key: str(attr) for key, attr in module.attributes.items() if key not in ("sym_name", FACTS)},
+        **{
+            key: tuple(program.foreign.get(value, "") for value in values)
+            for key, values in (("argument_types", inputs), ("result_types", results))
+            if any(value in program.foreign for value in values)
+        },
         "argument_attributes": main.arg_texts,
         "result_attributes": main.result_texts,
         "assertions": tuple(program.proved),

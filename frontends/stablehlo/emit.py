@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -202,27 +203,29 @@ class _Function(Scope):
     def function(self, name: str, block: Block, *, public: bool) -> None:
         self.declare(block)
         arguments = []
-        given = self.metadata.get("argument_attributes", ()) if public else ()
-        for index, value in enumerate(block.args):
+        kinds = self.kinds("argument", block.args, public)
+        for index, (value, kind) in enumerate(zip(block.args, kinds, strict=True)):
             self.bind(value, f"%arg{index}")
-            extra = given[index] if index < len(given) and given[index] != "{}" else ""
             place = f" loc({string(value.name)})" if public and value.name != f"arg{index}" else ""
-            arguments.append(f"%arg{index}: {type_text(value.type)}{' ' + extra if extra else ''}{place}")
+            arguments.append(f"%arg{index}: {' '.join(kind)}{place}")
         self.body(block)
-        results = self.results(block, self.metadata.get("result_attributes", ()) if public else ())
+        returned = self.kinds("result", block.results, public)
+        results = f" -> ({', '.join(' '.join(kind) for kind in returned)})" if returned else ""
         frame = self.frames[0]
-        values = f" {refs(self, block.results)} : {types(block.results)}" if block.results else ""
+        listed = ", ".join(kind[0] for kind in returned)
+        values = f" {refs(self, block.results)} : {listed}" if returned else ""
         frame.lines.append(f"{frame.indent}return{values}")
         lines = "\n".join(frame.lines)
         visibility = "public" if public else "private"
         self.done = f"  func.func {visibility} @{name}({', '.join(arguments)}){results} {{\n{lines}\n  }}\n"
 
-    def results(self, block: Block, given: Sequence[str]) -> str:
-        out = []
-        for index, value in enumerate(block.results):
-            extra = given[index] if index < len(given) and given[index] != "{}" else ""
-            out.append(f"{type_text(value.type)}{' ' + extra if extra else ''}")
-        return f" -> ({', '.join(out)})" if out else ""
+    def kinds(self, what: str, values: Sequence[Value], public: bool) -> list[tuple[str, ...]]:
+        """Of arguments or results the types, each with the attributes that it came with, if any."""
+        held = [self.metadata.get(f"{what}_{key}", ()) if public else () for key in ("types", "attributes")]
+        rows = zip_longest(values, *(each[: len(values)] for each in held), fillvalue="")
+        return [
+            (_carried_type(text, value), *([extra] if extra not in ("", "{}") else [])) for value, text, extra in rows
+        ]
 
     def body(self, block: Block) -> None:
         """The ops of a block into the innermost frame."""
@@ -460,7 +463,7 @@ def _host_call(scope: _Function, op: Op) -> str:
 def _carried_type(text: str, value: Value) -> str:
     """The type of a value; that which came with the op where it is no tensor of ours."""
     ours = type_text(value.type)
-    return text if ours == FOREIGN and not text.endswith("xi1>") else ours
+    return text if text and ours == FOREIGN and not text.endswith("xi1>") else ours
 
 
 def _inlined(scope: _Function, op: Op, block: Block) -> None:

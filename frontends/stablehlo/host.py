@@ -20,8 +20,8 @@ KIND = "stablehlo"
 DIALECTS = ("stablehlo.", "chlo.", "sdy.")
 """Ops of these are carried through where nothing here reads them."""
 
-_FOREIGN = ("i1", (0,))
-"""``emit_text.FOREIGN``."""
+FOREIGN = ("i1", (0,))
+"""What stands for a value that is no tensor of ours: ``emit_text.FOREIGN``."""
 
 _PURE = frozenset(
     f"stablehlo.{name}"
@@ -30,14 +30,19 @@ _PURE = frozenset(
         "batch_norm_inference",
         "batch_norm_training",
         "cholesky",
+        "clamp",
+        "compare",
         "einsum",
         "fft",
+        "get_tuple_element",
         "map",
         "reduce_precision",
         "rng_bit_generator",
+        "select",
         "set_dimension_size",
         "torch_index_select",
         "triangular_solve",
+        "tuple",
         "unary_einsum",
         "uniform_dequantize",
         "uniform_quantize",
@@ -60,13 +65,13 @@ def carried(scope: Scope, node: Node) -> Sequence[Value]:
     attrs = {
         "target": f"{node.name} @{target}" if target else node.name,
         "call": call_of(KIND, node.single.encode()),
-        "dtypes": tuple(info.dtype or _FOREIGN[0] for info in node.types),
+        "dtypes": tuple(info.dtype or FOREIGN[0] for info in node.types),
         "ranks": tuple(-1 if shape is None else len(shape) for shape in shapes),
         "sizes": tuple(const(UNKNOWN) if size is None else size for shape in shapes for size in shape or ()),
     }
-    declared = [info.declared if info.dtype else _FOREIGN for info in node.types]
+    declared = [info.declared if info.dtype else FOREIGN for info in node.types]
     results = scope.builder.add(
-        "host_call" if _pure(node) else "host_effect",
+        "host_call" if _pure(scope, node) else "host_effect",
         values,
         attrs,
         location=node.location,
@@ -79,19 +84,24 @@ def carried(scope: Scope, node: Node) -> Sequence[Value]:
     return results
 
 
-def _pure(node: Node) -> bool:
+def _pure(scope: Scope, node: Node) -> bool:
     if node.name == "stablehlo.custom_call":
         return not node.attributes.get("has_side_effect", False)
-    return node.name in _PURE
+    return node.name in _PURE or _by_elements(scope, node)
+
+
+def _by_elements(scope: Scope, node: Node) -> bool:
+    decl = scope.program.plain.get(node.name)
+    return decl is not None and decl.family in ("unary", "binary")
 
 
 def _shapes(scope: Scope, node: Node, values: Sequence[Value]) -> tuple[list[Sizes | None], list[Relation]]:
     """The sizes of the results, as far as something tells them, and what must hold for that."""
     stated: list[Sizes | None] = []
     for info in node.types:
-        shape = info.shape if info.dtype else _FOREIGN[1]
+        shape = info.shape if info.dtype else FOREIGN[1]
         stated.append(None if shape is None else tuple(None if size is None else const(size) for size in shape))
-    rule = _RULES.get(node.name)
+    rule = _same if _by_elements(scope, node) else _RULES.get(node.name)
     if rule is None or any(value.type.shape is None for value in values):
         return stated, []
     requires: list[Relation] = []
@@ -121,12 +131,18 @@ def _alike(*places: int) -> Rule:
 
 
 def _same(scope: Scope, node: Node, values: Sequence[Value], requires: list[Relation]) -> list[Sizes | None]:
-    """Operands of one shape, which is that of the results."""
-    own = values[: len(node.operands)]
-    for other in own[1:]:
-        for one, two in zip(own[0].type.dims, other.type.dims, strict=False):
+    """Operands of one shape, which is that of the results, and scalars."""
+    shapes = [value.type.dims for value in values[: len(node.operands)]]
+    whole = max(shapes, key=len)
+    for shape in shapes:
+        for one, two in zip(whole, shape, strict=False):
             _equal(requires, node, one, two)
-    return [own[0].type.dims] * len(node.types)
+    return [whole] * len(node.types)
+
+
+def _each(scope: Scope, node: Node, values: Sequence[Value], requires: list[Relation]) -> list[Sizes | None]:
+    """Every result looks like its operand."""
+    return [value.type.dims for value in values[: len(node.operands)]]
 
 
 def _square(requires: list[Relation], node: Node, type: TensorType) -> None:
@@ -212,13 +228,17 @@ _RULES: dict[str, Rule] = {
         ("batch_norm_inference", _batch_norm(1)),
         ("batch_norm_training", _batch_norm(3)),
         ("cholesky", _cholesky),
+        ("clamp", _same),
         ("collective_broadcast", _alike(0)),
         ("collective_permute", _alike(0)),
+        ("compare", _same),
         ("custom_call", _custom_call),
         ("fft", _fft),
         ("map", _same),
+        ("optimization_barrier", _each),
         ("reduce_precision", _alike(0)),
         ("rng", _rng),
+        ("select", _same),
         ("set_dimension_size", _resized),
         ("triangular_solve", _solve),
         ("uniform_quantize", _alike(0)),

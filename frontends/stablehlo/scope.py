@@ -25,6 +25,9 @@ Handler = Callable[["Scope", Node], Sequence["Value | None"]]
 """Adds what an op means and gives its results; None for a value that is no tensor (a shape witness)."""
 
 
+TOKEN = "!stablehlo.token"
+"""The type of what orders effects, the only one of ``main`` that is no tensor's."""
+
 MOST_OPS, DEEPEST = 200_000, 150
 """Ops of a program with its calls in line, and calls within calls: functions that each call the next one twice make
 millions, and the conversion is as deep as they are."""
@@ -68,12 +71,19 @@ class Scope:
     """A block under conversion inside one inlined call."""
 
     def __init__(
-        self, program: Program, builder: BlockBuilder, values: dict[int, Value | None], stack: tuple[str, ...]
+        self,
+        program: Program,
+        builder: BlockBuilder,
+        values: dict[int, Value | None],
+        stack: tuple[str, ...],
+        apart: bool = False,
     ) -> None:
+        """``apart``: in the region of a reducer or the like, which holds no calls."""
         self.program = program
         self.builder = builder
         self.values = values
         self.stack = stack
+        self.apart = apart
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -146,7 +156,7 @@ class Scope:
 
     def run(self, body: Body) -> list[Value | None]:
         """Convert the ops of a body whose arguments are bound; what it returns."""
-        handlers, plain, values = self.program.handlers, self.program.plain, self.values
+        values = self.values
         for node in body.nodes:
             if next(self.program.converted) >= MOST_OPS:
                 raise Unsupported(
@@ -154,23 +164,31 @@ class Scope:
                     where=str(node.location),
                     hint="calls of calls multiply: give a part of the program",
                 )
-            handler = self.program.carry if node.single else handlers.get(node.name)
-            if handler is not None:
-                results = handler(self, node)
-            elif node.name in plain:
-                results = self.emit(node, plain[node.name].name, self.operands(node))
-            else:
-                raise Unsupported(
-                    f"op {node.name} is not supported",
-                    where=str(node.location) or node.name,
-                    hint="ops of other dialects than stablehlo must be lowered to it",
-                )
+            results = self._converted(node)
             for key, value in zip(node.results, results, strict=True):
                 values[key] = value
             for value, name in zip(results, node.names, strict=False):
                 if value is not None:
                     self._call_it(value, name)
         return [values[key] for key in body.results]
+
+    def _converted(self, node: Node) -> Sequence[Value | None]:
+        """What stands for an op: ours, or itself as it came where ours is not defined for the dtype."""
+        handler = self.program.carry if node.single else self.program.handlers.get(node.name)
+        try:
+            if handler is not None:
+                return handler(self, node)
+            if node.name in self.program.plain:
+                return self.emit(node, self.program.plain[node.name].name, self.operands(node))
+        except EgshapeError as error:
+            if node.instead is None or error.code != "invalid-op" or self.apart:
+                raise
+            return self.program.carry(self, node.instead())
+        raise Unsupported(
+            f"op {node.name} is not supported",
+            where=str(node.location) or node.name,
+            hint="ops of other dialects than stablehlo must be lowered to it",
+        )
 
     def _call_it(self, value: Value, name: str) -> None:
         """Give a value that has a number the name that the text gives it, if that is free; one whose sizes are called
@@ -180,22 +198,24 @@ class Scope:
         if free and builder.names.fresh(name) == name:
             value.name = name
 
-    def tensors(self, body: Body, location: Location) -> list[Value]:
-        """``run`` for a body that returns tensors only."""
+    def tensors(self, body: Body, location: Location, tokens: bool = False) -> list[Value]:
+        """``run`` for a body that returns tensors only, or also ``tokens``."""
         results = [value for value in self.run(body) if value is not None]
         if len(results) != len(body.results):
             raise Unsupported("a block returns a value that is no tensor", where=str(location))
         for value in results:
-            self.ours(value, "a block", location)
+            if not tokens or self.program.foreign.get(value) != TOKEN:
+                self.ours(value, "a block", location)
         return results
 
     def child(self) -> Scope:
         """A region of an op of this block; it reads the values of this one."""
-        return Scope(self.program, self.builder.child(), self.values, self.stack)
+        return Scope(self.program, self.builder.child(), self.values, self.stack, self.apart)
 
     def region(self, node: Node, body: Body) -> Block:
         """A region whose arguments have the types that the model states (scalars of reducers, or none)."""
         inner = self.child()
+        inner.apart = self.apart or bool(body.args)
         for key, info in zip(body.args, body.types, strict=True):
             checked(info, node.location, node.name)
             self.values[key] = inner.builder.arg(None, info.dtype, info.shape)
@@ -205,7 +225,7 @@ class Scope:
         self, body: Body, types: Sequence[TensorType], given: Sequence[Value], name: str, location: Location
     ) -> Block:
         """A function as a region: its arguments have the given types and the elements of the given values."""
-        inner = Scope(self.program, self.builder.child(), {}, (*self.stack, name))
+        inner = Scope(self.program, self.builder.child(), {}, (*self.stack, name), self.apart)
         for key, type, value in zip(body.args, types, given, strict=True):
             arg = inner.builder.arg(None, type.dtype, type.shape)
             known = self.builder.elements(value)
@@ -222,7 +242,8 @@ class Scope:
         if known is not None:
             return known
         first = len(self.builder.ops)
-        inner = Scope(self.program, self.builder, dict(zip(function.args, operands, strict=True)), (*self.stack, name))
+        given = dict(zip(function.args, operands, strict=True))
+        inner = Scope(self.program, self.builder, given, (*self.stack, name), self.apart)
         results = inner.run(function)
         if not any(has_effect(op) for op in self.builder.ops[first:]):
             self.program.calls[key] = results

@@ -10,7 +10,8 @@ from typing import Any
 
 from egshape.frontends.stablehlo.parse import libraries
 
-_SYMBOL = re.compile(r'@(?:([A-Za-z_][\w$.]*)|"((?:[^"\\]|\\.)*)")')
+_SYMBOL = re.compile(r'(?<!custom_call )@(?:([A-Za-z_][\w$.]*)|"((?:[^"\\]|\\.)*)")')
+"""A function of the module; what a call of foreign code names is none, though it looks like one."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|%[\w$.-]+')
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +14,14 @@ from egshape.frontends.stablehlo.attributes import Reader, TensorInfo
 from egshape.frontends.stablehlo.parse import BYTECODE
 from egshape.frontends.stablehlo.single import single
 from egshape.ir.graph import Location
+from egshape.ir.types import is_narrow
 
 _NAMED = re.compile(r"[ \t]*%([A-Za-z_]\w*)(?::(\d{1,3}))?[ \t]*=[ \t]*(?=[\"\w])", re.MULTILINE | re.ASCII)
 _KEEP_TEXT = {"stablehlo.composite": "composite_attributes"}
 """Ops whose attributes mean something to others only, and where they stand: the text is kept."""
+
+_MODELS = ("stablehlo.", "chlo.")
+_RETURN = "stablehlo.return"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Node:
     """The text of an op that is carried through as it came, as a module of its own (see ``single``)."""
     captured: tuple[int, ...] = ()
     """The values around that the regions of such an op read."""
+    instead: Callable[[], Node] | None = None
+    """Gives the op as it is carried through, where a type of it is one that our op may not be defined for."""
     names: tuple[str, ...] = ()
     """What the text calls the results, where these are words: numbers are the printer's, not the author's."""
 
@@ -164,7 +171,8 @@ class Module:
         keys = tuple(self._define(arg) for arg in args)
         types = tuple(self.reader.type(arg.type) for arg in args)
         locations = tuple(self.reader.location(arg.location) for arg in args)
-        nodes = [self._node(view.operation) for view in blocks[0].operations]
+        ops = [view.operation for view in blocks[0].operations]
+        nodes = [self._node(op) for op in ops if not self._is_part(op)]
         if not nodes:
             return Body(keys, types, locations, (), ())
         return Body(keys, types, locations, tuple(nodes[:-1]), nodes[-1].operands)
@@ -179,31 +187,53 @@ class Module:
         name = op.name
         location = reader.location(op.location)
         operands = tuple([ids[value] for value in op.operands])
-        if not self._known(op):
-            return self._carried(op, location)
+        if not self._known(op) or self._is_foreign(op):
+            return self._carried(op, location, self._results(op))
         attributes = reader.attributes(op)
         if name in _KEEP_TEXT:
             attributes["texts"] = reader.texts(op, _KEEP_TEXT[name])
         regions = tuple(self._body(region, name, location) for region in op.regions)
-        results: Sequence[Any] = op.results
-        types = tuple([reader.type(value.type) for value in results])
+        types = tuple([reader.type(value.type) for value in op.results])
+        results = self._results(op)
         return Node(
             name,
             operands,
-            tuple([self._define(value) for value in results]),
+            results,
             types,
             attributes,
             regions,
             location,
+            instead=partial(self._carried, op, location, results) if self._is_narrow(op) else None,
             names=self._written.get((location.line, location.column), ()) if location.file == self.source else (),
         )
 
-    def _carried(self, op: Any, location: Location) -> Node:
+    def _is_part(self, op: Any) -> bool:
+        """Whether an op takes out what a tuple was made of: no op, its result is the part."""
+        maker = op.operands[0].owner if op.name == "stablehlo.get_tuple_element" else None
+        if getattr(maker, "name", "") != "stablehlo.tuple":  # the maker of an argument is its block
+            return False
+        self._ids[op.results[0]] = self._ids[maker.operands[op.attributes["index"].value]]
+        return True
+
+    def _results(self, op: Any) -> tuple[int, ...]:
+        return tuple([self._define(value) for value in op.results])
+
+    def _types(self, op: Any) -> Iterator[TensorInfo]:
+        """Of operands and results."""
+        return (self.reader.type(value.type) for values in (op.operands, op.results) for value in values)
+
+    def _is_foreign(self, op: Any) -> bool:
+        """Whether an op has a value that is no tensor of ours (a token), which only those hold that are carried."""
+        return op.name.startswith(_MODELS) and op.name != _RETURN and any(not info.dtype for info in self._types(op))
+
+    def _is_narrow(self, op: Any) -> bool:
+        return op.name.startswith(_MODELS) and op.name != _RETURN and any(is_narrow(i.dtype) for i in self._types(op))
+
+    def _carried(self, op: Any, location: Location, results: tuple[int, ...]) -> Node:
         """An op that is not read by its parts."""
         text, outer = single(self._hlo, op, {**self._found, **self.meshes})
         operands, captured = (tuple([self._ids[value] for value in values]) for values in (op.operands, outer))
         types = tuple([self.reader.type(value.type) for value in op.results])
-        results = tuple([self._define(value) for value in op.results])
         attributes = self.reader.attributes(op)
         return Node(op.name, operands, results, types, attributes, (), location, text, captured)
 

@@ -61,7 +61,7 @@ PROGRAMS = {
 }
 
 
-def _numbers(*shape: int, dtype: Any = np.complex64) -> np.ndarray:
+def numbers(*shape: int, dtype: Any = np.complex64) -> np.ndarray:
     random = np.random.default_rng(0)
     return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
 
@@ -91,12 +91,12 @@ def test_equal_to_the_interpreter(name: str, dtype: str) -> None:
     more = [np.array(3, np.int32)] if name == "loop" else []
     for each in (graph, optimize(graph).graph):
         for shape in ((2, 3), (1, 1), (0, 2)):
-            _same(each, [_numbers(*shape, dtype=np.complex64 if dtype == "f32" else np.complex128), *more])
+            _same(each, [numbers(*shape, dtype=np.complex64 if dtype == "f32" else np.complex128), *more])
 
 
 def test_pairs_and_back() -> None:
     for shape in ((), (0, 2), (2, 3)):
-        x = _numbers(*shape)
+        x = numbers(*shape)
         assert split(x).shape == (*shape, 2)
         np.testing.assert_array_equal(joined(split(x)), x)
 
@@ -107,8 +107,8 @@ def test_errors_are_those_of_the_graph(tmp_path: Any) -> None:
       return %0 : {C} }}"""
     function = compile_graph(read(text, "t.mlir"), "llvm")
     with pytest.raises(CheckFailed):
-        function(_numbers(2, 3), _numbers(2, 2))
+        function(numbers(2, 3), numbers(2, 2))
     with pytest.raises(EgshapeError, match="'arg0' has elements of complex64, got float32"):
-        function(np.zeros((2, 3), np.float32), _numbers(2, 3))
+        function(np.zeros((2, 3), np.float32), numbers(2, 3))
     with pytest.raises(EgshapeError, match="complex"):
         function.save(tmp_path / "m.egx")
