@@ -104,7 +104,7 @@ FUNCTIONS: Table = {
 
 def taken(name: str) -> bool:
     """Whether contracts mean something by the name of a function."""
-    return name in _FUNCTIONS or name in _SPECIAL
+    return name in FUNCTIONS or name in _SPECIAL
 
 
 def _declared(name: str, function: Function) -> tuple[tuple[str, ...], str, str]:
