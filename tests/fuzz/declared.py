@@ -50,8 +50,9 @@ def declared_program(name: str, seed: int, registry: Registry = REGISTRY) -> Gra
         if not isinstance(left, Apply):
             continue
         term = _Drawn(rng).term(replace(left, op=name))
+        whole = term if decl.effect else _read(rng, term)
         try:
-            block, _ = build_example(Line(_read(rng, term), (), None), registry, right=False)
+            block, _ = build_example(Line(whole, (), None), registry, right=False)
         except EgshapeError:
             continue  # the contract refuses what was drawn
         return Graph("g", block, tuple(f"out{number}" for number in range(len(block.results))))
