@@ -22,6 +22,7 @@ from egshape.ir.interpret import interpret
 from egshape.ir.points import Data, Point, points_of
 from egshape.ir.types import TEXT, numpy_dtype
 from egshape.limits import LimitReached
+from egshape.ops import REGISTRY
 from egshape.ops.host import HOST_CALLS, unresolved
 
 MAX_COST = 3_000_000
@@ -165,7 +166,10 @@ class _Cost:
         for value in graph.inputs:
             self._add(value.type.shape or (), 1)
         for op in graph.body.walk():
-            factors = (*_inner(op), *((op.results[0].type.shape or ()) if op.results else ()))
+            factors = (
+                *REGISTRY[op.name].traits.cost.inner(op),
+                *((op.results[0].type.shape or ()) if op.results else ()),
+            )
             self._add(factors, 1)
             for value in op.results[1:]:
                 self._add(value.type.shape or (), 1)
@@ -193,7 +197,7 @@ def _spent(op: Op, sizes: Mapping[str, int]) -> int:
     """The elements that an op computes at these sizes; a long sum of nothing takes its time too. Sizes that only the op
     itself tells are left out."""
     made = (op.results[0].type.shape or ()) if op.results else ()
-    return _number(_inner(op), sizes) * max(_number(made, sizes), 1)
+    return _number(REGISTRY[op.name].traits.cost.inner(op), sizes) * max(_number(made, sizes), 1)
 
 
 def _number(dims: Sequence[Dim], sizes: Mapping[str, int]) -> int:
@@ -204,21 +208,6 @@ def _number(dims: Sequence[Dim], sizes: Mapping[str, int]) -> int:
         except EgshapeError:
             continue
     return total
-
-
-def _inner(op: Op) -> tuple[Dim, ...]:
-    """Sizes that multiply an op's work beyond the elements of its first result."""
-    shape = (op.operands[0].type.shape or ()) if op.operands else ()
-    if op.name == "dot_general" and shape:
-        return tuple(shape[axis] for axis in op.attrs["lhs_contract"])
-    if op.name == "convolution":
-        kernel = op.operands[1].type.shape or ()
-        return tuple(dim for axis, dim in enumerate(kernel) if axis != op.attrs["numbers"][4])
-    if op.name == "reduce" and shape:
-        return tuple(shape[axis] for axis in op.attrs["dims"])
-    if op.name == "reduce_window":
-        return tuple(op.attrs["window"])
-    return ()
 
 
 def _size(dim: Dim, sizes: dict[str, int]) -> int:

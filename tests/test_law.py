@@ -317,6 +317,70 @@ def test_a_list_of_ops_is_found(source: str, listed: list[str]) -> None:
     assert [name for _, names in ops_listed(source) for name in names] == listed
 
 
+EVERYWHERE = {"check", "constant"}
+"""Ops that graphs are written with, as with arguments: an effect on sizes, and a number."""
+
+ASKED = {
+    "egshape.adapters.onnx_host": {"composite"},  # functions of ONNX that are kept come as composites
+    "egshape.adapters.onnx_verify": {"composite"},
+    "egshape.api": {"broadcast_in_dim"},  # reports on broadcasts
+    "egshape.egraph.encode": {"bitcast_convert", "concatenate"},  # terms of their own in the prelude
+    "egshape.egraph.rebuild": {"broadcast_in_dim", "concatenate"},
+    "egshape.ir.builder": {"concatenate", "reshape"},  # follows a size through the vectors that shape code makes of it
+    "egshape.reasons.advise": {"reshape"},  # what a reshape splits is worth a question
+    "egshape.rulebook.trial.mutate": {"broadcast_in_dim", "reshape"},  # mends the sizes that these state
+    "egshape.validate": {"custom_call", "host_call", "host_effect"},  # says why a call is not tried
+}
+"""Ops that a module which is no leaf asks for by name, with the reason: what is so of that op alone."""
+
+
+def ops_asked_for(source: str) -> dict[str, int]:
+    """The ops with which a module compares a name, a function or an op, and the line of the last."""
+    found = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(_names_an_op(side) for side in sides):
+                found |= {name: node.lineno for side in sides for name in _texts(side)}
+        elif isinstance(node, ast.Match) and _names_an_op(node.subject):
+            patterns = [each for case in node.cases for each in ast.walk(case.pattern)]
+            found |= {
+                name: node.lineno for each in patterns if isinstance(each, ast.MatchValue) for name in _texts(each)
+            }
+    return {name: line for name, line in found.items() if name in OPS}
+
+
+def _names_an_op(side: ast.expr) -> bool:
+    name = side.attr if isinstance(side, ast.Attribute) else side.id if isinstance(side, ast.Name) else ""
+    return name in ("name", "op", "function")
+
+
+def _texts(node: ast.AST) -> list[str]:
+    return [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_no_op_is_asked_for_by_name(module: str) -> None:
+    if not any(module == leaf or module.startswith(f"{leaf}.") for leaf in LEAVES):
+        assert set(ops_asked_for(MODULES[module].read_text())) - EVERYWHERE == ASKED.get(module, set())
+
+
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        ('def f(op):\n    return op.name == "reshape"', {"reshape"}),
+        ('def f(op):\n    return "reshape" != op.name', {"reshape"}),
+        ('def f(op):\n    return op.name in ("if", "case")', {"if", "case"}),
+        ('def f(node):\n    return node.function == "reshape"', {"reshape"}),
+        ('def f(op):\n    match op.name:\n        case "while" | "if":\n            pass', {"while", "if"}),
+        ('def f(item):\n    return item.kind == "or"', set()),
+        ("def f(op):\n    return op.name == other", set()),
+    ],
+)
+def test_an_op_that_is_asked_for_is_found(source: str, asked: set[str]) -> None:
+    assert set(ops_asked_for(source)) == asked
+
+
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_length(module: str) -> None:
     lines = len(MODULES[module].read_text().splitlines())

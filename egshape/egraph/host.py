@@ -41,7 +41,7 @@ def describe_function(function: str, registry: Registry, rows: Rows) -> None:
         except EgshapeError:
             continue  # the function does not take this dtype
         rows["result_dtype"].append((function, dtype, found.dtype if isinstance(found, TensorType) else found[0]))
-    if name == "convert":
+    if decl.traits.converts:
         rows["is_convert"].append((function, attrs["dtype"]))
         rows["keeps"] += [(function, dtype) for dtype in DTYPES if holds(attrs["dtype"], dtype)]
     rows["idempotent"] += [(function, dtype) for dtype in DTYPES if decl.traits.is_idempotent(dtype)]

@@ -24,14 +24,13 @@ def function_region(builder: BlockBuilder, decl: OpDecl, operands: Sequence[Valu
     if decl.nested:
         carried = [child.arg(None, operand.type.dtype, operand.type.shape) for operand in operands]
         return child.finish([child.one(op, carried, attrs)])
-    if decl.name == "sort":
+    compares = "comparator" in decl.regions
+    if compares:
         types = [operand.type for operand in operands for _ in range(2)]
-    elif decl.name == "select_and_scatter":
-        types = [operands[0].type] * 2
     else:
         types = [operand.type for operand in operands[: len(operands) // 2]] * 2
     args = [child.arg(None, type.dtype, ()) for type in types]
-    if decl.name == "sort":
+    if compares:
         return child.finish([child.one(op, args[:2], attrs)])
     half = len(args) // 2
     return child.finish([child.one(op, pair, attrs) for pair in zip(args[:half], args[half:], strict=True)])

@@ -301,7 +301,7 @@ class _Run:
             if block not in self._regions:
                 self._regions[block] = (region_kind(block), scalar and _is_elementwise(block, self.registry))
             kind, vectorised = self._regions[block]
-            limit = self.max_while if op.name == "while" and number == 0 else None
+            limit = self.max_while if decl.traits.regions == "loop" and number == 0 else None
             out.append(_Region(self, block, kind, vectorised, limit))
         return tuple(out)
 

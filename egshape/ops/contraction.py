@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from egshape.dims import Dim
+from egshape.ir.graph import Op
 from egshape.ir.types import numpy_dtype
 from egshape.ops.declare import op
-from egshape.ops.traits import Traits
+from egshape.ops.traits import Cost, Traits
 from egshape.ops.windows import spread, window_slices, windowed_sizes
 
 Numbers = tuple[int, int, tuple[int, ...], int, int, tuple[int, ...], int, int, tuple[int, ...]]
@@ -20,6 +22,17 @@ Numbers = tuple[int, int, tuple[int, ...], int, int, tuple[int, ...], int, int, 
 def _rest(rank: int, *used: Sequence[int]) -> list[int]:
     taken = {axis for axes in used for axis in axes}
     return [axis for axis in range(rank) if axis not in taken]
+
+
+def _contracted(op: Op) -> tuple[Dim, ...]:
+    shape = op.operands[0].type.shape
+    return () if shape is None else tuple(shape[axis] for axis in op.attrs["lhs_contract"])
+
+
+def _taps(op: Op) -> tuple[Dim, ...]:
+    """The kernel's sizes but for the output features."""
+    kernel = op.operands[1].type.shape or ()
+    return tuple(dim for axis, dim in enumerate(kernel) if axis != op.attrs["numbers"][4])
 
 
 @op(
@@ -34,6 +47,7 @@ def _rest(rank: int, *used: Sequence[int]) -> list[int]:
         "precision": ("record", ()),
         "dtype": "dtype",
     },
+    traits=Traits(Cost(inner=_contracted)),
     names={"stablehlo": "dot_general"},
     doc="Sum of products over the contracting axes, for each index of the batch axes. Result axes: batch, "
     "then the "
@@ -102,7 +116,7 @@ def sum_of_products(left: np.ndarray, right: np.ndarray, shape: tuple[int, ...])
         "dtype": "dtype",
     },
     dynamic=("padding",),
-    traits=Traits(signed=True),
+    traits=Traits(Cost(inner=_taps), signed=True),
     names={"stablehlo": "convolution"},
     doc="Windows of lhs times the kernel rhs. numbers: input batch, feature, spatial axes; kernel input "
     "feature, output "

@@ -9,10 +9,17 @@ from math import prod
 
 import numpy as np
 
+from egshape.dims import Dim
+from egshape.ir.graph import Op
 from egshape.ops.declare import op
 from egshape.ops.regions import Region, apply, fold, is_floating, result_dtypes, total_order, update_in_order
-from egshape.ops.traits import Traits
+from egshape.ops.traits import Cost, Traits
 from egshape.ops.windows import spread, window_slices, windowed_sizes
+
+
+def _folded(op: Op) -> tuple[Dim, ...]:
+    shape = op.operands[0].type.shape
+    return () if shape is None else tuple(shape[axis] for axis in op.attrs["dims"])
 
 
 @op(
@@ -21,6 +28,7 @@ from egshape.ops.windows import spread, window_slices, windowed_sizes
     operands=("*operands",),
     attrs={"dims": "axes"},
     regions=("body",),
+    traits=Traits(Cost(inner=_folded)),
     names={"stablehlo": "reduce"},
     doc="Fold the axes dims of n inputs together, starting from n init values; the body takes n running "
     "values and n "
@@ -50,7 +58,7 @@ class Reduce:
         "padding": "sizes",
     },
     regions=("body",),
-    traits=Traits(signed=True),
+    traits=Traits(Cost(inner=lambda op: tuple(op.attrs["window"])), signed=True),
     names={"stablehlo": "reduce_window"},
     doc="Fold each window of n inputs, padded with and starting from n init values. padding is flat: low "
     "and high of "

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from egshape.dims import Dim
+from egshape.ir.graph import Op
 from egshape.ir.types import integer_range, is_complex, is_float, is_integer
 
 Regions = Literal["scalars", "once", "branch", "loop"]
@@ -44,6 +47,8 @@ class Cost:
     fixed: float | None = None
     reads: Literal["operands", "result", "nothing"] = "operands"
     strided: float = 1.0
+    inner: Callable[[Op], tuple[Dim, ...]] = lambda op: ()
+    """Sizes that multiply its work beyond the elements of its first result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +60,16 @@ class Limits:
     below: tuple[int, ...] = ()
 
 
+Effort = Literal["light", "division", "function"]
+"""What an element costs to compute: an instruction or two, about as much as a division, or a function of a library."""
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """See the fields. Laws of functions hold to the bit, for every dtype that the function takes."""
 
     cost: Cost = Cost()
+    effort: Effort = "light"
     regions: Regions = "scalars"
     foreign: bool = False
     """Its results come from code that is not seen: nothing is known of them, nor of what that code rejects."""
@@ -76,6 +86,8 @@ class Traits:
     """f(f(x)) = x."""
     idempotent: Literal["", "real", "all"] = ""
     """f(f(x)) = f(x), for all dtypes or those of real numbers."""
+    converts: bool = False
+    """Its result is its operand in the dtype that its attribute ``dtype`` says."""
     selects: bool = False
     """f(x, x) = x."""
     reduces: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -13,6 +13,8 @@ from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
+from egshape.ops import REGISTRY
+from egshape.ops.traits import Effort
 from egshape.plan.collapse import collapsed
 from egshape.plan.epilogue import Readers
 from egshape.plan.loops import Buffer, Kernel, Loop, Stmt, Store, dims, linear
@@ -22,35 +24,7 @@ from egshape.plan.reader import ZERO, Indices, Reader, is_elementwise, place
 from egshape.plan.tiles import tiled
 from egshape.plan.visit import Moved
 
-_HEAVY = frozenset(
-    (
-        "exponential",
-        "exponential_minus_one",
-        "log",
-        "log_plus_one",
-        "logistic",
-        "tanh",
-        "tan",
-        "sine",
-        "cosine",
-        "power",
-        "cbrt",
-        "erf",
-        "erfc",
-        "atan2",
-        "lgamma",
-        "remainder",
-        "sinh",
-        "cosh",
-        "asin",
-        "acos",
-        "atan",
-        "asinh",
-        "acosh",
-        "atanh",
-    )
-)
-_MIDDLE = frozenset(("divide", "sqrt", "rsqrt"))
+_EFFORT: Mapping[Effort, int] = {"light": 1, "division": 3, "function": 8}
 _FREE = frozenset(("constant", "iota", "dims", "get_dimension_size"))
 
 
@@ -178,7 +152,7 @@ class Steps(Reader, ABC):
         if value not in self.costs:
             op = self.producers[value]
             inner = [self.cost(x) for x in op.operands]
-            own = 8 if op.name in _HEAVY else 3 if op.name in _MIDDLE else 1 if is_elementwise(op) else 0
+            own = _EFFORT[REGISTRY[op.name].traits.effort] if is_elementwise(op) else 0
             own += 2 if op.name in ("gather", "dynamic_slice", "dynamic_update_slice") else 0
             self.costs[value] = own + sum(c for c, _ in inner), (op.name not in _FREE) + sum(t for _, t in inner)
         return self.costs[value]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from egshape.dims import Dim, const, maximum
 from egshape.ir.types import itemsize
+from egshape.ops import REGISTRY
 from egshape.plan.loops import (
     Assign,
     Buffer,
@@ -27,29 +28,6 @@ from egshape.plan.loops import (
 )
 
 _ZERO = const(0)
-HEAVY = frozenset(
-    (
-        "exponential",
-        "exponential_minus_one",
-        "log",
-        "log_plus_one",
-        "logistic",
-        "tanh",
-        "tan",
-        "sine",
-        "cosine",
-        "power",
-        "cbrt",
-        "erf",
-        "erfc",
-        "atan2",
-        "lgamma",
-        "remainder",
-        "divide",
-        "sqrt",
-        "rsqrt",
-    )
-)
 _SOME = 16
 """Assumed rounds of a loop whose count only data tells."""
 
@@ -104,7 +82,8 @@ def _count(stmt: Store | Let | Local | Assign | LetIndex, weights: Weights) -> i
 
 
 def _weight(op: str, weights: Weights) -> int:
-    return weights.heavy if op in HEAVY else weights.convert if op == "convert" else weights.plain
+    heavy = op in REGISTRY and REGISTRY[op].traits.effort != "light"
+    return weights.heavy if heavy else weights.convert if op == "convert" else weights.plain
 
 
 def _outside(extent: Dim, extents: Mapping[str, Dim]) -> Dim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -160,6 +161,21 @@ def test_elements_want_an_example() -> None:
     text = (GOOD % '(distinct dims) "repeated"').replace("(shape x))", "(shape x) :elements ((f x none)))")
     with pytest.raises(EgshapeError, match="has no line ';; gives'"):
         made(text)
+
+
+CITED = re.compile(r"(StableHLO spec|CHLO): ([^;]*)")
+SPECIFICATIONS = {"stablehlo": "StableHLO spec", "chlo": "CHLO"}
+
+
+@pytest.mark.parametrize("name", sorted(decl.name for decl in REGISTRY if not decl.custom))
+def test_the_section_of_the_specification_is_cited(name: str) -> None:
+    """Each op by its name, in the specification of a dialect that has it; else it is said to be of our own."""
+    decl = REGISTRY[name]
+    assert decl.contract is not None
+    comment = decl.contract.text.comment.replace("\n", " ")
+    cited = {(where, each.split()[0]) for where, text in CITED.findall(comment) for each in text.split(", ")}
+    wanted = {(SPECIFICATIONS[dialect], own) for dialect, own in decl.names.items() if dialect in SPECIFICATIONS}
+    assert cited & wanted if wanted else "of our own" in comment
 
 
 def test_what_needs_no_reduced_numbers() -> None:
