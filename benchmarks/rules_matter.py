@@ -1,13 +1,13 @@
 """What each rule is worth: every ruleset, and every rule, switched off in turn, and what comes out otherwise.
 
-    python -m benchmarks.rules_matter [--rule NAME]... [--jobs 2] [--json FILE] [--write]
+    python -m benchmarks.rules_matter [--rule NAME]... [--behaviours] [--jobs 2] [--json FILE] [--write]
 
 --write puts the tables into docs/rules-matter.md. The cases are the sample models and the examples, the goldens of
 tests/cases, the tests of tests/behaviours, the questions of the prover's bench, asked of the prover and of the e-graph
 alone, and of each rule the examples that stand with it. The first run notes which rules are used in which case. A
-ruleset is tried where one of its rules was used; a rule where it was used and its ruleset changed something, but not on
-behaviours, which take longest. Results are not compared with the original: a program without a rule is larger, not
-wrong."""
+ruleset is tried where one of its rules was used; a rule where it was used and its ruleset changed something.
+Behaviours, which take longest, are tried for rulesets only, and with --behaviours only. Results are not compared with
+the original: a program without a rule is larger, not wrong."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def used() -> Iterator[Counter[str]]:
         yield found
 
 
-def first_run() -> tuple[dict[str, Any], dict[str, list[str]]]:
+def first_run(with_behaviours: bool) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """The outcome of every case with all rules, and the rules that were used in it."""
     outcomes: dict[str, Any] = {}
     uses: dict[str, list[str]] = {}
@@ -264,7 +264,7 @@ def first_run() -> tuple[dict[str, Any], dict[str, list[str]]]:
             outcomes[name] = run()
         kind, _, short = name.partition(" ")
         uses[name] = [short] if kind == "example" else sorted(found)
-    tests = behaviours(None)
+    tests = behaviours(None if with_behaviours else ())
     return outcomes | tests.outcomes, uses | tests.uses
 
 
@@ -314,11 +314,11 @@ def _send(to: Connection, work: Callable[[], Any]) -> None:
 class Trials:
     """What every rule is worth, as far as it is known, kept in a file so that a run may be cut off and go on."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, with_behaviours: bool) -> None:
         self.path = path
         kept = json.loads(path.read_text()) if path is not None and path.is_file() else {}
         self.found = {name: Worth(**each) for name, each in kept.get("found", {}).items()}
-        self.before, self.uses = kept.get("first") or apart(first_run)
+        self.before, self.uses = kept.get("first") or apart(partial(first_run, with_behaviours))
         self._save()
 
     def ruleset(self, name: str, rules: Sequence[str]) -> None:
@@ -382,6 +382,7 @@ def main() -> int:
     """Print the tables; exit 1 if a rule changes nothing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rule", action="append", default=[], help="only rules whose name contains this, no rulesets")
+    parser.add_argument("--behaviours", action="store_true", help="try tests/behaviours without each ruleset, too")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path, help="what changed by name; what this file has already is not run again")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/rules-matter.md")
@@ -389,7 +390,7 @@ def main() -> int:
     rules = [name for name in shipped_rules() if any(part in name for part in options.rule or ("",))]
     groups = {name: [rule for rule in rules if rule.startswith(f"{name}/")] for name in shipped() if not options.rule}
     folders = {} if options.rule else {f: [r for r in rules if r.startswith(f"{f[7:]}.")] for f in FOLDERS}
-    trials = Trials(options.json)
+    trials = Trials(options.json, options.behaviours)
     with ThreadPoolExecutor(options.jobs) as pool:
         jobs = [pool.submit(trials.ruleset, name, each) for name, each in groups.items()]
         jobs += [pool.submit(trials.once, name, each, trials.before) for name, each in folders.items()]
@@ -397,7 +398,11 @@ def main() -> int:
         for job in jobs:
             job.result()
     found = trials.found
-    parts = [*table("ruleset", found, (*folders, *groups), KINDS), "", *table("rule", found, rules, KINDS[:-1])]
+    parts = [
+        *table("ruleset", found, (*folders, *groups), KINDS[: None if options.behaviours else -1]),
+        "",
+        *table("rule", found, rules, KINDS[:-1]),
+    ]
     if options.write:
         start, rest = PAGE.read_text().split(BEGIN)
         PAGE.write_text("\n".join([start + BEGIN, *parts, END + rest.split(END)[1]]))
