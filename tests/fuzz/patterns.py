@@ -81,15 +81,6 @@ def reshape_reshape(m: Maker) -> Value:
     return m.reshaped(m.reshaped(m.value(low=1)))
 
 
-@pattern("tensor.reshape/reshape-identity")
-def reshape_identity(m: Maker) -> Value:
-    x = m.value(low=1)
-    shape = m.similar(x.type.dims)
-    if m.chance(3):
-        shape = tuple(shape[axis] for axis in m.permutation(len(shape)))
-    return m.one("reshape", (x,), shape=shape)
-
-
 def with_units(m: Maker, dims: Sequence[Dim], count: int) -> list[Dim]:
     """These sizes with so many axes of size 1 between them."""
     found = list(dims)
