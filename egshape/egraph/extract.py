@@ -65,8 +65,8 @@ class _Chooser:
         self._settle()
 
     def _settle(self, uses: Mapping[int, int] | None = None) -> None:
-        """Choose anew. ``uses``: how many read a class in the choices so far, one that is not there is read by none;
-        else each class is taken to be read by all that may."""
+        """Choose anew. ``uses``: how many read each class in the choices so far; else each is taken to be read by all
+        that may."""
         self.order, self.chosen, self._height = {}, {}, {}
         readers: dict[int, list[tuple[int, Candidate]]] = defaultdict(list)
         parents: dict[int, set[int]] = defaultdict(set)

@@ -244,12 +244,13 @@ class Host:
                     rows["in_unit_moves"].append(key[1:])
 
     def _nothing(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
-        """Name a scalar for each slice that has no element."""
-        shape_of, dtype_of = snapshot.mapping("ShapeOf"), snapshot.mapping("dtype_of")
-        for x, *_, cls in snapshot.table("slice"):
-            shape, dtype = shapes.get(shape_of.get(cls, -1), ()), dtype_of.get(x)
-            if dtype in DTYPES and any(size.const == 0 for size in shape):
-                key = ("in_nothing", self.encoder.shape(shape), dtype)
+        """Name a scalar for each dtype and shape of values that have no element."""
+        empty = {cls for cls, shape in shapes.items() if any(size.const == 0 for size in shape)}
+        dtype_of = snapshot.mapping("dtype_of") if empty else {}
+        for cls, shape in snapshot.table("ShapeOf") if empty else ():
+            dtype = dtype_of.get(cls)
+            if shape in empty and dtype in DTYPES:
+                key = ("in_nothing", self.encoder.shape(shapes[shape]), dtype)
                 if key not in self._named:
                     self._named.add(key)
                     rows["in_nothing"].append((*key[1:], self.encoder.scalar(np.zeros((), numpy_dtype(dtype)), dtype)))

@@ -19,7 +19,7 @@ from egshape.trace import Tracer
 from tests.fuzz.differential import constant, graph_of
 from tests.fuzz.units import unit_program
 
-BASE, EACH = 280, 10
+BASE, EACH = 280, 14
 """E-nodes of an empty program (shapes of zeros and ones of every rank), and more for each op."""
 
 LIMITS = Limits(seconds=60, nodes=20_000, memory_mb=None)

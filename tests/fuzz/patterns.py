@@ -398,7 +398,7 @@ def slice_slice(m: Maker) -> Value:
     return part(m, part(m, m.value(low=1)))
 
 
-@pattern("tensor.slice/of-nothing")
+@pattern("tensor.broadcast/of-nothing")
 def slice_of_nothing(m: Maker) -> Value:
     x = unary(m, m.value(low=1))
     starts = [const(0)] * x.type.rank
