@@ -488,6 +488,14 @@ def test_what_64_bits_do_not_hold_is_said() -> None:
     assert json.loads(found.model.metadata_props[0].value) == [str(relation)]
 
 
+def test_what_fits_64_bits_is_not_asked() -> None:
+    """Not even as n // 2 ** 63, which they do not hold."""
+    bound = const(2**63 - 1)
+    assert not whole(checked("<=", parse("n // (c + 1)"), bound)).notes
+    names = [node.op_type for node in whole(checked("<=", parse("n % 7"), bound)).model.graph.node]
+    assert "Gather" not in names and "Less" not in names
+
+
 def test_a_broadcast_size_comes_back_as_one(tmp_path: Path) -> None:
     """The nodes say "b if a is 1, else a"; written out as a polynomial it would take minutes to reason about."""
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[a] x, float[b] y) => (float[c] z) { z = Add(x, y) }'
