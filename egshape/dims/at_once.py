@@ -137,6 +137,59 @@ def bcast_laws(sizes: Sizes, value: Dim, h: Dim, k: Dim) -> Law:
     yield from ()
 
 
+def float_of(sizes: Sizes, h: Dim, k: Dim) -> tuple[Dim, str] | None:
+    """float_of(h, k) made simpler, with the name of the rule; None where none applies."""
+    n_w = k.const
+    if n_w is not None:
+        if sizes.at_least(h, (0 - n_w)):
+            if sizes.at_least(-h, -n_w):
+                return h, "size.float/exact"
+    return None
+
+
+def float_of_laws(sizes: Sizes, value: Dim, h: Dim, k: Dim) -> Law:
+    """What is >= 0 by what float_of means, with the rules; the value is float_of(h, k)."""
+    yield from ()
+
+
+def float_whole(sizes: Sizes, h: Dim, k: Dim, x2: Dim, x3: Dim) -> tuple[Dim, str] | None:
+    """float_whole(h, k, x2, x3) made simpler, with the name of the rule; None where none applies."""
+    if x3.const == -1:
+        if sizes.at_least(k, 1):
+            n_w = x2.const
+            if n_w is not None:
+                if sizes.at_least(h, (0 - n_w)):
+                    if sizes.at_least(-h, -n_w):
+                        return sizes.floordiv(h, k), "size.float/floor"
+    if x3.const == 1:
+        if sizes.at_least(k, 1):
+            n_w = x2.const
+            if n_w is not None:
+                if sizes.at_least(h, (0 - n_w)):
+                    if sizes.at_least(-h, -n_w):
+                        return (const(-1) * sizes.floordiv((const(-1) * h), k)), "size.float/ceil"
+    if x3.const == 0:
+        if sizes.at_least(k, 1):
+            n_w = x2.const
+            if n_w is not None:
+                if sizes.at_least(h, 0):
+                    if sizes.at_least(-h, -n_w):
+                        return sizes.floordiv(h, k), "size.float/truncated"
+    if x3.const == 0:
+        if sizes.at_least(k, 1):
+            n_w = x2.const
+            if n_w is not None:
+                if sizes.at_least(-h, 0):
+                    if sizes.at_least(h, (0 - n_w)):
+                        return (const(-1) * sizes.floordiv((const(-1) * h), k)), "size.float/truncated-negative"
+    return None
+
+
+def float_whole_laws(sizes: Sizes, value: Dim, h: Dim, k: Dim, x2: Dim, x3: Dim) -> Law:
+    """What is >= 0 by what float_whole means, with the rules; the value is float_whole(h, k, x2, x3)."""
+    yield from ()
+
+
 BCAST = (
     'bcast',
     ('a', 'b'),
@@ -148,3 +201,29 @@ BCAST = (
     (),
 )
 """What is said of bcast (``egshape.dims.functions.SizeFunction``); its rules are those above."""
+
+
+FLOAT_OF = (
+    'float_of',
+    ('n', 'm'),
+    '',
+    False,
+    '\n  a = abs(n)\n  step = pow2(max(a.bit_length() - max((m - 1).bit_length(), 1), 0))\n  q, r = a // step, a % step\n  if 2*r > step or (2*r == step and q % 2 == 1): q += 1\n  return q*step if n >= 0 else -q*step',
+    '',
+    '',
+    (),
+)
+"""What is said of float_of (``egshape.dims.functions.SizeFunction``); its rules are those above."""
+
+
+FLOAT_WHOLE = (
+    'float_whole',
+    ('n', 'k', 'm', 'way'),
+    '',
+    False,
+    '\n  digits, a = max((m - 1).bit_length(), 1), abs(n)\n  s = digits + k.bit_length() - a.bit_length()\n  num, den = a*pow2(max(s, 0)), k*pow2(max(-s, 0))\n  if num // den >= pow2(digits): s, den = s - 1, 2*den\n  q, r = num // den, num % den\n  if 2*r > den or (2*r == den and q % 2 == 1): q += 1\n  q = (q if n >= 0 else -q)*pow2(max(-s, 0))\n  low, high = q // pow2(max(s, 0)), -(-q // pow2(max(s, 0)))\n  return low if way == -1 or (way == 0 and n >= 0) else high',
+    'k != 0',
+    '',
+    (),
+)
+"""What is said of float_whole (``egshape.dims.functions.SizeFunction``); its rules are those above."""

@@ -49,3 +49,23 @@ def bcast_bounds(h: Bounds, k: Bounds) -> Bounds:
     if h_hi is not None and k_hi is not None and max(h_hi, k_hi) >= 0:  # size.bcast/hi
         hi = smaller(hi, max(h_hi, k_hi))
     return lo, hi
+
+
+def float_of_bounds(h: Bounds, k: Bounds) -> Bounds:
+    """Bounds of float_of(h, k) by those of its parts."""
+    h_lo, h_hi = h
+    k_lo, k_hi = k
+    lo: int | None = None
+    hi: int | None = None
+    return lo, hi
+
+
+def float_whole_bounds(h: Bounds, k: Bounds, x2: Bounds, x3: Bounds) -> Bounds:
+    """Bounds of float_whole(h, k, x2, x3) by those of its parts."""
+    h_lo, h_hi = h
+    k_lo, k_hi = k
+    x2_lo, x2_hi = x2
+    x3_lo, x3_hi = x3
+    lo: int | None = None
+    hi: int | None = None
+    return lo, hi

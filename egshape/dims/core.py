@@ -200,6 +200,7 @@ class _Above:
     mod: Callable[[DimLike, DimLike], Dim]
     nonnegative_by_laws: Callable[[Dim], bool]
     remade: Callable[[Atom, Iterable[Dim]], Dim]
+    shipped: Mapping[str, Function]
     to_text: Callable[[Dim], str]
 
 

@@ -189,7 +189,8 @@ def functions_in(dims: Iterable[Dim]) -> dict[str, Any]:
     return found
 
 
-SHIPPED = {"bcast": size_function(*at_once.BCAST)}
+SHIPPED = {said[0]: size_function(*said) for said in (at_once.BCAST, at_once.FLOAT_OF, at_once.FLOAT_WHOLE)}
 """The size functions that are declared in shipped rulesets."""
 
 ABOVE.bcast = SHIPPED["bcast"]
+ABOVE.shipped = SHIPPED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 FUNCTIONS = ("bcast", "cdiv", "ceildiv", "floordiv", "max", "min", "mod")
-RESERVED = frozenset((*FUNCTIONS, "in", "or", "likely"))
+RESERVED = frozenset((*FUNCTIONS, "float_of", "float_whole", "in", "or", "likely"))
 
 _PLAIN = re.compile(r"(?:%?[A-Za-z_]\w*|%\d+)(?:\.\d+)?", re.ASCII)
 _AXIS = re.compile(r"(.+)\.(\d+)", re.DOTALL)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NoReturn
 
-from egshape.dims.core import Dim, Function, const, is_positive, symbol
+from egshape.dims.core import ABOVE, Dim, Function, const, is_positive, symbol
 from egshape.dims.forms import FORMS, bcast, ceildiv, floordiv, maximum, minimum, mod
 from egshape.dims.names import quote_name
 from egshape.errors import ParseError
@@ -171,7 +171,7 @@ class Scanner:
         return symbol(name)
 
     def _call(self, name: str) -> Dim:
-        own = DECLARED.get().get(name)
+        own = DECLARED.get().get(name) or (ABOVE.shipped.get(name) if name not in _BINARY else None)
         if own is None and name not in _BINARY and name not in _VARIADIC:
             self.pos -= len(name)
             known = ", ".join(sorted((*_BINARY, *_VARIADIC, *DECLARED.get())))

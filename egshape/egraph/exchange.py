@@ -35,6 +35,7 @@ SHAPE_RULESETS = (
     "size.floordiv",
     "size.relu",
     "size.bcast",
+    "size.float",
     "size.order",
 )
 _MAX_ROUNDS = 12

@@ -1,13 +1,12 @@
 """Sizes in floats: what the elements of small float tensors hold while a program computes sizes with them.
 
 A float of p digits holds every integer up to 2**p, and every one of them over a power of two; such arithmetic is exact
-where its results fit. What it relies on is noted with the element and must hold where a size is taken from it again
-(``shapecode.convert``): proved, or a check.
+where its results fit. What is kept of a size is said by the rules of ``rulesets/size/float.egg``, which ask whether a
+numerator fits. That is noted with the element and must hold where a size is taken from it again
+(``shapecode.convert``): proved, or a check. Without a rule nothing is known of the element.
 
-Over another number the quotient is rounded, but rounding keeps order, so that floor and ceil of it are those of the
-quotient where no integer is nearer than the rounding error: num/den is at least 1/den away from one that it is not, and
-the error at most abs(num/den) * 2**-p, less than that for abs(num) <= 2**p (equal for powers of two only, which are
-exact)."""
+Python is how elements are put into lowest terms and over one denominator, which is arithmetic of numbers; that a whole
+number is its own rounding; and that minus, max and min of floats are those of the numbers."""
 
 from __future__ import annotations
 
@@ -18,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum
+from egshape.dims import Dim, const, floordiv, maximum, minimum
 from egshape.dims.core import from_terms
+from egshape.dims.functions import SHIPPED
 from egshape.facts import Relation
 from egshape.ir.types import exact_integers, integer_range
 from egshape.ops.base import ElementScope, Need, Ratio
@@ -36,42 +36,78 @@ def of_number(number: float) -> Ratio | None:
     return Ratio(const(num), den) if den <= _FINEST and abs(num) < 2**53 else None
 
 
-def of_size(size: Dim, source: str, dtype: str) -> Ratio:
-    """An integer of dtype ``source``, converted."""
-    if size.const is not None:
-        return Ratio(size)
-    wraps = integer_range(source)[1] < exact_integers(dtype) or source.startswith("u")
-    return Ratio(size, 1, ((size, dtype), *(((size, source),) if wraps else ())))
+class _Asked:
+    """Who is asked by the rules of floats: that a numerator fits is noted, all else must be known."""
+
+    def __init__(self, scope: ElementScope, num: Dim, dtype: str) -> None:
+        self.scope, self.num, self.dtype = scope, num, dtype
+        self.needs: tuple[Need, ...] = ()
+
+    def at_least(self, dim: Dim, number: int) -> bool:
+        """Whether dim >= number: known, or to be required."""
+        if dim.const is not None:
+            return dim.const >= number
+        if number == -exact_integers(self.dtype):
+            self.needs = ((self.num, self.dtype),)
+            return True
+        return self.scope.decide(Relation("<=", const(number), dim)) is True
+
+    def floordiv(self, num: Dim, den: Dim) -> Dim:
+        """What rules make."""
+        return floordiv(num, den)
 
 
-def converted(item: Ratio, dtype: str) -> Ratio | None:
-    """In another float dtype."""
-    return _fitting(item.num, item.den, dtype, item.needs) if item.exact else None
+def _kept(scope: ElementScope, function: str, dtype: str, num: Dim, *more: int) -> tuple[Dim, tuple[Need, ...]] | None:
+    """What a function of floats keeps of a number, by its rules, and what that needs; None where no rule says it.
+
+    more: its arguments around the limit of the dtype."""
+    asked, limit = _Asked(scope, num, dtype), const(exact_integers(dtype))
+    args = (*map(const, more[:1]), limit, *map(const, more[1:]))
+    found = SHIPPED[function].simplify(asked, num, *args)
+    return None if found is None else (found[0], asked.needs)
 
 
-def size_of(scope: ElementScope, item: Ratio) -> Dim | None:
-    """What is left of an element where it is truncated to an integer; its needs are noted."""
-    num, den = item.num, const(item.den)
+DOWN, TRUNCATED, UP = -1, 0, 1
+"""How a float is made whole."""
+
+
+def _whole(scope: ElementScope, item: Ratio, dtype: str, way: int) -> Ratio | None:
     if item.den == 1:
-        found: Dim | None = num
-    elif scope.decide(Relation("<=", const(0), num)) is True:
-        found = floordiv(num, den)
-    else:
-        found = -floordiv(-num, den) if scope.decide(Relation("<=", num, const(0))) is True else None
-    if found is not None:
-        for size, dtype in item.needs:
-            scope.require_fit(size, dtype)
-    return found
+        return item
+    found = _kept(scope, "float_whole", dtype, item.num, item.den, way)
+    return None if found is None else Ratio(found[0], 1, tuple(dict.fromkeys((*item.needs, *found[1]))))
 
 
-def _fitting(num: Dim, den: int, dtype: str, needs: tuple[Need, ...]) -> Ratio | None:
+def of_size(scope: ElementScope, size: Dim, source: str, dtype: str) -> Ratio | None:
+    """An integer of dtype ``source``, converted."""
+    found = _kept(scope, "float_of", dtype, size)
+    if found is None or size.const is not None:
+        return found and Ratio(size)
+    wraps = integer_range(source)[1] < exact_integers(dtype) or source.startswith("u")
+    return Ratio(size, 1, (*found[1], *(((size, source),) if wraps else ())))
+
+
+def converted(scope: ElementScope, item: Ratio, dtype: str) -> Ratio | None:
+    """In another float dtype."""
+    return _fitting(scope, item.num, item.den, dtype, item.needs) if item.exact else None
+
+
+def size_of(scope: ElementScope, item: Ratio, dtype: str) -> Dim | None:
+    """What is left of an element where it is truncated to an integer; its needs are noted."""
+    found = _whole(scope, item, dtype, TRUNCATED)
+    if found is None:
+        return None
+    for size, of in found.needs:
+        scope.require_fit(size, of)
+    return found.num
+
+
+def _fitting(scope: ElementScope, num: Dim, den: int, dtype: str, needs: tuple[Need, ...]) -> Ratio | None:
     """num / den in lowest terms, where what it needs says that no more than the quotient is rounded."""
     shared = gcd(den, *(c for _, c in num.terms))
     num, den = from_terms((mono, c // shared) for mono, c in num.terms), den // shared
-    if den > _FINEST or (num.const is not None and abs(num.const) > exact_integers(dtype)):
-        return None
-    fits = () if num.const is not None else ((num, dtype),)
-    return Ratio(num, den, tuple(dict.fromkeys((*needs, *fits))))
+    found = _kept(scope, "float_of", dtype, num) if den <= _FINEST else None
+    return None if found is None else Ratio(num, den, tuple(dict.fromkeys((*needs, *found[1]))))
 
 
 def _sum(sign: int) -> Callable[..., Ratio | None]:
@@ -79,7 +115,7 @@ def _sum(sign: int) -> Callable[..., Ratio | None]:
         if not (x.exact and y.exact):
             return None
         den = max(x.den, y.den)
-        return _fitting(x.num * (den // x.den) + sign * y.num * (den // y.den), den, dtype, x.needs + y.needs)
+        return _fitting(scope, x.num * (den // x.den) + sign * y.num * (den // y.den), den, dtype, x.needs + y.needs)
 
     return rule
 
@@ -87,18 +123,14 @@ def _sum(sign: int) -> Callable[..., Ratio | None]:
 def _multiply(scope: ElementScope, dtype: str, x: Ratio, y: Ratio) -> Ratio | None:
     if not (x.exact and y.exact) or (x.num.const is None and y.num.const is None):
         return None
-    return _fitting(x.num * y.num, x.den * y.den, dtype, x.needs + y.needs)
+    return _fitting(scope, x.num * y.num, x.den * y.den, dtype, x.needs + y.needs)
 
 
 def _divide(scope: ElementScope, dtype: str, x: Ratio, y: Ratio) -> Ratio | None:
     by = y.num.const
     if not (x.exact and y.exact) or by is None or by <= 0:
         return None
-    return _fitting(x.num * y.den, x.den * by, dtype, x.needs + y.needs)
-
-
-def _whole(divide: Callable[[Dim, Dim], Dim]) -> Callable[..., Ratio]:
-    return lambda scope, dtype, x: replace(x, num=divide(x.num, const(x.den)), den=1)
+    return _fitting(scope, x.num * y.den, x.den * by, dtype, x.needs + y.needs)
 
 
 def _round(scope: ElementScope, dtype: str, x: Ratio) -> Ratio | None:
@@ -123,8 +155,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "multiply": _multiply,
     "divide": _divide,
     "negate": lambda scope, dtype, x: replace(x, num=-x.num) if x.num.const != 0 else None,
-    "floor": _whole(floordiv),
-    "ceil": _whole(ceildiv),
+    "floor": lambda scope, dtype, x: _whole(scope, x, dtype, DOWN),
+    "ceil": lambda scope, dtype, x: _whole(scope, x, dtype, UP),
     "round_nearest_even": _round,
     "round_nearest_afz": _round,
     "maximum": _extreme(maximum, lambda one, two: Relation("<=", two, one)),

@@ -259,12 +259,12 @@ def _carry(scope: ElementScope, source: str, item: Element, target: str) -> Elem
     """A size to a float, a float that holds one to another float or back to a size, which must fit."""
     if isinstance(item, Ratio):
         if is_float(target):
-            return item if target == source else floatcode.converted(item, target)
-        found = floatcode.size_of(scope, item) if is_integer(target) else None
+            return item if target == source else floatcode.converted(scope, item, target)
+        found = floatcode.size_of(scope, item, source) if is_integer(target) else None
         if found is None or found.const is not None:
             return found if found is None or found is fitted(scope, found, target) else None
         return fitted(scope, found, target)
-    return floatcode.of_size(item, source, target) if isinstance(item, Dim) and is_integer(source) else None
+    return floatcode.of_size(scope, item, source, target) if isinstance(item, Dim) and is_integer(source) else None
 
 
 def _compare_sign(kind: str, one: Dim, two: Dim) -> Relation | None:

@@ -44,9 +44,11 @@ FUNCTIONS: Mapping[str, Spelling] = {
     "FloorDiv": Spelling("floordiv", 2, "sizes.floordiv({0}, {1})", "theory.floordiv_parts({0})"),
     "Relu": Spelling("relu", 1, "sizes.relu({0})", "theory.relu_parts({0})"),
     "bcast": Spelling("bcast", 2, "sizes.bcast({0}, {1})", "theory.call_parts(ABOVE.bcast, {0})"),
+    "float_of": Spelling("float_of", 2, "", ""),  # of floats no rule makes another one
+    "float_whole": Spelling("float_whole", 4, "", ""),
 }
 
-RULESETS = ("size.floordiv", "size.relu", "size.bcast")
+RULESETS = ("size.floordiv", "size.relu", "size.bcast", "size.float")
 FOLDER = Path(__file__).resolve().parents[1] / "dims"
 
 _MEANINGS = {"remainder": ("FloorDiv", "{0} - {1} * value"), "mirror": ("Relu", "value - {0}")}

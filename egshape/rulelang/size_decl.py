@@ -62,7 +62,7 @@ def read_size(command: List, ruleset: str) -> SizeDecl:
     if len(items) < 3 or not isinstance(items[1], Atom) or not isinstance(items[2], List):
         raise _wrong(command, f"the size function is not of the form {FORM}")
     name, params = str(items[1]), tuple(map(str, items[2].items))
-    if not _NAME.fullmatch(name) or (name in RESERVED and ruleset != f"size.{name}") or keyword.iskeyword(name):
+    if not _NAME.fullmatch(name) or (name in RESERVED and not ruleset.startswith("size.")) or keyword.iskeyword(name):
         raise _wrong(items[1], f"{name} cannot be the name of a size function",
                      "small letters, digits and _; not min, max, mod, cdiv, floordiv, bcast")  # fmt: skip
     if not params or len(set(params)) != len(params) or not all(is_variable(each) for each in items[2].items):

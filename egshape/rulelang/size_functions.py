@@ -30,7 +30,7 @@ def functions_of(loaded: LoadedRules) -> dict[str, SizeFunction]:
 
 
 def _function(decl: SizeDecl, loaded: LoadedRules, before: Mapping[str, SizeFunction]) -> SizeFunction:
-    if f"size.{decl.name}" in at_once.RULESETS:
+    if decl.name in SHIPPED:
         return SHIPPED[decl.name]
     order = {name: place for ruleset in loaded.rulesets for place, name in enumerate(ruleset.at_once)}
     spelled = {**at_once.FUNCTIONS, decl.name: _spelling(decl.name, len(decl.params))}

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from egshape.dims import Dim, ceildiv, const, floordiv, symbol
+from egshape.dims.functions import SHIPPED
 from egshape.facts import Relation
 from egshape.ir.builder import BlockBuilder, fits
 from egshape.ir.graph import Value
 from egshape.ir.types import exact_integers, numpy_dtype
 from egshape.ops import floatcode
 from egshape.ops.base import Ratio
+from egshape.rulebook.without import without
 
 N = symbol("n")
 FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
@@ -59,6 +61,69 @@ def test_beyond_what_fits_it_is_wrong() -> None:
     assert wrong.any()
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
+def test_what_the_rules_speak_of_is_what_floats_do(dtype: str) -> None:
+    """``float_of`` and ``float_whole``, which the rules are sampled with, are numpy's floats, rounded or not."""
+    most, kind = exact_integers(dtype), FLOATS[dtype]
+    rng = np.random.default_rng(0)
+    limits = (10, 3 * most, 15 * most)
+    numbers = [int(each) for limit in limits for each in rng.integers(-limit, limit + 1, 60)]
+    for n in (*numbers, most, most + 1, most + 2, most + 3, -most - 1):
+        held = kind(np.float64(n))
+        assert SHIPPED["float_of"].value(n, most) == int(held)
+        for by in (1, 2, 3, 7, 10, 49, 160) if abs(n) <= most else ():
+            nearest = float(kind(n / by))
+            ways = {-1: floor(nearest), 0: int(nearest), 1: ceil(nearest)}
+            assert {way: SHIPPED["float_whole"].value(n, by, most, way) for way in ways} == ways, (n, by)
+
+
+RULES = {
+    "size.float/exact": ("convert", "add", "multiply"),
+    "size.float/floor": ("floor",),
+    "size.float/ceil": ("ceil",),
+    "size.float/truncated": ("truncate",),
+    "size.float/truncated-negative": ("truncate-negative",),
+}
+
+
+def kept() -> set[str]:
+    """What is kept of sizes through floats."""
+    scope, third = Silent(), Ratio(N, 3)
+    found = {
+        "convert": floatcode.of_size(scope, N, "i64", "f32"),
+        "add": ratio("add", Ratio(N), number(0.5)),
+        "multiply": ratio("multiply", Ratio(N), number(0.5)),
+        "floor": ratio("floor", third),
+        "ceil": ratio("ceil", third),
+        "truncate": floatcode.size_of(Positive(1), third, "f32"),
+        "truncate-negative": floatcode.size_of(Positive(-1), third, "f32"),
+        "maximum": ratio("maximum", Ratio(N), number(3.0)),
+        "floor of a whole number": ratio("floor", Ratio(N)),
+    }
+    return {name for name, item in found.items() if item is not None}
+
+
+class Positive(Silent):
+    """Knows the sign of n."""
+
+    def __init__(self, sign: int) -> None:
+        self.sign = sign
+
+    def decide(self, relation: Relation) -> bool | None:
+        gap = relation.rhs - relation.lhs
+        return True if gap is self.sign * N else super().decide(relation)
+
+    def require_fit(self, dim: Dim, dtype: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_without_a_rule_just_that_is_unknown(rule: str) -> None:
+    everything = kept()
+    with without([rule]):
+        assert everything - kept() == set(RULES[rule])
+
+
 def ratio(name: str, *items: Ratio, dtype: str = "f32") -> Ratio | None:
     return floatcode.RULES[name](Silent(), dtype, *items)
 
@@ -69,7 +134,7 @@ def number(value: float) -> Ratio:
     return found
 
 
-SIZE = floatcode.of_size(N, "i64", "f32")
+SIZE = floatcode.of_size(Silent(), N, "i64", "f32")
 
 
 def test_what_is_said_of_floats() -> None:
@@ -93,7 +158,7 @@ def test_what_is_not_said() -> None:
     assert ratio("round_nearest_even", ratio("multiply", SIZE, number(0.5))) is None  # type: ignore[arg-type]
     assert ratio("divide", SIZE, SIZE) is None and ratio("multiply", SIZE, SIZE) is None
     assert ratio("divide", SIZE, number(0.0)) is None
-    assert floatcode.converted(third, "f64") is None
+    assert floatcode.converted(Silent(), third, "f64") is None
 
 
 def scalar(b: BlockBuilder, value: float, dtype: str) -> Value:

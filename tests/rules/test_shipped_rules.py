@@ -11,8 +11,9 @@ from egshape.rulebook.trial.run import try_rules
 from egshape.rulelang.lint import check_rulesets
 from egshape.rulelang.loader import shipped_rulesets
 
-BY_SAMPLING = ("size.dim/at",)
-"""Rules over sizes that z3 is not asked about: they speak of shapes."""
+BY_SAMPLING = ("size.dim/at", "size.float/")
+"""How names of rules over sizes begin that z3 does not prove: they speak of shapes, or of floats, whose rounding by
+powers of two is too much for it."""
 
 
 def test_no_shipped_file_breaks_the_law() -> None:
@@ -28,7 +29,7 @@ def test_every_rule_stands(ruleset: str) -> None:
     assert verdicts
     for verdict in verdicts:
         assert verdict.good, f"{verdict.rule} ({verdict.where}): {verdict.result}: {verdict.why}"
-        if verdict.road == "sizes" and proofs.available() and verdict.rule not in BY_SAMPLING:
+        if verdict.road == "sizes" and proofs.available() and not verdict.rule.startswith(BY_SAMPLING):
             assert verdict.outcome.status == "proved", verdict.rule
         if verdict.road == "tensors":
             assert verdict.fired.graphs >= 2, verdict.rule

@@ -16,6 +16,8 @@ import egshape  # noqa: E402
 from egshape.errors import CheckFailed  # noqa: E402
 from egshape.frontends.onnx.checks import TITLE  # noqa: E402
 from egshape.ir.interpret import interpret  # noqa: E402
+from egshape.rulebook.without import without  # noqa: E402
+from egshape.rulelang.at_once import rules  # noqa: E402
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 SIZES = (0, 1, 2, 3, 5, 8, 9, 16, 31)
@@ -124,6 +126,22 @@ def test_in_wide_floats_no_check_is_needed(tmp_path: Path) -> None:
         shape = Shape(x) f = Cast<to = 11>(shape) q = Mul(f, by) r = Floor(q) i = Cast<to = 7>(r)
         z = ConstantOfShape(i) y = Concat<axis = 0>(z, x) }}"""
     assert checks(smaller(onnx.parser.parse_model(text), [lines(size) for size in SIZES], tmp_path)) == []
+
+
+def test_without_the_rules_of_floats_such_code_stays_and_other_code_does_not(tmp_path: Path) -> None:
+    def left(nodes: str) -> list[str]:
+        text = f"""{HEAD} g (float[N] x) => (float[M] y) <float half = {{ 0.5 }}, int64[1] two = {{ 2 }}> {{
+            shape = Shape(x) {nodes} z = ConstantOfShape(i) y = Concat<axis = 0>(z, x) w = Identity(y) }}"""
+        written = smaller(onnx.parser.parse_model(text), [lines(size) for size in SIZES], tmp_path)
+        return [node.op_type for node in written.graph.node]
+
+    floats = "f = Cast<to = 1>(shape) q = Mul(f, half) r = Floor(q) i = Cast<to = 7>(r)"
+    integers = "q = Mul(shape, two) i = Div(q, two)"
+    known = left(floats), left(integers)
+    with without([name for name in rules() if name.startswith("size.float/")]):
+        unknown = left(floats), left(integers)
+    assert "Floor" not in known[0] and "Floor" in unknown[0]
+    assert known[1] == unknown[1] and not {"Mul", "Div"} & set(known[1])
 
 
 @pytest.mark.parametrize("by", ["0.3", "0.1"])
