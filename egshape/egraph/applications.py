@@ -46,8 +46,8 @@ class _Reading:
 
     def __init__(self, saturated: Saturated) -> None:
         self.encoding = saturated.encoding
-        self.dims = saturated.host.dims(saturated.snapshot)
-        self.shapes = saturated.host.shapes(saturated.snapshot, self.dims)
+        self.dims = saturated.describer.dims(saturated.snapshot)
+        self.shapes = saturated.describer.shapes(saturated.snapshot, self.dims)
 
     def applied(self, application: Application, row: Sequence[Any]) -> Applied:
         values = {name: (sort, cell) for (name, sort), cell in zip(application.columns, row, strict=True)}

@@ -1,6 +1,6 @@
-"""The exchange between the rules over sizes (e-graph) and polynomial arithmetic (host).
+"""The exchange between the rules over sizes (e-graph) and polynomial arithmetic (Python).
 
-Rules know floordiv, Relu, bounds, divisibility and orders, and treat a size as a leaf `(P id)`; the host
+Rules know floordiv, Relu, bounds, divisibility and orders, and treat a size as a leaf `(P id)`; Python
 knows sums and products. Each round saturates, reads which sizes became equal, reduces all sizes by these
 equations, names the sums and products that rules asked for, and writes new equalities back, until neither
 side learns anything.
@@ -215,7 +215,7 @@ class ExchangeState:
         return changed and not self.inconsistent
 
     def exchange(self, snapshot: Snapshot) -> bool:
-        """The host's half of a round, on an e-graph that was saturated; True if it learned something."""
+        """Python's half of a round, on an e-graph that was saturated; True if it learned something."""
         self._best = None
         changed = self._read_bounds(snapshot)
         before = len(self.equalities)

@@ -1,6 +1,6 @@
 """Constant folding in program order: what ops compute from constants alone, before any rule runs.
 
-Constants that rules bring together later are folded by ``egshape.egraph.host``."""
+Constants that rules bring together later are folded by ``egshape.egraph.describe``."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ PLAIN = Variant()
 class Program:
     """The engine's program: all pieces, the rules in it, and the rulesets that run in each phase.
 
-    ``makes``: ops that rules of the user may make, whose types the host infers."""
+    ``makes``: ops that rules of the user may make, whose types Python infers."""
 
     pieces: tuple[Piece, ...]
     rules: LoadedRules

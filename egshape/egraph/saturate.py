@@ -18,7 +18,7 @@ from egshape.egraph.elements import Elements
 from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
-from egshape.egraph.host import Host
+from egshape.egraph.describe import Describer
 from egshape.egraph.numbers import numbered
 from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations, required
 from egshape.egraph.process import Allowance
@@ -51,7 +51,7 @@ class Saturated:
 
     snapshot: Snapshot
     encoding: Encoding
-    host: Host
+    describer: Describer
     sizes: ExchangeState
     status: str
     nodes: int
@@ -88,8 +88,8 @@ class Session:
         self.block = block
         self.registry = registry
         self.encoder = Encoder(registry)
-        self.host = Host(self.encoder, registry, self.sizes, self._fits, self._at_most, prog.makes)
-        self.elements = Elements(self.encoder, registry, self._decide, self.host.normal)
+        self.describer = Describer(self.encoder, registry, self.sizes, self._fits, self._at_most, prog.makes)
+        self.elements = Elements(self.encoder, registry, self._decide, self.describer.normal)
         self.matches: Counter[str] = Counter()
 
     def _decide(self, relation: Relation) -> Answer:
@@ -175,7 +175,7 @@ class Session:
     def _numbered(self, walk: Walk) -> Walk:
         """The walk, with the elements of shape code whose sizes the checks make numbers; ops of constants among such
         sizes are folded."""
-        ops = [] if self.sizes.inconsistent else list(numbered(self.block, self.host.normal))
+        ops = [] if self.sizes.inconsistent else list(numbered(self.block, self.describer.normal))
         for op, same in ops:
             self.encoder.fold(op, same)
         bound = {symbol.value for symbol in self.block.symbols}  # what says of a symbol what it is has to be checked
@@ -202,8 +202,8 @@ class Session:
         return replace(walk, context=context, believed=(*walk.believed, *found))
 
     def _exchange(self, snapshot: Snapshot) -> None:
-        """Add rows for what the host has to say of the e-graph."""
-        self.elements.round(snapshot, self.host.round(snapshot, self.encoder.out.tables))
+        """Add rows for what Python has to say of the e-graph."""
+        self.elements.round(snapshot, self.describer.round(snapshot, self.encoder.out.tables))
 
     def saturate(self, phases: Sequence[str], budget: Budget) -> Saturated:
         """Run the tensor rulesets and the exchange in turn until neither has anything new."""
@@ -238,7 +238,7 @@ class Session:
         return Saturated(
             snapshot,
             self.encoder.out,
-            self.host,
+            self.describer,
             self.sizes,
             status,
             self.engine.size(),

@@ -49,8 +49,8 @@ class Terms:
         self.encoding = saturated.encoding
         self.model = model
         self.normal: Callable[[Dim], Dim] = saturated.sizes.normal_form
-        self.dims = saturated.host.dims(snapshot)
-        self.shapes = saturated.host.shapes(snapshot, self.dims)
+        self.dims = saturated.describer.dims(snapshot)
+        self.shapes = saturated.describer.shapes(snapshot, self.dims)
         self.shape_of = snapshot.mapping("ShapeOf")
         self.dtype_of = snapshot.mapping("dtype_of")
         self.class_of_node = snapshot.mapping("Node")

@@ -114,7 +114,7 @@ class Frozen:
         return convert
 
 
-class Host:
+class Requests:
     """Answers requests over one e-graph at a time."""
 
     def __init__(self, bindings: Any, folder: str) -> None:
@@ -168,7 +168,7 @@ class Host:
         return list(self._egraph.run_program(*self._egraph.parse_program(text)))
 
 
-def serve(sock: socket.socket, host: Host, refused: type[BaseException]) -> None:
+def serve(sock: socket.socket, requests: Requests, refused: type[BaseException]) -> None:
     """Answer requests until the other end closes."""
     while True:
         try:
@@ -176,7 +176,7 @@ def serve(sock: socket.socket, host: Host, refused: type[BaseException]) -> None
         except (EOFError, ConnectionError):
             return
         try:
-            answer: tuple[str, Any] = ("", getattr(host, verb)(*arguments))
+            answer: tuple[str, Any] = ("", getattr(requests, verb)(*arguments))
         except refused as error:
             answer = (REFUSED, str(error))
         except BaseException as error:  # panics of the engine are no Exception
@@ -210,7 +210,7 @@ def main(extension: str, folder: str, requests: str, life: str) -> None:
     assert spec.loader is not None
     bindings = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bindings)
-    serve(socket.socket(fileno=int(requests)), Host(bindings, folder), bindings.EggSmolError)
+    serve(socket.socket(fileno=int(requests)), Requests(bindings, folder), bindings.EggSmolError)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class Naming:
 
     `relation` set: rows (name of the left class, name of the right class or -1, rule), and terms that a
     rule makes are named. `relation` empty: each rule has a log of its own with the names of all variables
-    of this sort and the i64 variables in the two sides, from which the host rebuilds the exact equation.
+    of this sort and the i64 variables in the two sides, from which Python rebuilds the exact equation.
     """
 
     sort: str

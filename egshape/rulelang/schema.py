@@ -4,7 +4,7 @@ Each value of the graph is a leaf ``(Node i)``; the load rules unite it with the
 the constructors ``Unary``, ``Binary`` and ``Ternary`` (an op name is their first argument, attributes are joined to it
 by dots: ``"compare.LT.FLOAT"``), so that one rule speaks of all of them. Other ops without regions have a constructor
 of their own name: operands, then attributes. Ops with regions, and those whose attributes the language has no sort
-for, are ``Call``s of a key that the host interprets."""
+for, are ``Call``s of a key that Python interprets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SORT = {
     "float": "i64",
     "array": "i64",
 }
-"""Sort of an attribute; records, floats and arrays are keys that the host interprets."""
+"""Sort of an attribute; records, floats and arrays are keys that Python interprets."""
 
 CORE = """
 ; A tensor; a function from axis numbers to axis numbers, and to sizes.
@@ -40,7 +40,7 @@ CORE = """
 (sort SizeOfAxis (UnstableFn (i64) Dim))
 ; Operands of an op that takes any number of them.
 (datatype Ts (Nil) (Cons T Ts))
-; Leaves that the host names: value i of the graph, list i of operands, shape i.
+; Leaves that Python names: value i of the graph, list i of operands, shape i.
 (constructor Node (i64) T)
 (constructor List (i64) Ts)
 (constructor Shp (i64) Shape)
@@ -48,18 +48,18 @@ CORE = """
 (constructor Unary (String T) T)
 (constructor Binary (String T T) T)
 (constructor Ternary (String T T T) T)
-; An op that only the host understands, by its key, with its operands and shape; result k of such an op.
+; An op that only Python understands, by its key, with its operands and shape; result k of such an op.
 (constructor Call (i64 Ts Shape) T)
 (constructor Proj (T i64) T)
 ; The shape of a tensor, and its dtype, such as "f32".
 (constructor ShapeOf (T) Shape)
 (function dtype_of (T) String :no-merge)
-; Axis list i, and the smallest number of a value in a class: the host fills and reads both.
+; Axis list i, and the smallest number of a value in a class: Python fills and reads both.
 (function axes_of (i64) Axes :no-merge)
 (function nm (T) i64 :merge (min old new))
-; Rule, made and matched: what the host logs of each union.
+; Rule, made and matched: what Python logs of each union.
 (relation why (i64 i64 String))
-; Tables that the host fills.
+; Tables that Python fills.
 (relation in_list (i64 i64 i64))
 (relation in_nil (i64))
 (relation in_type (i64 String i64))
@@ -119,7 +119,7 @@ CORE = """
 (relation is_false (T))
 ; The number of elements of a shape.
 (constructor Count (Shape) Dim)
-; Tables that the host fills.
+; Tables that Python fills.
 (relation in_neutral (String i64))
 (relation in_neutral_right (String i64))
 (relation in_truth (i64 i64))

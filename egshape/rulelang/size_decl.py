@@ -40,7 +40,7 @@ class SizeDecl:
     at: Position
 
     def commands(self) -> Iterator[List]:
-        """The declarations and the rule that the engine needs: how a value comes in from the host's table."""
+        """The declarations and the rule that the engine needs: how a value comes in from a table of Python's."""
         count = len(self.params)
         args = " ".join(f"a{i}" for i in range(count))
         parts = " ".join(f"(P a{i})" for i in range(count))

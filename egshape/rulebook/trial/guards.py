@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import const, product
-from egshape.egraph.host import Rows, describe_function, moves_units, neutral_elements
+from egshape.egraph.describe import Rows, describe_function, moves_units, neutral_elements
 from egshape.errors import EgshapeError
 from egshape.ir.types import TensorType, dtype_name, numpy_dtype
 from egshape.ops.base import REGISTRY

@@ -1,4 +1,4 @@
-"""The host's half of the exchange for tensors: what rules asked for is named, constants are folded, and axis lists,
+"""What Python tells the rules over tensors: what rules asked for is named, constants are folded, and axis lists,
 shapes and functions that have turned up are described by facts that rules can match."""
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Regi
                 rows["in_neutral"].append((function, number))
 
 
-class Host:
+class Describer:
     """Looks at the e-graph between saturations and adds rows. One for each e-graph."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Host:
     # -- one round -----------------------------------------------------------------------------------------------
 
     def round(self, snapshot: Snapshot, rows: Rows) -> dict[int, tuple[Dim, ...]]:
-        """Add rows for everything new in the e-graph; no rows means that the host has nothing more to say. Gives the
+        """Add rows for everything new in the e-graph; no rows means that there is nothing more to say. Gives the
         sizes of each class of shapes."""
         dims = self.dims(snapshot)
         shapes = self._shapes = self.shapes(snapshot, dims)

@@ -1,4 +1,4 @@
-"""The host's facts: neutral elements bit for bit, dtypes of functions, inserted axes, clamped starts."""
+"""Facts for rules: neutral elements bit for bit, dtypes of functions, inserted axes, clamped starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from egshape.dims import const, maximum, minimum, symbol
-from egshape.egraph.host import (
+from egshape.egraph.describe import (
     _clamp,
     _inserted,
     describe_constant,
