@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from egshape.dims.pure import Formula, called, meaning, rounds_of
 
 T = TypeVar("T")
+
+Pick = Callable[..., Any]
+"""``max`` or ``min``."""
 
 _COMPARES = {ast.Eq: "EQ", ast.NotEq: "NE", ast.Lt: "LT", ast.LtE: "LE", ast.Gt: "GT", ast.GtE: "GE"}
 
@@ -47,8 +50,8 @@ class Walk(ABC, Generic[T]):
         """A comparison: EQ, NE, LT, LE, GT, GE."""
 
     @abstractmethod
-    def extreme(self, name: str, one: T, two: T) -> T:
-        """The ``maximum`` or ``minimum``."""
+    def extreme(self, pick: Pick, one: T, two: T) -> T:
+        """The larger or the smaller one, as ``pick`` takes it."""
 
     @abstractmethod
     def negated(self, one: T) -> T:
@@ -71,7 +74,7 @@ class Walk(ABC, Generic[T]):
 
     def magnitude(self, one: T) -> T:
         """The absolute value."""
-        return self.extreme("maximum", one, self.negated(one))
+        return self.extreme(max, one, self.negated(one))
 
     def rounds(self, loop: ast.For) -> int:
         """How often a loop is walked through."""
@@ -171,7 +174,7 @@ class Walk(ABC, Generic[T]):
 
     def _call(self, name: str, args: Sequence[T]) -> T:
         if name in ("max", "min"):
-            return reduce(lambda x, y: self.extreme(f"{name}imum", x, y), args)
+            return reduce(lambda x, y: self.extreme(max if name == "max" else min, x, y), args)
         if name == "abs":
             return self.magnitude(args[0])
         return self.called(name, args) if len(args) == 1 else reduce(lambda *two: self.called(name, two), args)

@@ -14,11 +14,11 @@ from egshape.decide.reason import Proved, Reason, Rule
 from egshape.dims import Dim, Relu, const, relu
 from egshape.egraph.ask import Decide, believe, equate
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
+from egshape.egraph.describe import Describer
 from egshape.egraph.elements import Elements
 from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
-from egshape.egraph.describe import Describer
 from egshape.egraph.numbers import numbered
 from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations, required
 from egshape.egraph.process import Allowance

@@ -15,7 +15,7 @@ import numpy as np
 
 from egshape.dims import Dim, const, is_nonnegative
 from egshape.dims.pure import MOST, Formula
-from egshape.dims.walk import Walk
+from egshape.dims.walk import Pick, Walk
 from egshape.errors import Unsupported
 from egshape.ir.graph import Attr, Op, Value
 from egshape.ir.types import TensorType
@@ -129,13 +129,12 @@ class Writer:
         value = self._op("select", (p.value, self.element(x), self.element(y)))
         return Number(min(x.low, y.low), max(x.high, y.high), value)
 
-    def extreme(self, name: str, one: Number, two: Number) -> Number:
-        """The ``maximum`` or ``minimum``."""
+    def extreme(self, pick: Pick, one: Number, two: Number) -> Number:
+        """The larger or the smaller one."""
         x, y = self.integer(one), self.integer(two)
         if x.low >= y.high or y.low >= x.high:
-            return x if (x.low >= y.high) == (name == "maximum") else y
-        pick = max if name == "maximum" else min
-        return self.plain(name, x, y, pick(x.low, y.low), pick(x.high, y.high))
+            return x if (x.low >= y.high) == (pick is max) else y
+        return self.plain(f"{pick.__name__}imum", x, y, pick(x.low, y.low), pick(x.high, y.high))
 
     def negated(self, x: Number) -> Number:
         """-x."""
@@ -144,7 +143,7 @@ class Writer:
     def magnitude(self, number: Number) -> Number:
         """The absolute value."""
         x = self.integer(number)
-        return x if x.low >= 0 else self.extreme("maximum", x, self.negated(x)).between(0, MOST)
+        return x if x.low >= 0 else self.extreme(max, x, self.negated(x)).between(0, MOST)
 
     def plain(self, name: str, x: Number, y: Number, low: int, high: int) -> Number:
         """An op on two numbers whose result lies between two ends, and wraps where it does not."""
@@ -196,9 +195,9 @@ class _Run(Walk[Number]):
         """A compare, where the ends leave a question."""
         return self.w.compare(direction, one, two)
 
-    def extreme(self, name: str, one: Number, two: Number) -> Number:
+    def extreme(self, pick: Pick, one: Number, two: Number) -> Number:
         """A maximum or minimum, where the ends leave a question."""
-        return self.w.extreme(name, one, two)
+        return self.w.extreme(pick, one, two)
 
     def negated(self, one: Number) -> Number:
         """0 - x."""
@@ -225,18 +224,18 @@ class _Run(Walk[Number]):
     def _sum(self, x: Number, y: Number) -> Number:
         w, fits = self.w, _YES
         if x.high + y.high > MOST:
-            room = w.plain("subtract", _MOST, w.extreme("maximum", x, _NO), MOST - x.high, MOST)
-            fits = w.compare("LE", w.extreme("maximum", y, _NO), room)
+            room = w.plain("subtract", _MOST, w.extreme(max, x, _NO), MOST - x.high, MOST)
+            fits = w.compare("LE", w.extreme(max, y, _NO), room)
         if x.low + y.low < -MOST:
-            room = w.plain("subtract", _LEAST, w.extreme("minimum", x, _NO), -MOST, -MOST - x.low)
-            fits = w.both(fits, w.compare("LE", room, w.extreme("minimum", y, _NO)))
+            room = w.plain("subtract", _LEAST, w.extreme(min, x, _NO), -MOST, -MOST - x.low)
+            fits = w.both(fits, w.compare("LE", room, w.extreme(min, y, _NO)))
         return self._tested(fits, w.plain("add", x, y, x.low + y.low, x.high + y.high))
 
     def _product(self, x: Number, y: Number) -> Number:
         w, ends = self.w, [a * b for a, b in product((x.low, x.high), (y.low, y.high))]
         fits = _YES
         if max(map(abs, ends)) > MOST:
-            room = self._quotient(_MOST, w.extreme("maximum", w.magnitude(y), _YES))
+            room = self._quotient(_MOST, w.extreme(max, w.magnitude(y), _YES))
             fits = w.compare("LE", w.magnitude(x), room)
         return self._tested(fits, w.plain("multiply", x, y, min(ends), max(ends)))
 
@@ -250,10 +249,10 @@ class _Run(Walk[Number]):
         w, divide = self.w, self._rest if rest else self._quotient
         self.need(w.compare("NE", y, _NO))
         if y.low >= 0:
-            return divide(x, w.extreme("maximum", y, _YES))
+            return divide(x, w.extreme(max, y, _YES))
         negative = w.compare("LT", y, _NO)
         x, y = (w.choose(negative, w.negated(each), each) for each in (x, y))
-        found = divide(x, w.extreme("maximum", y, _YES))
+        found = divide(x, w.extreme(max, y, _YES))
         return w.choose(negative, w.negated(found), found) if rest else found
 
     def _quotient(self, x: Number, y: Number) -> Number:

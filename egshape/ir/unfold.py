@@ -146,7 +146,7 @@ class _Unfolder:
         writer, zero = self.here.writer, Number(0, 0)
         if number.low >= 0:
             return self.here.element(writer.element(number))
-        parts = (writer.extreme("maximum", each, zero) for each in (number, writer.negated(number)))
+        parts = (writer.extreme(max, each, zero) for each in (number, writer.negated(number)))
         above, below = (self.here.element(writer.element(each)) for each in parts)
         return above - below
 

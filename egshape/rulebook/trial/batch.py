@@ -177,13 +177,13 @@ def _recorded(phases: Sequence[str], opened: Session, budget: Budget) -> Snapsho
     tables = opened.encoder.out.tables
     snapshot = opened.engine.read()
     for _ in range(ROUNDS):
-        opened.host.round(snapshot, tables)
+        opened.describer.round(snapshot, tables)
         opened.flush()
         done = opened.engine.saturate([Phase(name, 1) for name in phases], budget)
         if done.stop is not None and done.limit != STEPS:
             raise Exploding(done.stop)
         snapshot = opened.engine.read()
-    opened.host.round(snapshot, tables)
+    opened.describer.round(snapshot, tables)
     opened.flush()
     return opened.engine.read()
 
@@ -196,8 +196,8 @@ class _Reading:
         self.encoding = opened.encoder.out
         self.snapshot = snapshot
         self.asked = asked
-        self.dims = opened.host.dims(snapshot)
-        self.shapes = opened.host.shapes(snapshot, self.dims)
+        self.dims = opened.describer.dims(snapshot)
+        self.shapes = opened.describer.shapes(snapshot, self.dims)
         self.values: dict[int, dict[int, Value]] = {}
         for node, cls in snapshot.table("Node"):
             value = self.encoding.values[node] if node < len(self.encoding.values) else None

@@ -85,7 +85,7 @@ def inferred(line: Line, program: Program) -> tuple[Mapping[str, int], TensorTyp
         snapshot = saturated.snapshot
         cls = snapshot.mapping("Node")[saturated.encoding.node_of[value]]
         dtype = snapshot.mapping("dtype_of").get(cls)
-        shapes = saturated.host.shapes(snapshot, saturated.host.dims(snapshot))
+        shapes = saturated.describer.shapes(snapshot, saturated.describer.dims(snapshot))
         shape = shapes.get(snapshot.mapping("ShapeOf").get(cls, -1))
         known = TensorType(dtype, shape) if dtype is not None and shape is not None else None
         return dict(saturated.matches), known

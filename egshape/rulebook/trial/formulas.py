@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from egshape.dims import Dim, symbol
 from egshape.dims.core import Atom, Call, FloorDiv, Function, Relu, Symbol
-from egshape.dims.walk import Walk
+from egshape.dims.walk import Pick, Walk
 from egshape.rulebook.trial.soundness import CannotSample
 
 Term = Any
@@ -62,7 +62,7 @@ class Terms(Walk[Term]):
         if isinstance(atom, FloorDiv):
             return self.operator(ast.FloorDiv(), *args)
         if isinstance(atom, Relu):
-            return self.extreme("maximum", args[0], self.constant(0))
+            return self.extreme(max, args[0], self.constant(0))
         assert isinstance(atom, Call)
         inner = self.inside(dict(zip(atom.function.params, args, strict=True)))
         found = inner.function(atom.function)
@@ -90,9 +90,9 @@ class Terms(Walk[Term]):
         holds = {"EQ": one == two, "NE": one != two, "LT": one < two, "LE": one <= two, "GT": one > two}
         return self.z3.If(holds.get(direction, one >= two), self.constant(1), self.constant(0))
 
-    def extreme(self, name: str, one: Term, two: Term) -> Term:
+    def extreme(self, pick: Pick, one: Term, two: Term) -> Term:
         """By their order."""
-        return self.z3.If(one >= two if name == "maximum" else one <= two, one, two)
+        return self.z3.If(one >= two if pick is max else one <= two, one, two)
 
     def negated(self, one: Term) -> Term:
         """Minus."""
