@@ -21,12 +21,16 @@ from egshape.ops.base import OpDecl, Registry
 from egshape.ops.custom import refusal
 from egshape.rulelang.contract_compile import Condition
 
+_SPREADING = ("unary", "binary", "ternary", "custom")
+"""Families of ops for which a number among the operands stands for a tensor of the shape of the others."""
+
 
 class Body:
     """What a custom op's ``body`` builds with: ``b.OP(*operands, **attributes)`` for every declared op.
 
-    An operand may be a number where another operand says its type; ``const`` and ``splat`` make constants. A region is
-    the name of a function: ``b.reduce(x, b.const(0.0, "f32"), dims=(1,), body="add")``."""
+    An operand may be a number where another operand (of several the last) says its type: in each element for an
+    elementwise op, else a scalar; ``const`` and ``splat`` make constants. A region is the name of a function:
+    ``b.reduce(x, 0, dims=(1,), body="add")``."""
 
     def __init__(self, builder: BlockBuilder, op: str) -> None:
         self._builder = builder
@@ -37,7 +41,8 @@ class Body:
             raise AttributeError(f"the body of {self._op} calls b.{name}, and no op is named {name!r}")
 
         def add(*operands: Any, **attrs: Any) -> Any:
-            values, decl = self._values(operands), self._builder.registry[name]
+            decl = self._builder.registry[name]
+            values = self._values(operands, scalars=decl.family not in _SPREADING)
             regions = [
                 function_region(self._builder, decl, values, attrs.pop(each)) for each in decl.regions if each in attrs
             ]
@@ -57,15 +62,22 @@ class Body:
             return scalar
         return self._builder.one("broadcast_in_dim", (scalar,), {"dims": (), "shape": like.type.dims})
 
-    def _values(self, operands: Sequence[Any]) -> list[Value]:
-        like = next((each for each in operands if isinstance(each, Value)), None)
+    def _values(self, operands: Sequence[Any], *, scalars: bool) -> list[Value]:
+        like = next((each for each in reversed(operands) if isinstance(each, Value)), None)
         if like is None and operands:
             raise EgshapeError(
                 f"the body of {self._op} applies an op to numbers only",
                 code="op-body",
                 hint="use b.const(number, dtype)",
             )
-        return [each if isinstance(each, Value) or like is None else self.splat(each, like) for each in operands]
+
+        def value(each: Any) -> Value:
+            if isinstance(each, Value) or like is None:
+                found: Value = each
+                return found
+            return self.const(each, like.type.dtype) if scalars else self.splat(each, like)
+
+        return list(map(value, operands))
 
 
 def build_body(

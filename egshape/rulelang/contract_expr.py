@@ -133,6 +133,8 @@ class Expressions:
 
     def of(self, item: SExpr, sort: str) -> str:
         """The Python of an expression of this sort. Raises EgshapeError for another one."""
+        if sort in _ITEMS and isinstance(item, List) and item.head == "list" and len(item.items) == 1:
+            return "()"  # an empty list is one of any sort
         found = self(item)
         if found.sort != sort and (found.sort, sort) not in _TAKEN_FOR:
             raise wrong(f"{item} is of the sort {found.sort}, wanted is {sort}", item.at)

@@ -52,7 +52,7 @@ def wanted(n: int, m: int, k: int) -> np.ndarray:
 
 def test_each_is_short_and_stands_in_the_docs() -> None:
     texts = [path.read_text() for path in FOLDER.glob("*.egg")]
-    assert len(texts) == 2 and all(len(text.splitlines()) < 30 for text in texts)
+    assert len(texts) == 4 and all(len(text.splitlines()) < 30 for text in texts)
     assert (FOLDER / "outer_sum.egg").read_text() in DOCS.read_text()
 
 
@@ -101,6 +101,32 @@ def test_elements_are_said_too(tmp_path: Path) -> None:
     )
     assert egshape.custom_ops(file) == ("half_up",)
     REGISTRY.drop("half_up")
+
+
+MORE = """graph f(%x: f32[n, m]) {
+  symbols n = size(%x, 0), m = size(%x, 1)
+  %0: f32[n, m] = rotate(%x) {by=<2>}
+  %1: f32[n] = rows_mean(%0)
+  return %1 as out
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["interpret", "llvm"])
+def test_numbers_and_empty_lists_in_bodies(target: str) -> None:
+    """The init value of a reduce is a scalar, the divisor a number in each element."""
+    names = [name for each in ("rotate", "rows_mean") for name in egshape.custom_ops(FOLDER / f"{each}.egg")]
+    try:
+        run = egshape.compile(egshape.optimize(parse_graph(MORE)).graph, target, optimize=False)
+        for n, m in ((3, 2), (2, 1)):
+            x = np.arange(n * m, dtype=np.float32).reshape(n, m)
+            assert np.array_equal(run(x), np.roll(x, -2, 0).mean(1))
+        for n, m in ((2, 0), (1, 2), (0, 0)):
+            with pytest.raises(CheckFailed):
+                run(np.zeros((n, m), np.float32))
+    finally:
+        for name in names:
+            REGISTRY.drop(name)
 
 
 GOOD = """; twice(x): x + x    of our own
