@@ -155,19 +155,17 @@ def float_of_laws(sizes: Sizes, value: Dim, h: Dim, k: Dim) -> Law:
 def float_whole(sizes: Sizes, h: Dim, k: Dim, x2: Dim, x3: Dim) -> tuple[Dim, str] | None:
     """float_whole(h, k, x2, x3) made simpler, with the name of the rule; None where none applies."""
     if x3.const == -1:
-        if sizes.at_least(k, 1):
-            n_w = x2.const
-            if n_w is not None:
-                if sizes.at_least(h, (0 - n_w)):
-                    if sizes.at_least(-h, -n_w):
-                        return sizes.floordiv(h, k), "size.float/floor"
+        n_w = x2.const
+        if n_w is not None:
+            if sizes.at_least(h, (0 - n_w)):
+                if sizes.at_least(-h, -n_w):
+                    return sizes.floordiv(h, k), "size.float/floor"
     if x3.const == 1:
-        if sizes.at_least(k, 1):
-            n_w = x2.const
-            if n_w is not None:
-                if sizes.at_least(h, (0 - n_w)):
-                    if sizes.at_least(-h, -n_w):
-                        return (const(-1) * sizes.floordiv((const(-1) * h), k)), "size.float/ceil"
+        n_w = x2.const
+        if n_w is not None:
+            if sizes.at_least(h, (0 - n_w)):
+                if sizes.at_least(-h, -n_w):
+                    return (const(-1) * sizes.floordiv((const(-1) * h), k)), "size.float/ceil"
     if x3.const == 0:
         if sizes.at_least(k, 1):
             n_w = x2.const
@@ -221,7 +219,7 @@ FLOAT_WHOLE = (
     ('n', 'k', 'm', 'way'),
     '',
     False,
-    '\n  digits, a = max((m - 1).bit_length(), 1), abs(n)\n  s = digits + k.bit_length() - a.bit_length()\n  num, den = a*pow2(max(s, 0)), k*pow2(max(-s, 0))\n  if num // den >= pow2(digits): s, den = s - 1, 2*den\n  q, r = num // den, num % den\n  if 2*r > den or (2*r == den and q % 2 == 1): q += 1\n  q = (q if n >= 0 else -q)*pow2(max(-s, 0))\n  low, high = q // pow2(max(s, 0)), -(-q // pow2(max(s, 0)))\n  return low if way == -1 or (way == 0 and n >= 0) else high',
+    '\n  if k < 0: n, k = -n, -k\n  digits, a = max((m - 1).bit_length(), 1), abs(n)\n  s = digits + k.bit_length() - a.bit_length()\n  num, den = a*pow2(max(s, 0)), k*pow2(max(-s, 0))\n  if num // den >= pow2(digits): s, den = s - 1, 2*den\n  q, r = num // den, num % den\n  if 2*r > den or (2*r == den and q % 2 == 1): q += 1\n  q = (q if n >= 0 else -q)*pow2(max(-s, 0))\n  low, high = q // pow2(max(s, 0)), -(-q // pow2(max(s, 0)))\n  return low if way == -1 or (way == 0 and n >= 0) else high',
     'k != 0',
     '',
     (),
