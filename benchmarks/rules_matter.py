@@ -5,9 +5,9 @@
 --write puts the tables into docs/rules-matter.md. The cases are the sample models and the examples, the goldens of
 tests/cases, the tests of tests/behaviours, the questions of the prover's bench, asked of the prover and of the e-graph
 alone, and of each rule the examples that stand with it. The first run notes which rules are used in which case. A
-ruleset is tried where one of its rules was used; a rule on the questions and examples where it was used and its
-ruleset changed something. With --thorough rulesets are tried on behaviours too, and rules on programs: that takes
-hours. Results are not compared with the original: a program without a rule is larger, not wrong."""
+ruleset is tried where one of its rules was used; a rule on the questions and examples where it was used and its ruleset
+changed something. With --thorough rulesets are tried on behaviours too, and rules on programs, which takes hours.
+Results are not compared with the original: a program without a rule is larger, not wrong."""
 
 from __future__ import annotations
 
