@@ -209,7 +209,7 @@ class Module:
 
     def _is_part(self, op: Any) -> bool:
         """Whether an op takes out what a tuple was made of: no op, its result is the part."""
-        maker = op.operands[0].owner if op.name == "stablehlo.get_tuple_element" else None
+        maker: Any = op.operands[0].owner if op.name == "stablehlo.get_tuple_element" else None
         if getattr(maker, "name", "") != "stablehlo.tuple":  # the maker of an argument is its block
             return False
         self._ids[op.results[0]] = self._ids[maker.operands[op.attributes["index"].value]]
