@@ -267,7 +267,7 @@ class Emitter:
         self.ops(block, {})
 
     def _know(self, block: Block) -> None:
-        self.picks.update(picked(block))
+        self.picks.update(picked(block, self.scope.opset))
         for op in block.ops:
             self._makers.update(dict.fromkeys(op.results, op))
             if _waits(op):

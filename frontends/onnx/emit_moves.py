@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -37,13 +37,16 @@ RANGE = 11
 WHERE = 9
 """The opset since which there are Where, NonZero and ConstantOfShape, and Flatten takes every dtype."""
 
+FROM_THE_END = 11
+"""The opset since which Gather counts negative places from the end."""
+
 _FILLED = 1 << 14
 """Tensors of one number and of up to so many elements are initializers, larger ones a node that makes them."""
 
 
 @dataclass(frozen=True)
 class Pick:
-    """One place on an axis of the operand of a slice, without the axis."""
+    """One place on an axis of the operand of a slice, without the axis; a negative one counts from the end."""
 
     part: Op
     axis: int
@@ -186,15 +189,15 @@ class Moves:
             return self._filled(scalar, shape, hint)
         there = dict(zip(axes, x.type.dims, strict=True))
         moved = self.aligned(name, x.type.dims, axes, len(shape), hint)
-        target = [
-            const(1) if there.get(axis) is size else self._asked(there.get(axis), size)
-            for axis, size in enumerate(shape)
-        ]
+        asked = [self._asked(there.get(axis), size) for axis, size in enumerate(shape)]
+        target = [const(1) if there.get(axis) is size else asked[axis] for axis, size in enumerate(shape)]
         if all(size.const == 1 for size in target):
             first = min(axes, default=len(shape))
             return self.axes_changed("Unsqueeze", moved, range(first), hint) if first else moved
         for axis, size in there.items():
             self.scope.spreads([size, target[axis]], shape[axis])
+        if not self.sizes.at_hand(target) and self.sizes.at_hand(asked):
+            target = asked
         return self.scope.node("Expand", [moved, self.sizes.vector(target)], hint)
 
     def _asked(self, held: Dim | None, size: Dim) -> Dim:
@@ -231,7 +234,8 @@ class Moves:
                 raise Unsupported("a stride that is no number has no ONNX form", where=f"%{op.result.name}")
             axes.append(axis)
             starts.append(_counted(self._unclamped(start, size), size))
-            ends.append(const(LAST) if limit is size else _counted(self._unclamped(limit, size), size))
+            end = self._unbounded(limit, start)
+            ends.append(const(LAST) if end is size else _counted(self._unclamped(end, size), size))
             steps.append(step.const)
         if not axes:
             return self.scope.node("Identity", [name], op.result.name)
@@ -241,15 +245,21 @@ class Moves:
         """What lies between places of some axes."""
         return self._sliced(name, starts, ends, axes, [1] * len(axes), hint)
 
+    def _unbounded(self, limit: Dim, start: Dim) -> Dim:
+        """x for max(x, start): Slice itself takes nothing where the end lies before the start."""
+        for arg in _relus(limit):
+            one = limit - relu(arg)
+            for held, other in ((one, one + arg), (one + arg, one)):
+                if held is start and self.nonnegative(other):
+                    return other
+        return limit
+
     def _unclamped(self, place: Dim, size: Dim) -> Dim:
         """x for min(x, size): Slice itself takes the end of the axis for places beyond it. Only for x that is not
         negative, which would count from the end."""
-        for mono, coefficient in place.terms:
-            if coefficient != -1 or len(mono) != 1 or not isinstance(mono[0][0], Relu) or mono[0][1] != 1:
-                continue
-            one = place + relu(mono[0][0].arg)
-            two = one - mono[0][0].arg
-            for held, other in ((one, two), (two, one)):
+        for arg in _relus(-place):
+            one = place + relu(arg)
+            for held, other in ((one, one - arg), (one - arg, one)):
                 if held is size and self.nonnegative(other):
                     return other
         return place
@@ -284,7 +294,9 @@ class Moves:
         return self._sliced(name, [const(-1)] * len(axes), ends, axes, [-1] * len(axes), hint)
 
     def pick(self, pick: Pick, name: str, hint: str) -> str:
-        """One place on an axis."""
+        """One place on an axis, which Gather wants to be there."""
+        size = pick.part.operands[0].type.dims[pick.axis]
+        self.scope.rejects(Relation("<=", const(max(pick.place + 1, -pick.place)), size))
         place = self.scope.constant(np.array(pick.place, np.int64), "place")
         return self.scope.node("Gather", [name, place], hint, axis=pick.axis)
 
@@ -372,9 +384,18 @@ def left_out(target: Sequence[Dim], source: Sequence[Dim]) -> list[int] | None:
     return out if at == len(target) else None
 
 
+def _relus(size: Dim) -> Iterator[Dim]:
+    """Each x of which max(x, 0) is a term of a size."""
+    for mono, coefficient in size.terms:
+        if coefficient == 1 and len(mono) == 1 and isinstance(mono[0][0], Relu) and mono[0][1] == 1:
+            yield mono[0][0].arg
+
+
 def _counted(place: Dim, size: Dim) -> Dim:
-    """A place on an axis; one that is at a fixed distance from the end is counted from there."""
-    behind = (place - size).const
+    """A place on an axis; one that is at a fixed distance from the end is counted from there. Slice itself takes 0
+    where the axis is shorter."""
+    inside = next((arg for arg in _relus(place) if relu(arg) is place), place)
+    behind = (inside - size).const
     return const(behind) if place.const is None and behind is not None and behind < 0 else place
 
 
@@ -395,7 +416,7 @@ def tiles(ops: Sequence[Op], x: Value) -> tuple[int, list[Op]] | None:
     return None
 
 
-def picked(block: Block) -> dict[Value, Pick]:
+def picked(block: Block, opset: int) -> dict[Value, Pick]:
     """Reshapes that only drop the axis on which a slice, read by nothing else, takes one place, by their results; but
     those whose slice may be made together with others of that axis, which are more."""
     readers = block.readers()
@@ -403,7 +424,7 @@ def picked(block: Block) -> dict[Value, Pick]:
     found = {}
     for op in block.ops:
         part = slices.get(op.operands[0]) if op.name == "reshape" else None
-        if part is not None and readers[part.result] == 1 and (pick := _pick(part, op)):
+        if part is not None and readers[part.result] == 1 and (pick := _pick(part, op, opset)):
             found[op.result] = pick
     parts = {pick.part for pick in found.values()}
     alone = {
@@ -418,12 +439,12 @@ def picked(block: Block) -> dict[Value, Pick]:
     return {value: pick for value, pick in found.items() if pick.part in alone}
 
 
-def _pick(part: Op, reshape: Op) -> Pick | None:
+def _pick(part: Op, reshape: Op, opset: int) -> Pick | None:
     axis, dims = _only_axis(part), part.result.type.dims
     if axis is None or dims[axis].const != 1 or (*dims[:axis], *dims[axis + 1 :]) != reshape.result.type.dims:
         return None
     place = _counted(part.attrs["starts"][axis], part.operands[0].type.dims[axis]).const
-    return None if place is None or place < 0 else Pick(part, axis, place)
+    return None if place is None or (place < 0 and opset < FROM_THE_END) else Pick(part, axis, place)
 
 
 def _only_axis(op: Op) -> int | None:

@@ -96,7 +96,7 @@ class Scope:
         self.enforced: dict[Block, set[Dim]] = {}
         """What is 0 in a run that does not fail, by the block whose nodes make sure of it."""
         self.wanted: dict[Block, list[Relation]] = {}
-        """The checks of blocks that a Reshape that takes what is left could make, in their order."""
+        """The checks of blocks that a Gather, or a Reshape that takes what is left, could make, in their order."""
         self.met: set[tuple[Block, Relation]] = set()
         """Those of them that a node makes."""
 
@@ -141,6 +141,14 @@ class Scope:
             if name not in rest.symbols() and other.substitute({name: 1 - rest}).const == 1:
                 return True
         return self.bounds.decide(Relation("!=", size, const(1))) is True
+
+    def rejects(self, need: Relation) -> None:
+        """A node rejects sizes for which a comparison does not hold, and with them those for which what follows from it
+        does not."""
+        block = self.frame.block
+        for relation in self.wanted.get(block, ()):
+            if relation.symbols() & need.symbols() and self.bounds.with_fact(need).decide(relation) is True:
+                self.met.add((block, relation))
 
     def left_over(self, others: Dim, needless: bool = False) -> bool:
         """Whether a Reshape that takes what is left beside ``others`` makes a check that is wanted here: it rejects

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from egshape.dims import Dim, const, is_nonnegative, symbol
+from egshape.dims import Dim, const, is_nonnegative, product, symbol
 from egshape.errors import EgshapeError
 from egshape.frontends.onnx.emit_scope import Frame, Key, Scope
 from egshape.frontends.size_terms import plan
@@ -47,6 +47,12 @@ class Sizes:
             found = self._read_run(wanted) or self._tensor(wanted) or self._joined(wanted)
             self._home(*wanted).memo[key] = found
         return found
+
+    def at_hand(self, dims: Sequence[Dim]) -> bool:
+        """Whether a vector of sizes takes one node at most."""
+        wanted = tuple(dims)
+        known = len(wanted) == 1 or all(size.const is not None for size in wanted)
+        return known or self.scope.find(("vector", wanted)) is not None or self._holder(wanted) is not None
 
     def _read_run(self, dims: tuple[Dim, ...]) -> str | None:
         """A run of sizes that the shape of one tensor has."""
@@ -136,8 +142,17 @@ class Sizes:
         found = s.find(key)
         if found is None:
             frame = self._home(dim)
-            found = frame.memo[key] = self.squeezed(self.one(dim), frame)
+            whole = None if s.find(("one", dim)) else self._counted(frame, dim)
+            found = frame.memo[key] = whole or self.squeezed(self.one(dim), frame)
         return found
+
+    def _counted(self, frame: Frame, dim: Dim) -> str | None:
+        """The number of elements of a tensor that has so many."""
+        for each in reversed(self.scope.around(frame)):
+            for value in each.bound:
+                if value.type.shape and product(value.type.shape) is dim:
+                    return self.scope.shared("Size", [self.scope.name_of[value]], "size", each)
+        return None
 
     def squeezed(self, name: str, frame: Frame) -> str:
         """A vector of one element as a scalar."""

@@ -51,11 +51,11 @@ def _block(block: Block, outer: Makers, scans: bool) -> Block:
 
 @dataclass(frozen=True)
 class _Row:
-    """What a round adds to what it carries: the row, or None and a tensor of one row; the ops that add it; backwards
-    says that the rows stand from the end."""
+    """What a round adds to what it carries: a value that holds the elements of the row, its shape, and the ops that add
+    it; backwards says that the rows stand from the end."""
 
-    row: Value | None
-    part: Value
+    source: Value
+    shape: tuple[Dim, ...]
     spent: frozenset[Op]
     backwards: bool = False
 
@@ -216,10 +216,10 @@ class _While:
         ops = [op for op in self.body.ops if op not in spent.union(*(row.spent for row in rows.values()))]
         found = []
         for row in rows.values():
-            value = row.row
-            if value is None:
-                value = Value(f"{row.part.name}_row", TensorType(row.part.type.dtype, row.part.type.dims[1:]))
-                ops.append(Op("reshape", (row.part,), {"shape": value.type.dims}, (value,), location=self.op.location))
+            value = row.source
+            if value.type.shape != row.shape:
+                value = Value(f"{value.name}_row", TensorType(value.type.dtype, row.shape))
+                ops.append(Op("reshape", (row.source,), {"shape": row.shape}, (value,), location=self.op.location))
             found.append(value)
         gone = {self.body.args[place] for place in rows}
         body = Block(
@@ -268,11 +268,10 @@ class _While:
         return self._row(part, put, backwards)
 
     def _row(self, part: Value, last: Op, backwards: bool = False) -> _Row:
-        maker = self.makers.get(part)
-        if maker is not None and maker.name == "reshape" and maker.operands[0].type.shape == part.type.dims[1:]:
-            alone = part in self.inside and self.read[part] == 1
-            return _Row(maker.operands[0], part, frozenset((maker, last) if alone else (last,)), backwards)
-        return _Row(None, part, frozenset((last,)), backwards)
+        maker, shape = self.makers.get(part), part.type.dims[1:]
+        if maker is not None and maker.name == "reshape" and part in self.inside and self.read[part] == 1:
+            return _Row(maker.operands[0], shape, frozenset((maker, last)), backwards)
+        return _Row(part, shape, frozenset((last,)), backwards)
 
     def _only_reader(self, place: int, name: str) -> Op | None:
         """The op of a name that makes the next of a carried value, and alone reads it; no size inside is its own."""

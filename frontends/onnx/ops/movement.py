@@ -17,7 +17,7 @@ from egshape.frontends.onnx.ops import computed
 from egshape.frontends.onnx.ops.elementwise import compare
 from egshape.frontends.onnx.ops.shaping import reshape, taken, window
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
-from egshape.frontends.onnx.scope import MOST_SIZES, Scope
+from egshape.frontends.onnx.scope import MOST_SIZES, Operand, Scope
 from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, equal, exact_quotient, of_length
 from egshape.ir.graph import Value
 
@@ -317,8 +317,15 @@ def _not_below(s: Scope, start: Dim, limit: Dim) -> Dim:
 
 
 @onnx_op("Split")
-def split(s: Scope, node: Node, x: Value, given: Value | None = None) -> list[Value]:
+def split(s: Scope, node: Node, x: Value, given: Value | None = None) -> Sequence[Operand]:
     """Parts along an axis: of the given sizes, or equal ones (the last one smaller where they do not divide)."""
+    axis = axis_of(node, node.int("axis", 0), x.type.rank)
+    if node.has("num_outputs") and given is None and x.type.dims[axis].const is None:
+        return s.composite(node, (x,), _split)  # the sizes of its parts would be computed else
+    return _split(s, node, x, given)
+
+
+def _split(s: Scope, node: Node, x: Value, given: Value | None = None) -> list[Value]:
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
     size = x.type.dims[axis]
     parts: Sequence[Dim]

@@ -386,6 +386,27 @@ def test_a_reshape_that_takes_what_is_left_makes_the_check(tmp_path: Path) -> No
         session.run(None, {"x": np.zeros((0, 3, 4), np.float32)})
 
 
+@pytest.mark.parametrize("place", [0, 2, -1, -3])
+@pytest.mark.parametrize("opset", [10, 17])
+def test_a_gather_checks_that_its_place_is_there(place: int, opset: int, tmp_path: Path) -> None:
+    if place < 0 and opset < 11:
+        return  # places are counted from the front then
+    text = f"g (float[a,b] x) => (float[c] o) <int64 i = {{{place}}}> {{ o = Gather <axis = 1> (x, i) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
+    result = egshape.optimize(load(model))
+    assert [check.status for check in result.report.checks] == ["kept"]
+    written = saved(result.graph, tmp_path)
+    assert [node.op_type for node in written.graph.node] == ["Gather"]
+    for session in sessions(written):
+        for shape in ((2, 0), (0, 0), (2, 1), (0, 1), (2, 3), (0, 3)):
+            array = np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+            if -shape[1] <= place < shape[1]:
+                np.testing.assert_array_equal(session.run(None, {"x": array})[0], array[:, place])
+            else:
+                with pytest.raises(Exception, match="Gather"):
+                    session.run(None, {"x": array})
+
+
 @pytest.mark.parametrize(
     ("text", "most"),
     [
