@@ -221,7 +221,7 @@ def test_commands(capsys: Captured, tmp_path: Path) -> None:
     code, out = ran(capsys, "list", "tensor.slice", "--json")
     assert code == 0
     assert any(row["name"] == "tensor.slice/slice-full" for row in json.loads(out)["rules"])
-    assert "slice(x, 0, shape(x), 1) = x" in ran(capsys, "show", "tensor.slice/slice-full")[1]
+    assert "slice(x, ...) = x where the shape is that of x" in ran(capsys, "show", "tensor.slice/slice-full")[1]
     assert main(["rules", "show", "tensor.slice/slice-ful"]) == 2
     assert "did you mean tensor.slice/slice-full?" in capsys.readouterr().err
     mistakes = ROOT / "tests" / "invalid" / "rules" / "mistakes"
