@@ -21,6 +21,7 @@ from egshape.errors import EgshapeError
 from egshape.ir.functions import function_parts
 from egshape.ir.types import (
     DTYPES,
+    FOREIGN,
     TensorType,
     dtype_name,
     holds,
@@ -249,7 +250,7 @@ class Describer:
         dtype_of = snapshot.mapping("dtype_of") if empty else {}
         for cls, shape in snapshot.table("ShapeOf") if empty else ():
             dtype = dtype_of.get(cls)
-            if shape in empty and dtype in DTYPES:
+            if shape in empty and dtype in DTYPES and (dtype, *(size.const for size in shapes[shape])) != FOREIGN:
                 key = ("in_nothing", self.encoder.shape(shapes[shape]), dtype)
                 if key not in self._named:
                     self._named.add(key)

@@ -89,8 +89,16 @@ class Session:
         self.registry = registry
         self.encoder = Encoder(registry)
         self.describer = Describer(self.encoder, registry, self.sizes, self._fits, self._at_most, prog.makes)
-        self.elements = Elements(self.encoder, registry, self._decide, self.describer.normal)
+        self.elements = Elements(self.encoder, registry, self._decide, self._normal)
         self.matches: Counter[str] = Counter()
+
+    def _normal(self, dim: Dim) -> Dim:
+        """The size as the rules know it; a number where only the prover sees that what they made of it is one."""
+        form = self.describer.normal(dim)
+        if form is dim or self.decide == "engine" or next(_ramps(form), None) is None:
+            return form
+        settled = self.context.normal_form(form)
+        return form if settled.const is None else settled
 
     def _decide(self, relation: Relation) -> Answer:
         return self.context.decide(relation)
@@ -175,7 +183,7 @@ class Session:
     def _numbered(self, walk: Walk) -> Walk:
         """The walk, with the elements of shape code whose sizes the checks make numbers; ops of constants among such
         sizes are folded."""
-        ops = [] if self.sizes.inconsistent else list(numbered(self.block, self.describer.normal))
+        ops = [] if self.sizes.inconsistent else list(numbered(self.block, self._normal))
         for op, same in ops:
             self.encoder.fold(op, same)
         bound = {symbol.value for symbol in self.block.symbols}  # what says of a symbol what it is has to be checked

@@ -46,6 +46,10 @@ _NUMPY: dict[str, np.dtype[Any]] = {
 DTYPES = tuple(_NUMPY)
 """The dtypes of numbers."""
 
+FOREIGN = ("i1", 0)
+"""Dtype and only size of what stands for a value that is no tensor (a token of StableHLO): though such values have no
+element, they are not equal."""
+
 TEXT = "text"
 """Elements that are texts, Python's ``str`` in arrays of objects. They are moved and handed to host calls only."""
 

@@ -10,6 +10,7 @@ from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.scope import Scope
 from egshape.frontends.stablehlo.tree import Node
+from egshape.ir import types
 from egshape.ir.graph import Value
 from egshape.ir.types import TensorType
 from egshape.ops.host import UNKNOWN, call_of
@@ -20,7 +21,7 @@ KIND = "stablehlo"
 DIALECTS = ("stablehlo.", "chlo.", "sdy.")
 """Ops of these are carried through where nothing here reads them."""
 
-FOREIGN = ("i1", (0,))
+FOREIGN = (types.FOREIGN[0], types.FOREIGN[1:])
 """What stands for a value that is no tensor of ours: ``emit_text.FOREIGN``."""
 
 _PURE = frozenset(

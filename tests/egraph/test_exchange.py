@@ -126,10 +126,10 @@ def test_a_cycle_of_strict_orders_stops_at_the_budget() -> None:
         assert state.inconsistent or state.status == "budget"
 
 
-def test_an_order_chain_of_200_is_quick() -> None:
+def test_an_order_chain_of_200_takes_two_rounds() -> None:
     result = ask("max(a0, a200)", order=[(f"a{i}", f"a{i + 1}") for i in range(200)])
     assert result.normal_form(parse("max(a0, a200)")) is parse("a200")
-    assert result.seconds < 1.0
+    assert (result.status, result.rounds) == ("saturated", 2)
 
 
 def test_bounds_come_back() -> None:
