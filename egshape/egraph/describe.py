@@ -28,6 +28,7 @@ from egshape.ir.types import (
     numpy_dtype,
 )
 from egshape.ops.base import Registry
+from egshape.ops.traits import Element
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -53,11 +54,19 @@ def describe_function(function: str, registry: Registry, rows: Rows) -> None:
 
 def neutral_elements(dtype: str, registry: Registry) -> Iterable[tuple[str, Any, bool]]:
     """(function, constant, also as the left operand) for which f(x, c) is x bit for bit."""
-    for decl in registry:
-        neutral = decl.traits.neutral
-        value = None if neutral is None else neutral.of(dtype)
-        if neutral is not None and value is not None:
-            yield decl.name, value, neutral.left
+    return _elements(dtype, ((decl.name, decl.traits.neutral) for decl in registry))
+
+
+def absorbing_elements(dtype: str, registry: Registry) -> Iterable[tuple[str, Any, bool]]:
+    """(function, constant, also as the left operand) for which f(x, c) is c bit for bit, whatever x."""
+    return _elements(dtype, ((decl.name, decl.traits.absorbing) for decl in registry))
+
+
+def _elements(dtype: str, found: Iterable[tuple[str, Element | None]]) -> Iterable[tuple[str, Any, bool]]:
+    for name, element in found:
+        value = None if element is None else element.of(dtype)
+        if element is not None and value is not None:
+            yield name, value, element.left
 
 
 def moves_units(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> bool:
@@ -67,7 +76,7 @@ def moves_units(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> bool:
 
 
 def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Registry, rows: Rows) -> None:
-    """Neutral-element and truth facts of a scalar constant."""
+    """Neutral and absorbing elements and truths among scalar constants."""
     if array.shape != ():
         return
     if dtype == "i1":
@@ -77,6 +86,9 @@ def describe_constant(number: int, array: np.ndarray, dtype: str, registry: Regi
             rows["in_neutral_right"].append((function, number))
             if left:
                 rows["in_neutral"].append((function, number))
+    for function, value, _ in absorbing_elements(dtype, registry):
+        if np.array(value, numpy_dtype(dtype)).tobytes() == array.tobytes():
+            rows["in_absorbing"].append((function, number))
 
 
 class Describer:

@@ -13,7 +13,7 @@ from egshape.ir.types import TensorType, dtype_name, numpy_dtype
 from egshape.ops import numeric as N
 from egshape.ops.base import REGISTRY
 from egshape.ops.declare import op
-from egshape.ops.traits import NO_TRAITS, Limits, Neutral, Traits
+from egshape.ops.traits import NO_TRAITS, Element, Limits, Traits
 
 _DIVISION, _FUNCTION = Traits(effort="division"), Traits(effort="function")
 
@@ -69,27 +69,33 @@ _UNARY: tuple[Row, ...] = (
 )
 
 _BINARY: tuple[Row, ...] = (
-    ("add", "stablehlo", N.add, "Sum; integers wrap, i1: or.", Traits(reduces=True, neutral=Neutral(-0.0, 0))),
+    (
+        "add",
+        "stablehlo",
+        N.add,
+        "Sum; integers wrap, i1: or.",
+        Traits(reduces=True, neutral=Element(-0.0, 0), absorbing=Element(truth=True)),
+    ),
     (
         "subtract",
         "stablehlo",
         N.half_safe(np.subtract),
         "Difference; integers wrap.",
-        Traits(neutral=Neutral(0.0, 0, left=False)),
+        Traits(neutral=Element(0.0, 0, left=False)),
     ),
     (
         "multiply",
         "stablehlo",
         N.multiply,
         "Product; integers wrap, i1: and.",
-        Traits(reduces=True, neutral=Neutral(1.0, 1)),
+        Traits(reduces=True, neutral=Element(1.0, 1), absorbing=Element(None, 0, False)),
     ),
     (
         "divide",
         "stablehlo",
         N.divide,
         "Quotient; integers truncate, x / 0 = -1.",
-        Traits(effort="division", neutral=Neutral(1.0, 1, left=False)),
+        Traits(effort="division", neutral=Element(1.0, 1, left=False)),
     ),
     ("remainder", "stablehlo", N.remainder, "x - y * trunc(x / y); integers: x for y = 0.", _FUNCTION),
     (
@@ -97,14 +103,26 @@ _BINARY: tuple[Row, ...] = (
         "stablehlo",
         N.half_safe(N.maximum),
         "The larger; NaN wins; -0.0 < 0.0.",
-        Traits(selects=True, reduces=True, neutral=Neutral(-math.inf, "lowest"), limits=Limits(below=(0, 1))),
+        Traits(
+            selects=True,
+            reduces=True,
+            neutral=Element(-math.inf, "lowest"),
+            absorbing=Element(None, "highest", True),
+            limits=Limits(below=(0, 1)),
+        ),
     ),
     (
         "minimum",
         "stablehlo",
         N.half_safe(N.minimum),
         "The smaller; NaN wins; -0.0 < 0.0.",
-        Traits(selects=True, reduces=True, neutral=Neutral(math.inf, "highest"), limits=Limits(above=(0, 1))),
+        Traits(
+            selects=True,
+            reduces=True,
+            neutral=Element(math.inf, "highest"),
+            absorbing=Element(None, "lowest", False),
+            limits=Limits(above=(0, 1)),
+        ),
     ),
     ("power", "stablehlo", N.power, "x to the power y; integers wrap.", _FUNCTION),
     ("atan2", "stablehlo", N.wide(np.arctan2), "Angle of the point (y, x).", _FUNCTION),
@@ -113,42 +131,42 @@ _BINARY: tuple[Row, ...] = (
         "stablehlo",
         np.bitwise_and,
         "Bitwise and; of i1: logical and.",
-        Traits(selects=True, reduces=True, neutral=Neutral(None, "ones", True)),
+        Traits(selects=True, reduces=True, neutral=Element(None, "ones", True), absorbing=Element(None, 0, False)),
     ),
     (
         "or",
         "stablehlo",
         np.bitwise_or,
         "Bitwise or; of i1: logical or.",
-        Traits(selects=True, reduces=True, neutral=Neutral(None, 0, False)),
+        Traits(selects=True, reduces=True, neutral=Element(None, 0, False), absorbing=Element(None, "ones", True)),
     ),
     (
         "xor",
         "stablehlo",
         np.bitwise_xor,
         "Bitwise exclusive or.",
-        Traits(reduces=True, neutral=Neutral(None, 0, False)),
+        Traits(reduces=True, neutral=Element(None, 0, False)),
     ),
     (
         "shift_left",
         "stablehlo",
         N.shift_left,
         "Bits shifted left; 0 from the width on.",
-        Traits(neutral=Neutral(None, 0, left=False)),
+        Traits(neutral=Element(None, 0, left=False)),
     ),
     (
         "shift_right_arithmetic",
         "stablehlo",
         N.shift_right_arithmetic,
         "Right, sign bits in.",
-        Traits(neutral=Neutral(None, 0, left=False)),
+        Traits(neutral=Element(None, 0, left=False)),
     ),
     (
         "shift_right_logical",
         "stablehlo",
         N.shift_right_logical,
         "Shifted right, zero bits in.",
-        Traits(neutral=Neutral(None, 0, left=False)),
+        Traits(neutral=Element(None, 0, left=False)),
     ),
     ("complex", "stablehlo", N.make_complex, "The complex number x + iy."),
     ("next_after", "chlo", N.next_after, "The next float after x towards y."),

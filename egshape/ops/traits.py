@@ -16,9 +16,9 @@ programs that run again and again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Neutral:
-    """The constant c for which f(x, c) is x to the bit, by kind of dtype; None: there is none. ``left``: f(c, x) is x
-    too."""
+class Element:
+    """A constant that an op treats in a way of its own, by kind of dtype; None: there is none. ``left``: as the left
+    operand too."""
 
     floating: float | None = None
     integer: int | Literal["lowest", "highest", "ones"] | None = None
@@ -92,7 +92,10 @@ class Traits:
     """f(x, x) = x."""
     reduces: bool = False
     """A commutative function of two operands of one dtype, with which a region may fold."""
-    neutral: Neutral | None = None
+    neutral: Element | None = None
+    """c for which f(x, c) is x to the bit."""
+    absorbing: Element | None = None
+    """c for which f(x, c) is c to the bit, whatever x."""
     scalars: tuple[int, ...] = ()
     """Places of operands that may be scalars whatever the shape of the others is."""
 

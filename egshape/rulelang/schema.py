@@ -76,6 +76,8 @@ CORE = """
 ; (neutral f c): f(c, x) = x to the bit, for a scalar c; (neutral_right f c): f(x, c) = x.
 (relation neutral (String T))
 (relation neutral_right (String T))
+; (absorbing f c): f(x, c) = f(c, x) = c to the bit, for a scalar c.
+(relation absorbing (String T))
 ; Axis lists: 0, 1, 2, ...; rising ones; permutations that undo each other.
 (relation identity (Axes))
 (relation increasing (Axes))
@@ -122,6 +124,7 @@ CORE = """
 ; Tables that Python fills.
 (relation in_neutral (String i64))
 (relation in_neutral_right (String i64))
+(relation in_absorbing (String i64))
 (relation in_truth (i64 i64))
 (relation in_dims_of (i64 i64 i64 String))
 (relation fold_op (i64 i64))
@@ -291,6 +294,8 @@ _LOAD_CORE = """
   :ruleset load :name "load/neutral")
 (rule ((in_neutral_right f c)) ((neutral_right f (constant c)))
   :ruleset load :name "load/neutral-right")
+(rule ((in_absorbing f c)) ((absorbing f (constant c)))
+  :ruleset load :name "load/absorbing")
 (rule ((in_truth c 1)) ((is_true (constant c)))
   :ruleset load :name "load/true")
 (rule ((in_truth c 0)) ((is_false (constant c)))

@@ -13,6 +13,7 @@ from egshape.dims import const, maximum, minimum, symbol
 from egshape.egraph.describe import (
     _clamp,
     _inserted,
+    absorbing_elements,
     describe_constant,
     describe_function,
     neutral_elements,
@@ -73,6 +74,15 @@ def test_neutral_elements_keep_every_bit(dtype: str) -> None:
             assert same(REGISTRY[function].reference(x, c), x), (function, number)
             if left:
                 assert same(REGISTRY[function].reference(c, x), x), (number, function)
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_absorbing_elements_leave_nothing_of_the_other_operand(dtype: str) -> None:
+    for function, number, left in absorbing_elements(dtype, REGISTRY):
+        x = special(dtype)
+        c = np.full(x.shape, number).astype(numpy_dtype(dtype))
+        assert left and same(REGISTRY[function].reference(x, c), c) and same(REGISTRY[function].reference(c, x), c)
+    assert bool(list(absorbing_elements(dtype, REGISTRY))) is not is_float(dtype)
 
 
 def test_no_narrow_dtype_has_traits() -> None:

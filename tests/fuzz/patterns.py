@@ -616,22 +616,22 @@ def with_constant(m: Maker, x: Value, *, right: bool, spread: bool) -> Value:
     return m.one(name, (x, other) if right else (other, x))
 
 
-@pattern("tensor.neutral/right")
+@pattern("tensor.neutral/right", "tensor.neutral/absorbed-right")
 def neutral_right(m: Maker) -> Value:
     return with_constant(m, m.value(low=1), right=True, spread=True)
 
 
-@pattern("tensor.neutral/left")
+@pattern("tensor.neutral/left", "tensor.neutral/absorbed-left")
 def neutral_left(m: Maker) -> Value:
     return with_constant(m, m.value(low=1), right=False, spread=True)
 
 
-@pattern("tensor.neutral/right-scalar")
+@pattern("tensor.neutral/right-scalar", "tensor.neutral/absorbed-right-scalar")
 def neutral_right_scalar(m: Maker) -> Value:
     return with_constant(m, m.value(0), right=True, spread=False)
 
 
-@pattern("tensor.neutral/left-scalar")
+@pattern("tensor.neutral/left-scalar", "tensor.neutral/absorbed-left-scalar")
 def neutral_left_scalar(m: Maker) -> Value:
     return with_constant(m, m.value(0), right=False, spread=False)
 

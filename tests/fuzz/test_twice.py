@@ -72,14 +72,10 @@ def test_a_random_program_optimized_is_a_fixpoint(seed: int) -> None:
     assert_fixed(unit_program(seed))
 
 
-LEFT = pytest.mark.xfail(strict=True, reason="no rule says that true or x is true")
-ONCE = [
-    pytest.param(path, id=path.stem, marks=[LEFT] if path.stem == "true_or_x" else [])
-    for path in sorted((Path(__file__).parent / "twice").glob("*.egs"))
-]
+ONCE = sorted((Path(__file__).parent / "twice").glob("*.egs"))
 
 
-@pytest.mark.parametrize("path", ONCE)
+@pytest.mark.parametrize("path", ONCE, ids=lambda path: path.stem)
 def test_a_program_that_was_none_is_a_fixpoint(path: Path) -> None:
     """Random programs of which a second run once found more."""
     assert_fixed(egshape.load(path))

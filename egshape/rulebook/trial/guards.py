@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import const, product
-from egshape.egraph.describe import Rows, describe_function, moves_units, neutral_elements
+from egshape.egraph.describe import Rows, absorbing_elements, describe_function, moves_units, neutral_elements
 from egshape.errors import EgshapeError
 from egshape.ir.types import TensorType, dtype_name, numpy_dtype
 from egshape.ops.base import REGISTRY
@@ -281,6 +281,20 @@ def _neutral(items: Sequence[SExpr], known: Values, left: bool) -> bool:
     return True
 
 
+def _absorbing(items: Sequence[SExpr], known: Values) -> bool:
+    function, part = evaluate(items[0], known), evaluate(items[1], known)
+    _hold(isinstance(part, Drawn) and isinstance(part.term, Constant))
+    array = part.term.array
+    _hold(any(value.tobytes() == array.tobytes() for value in absorbing_values(function, dtype_name(array.dtype))))
+    return True
+
+
+def absorbing_values(function: str, dtype: str) -> list[np.ndarray]:
+    """The absorbing elements of a function."""
+    found = absorbing_elements(dtype, REGISTRY)
+    return [np.array(value, numpy_dtype(dtype)) for name, value, _ in found if name == function]
+
+
 def neutral_values(function: str, dtype: str, left: bool) -> list[np.ndarray]:
     """The neutral elements of a function, those that are so from the left if asked."""
     return [
@@ -326,6 +340,7 @@ _RELATIONS: dict[str, Any] = {
     "inverse": _inverse,
     "neutral": lambda items, known: _neutral(items, known, True),
     "neutral_right": lambda items, known: _neutral(items, known, False),
+    "absorbing": _absorbing,
     "unit_moves": _unit_moves,
     "nothing": _nothing,
     "is_true": lambda items, known: _truth(items, known, True),
