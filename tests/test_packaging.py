@@ -76,6 +76,7 @@ def test_sdist_builds_the_same_wheel(tree: Path, wheel: Path, tmp_path: Path) ->
     assert files_of(build("wheel", unpacked, tmp_path)) == files_of(wheel)
 
 
+@pytest.mark.long
 def test_installs_and_runs(tree: Path, wheel: Path, tmp_path: Path) -> None:
     """As a wheel and then in place, in an environment that sees our own for the dependencies."""
     home = tmp_path / "venv"

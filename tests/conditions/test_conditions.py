@@ -64,6 +64,7 @@ def test_xla_has_the_same_conditions(name: str) -> None:
     _with_xla(name, range(1))
 
 
+@pytest.mark.long
 def test_each_op_has_all_judges() -> None:
     """What the contract says against the reference, compiled code and XLA, or a reason why not."""
     assert set(WRITTEN) | NOT_IN_XLA.keys() | ELSEWHERE.keys() == {decl.name for decl in REGISTRY if not decl.custom}

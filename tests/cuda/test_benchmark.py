@@ -101,7 +101,7 @@ def rows(found: Context, group: str) -> list[Row]:
     return listed
 
 
-@pytest.mark.long_but("alone-*", "torch-gemm")
+@pytest.mark.long
 @pytest.mark.parametrize("group", [each for each in cuda.ORDER if each not in ("streams", "sanitizer")])
 @pytest.mark.parametrize("peers", ["alone", "torch"])
 def test_groups(group: str, peers: str, folder: Path) -> None:

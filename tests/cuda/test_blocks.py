@@ -128,6 +128,7 @@ def test_warps_give_what_loops_do(name: str, guess: int, sizes: tuple[int, ...])
         _close(got, wanted, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [warp_blocks.Shape(1, 2, 2, 2), warp_blocks.Shape(2, 1, 1, 4)], ids=str)
 def test_several_warps_do_not_meet(shape: warp_blocks.Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warp_blocks, "chosen", lambda *_: shape)

@@ -59,6 +59,7 @@ def test_ops_without_cuda_code_are_refused() -> None:
         kernel(launch(odd, likely), "k")
 
 
+@pytest.mark.long_but("convnet", "nonzero_size", "mlp_concat_split")
 def test_every_kernel_compiles(model_name: str, shared_models: Path) -> None:
     pytest.importorskip("llvmlite", reason="planning needs the extra llvm")
     graph = egshape.optimize(egshape.load(shared_models / f"{model_name}.mlir"), validate=False, explain=False).graph

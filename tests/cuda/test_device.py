@@ -52,6 +52,7 @@ def device() -> Iterator[Emulated]:
     assert found._depth == 0, "the context of the device is still current"
 
 
+@pytest.mark.long_but("convnet", "nonzero_size", "mlp_concat_split")
 def test_model(model_name: str, shared_models: Path, device: Emulated) -> None:
     graph = egshape.load(shared_models / f"{model_name}.mlir")
     function = compiled(egshape.optimize(graph, validate=False, explain=False).graph, device)

@@ -380,6 +380,7 @@ def test_what_is_no_softmax_stays_as_it_is(name: str) -> None:
 # -- machine code -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_but("sm_90")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 def test_machine_code(architecture: str, tmp_path: Path) -> None:
     """Matrix instructions, matrices read from shared memory at once, accesses of 16 bytes, no register in memory."""
@@ -406,6 +407,7 @@ def test_machine_code(architecture: str, tmp_path: Path) -> None:
             assert "STL" not in text and "LDL" not in text, f"{number} keeps registers in memory"
 
 
+@pytest.mark.long_but("vit_patch")
 @pytest.mark.parametrize("name", ["bert_plain", "vit_patch"])
 def test_sample_models(name: str, shared_models: Path) -> None:
     device = Emulated()

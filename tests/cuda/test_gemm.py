@@ -215,6 +215,7 @@ def test_a_bias_is_added_by_the_library_and_the_rest_is_not() -> None:
     assert (str(step.left.pitch), str(step.right.pitch)) == ("k", "n")
 
 
+@pytest.mark.long_but("vit_patch")
 @pytest.mark.parametrize("name", ["bert_plain", "vit_patch"])
 def test_models(name: str, shared_models: Path) -> None:
     device = Emulated()

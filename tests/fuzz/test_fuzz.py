@@ -26,14 +26,16 @@ def test_a_random_program_means_the_same(made: tuple[Maker, Graph]) -> None:
     assert not differences(maker, graph, 1, Tally())
 
 
-def test_seeded_programs_mean_the_same() -> None:
+@pytest.mark.long_but("0")
+@pytest.mark.parametrize("start", [0, 20, 40])
+def test_seeded_programs_mean_the_same(start: int) -> None:
     tally = Tally()
     end = time.process_time() + SECONDS
-    for seed in range(60):
+    for seed in range(start, start + 20):
         if time.process_time() > end:
             break
         assert not try_seed(seed, tally)
-    assert tally.compared["equal"] > 50 and not tally.compared["different"]
+    assert tally.compared["equal"] > 16 and not tally.compared["different"]
 
 
 def test_a_seed_gives_one_program() -> None:

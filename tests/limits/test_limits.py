@@ -137,7 +137,7 @@ def test_a_ruleset_that_fails_is_left_out_by_name(name: str, exploding: dict[str
         assert any(f"the rule {rule} is left out" in note for note in result.report.notes)
 
 
-@pytest.mark.long_but("one-step")
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["one-step", "pairs"])
 def test_strict_rules_make_it_a_failure(name: str, exploding: dict[str, Path], tmp_path: Path) -> None:
     model, out = tmp_path / "m.mlir", tmp_path / "out.mlir"

@@ -24,6 +24,7 @@ from tests.robustness import awkward_corpus
 AWKWARD = "tests.robustness.awkward_corpus"
 
 
+@pytest.mark.long
 def test_what_goes_wrong_costs_itself_alone() -> None:
     rows: list[Row] = []
     allowed = Allowed(ours=2.5, others=20, memory_mb=400)

@@ -23,7 +23,7 @@ def test_there_are_enough() -> None:
     assert sum((FOLDER / f"{name}.egg").read_text().count("/wrong-") for name in FILES) >= 150
 
 
-@pytest.mark.long_but("obligations", "sizes", "numbers")
+@pytest.mark.long_but("obligations", "sizes")
 @pytest.mark.parametrize("name", FILES)
 def test_wrong_rules_are_found_out(name: str) -> None:
     verdicts = try_rules([str(FOLDER / f"{name}.egg")])
