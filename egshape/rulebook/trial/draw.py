@@ -23,14 +23,14 @@ from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
 from egshape.rulebook.trial.arrays import specials
 from egshape.rulebook.trial.guards import (
+    ELEMENTS,
     Contradiction,
     Drawn,
     Guards,
     Unknown,
     Values,
-    absorbing_values,
+    element_values,
     evaluate,
-    neutral_values,
     unify,
 )
 from egshape.rulebook.trial.pull import DTYPES, MAX_RANK, Dice, Misfit, pull
@@ -233,15 +233,10 @@ class _Draw:
     def _constant(self, name: str, dtype: str) -> Any:
         """A number for a scalar: what the body wants of it, or something special; None for a value from outside."""
         guards = self.pattern.guards
-        for word in ("neutral", "neutral_right", "absorbing"):
+        for word in ELEMENTS:
             for fact in guards.about(word, name):
                 function = self._decided(fact.items[1], 0)
-                absorbing = word == "absorbing"
-                return self.dice.pick(
-                    absorbing_values(function, dtype)
-                    if absorbing
-                    else neutral_values(function, dtype, word == "neutral")
-                )
+                return self.dice.pick(element_values(word, function, dtype))
         wanted = any(guards.about(word, name) for word in ("is_true", "is_false"))
         return self.dice.pick(specials(dtype)) if wanted or self.dice.chance(0.25) else None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -273,34 +273,22 @@ def _trait(head: str, items: Sequence[SExpr], known: Values) -> bool:
     raise Contradiction
 
 
-def _neutral(items: Sequence[SExpr], known: Values, left: bool) -> bool:
+def _element(items: Sequence[SExpr], known: Values, word: str) -> bool:
     function, part = evaluate(items[0], known), evaluate(items[1], known)
     _hold(isinstance(part, Drawn) and isinstance(part.term, Constant))
     array = part.term.array
-    _hold(any(value.tobytes() == array.tobytes() for value in neutral_values(function, dtype_name(array.dtype), left)))
+    values = element_values(word, function, dtype_name(array.dtype))
+    _hold(any(value.tobytes() == array.tobytes() for value in values))
     return True
 
 
-def _absorbing(items: Sequence[SExpr], known: Values) -> bool:
-    function, part = evaluate(items[0], known), evaluate(items[1], known)
-    _hold(isinstance(part, Drawn) and isinstance(part.term, Constant))
-    array = part.term.array
-    _hold(any(value.tobytes() == array.tobytes() for value in absorbing_values(function, dtype_name(array.dtype))))
-    return True
-
-
-def absorbing_values(function: str, dtype: str) -> list[np.ndarray]:
-    """The absorbing elements of a function."""
-    found = absorbing_elements(dtype, REGISTRY)
-    return [np.array(value, numpy_dtype(dtype)) for name, value, _ in found if name == function]
-
-
-def neutral_values(function: str, dtype: str, left: bool) -> list[np.ndarray]:
-    """The neutral elements of a function, those that are so from the left if asked."""
+def element_values(word: str, function: str, dtype: str) -> list[np.ndarray]:
+    """The constants of which a guard, one of ``ELEMENTS``, holds for a function."""
+    elements = absorbing_elements if word == "absorbing" else neutral_elements
     return [
         np.array(value, numpy_dtype(dtype))
-        for name, value, also in neutral_elements(dtype, REGISTRY)
-        if name == function and (also or not left)
+        for name, value, left in elements(dtype, REGISTRY)
+        if name == function and (left or word == "neutral_right")
     ]
 
 
@@ -333,14 +321,14 @@ def _nothing(items: Sequence[SExpr], known: Values) -> bool:
     return True
 
 
+ELEMENTS = ("neutral", "neutral_right", "absorbing")
+"""Guards that ask for a constant that an op treats in a way of its own."""
 _TRAITS = ("result_dtype", "is_convert", "keeps", "involution", "idempotent", "selects")
 _RELATIONS: dict[str, Any] = {
     "identity": lambda items, known: _of_axes(items, known, lambda axes: axes == tuple(range(len(axes)))),
     "increasing": lambda items, known: _of_axes(items, known, lambda axes: list(axes) == sorted(set(axes))),
     "inverse": _inverse,
-    "neutral": lambda items, known: _neutral(items, known, True),
-    "neutral_right": lambda items, known: _neutral(items, known, False),
-    "absorbing": _absorbing,
+    **{word: partial(_element, word=word) for word in ELEMENTS},
     "unit_moves": _unit_moves,
     "nothing": _nothing,
     "is_true": lambda items, known: _truth(items, known, True),
