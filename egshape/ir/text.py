@@ -250,7 +250,12 @@ class _Parser:
         return self.match(_WORD, what)[0]
 
     def string(self) -> str:
-        return str(json.loads(self.match(_STRING, "a quoted string")[0]))
+        start = self.pos
+        quoted = self.match(_STRING, "a quoted string")[0]
+        try:
+            return str(json.loads(quoted))
+        except json.JSONDecodeError as error:
+            self.fail(f"the quoted string is not one of JSON: {error.msg}", start + error.pos)
 
     def integer(self) -> int:
         return int(self.match(re.compile(r"-?\d+"), "an integer")[0])

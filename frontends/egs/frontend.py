@@ -75,7 +75,7 @@ def _requiring(op: Op) -> Op:
     required: dict[Relation, None] = dict.fromkeys(op.requires)
     try:
         given = REGISTRY[op.name].inferred(op)
-    except (EgshapeError, KeyError, IndexError):
+    except (EgshapeError, KeyError, IndexError, TypeError):
         return op  # the verifier says what is wrong, and where
     for value, (_, shape) in zip(op.results, given, strict=False):
         for inferred, written in zip(shape or (), value.type.shape or (), strict=False):

@@ -42,6 +42,7 @@ def test_a_size_that_is_written_otherwise_than_the_op_gives_it_is_required(tmp_p
         (("%0: f32[n, 8]", "%0: f32[n]"), "the op gives f32[n, 8]"),
         (("%0: f32[n, 8]", "%0: f32[k, 8]"), "the symbol 'k', which is not defined here"),
         (("graph", "graf"), "expected 'graph'"),
+        (("add(%x, %y)", "reshape(%x)"), "lacks the attribute 'shape'"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, change: tuple[str, str], message: str) -> None:
