@@ -44,6 +44,7 @@ LAYERS = [
     ("frontends", ["frontends"]),
     ("egraph", ["egraph"]),
     ("prove", ["prove"]),
+    ("abi", ["runtime.abi"]),
     ("plan", ["plan"]),
     ("lower", ["lower"]),
     ("runtime", ["runtime"]),

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from egshape.errors import EgshapeError, MissingDependency
 from egshape.lower import cache
-from egshape.runtime.call import ERROR_WORDS, UNBOUNDED, WORDS
+from egshape.runtime.abi.call import ERROR_WORDS, WORDS
+from egshape.runtime.call import UNBOUNDED
 
 NAME = "egshape_call"
 ATTRIBUTE = "program"

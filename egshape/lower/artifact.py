@@ -11,7 +11,8 @@ from typing import IO, Any, cast
 import numpy as np
 
 from egshape.atomic import write_atomic
-from egshape.lower.weights import ALIGN, pieces
+from egshape.lower.weights import pieces
+from egshape.runtime.abi.call import ALIGN
 
 _HEADER = 30
 """Bytes of a zip entry's header before its name."""

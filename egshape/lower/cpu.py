@@ -17,6 +17,7 @@ from egshape.plan.loops import Buffer
 from egshape.plan.memory import THREADS
 from egshape.plan.program import Copy, Run
 from egshape.plan.work import flops, traffic
+from egshape.runtime.abi.call import ZONE, ZONE_BYTES
 
 DECLARATIONS = (
     "declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)\n"
@@ -29,7 +30,7 @@ class Cpu(Backend):
 
     def __init__(self, host: Entry, zones: bool = False) -> None:
         super().__init__(host)
-        self.gap = redzones.ZONE if zones else 0
+        self.gap = ZONE_BYTES if zones else 0
         self.zones: dict[Buffer, tuple[str, str]] = {}
         """Exact bytes and room of each buffer that has red zones."""
         self.watched: dict[str, int] = {}
@@ -123,7 +124,7 @@ class Cpu(Backend):
             if buffer in self.zones:
                 number = self.watched.setdefault(buffer.name, len(self.watched))
                 bad = redzones.broken(w, host.pointers[buffer], *self.zones[buffer], before=buffer not in host.late)
-                host.fail(bad, redzones.CODE, [str(self.rows[name.removeprefix("egs_")]), str(number)])
+                host.fail(bad, ZONE, [str(self.rows[name.removeprefix("egs_")]), str(number)])
 
     def copy(self, step: Copy) -> None:
         """memcpy."""

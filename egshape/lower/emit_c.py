@@ -13,8 +13,7 @@ import numpy as np
 from egshape.atomic import write_atomic
 from egshape.ir.types import NARROW
 from egshape.lower import native
-from egshape.lower.entry import ERROR_WORDS, WORDS
-from egshape.lower.weights import ALIGN
+from egshape.runtime.abi.call import ALIGN, ERROR_WORDS, WORDS
 
 _C_TYPES = {
     "i1": "uint8_t",

@@ -23,26 +23,7 @@ from egshape.lower.writer import Writer
 from egshape.plan.loops import Buffer
 from egshape.plan.memory import layout, privates
 from egshape.plan.program import CheckValue, Program, Step
-
-WORDS = (
-    "arena",
-    "room",
-    "inputs",
-    "sizes",
-    "constants",
-    "outputs",
-    "rooms",
-    "shapes",
-    "error",
-    "pool",
-    "threads",
-    "profile",
-    "host",
-    "strict",
-    "device",
-)
-"""The call structure (runtime/call.py has the same)."""
-ERROR_WORDS = 24
+from egshape.runtime.abi.call import ERROR_WORDS, WORDS
 
 
 @dataclass

@@ -13,7 +13,7 @@ from egshape.lower import scalar
 from egshape.lower.backend import Backend, Maker, Request
 from egshape.lower.callbacks import described, host_call
 from egshape.lower.cpu import Cpu
-from egshape.lower.entry import WORDS, Entry
+from egshape.lower.entry import Entry
 from egshape.lower.functions import text as functions_text
 from egshape.lower.objects import python_entry
 from egshape.lower.sizes import LARGEST
@@ -33,6 +33,7 @@ from egshape.plan.program import (
     Run,
     Step,
 )
+from egshape.runtime.abi.call import WORDS
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }\n'
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-LAYOUT = ("items", "type", "array", "data", "rank", "dims", "descr", "flags")
-"""Words of the layout before the element types: byte offsets, but ``array``, the address of the array type."""
+from egshape.runtime.abi.call import LAYOUT
+
 WANTED_FLAGS = 0x0101
 """C-contiguous and aligned."""
 

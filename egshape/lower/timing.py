@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 from egshape.dims import Dim
 from egshape.lower.writer import Writer
+from egshape.runtime.abi.call import PROFILE_WORDS
 
-ROW_WORDS = 4
-"""Of the table, for each kernel: calls, nanoseconds, bytes and operations (both double)."""
 FUNCTIONS = """declare i32 @clock_gettime(i32, ptr)
 define internal i64 @egs_clock() noinline {
   %time = alloca [2 x i64]
@@ -51,7 +50,7 @@ def timed(w: Writer, slot: str, row: int, traffic: Dim, flops: Dim) -> Iterator[
         w.line(f"store i64 {w.value('call i64 @egs_clock()')}, ptr {slot}")
     yield
     with w.when("%profiling"):
-        at = w.value(f"getelementptr i64, ptr %profile, i64 {row * ROW_WORDS}")
+        at = w.value(f"getelementptr i64, ptr %profile, i64 {row * PROFILE_WORDS}")
         start = w.value(f"load i64, ptr {slot}")
         w.line(
             f"call void @egs_record(ptr {at}, i64 {start}, double {w.dim_float(traffic)}, double {w.dim_float(flops)})"

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from egshape.ir.types import dtype_name
+from egshape.runtime.abi.call import ALIGN
 
-ALIGN = 64
 _TYPES = {
     "i1": "BOOL",
     "i8": "I8",

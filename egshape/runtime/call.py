@@ -8,28 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from egshape.runtime.abi.call import ERROR_WORDS, WORDS
 from egshape.runtime.memory import SMALL, Blocks, free
 from egshape.runtime.redzones import Watch
 
-WORDS = (
-    "arena",
-    "room",
-    "inputs",
-    "sizes",
-    "constants",
-    "outputs",
-    "rooms",
-    "shapes",
-    "error",
-    "pool",
-    "threads",
-    "profile",
-    "host",
-    "strict",
-    "device",
-)
-"""64-bit words of the structure that the native entry takes (lower/entry.py has the same)."""
-ERROR_WORDS = 24
 UNBOUNDED = 2**62
 _ARENA = WORDS.index("arena")
 

@@ -13,28 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, ROW, STATE
+
 NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
-KINDS = (("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32"))
-KEY = (
-    "kind",
-    "count",
-    "m",
-    "n",
-    "k",
-    "left_pitch",
-    "left_step",
-    "left_turned",
-    "right_pitch",
-    "right_step",
-    "right_turned",
-    "extras",
-    "alignment",
-)
-BIAS, GELU = 1, 2
-MADE = ("descriptor", "left", "right", "out", "algorithm")
-ROW = len(KEY) + len(MADE) - 1 + 8
-STATE = ("handle", "matmul", "set", "make", "workspace", "workspace_bytes", "mask", "rows")
-"""The same as in lower/cuda/gemm.py."""
 ROWS = 1024
 WORKSPACE = 32 << 20
 FUNCTIONS = (
@@ -57,7 +38,6 @@ _TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}
 _COMPUTE_F32, _COMPUTE_F64 = 68, 70
 _TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE = 3, 4, 7
 _EPILOGUES = {BIAS: 4, GELU: 32, BIAS + GELU: 36}
-_BIAS_POINTER = 8
 _COUNT, _STEP = 5, 6
 _WORKSPACE_BYTES, _ALIGNMENT_A = 1, 5
 _RESULT_BYTES, _ALGORITHM_BYTES, _STATE_AT = 96, 64, 72
@@ -171,7 +151,7 @@ class Products:
         if key["extras"] & BIAS:
             # Algorithms are chosen by how the bias is aligned; each call sets where it really is.
             place = ctypes.c_uint64(_LARGEST_ALIGNMENT + (key["alignment"] >> 24 & 255))
-            self._set("cublasLtMatmulDescSetAttribute", int(made[0]), _BIAS_POINTER, place)
+            self._set("cublasLtMatmulDescSetAttribute", int(made[0]), BIAS_POINTER, place)
         m, n, k = key["m"], key["n"], key["k"]
         left = (m, k) if key["left_turned"] else (k, m)
         right = (n, k) if key["right_turned"] else (k, n)

@@ -11,59 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egshape.runtime.call import WORDS as CALL_WORDS
+from egshape.runtime.abi.call import WORDS as CALL_WORDS
+from egshape.runtime.abi.device import FUNCTIONS, GRAPH_HEAD, HOSTED, KEPT, RESULT_WORDS, WORDS
 from egshape.runtime.call import Call, Output
 from egshape.runtime.cublaslt import WORKSPACE, Products
 from egshape.runtime.cuda import EVENT_WITHOUT_TIME, Driver
 from egshape.runtime.cuda_arrays import Block
 
-FUNCTIONS = {
-    "push": "cuCtxPushCurrent_v2",
-    "pop": "cuCtxPopCurrent_v2",
-    "launch": "cuLaunchKernel",
-    "allocate": "cuMemAllocFromPoolAsync",
-    "free": "cuMemFreeAsync",
-    "up": "cuMemcpyHtoDAsync_v2",
-    "down": "cuMemcpyDtoHAsync_v2",
-    "across": "cuMemcpyDtoDAsync_v2",
-    "wait": "cuStreamSynchronize",
-    "record": "cuEventRecord",
-    "begin_capture": "cuStreamBeginCapture_v2",
-    "end_capture": "cuStreamEndCapture",
-    "instantiate": "cuGraphInstantiateWithFlags",
-    "graph_launch": "cuGraphLaunch",
-    "graph_free": "cuGraphDestroy",
-    "exec_free": "cuGraphExecDestroy",
-    "follow": "cuStreamWaitEvent",
-    "fill": "cuMemsetD8Async",
-}
-WORDS = (
-    *FUNCTIONS,
-    "context",
-    "stream",
-    "pool",
-    "functions",
-    "constants",
-    "hosted",
-    "graphs",
-    "capture",
-    "gemm",
-    "event",
-    "results",
-    "pinned",
-    "ring",
-)
-"""Words of the device's table (lower/cuda/table.py has the same)."""
-HOSTED, UNALIGNED = 1, 2
-"""What the table ``hosted`` says of an array that is not computed with where it lies."""
-GRAPH_HEAD = 3
 _NON_BLOCKING = 1
 """A stream that other streams never wait for, so that no work of others falls into a capture."""
 GRAPHS, MOST_GRAPHS = 16, 256
 """Graphs that a call's tables hold at most: of each part of the program, of all."""
-KEPT = 2
-"""Blocks of memory of a result that are kept for later calls."""
-RESULT_WORDS = 2 + 3 * KEPT
 _MOST_PENDING = 8
 _UNUSED = 2
 """References to a block that only its table has, as Python counts them."""

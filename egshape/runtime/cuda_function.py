@@ -11,27 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from egshape.runtime.call import WORDS, Call
+from egshape.runtime.abi.call import DEVICE_CALL, DEVICE_CAPTURE, DEVICE_MEMORY, DEVICE_STREAM, OBJECT, SHAPES, WORDS
+from egshape.runtime.abi.device import ALIGN, FUNCTIONS, HOSTED, UNALIGNED
+from egshape.runtime.call import Call
 from egshape.runtime.cuda import OUT_OF_MEMORY, Driver, opened
 from egshape.runtime.cuda_arrays import DeviceArray, dtype_text
-from egshape.runtime.cuda_call import FUNCTIONS, HOSTED, UNALIGNED, DeviceCall, Loaded, loaded
+from egshape.runtime.cuda_call import DeviceCall, Loaded, loaded
 from egshape.runtime.cuda_objects import Reader
 from egshape.runtime.cuda_profile import Log
 from egshape.runtime.cuda_views import View, current_stream, device_view, is_on_device
 from egshape.runtime.dlpack import LEGACY, PER_THREAD
-from egshape.runtime.errors import OBJECT, SHAPES, RunError
+from egshape.runtime.errors import RunError
 from egshape.runtime.function import CompiledFunction
 from egshape.runtime.host_calls import HostFunction
 from egshape.runtime.memory import free, owned
 from egshape.runtime.profile import Profile
 
-DRIVER, MEMORY, CAPTURE, STREAM = 11, 12, 13, 14
-"""What the entry reports besides the codes of ``errors``: lower/cuda/device.py, lower/cuda/objects.py."""
 _MOST_STREAMS = 16
 _HOST = frozenset((np.ndarray, *(kind for kind in np.sctypeDict.values() if isinstance(kind, type))))
 """Types whose memory is the host's."""
-_ALIGN = 16
-"""What kernels may rely on of the address of an array."""
 _STRICT, _PROFILE = WORDS.index("strict"), WORDS.index("profile")
 Opener = Callable[[], Driver]
 
@@ -140,20 +138,20 @@ class CudaFunction(CompiledFunction):
     def _may_again(self, code: int, call: DeviceCall, given: Sequence[Any] = ()) -> bool:
         """Whether a call that went wrong may go right now: without graphs, or with memory that was kept for results.
         ``given``: for each result what the caller gave, if anything."""
-        for k in range(len(self._outputs) if code in (CAPTURE, MEMORY) else 0):
+        for k in range(len(self._outputs) if code in (DEVICE_CAPTURE, DEVICE_MEMORY) else 0):
             if not call.hosted[len(self._inputs) + k] and (not given or given[k] is None):
                 call.block(k)  # what the program allocated before it left
-        if code == CAPTURE:
+        if code == DEVICE_CAPTURE:
             call.without_graphs()
             return True
-        return code == MEMORY and self._released(call)
+        return code == DEVICE_MEMORY and self._released(call)
 
     def _described(self, code: int, words: list[int]) -> tuple[str, str, str]:
         ready = self._loaded
-        if code not in (DRIVER, MEMORY) or ready is None:
+        if code not in (DEVICE_CALL, DEVICE_MEMORY) or ready is None:
             return super()._described(code, words)
         driver = ready.driver
-        if code == MEMORY:
+        if code == DEVICE_MEMORY:
             request = self.manifest["requests"][words[1]]
             asked = f"{request['what']}: {request['expression']} = {words[2]} bytes"
             if words[0] == OUT_OF_MEMORY:
@@ -222,7 +220,7 @@ class CudaFunction(CompiledFunction):
             if found.__class__ is tuple:
                 self._give(call)
                 return found
-            if found == STREAM:
+            if found == DEVICE_STREAM:
                 handle = self._recent = call.error()[0]
             elif found == SHAPES and not tried:  # the table has the right ones of the other results now
                 tried = True
@@ -345,11 +343,11 @@ class CudaFunction(CompiledFunction):
                 view.dtype != dtype_text(output.dtype)
                 or len(view.shape) != output.rank
                 or not plain
-                or (not view.hosted and view.address % _ALIGN)
+                or (not view.hosted and view.address % ALIGN)
             ):
                 raise RunError(
                     f"out for {output.name!r} must be a writable, contiguous array of {output.dtype}, rank "
-                    f"{output.rank}, at a multiple of {_ALIGN} bytes",
+                    f"{output.rank}, at a multiple of {ALIGN} bytes",
                     "input",
                 )
             found.append((view, item))
@@ -363,7 +361,7 @@ class CudaFunction(CompiledFunction):
             for size in view.shape:
                 words[at] = size
                 at += 1
-            moved = view.address % _ALIGN or self._zones  # with red zones around it
+            moved = view.address % ALIGN or self._zones  # with red zones around it
             call.hosted[k] = HOSTED if view.hosted else UNALIGNED if moved else 0
 
     def _run_on_device(

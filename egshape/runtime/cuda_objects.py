@@ -14,44 +14,10 @@ from typing import Any
 import numpy as np
 
 from egshape.runtime import dlpack, objects
+from egshape.runtime.abi.device import OBJECT_WORDS, PORT, TYPE
 from egshape.runtime.cuda import Driver
 from egshape.runtime.cuda_arrays import Block, DeviceArray, dtype_text
 
-WORDS = (
-    "items",
-    "type",
-    "array",
-    "data",
-    "rank",
-    "dims",
-    "descr",
-    "flags",
-    "own",
-    "block",
-    "shape",
-    "dtype",
-    "address",
-    "queue",
-    "driver",
-    "none",
-    "long",
-    "size",
-    "clear",
-    "save",
-    "restore",
-    "alloc",
-    "hold",
-    "tuple",
-    "place",
-    "number",
-    "this",
-    "device",
-    "stream",
-    "count",
-    "types",
-    "ports",
-)
-"""Words of the table (lower/cuda/objects.py has the same)."""
 FUNCTIONS = {
     "long": "PyLong_AsLongLong",
     "size": "PyTuple_Size",
@@ -64,7 +30,6 @@ FUNCTIONS = {
     "place": "PyTuple_SetItem",
     "number": "PyLong_FromLongLong",
 }
-TYPE_WORDS, PORT_WORDS = 3, 3
 MOST_TYPES = 8
 
 
@@ -102,7 +67,7 @@ def _look() -> dict[str, int] | None:
     if arrays is None or blocks is None:
         return None
     return {
-        **dict(zip(WORDS, objects._FOUND, strict=False)),
+        **dict(zip(OBJECT_WORDS, objects._FOUND, strict=False)),
         **arrays,
         **blocks,
         "own": id(DeviceArray),
@@ -122,12 +87,12 @@ class Reader:
         self._types: dict[type, bool] = {}
         if _FOUND is None:
             return
-        self._table = (ctypes.c_int64 * len(WORDS))()
-        self._rows = (ctypes.c_int64 * (TYPE_WORDS * MOST_TYPES))()
-        self._ports = (ctypes.c_int64 * (PORT_WORDS * max(1, len(ports))))()
+        self._table = (ctypes.c_int64 * len(OBJECT_WORDS))()
+        self._rows = (ctypes.c_int64 * (len(TYPE) * MOST_TYPES))()
+        self._ports = (ctypes.c_int64 * (len(PORT) * max(1, len(ports))))()
         for k, (dtype, rank) in enumerate(ports):
             words: list[Any] = [id(dtype), dlpack.element_kind(dtype_text(dtype)), rank]
-            self._ports[PORT_WORDS * k : PORT_WORDS * (k + 1)] = words
+            self._ports[len(PORT) * k : len(PORT) * (k + 1)] = words
         self._keep = driver, [dtype for dtype, _ in ports]
         values = {
             **_FOUND,
@@ -138,18 +103,18 @@ class Reader:
             "ports": ctypes.addressof(self._ports),
         }
         for name, value in values.items():
-            self._table[WORDS.index(name)] = value
+            self._table[OBJECT_WORDS.index(name)] = value
         self.address = ctypes.addressof(self._table)
 
     def learn(self, items: Sequence[Any]) -> bool:
         """Read arrays of these types from now on; whether one of them is new."""
         new = False
         for kind in {type(item) for item in items} - self._types.keys():
-            count = self._table[WORDS.index("count")] if self.address else MOST_TYPES
+            count = self._table[OBJECT_WORDS.index("count")] if self.address else MOST_TYPES
             found = dlpack.exchange(kind) if count < MOST_TYPES else None
             self._types[kind] = found is not None
             if found is not None:
-                self._rows[TYPE_WORDS * count : TYPE_WORDS * (count + 1)] = [id(kind), *found]
-                self._table[WORDS.index("count")] = count + 1
+                self._rows[len(TYPE) * count : len(TYPE) * (count + 1)] = [id(kind), *found]
+                self._table[OBJECT_WORDS.index("count")] = count + 1
                 new = True
         return new

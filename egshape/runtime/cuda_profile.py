@@ -10,7 +10,6 @@ import numpy as np
 from egshape.runtime.cuda import Driver
 from egshape.runtime.profile import KernelTime
 
-_WORDS = 4
 MOST = 4096
 """Kernels of a run that are timed."""
 

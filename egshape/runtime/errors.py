@@ -6,9 +6,15 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from egshape.runtime.call import ERROR_WORDS
-
-CHECK, AXIS, MEMORY, SIZE, NO_SIZE, SHAPES, OBJECT, HOST_SIZE, HOST, ZONE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+from egshape.runtime.abi.call import (
+    AXIS,
+    CHECK,
+    ERROR_WORDS,
+    HOST_SIZE,
+    MEMORY,
+    NO_SIZE,
+    ZONE,
+)
 
 
 class RunError(Exception):

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from egshape.runtime.call import WORDS, Call, Output
-from egshape.runtime.errors import HOST, OBJECT, SHAPES, RunError, described
+from egshape.runtime.abi.call import HOST, OBJECT, SHAPES, WORDS
+from egshape.runtime.call import Call, Output
+from egshape.runtime.errors import RunError, described
 from egshape.runtime.host_calls import HostCalls, HostFunction
 from egshape.runtime.memory import as_array, free, owned
 from egshape.runtime.names import ordered as in_order
@@ -235,7 +236,7 @@ class CompiledFunction:
         return results[0] if self._single else results
 
     def fixed(self) -> dict[str, int]:
-        """Words of the structure of a call (``runtime.call.WORDS``) that are the same for each."""
+        """Words of the structure of a call (``runtime.abi.call.WORDS``) that are the same for each."""
         return {
             "constants": self._constant_table.ctypes.data,
             "threads": self.threads,

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from egshape.runtime.abi.call import ALIGN
+
 SMALL = 1 << 16
 """Bytes up to which numpy's own allocation is as fast as a block of ours."""
 KEPT = 2
-ALIGN = 64
 _LIBC = ctypes.CDLL(None)
 free = _LIBC.free
 free.argtypes = [ctypes.c_void_p]

@@ -18,9 +18,9 @@ pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)"
 import egshape
 from egshape.cli import main
 from egshape.errors import EgshapeError
-from egshape.lower.cuda import calls, graphs, memory, objects, table
 from egshape.lower.cuda import driver as lowering
-from egshape.runtime import RunError, cuda, cuda_call, cuda_function, cuda_objects, errors, load
+from egshape.runtime import RunError, cuda, load
+from egshape.runtime.abi.device import FUNCTIONS
 from egshape.runtime.cuda_function import CudaFunction
 from tests.cuda.device import Emulated, image
 from tests.cuda.test_device import chain, equal, rows
@@ -38,20 +38,8 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
     assert not found.faults, found.faults[0]
 
 
-def test_the_words_that_compiler_and_runtime_share() -> None:
-    assert table.FUNCTIONS == cuda_call.FUNCTIONS and table.WORDS == cuda_call.WORDS
-    assert table.GRAPH_HEAD == cuda_call.GRAPH_HEAD
-    assert objects.API == cuda_objects.WORDS and objects.KEPT == cuda_call.KEPT
-    assert (len(objects.TYPE), len(objects.PORT)) == (cuda_objects.TYPE_WORDS, cuda_objects.PORT_WORDS)
-    assert objects.RESULT == cuda_call.RESULT_WORDS
-    assert (calls.DRIVER, calls.MEMORY, graphs.CODE) == (
-        cuda_function.DRIVER,
-        cuda_function.MEMORY,
-        cuda_function.CAPTURE,
-    )
-    assert (objects.OBJECT, objects.STREAM) == (errors.OBJECT, cuda_function.STREAM)
-    assert (memory.HOSTED, memory.UNALIGNED) == (cuda_call.HOSTED, cuda_call.UNALIGNED)
-    assert set(table.FUNCTIONS.values()) <= cuda.SIGNATURES.keys()
+def test_every_function_of_the_table_has_a_signature() -> None:
+    assert set(FUNCTIONS.values()) <= cuda.SIGNATURES.keys()
 
 
 def test_an_artifact_runs_like_the_function(device: Emulated, tmp_path: Path) -> None:

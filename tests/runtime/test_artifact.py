@@ -11,8 +11,9 @@ import pytest
 from egshape.adapters.native import compile_function
 from egshape.dims import symbol
 from egshape.ir.builder import BlockBuilder
-from egshape.lower.weights import ALIGN, pieces
+from egshape.lower.weights import pieces
 from egshape.runtime import load
+from egshape.runtime.abi.call import ALIGN
 from egshape.runtime.errors import RunError
 from egshape.runtime.weights import mapped
 from tests.fuzz.differential import argument, constant, graph_of

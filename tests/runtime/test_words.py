@@ -1,32 +1,21 @@
-"""What the compiler and the runtime, which may not import each other, must spell alike."""
+"""What the tables of the runtime hold fits the words that compiled code reads."""
 
-from egshape.lower import entry, objects, redzones, timing
-from egshape.runtime import artifact, call, errors, function
-from egshape.runtime import objects as read
-from egshape.runtime import redzones as watched
+from egshape.adapters.native import compile_function
+from egshape.runtime import artifact, function, objects
+from egshape.runtime.abi.call import LAYOUT, PROFILE_WORDS
 from egshape.runtime.profile import KernelTime
+from tests.runtime.test_function import identity
 
 
-def test_the_call_structure():
-    assert entry.WORDS == call.WORDS and entry.ERROR_WORDS == call.ERROR_WORDS
+def test_the_layout_of_objects() -> None:
+    assert objects._FOUND is not None and len(objects._FOUND) == len(LAYOUT)
 
 
-def test_the_layout_of_objects():
-    assert read._FOUND is not None and len(read._FOUND) == len(objects.LAYOUT)
+def test_the_table_of_times() -> None:
+    assert len(KernelTime.__dataclass_fields__) == PROFILE_WORDS + 1
 
 
-def test_red_zones_and_their_code():
-    assert (redzones.PATTERN, redzones.CODE) == (watched.PATTERN, errors.ZONE)
-
-
-def test_the_table_of_times():
-    assert timing.ROW_WORDS == 4 and len(KernelTime.__dataclass_fields__) == 5
-
-
-def test_the_version_and_entries(tmp_path):
-    from egshape.adapters.native import compile_function
-    from tests.runtime.test_function import identity
-
+def test_the_version_and_entries() -> None:
     made = compile_function(identity())
     assert made.manifest["version"] == artifact.VERSION
     assert set(function.ENTRIES) == {"egshape_entry", "egshape_python", "egshape_pool"}

@@ -9,10 +9,9 @@ from typing import Any
 from egshape.dims import Dim
 from egshape.lower.backend import Backend
 from egshape.lower.cuda import events
-from egshape.lower.cuda.table import FUNCTIONS, WORDS
 from egshape.lower.entry import Entry
-
-DRIVER, MEMORY = 11, 12
+from egshape.runtime.abi.call import DEVICE_CALL
+from egshape.runtime.abi.device import FUNCTIONS, WORDS
 
 
 class Calls(Backend):
@@ -43,7 +42,7 @@ class Calls(Backend):
         listed = ", ".join(f"{type} {value}" for type, value in arguments)
         code = self.w.value(f"call i32 %device_{name}({listed})")
         words = [self.w.value(f"sext i32 {code} to i64"), str(self.row), str(number_of(name))]
-        self.host.fail(self.w.value(f"icmp ne i32 {code}, 0"), DRIVER, words)
+        self.host.fail(self.w.value(f"icmp ne i32 {code}, 0"), DEVICE_CALL, words)
 
     @contextmanager
     def named(self, name: str, where: str, bytes: Dim, operations: Dim) -> Iterator[None]:

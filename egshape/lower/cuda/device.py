@@ -15,18 +15,19 @@ from egshape.errors import Unsupported
 from egshape.ir.types import itemsize
 from egshape.lower import redzones
 from egshape.lower.cuda import events, gemm, graphs, objects
-from egshape.lower.cuda.calls import DRIVER, number_of
+from egshape.lower.cuda.calls import number_of
 from egshape.lower.cuda.decide import Decider
 from egshape.lower.cuda.kernel import CudaKernel, kernel
 from egshape.lower.cuda.memory import DECLARATIONS
-from egshape.lower.cuda.table import FUNCTIONS
-from egshape.lower.entry import WORDS as CALL_WORDS
 from egshape.lower.entry import Entry
 from egshape.plan.gpu.grid import Launch
 from egshape.plan.loops import Buffer, Kernel
 from egshape.plan.memory import THREADS
 from egshape.plan.program import Copy, Gemm, Run, Step
 from egshape.plan.work import flops, traffic
+from egshape.runtime.abi.call import DEVICE_CALL
+from egshape.runtime.abi.call import WORDS as CALL_WORDS
+from egshape.runtime.abi.device import FUNCTIONS
 
 MOST_BLOCKS = 2**31 - 1
 
@@ -100,7 +101,7 @@ class Device(Decider):
         w.line(f"br i1 {w.value(f'icmp ne i32 {code}, 0')}, label %{bad}, label %{good}")
         w.block(bad)
         self.error([w.value(f"sext i32 {code} to i64"), "-1", str(number_of("push"))])
-        w.line(f"ret i32 {DRIVER}")
+        w.line(f"ret i32 {DEVICE_CALL}")
         w.block(good)
         self.begin_memory()
 
@@ -119,7 +120,7 @@ class Device(Decider):
             failed = w.value(f"icmp ne i32 {code}, 0")
             with w.when(w.value(f"and i1 {fine}, {failed}")):
                 self.error([w.value(f"sext i32 {code} to i64"), "-1", str(number_of("wait"))])
-                w.line(f"store i32 {DRIVER}, ptr {host.code}")
+                w.line(f"store i32 {DEVICE_CALL}, ptr {host.code}")
         for slot in self.lent_slots.values():
             w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
         w.line(f"%popped = call i32 %device_pop(ptr {self.dropped})")

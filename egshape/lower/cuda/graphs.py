@@ -18,9 +18,9 @@ from egshape.lower.entry import Entry
 from egshape.plan.gpu.placement import Placement, flat
 from egshape.plan.memory import touched
 from egshape.plan.program import Branch, CheckSizes, CheckValue, Copy, DefineSize, HostCall, Repeat, Run, Step
+from egshape.runtime.abi.call import DEVICE_CAPTURE
 
 DECLARATIONS = GRAPH_ROW
-CODE = 13
 LEAST, LEAST_OF_A_PART = 2, 4
 """Launches from which one launch of a graph is less work."""
 
@@ -145,7 +145,7 @@ class Graphs:
         """Call a function of the table; the caller of the program goes on without graphs if it fails."""
         w = self.device.w
         code = w.value(f"call i32 %device_{name}({arguments})")
-        self.device.host.fail(w.value(f"icmp ne i32 {code}, 0"), CODE, [w.value(f"sext i32 {code} to i64")])
+        self.device.host.fail(w.value(f"icmp ne i32 {code}, 0"), DEVICE_CAPTURE, [w.value(f"sext i32 {code} to i64")])
 
     def _begin(self) -> None:
         w, device = self.device.w, self.device

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from egshape.dims import Dim, const
 from egshape.ir.types import itemsize
-from egshape.lower import redzones
 from egshape.lower.backend import Request
-from egshape.lower.cuda.calls import MEMORY, Calls
+from egshape.lower.cuda.calls import Calls
 from egshape.lower.entry import Entry
 from egshape.plan.loops import Buffer
 from egshape.plan.program import Port
+from egshape.runtime.abi.call import DEVICE_MEMORY, ZONE, ZONE_BYTES, ZONE_PATTERN
+from egshape.runtime.abi.device import HOSTED
 
-HOSTED, UNALIGNED = 1, 2
-"""What the table ``hosted`` says of an array that cannot be computed with where it lies."""
 DECLARATIONS = (
     "declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)\n"
     "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
@@ -28,7 +27,7 @@ class Memory(Calls):
 
     def __init__(self, host: Entry, zones: bool) -> None:
         super().__init__(host)
-        self.gap = redzones.ZONE if zones else 0
+        self.gap = ZONE_BYTES if zones else 0
         self.zones: dict[Buffer, tuple[str, str]] = {}
         """Exact bytes and room of each buffer that has red zones."""
         self.watched: dict[str, int] = {}
@@ -61,7 +60,7 @@ class Memory(Calls):
         whole = w.value(f"add i64 {size}, {self.gap}") if self.gap else size
         code = w.value(f"call i32 %device_allocate(ptr {slot}, i64 {whole}, ptr %device_pool, ptr {self.stream()})")
         words = [w.value(f"sext i32 {code} to i64"), str(len(self.requests) - 1), size]
-        self.host.fail(w.value(f"icmp ne i32 {code}, 0"), MEMORY, words)
+        self.host.fail(w.value(f"icmp ne i32 {code}, 0"), DEVICE_MEMORY, words)
         return w.value(f"load ptr, ptr {slot}")
 
     def free(self, pointer: str) -> None:
@@ -100,7 +99,7 @@ class Memory(Calls):
         w, host = self.w, self.host
         left = list(pieces)
         if self.gap:
-            self.fill(arena, redzones.PATTERN, total)
+            self.fill(arena, ZONE_PATTERN, total)
             for buffer, number in host.layout.slot.items():
                 exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(host.layout.slots[number])}, i64 0)")
                 self.zones[buffer] = exact, rooms[number]
@@ -192,7 +191,7 @@ class Memory(Calls):
         exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(size)}, i64 0)")
         self.zones[buffer] = exact, room
         end = w.value(f"getelementptr i8, ptr {start}, i64 {exact}")
-        self.fill(end, redzones.PATTERN, w.value(f"sub i64 {room}, {exact}"))
+        self.fill(end, ZONE_PATTERN, w.value(f"sub i64 {room}, {exact}"))
 
     def inspect(self, buffers: Sequence[Buffer]) -> None:
         """Leave if what has just run wrote to a zone of one of its buffers."""
@@ -206,7 +205,7 @@ class Memory(Calls):
             end, rest = w.value(f"getelementptr i8, ptr {start}, i64 {exact}"), w.value(f"sub i64 {room}, {exact}")
             parts = [(end, rest)]
             if buffer in host.layout.slot or buffer.kind == "input":
-                parts.append((w.value(f"getelementptr i8, ptr {start}, i64 -{redzones.ZONE}"), str(redzones.ZONE)))
+                parts.append((w.value(f"getelementptr i8, ptr {start}, i64 -{ZONE_BYTES}"), str(ZONE_BYTES)))
             for first, count in parts:
                 copy = w.value(f"call ptr @aligned_alloc(i64 64, i64 {w.value(f'add i64 {count}, 63')})")
                 host.fail(w.value(f"icmp eq ptr {copy}, null"), 3, [])
@@ -214,4 +213,4 @@ class Memory(Calls):
                 self.wait()
                 bad = w.value(f"call i1 @egs_broken(ptr {copy}, i64 {count})")
                 w.line(f"call void @free(ptr {copy})")
-                host.fail(bad, redzones.CODE, [str(row), str(number)])
+                host.fail(bad, ZONE, [str(row), str(number)])

@@ -1,10 +1,10 @@
 """The entry that Python calls with arrays of a device: reads the objects itself, and makes those of the results.
 
 ``ptr egshape_device(ptr call, ptr inputs, ptr given, ptr api, i64 fixed)`` takes two tuples of arrays, the second null
-where the caller gives no arrays for results, else with None for those that are to be made. ``api`` (``API``, which
-egshape/runtime/cuda_objects.py fills in) holds where the fields of objects lie, functions of Python, and types that
-give their arrays by DLPack's exchange functions. It returns a tuple of results, or a number: 0, all is done but the
-results are still to be made; 7, an array must be read through Python (nothing was done); 14, the call belongs to
+where the caller gives no arrays for results, else with None for those that are to be made. ``api`` (``OBJECT_WORDS``,
+which egshape/runtime/cuda_objects.py fills in) holds where the fields of objects lie, functions of Python, and types
+that give their arrays by DLPack's exchange functions. It returns a tuple of results, or a number: 0, all is done but
+the results are still to be made; 7, an array must be read through Python (nothing was done); 14, the call belongs to
 another stream (error = [its handle]); else what the program reported. ``fixed``: 1, the call stays on the stream of its
 tables, else it belongs to the one on which the owner of a foreign array works now; 2, results are the device's even
 where no input is, else such calls are left to Python.
@@ -20,63 +20,14 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from egshape.lower.cuda.table import WORDS
 from egshape.lower.writer import Writer
+from egshape.runtime.abi.call import DEVICE_STREAM, OBJECT
+from egshape.runtime.abi.device import ALIGN, HOSTED, KEPT, OBJECT_WORDS, PORT, RESULT_WORDS, TYPE, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-API = (
-    "items",
-    "type",
-    "array",
-    "data",
-    "rank",
-    "dims",
-    "descr",
-    "flags",
-    "own",
-    "block",
-    "shape",
-    "dtype",
-    "address",
-    "queue",
-    "driver",
-    "none",
-    "long",
-    "size",
-    "clear",
-    "save",
-    "restore",
-    "alloc",
-    "hold",
-    "tuple",
-    "place",
-    "number",
-    "this",
-    "device",
-    "stream",
-    "count",
-    "types",
-    "ports",
-)
-"""64-bit words. The first eight: lower/objects.py. ``own``: the type of our arrays; ``block`` to ``dtype``: where its
-fields lie; ``address`` to ``driver``: where those of a block lie; ``none``: None; ``long`` to ``number``: functions of
-Python; ``this``: the driver of the function, ``device`` its number, ``stream`` the function's own stream; ``count``
-``types`` of TYPE words; ``ports``: PORT words for each input, then each output."""
-TYPE = ("type", "read", "queue")
-"""A type, and its owner's functions dltensor_from_py_object_no_sync and current_work_stream (DLPack 1.3)."""
-PORT = ("descr", "kind", "rank")
-"""The element type as an object of numpy and as DLPack writes it (code, bits, lanes), the rank."""
-KEPT = 2
-"""Blocks of memory of a result that are kept for later calls."""
-RESULT = 2 + 3 * KEPT
-"""Words of a result in the table ``results``: its shape as a tuple, the number of the block that it lies in or -1, then
-object, address and bytes of each block. Behind the last result: the sizes that the tuples hold."""
-OBJECT, STREAM = 7, 14
-HOSTED = 1
 MOST_STREAMS = 8
-_ALIGN = 16
 _CPU, _CUDA = 1, 2
 _LEGACY, _PER_THREAD = 1, 2
 """Handles of default streams: the first one is 0 too."""
@@ -91,7 +42,9 @@ class _Text(Writer):
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__()
         for name in words:
-            self.line(f"%{name} = load i64, ptr {self.value(f'getelementptr i64, ptr %api, i64 {API.index(name)}')}")
+            self.line(
+                f"%{name} = load i64, ptr {self.value(f'getelementptr i64, ptr %api, i64 {OBJECT_WORDS.index(name)}')}"
+            )
 
     def at(self, table: str, k: int | str, type: str = "i64") -> str:
         """A word of a table."""
@@ -163,7 +116,7 @@ def _read() -> str:
 
 def _numpy(w: _Text) -> None:
     """An array of numpy."""
-    words = {name: w.at("%api", API.index(name)) for name in ("descr", "rank", "flags", "data", "dims")}
+    words = {name: w.at("%api", OBJECT_WORDS.index(name)) for name in ("descr", "rank", "flags", "data", "dims")}
     w.leave(w.value(f"icmp ne ptr {w.field('%object', words['descr'])}, %descr"), _REFUSE)
     rank = w.value(f"sext i32 {w.field('%object', words['rank'], 'i32')} to i64")
     w.leave(w.value(f"icmp ne i64 {rank}, %rank"), _REFUSE)
@@ -179,10 +132,10 @@ def _numpy(w: _Text) -> None:
 def _own(w: _Text) -> None:
     """An array of ours."""
     words = {
-        name: w.at("%api", API.index(name))
+        name: w.at("%api", OBJECT_WORDS.index(name))
         for name in ("block", "shape", "dtype", "address", "queue", "driver", "this")
     }
-    long, size = (w.at("%api", API.index(name), "ptr") for name in ("long", "size"))
+    long, size = (w.at("%api", OBJECT_WORDS.index(name), "ptr") for name in ("long", "size"))
     w.leave(w.value(f"icmp ne ptr {w.field('%object', words['dtype'])}, %descr"), _REFUSE)
     block, shape = w.field("%object", words["block"]), w.field("%object", words["shape"])
     w.leave(w.value(f"icmp ne i64 {w.field(block, words['driver'], 'i64')}, {words['this']}"), _REFUSE)
@@ -204,7 +157,7 @@ def _exchanged(w: _Text, row: str) -> None:
     code = w.value(f"call i32 {w.at(row, TYPE.index('read'), 'ptr')}(ptr %object, ptr {tensor})")
     w.line(f"%given = icmp ne i32 {code}, 0")
     with w.either("%given", "refused"):
-        w.line(f"call void {w.at('%api', API.index('clear'), 'ptr')}()")
+        w.line(f"call void {w.at('%api', OBJECT_WORDS.index('clear'), 'ptr')}()")
     device, rank_kind = w.at(tensor, 1), w.at(tensor, 2)
     place, number = w.value(f"trunc i64 {device} to i32"), w.value(f"lshr i64 {device}, 32")
     rank = w.value(f"and i64 {rank_kind}, 4294967295")
@@ -212,7 +165,7 @@ def _exchanged(w: _Text, row: str) -> None:
     wanted = w.at("%port", PORT.index("kind"))
     w.leave(w.value(f"icmp ne i64 {w.value(f'lshr i64 {rank_kind}, 32')}, {wanted}"), _REFUSE)
     start = w.value(f"add i64 {w.at(tensor, 0)}, {w.at(tensor, 5)}")
-    rest = w.value(f"and i64 {start}, {_ALIGN - 1}")
+    rest = w.value(f"and i64 {start}, {ALIGN - 1}")
     w.leave(w.value(f"icmp ne i64 {rest}, 0"), _REFUSE)
     shape, strides = w.at(tensor, 3, "ptr"), w.at(tensor, 4, "ptr")
     _contiguous(w, shape, strides)
@@ -226,7 +179,7 @@ def _exchanged(w: _Text, row: str) -> None:
         device_number = w.value("trunc i64 %device to i32")
         code = w.value(f"call i32 {current}(i32 {_CUDA}, i32 {device_number}, ptr {queue})")
         with w.either(w.value(f"icmp ne i32 {code}, 0"), "refused"):
-            w.line(f"call void {w.at('%api', API.index('clear'), 'ptr')}()")
+            w.line(f"call void {w.at('%api', OBJECT_WORDS.index('clear'), 'ptr')}()")
         named = w.value(f"load i64, ptr {queue}")
         found = w.value(f"select i1 {w.value(f'icmp eq i64 {named}, {_LEGACY}')}, i64 0, i64 {named}")
         w.leave(w.value(f"icmp eq i64 {found}, {_PER_THREAD}"), _REFUSE)
@@ -360,7 +313,10 @@ class _Entry:
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
         self.w = w = _Text(("items", "none", "stream", "own"))
-        self.ports, self.number = w.at("%api", API.index("ports"), "ptr"), w.at("%api", API.index("number"), "ptr")
+        self.ports, self.number = (
+            w.at("%api", OBJECT_WORDS.index("ports"), "ptr"),
+            w.at("%api", OBJECT_WORDS.index("number"), "ptr"),
+        )
         for name in ("inputs", "sizes", "outputs", "rooms", "shapes", "error", "device", "strict"):
             place = w.value(f"getelementptr i64, ptr %call, i64 {words.index(name)}")
             w.line(
@@ -426,7 +382,7 @@ class _Entry:
         for k, (rank, width) in enumerate(self.outputs):
             output, room = self._place("%outputs", k), self._place("%rooms", k)
             w.put(self.hosted, first + k, "0")
-            w.line(f"call void @egs_pick(ptr {self._place(self.results, k * RESULT)}, ptr {output}, ptr {room})")
+            w.line(f"call void @egs_pick(ptr {self._place(self.results, k * RESULT_WORDS)}, ptr {output}, ptr {room})")
             mine = self._given(k)
             with w.when(mine):
                 shape = self._place("%shapes", flat)
@@ -442,7 +398,7 @@ class _Entry:
         wanted = w.value(f"select i1 {foreign}, i64 {w.at(self.streams, 1)}, i64 %stream")
         free = w.value(f"icmp eq i64 {w.value('and i64 %fixed, 1')}, 0")
         other = w.value(f"icmp ne i64 {wanted}, {stream}")
-        self._leave(w.value(f"and i1 {free}, {other}"), str(STREAM), wanted)
+        self._leave(w.value(f"and i1 {free}, {other}"), str(DEVICE_STREAM), wanted)
 
     def _given(self, k: int) -> str:
         """An i1: the caller has an array for a result."""
@@ -477,7 +433,7 @@ class _Entry:
 
     def _run(self) -> str:
         w = self.w
-        save, restore = (w.at("%api", API.index(name), "ptr") for name in ("save", "restore"))
+        save, restore = (w.at("%api", OBJECT_WORDS.index(name), "ptr") for name in ("save", "restore"))
         w.line(f"call void @egs_follow(ptr %device, i64 %stream, ptr {self.streams}, i1 false)")
         thread = w.value(f"call ptr {save}()")
         code = w.value("call i32 @egshape_entry(ptr %call)")
@@ -489,12 +445,12 @@ class _Entry:
         """The tuple of results, where their memory and shapes are those of an earlier call."""
         w, count = self.w, len(self.outputs)
         sizes = sum(rank for rank, _ in self.outputs)
-        known = self._place(self.results, count * RESULT)
+        known = self._place(self.results, count * RESULT_WORDS)
         differ = w.value(f"call i32 @memcmp(ptr %shapes, ptr {known}, i64 {8 * sizes})")
         new = w.value(f"icmp ne i32 {differ}, 0")
         blocks = []
         for k in range(count):
-            row = self._place(self.results, k * RESULT)
+            row = self._place(self.results, k * RESULT_WORDS)
             chosen = w.value(f"call i64 @llvm.smax.i64(i64 {w.at(row, 1)}, i64 0)")
             place = w.value(f"getelementptr i64, ptr {row}, i64 {w.value(f'mul i64 {chosen}, 3')}")
             blocks.append((row, w.at(place, 2, "ptr")))
@@ -505,7 +461,7 @@ class _Entry:
             new = w.value(f"or i1 {new}, {w.value(f'and i1 {lost}, {made}')}")
         self._leave(new, "0")
         tuple, place, alloc, hold = (
-            w.at("%api", API.index(name), "ptr") for name in ("tuple", "place", "alloc", "hold")
+            w.at("%api", OBJECT_WORDS.index(name), "ptr") for name in ("tuple", "place", "alloc", "hold")
         )
         found = w.value(f"call ptr {tuple}(i64 {count})")
         w.leave(w.value(f"icmp eq ptr {found}, null"), "ptr null")
@@ -522,7 +478,7 @@ class _Entry:
                 dtype = w.at(self.ports, (len(self.inputs) + k) * len(PORT), "ptr")
                 for name, value in (("block", block), ("shape", w.at(row, 0, "ptr")), ("dtype", dtype)):
                     w.line(f"call void {hold}(ptr {value})")
-                    offset = w.at("%api", API.index(name))
+                    offset = w.at("%api", OBJECT_WORDS.index(name))
                     w.line(f"store ptr {value}, ptr {w.value(f'getelementptr i8, ptr {made}, i64 {offset}')}")
                 w.line(f"store ptr {made}, ptr {item}")
             w.value(f"call i32 {place}(ptr {found}, i64 {k}, ptr {w.value(f'load ptr, ptr {item}')})")

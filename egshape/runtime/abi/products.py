@@ -1,0 +1,32 @@
+"""Products of cuBLASLt: what native code looks up, and what the runtime makes for it."""
+
+from __future__ import annotations
+
+KINDS = (("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32"))
+"""Dtypes of sides and result; a key has their number."""
+KEY = (
+    "kind",
+    "count",
+    "m",
+    "n",
+    "k",
+    "left_pitch",
+    "left_step",
+    "left_turned",
+    "right_pitch",
+    "right_step",
+    "right_turned",
+    "extras",
+    "alignment",
+)
+"""Words that say what is to be made; ``extras``: a sum of BIAS and GELU; ``alignment``: the last bytes of the addresses
+of left, right, out, bias and residual."""
+BIAS, GELU = 1, 2
+MADE = ("descriptor", "left", "right", "out", "algorithm")
+"""Words of a row behind its key: what was made, null if the library cannot; the algorithm takes 8 words."""
+ROW = len(KEY) + len(MADE) - 1 + 8
+STATE = ("handle", "matmul", "set", "make", "workspace", "workspace_bytes", "mask", "rows")
+"""``make``: int make(row), which fills in a row for the key that stands there; ``mask``: the number of rows, a power of
+two, minus 1."""
+BIAS_POINTER = 8
+"""The library's attribute of a descriptor that holds where the bias lies."""
