@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import weakref
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from egshape.egraph.worker import REFUSED, receive, send
 from egshape.errors import EgshapeError, EngineFault, MissingDependency
@@ -51,8 +50,9 @@ class Worker:
     """One process that holds one e-graph at a time (`worker.py`). Any thread may use it, one at a time."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="egshape-"))
-        self._words = self.folder / "stderr"
+        # Files without a name: nothing is left of them, however this process ends.
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115
+        rows = tempfile.TemporaryFile()  # noqa: SIM115
         ours, theirs = socket.socketpair()
         life_end, self._life = os.pipe()
         script = Path(__file__).with_name("worker.py")
@@ -62,24 +62,24 @@ class Worker:
             "-S",
             str(script),
             _extension(),
-            str(self.folder),
+            str(rows.fileno()),
             str(theirs.fileno()),
             str(life_end),
         ]
-        with self._words.open("wb") as words:
+        with rows:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
-                pass_fds=(theirs.fileno(), life_end),
+                stdout=self._words,
+                stderr=self._words,
+                pass_fds=(rows.fileno(), theirs.fileno(), life_end),
                 start_new_session=True,
             )
         theirs.close()
         os.close(life_end)
         self._socket = ours
         self.pid = self._process.pid
-        self._end = weakref.finalize(self, _end, self._process, ours, self._life, self.folder, os.getpid())
+        self._end = weakref.finalize(self, _end, self._process, ours, self._life, self._words, os.getpid())
         _ALL.add(self)
 
     @property
@@ -127,8 +127,9 @@ class Worker:
         return resident_mb() + resident_mb(self.pid)
 
     def _last_words(self) -> str:
-        with suppress(OSError):
-            return shortened(self._words.read_text(encoding="utf-8", errors="replace"))
+        with suppress(OSError, ValueError):
+            self._words.seek(0)
+            return shortened(self._words.read().decode(errors="replace"))
         return ""
 
 
@@ -142,9 +143,10 @@ def _forget_all() -> None:
     SPARE.forget()
 
 
-def _end(process: subprocess.Popen[bytes], sock: socket.socket, life: int, folder: Path, owner: int) -> None:
+def _end(process: subprocess.Popen[bytes], sock: socket.socket, life: int, words: IO[bytes], owner: int) -> None:
     """Close our ends, and end the process if it is ours: a fork of its owner has copies of the ends only."""
     sock.close()
+    words.close()
     with suppress(OSError):
         os.close(life)
     if os.getpid() != owner:
@@ -152,7 +154,6 @@ def _end(process: subprocess.Popen[bytes], sock: socket.socket, life: int, folde
         return
     process.kill()
     process.wait()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _extension() -> str:

@@ -117,14 +117,15 @@ class Frozen:
 class Requests:
     """Answers requests over one e-graph at a time."""
 
-    def __init__(self, bindings: Any, folder: str) -> None:
+    def __init__(self, bindings: Any, rows: int) -> None:
+        """`rows`: the descriptor of a file through which rows reach the engine."""
         self._bindings = bindings
-        self._folder = Path(folder)
+        self._rows = open(rows, "r+b")  # noqa: SIM115
         self._egraph: Any = None
 
     def new(self) -> None:
         """Start with an empty e-graph."""
-        self._egraph = self._bindings.EGraph(fact_directory=str(self._folder))
+        self._egraph = self._bindings.EGraph()
 
     def declare(self, commands: tuple[str, ...]) -> tuple[int, str] | None:
         """Run commands one by one (13.2 copies the whole text into each span); the first that is refused, and why."""
@@ -141,9 +142,11 @@ class Requests:
 
     def load(self, name: str, text: str) -> None:
         """Add rows, a line each with tabs between columns, to a relation, function or constructor."""
-        path = self._folder / f"{name}.tsv"
-        path.write_text(text, encoding="utf-8")
-        self._run(f'(input {name} "{path.name}")')
+        self._rows.seek(0)
+        self._rows.truncate()
+        self._rows.write(text.encode())
+        self._rows.seek(0)
+        self._run(f'(input {name} "/dev/fd/{self._rows.fileno()}")')
 
     def step(self, ruleset: str) -> tuple[bool, dict[str, int], float, dict[str, int]]:
         """One iteration of a ruleset: whether it changed anything, matches by rule, seconds, and rows by table."""
@@ -199,7 +202,7 @@ def first_to_be_killed() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def main(extension: str, folder: str, requests: str, life: str) -> None:
+def main(extension: str, rows: str, requests: str, life: str) -> None:
     """Serve requests on a socket's descriptor until it, or the other end of `life`, is closed."""
     die_with(int(life))
     first_to_be_killed()
@@ -210,7 +213,7 @@ def main(extension: str, folder: str, requests: str, life: str) -> None:
     assert spec.loader is not None
     bindings = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bindings)
-    serve(socket.socket(fileno=int(requests)), Requests(bindings, folder), bindings.EggSmolError)
+    serve(socket.socket(fileno=int(requests)), Requests(bindings, int(rows)), bindings.EggSmolError)
 
 
 if __name__ == "__main__":

@@ -179,11 +179,16 @@ _ENDLESS = """
 
 
 @pytest.fixture
-def endless() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A process in the middle of a step that never ends, and its engine's process."""
+def endless(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process in the middle of a step that never ends, and its engine's process; temporary files are made in
+    tmp_path."""
     text = textwrap.dedent(_ENDLESS).format(text=NEVER.text)
     with subprocess.Popen(
-        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-c", text],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as process:
         assert process.stdout is not None
         _, engine = map(int, process.stdout.readline().split())
@@ -194,12 +199,13 @@ def endless() -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_ends_it_within_a_second_and_the_engine_with_it(
-    number: signal.Signals, endless: tuple[subprocess.Popen[str], int]
+    number: signal.Signals, endless: tuple[subprocess.Popen[str], int], tmp_path: Path
 ) -> None:
     process, engine = endless
     assert psutil.pid_exists(engine)
     process.send_signal(number)
     process.wait(3)
+    assert list(tmp_path.iterdir()) == []
     for _ in range(300):
         if not psutil.pid_exists(engine) or psutil.Process(engine).status() == psutil.STATUS_ZOMBIE:
             return
