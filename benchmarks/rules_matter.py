@@ -1,12 +1,11 @@
 """What each rule is worth: every ruleset, and every rule, switched off in turn, and what comes out otherwise.
 
-    python -m benchmarks.rules_matter [--rule NAME]... [--thorough] [--jobs 2] [--json FILE] [--write]
+    python -m benchmarks.rules_matter [--rule NAME]... [--jobs 2] [--json FILE] [--write]
 
 --write puts the tables into docs/rules-matter.md. The cases are the sample models and the examples, the goldens of
 tests/cases, the tests of tests/behaviours, the questions of the prover's bench, asked of the prover and of the e-graph
 alone, and of each rule the examples that stand with it. The first run notes which rules are used in which case. A
-ruleset is tried where one of its rules was used; a rule on the questions and examples where it was used and its ruleset
-changed something. With --thorough rulesets are tried on behaviours too, and rules on programs, which takes hours.
+ruleset is tried where one of its rules was used; a rule where it was used and its ruleset changed something.
 Results are not compared with the original: a program without a rule is larger, not wrong."""
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ PAGE = ROOT / "docs" / "rules-matter.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 FOLDERS = ("all of size", "all of tensor")
 BEHAVIOURS = ROOT / "tests" / "behaviours"
-ASKED = ("question", "saturation", "example")
-KINDS = ("model", "golden", *ASKED, "behaviour")
+KINDS = ("model", "golden", "question", "saturation", "example", "behaviour")
 LIMIT = 1800.0
 """Seconds for all cases without a rule; what is not done then counts as changed."""
 
@@ -180,7 +178,7 @@ class _Tests:
 
 
 def behaviours(names: Iterable[str] | None) -> _Tests:
-    """What comes of the tests of behaviours, all or some, without the comparison of both programs."""
+    """What comes of the tests of behaviours, all (None) or some, without the comparison of both programs."""
     wanted = [str(BEHAVIOURS)] if names is None else [name.removeprefix("behaviour ") for name in names]
     tests = _Tests()
     if not wanted:
@@ -256,7 +254,7 @@ def used() -> Iterator[Counter[str]]:
         yield found
 
 
-def first_run(thorough: bool) -> tuple[dict[str, Any], dict[str, list[str]]]:
+def first_run() -> tuple[dict[str, Any], dict[str, list[str]]]:
     """The outcome of every case with all rules, and the rules that were used in it."""
     outcomes: dict[str, Any] = {}
     uses: dict[str, list[str]] = {}
@@ -265,7 +263,7 @@ def first_run(thorough: bool) -> tuple[dict[str, Any], dict[str, list[str]]]:
             outcomes[name] = run()
         kind, _, short = name.partition(" ")
         uses[name] = [short] if kind == "example" else sorted(found)
-    tests = behaviours(None if thorough else ())
+    tests = behaviours(None)
     return outcomes | tests.outcomes, uses | tests.uses
 
 
@@ -315,19 +313,18 @@ def _send(to: Connection, work: Callable[[], Any]) -> None:
 class Trials:
     """What every rule is worth, as far as it is known, kept in a file so that a run may be cut off and go on."""
 
-    def __init__(self, path: Path | None, thorough: bool) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.by_ruleset, self.by_rule = (KINDS, KINDS[:-1]) if thorough else (KINDS[:-1], ASKED)
         kept = json.loads(path.read_text()) if path is not None and path.is_file() else {}
         self.found = {name: Worth(**each) for name, each in kept.get("found", {}).items()}
-        self.before, self.uses = kept.get("first") or apart(partial(first_run, thorough))
+        self.before, self.uses = kept.get("first") or apart(first_run)
         self._save()
 
     def ruleset(self, name: str, rules: Sequence[str]) -> None:
         """Try a ruleset as a whole, then each of its rules on the cases that came out otherwise without all of them."""
         self.once(name, rules, self.before)
         changed = self.found[name].changed
-        cases = {f"{kind} {case}" for kind in self.by_rule for case in changed.get(kind, ())}
+        cases = {f"{kind} {case}" for kind in KINDS for case in changed.get(kind, ())}
         for rule in rules:
             self.once(rule, (rule,), cases)
 
@@ -335,7 +332,7 @@ class Trials:
         """Try some rules together on some cases, unless that was done."""
         if name not in self.found:
             self.found[name] = self.worth(rules, cases)
-            print(row(name, self.found[name], KINDS), flush=True)
+            print(row(name, self.found[name]), flush=True)
             self._save()
 
     def _save(self) -> None:
@@ -368,17 +365,16 @@ COLUMNS = {
 }
 
 
-def row(name: str, found: Worth, kinds: Iterable[str]) -> str:
+def row(name: str, found: Worth) -> str:
     """A line of a table."""
-    sums = [f"{found.ops:+d}", f"{found.checks:+d}"] if "model" in kinds else []
-    cells = [*sums, *(str(len(found.changed.get(kind, ()))) for kind in kinds)]
+    cells = [f"{found.ops:+d}", f"{found.checks:+d}", *(str(len(found.changed.get(kind, ()))) for kind in KINDS)]
     return f"| {name} | " + " | ".join("" if cell in ("0", "+0") else cell for cell in cells) + " |"
 
 
-def table(first: str, found: Mapping[str, Worth], names: Iterable[str], kinds: Sequence[str]) -> list[str]:
+def table(first: str, found: Mapping[str, Worth], names: Iterable[str]) -> list[str]:
     """A table of what some rules are worth, as Markdown."""
-    cells = [first, *(("ops", "checks") if "model" in kinds else ()), *(COLUMNS[kind] for kind in kinds)]
-    rows = (row(name, found[name], kinds) for name in names)
+    cells = [first, "ops", "checks", *(COLUMNS[kind] for kind in KINDS)]
+    rows = (row(name, found[name]) for name in names)
     return [f"| {' | '.join(cells)} |", "|---" * len(cells) + "|", *rows]
 
 
@@ -386,7 +382,6 @@ def main() -> int:
     """Print the tables; exit 1 if a rule changes nothing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rule", action="append", default=[], help="only rules whose name contains this, no rulesets")
-    parser.add_argument("--thorough", action="store_true", help="rulesets on behaviours, rules on programs, too: hours")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path, help="what changed by name; what this file has already is not run again")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/rules-matter.md")
@@ -394,7 +389,7 @@ def main() -> int:
     rules = [name for name in shipped_rules() if any(part in name for part in options.rule or ("",))]
     groups = {name: [rule for rule in rules if rule.startswith(f"{name}/")] for name in shipped() if not options.rule}
     folders = {} if options.rule else {f: [r for r in rules if r.startswith(f"{f[7:]}.")] for f in FOLDERS}
-    trials = Trials(options.json, options.thorough)
+    trials = Trials(options.json)
     with ThreadPoolExecutor(options.jobs) as pool:
         jobs = [pool.submit(trials.ruleset, name, each) for name, each in groups.items()]
         jobs += [pool.submit(trials.once, name, each, trials.before) for name, each in folders.items()]
@@ -402,8 +397,7 @@ def main() -> int:
         for job in jobs:
             job.result()
     found = trials.found
-    rulesets = table("ruleset", found, (*folders, *groups), trials.by_ruleset)
-    parts = [*rulesets, "", *table("rule", found, rules, trials.by_rule)]
+    parts = [*table("ruleset", found, (*folders, *groups)), "", *table("rule", found, rules)]
     if options.write:
         start, rest = PAGE.read_text().split(BEGIN)
         PAGE.write_text("\n".join([start + BEGIN, *parts, END + rest.split(END)[1]]))
