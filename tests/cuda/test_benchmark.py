@@ -164,6 +164,7 @@ def pretended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     return replace(plain, bench=bench)
 
 
+@pytest.mark.long
 def test_what_runs_on_a_device_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = pretended(folder, monkeypatch)
     triton = SimpleNamespace(function=lambda kind, made: {"columns": lambda x: x.sum(0)}.get(kind))
@@ -177,6 +178,7 @@ def test_what_runs_on_a_device_only(folder: Path, monkeypatch: pytest.MonkeyPatc
     rows(found, "host")
 
 
+@pytest.mark.long
 def test_bits_that_differ_are_noted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = pretended(folder, monkeypatch)
     monkeypatch.setattr(Near, "same", lambda *_: False)
@@ -185,6 +187,7 @@ def test_bits_that_differ_are_noted(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert not any("compiled" in row.values for row in listed)
 
 
+@pytest.mark.long
 def test_streams_say_what_is_wrong(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = pretended(folder, monkeypatch)
     monkeypatch.setitem(cuda_groups.cuda_torch._FUNCTIONS, "columns", lambda torch, w, options: lambda x: x.sum(0) + 1)
@@ -220,12 +223,14 @@ def test_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cuda_timed.cuda_torch.onnx_runtime(torch, None, items) == {}
 
 
+@pytest.mark.long
 def test_what_needs_torch_is_skipped(folder: Path) -> None:
     for group in ("streams", "gemm"):
         (row,) = cuda.rows_of(context(folder), group)
         assert row.status == "skipped" and "torch" in row.note
 
 
+@pytest.mark.long
 def test_wrong_results_are_rows(folder: Path, tmp_path: Path) -> None:
     for path in folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -242,6 +247,7 @@ def test_wrong_results_are_rows(folder: Path, tmp_path: Path) -> None:
     assert "| check | softmax(x+b) |  | WRONG |" in report and "| check: all right |" in report
 
 
+@pytest.mark.long
 def test_timed_results_are_held_against_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="the reference is torch's")
     monkeypatch.setitem(cuda_timed.cuda_torch._FUNCTIONS, "columns", lambda torch, w, options: lambda x: x.sum(0) + 1)
@@ -250,6 +256,7 @@ def test_timed_results_are_held_against_torch(folder: Path, monkeypatch: pytest.
     assert "from exact" in found[0].note
 
 
+@pytest.mark.long
 def test_an_error_ends_a_case(folder: Path) -> None:
     found = context(folder)
 
@@ -261,6 +268,7 @@ def test_an_error_ends_a_case(folder: Path) -> None:
     assert [row.note for row in listed] == ["ValueError: no time for this"] * 3
 
 
+@pytest.mark.long
 def test_an_error_that_ends_the_device_ends_the_process(folder: Path, tmp_path: Path) -> None:
     store, begun = cuda.Store(tmp_path), list[str]()
     found = context(folder, began=begun.append)
@@ -300,12 +308,14 @@ def test_groups_in_processes(tmp_path: Path) -> None:
     assert store.rows()[-1].note == "no time is left"
 
 
+@pytest.mark.long
 def test_a_process_of_its_own(folder: Path, tmp_path: Path) -> None:
     """Where there is no driver, the log says so."""
     assert cuda.spawned(folder, tmp_path)("host", 60, ()) == 2
     assert "error: there is no CUDA driver" in (tmp_path / "log.txt").read_text()
 
 
+@pytest.mark.long
 def test_the_sanitizer(folder: Path, tmp_path: Path) -> None:
     program = tmp_path / "tool"
     program.write_text('#!/bin/sh\necho "== ERROR SUMMARY: 1 error"\n[ "$2" = racecheck ] && exit 9\nexit 0\n')
