@@ -116,11 +116,15 @@ def test_what_ops_imply_is_tried_at_unlike_sizes(tmp_path: Path) -> None:
     assert any(len(dims) == 2 and dims[0] != dims[1] for dims in pairs)
 
 
+OF_ANY = {"tensor.broadcast/of-nothing"}
+"""Rules of any value, whose left side is nothing to draw: their examples are tried."""
+
+
 @pytest.mark.long_but("tensor.transpose")
 @pytest.mark.parametrize("ruleset", [name for name in shipped_rulesets() if name.startswith("tensor.")])
 def test_every_rule_over_tensors_can_be_drawn_and_runs(ruleset: str) -> None:
     for rule in program(()).rules.rules:
-        if rule.ruleset == ruleset:
+        if rule.ruleset == ruleset and rule.name not in OF_ANY:
             drawn = lines(rule, 30)
             assert len(drawn) > 4, rule.name
             assert sum(map(runs, drawn)) > 0.6 * len(drawn), rule.name

@@ -28,6 +28,7 @@ from egshape.rulebook.trial.guards import (
     Guards,
     Unknown,
     Values,
+    absorbing_values,
     evaluate,
     neutral_values,
     unify,
@@ -232,10 +233,15 @@ class _Draw:
     def _constant(self, name: str, dtype: str) -> Any:
         """A number for a scalar: what the body wants of it, or something special; None for a value from outside."""
         guards = self.pattern.guards
-        for word in ("neutral", "neutral_right"):
+        for word in ("neutral", "neutral_right", "absorbing"):
             for fact in guards.about(word, name):
                 function = self._decided(fact.items[1], 0)
-                return self.dice.pick(neutral_values(function, dtype, word == "neutral"))
+                absorbing = word == "absorbing"
+                return self.dice.pick(
+                    absorbing_values(function, dtype)
+                    if absorbing
+                    else neutral_values(function, dtype, word == "neutral")
+                )
         wanted = any(guards.about(word, name) for word in ("is_true", "is_false"))
         return self.dice.pick(specials(dtype)) if wanted or self.dice.chance(0.25) else None
 
