@@ -202,10 +202,9 @@ class Moves:
 
     def _asked(self, held: Dim | None, size: Dim) -> Dim:
         """What Expand is asked for so that an axis gets a size: it broadcasts by itself."""
-        meaning = size.substitute(self.scope.meanings)
-        if held is None or meaning is size:
+        if held is None:
             return size
-        term, own = plan(meaning), held.substitute(self.scope.meanings)
+        term, own = plan(size.substitute(self.scope.meanings)), held.substitute(self.scope.meanings)
         pairs = (term.operands, term.operands[::-1]) if term.kind == "bcast" else ()
         return next((other for one, other in pairs if one is own), size)
 
