@@ -1,5 +1,5 @@
 """Implicit broadcasting, made explicit: each operand is brought to the common shape by a ``broadcast_in_dim``, or
-stands as it is where its shape has that form already. What cannot be decided is a symbol that means ``bcast(a, b)``."""
+stands as it is where its shape has that form already. What cannot be decided is ``bcast(a, b)``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value
 
 _ONE = const(1)
-
-MEANING = 64
-"""A broadcast size is shown as what it means where that has at most so many terms."""
 
 
 def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
