@@ -11,7 +11,7 @@ import numpy as np
 
 from egshape.annotate import shown as shown_by_annotations
 from egshape.compiling import Compiled, compile, compile_graph
-from egshape.dims import Dim, const, parse
+from egshape.dims import Dim, const
 from egshape.errors import InvalidInput
 from egshape.facts import Facts, Relation
 from egshape.frontends.frontend import Writing
@@ -76,7 +76,7 @@ def shapes_table(graph: Graph, assume: str | Sequence[str] = (), facts: Facts | 
     result = optimize(graph, assume, facts=facts, validate=False)
     normal = result.optimized.sizes.normal_form
     sources = shape_sources(graph.body)
-    meant = {name: parse(text) for name, text in graph.metadata.get("meanings", ())} | shown_by_annotations(graph)
+    meant = shown_by_annotations(graph)
 
     def shown(dim: Dim) -> Dim:
         return normal(dim).substitute(meant)

@@ -67,7 +67,6 @@ def compile(
     The file holds native code for this computer's processor, and kernels of a device for --target cuda: give it only to
     those who would run your programs, and run only files from those whose programs you would run."""
     from egshape.adapters import native
-    from egshape.ir.expand import expand
 
     if emit is None and output.is_dir():
         raise EgshapeError("is a folder", where=str(output), hint="give a file name such as model.egx", code="usage")
@@ -85,9 +84,9 @@ def compile(
     if target is Native.cuda:
         from egshape.adapters import cuda
 
-        made: CompiledFunction = cuda.compile_function(expand(graph), architecture)
+        made: CompiledFunction = cuda.compile_function(graph, architecture)
     else:
-        made = native.compile_function(expand(graph), threads)
+        made = native.compile_function(graph, threads)
     written = made.save(output, "egx" if emit is None else "c")
     print_table(("file", "bytes"), [(str(path), str(path.stat().st_size)) for path in written])
     put(f"memory: {made.memory}")

@@ -9,8 +9,9 @@ from egshape.decide.known import Clash, Item
 from egshape.decide.linear import Row, contradiction, row_of
 from egshape.decide.shown import compound_atoms
 from egshape.decide.world import World
-from egshape.dims import Atom, Dim, FloorDiv, Monomial, Relu, Symbol, is_positive, symbol
+from egshape.dims import Atom, Call, Dim, FloorDiv, Monomial, Relu, Symbol, is_positive, symbol
 from egshape.dims.core import from_terms
+from egshape.dims.functions import SHIPPED
 from egshape.facts.intervals import count
 
 _MAX_ROWS = 90
@@ -186,6 +187,11 @@ def _stored_splits(world: World) -> Iterator[list[list[Item]]]:
     for item in world.choices:
         if not any(world.normal(choice.dim).const == 0 for choice in item.choices):
             yield [[choice] for choice in item.choices]
+    for atom in compound_atoms([rule.equation() for rule in world.rules]):
+        world.used = 0
+        if isinstance(atom, Call) and atom.function is SHIPPED["bcast"] and world.joins(*atom.args):
+            one, two = atom.args
+            yield [[Item("==", dim, world.used)] for dim in (one - two, one - 1, two - 1)]
     for item in world.distinct:
         if not world.nonnegative(item.dim - 1) and not world.nonnegative(-item.dim - 1):
             yield [[Item(">=", item.dim - 1, item.why)], [Item(">=", -item.dim - 1, item.why)]]

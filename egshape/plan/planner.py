@@ -12,6 +12,7 @@ from itertools import pairwise
 from egshape.dims import Dim, ceildiv, const, maximum, minimum, product, symbol
 from egshape.errors import Unsupported
 from egshape.facts import Relation, parse_facts
+from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ops.host import HOST_CALLS
 from egshape.plan import attention, control, epilogue, integers, products, roots, rows, updates
@@ -335,4 +336,4 @@ def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
     """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
     ``target``: ``llvm``, where products are panels, or ``cuda``. Raises Unsupported, naming op and location, for what
     is not compiled."""
-    return Planner(signed(inlined(graph)), facts, target).plan()
+    return Planner(signed(inlined(expand(graph))), facts, target).plan()

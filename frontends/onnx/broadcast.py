@@ -1,5 +1,5 @@
 """Implicit broadcasting, made explicit: each operand is brought to the common shape by a ``broadcast_in_dim``, or
-stands as it is where its shape has that form already. What cannot be decided is a symbol that means ``bcast(a, b)``."""
+stands as it is where its shape has that form already. What cannot be decided is ``bcast(a, b)``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value
 
 _ONE = const(1)
-
-MEANING = 64
-"""A broadcast size is shown as what it means where that has at most so many terms."""
 
 
 def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
@@ -39,28 +36,10 @@ def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
             return other
         if s.implies_one(given, other):
             return given  # where it is 1, so is the other one; else the other one is 1 or equal to it
-    size = _named(s, one, two)
+    size = bcast(one, two)
     known = s.program.joins
     known[size] = known.get(one, frozenset((one,))) | known.get(two, frozenset((two,)))
     return size
-
-
-def _named(s: Scope, one: Dim, two: Dim) -> Dim:
-    """The size as a symbol that stands for max(a, b) * min(a, b, 1), computed when the graph runs: written out, it
-    would be a polynomial that grows with each further broadcast."""
-    known = s.computed.get((one, two))
-    if known is None:
-        # In f64, which holds every size: the builder would write elements of integer ops out again.
-        a, b = (s.one("convert", (s.vector([size], "i64", ()),), dtype="f64") for size in (one, two))
-        least = s.one("minimum", (s.one("minimum", (a, b)), s.scalar(1, "f64")))
-        size = s.one("convert", (s.one("multiply", (s.one("maximum", (a, b)), least)),), dtype="i64")
-        (known,) = s.sizes(s.one("reshape", (size,), shape=(_ONE,)), s.label, "bcast")
-        s.computed[one, two] = known
-        s.program.sizes.add(known)
-        meant = bcast(*(size.substitute(s.program.meanings) for size in (one, two)))
-        if len(meant.terms) <= MEANING and s.builder.parent is None:
-            s.program.meanings[next(iter(known.symbols()))] = meant
-    return known
 
 
 def joined(s: Scope, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:

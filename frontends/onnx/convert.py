@@ -321,7 +321,6 @@ def _metadata(
             f"the check {each} of the metadata speaks of sizes that the model does not have: it is left out"
             for each in unknown
         ),
-        "meanings": tuple((name, str(size)) for name, size in program.meanings.items()),
     }
 
 

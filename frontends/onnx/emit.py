@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
-from egshape.dims import parse
 from egshape.errors import EgshapeError, InvalidInput, Unsupported
 from egshape.facts import Facts, Relation
 from egshape.frontends.bounds import Bounds
@@ -151,8 +150,7 @@ class Emitter:
         bounds = Bounds()
         for fact in graph.facts.statements():
             bounds.learn(fact)
-        meanings = {name: parse(text) for name, text in graph.metadata.get("meanings", ())}
-        self.scope: Scope = Scope(opset, bounds, self.name, meanings)
+        self.scope: Scope = Scope(opset, bounds, self.name)
         self.sizes: Sizes = Sizes(self.scope)
         self.moves: Moves = Moves(self.scope, self.sizes)
         self.checks: Checks = Checks(self.scope, self.sizes)
@@ -482,6 +480,18 @@ def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
         node_of(op.attrs["name"], op.attrs["attrs"], inputs, names, e.scope.titles.fresh(str(op.location)))
     )
     _bound(e, op, names)
+    if _keeps_its_shape(op):
+        e.scope.gives(op.result, e.scope.given(op.operands[0]))
+
+
+def _keeps_its_shape(op: Op) -> bool:
+    """Whether the result of a composite has each axis of its only operand, by sizes that tell axes apart."""
+    (region,) = op.regions
+    if len(region.args) != 1 or len(region.results) != 1:
+        return False
+    shape = region.args[0].type.shape
+    named = [size for size in shape or () if size.const is None]
+    return shape is not None and shape == region.results[0].type.shape and len(set(named)) == len(named)
 
 
 def _inlined(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:

@@ -202,12 +202,11 @@ class Moves:
 
     def _asked(self, held: Dim | None, size: Dim) -> Dim:
         """What Expand is asked for so that an axis gets a size: it broadcasts by itself."""
-        meaning = size.substitute(self.scope.meanings)
-        if held is None or meaning is size:
+        if held is None:
             return size
-        term, own = plan(meaning), held.substitute(self.scope.meanings)
+        term = plan(size)
         pairs = (term.operands, term.operands[::-1]) if term.kind == "bcast" else ()
-        return next((other for one, other in pairs if one is own), size)
+        return next((other for one, other in pairs if one is held), size)
 
     def _filled(self, scalar: np.ndarray, shape: Sequence[Dim], hint: str) -> str:
         static = [size.const for size in shape if size.const is not None]

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim
-from egshape.frontends.onnx.emit_scope import Scope
+from egshape.dims import Dim, const
+from egshape.frontends.onnx.emit_scope import broadcast
 from egshape.frontends.onnx.emit_sizes import EXTREMES
 from egshape.frontends.onnx.emit_writer import Emitter
 from egshape.frontends.onnx.types import elem_type_of
 from egshape.ir.arrays import is_splat
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import is_float, numpy_dtype
+
+_ONE = const(1)
 
 UNARY = {
     "abs": "Abs",
@@ -219,7 +221,7 @@ def dot_general(e: Emitter, op: Op) -> str:
     batch = len(a["lhs_batch"])
     if len(a["lhs_contract"]) != 1 or len(right) > 1 or (batch and (len(left), len(right)) != (1, 1)):
         return e.node(op, "Einsum", [e.name(x), e.name(y)], equation=_equation(op))
-    e.scope.equal(x.type.dims[a["lhs_contract"][0]], y.type.dims[a["rhs_contract"][0]])
+    e.scope.equal(e.scope.given(x)[a["lhs_contract"][0]], e.scope.given(y)[a["rhs_contract"][0]])
     orders = (*a["lhs_batch"], *left, *a["lhs_contract"]), (*a["rhs_batch"], *a["rhs_contract"], *right)
     if batch and all(order == tuple(range(len(order))) for order in orders):
         return e.node(op, "MatMul", _matmul_names(e, op, batch))
@@ -250,7 +252,6 @@ def _matmul_names(e: Emitter, op: Op, batch: int) -> list[str]:
     if not _agree(
         shapes,
         [({a: d for a, d in zip(axes, source.type.dims, strict=True) if a < batch}) for source, axes in kept],
-        e.scope,
     ):
         return [e.name(value) for value in op.operands]
     for axis, size in enumerate(shapes):
@@ -287,7 +288,7 @@ def broadcast_names(e: Emitter, op: Op) -> list[str]:
         ]
 
     def agree(chosen: Sequence[tuple[Value, tuple[int, ...]]]) -> bool:
-        return _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen], e.scope)
+        return _agree(shape, [dict(zip(axes, source.type.dims, strict=True)) for source, axes in chosen])
 
     chosen = seen(_read)
     if not agree(chosen):
@@ -299,6 +300,8 @@ def broadcast_names(e: Emitter, op: Op) -> list[str]:
         chosen[wide] = (op.operands[wide], _trailing(op.operands[wide], len(shape)))
     for axis, size in enumerate(shape):
         e.scope.spreads([source.type.dims[axes.index(axis)] for source, axes in chosen if axis in axes], size)
+    given = [dict(zip(axes, e.scope.given(source), strict=True)) for source, axes in chosen]
+    e.scope.gives(op.result, [broadcast(sizes.get(axis, _ONE) for sizes in given) for axis in range(len(shape))])
     return [
         e.moves.aligned(e.name(source), source.type.dims, axes, len(shape), op.result.name) for source, axes in chosen
     ]
@@ -330,22 +333,14 @@ def _read(e: Emitter, value: Value) -> tuple[Value, tuple[int, ...]]:
     return e.element(op), ()
 
 
-def _agree(shape: Sequence[Dim], operands: Sequence[Mapping[int, Dim]], scope: Scope) -> bool:
+def _agree(shape: Sequence[Dim], operands: Sequence[Mapping[int, Dim]]) -> bool:
     """Whether ONNX's broadcast of operands with these sizes at these axes surely has the shape."""
-    return all(
-        _reaches(size, [sizes[axis] for sizes in operands if axis in sizes], scope) for axis, size in enumerate(shape)
-    )
+    return all(_reaches(size, [sizes[axis] for sizes in operands if axis in sizes]) for axis, size in enumerate(shape))
 
 
-def _reaches(size: Dim, held: Sequence[Dim], scope: Scope) -> bool:
-    """Whether sizes broadcast to ``size``: one of them is it, or by its form, or by what it stands for, it is what
-    they broadcast to."""
-    if any(each is size for each in held):
-        return True
-    if not held:
-        return size.const == 1
-    wanted = size.substitute(scope.meanings)
-    return scope.joined(held) is wanted or any(each.substitute(scope.meanings) is wanted for each in held)
+def _reaches(size: Dim, held: Sequence[Dim]) -> bool:
+    """Whether sizes broadcast to ``size``: one of them is it, or by its form it is what they broadcast to."""
+    return size in held or broadcast(held) is size
 
 
 def _array(e: Emitter, value: Value) -> np.ndarray:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,11 @@ SMALL = 1024
 """Constants of at most so many bytes that are equal become one initializer."""
 
 Key = tuple[Any, ...]
+
+
+def broadcast(sizes: Iterable[Dim]) -> Dim:
+    """What sizes broadcast to."""
+    return reduce(bcast, sizes, const(1))
 
 
 class Names:
@@ -78,12 +84,11 @@ class Frame:
 class Scope:
     """The graphs from the outermost to the one under construction, and the initializers, which stand outermost."""
 
-    def __init__(self, opset: int, bounds: Bounds, named: Callable[[Value], str], meanings: Mapping[str, Dim]) -> None:
-        """``named`` writes a value that waits for a reader; ``meanings`` of symbols that stand for an expression."""
+    def __init__(self, opset: int, bounds: Bounds, named: Callable[[Value], str]) -> None:
+        """``named`` writes a value that waits for a reader."""
         self.opset = opset
         self.bounds = bounds
         self.named = named
-        self.meanings = meanings
         self.waiting: set[Value] = set()
         """Values that are written where something reads them."""
         self.names = Names()
@@ -99,6 +104,8 @@ class Scope:
         """The checks of blocks that a Gather, or a Reshape that takes what is left, could make, in their order."""
         self.met: set[tuple[Block, Relation]] = set()
         """Those of them that a node makes."""
+        self.really: dict[Value, tuple[Dim, ...]] = {}
+        """The sizes that nodes give to values, whose types say what checks make of them."""
 
     @property
     def frame(self) -> Frame:
@@ -114,6 +121,14 @@ class Scope:
 
     # -- what nodes check ----------------------------------------------------------------------------------------
 
+    def given(self, value: Value) -> tuple[Dim, ...]:
+        """The sizes that nodes give a value whatever they are; its type says what they are if all checks hold."""
+        return self.really.get(value, value.type.dims)
+
+    def gives(self, value: Value, sizes: Sequence[Dim]) -> None:
+        """A node gives a value these sizes."""
+        self.really[value] = tuple(sizes)
+
     def equal(self, one: Dim, two: Dim) -> None:
         """A node rejects sizes that are not equal."""
         if one is not two:
@@ -122,17 +137,10 @@ class Scope:
     def spreads(self, held: Iterable[Dim], size: Dim) -> None:
         """A node rejects sizes that do not broadcast to ``size``: each is that or 1."""
         sizes = list(held)
-        joined = self.joined(sizes) is size.substitute(self.meanings)
+        joined = broadcast(sizes) is size
         for each in sizes:
             if each is not size and each.const != 1 and (joined or self._only_with(size, each)):
                 self.enforced.setdefault(self.frame.block, set()).add((each - 1) * (each - size))
-
-    def joined(self, sizes: Iterable[Dim]) -> Dim:
-        """What sizes broadcast to, as far as it is known what they mean."""
-        total = const(1)
-        for each in sizes:
-            total = bcast(total, each.substitute(self.meanings))
-        return total
 
     def _only_with(self, size: Dim, other: Dim) -> bool:
         """Whether a size is 1 only where the other is: then broadcasting cannot stretch the first instead."""

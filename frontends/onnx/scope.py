@@ -99,8 +99,6 @@ class Program:
     """How many elements of a value are so, by what is counted."""
     ranks: dict[str, int] = field(default_factory=dict)
     """Ranks that the model states, by name."""
-    meanings: dict[str, Dim] = field(default_factory=dict)
-    """What sizes of broadcast axes mean, by their symbol."""
     decided: dict[Relation, bool | None] = field(default_factory=dict)
     """Decisions, which are forgotten when something is learnt."""
 
@@ -131,8 +129,6 @@ class Scope:
         """Relations on which the next op relies."""
         self.label = ""
         """The first output of the node, after which sizes are named."""
-        self.computed: dict[tuple[Dim, Dim], Dim] = {}
-        """Sizes of broadcast axes that the graph computes."""
         self._vectors: dict[Any, Value] = {}
 
     # -- reading -----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from egshape.decide.reason import INTERVAL, Branch, Check, Given
 from egshape.dims import const, parse
 from egshape.errors import Contradiction
-from egshape.facts import Facts, parse_facts, parse_relation
+from egshape.facts import Facts, Relation, parse_facts, parse_relation
 from egshape.prove import Context
 
 
@@ -180,6 +180,17 @@ def test_a_bound_on_a_quotient_says_something_of_the_symbols_in_it() -> None:
     context = _context("a <= c", "c <= 2", "1 <= a - (a + b)//2", "1 <= b")
     assert context.decide(parse_relation("2 <= c")) == "proved"
     assert context.bounds(parse("c")) == (2, 2)
+
+
+def test_what_is_said_of_a_broadcast_size_is_said_of_sizes_that_broadcast() -> None:
+    """A check says no more of bcast(a, b) than its value: that a and b broadcast is another one."""
+    sizes, equal = parse("bcast(p + s, t)"), parse("p + s")
+    context, goal = _context("(p + s - t)*(p + s - 1)*(t - 1) == 0"), parse_relation("(t - 1)*(t - p - s) == 0")
+    context.assume(Relation("==", sizes, equal))
+    assert context.decide(goal) == "proved"
+    alone = Context()
+    alone.assume(Relation("==", sizes, equal))
+    assert alone.decide(goal) == "unknown"
 
 
 def test_a_far_bound_does_not_take_the_place_of_a_near_one() -> None:

@@ -50,17 +50,8 @@ def test_a_model_optimized_is_a_fixpoint(path: Path) -> None:
     assert_fixed(egshape.load(path))
 
 
-BEHIND = pytest.mark.xfail(
-    strict=True, reason="an op with a check of data stays as it is until that check stands by itself"
-)
-ZOO = [
-    pytest.param(path, id=model.name, marks=[BEHIND] if model.name in ("llama-cache", "gpt2-cache") else [])
-    for model, path in fetch.models()
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ZOO)
+@pytest.mark.parametrize("path", [pytest.param(path, id=model.name) for model, path in fetch.models()])
 def test_a_fetched_model_optimized_is_a_fixpoint(path: Path) -> None:
     pytest.importorskip("onnx", reason="reading ONNX needs the extra onnx")
     assert_fixed(egshape.load(path))

@@ -368,6 +368,26 @@ def test_what_a_node_checks_is_not_written_again(tmp_path: Path) -> None:
     assert len(saved(result.graph, tmp_path).graph.node) == 1
 
 
+def test_a_product_checks_the_sizes_that_a_sum_before_it_joined(tmp_path: Path) -> None:
+    """As in attention with a mask: the sum has the size bcast(p, t), and MatMul wants it to be p."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[n,p] x, float[n,t] mask, float[p,m] v) => (float[n,m] z)
+        { s = Add(x, mask) q = Softmax(s) z = MatMul(q, v) }"""
+    model = onnx.parser.parse_model(text)
+    result = egshape.optimize(load(model))
+    written = saved(result.graph, tmp_path)
+    assert [node.op_type for node in written.graph.node] == ["Add", "Softmax", "MatMul"]
+    runtimes = sessions(written)
+    for p, t in ((3, 3), (3, 1), (1, 1), (1, 5), (3, 4), (4, 3), (0, 1), (0, 0), (1, 0)):
+        x, mask, v = (np.ones(shape, np.float32) for shape in ((2, p), (2, t), (p, 4)))
+        for session in runtimes:
+            try:
+                session.run(None, {"x": x, "mask": mask, "v": v})
+                runs = True
+            except Exception:  # the runtime's errors have no common class
+                runs = False
+            assert runs is (t in (1, p)), (p, t)
+
+
 def test_a_reshape_that_takes_what_is_left_makes_the_check(tmp_path: Path) -> None:
     nodes = [helper.make_node("Reshape", ["x", "t"], ["r"]), helper.make_node("Tanh", ["r"], ["out"])]
     graph = helper.make_graph(
