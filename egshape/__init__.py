@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from egshape import frontends, runtime
     from egshape.adapters.annotated import fn
     from egshape.adapters.jax import jax_call
+    from egshape.adapters.specialised import specialised
     from egshape.annotate import annotate
     from egshape.api import Limits, Result, compile, load, optimize, save
     from egshape.errors import EgshapeError
@@ -49,6 +50,7 @@ __all__ = [
     "runtime",
     "save",
     "size_functions",
+    "specialised",
 ]
 
 _HOME = {
@@ -69,6 +71,7 @@ _HOME = {
     "prove": "egshape.prove",
     "save": "egshape.api",
     "size_functions": "egshape.rulelang.size_functions",
+    "specialised": "egshape.adapters.specialised",
 }
 _SUBPACKAGES = frozenset({"frontends", "runtime"})
 

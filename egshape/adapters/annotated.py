@@ -1,99 +1,105 @@
-"""``@egshape.fn``: a function of JAX whose types are said, compiled once for all sizes that they admit."""
+"""``egshape.fn``: a program whose types are said, compiled once for all sizes that they admit."""
 
 from __future__ import annotations
 
 import functools
-import inspect
-import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from egshape.annotate import Annotation, Size, annotate, named
+from egshape.adapters.sources import Arguments, Key, Source, source_of
+from egshape.annotate import Annotation, annotate, named
 from egshape.compiling import Function, compile
-from egshape.dims import Dim
-from egshape.dims.core import Symbol
-from egshape.errors import InvalidInput, MissingDependency, TypeMismatch
+from egshape.errors import CheckFailed, InvalidInput, TypeMismatch
+from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
-from egshape.ir.types import dtype_name, numpy_dtype
-from egshape.models import load
-
-Key = tuple[tuple[str, int], ...]
-"""Dtype and rank of each argument."""
+from egshape.ir.interpret import interpret
+from egshape.ir.types import dtype_name
+from egshape.models import Model
 
 
-def fn(*types: str, returns: str | Sequence[str] = (), **options: Any) -> Callable[[Callable[..., Any]], Annotated]:
-    """Says the types of a JAX function's arguments, in order or by name (``"x: f32[n, 4*m]"``), and of its results.
+def fn(
+    *types: str, returns: str | Sequence[str] = (), **options: Any
+) -> Callable[[Callable[..., Any] | Model | Graph], Annotated]:
+    """Says the types of a program's arguments, in order or by name (``"x: f32[n, 4*m]"``), and of its results.
 
-    The function becomes an ``Annotated``: called with arrays it checks what was said before any work is done, and runs
-    compiled code. ``options`` are those of ``egshape.compile``. A ``?`` may be any size; dtype and rank that are not
-    said are those of the first call, and other ones are compiled apart. Raises ParseError for a text that is no type,
-    InvalidInput for an argument that the function does not have."""
+    The program is a function of JAX (this is its decorator), a graph, or a model that ``egshape.load`` takes. It
+    becomes an ``Annotated``: called with arrays it checks what was said before any work is done, and runs compiled
+    code. ``options`` are those of ``egshape.compile``. A ``?`` may be any size; dtype and rank that neither are said
+    nor the program's own are those of the first call, and other ones are compiled apart. Raises ParseError for a text
+    that is no type, InvalidInput for an argument that the program does not have."""
     results = (returns,) if isinstance(returns, str) else tuple(returns)
 
-    def annotated(function: Callable[..., Any]) -> Annotated:
-        return Annotated(function, [named(each) for each in types], [named(each)[1] for each in results], options)
+    def annotated(program: Callable[..., Any] | Model | Graph) -> Annotated:
+        found = Annotated(source_of(program), list(map(named, types)), list(map(named, results)), options)
+        if callable(program):
+            functools.update_wrapper(found, program)
+        return found
 
     return annotated
 
 
 class Annotated:
-    """A function with the types that are said of it; a graph and compiled code are made when they are first asked
+    """A program with the types that are said of it; a graph and compiled code are made when they are first asked
     for, for each combination of dtypes and ranks."""
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        source: Source,
         types: Sequence[tuple[str, Annotation]],
-        returns: Sequence[Annotation],
+        returns: Sequence[tuple[str, Annotation]],
         options: Mapping[str, Any],
     ) -> None:
-        functools.update_wrapper(self, function)
-        self._function = function
-        self._names = list(inspect.signature(function).parameters)
-        self._types = _by_name(self._names, types)
+        self.name = source.name
+        self._source = source
+        self._types = types_of(source.arguments, types)
         self._returns = returns
         self._options = dict(options)
         self._graphs: dict[Key, Graph] = {}
+        self._entries: dict[Key, Graph] = {}
         self._compiled: dict[Key, Function] = {}
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         said = ", ".join(f"{name}: {each.text}" for name, each in self._types.items())
-        return f"<{type(self).__name__} {getattr(self._function, '__name__', 'function')}({said})>"
+        return f"<{type(self).__name__} {self.name}({said})>"
+
+    @property
+    def types(self) -> dict[str, Annotation]:
+        """What is said of each argument."""
+        return dict(self._types)
 
     @property
     def graph(self) -> Graph:
         """The graph, where all dtypes and ranks are said. Raises InvalidInput where they are not."""
-        unsaid = [name for name, each in self._types.items() if each.dtype is None or each.shape is None]
-        if unsaid:
-            raise InvalidInput(
-                f"nothing says dtype and rank of {', '.join(unsaid)}",
-                hint="graph_of(arrays...) gives the graph of a call",
-            )
-        return self._graph(tuple((str(each.dtype), len(each.shape or ())) for each in self._types.values()))
+        return self._graph(self._key_said())
 
     def graph_of(self, *inputs: Any) -> Graph:
         """The graph for arrays of these dtypes and ranks, or for what has ``dtype`` and ``shape``."""
-        return self._graph(self._key(inputs))
+        return self._graph(_key(inputs))
 
     def compiled(self, *inputs: Any) -> Function:
         """The compiled function that a call with such arrays runs."""
-        key = self._key(inputs) if inputs else self._key_said()
+        key = _key(inputs) if inputs else self._key_said()
         with self._lock:
             if key not in self._compiled:
                 self._compiled[key] = compile(self._graph(key), **self._options)
             return self._compiled[key]
 
     def __call__(self, *inputs: Any, **by_name: Any) -> Any:
-        arrays = [np.asarray(each) for each in self._ordered(inputs, by_name)]
+        arrays = self.arrays(inputs, by_name)
         return self.compiled(*arrays)(*arrays)
 
+    def arrays(self, inputs: Sequence[Any], by_name: Mapping[str, Any]) -> list[np.ndarray]:
+        """The arguments of a call in order, as arrays. Raises InvalidInput for some that are missing."""
+        return [np.asarray(each) for each in self._source.ordered(inputs, by_name)]
+
     def sizes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the results for arguments of these shapes: sizes in, sizes out, nothing is computed. Raises
-        what a call would of arguments whose sizes no array can have; what was said is checked by the call."""
+        """The shapes of the results for arguments of these shapes: sizes in, sizes out, nothing is computed. Raises what
+        a call would of arguments of these sizes."""
         return self.compiled().result_shapes(*shapes)
 
     def into(self, out: Sequence[np.ndarray | None], *inputs: Any) -> Any:
@@ -101,52 +107,91 @@ class Annotated:
         arrays = [np.asarray(each) for each in inputs]
         return self.compiled(*arrays)(*arrays, out=out)
 
+    def refusal(self, *arrays: np.ndarray) -> str:
+        """Why what is said does not admit these arguments; "" if it does. Nothing of the program is run."""
+        try:
+            interpret(self.entry(_key(arrays)), arrays)
+        except CheckFailed as error:
+            return error.message
+        except TypeMismatch as error:
+            return f"{error.where}: {error.message}"
+        return ""
+
+    def entry(self, key: Key) -> Graph:
+        """What is said of the arguments, by itself: a graph that checks it and does nothing else. Raises TypeMismatch
+        for other dtypes and ranks than are said."""
+        if key not in self._entries:
+            self._agree(key)
+            self._entries[key] = annotate(arguments_only(self._types, key), self._types)
+        return self._entries[key]
+
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _ordered(self, inputs: Sequence[Any], by_name: Mapping[str, Any]) -> list[Any]:
-        try:
-            bound = inspect.signature(self._function).bind(*inputs, **by_name)
-        except TypeError as error:
-            raise InvalidInput(str(error), where=repr(self)) from None
-        bound.apply_defaults()
-        return [bound.arguments[name] for name in self._names]
-
-    def _key(self, inputs: Sequence[Any]) -> Key:
-        return tuple((dtype_name(np.dtype(each.dtype)), len(each.shape)) for each in inputs)
-
     def _key_said(self) -> Key:
-        return self._key([np.empty((0,) * each.type.rank, numpy_dtype(each.type.dtype)) for each in self.graph.inputs])
+        unsaid = [name for name, each in self._types.items() if each.dtype is None or each.shape is None]
+        if unsaid:
+            raise InvalidInput(
+                f"nothing says dtype and rank of {', '.join(unsaid)}",
+                hint="graph_of(arrays...) gives the graph of a call",
+            )
+        return tuple((str(each.dtype), len(each.shape or ())) for each in self._types.values())
+
+    def _agree(self, key: Key) -> None:
+        for (name, each), (dtype, rank) in zip(self._types.items(), key, strict=True):
+            _agrees(name, each, dtype, rank)
 
     def _graph(self, key: Key) -> Graph:
         if key not in self._graphs:
-            for (name, each), (dtype, rank) in zip(self._types.items(), key, strict=True):
-                _agrees(name, each, dtype, rank)
-            graph = load(_exported(self._function, list(self._types.values()), key))
-            if len(self._returns) > len(graph.outputs):
-                raise InvalidInput(
-                    f"types of {len(self._returns)} results are said, it has {len(graph.outputs)}", where=repr(self)
-                )
+            self._agree(key)
+            graph = self._source.graph(list(self._types.values()), key)
             inputs = [value.name for value in graph.inputs]
-            results = zip(graph.output_names, self._returns, strict=False)
-            said: dict[str, str | Annotation] = dict([*zip(inputs, self._types.values(), strict=True), *results])
-            self._graphs[key] = annotate(graph, said, dict(zip(inputs, self._names, strict=True)))
+            said = {**dict(zip(inputs, self._types.values(), strict=True)), **self._said_of_results(graph)}
+            self._graphs[key] = annotate(graph, said, dict(zip(inputs, self._types, strict=True)))
         return self._graphs[key]
 
+    def _said_of_results(self, graph: Graph) -> dict[str, Annotation]:
+        """What is said of the outputs, by their names. Raises InvalidInput for more than there are."""
+        if len(self._returns) > len(graph.outputs):
+            raise InvalidInput(
+                f"types of {len(self._returns)} results are said, it has {len(graph.outputs)}", where=repr(self)
+            )
+        results = zip(graph.output_names, self._returns, strict=False)
+        return {name or own: type for own, (name, type) in results}
 
-def _by_name(names: Sequence[str], types: Sequence[tuple[str, Annotation]]) -> dict[str, Annotation]:
-    """What is said of each argument, in order; types without a name are of the arguments in turn."""
-    out = {name: Annotation("?") for name in names}
-    for place, (name, said) in enumerate(types):
+
+def arguments_only(names: Iterable[str], key: Key) -> Graph:
+    """A graph with arguments of any sizes and nothing else."""
+    builder = BlockBuilder()
+    for name, (dtype, rank) in zip(names, key, strict=True):
+        builder.arg(name, dtype, (None,) * rank)
+    return Graph("entry", builder.finish(()), ())
+
+
+def _key(inputs: Sequence[Any]) -> Key:
+    return tuple((dtype_name(np.dtype(each.dtype)), len(each.shape)) for each in inputs)
+
+
+def types_of(arguments: Arguments, types: Sequence[tuple[str, Annotation]]) -> dict[str, Annotation]:
+    """What is said of each argument, in order; types without a name are of the arguments in turn. Dtype and rank that
+    are not said are those of the program."""
+    said = {}
+    names = list(arguments)
+    for place, (name, type) in enumerate(types):
         wanted = name or (names[place] if place < len(names) else "")
-        if wanted not in out:
+        if wanted not in arguments:
             raise InvalidInput(
                 f"the function has no argument {name!r}"
                 if name
                 else f"{len(types)} types are said of {len(names)} arguments",
                 hint=f"it has {', '.join(names)}",
             )
-        out[wanted] = said
-    return out
+        said[wanted] = type
+    return {name: _completed(said.get(name, Annotation("?")), *own) for name, own in arguments.items()}
+
+
+def _completed(said: Annotation, dtype: str | None, rank: int | None) -> Annotation:
+    shape = said.shape if said.shape is not None or rank is None else (None,) * rank
+    return replace(said, dtype=said.dtype or dtype, shape=shape)
 
 
 def _agrees(name: str, said: Annotation, dtype: str, rank: int) -> None:
@@ -155,28 +200,3 @@ def _agrees(name: str, said: Annotation, dtype: str, rank: int) -> None:
         raise TypeMismatch(f"is {dtype}, where {said.text} is said of it", where=f"argument {name}")
     if said.shape is not None and len(said.shape) != rank:
         raise TypeMismatch(f"has rank {rank}, where {said.text} is said of it", where=f"argument {name}")
-
-
-def _exported(function: Callable[..., Any], types: Sequence[Annotation], key: Key) -> Any:
-    """The function as JAX exports it for what is said: sums and products of names as they are, other sizes unknown."""
-    try:
-        import jax
-        from jax import export
-    except ImportError:
-        raise MissingDependency("jax is not installed", hint="pip install 'egshape[stablehlo]'") from None
-    scope = export.SymbolicScope()
-    unknown = (f"_unknown{place}" for place in itertools.count())
-
-    def size(said: Size | None) -> str:
-        return str(said.dim) if said is not None and _is_polynomial(said.dim) else next(unknown)
-
-    specified = []
-    for said, (dtype, rank) in zip(types, key, strict=True):
-        text = ", ".join(map(size, said.shape if said.shape is not None else (None,) * rank))
-        specified.append(jax.ShapeDtypeStruct(export.symbolic_shape(text, scope=scope), numpy_dtype(dtype)))
-    return export.export(jax.jit(function))(*specified)
-
-
-def _is_polynomial(dim: Dim) -> bool:
-    """Whether JAX can be told the size: it takes sums and products of names."""
-    return all(isinstance(atom, Symbol) and atom.name.isidentifier() for atom in dim.atoms())

@@ -11,6 +11,8 @@ import typer
 from egshape.commands.files import load_model, read_facts
 from egshape.commands.optimizing import limits_of, optimized
 from egshape.commands.options import (
+    AnnotateFileOpt,
+    AnnotateOpt,
     AssumeOpt,
     FactsOpt,
     FormatOpt,
@@ -53,6 +55,8 @@ def compile(
     ] = None,
     emit: Annotated[Emit | None, typer.Option("--emit", help="c: a header and a shared library.")] = None,
     assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
     seconds: SecondsOpt = None,
@@ -70,7 +74,7 @@ def compile(
 
     if emit is None and output.is_dir():
         raise EgshapeError("is a folder", where=str(output), hint="give a file name such as model.egx", code="usage")
-    graph = load_model(model, format, ops)
+    graph = load_model(model, format, ops, annotate, annotate_file)
     if not no_optimize:
         graph = optimized(
             graph, assume, facts=read_facts(facts), rules=rules, limits=limits_of(seconds, nodes, memory)

@@ -10,7 +10,17 @@ import typer
 from egshape.atomic import write_atomic
 from egshape.commands.files import check_target, load_model, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt, RulesOpt
+from egshape.commands.options import (
+    AnnotateFileOpt,
+    AnnotateOpt,
+    AssumeOpt,
+    FactsOpt,
+    FormatOpt,
+    JsonOpt,
+    ModelArg,
+    OpsOpt,
+    RulesOpt,
+)
 from egshape.commands.terminal import put
 from egshape.facts.intervals import to_text
 from egshape.facts.store import SymbolFacts
@@ -21,6 +31,8 @@ def facts(
     model: ModelArg,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="F.json", help="Facts to write.")] = None,
     assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
     as_json: JsonOpt = False,
@@ -30,7 +42,7 @@ def facts(
     """Print what is known of the sizes of MODEL's inputs: stated, assumed and derived. Other commands start from it
     with --facts F.json."""
     check_target(output, model=False)
-    graph = load_model(model, format, ops)
+    graph = load_model(model, format, ops, annotate, annotate_file)
     known = optimized(graph, assume, facts=read_facts(facts), rules=rules, validate=False).derived
     if output is not None:
         write_atomic(output, known.to_json() + "\n")

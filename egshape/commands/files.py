@@ -17,21 +17,57 @@ from egshape.commands.terminal import say
 from egshape.errors import CheckFailed, EgshapeError, OutputsDiffer, ParseError, TypeMismatch
 
 if TYPE_CHECKING:
+    from egshape.annotate import Annotation
     from egshape.api import Result
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
 
 
-def load_model(model: str, format: str | None, ops: Sequence[Path] | None = None) -> Graph:
-    """The graph of a model; ``ops`` are files with the custom ops that it has."""
+def load_model(
+    model: str,
+    format: str | None,
+    ops: Sequence[Path] | None = None,
+    annotate: Sequence[str] | None = None,
+    annotate_file: Path | None = None,
+) -> Graph:
+    """The graph of a model; ``ops`` are files with the custom ops that it has, ``annotate`` and the lines of
+    ``annotate_file`` types that are said of its values."""
     from egshape import api
+    from egshape.annotate import annotate as annotated
 
     declare_ops(ops)
-    if model != "-":
-        return api.load(Path(model), format=format)
-    if format is None:
+    said = _types(annotate or (), annotate_file)
+    if model == "-" and format is None:
         raise EgshapeError("a model from standard input needs --format", where="-", code="usage")
-    return api.load(sys.stdin.buffer.read(), format=format)
+    graph = api.load(sys.stdin.buffer.read() if model == "-" else Path(model), format=format)
+    return annotated(graph, said) if said else graph
+
+
+def _types(texts: Sequence[str], file: Path | None) -> dict[str, Annotation]:
+    """The types by the names of their values. Raises EgshapeError, with the option or the line of the file, for a text
+    that is none, that names no value, or a value that was spoken of before."""
+    from egshape.annotate import named
+
+    lines = [] if file is None else read_bytes(file).decode(errors="replace").splitlines()
+    said = [(f"--annotate {text!r}", text) for text in texts]
+    said += [(f"{file}:{number}", line.partition("#")[0]) for number, line in enumerate(lines, start=1)]
+    types: dict[str, Annotation] = {}
+    for where, text in said:
+        if not text.strip():
+            continue
+        try:
+            name, type = named(text)
+        except ParseError as error:
+            raise placed(error, where) from None
+        if not name or name in types:
+            raise EgshapeError(
+                f"says a second type of {name}" if name else "does not say of which value",
+                where=where,
+                hint="say one type of each value, as NAME: TYPE, such as x: f32[n, 4*m]",
+                code="usage",
+            )
+        types[name] = type
+    return types
 
 
 def declare_ops(files: Sequence[Path] | None) -> None:

@@ -23,6 +23,8 @@ from egshape.commands.files import (
 )
 from egshape.commands.optimizing import limits_of, optimized
 from egshape.commands.options import (
+    AnnotateFileOpt,
+    AnnotateOpt,
     AssumeOpt,
     ChecksAs,
     Deciders,
@@ -48,6 +50,8 @@ def optimize(
     model: ModelArg,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="- is stdout.")] = None,
     assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="R.json", help="Report to write.")] = None,
@@ -95,7 +99,7 @@ def optimize(
     check_target(output)
     check_target(report, model=False)
     started = time.perf_counter()
-    graph = load_model(model, format, ops)
+    graph = load_model(model, format, ops, annotate, annotate_file)
     result = optimized(
         graph,
         assume,
@@ -135,6 +139,8 @@ def optimize(
 def shapes(
     model: ModelArg,
     assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
@@ -143,7 +149,7 @@ def shapes(
     """Print the shape of every value of MODEL, and where its sizes come from."""
     from egshape import api
 
-    graph = load_model(model, format, ops)
+    graph = load_model(model, format, ops, annotate, annotate_file)
     table: ShapeTable = api.shapes_table(graph, tuple(assume or ()), read_facts(facts))
     if as_json:
         put(table.model_dump_json())

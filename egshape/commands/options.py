@@ -55,6 +55,13 @@ AssumeOpt = Annotated[
     list[str] | None,
     typer.Option("--assume", metavar="FACT", help='A fact to trust, such as "h % 8 == 0"; may be repeated.'),
 ]
+AnnotateOpt = Annotated[
+    list[str] | None,
+    typer.Option("--annotate", metavar="TYPE", help='A type to hold, such as "x: f32[n, 4*m]"; may be repeated.'),
+]
+AnnotateFileOpt = Annotated[
+    Path | None, typer.Option("--annotate-file", metavar="F.txt", help="Types to hold, one a line; # begins a comment.")
+]
 FactsOpt = Annotated[Path | None, typer.Option("--facts", metavar="F.json", help="Facts to trust, as JSON.")]
 RulesOpt = Annotated[
     list[Path] | None,

@@ -11,7 +11,17 @@ import typer
 
 from egshape.commands.files import load_model, placed, read_bytes, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt, RulesOpt
+from egshape.commands.options import (
+    AnnotateFileOpt,
+    AnnotateOpt,
+    AssumeOpt,
+    FactsOpt,
+    FormatOpt,
+    JsonOpt,
+    ModelArg,
+    OpsOpt,
+    RulesOpt,
+)
 from egshape.commands.terminal import put, say, trials
 from egshape.errors import EgshapeError, ParseError
 from egshape.show import print_table
@@ -50,6 +60,8 @@ def explain(
     a: Annotated[str, typer.Argument(metavar="A", help='A size, "arg0.0"; a value, "%7"; a statement, "b >= 1".')],
     b: Annotated[str | None, typer.Argument(metavar="B", help="The size that should be equal.")] = None,
     assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
     check: Annotated[bool, typer.Option("--check", help="Replay the chain; say how each step was checked.")] = False,
@@ -60,7 +72,7 @@ def explain(
     """Say why two sizes A and B of MODEL are equal, or the statement A holds; or what became of a value A."""
     from egshape.reasons.explain import replayed
 
-    graph = load_model(model, format, ops)
+    graph = load_model(model, format, ops, annotate, annotate_file)
     result = optimized(graph, assume, facts=read_facts(facts), rules=rules, validate=False)
     if b is None and not _is_statement(a):
         found = result.explain_value(a)
@@ -80,6 +92,8 @@ def _is_statement(text: str) -> bool:
 def advise(
     model: ModelArg,
     assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts to name.")] = 10,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="Time for all trials together.")] = 30.0,
@@ -91,7 +105,7 @@ def advise(
     from egshape.facts import Facts
     from egshape.reasons.advise import advise_within, table
 
-    graph = load_model(model, format, ops)
+    graph = load_model(model, format, ops, annotate, annotate_file)
     known = read_facts(facts) or Facts()
     with trials() as on_trial:
         found = advise_within(graph, known.with_text(*(assume or ()), assumed=True), limit, seconds, on_trial=on_trial)

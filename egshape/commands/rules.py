@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from egshape.commands.files import declare_ops, load_model
-from egshape.commands.options import AssumeOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt, RulesOpt
+from egshape.commands.options import (
+    AnnotateFileOpt,
+    AnnotateOpt,
+    AssumeOpt,
+    FormatOpt,
+    JsonOpt,
+    ModelArg,
+    OpsOpt,
+    RulesOpt,
+)
 from egshape.commands.terminal import progress, put, say
 from egshape.show import print_table
 
@@ -109,6 +118,8 @@ def profile(
     model: ModelArg,
     rules: RulesOpt = None,
     assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0, help="Time to find out which rules the result hangs on.")
     ] = 20.0,
@@ -119,7 +130,7 @@ def profile(
     """Say what each rule did on MODEL: matches, unions, growth, time, and whether the result hangs on it."""
     from egshape import rulebook
 
-    graph = load_model(model, format, ops)
+    graph = load_model(model, format, ops, annotate, annotate_file)
     with progress() as tracer:
         found = rulebook.profile(graph, tuple(assume or ()), [str(each) for each in rules or ()],
                                  decisive_seconds=seconds, progress=tracer.on_stage or _ignore)  # fmt: skip
@@ -154,6 +165,8 @@ def trace(
     value: Annotated[str, typer.Option("--value", metavar="V", help="Only what concerns this value.")] = "",
     rules: RulesOpt = None,
     assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     as_json: JsonOpt = False,
     format: FormatOpt = None,
     ops: OpsOpt = None,
@@ -161,7 +174,7 @@ def trace(
     """List every application of a rule on MODEL: before, after, and where in the model."""
     from egshape import rulebook
 
-    graph = load_model(model, format, ops)
+    graph = load_model(model, format, ops, annotate, annotate_file)
     with progress():
         found = rulebook.trace(graph, tuple(assume or ()), [str(each) for each in rules or ()], rule=rule, value=value)
     if as_json:

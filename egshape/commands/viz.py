@@ -13,7 +13,17 @@ import typer
 from egshape.atomic import write_atomic
 from egshape.commands.files import load_model, placed, read_arrays, read_bytes, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, ModelArg, OpsOpt, RulesOpt, Stage
+from egshape.commands.options import (
+    AnnotateFileOpt,
+    AnnotateOpt,
+    AssumeOpt,
+    FactsOpt,
+    FormatOpt,
+    ModelArg,
+    OpsOpt,
+    RulesOpt,
+    Stage,
+)
 from egshape.commands.terminal import put, say, trials
 from egshape.errors import EgshapeError, ParseError
 
@@ -66,6 +76,8 @@ def viz(
         typer.Option("--inputs", metavar="IN.npz", help="Report: arrays to run and profile the compiled result on."),
     ] = None,
     assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
     ops: OpsOpt = None,
@@ -75,7 +87,7 @@ def viz(
     if output is not None and output.suffix not in _KINDS:
         raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
     rows = _profile(profile) if profile is not None else None
-    graph = load_model(model, format, ops)
+    graph = load_model(model, format, ops, annotate, annotate_file)
     if output is not None and output.suffix == ".html":
         result = optimized(graph, assume, facts=read_facts(facts), rules=rules)
         found = _measured(result, inputs) if inputs is not None else rows

@@ -24,6 +24,7 @@ from egshape.ir.builder import fits, small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
+from egshape.ops.checks import format_message
 from egshape.ops.host import HOST_CALLS
 
 _HARD_QUESTIONS = 32
@@ -297,8 +298,9 @@ class Walker:
         verdict = self._verdict(relation)
         status = {"proved": "proved", "refuted": "violated"}.get(verdict.answer, "kept")
         if status == "violated" and self.top and entry:
+            sizes = () if own is None else map(self.known.normal_form, self._arguments(own) or ())
             raise EgshapeError(
-                f"{message}, which is false at every admitted size",
+                f"{format_message(message, tuple(sizes))}, which is false at every admitted size",
                 where=str(op.location),
                 hint="the program, or a fact that was assumed, is wrong here",
                 code="violated",

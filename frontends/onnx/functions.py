@@ -8,10 +8,12 @@ from typing import Any
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs
 
 from egshape.errors import EgshapeError
+from egshape.frontends.calls import in_callers_terms
 from egshape.frontends.onnx.files import DEPTH_LIMIT
 from egshape.frontends.onnx.node import STANDARD, Node
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.types import tensor_type
+from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Value
 
 
@@ -21,14 +23,21 @@ def inline(scope: Scope, node: Node, function: FunctionProto, operands: Sequence
     if key in scope.stack or len(scope.stack) > DEPTH_LIMIT:
         raise EgshapeError(f"the function {key} calls itself", code="invalid-model")
     opsets = {("" if each.domain in STANDARD else each.domain): each.version for each in function.opset_import}
-    inner = Scope(scope.program, scope.builder, {**scope.opsets, **opsets}, stack=(*scope.stack, key))
-    inner.state(function.value_info)
     if len(operands) > len(function.input):
         raise node.error(f"has {len(operands)} inputs, the function takes {len(function.input)}")
-    filled = [*operands, *[None] * (len(function.input) - len(operands))]
-    inner.names.update(zip(function.input, filled, strict=True))
-    inner.run(function.node, _arguments(node, function))
-    return [inner.lookup(name) if name in inner.names else None for name in function.output]
+
+    def body(builder: BlockBuilder, arguments: Sequence[Operand]) -> list[Operand]:
+        inner = Scope(scope.program, builder, {**scope.opsets, **opsets}, stack=(*scope.stack, key))
+        inner.state(function.value_info)
+        filled = [*arguments, *[None] * (len(function.input) - len(arguments))]
+        inner.names.update(zip(function.input, filled, strict=True))
+        inner.run(function.node, _arguments(node, function))
+        return [inner.lookup(name) if name in inner.names else None for name in function.output]
+
+    try:
+        return body(scope.builder, operands)
+    except EgshapeError as error:
+        raise in_callers_terms(error, function.name, str(node.location), operands, scope.builder, body) from None
 
 
 def _arguments(node: Node, function: FunctionProto) -> dict[str, AttributeProto]:

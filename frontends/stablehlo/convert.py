@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from egshape.dims import symbol
 from egshape.errors import EgshapeError, MissingDependency
 from egshape.facts import Facts, Relation, SymbolFacts
+from egshape.frontends.calls import earliest
 from egshape.frontends.stablehlo import arith, control, handlers, host, shapecode
 from egshape.frontends.stablehlo.parse import parsed
 from egshape.frontends.stablehlo.scope import TOKEN, Handler, Program, Scope, checked, plain_ops
@@ -95,7 +96,10 @@ def _of_function(module: Module, main: Function, name: str, plain: Mapping[str, 
     builder = BlockBuilder(decide=program.bounds.decide)
     inputs = _inputs(main, builder, _size_names(module, main, held), program.foreign)
     scope = Scope(program, builder, dict(zip(main.body.args, inputs, strict=True)), (main.name,))
-    results = scope.tensors(main.body, main.location, tokens=True)
+    try:
+        results = scope.tensors(main.body, main.location, tokens=True)
+    except EgshapeError as error:
+        raise earliest(error, builder) from None
     return Graph(
         name,
         builder.finish(results),

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from egshape.errors import EgshapeError, MissingDependency, ParseError, Unsupported
+from egshape.frontends.calls import CALL, expectation
 from egshape.frontends.stablehlo.index import as_arith
 from egshape.ops import REGISTRY
 
@@ -16,6 +17,11 @@ BYTECODE = b"ML\xefR"
 """How MLIR bytecode begins; a portable artifact names its StableHLO version right after."""
 
 _PLACE = re.compile(r'"?([^"\s:]*)"?:(\d+):(\d+)')
+
+
+_OPERAND = re.compile(
+    r"'func.call' op operand type mismatch: expected operand type '(.*)', but provided '(.*)' for operand number (\d+)"
+)
 
 
 def libraries() -> SimpleNamespace:
@@ -103,7 +109,7 @@ def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -
             # Parsed above already: that raises diagnostics, this only prints them.
             module = hlo.deserialize(source, context)
     except Exception as error:  # MLIRError, ValueError, and jaxlib's own runtime error class
-        raise diagnosed(error, name) from error
+        raise _of_call(diagnosed(error, name), source) from error
     if quantized and "!quant." in str(module):
         _must_run(
             hlo,
@@ -143,6 +149,27 @@ def diagnosed(error: BaseException, name: str) -> EgshapeError:
     if place and int(place[2]):
         where = f"{place[1] if place[1] not in ('', '-') else name}:{place[2]}:{place[3]}"
     return ParseError(message.removeprefix("error: "), where=where, hint=hint or "MLIR rejects the module")
+
+
+def _of_call(error: EgshapeError, source: str | bytes) -> EgshapeError:
+    """What MLIR says of the operand of a call, in the terms of the caller, with the places of both in a text."""
+    found, place = _OPERAND.match(error.message), _PLACE.search(error.where)
+    if found is None or place is None or not isinstance(source, str):
+        return error
+    called = re.search(r'@([\w$.-]+|"[^"]*")', source.splitlines()[int(place[2]) - 1])
+    if called is None:
+        return error
+    said = expectation(called[0], int(found[3]), *(_type(found[each]) for each in (1, 2)))
+    defined = re.search(rf"func\.func[^@\n]*{re.escape(called[0])}(?![\w$.-])", source)
+    line = 0 if defined is None else source.count("\n", 0, defined.start()) + 1
+    hint = f"{place[1]}:{line} defines it" if line else error.hint
+    return ParseError(said, where=error.where, hint=hint, code=CALL)
+
+
+def _type(text: str) -> str:
+    """``tensor<3x?xf32>`` as types are written here."""
+    tensor = re.fullmatch(r"tensor<((?:[\d?]+x)*)([^x<>]+)>", text)
+    return text if tensor is None else f"{tensor[2]}[{', '.join(tensor[1].split('x')[:-1])}]"
 
 
 def _legalized(hlo: SimpleNamespace, module: Any, name: str) -> Any:

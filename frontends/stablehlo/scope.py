@@ -13,6 +13,7 @@ from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
+from egshape.frontends.calls import in_callers_terms
 from egshape.frontends.stablehlo.attributes import TensorInfo
 from egshape.frontends.stablehlo.tree import Body, Module, Node
 from egshape.ir.builder import BlockBuilder, TensorDeclaration
@@ -242,9 +243,15 @@ class Scope:
         if known is not None:
             return known
         first = len(self.builder.ops)
-        given = dict(zip(function.args, operands, strict=True))
-        inner = Scope(self.program, self.builder, given, (*self.stack, name), self.apart)
-        results = inner.run(function)
+
+        def body(builder: BlockBuilder, arguments: Sequence[Value | None]) -> list[Value | None]:
+            given = dict(zip(function.args, arguments, strict=True))
+            return Scope(self.program, builder, given, (*self.stack, name), self.apart).run(function)
+
+        try:
+            results = body(self.builder, operands)
+        except EgshapeError as error:
+            raise in_callers_terms(error, f"@{name}", str(node.location), operands, self.builder, body) from None
         if not any(has_effect(op) for op in self.builder.ops[first:]):
             self.program.calls[key] = results
         return results

@@ -93,3 +93,51 @@ def test_a_result_that_is_not_as_was_said_is_refused() -> None:
         _ = egshape.fn("f32[n]", returns="i32[n]")(lambda x: x).graph
     with pytest.raises(CheckFailed, match="result out0, axis 0: the size is 4, not 3"):
         _ = egshape.fn("f32[4]", returns="f32[3]")(lambda x: x).graph
+
+
+HALVED = """graph halved(%x: f32[`x.0`, `x.1`], %y: i32[`y.0`]) {
+  symbols x.0 = size(%x, 0), x.1 = size(%x, 1), y.0 = size(%y, 0)
+  %0: f32[`x.0`, `x.1`] = negate(%x)
+  return %0 as z, %y as w
+}
+"""
+
+
+@pytest.mark.parametrize("form", ["graph", "path"])
+def test_types_are_said_of_a_graph_and_of_a_model_in_a_file(form: str, tmp_path: Any) -> None:
+    from egshape.ir.text import parse_graph
+
+    path = tmp_path / "halved.egs"
+    path.write_text(HALVED)
+    said = egshape.fn("f32[n, 2*m]", "y: ?[m]", returns=["?[n, ?]", "w: i32[m]"])(
+        path if form == "path" else parse_graph(HALVED)
+    )
+    assert said.name == "halved"
+    np.testing.assert_array_equal(said(zeros(3, 4), y=zeros(2, dtype="i4"))[0], zeros(3, 4))
+    assert said.sizes((3, 4), (2,)) == ((3, 4), (2,))
+    assert said.graph is said.graph_of(zeros(3, 4), zeros(2, dtype="i4"))
+    with pytest.raises(CheckFailed, match=r"argument x, axis 1: 2\*m = 5 has no solution"):
+        said(zeros(3, 5), zeros(2, dtype="i4"))
+    with pytest.raises(CheckFailed, match="argument y, axis 0: the size is 3, not m, where m is 2 by argument x, axis"):
+        said(zeros(3, 4), zeros(3, dtype="i4"))
+    with pytest.raises(TypeMismatch, match="argument y: is f32"):
+        said(zeros(3, 4), zeros(2))
+    with pytest.raises(InvalidInput, match="the input 'y' is missing"):
+        said(zeros(3, 4))
+
+
+def test_a_type_that_a_model_cannot_have_is_refused() -> None:
+    from egshape.ir.text import parse_graph
+
+    with pytest.raises(
+        TypeMismatch, match=r"argument x: is f32\[.*, where i32\[n, m\] is said of it|argument x: is f32"
+    ):
+        _ = egshape.fn("i32[n, m]")(parse_graph(HALVED)).graph
+    with pytest.raises(InvalidInput, match="no argument 'z'"):
+        egshape.fn("z: f32[n]")(parse_graph(HALVED))
+
+
+def test_what_is_said_can_be_asked_by_itself(split: Any) -> None:
+    assert split.refusal(zeros(3, 8), zeros(2, 5)) == ""
+    assert split.refusal(zeros(3, 7), zeros(2, 5)) == "argument x, axis 1: 4*m = 7 has no solution"
+    assert split.refusal(zeros(3), zeros(2, 5)) == "argument x: has rank 1, where f32[n, 4*m] is said of it"

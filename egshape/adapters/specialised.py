@@ -1,0 +1,103 @@
+"""``egshape.specialised``: several implementations of one function, from the most to the least specific one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from egshape.adapters.annotated import Annotated, arguments_only, types_of
+from egshape.adapters.sources import Arguments, Key
+from egshape.annotate import annotate, named
+from egshape.errors import CheckFailed, EgshapeError, InvalidInput
+from egshape.facts import Relation
+from egshape.ir.graph import Graph
+from egshape.ops.conditions import negated
+from egshape.prove import prove
+
+
+@dataclass(frozen=True)
+class Way:
+    """An implementation; ``tested``: whether its types have to be tested when it is called."""
+
+    program: Annotated
+    tested: bool = True
+
+
+def specialised(*programs: Annotated) -> Specialised:
+    """Implementations of one function, from the most to the least specific: a call takes the first one whose types
+    admit its arguments. Raises InvalidInput for none, or for other arguments than the first one's."""
+    if not programs:
+        raise InvalidInput("no implementation is given", hint="give what egshape.fn makes, most specific first")
+    names = list(programs[0].types)
+    for each in programs:
+        if list(each.types) != names:
+            raise InvalidInput(f"{each.name} takes {', '.join(each.types)}, not {', '.join(names)}")
+    return Specialised(tuple(map(Way, programs)))
+
+
+@dataclass(frozen=True)
+class Specialised:
+    """Implementations, in the order in which they are tried."""
+
+    ways: tuple[Way, ...]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(way.program.name + '?' * way.tested for way in self.ways)}>"
+
+    def __call__(self, *inputs: Any, **by_name: Any) -> Any:
+        arrays = self.ways[0].program.arrays(inputs, by_name)
+        return self.chosen(*arrays)(*arrays)
+
+    def chosen(self, *arrays: np.ndarray) -> Annotated:
+        """The implementation that a call with these arguments runs. Raises CheckFailed, with what each of them says,
+        where none admits them."""
+        refusals = []
+        for way in self.ways:
+            refusal = way.program.refusal(*arrays) if way.tested else ""
+            if not refusal:
+                return way.program
+            refusals.append(f"{way.program.name}: {refusal}")
+        raise CheckFailed(f"no implementation takes these arguments: {'; '.join(refusals)}")
+
+    def given(self, *types: str) -> Specialised:
+        """What is left for arguments of which this is known: an implementation that never admits them is left out, and
+        behind one that always does none is tried, nor is that one tested. Raises InvalidInput where dtype or rank of
+        an argument are not said, CheckFailed where no implementation is left."""
+        arguments: Arguments = dict.fromkeys(self.ways[0].program.types, (None, None))
+        known = types_of(arguments, list(map(named, types)))
+        unsaid = [name for name, each in known.items() if each.dtype is None or each.shape is None]
+        if unsaid:
+            raise InvalidInput(f"nothing says dtype and rank of {', '.join(unsaid)}")
+        key: Key = tuple((str(each.dtype), len(each.shape or ())) for each in known.values())
+        given = _conditions(annotate(arguments_only(known, key), known))
+        left: list[Way] = []
+        for way in self.ways:
+            holds = _holds(way.program, key, given)
+            if holds is not False:
+                left.append(Way(way.program, holds is None))
+            if holds:
+                break
+        if not left:
+            raise CheckFailed(f"no implementation takes arguments of these types: {', '.join(types)}")
+        return Specialised(tuple(left))
+
+
+def _conditions(graph: Graph) -> list[Relation]:
+    return [Relation(op.attrs["relation"], *op.attrs["sides"]) for op in graph.ops]
+
+
+def _holds(program: Annotated, key: Key, given: Sequence[Relation]) -> bool | None:
+    """Whether a program's types admit arguments of which this is given: always, never (False), or now and then."""
+    try:
+        wanted = _conditions(program.entry(key))
+    except EgshapeError:
+        return False
+    texts = list(map(str, given))
+    answers = [prove(str(each), texts).status for each in wanted]
+    if all(each == "proved" for each in answers):
+        return True
+    never = (prove(str(negated(each)), texts).status == "proved" for each in wanted)
+    return False if any(never) else None
