@@ -10,8 +10,8 @@ from egshape.dims import Dim, is_nonnegative
 from egshape.dims.core import is_positive
 from egshape.errors import Unsupported
 from egshape.frontends.stablehlo.attributes import TensorInfo
+from egshape.frontends.stablehlo.node import Node
 from egshape.frontends.stablehlo.scope import Handler, Scope, checked
-from egshape.frontends.stablehlo.tree import Node
 from egshape.ir.graph import Value
 from egshape.ir.types import is_integer, itemsize, numpy_dtype
 

@@ -8,10 +8,11 @@ from typing import Any
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, ParseError, Unsupported
 from egshape.facts import Relation
+from egshape.frontends.stablehlo.blocks import BIND
 from egshape.frontends.stablehlo.emit_text import DATA_CHECK
 from egshape.frontends.stablehlo.handlers import ints_or
-from egshape.frontends.stablehlo.scope import Handler, Scope, dims
-from egshape.frontends.stablehlo.tree import Body, Node
+from egshape.frontends.stablehlo.node import Body, Node
+from egshape.frontends.stablehlo.scope import Handler, Scope, dims, has_effect
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import is_float
@@ -211,10 +212,22 @@ def _taken(scope: Scope, node: Node) -> int | None:
     return None if number is None else number if 0 <= number <= last else last
 
 
+def _never_runs(scope: Scope, node: Node, inits: Sequence[Value]) -> bool:
+    """Whether the condition of a loop is false at the beginning, whatever the sizes. One that checks something runs."""
+    test = node.regions[0]
+    values = {**scope.values, **dict(zip(test.args, inits, strict=True))}
+    trial = Scope(scope.program, scope.builder.trial(), values, scope.stack, scope.apart)
+    (goes,) = trial.tensors(test, node.location)
+    known = trial.builder.elements(goes)
+    return known is not None and known.reshape(-1)[0] is False and not any(map(has_effect, trial.builder.ops))
+
+
 def _while(scope: Scope, node: Node) -> Results:
     """A loop. Carried sizes are taken to stay as they are; where the body gives one in another form, the axis
     gets a symbol of the region, and the body is converted anew, until no further axis changes."""
     inits = scope.operands(node)
+    if _never_runs(scope, node, inits):
+        return inits
     cond, body = node.regions
     kept = [key == given for key, given in zip(body.args, body.results, strict=True)]
     loose: set[tuple[int, int]] = set()
@@ -385,11 +398,22 @@ _CUSTOM: dict[str, Handler] = {
 }
 
 
+def _bind(scope: Scope, node: Node) -> Results:
+    return [scope.values[key] for key in node.operands]
+
+
+def _cf_assert(scope: Scope, node: Node) -> Results:
+    check(scope, node, scope.operand(node, 0), (), node.attributes.get("msg", "assertion"))
+    return ()
+
+
 def _unexpected_return(scope: Scope, node: Node) -> Results:
     raise EgshapeError(f"{node.name} stands before the end of its block", where=str(node.location))
 
 
 HANDLERS: dict[str, Handler] = {
+    BIND: _bind,
+    "cf.assert": _cf_assert,
     "func.call": _call,
     "func.return": _unexpected_return,
     "stablehlo.return": _unexpected_return,

@@ -9,8 +9,8 @@ import numpy as np
 
 from egshape.dims import Dim
 from egshape.errors import Unsupported
+from egshape.frontends.stablehlo.node import Node
 from egshape.frontends.stablehlo.scope import Handler, Scope, dims
-from egshape.frontends.stablehlo.tree import Node
 from egshape.ir.graph import Value
 from egshape.ops.kinds import comparison
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from egshape.dims import Dim, const
 from egshape.errors import Unsupported
 from egshape.facts import Relation
+from egshape.frontends.stablehlo.node import Node
 from egshape.frontends.stablehlo.scope import Scope
-from egshape.frontends.stablehlo.tree import Node
 from egshape.ir import types
 from egshape.ir.graph import Value
 from egshape.ir.types import TensorType

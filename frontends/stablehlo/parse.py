@@ -16,6 +16,7 @@ from egshape.ops import REGISTRY
 BYTECODE = b"ML\xefR"
 """How MLIR bytecode begins; a portable artifact names its StableHLO version right after."""
 
+_QUOTED = re.compile(r"'([\w.]+)'")
 _PLACE = re.compile(r'"?([^"\s:]*)"?:(\d+):(\d+)')
 
 
@@ -115,18 +116,22 @@ def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -
             hlo,
             "func.func(stablehlo-legalize-quant-to-math)",
             module,
-            "holds quantized values that StableHLO cannot turn into integers",
+            "of quantized values has no form in integers",
+            "stablehlo.uniform_dequantize its operands, and quantize its results",
             name,
         )
     return module
 
 
-def _must_run(hlo: SimpleNamespace, passes: str, module: Any, refusal: str, name: str) -> None:
-    """Run passes on a module. Raises Unsupported, which begins with ``refusal``, where they fail."""
+def _must_run(hlo: SimpleNamespace, passes: str, module: Any, refusal: str, hint: str, name: str) -> None:
+    """Run passes on a module. Raises Unsupported, with the op of which ``refusal`` is true and its place."""
     try:
         _run(hlo, passes, module)
     except Exception as error:  # jaxlib raises its own classes
-        raise Unsupported(f"{refusal}: {_first_line(error)}", where=name) from error
+        said = diagnosed(error, name)
+        op = _QUOTED.search(said.message)
+        what = op[1] if op else f"an op ({said.message})"
+        raise Unsupported(f"{what} {refusal}", where=said.where, hint=hint) from error
 
 
 def _run(hlo: SimpleNamespace, passes: str, module: Any) -> None:
@@ -186,7 +191,12 @@ def _legalized(hlo: SimpleNamespace, module: Any, name: str) -> Any:
     known = {"chlo.top_k", *(f"chlo.{each}" for each in REGISTRY.by_frontend("chlo"))}
     if any(each.startswith("chlo.") and each not in known for each in names):
         _must_run(
-            hlo, "func.func(chlo-legalize-to-stablehlo)", module, "holds CHLO ops that StableHLO cannot expand", name
+            hlo,
+            "func.func(chlo-legalize-to-stablehlo)",
+            module,
+            "has no form in StableHLO",
+            "give its operands the types that it asks for, of a known rank",
+            name,
         )
     return module
 

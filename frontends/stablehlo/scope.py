@@ -15,7 +15,8 @@ from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.frontends.calls import in_callers_terms
 from egshape.frontends.stablehlo.attributes import TensorInfo
-from egshape.frontends.stablehlo.tree import Body, Module, Node
+from egshape.frontends.stablehlo.node import Body, Node
+from egshape.frontends.stablehlo.tree import Module
 from egshape.ir.builder import BlockBuilder, TensorDeclaration
 from egshape.ir.graph import Block, Location, Op, Value
 from egshape.ir.types import TensorType

@@ -14,8 +14,8 @@ from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.stablehlo.arith import floor_division
 from egshape.frontends.stablehlo.control import check, check_relation, note_proved
+from egshape.frontends.stablehlo.node import Node
 from egshape.frontends.stablehlo.scope import Handler, Scope, checked, dims
-from egshape.frontends.stablehlo.tree import Node
 from egshape.ir.graph import Value
 from egshape.ir.types import numpy_dtype
 

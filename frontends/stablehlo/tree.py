@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from egshape.errors import ParseError, Unsupported
 from egshape.frontends.stablehlo.attributes import Reader, TensorInfo
+from egshape.frontends.stablehlo.blocks import BIND, EXIT, Jump, Piece, structured
+from egshape.frontends.stablehlo.node import Body, Node
 from egshape.frontends.stablehlo.parse import BYTECODE
 from egshape.frontends.stablehlo.single import single
 from egshape.ir.graph import Location
@@ -22,38 +24,6 @@ _KEEP_TEXT = {"stablehlo.composite": "composite_attributes"}
 
 _MODELS = ("stablehlo.", "chlo.")
 _RETURN = "stablehlo.return"
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One op. Values are numbers, unique in the module."""
-
-    name: str
-    operands: tuple[int, ...]
-    results: tuple[int, ...]
-    types: tuple[TensorInfo, ...]
-    attributes: Mapping[str, Any]
-    regions: tuple[Body, ...]
-    location: Location
-    single: str = ""
-    """The text of an op that is carried through as it came, as a module of its own (see ``single``)."""
-    captured: tuple[int, ...] = ()
-    """The values around that the regions of such an op read."""
-    instead: Callable[[], Node] | None = None
-    """Gives the op as it is carried through, where a type of it is one that our op may not be defined for."""
-    names: tuple[str, ...] = ()
-    """What the text calls the results, where these are words: numbers are the printer's, not the author's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """A block: its arguments, its ops without the terminator, and what the terminator returns."""
-
-    args: tuple[int, ...]
-    types: tuple[TensorInfo, ...]
-    locations: tuple[Location, ...]
-    nodes: tuple[Node, ...]
-    results: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +131,60 @@ class Module:
 
     def _body(self, region: Any, what: str, location: Location) -> Body:
         blocks = list(region.blocks)
-        if len(blocks) != 1:
-            raise Unsupported(
-                f"{what} has {len(blocks)} blocks, control flow between blocks is not supported",
-                where=self._place(location),
-                hint="use stablehlo.while, if and case",
-            )
-        args = list(blocks[0].arguments)
-        keys = tuple(self._define(arg) for arg in args)
-        types = tuple(self.reader.type(arg.type) for arg in args)
-        locations = tuple(self.reader.location(arg.location) for arg in args)
-        ops = [view.operation for view in blocks[0].operations]
-        nodes = [self._node(op) for op in ops if not self._is_part(op)]
-        if not nodes:
-            return Body(keys, types, locations, (), ())
-        return Body(keys, types, locations, tuple(nodes[:-1]), nodes[-1].operands)
+        if len(blocks) > 1:
+            return self._blocks(blocks, what)
+        args, ops = self._args(blocks[0]), [view.operation for view in blocks[0].operations]
+        if not ops:
+            return args
+        return replace(args, nodes=self._nodes(ops[:-1]), results=self._operands(ops[-1]))
+
+    def _args(self, block: Any) -> Body:
+        """A block with its arguments only."""
+        args = list(block.arguments)
+        return Body(
+            tuple(self._define(arg) for arg in args),
+            tuple(self.reader.type(arg.type) for arg in args),
+            tuple(self.reader.location(arg.location) for arg in args),
+            (),
+            (),
+        )
+
+    def _nodes(self, ops: Sequence[Any]) -> tuple[Node, ...]:
+        return tuple([self._node(op) for op in ops if not self._is_part(op)])
+
+    def _operands(self, op: Any) -> tuple[int, ...]:
+        return tuple([self._ids[value] for value in op.operands])
+
+    def _blocks(self, blocks: Sequence[Any], what: str) -> Body:
+        """Blocks that branch to each other, structured; only those that are reached. Raises Unsupported
+        where they have no such form."""
+        order = _in_order(blocks[0])
+        args = [self._args(block) for block in order]
+        pieces: list[Piece] = []
+        types: tuple[TensorInfo, ...] = ()
+        for block, held in zip(order, args, strict=True):
+            *ops, last = [view.operation for view in block.operations]
+            body = replace(held, nodes=self._nodes(ops))
+            pieces.append(Piece(body, self._jump(last, order, what), self.reader.location(last.location)))
+            if last.name == "func.return":
+                types = tuple(self.reader.type(value.type) for value in last.operands)
+        return structured(pieces, types, lambda: self._define(object()))
+
+    def _jump(self, last: Any, order: Sequence[Any], what: str) -> Jump:
+        """Where a block goes on."""
+        operands, to = self._operands(last), tuple(order.index(block) for block in last.successors)
+        if last.name == "func.return":
+            return Jump((EXIT,), (operands,))
+        if last.name == BIND:
+            return Jump(to, (operands,))
+        if last.name == "cf.cond_br":
+            _, first, _ = self.reader.attributes(last)["operandSegmentSizes"]
+            return Jump(to, (operands[1 : 1 + first], operands[1 + first :]), operands[0])
+        raise Unsupported(
+            f"{what} has a block that ends with {last.name}",
+            where=self._place(self.reader.location(last.location)),
+            hint="use stablehlo.while, if and case",
+        )
 
     def _define(self, value: Any) -> int:
         key = len(self._ids)
@@ -183,10 +192,10 @@ class Module:
         return key
 
     def _node(self, op: Any) -> Node:
-        reader, ids = self.reader, self._ids
+        reader = self.reader
         name = op.name
         location = reader.location(op.location)
-        operands = tuple([ids[value] for value in op.operands])
+        operands = self._operands(op)
         if not self._known(op) or self._is_foreign(op):
             return self._carried(op, location, self._results(op))
         attributes = reader.attributes(op)
@@ -236,6 +245,26 @@ class Module:
         types = tuple([self.reader.type(value.type) for value in op.results])
         attributes = self.reader.attributes(op)
         return Node(op.name, operands, results, types, attributes, (), location, text, captured)
+
+
+def _in_order(first: Any) -> list[Any]:
+    """The blocks that are reached, each behind those that every way to it passes."""
+    found, seen = [], [first]
+    pending = [(first, iter(_next(first)))]
+    while pending:
+        block, ahead = pending[-1]
+        each = next((each for each in ahead if each not in seen), None)
+        if each is None:
+            found.append(block)
+            pending.pop()
+        else:
+            seen.append(each)
+            pending.append((each, iter(_next(each))))
+    return found[::-1]
+
+
+def _next(block: Any) -> list[Any]:
+    return list(list(block.operations)[-1].operation.successors)
 
 
 def written_names(source: str | bytes) -> dict[tuple[int, int], tuple[str, ...]]:
