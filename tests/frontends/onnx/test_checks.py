@@ -21,7 +21,7 @@ from onnx.reference import ReferenceEvaluator
 import egshape
 from egshape.dims import Dim, const, parse
 from egshape.errors import CheckFailed, EgshapeError
-from egshape.facts import Relation
+from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.checks import TITLE
 from egshape.frontends.onnx.emit import whole
 from egshape.ir.builder import BlockBuilder
@@ -206,6 +206,21 @@ def test_a_check_takes_at_most_three_nodes(facts: list[str], most: int, tmp_path
         added.remove(next(each for each in added if each.op_type == node.op_type))
     assert sum(node.op_type != "Shape" for node in added) <= most
     assert len({node.name for node in added if node.name.startswith(TITLE)}) == len(facts)
+
+
+@pytest.mark.parametrize("fact", ["n in [1,4] or [8,16]", "n in [0,0] or [2,3]", "n in {0, 1, 9}"])
+def test_a_list_of_intervals_takes_three_nodes(fact: str, tmp_path: Path) -> None:
+    """A table of distances, which ends with the last interval, a place, and the node that joins it."""
+    result = egshape.optimize(load(rounded()), assume=fact)
+    model = saved(result.graph, tmp_path)
+    bare = saved(result.graph, tmp_path, checks="none")
+    most, found = ([node.op_type != "Shape" for node in each.graph.node] for each in (bare, model))
+    assert sum(found) <= sum(most) + 3
+    (listed,) = parse_facts(fact)
+    runtimes = sessions(model)
+    for n in range(20):
+        array = rows((n, 2))[0][0]
+        assert outcomes(model, {"x": array}, runtimes) == {"runs" if listed.holds({"n": n}) else "rejects"}, n
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3, 4)])
