@@ -33,7 +33,7 @@ from egshape.dims.forms import FORMS
 from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.checks import NO_SIZE, TITLE, described, distances
-from egshape.frontends.onnx.emit_scope import Frame, Guard, Scope
+from egshape.frontends.onnx.emit_scope import Frame, Guard, Scope, condition
 from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.node import graphs_of
 from egshape.frontends.onnx.subgraphs import free_names
@@ -103,7 +103,7 @@ class Checks:
         listed = _listing(fact)
         if listed is None:
             return False
-        parts, here = listed.parts(), {_condition(each) for each in frame.block.ops if each.attrs.get("fact") == fact}
+        parts, here = listed.parts(), {condition(each) for each in frame.block.ops if each.attrs.get("fact") == fact}
         if relation not in parts or not here.issuperset(parts):
             return False
         if relation in frame.made:
@@ -311,13 +311,6 @@ def _listing(fact: str) -> Relation | None:
         return None
     last = only.ranges[-1][1]
     return only if last is not None and last < MOST_DISTANCES and is_nonnegative(only.lhs) else None
-
-
-def _condition(op: Op) -> Relation | None:
-    """What a check of sizes says; None of another op."""
-    if op.name != "check" or not op.attrs.get("sides"):
-        return None
-    return Relation(op.attrs["relation"], *op.attrs["sides"])
 
 
 def _place(relation: Relation) -> Dim | None:

@@ -383,14 +383,19 @@ def test_what_a_node_checks_is_not_written_again(tmp_path: Path) -> None:
     assert len(saved(result.graph, tmp_path).graph.node) == 1
 
 
-def test_a_product_checks_the_sizes_that_a_sum_before_it_joined(tmp_path: Path) -> None:
-    """As in attention with a mask: the sum has the size bcast(p, t), and MatMul wants it to be p."""
-    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[n,p] x, float[n,t] mask, float[p,m] v) => (float[n,m] z)
-        { s = Add(x, mask) q = Softmax(s) z = MatMul(q, v) }"""
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_product_checks_the_sizes_that_a_sum_before_it_joined(cut: bool, tmp_path: Path) -> None:
+    """As in attention with a mask: the sum has the size bcast(p, t), and MatMul wants it to be p. Also where the mask
+    is cut to p, which takes what there is."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n,p] x, float[n,t] mask, float[p,m] v) => (float[n,m] z) <int64[1] zero = {{0}}, int64[1] one = {{1}}>
+        {{ p = Shape<start=1>(x) c = Slice(mask, zero, p, one) s = Add(x, {"c" if cut else "mask"})
+        q = Softmax(s) z = MatMul(q, v) }}"""
     model = onnx.parser.parse_model(text)
     result = egshape.optimize(load(model))
     written = saved(result.graph, tmp_path)
-    assert [node.op_type for node in written.graph.node] == ["Add", "Softmax", "MatMul"]
+    kinds = [node.op_type for node in written.graph.node]
+    assert kinds == [*(["Shape", "Slice"] if cut else []), "Add", "Softmax", "MatMul"]
     runtimes = sessions(written)
     for p, t in ((3, 3), (3, 1), (1, 1), (1, 5), (3, 4), (4, 3), (0, 1), (0, 0), (1, 0)):
         x, mask, v = (np.ones(shape, np.float32) for shape in ((2, p), (2, t), (p, 4)))
@@ -400,7 +405,24 @@ def test_a_product_checks_the_sizes_that_a_sum_before_it_joined(tmp_path: Path) 
                 runs = True
             except Exception:  # the runtime's errors have no common class
                 runs = False
-            assert runs is (t in (1, p)), (p, t)
+            assert runs is ((min(t, p) if cut else t) in (1, p)), (p, t)
+
+
+def test_a_size_that_only_a_reshape_has_is_what_is_left(tmp_path: Path) -> None:
+    """n // 2 is not computed; that m is not 0 is what a Reshape with -1 checks."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[n,m] x) => (float[k,l,m] y)
+        <int64[2] rest = {-1, 2}> { s = Shape<start=1>(x) t = Concat<axis=0>(rest, s) y = Reshape(x, t) }"""
+    result = egshape.optimize(load(onnx.parser.parse_model(text)), assume="n % 2 == 0")
+    bare = saved(result.graph, tmp_path, checks="none")
+    assert [node.op_type for node in bare.graph.node] == ["Shape", "Concat", "Reshape"]
+    runtimes = sessions(saved(result.graph, tmp_path))
+    for n, m in ((4, 3), (2, 1), (0, 2), (3, 2), (1, 1), (5, 4), (4, 0)):
+        for session in runtimes:
+            try:
+                shape = session.run(None, {"x": np.zeros((n, m), np.float32)})[0].shape
+            except Exception:  # the runtime's errors have no common class
+                shape = None
+            assert shape == ((n // 2, 2, m) if n % 2 == 0 and m else None), (n, m)
 
 
 def test_a_reshape_that_takes_what_is_left_makes_the_check(tmp_path: Path) -> None:
