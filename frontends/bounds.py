@@ -37,11 +37,12 @@ class Bounds:
             self._least[name] = bound
             self._shifted[name] = symbol(name) + bound
 
-    def with_fact(self, relation: Relation) -> Bounds:
-        """These bounds where a further relation holds."""
+    def with_fact(self, *relations: Relation) -> Bounds:
+        """These bounds where further relations hold."""
         out = Bounds()
         out._least, out._shifted, out._context = dict(self._least), dict(self._shifted), self._context.copy()
-        out.learn(relation)
+        for relation in relations:
+            out.learn(relation)
         return out
 
     def why(self, names: Iterable[str]) -> tuple[str, ...]:

@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 
-from egshape.dims import Dim, const, parse
+from egshape.dims import Dim, const, maximum, parse
+from egshape.dims.forms import total
 from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
+from egshape.facts.intervals import Ranges, normalized
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.scope import Choice, Scope
 from egshape.frontends.size_terms import forms
@@ -104,12 +106,44 @@ def relate(s: Scope, relation: Relation, message: str, args: tuple[Dim, ...] = (
         s.program.decided.clear()
 
 
+def distances(ranges: Ranges, count: int) -> list[int]:
+    """How far 0, 1, 2 and so on are from the nearest of some bounded intervals."""
+    return [min(max((lo or 0) - n, n - (hi or 0), 0) for lo, hi in ranges) for n in range(count)]
+
+
+def distance_read(s: Scope, node: Node, x: Value, indices: Value) -> Value | None:
+    """How far a size is from a list of intervals, where a node reads that in a table, which ends with the last one: a
+    size past it is rejected. None for a node that reads something else."""
+    table, sizes = s.numbers(x), s.dims(indices)
+    if not table or table[-1] or x.type.rank != 1 or x.type.dtype != "i64" or sizes is None or len(sizes) != 1:
+        return None
+    (size,), ranges = sizes, normalized([(n, n) for n, distance in enumerate(table) if distance == 0])
+    last = Relation("<=", size, const(len(table) - 1))
+    if size.const is not None or len(ranges) < 2 or list(table) != distances(ranges, len(table)):
+        return None
+    if s.decide("<=", const(0), size) is not True:
+        return None
+    with _stated(s, node) as (message, args, fact):
+        relate(s, last, message, args, fact)
+    parts = tuple(part for part in Relation("in", size, const(0), "", ranges).parts() if part != last)
+    gaps = [part.lhs if part.kind == "==" else maximum(part.lhs - part.rhs, 0) for part in parts]
+    found = s.vector([total(gaps)], "i64", None if indices.type.rank else ())
+    s.program.lists[found] = parts
+    return found
+
+
 def only_row(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> bool:
     """Whether a node reads the only row of a table at a place that a condition chooses, one there and one outside:
     then the condition is checked. So is that a computed place that is not negative is 0."""
     if x.type.dims[axis].const != 1:
         return False
-    choice = s.program.choices.get(indices)
+    choice, parts = s.program.choices.get(indices), s.program.lists.get(indices)
+    if parts is not None:
+        with _stated(s, node) as (message, args, fact):
+            for part in parts:
+                relate(s, part, message, args, fact)
+        s.program.spent.add(indices)
+        return True
     if choice is None:
         return _only_place(s, node, indices)
     return _chosen(s, node, choice, [len(place) == 1 and -1 <= place[0] < 1 for place in choice.numbers])

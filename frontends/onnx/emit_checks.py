@@ -13,7 +13,7 @@ that takes what is left."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,9 +31,9 @@ from egshape.dims import (
 )
 from egshape.dims.forms import FORMS
 from egshape.errors import EgshapeError
-from egshape.facts import Relation
-from egshape.frontends.onnx.checks import NO_SIZE, TITLE, described
-from egshape.frontends.onnx.emit_scope import Frame, Guard, Scope
+from egshape.facts import Relation, parse_facts
+from egshape.frontends.onnx.checks import NO_SIZE, TITLE, described, distances
+from egshape.frontends.onnx.emit_scope import Frame, Guard, Scope, condition
 from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.node import graphs_of
 from egshape.frontends.onnx.subgraphs import free_names
@@ -44,6 +44,9 @@ from egshape.ir.types import integer_range
 
 COMPARISONS = 9
 """The opset since which Where exists and Less compares integers."""
+
+MOST_DISTANCES = 4096
+"""A table of distances has less rows."""
 
 VECTORS = 11
 """The opset since which there is GatherND."""
@@ -78,6 +81,8 @@ class Checks:
         """A check of sizes. Raises Unheld."""
         lhs, rhs = op.attrs["sides"]
         relation = Relation(op.attrs["relation"], lhs, rhs)
+        if self._listed(op, relation):
+            return
         divisors = [need.one for need in relation.conditions()]
         if not all(map(is_nonnegative, divisors)):
             raise Unheld("it divides by what may be negative")
@@ -90,6 +95,32 @@ class Checks:
         """A check of data: ``name`` is a boolean scalar. Raises Unheld."""
         self._seal()
         self._add(Guard(name, True, op.attrs["message"], described(op)))
+
+    def _listed(self, op: Op, relation: Relation) -> bool:
+        """Write all conditions of a fact that lists intervals as one, where this is one of them, and a table tells how
+        far a size is from the list."""
+        frame, fact = self.scope.frame, op.attrs.get("fact", "")
+        listed = _listing(fact)
+        if listed is None:
+            return False
+        parts, here = listed.parts(), {condition(each) for each in frame.block.ops if each.attrs.get("fact") == fact}
+        if relation not in parts or not here.issuperset(parts):
+            return False
+        if relation in frame.made:
+            return True
+        last = listed.ranges[-1][1]
+        assert last is not None
+        if not self._at_entry(relation):
+            self._seal()
+        try:
+            size = self.sizes.one(listed.lhs)
+        except EgshapeError as error:
+            raise Unheld(error.message) from error
+        table = self.scope.constant(np.array(distances(listed.ranges, last + 1), np.int64), "distances")
+        guard = Guard("", None, fact, described(op))
+        self._add(replace(guard, name=self._named(frame, guard, "Gather", [table, size], "distance", axis=0)))
+        frame.made.update(parts)
+        return True
 
     def _compared(self, relation: Relation, text: str, title: str = "") -> None:
         if not self._at_entry(relation):
@@ -267,6 +298,19 @@ class Checks:
         found = self.joined(bare, value, name)
         for node in frame.nodes:
             node.output[:] = [name if each == found else each for each in node.output]
+
+
+def _listing(fact: str) -> Relation | None:
+    """The fact of a text, if it lists intervals that end where a table may end, of what is not negative."""
+    try:
+        found = parse_facts(fact)
+    except EgshapeError:
+        return None
+    only = found[0] if len(found) == 1 else None
+    if not isinstance(only, Relation) or only.kind != "in" or only.needs or len(only.ranges) < 2:
+        return None
+    last = only.ranges[-1][1]
+    return only if last is not None and last < MOST_DISTANCES and is_nonnegative(only.lhs) else None
 
 
 def _place(relation: Relation) -> Dim | None:

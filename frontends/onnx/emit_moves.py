@@ -82,6 +82,9 @@ class Moves:
             if -1 not in numbers:
                 self.scope.equal(product(source), product(target))
             return self.scope.node("Reshape", [name, self.scope.ints(numbers, "shape")], hint)
+        rest = self._computed_rest(source, target)
+        if rest is not None:
+            return self.scope.node("Reshape", [name, self.sizes.vector(rest)], hint)
         positive = all(map(self._positive, target))
         if positive or self.scope.opset >= ZERO_SIZES:
             self.scope.equal(product(source), product(target))
@@ -140,6 +143,23 @@ class Moves:
         elif product(source) is product(target):
             self._take_rest(target, out)
         return out
+
+    def _computed_rest(self, source: Sequence[Dim], target: Sequence[Dim]) -> list[Dim] | None:
+        """The target with -1 for the only size that no tensor has, and which has to be computed, where Reshape can take
+        what is left, and that is surely this size. It hangs on what is known only, not on what is computed already:
+        the checks that are left to nodes must be left to the same ones each time."""
+        s = self.scope
+        computed = [
+            axis
+            for axis, size in enumerate(target)
+            if plan(size).operands and not any(size in frame.axes for frame in s.frames)
+        ]
+        if len(computed) != 1 or not s.surely_equal(product(source), product(target)):
+            return None
+        others = product(size for axis, size in enumerate(target) if axis != computed[0])
+        if not self._positive(others) and not s.left_over(others):
+            return None
+        return [const(-1) if axis == computed[0] else size for axis, size in enumerate(target)]
 
     def _take_rest(self, target: Sequence[Dim], numbers: list[int]) -> None:
         """Let a size be what is left where that makes a check."""
@@ -236,9 +256,21 @@ class Moves:
             end = self._unbounded(limit, start)
             ends.append(const(LAST) if end is size else _counted(self._unclamped(end, size), size))
             steps.append(step.const)
+        self._gives(op)
         if not axes:
             return self.scope.node("Identity", [name], op.result.name)
         return self._sliced(name, starts, ends, axes, steps, op.result.name)
+
+    def _gives(self, op: Op) -> None:
+        """Slice takes what there is, where the end lies behind that."""
+        a, out = op.attrs, list(op.result.type.dims)
+        for axis, (size, held) in enumerate(
+            zip(op.operands[0].type.dims, self.scope.given(op.operands[0]), strict=True)
+        ):
+            if a["starts"][axis].const == 0 and a["strides"][axis].const == 1:
+                limit = a["limits"][axis]
+                out[axis] = held if limit is size else self.scope.taken(limit, held)
+        self.scope.gives(op.result, out)
 
     def cut(self, name: str, starts: Sequence[Dim], ends: Sequence[Dim], axes: Sequence[int], hint: str) -> str:
         """What lies between places of some axes."""

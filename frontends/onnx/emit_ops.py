@@ -221,7 +221,7 @@ def dot_general(e: Emitter, op: Op) -> str:
     batch = len(a["lhs_batch"])
     if len(a["lhs_contract"]) != 1 or len(right) > 1 or (batch and (len(left), len(right)) != (1, 1)):
         return e.node(op, "Einsum", [e.name(x), e.name(y)], equation=_equation(op))
-    e.scope.equal(e.scope.given(x)[a["lhs_contract"][0]], e.scope.given(y)[a["rhs_contract"][0]])
+    e.scope.contracts(x, a["lhs_contract"][0], y, a["rhs_contract"][0])
     orders = (*a["lhs_batch"], *left, *a["lhs_contract"]), (*a["rhs_batch"], *a["rhs_contract"], *right)
     if batch and all(order == tuple(range(len(order))) for order in orders):
         return e.node(op, "MatMul", _matmul_names(e, op, batch))

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from egshape.dims import Dim, bcast, const, symbol
+from egshape.decide.shown import compound_atoms
+from egshape.dims import Call, Dim, bcast, const, minimum, symbol
+from egshape.dims.functions import SHIPPED
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
-from egshape.ir.graph import Block, SymbolDef, Value
+from egshape.ir.graph import Block, Op, SymbolDef, Value
 
 SMALL = 1024
 """Constants of at most so many bytes that are equal become one initializer."""
@@ -24,6 +26,18 @@ Key = tuple[Any, ...]
 def broadcast(sizes: Iterable[Dim]) -> Dim:
     """What sizes broadcast to."""
     return reduce(bcast, sizes, const(1))
+
+
+def condition(op: Op) -> Relation | None:
+    """What a check of sizes says; None of another op."""
+    if op.name != "check" or not op.attrs["sides"]:
+        return None
+    return Relation(op.attrs["relation"], *op.attrs["sides"])
+
+
+def _joins(*sizes: Dim) -> bool:
+    """Whether there is the size of a broadcast axis in sizes."""
+    return any(isinstance(atom, Call) and atom.function is SHIPPED["bcast"] for atom in compound_atoms(sizes))
 
 
 class Names:
@@ -104,6 +118,7 @@ class Scope:
         """The checks of blocks that a Gather, or a Reshape that takes what is left, could make, in their order."""
         self.met: set[tuple[Block, Relation]] = set()
         """Those of them that a node makes."""
+        self._checked: dict[Block, tuple[Bounds, set[Dim]]] = {}
         self.really: dict[Value, tuple[Dim, ...]] = {}
         """The sizes that nodes give to values, whose types say what checks make of them."""
 
@@ -134,6 +149,13 @@ class Scope:
         if one is not two:
             self.enforced.setdefault(self.frame.block, set()).add(one - two)
 
+    def contracts(self, one: Value, first: int, two: Value, second: int) -> None:
+        """A node rejects two values whose sizes at these axes are not equal."""
+        self.equal(one.type.dims[first], two.type.dims[second])
+        given = self.given(one)[first], self.given(two)[second]
+        if _joins(*given):
+            self.equal(*given)
+
     def spreads(self, held: Iterable[Dim], size: Dim) -> None:
         """A node rejects sizes that do not broadcast to ``size``: each is that or 1."""
         sizes = list(held)
@@ -149,6 +171,29 @@ class Scope:
             if name not in rest.symbols() and other.substitute({name: 1 - rest}).const == 1:
                 return True
         return self.bounds.decide(Relation("!=", size, const(1))) is True
+
+    def surely_equal(self, one: Dim, two: Dim) -> bool:
+        """Whether sizes are equal in a run that no check rejects, without a check that says so by itself."""
+        if one is two:
+            return True
+        bounds, said = self._plain()
+        return said.isdisjoint((one - two, two - one)) and bounds.decide(Relation("==", one, two)) is True
+
+    def taken(self, limit: Dim, size: Dim) -> Dim:
+        """The size of what lies before a limit that may be past the end."""
+        within = self._plain()[0].decide(Relation("<=", limit, size)) is True
+        return limit if within else minimum(limit, size)
+
+    def _plain(self) -> tuple[Bounds, set[Dim]]:
+        """What is known where the checks of a block hold that speak of no broadcast size, and what these say to be 0.
+
+        Those that do are checks that nodes may make by sizes which are known by the others."""
+        block = self.frame.block
+        if block not in self._checked:
+            found = [each for each in map(condition, block.ops) if each and not _joins(each.lhs, each.rhs)]
+            zero = {each.lhs - each.rhs for each in found if each.kind == "=="}
+            self._checked[block] = self.bounds.with_fact(*found), zero
+        return self._checked[block]
 
     def rejects(self, need: Relation) -> None:
         """A node rejects sizes for which a comparison does not hold, and with them those for which what follows from it

@@ -91,6 +91,8 @@ class Program:
     spans: dict[Value, Span] = field(default_factory=dict)
     """Between which sizes the elements of integer tensors lie."""
     lookups: list[Lookup] = field(default_factory=list)
+    lists: dict[Value, tuple[Relation, ...]] = field(default_factory=dict)
+    """By distances from a list of intervals, the conditions that are met where they are 0."""
     choices: dict[Value, Choice] = field(default_factory=dict)
     """Vectors of integers that are one constant where a condition holds, else another."""
     spent: set[Value] = field(default_factory=set)

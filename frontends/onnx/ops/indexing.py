@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from egshape.dims import Dim, const
-from egshape.frontends.onnx.checks import only_row
+from egshape.frontends.onnx.checks import distance_read, only_row
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare
@@ -26,6 +26,9 @@ def gather(s: Scope, node: Node, x: Value, indices: Value) -> Operand:
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
     if only_row(s, node, x, indices, axis):
         return reshape(s, x, (*x.type.dims[:axis], *indices.type.dims, *x.type.dims[axis + 1 :]))
+    distance = distance_read(s, node, x, indices)
+    if distance is not None:
+        return distance
     size, places = x.type.dims[axis], s.numbers(indices)
     if places is not None and indices.type.rank <= 1 and len(places) == 1:
         place = const(places[0]) if places[0] >= 0 else size + places[0]

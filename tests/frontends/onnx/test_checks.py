@@ -21,7 +21,7 @@ from onnx.reference import ReferenceEvaluator
 import egshape
 from egshape.dims import Dim, const, parse
 from egshape.errors import CheckFailed, EgshapeError
-from egshape.facts import Relation
+from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.checks import TITLE
 from egshape.frontends.onnx.emit import whole
 from egshape.ir.builder import BlockBuilder
@@ -208,6 +208,21 @@ def test_a_check_takes_at_most_three_nodes(facts: list[str], most: int, tmp_path
     assert len({node.name for node in added if node.name.startswith(TITLE)}) == len(facts)
 
 
+@pytest.mark.parametrize("fact", ["n in [1,4] or [8,16]", "n in [0,0] or [2,3]", "n in {0, 1, 9}"])
+def test_a_list_of_intervals_takes_three_nodes(fact: str, tmp_path: Path) -> None:
+    """A table of distances, which ends with the last interval, a place, and the node that joins it."""
+    result = egshape.optimize(load(rounded()), assume=fact)
+    model = saved(result.graph, tmp_path)
+    bare = saved(result.graph, tmp_path, checks="none")
+    most, found = ([node.op_type != "Shape" for node in each.graph.node] for each in (bare, model))
+    assert sum(found) <= sum(most) + 3
+    (listed,) = parse_facts(fact)
+    runtimes = sessions(model)
+    for n in range(20):
+        array = rows((n, 2))[0][0]
+        assert outcomes(model, {"x": array}, runtimes) == {"runs" if listed.holds({"n": n}) else "rejects"}, n
+
+
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3, 4)])
 def test_a_condition_alone_is_joined_at_every_rank(shape: tuple[int, ...], tmp_path: Path) -> None:
     b = BlockBuilder()
@@ -368,14 +383,19 @@ def test_what_a_node_checks_is_not_written_again(tmp_path: Path) -> None:
     assert len(saved(result.graph, tmp_path).graph.node) == 1
 
 
-def test_a_product_checks_the_sizes_that_a_sum_before_it_joined(tmp_path: Path) -> None:
-    """As in attention with a mask: the sum has the size bcast(p, t), and MatMul wants it to be p."""
-    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[n,p] x, float[n,t] mask, float[p,m] v) => (float[n,m] z)
-        { s = Add(x, mask) q = Softmax(s) z = MatMul(q, v) }"""
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_product_checks_the_sizes_that_a_sum_before_it_joined(cut: bool, tmp_path: Path) -> None:
+    """As in attention with a mask: the sum has the size bcast(p, t), and MatMul wants it to be p. Also where the mask
+    is cut to p, which takes what there is."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n,p] x, float[n,t] mask, float[p,m] v) => (float[n,m] z) <int64[1] zero = {{0}}, int64[1] one = {{1}}>
+        {{ p = Shape<start=1>(x) c = Slice(mask, zero, p, one) s = Add(x, {"c" if cut else "mask"})
+        q = Softmax(s) z = MatMul(q, v) }}"""
     model = onnx.parser.parse_model(text)
     result = egshape.optimize(load(model))
     written = saved(result.graph, tmp_path)
-    assert [node.op_type for node in written.graph.node] == ["Add", "Softmax", "MatMul"]
+    kinds = [node.op_type for node in written.graph.node]
+    assert kinds == [*(["Shape", "Slice"] if cut else []), "Add", "Softmax", "MatMul"]
     runtimes = sessions(written)
     for p, t in ((3, 3), (3, 1), (1, 1), (1, 5), (3, 4), (4, 3), (0, 1), (0, 0), (1, 0)):
         x, mask, v = (np.ones(shape, np.float32) for shape in ((2, p), (2, t), (p, 4)))
@@ -385,7 +405,24 @@ def test_a_product_checks_the_sizes_that_a_sum_before_it_joined(tmp_path: Path) 
                 runs = True
             except Exception:  # the runtime's errors have no common class
                 runs = False
-            assert runs is (t in (1, p)), (p, t)
+            assert runs is ((min(t, p) if cut else t) in (1, p)), (p, t)
+
+
+def test_a_size_that_only_a_reshape_has_is_what_is_left(tmp_path: Path) -> None:
+    """n // 2 is not computed; that m is not 0 is what a Reshape with -1 checks."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[n,m] x) => (float[k,l,m] y)
+        <int64[2] rest = {-1, 2}> { s = Shape<start=1>(x) t = Concat<axis=0>(rest, s) y = Reshape(x, t) }"""
+    result = egshape.optimize(load(onnx.parser.parse_model(text)), assume="n % 2 == 0")
+    bare = saved(result.graph, tmp_path, checks="none")
+    assert [node.op_type for node in bare.graph.node] == ["Shape", "Concat", "Reshape"]
+    runtimes = sessions(saved(result.graph, tmp_path))
+    for n, m in ((4, 3), (2, 1), (0, 2), (3, 2), (1, 1), (5, 4), (4, 0)):
+        for session in runtimes:
+            try:
+                shape = session.run(None, {"x": np.zeros((n, m), np.float32)})[0].shape
+            except Exception:  # the runtime's errors have no common class
+                shape = None
+            assert shape == ((n // 2, 2, m) if n % 2 == 0 and m else None), (n, m)
 
 
 def test_a_reshape_that_takes_what_is_left_makes_the_check(tmp_path: Path) -> None:
