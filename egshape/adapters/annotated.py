@@ -98,8 +98,8 @@ class Annotated:
         return [np.asarray(each) for each in self._source.ordered(inputs, by_name)]
 
     def sizes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the results for arguments of these shapes: sizes in, sizes out, nothing is computed. Raises what
-        a call would of arguments of these sizes."""
+        """The shapes of the results for arguments of these shapes: sizes in, sizes out, nothing is computed. Raises
+        what a call would of such sizes."""
         return self.compiled().result_shapes(*shapes)
 
     def into(self, out: Sequence[np.ndarray | None], *inputs: Any) -> Any:
