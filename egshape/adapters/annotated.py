@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from egshape.adapters.entry import Entry
 from egshape.adapters.sources import Arguments, Key, Source, source_of
 from egshape.annotate import Annotation, annotate, named
 from egshape.compiling import Function, compile
-from egshape.errors import CheckFailed, InvalidInput, TypeMismatch
-from egshape.ir.builder import BlockBuilder
+from egshape.errors import InvalidInput, TypeMismatch
 from egshape.ir.graph import Graph
-from egshape.ir.interpret import interpret
 from egshape.ir.types import dtype_name
 from egshape.models import Model
 
@@ -59,7 +58,7 @@ class Annotated:
         self._returns = returns
         self._options = dict(options)
         self._graphs: dict[Key, Graph] = {}
-        self._entries: dict[Key, Graph] = {}
+        self._entries: dict[Key, Entry] = {}
         self._compiled: dict[Key, Function] = {}
         self._lock = threading.Lock()
 
@@ -98,8 +97,8 @@ class Annotated:
         return [np.asarray(each) for each in self._source.ordered(inputs, by_name)]
 
     def sizes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the results for arguments of these shapes: sizes in, sizes out, nothing is computed. Raises what
-        a call would of arguments of these sizes."""
+        """The shapes of the results for arguments of these shapes: sizes in, sizes out, nothing is computed. Raises
+        what a call would of such sizes."""
         return self.compiled().result_shapes(*shapes)
 
     def into(self, out: Sequence[np.ndarray | None], *inputs: Any) -> Any:
@@ -110,19 +109,22 @@ class Annotated:
     def refusal(self, *arrays: np.ndarray) -> str:
         """Why what is said does not admit these arguments; "" if it does. Nothing of the program is run."""
         try:
-            interpret(self.entry(_key(arrays)), arrays)
-        except CheckFailed as error:
-            return error.message
+            return self.entry(_key(arrays)).refusal(arrays)
         except TypeMismatch as error:
             return f"{error.where}: {error.message}"
-        return ""
 
-    def entry(self, key: Key) -> Graph:
-        """What is said of the arguments, by itself: a graph that checks it and does nothing else. Raises TypeMismatch
-        for other dtypes and ranks than are said."""
+    def admits(self, *arrays: np.ndarray) -> bool:
+        """Whether what is said admits these arguments."""
+        try:
+            return self.entry(_key(arrays)).admits(arrays)
+        except TypeMismatch:
+            return False
+
+    def entry(self, key: Key) -> Entry:
+        """What is said of arguments of these dtypes and ranks. Raises TypeMismatch for others than are said."""
         if key not in self._entries:
             self._agree(key)
-            self._entries[key] = annotate(arguments_only(self._types, key), self._types)
+            self._entries[key] = Entry(self._types, key)
         return self._entries[key]
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -157,14 +159,6 @@ class Annotated:
             )
         results = zip(graph.output_names, self._returns, strict=False)
         return {name or own: type for own, (name, type) in results}
-
-
-def arguments_only(names: Iterable[str], key: Key) -> Graph:
-    """A graph with arguments of any sizes and nothing else."""
-    builder = BlockBuilder()
-    for name, (dtype, rank) in zip(names, key, strict=True):
-        builder.arg(name, dtype, (None,) * rank)
-    return Graph("entry", builder.finish(()), ())
 
 
 def _key(inputs: Sequence[Any]) -> Key:

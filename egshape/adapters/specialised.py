@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from egshape.adapters.annotated import Annotated, arguments_only, types_of
+from egshape.adapters.annotated import Annotated, types_of
+from egshape.adapters.entry import Entry
 from egshape.adapters.sources import Arguments, Key
-from egshape.annotate import annotate, named
+from egshape.annotate import named
 from egshape.errors import CheckFailed, EgshapeError, InvalidInput
 from egshape.facts import Relation
-from egshape.ir.graph import Graph
 from egshape.ops.conditions import negated
 from egshape.prove import prove
 
@@ -54,12 +54,10 @@ class Specialised:
     def chosen(self, *arrays: np.ndarray) -> Annotated:
         """The implementation that a call with these arguments runs. Raises CheckFailed, with what each of them says,
         where none admits them."""
-        refusals = []
         for way in self.ways:
-            refusal = way.program.refusal(*arrays) if way.tested else ""
-            if not refusal:
+            if not way.tested or way.program.admits(*arrays):
                 return way.program
-            refusals.append(f"{way.program.name}: {refusal}")
+        refusals = [f"{way.program.name}: {way.program.refusal(*arrays)}" for way in self.ways]
         raise CheckFailed(f"no implementation takes these arguments: {'; '.join(refusals)}")
 
     def given(self, *types: str) -> Specialised:
@@ -72,7 +70,7 @@ class Specialised:
         if unsaid:
             raise InvalidInput(f"nothing says dtype and rank of {', '.join(unsaid)}")
         key: Key = tuple((str(each.dtype), len(each.shape or ())) for each in known.values())
-        given = _conditions(annotate(arguments_only(known, key), known))
+        given = Entry(known, key).conditions
         left: list[Way] = []
         for way in self.ways:
             holds = _holds(way.program, key, given)
@@ -85,14 +83,10 @@ class Specialised:
         return Specialised(tuple(left))
 
 
-def _conditions(graph: Graph) -> list[Relation]:
-    return [Relation(op.attrs["relation"], *op.attrs["sides"]) for op in graph.ops]
-
-
 def _holds(program: Annotated, key: Key, given: Sequence[Relation]) -> bool | None:
     """Whether a program's types admit arguments of which this is given: always, never (False), or now and then."""
     try:
-        wanted = _conditions(program.entry(key))
+        wanted = program.entry(key).conditions
     except EgshapeError:
         return False
     texts = list(map(str, given))

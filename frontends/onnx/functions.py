@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs
@@ -11,7 +12,7 @@ from egshape.errors import EgshapeError
 from egshape.frontends.calls import in_callers_terms
 from egshape.frontends.onnx.files import DEPTH_LIMIT
 from egshape.frontends.onnx.node import STANDARD, Node
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.scope import Operand, Program, Scope
 from egshape.frontends.onnx.types import tensor_type
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Value
@@ -26,8 +27,8 @@ def inline(scope: Scope, node: Node, function: FunctionProto, operands: Sequence
     if len(operands) > len(function.input):
         raise node.error(f"has {len(operands)} inputs, the function takes {len(function.input)}")
 
-    def body(builder: BlockBuilder, arguments: Sequence[Operand]) -> list[Operand]:
-        inner = Scope(scope.program, builder, {**scope.opsets, **opsets}, stack=(*scope.stack, key))
+    def body(program: Program, builder: BlockBuilder, arguments: Sequence[Operand]) -> list[Operand]:
+        inner = Scope(program, builder, {**scope.opsets, **opsets}, stack=(*scope.stack, key))
         inner.state(function.value_info)
         filled = [*arguments, *[None] * (len(function.input) - len(arguments))]
         inner.names.update(zip(function.input, filled, strict=True))
@@ -35,9 +36,12 @@ def inline(scope: Scope, node: Node, function: FunctionProto, operands: Sequence
         return [inner.lookup(name) if name in inner.names else None for name in function.output]
 
     try:
-        return body(scope.builder, operands)
+        return body(scope.program, scope.builder, operands)
     except EgshapeError as error:
-        raise in_callers_terms(error, function.name, str(node.location), operands, scope.builder, body) from None
+        whole = scope.program
+        apart = Program(whole.model, whole.lower, whole.call, whole.functions, arrays=dict(whole.arrays))
+        alone = partial(body, apart)  # what is tried there is learnt nowhere else
+        raise in_callers_terms(error, function.name, str(node.location), operands, scope.builder, alone) from None
 
 
 def _arguments(node: Node, function: FunctionProto) -> dict[str, AttributeProto]:

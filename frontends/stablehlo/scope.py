@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -245,14 +246,16 @@ class Scope:
             return known
         first = len(self.builder.ops)
 
-        def body(builder: BlockBuilder, arguments: Sequence[Value | None]) -> list[Value | None]:
+        def body(program: Program, builder: BlockBuilder, arguments: Sequence[Value | None]) -> list[Value | None]:
             given = dict(zip(function.args, arguments, strict=True))
-            return Scope(self.program, builder, given, (*self.stack, name), self.apart).run(function)
+            return Scope(program, builder, given, (*self.stack, name), self.apart).run(function)
 
         try:
-            results = body(self.builder, operands)
+            results = body(self.program, self.builder, operands)
         except EgshapeError as error:
-            raise in_callers_terms(error, f"@{name}", str(node.location), operands, self.builder, body) from None
+            whole = self.program
+            alone = partial(body, Program(whole.module, whole.handlers, whole.plain, whole.carry))
+            raise in_callers_terms(error, f"@{name}", str(node.location), operands, self.builder, alone) from None
         if not any(has_effect(op) for op in self.builder.ops[first:]):
             self.program.calls[key] = results
         return results

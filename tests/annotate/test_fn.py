@@ -59,6 +59,10 @@ def test_the_caller_is_told_what_is_wrong_in_terms_of_the_function(
 def test_the_shape_function_refuses_what_a_call_refuses(split: Any) -> None:
     with pytest.raises(CheckFailed, match=r"4\*m = 15 has no solution"):
         split.sizes((8, 15), (2, 5))
+    interpreted = egshape.fn("f32[n, 4*m]", target="interpret")(lambda x: x.reshape(-1, 4))
+    assert interpreted.sizes((8, 16)) == ((32, 4),)
+    with pytest.raises(CheckFailed, match=r"4\*m = 15 has no solution"):
+        interpreted.sizes((8, 15))
 
 
 def test_dtype_and_rank_may_be_left_to_the_call() -> None:

@@ -107,3 +107,11 @@ def test_other_arguments_and_none_are_refused(tmp_path: Path) -> None:
         egshape.specialised()
     with pytest.raises(InvalidInput, match="nothing says dtype and rank of x"):
         egshape.specialised(one).given("?[n, m]")
+
+
+@pytest.mark.parametrize("type", ["f32[n, n]", "f32[n, 4*m]", "f32[n, 10 - n]", "f32[n, 12 // n]", "f32[max(n, 3), n]"])
+def test_what_admits_is_what_refuses_nothing(type: str) -> None:
+    program = egshape.fn(type)(parse_graph(NEGATED.format(name="any")))
+    for shape in np.ndindex(6, 13):
+        x = np.ones(shape, "f4")
+        assert program.admits(x) == (not program.refusal(x)), shape
