@@ -64,6 +64,7 @@ LAYERS = [
             "inner",
             "measure",
             "sizes",
+            "signature",
             "places",
             "annotate",
             "reasons",
