@@ -21,6 +21,7 @@ from egshape.models import Model, load
 from egshape.optimizing import Result, optimize
 from egshape.runtime.names import ordered
 from egshape.runtime.shown import described
+from egshape.signature import with_sizes
 
 if TYPE_CHECKING:
     from egshape.runtime.cuda_function import CudaFunction
@@ -65,6 +66,7 @@ class Optimizing(TypedDict, total=False):
     rules: str | Sequence[str]
     limits: Limits | None
     format: str | None
+    expand_signature: bool
 
 
 class Compiled:
@@ -208,6 +210,7 @@ def compile(
     rules: str | Sequence[str] = (),
     limits: Limits | None = None,
     format: str | None = None,
+    expand_signature: bool = False,
 ) -> Any:
     """A function of a model: called with arrays in input order or by name, it gives one array, or a tuple in output
     order.
@@ -220,11 +223,14 @@ def compile(
     default ``llvm``, or ``interpret`` with a warning where llvmlite is not installed or cannot compile an op.
     facts: how much of what is known about sizes is used, ``none``, ``shape`` (which sizes are equal) or ``all``, for
     measurements of what facts are worth.
+    expand_signature: sizes are arguments and results too (``egshape.signature.with_sizes``).
 
     Raises Unsupported for another target, or an op that the target cannot compile; what ``load`` and ``optimize``
     raise; InvalidInput for options that go with optimizing where that is not done."""
     _check_options(target, facts, architectures)
     graph = _graph(model, optimize, assume, rules, limits, format)
+    if expand_signature:
+        graph = with_sizes(graph)
     return compile_graph(graph, target, threads, facts, architectures)
 
 

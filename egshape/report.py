@@ -172,7 +172,7 @@ class ShapeTable(_Json):
         """The cells of the table, its heading first."""
         rows: list[tuple[str, ...]] = [("value", "op", "type", "from", "location")]
         for row in self.values:
-            type = row.dtype + ("[?]" if row.shape is None else f"[{', '.join(row.shape)}]")
+            type = row.dtype + ("[*]" if row.shape is None else f"[{', '.join(row.shape)}]")
             rows.append((row.name, row.op, type, "; ".join(" ".join(each) or "-" for each in row.from_), row.location))
         return rows
 

@@ -65,6 +65,7 @@ LAYERS = [
             "inner",
             "measure",
             "sizes",
+            "signature",
             "places",
             "annotate",
             "reasons",

@@ -63,6 +63,12 @@ def compile(
     nodes: NodesOpt = None,
     memory: MemoryOpt = None,
     no_optimize: Annotated[bool, typer.Option("--no-optimize", help="Compile the graph as it is.")] = False,
+    expand_signature: Annotated[
+        bool,
+        typer.Option(
+            "--expand-signature", help="Each independent size is a scalar argument too, each other one a result."
+        ),
+    ] = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
@@ -71,6 +77,7 @@ def compile(
     The file holds native code for this computer's processor, and kernels of a device for --target cuda: give it only to
     those who would run your programs, and run only files from those whose programs you would run."""
     from egshape.adapters import native
+    from egshape.signature import with_sizes
 
     if emit is None and output.is_dir():
         raise EgshapeError("is a folder", where=str(output), hint="give a file name such as model.egx", code="usage")
@@ -83,6 +90,8 @@ def compile(
         raise EgshapeError(
             "--assume, --facts and --rules go with optimizing", hint="leave out --no-optimize", code="usage"
         )
+    if expand_signature:
+        graph = with_sizes(graph)
     if architecture and target is not Native.cuda:
         raise EgshapeError("--architecture goes with --target cuda", hint="leave it out", code="usage")
     if target is Native.cuda:

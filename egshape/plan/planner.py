@@ -60,6 +60,8 @@ class Planner(Steps):
         self.clusters: dict[Op, Cluster] = {}
         self.widening: set[Op] = set()
         """Ops that make i32 of the bytes that products read."""
+        self.entry: dict[str, tuple[int, int, int, int]] = {}
+        """The symbols of input axes: ``Program.symbols``."""
 
     # -- the whole ------------------------------------------------------------------------------------------------
 
@@ -67,7 +69,7 @@ class Planner(Steps):
         """The program of the graph. Raises Unsupported for what is not compiled."""
         body = self.graph.body
         inputs = tuple(self._input(value) for value in body.args)
-        symbols = self._input_symbols()
+        self.entry.update(self._input_symbols())
         self._entry_checks()
         for name, value in zip(self.graph.output_names, body.results, strict=True):
             if value not in self.outputs and value not in body.args:
@@ -77,7 +79,7 @@ class Planner(Steps):
             self._output(name, value) for name, value in zip(self.graph.output_names, body.results, strict=True)
         )
         steps = fused(self.steps, self.target != "llvm") if self.known.forms else tuple(self.steps)
-        return Program(self.graph.name, inputs, outputs, symbols, steps, constants(steps))
+        return Program(self.graph.name, inputs, outputs, self.entry, steps, constants(steps))
 
     def _input(self, value: Value) -> Port:
         sizes = sizes_of(value)
@@ -101,7 +103,20 @@ class Planner(Steps):
                 factor = (size.substitute({name: 1}).const or 0) - offset
                 if factor > 0 and size is symbol(name) * factor + offset:
                     found[name] = number, axis, factor, offset
-        return found
+        return found | {
+            _axis_name(args[number], axis): (number, axis, 1, 0)
+            for number, axis, size in axes
+            if not size.symbols() <= found.keys()
+        }
+
+    def _told_axes(self) -> None:
+        """Hold axes of inputs to sizes that are known only once elements of inputs are read."""
+        for value in self.graph.body.args:
+            for axis, size in enumerate(sizes_of(value)):
+                if not size.symbols() <= self.entry.keys():
+                    real = symbol(_axis_name(value, axis))
+                    message = f"axis {axis} of input {value.name!r} has size {{0}}, its type wants {size} = {{1}}"
+                    self.check(CheckSizes("==", real, size, message, (real, size)))
 
     def _entry_checks(self) -> None:
         """Assumed facts hold or the program stops; a fact may name an input's axis by its place (``arg0.1``)."""
@@ -142,6 +157,8 @@ class Planner(Steps):
             self.definitions.setdefault(each.value, []).append(each)
             if each.value not in defined and each.element is not None:
                 self.define(each, self.producers.get(each.value))
+        if block is self.graph.body:
+            self._told_axes()
         if self.target == "llvm":
             self.widening.update(integers.widening(block))
         for number, op in enumerate(block.ops):
@@ -250,8 +267,15 @@ class Planner(Steps):
         """Bind a symbol that a value defines."""
         where = place(op) if op is not None else ""
         if definition.element is not None:
-            buffer = self.buffer(definition.value)
-            self.steps.append(BindSize(definition.name, buffer, definition.element, definition.offset, where))
+            buffer, name = self.buffer(definition.value), definition.name
+            told = f"{name}'" if name in self.entry else name
+            self.steps.append(BindSize(told, buffer, definition.element, definition.offset, where))
+            if told != name:  # an axis of an input says it too
+                sizes = symbol(name), symbol(told)
+                message = (
+                    f"{name} is {{0}} by the sizes of the inputs, but {{1}} by what {definition.value.name!r} holds"
+                )
+                self.check(CheckSizes("==", *sizes, message, sizes))
             self.steps += [DefineSize(name, size) for name, size in halves(definition)]
             return
         axis = definition.axis
@@ -337,3 +361,8 @@ def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
     ``target``: ``llvm``, where products are panels, or ``cuda``. Raises Unsupported, naming op and location, for what
     is not compiled."""
     return Planner(signed(inlined(expand(graph))), facts, target).plan()
+
+
+def _axis_name(value: Value, axis: int) -> str:
+    """The symbol of the real size of an input's axis, where its type says it in terms of elements."""
+    return f"{value.name}.{axis}'"

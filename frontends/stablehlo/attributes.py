@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from egshape.errors import Unsupported
+from egshape.frontends.stablehlo.ranks import UNRANKED
 from egshape.ir.graph import NOWHERE, Location
 from egshape.ir.types import DTYPES, numpy_dtype
 
@@ -135,6 +136,8 @@ class Reader:
             unknown = ir.ShapedType.get_dynamic_size()
             shape = tuple(None if size == unknown else size for size in found.shape)
             encoding = found.encoding
+            if str(encoding) == UNRANKED:
+                return TensorInfo(dtype, None, text)
             bounds = None if encoding is None else _bounds(str(encoding))
             return TensorInfo(dtype, shape if dtype else None, text, bounds)
         if isinstance(found, ir.UnrankedTensorType):

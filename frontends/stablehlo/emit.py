@@ -40,6 +40,7 @@ from egshape.frontends.stablehlo.emit_text import (
     type_text,
 )
 from egshape.frontends.stablehlo.parse import libraries
+from egshape.frontends.stablehlo.ranks import STAR, ranked, unranked
 from egshape.frontends.stablehlo.single import parts, renamed, with_symbols
 from egshape.ir.graph import Block, Graph, Op, Value
 
@@ -55,7 +56,7 @@ def write(graph: Graph, *, verify: bool = True, locations: bool = False) -> str:
 
     ``verify`` parses it back with jaxlib; ``locations`` adds where each op comes from.
     Raises Unsupported for an op without StableHLO form, EgshapeError if jaxlib rejects the text."""
-    text = _Module(graph, locations).text()
+    text = unranked(_Module(graph, locations).text())
     if verify:
         check(text)
     return text
@@ -68,7 +69,9 @@ def statements(graph: Graph) -> int:
 
 
 def bytecode(text: str) -> bytes:
-    """A module's text as MLIR bytecode."""
+    """A module's text as MLIR bytecode. Raises Unsupported for values of unknown rank, which MLIR rejects there."""
+    if STAR in text:
+        raise Unsupported("MLIR bytecode cannot hold a value of unknown rank", hint="save the model as .mlir")
     hlo = libraries()
     out = io.BytesIO()
     with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
@@ -96,7 +99,7 @@ def check(text: str) -> None:
     hlo = libraries()
     with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
         try:
-            hlo.ir.Module.parse(text, context)
+            hlo.ir.Module.parse(ranked(text).text if STAR in text else text, context)
         except Exception as error:  # MLIRError and ValueError
             message = str(error).strip().splitlines()
             raise EgshapeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from egshape.errors import EgshapeError, MissingDependency, ParseError, Unsupported
 from egshape.frontends.calls import CALL, expectation
 from egshape.frontends.stablehlo.index import as_arith
+from egshape.frontends.stablehlo.ranks import STAR, UNRANKED, ranked
 from egshape.ops import REGISTRY
 
 BYTECODE = b"ML\xefR"
@@ -99,6 +100,8 @@ def _exported_bytes(data: bytes, name: str) -> bytes:
 def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -> Any:
     if isinstance(source, str):
         source = as_arith(source)
+        if STAR in source:
+            return _parse_unranked(hlo, context, source, name)
     if not source.strip():
         raise ParseError("is empty", where=name, hint="a StableHLO module has a function main")
     quantized = (b"quant" if isinstance(source, bytes) else "quant") in source  # type: ignore[operator]
@@ -121,6 +124,29 @@ def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -
             name,
         )
     return module
+
+
+def _parse_unranked(hlo: SimpleNamespace, context: Any, source: str, name: str) -> Any:
+    """A text with unranked tensors. Raises Unsupported for the first whose rank nothing tells, if an op needs it."""
+    found = ranked(source)
+    try:
+        return _parse(hlo, context, found.text, name)
+    except ParseError as error:
+        if not found.left:
+            raise
+        first, *others = found.left
+        also = f", nor that of {len(others)} more" if others else ""
+        raise Unsupported(
+            f"the rank of {first.text} is not known from its uses{also}: MLIR says at {error.where}, {error.message}",
+            where=place_in(source, first.at, name),
+            hint="write its type with a rank, as tensor<?x?xf32>",
+        ) from error
+
+
+def place_in(source: str, at: int, name: str) -> str:
+    """file:line:col of a place in a text."""
+    before = source[:at]
+    return f"{name}:{before.count(chr(10)) + 1}:{at - before.rfind(chr(10))}"
 
 
 def _must_run(hlo: SimpleNamespace, passes: str, module: Any, refusal: str, hint: str, name: str) -> None:
@@ -150,9 +176,7 @@ def diagnosed(error: BaseException, name: str) -> EgshapeError:
     if "unregistered dialect" in message:
         message = "an op of a dialect that is not known here"
         hint = "known are stablehlo, chlo, mhlo, func, shape, tensor, arith, index"
-    where = name
-    if place and int(place[2]):
-        where = f"{place[1] if place[1] not in ('', '-') else name}:{place[2]}:{place[3]}"
+    where = _placed(place[0], name) if place else name
     return ParseError(message.removeprefix("error: "), where=where, hint=hint or "MLIR rejects the module")
 
 
@@ -177,10 +201,19 @@ def _type(text: str) -> str:
     return text if tensor is None else f"{tensor[2]}[{', '.join(tensor[1].split('x')[:-1])}]"
 
 
+def _placed(location: str, name: str) -> str:
+    """file:line:col of a location, just the name of the model where it has none."""
+    place = _PLACE.search(location)
+    if place is None or not int(place[2]):
+        return name
+    return f"{place[1] if place[1] not in ('', '-') else name}:{place[2]}:{place[3]}"
+
+
 def _legalized(hlo: SimpleNamespace, module: Any, name: str) -> Any:
     """The module without mhlo and without CHLO ops that have no op of ours."""
     names = _op_names(hlo, module)
-    if any(each.startswith("mhlo.") for each in names):
+    if mhlo := {each for each in names if each.startswith("mhlo.")}:
+        _need_ranks(names, mhlo, name)
         try:
             module = hlo.ir.Module.parse(hlo.mhlo_to_stablehlo(hlo.module_to_bytecode(module)))
         except Exception as error:
@@ -189,24 +222,41 @@ def _legalized(hlo: SimpleNamespace, module: Any, name: str) -> Any:
             ) from error
         names = _op_names(hlo, module)
     known = {"chlo.top_k", *(f"chlo.{each}" for each in REGISTRY.by_frontend("chlo"))}
-    if any(each.startswith("chlo.") and each not in known for each in names):
+    if chlo := {each for each in names if each.startswith("chlo.") and each not in known}:
+        _need_ranks(names, chlo, name)
         _must_run(
             hlo,
             "func.func(chlo-legalize-to-stablehlo)",
             module,
             "has no form in StableHLO",
-            "give its operands the types that it asks for, of a known rank",
+            "give its operands the types that it asks for",
             name,
         )
     return module
 
 
-def _op_names(hlo: SimpleNamespace, module: Any) -> set[str]:
-    names: set[str] = set()
+def _need_ranks(names: Mapping[str, str], changed: Iterable[str], name: str) -> None:
+    """Raise Unsupported for an op of unranked values that a pass changes: it takes what stands for them for vectors."""
+    for each in changed:
+        if names[each]:
+            raise Unsupported(
+                f"{each} has a value whose rank is not known from its uses",
+                where=_placed(names[each], name),
+                hint="write its type with a rank, as tensor<?x?xf32>",
+            )
+
+
+def _op_names(hlo: SimpleNamespace, module: Any) -> dict[str, str]:
+    """The names of all ops, and of each the location of one that has a value of unknown rank, "" if none has."""
+    names: dict[str, str] = {}
     advance = hlo.ir.WalkResult.ADVANCE
+    unranked = UNRANKED in str(module)
 
     def note(op: Any) -> Any:
-        names.add(op.name)
+        found = names.setdefault(op.name, "")
+        if unranked and not found:
+            types = [str(value.type) for values in (op.operands, op.results) for value in values]
+            names[op.name] = str(op.location) if any(UNRANKED in type for type in types) else ""
         return advance
 
     module.operation.walk(note)

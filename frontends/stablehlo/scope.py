@@ -177,6 +177,19 @@ class Scope:
 
     def _converted(self, node: Node) -> Sequence[Value | None]:
         """What stands for an op: ours, or itself as it came where ours is not defined for the dtype."""
+        try:
+            return self._known(node)
+        except ValueError:  # the rank of a value that has none was asked for
+            given = [self.values[key] for key in node.operands]
+            if all(value is None or value.type.shape is not None for value in given):
+                raise
+            raise Unsupported(
+                f"{node.name} of a value of unknown rank",
+                where=str(node.location),
+                hint="write the type of the value with a rank, as tensor<?x?xf32>",
+            ) from None
+
+    def _known(self, node: Node) -> Sequence[Value | None]:
         handler = self.program.carry if node.single else self.program.handlers.get(node.name)
         try:
             if handler is not None:
