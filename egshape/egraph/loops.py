@@ -18,6 +18,7 @@ from egshape.errors import Contradiction
 from egshape.facts import Relation
 from egshape.ir.builder import fits, small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
+from egshape.ir.types import integer_range
 from egshape.ops.base import Element, Registry, object_array
 from egshape.ops.traits import Traits
 
@@ -173,8 +174,8 @@ class _Scope:
     """Answers an ``elements`` function of an op inside; what it needs to fit must be proved, unless it is ``trusted``
     for a guess."""
 
-    def __init__(self, context: Context, trusted: bool) -> None:
-        self._context = context
+    def __init__(self, context: Context, rounds: Dim, trusted: bool) -> None:
+        self._context, self._rounds = context, rounds
         self.granted = True
         self._trusted = trusted
 
@@ -182,8 +183,14 @@ class _Scope:
         return {"proved": True, "refuted": False}.get(self._context.decide(relation))
 
     def require_fit(self, dim: Dim, dtype: str) -> None:
-        proved = self._trusted or all(self._context.decide(each) == "proved" for each in fits(dim, dtype, ""))
-        self.granted = self.granted and proved
+        self.granted = self.granted and (self._trusted or self.fits(dim, dtype))
+
+    def fits(self, dim: Dim, dtype: str) -> bool:
+        """Whether an integer surely is in the range of its dtype; the number of rounds is no size that always is."""
+        needs = fits(dim, dtype, "")
+        if dim is self._rounds:
+            needs.append(Relation("<=", dim, const(integer_range(dtype)[1])))
+        return all(self._context.decide(each) == "proved" for each in needs)
 
 
 class _Loop:
@@ -361,11 +368,11 @@ class _Loop:
     def _defined(self, conditions: Sequence[Relation]) -> Iterator[Relation]:
         """What the sizes are in a round that are elements of integers there."""
         known = self._knowing(self.body, self.rounds, conditions)
-        found = self._run(self.body, self.rounds, known)
+        found, scope = self._run(self.body, self.rounds, known), _Scope(known, self.rounds, trusted=False)
         for each in self.body.symbols:
             if each.element is not None and each.value in found:
                 item = found[each.value].reshape(-1)[each.element]
-                if isinstance(item, Dim):
+                if isinstance(item, Dim) and scope.fits(item, each.value.type.dtype):
                     yield Relation("==", symbol(each.name), item + each.offset)
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -414,7 +421,7 @@ class _Loop:
                 out.update(elements)
             elif decl.elements is not None and len(op.results) == 1 and small(op.result.type):
                 fixed = op.operands if decl.variadic else op.operands[: len(decl.operands)]
-                scope, types = _Scope(known, trusted), (*(each.type for each in fixed), op.result.type)
+                scope, types = _Scope(known, self.rounds, trusted), (*(each.type for each in fixed), op.result.type)
                 attrs = {**op.attrs, "regions": op.regions} if op.regions else op.attrs
                 found = decl.elements(scope, [out.get(each) for each in fixed], attrs, types)
                 if found is not None and scope.granted:

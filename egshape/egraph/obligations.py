@@ -19,6 +19,7 @@ from egshape.decide.reason import FOLDED, TRUE, Believed, Proved, Reason, Semant
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
 from egshape.egraph.loops import Invariants, invariants
+from egshape.egraph.twins import Twins
 from egshape.errors import Contradiction, EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import fits, small
@@ -230,6 +231,7 @@ class Walker:
         self.known = _with(context, held)
         """What later obligations may be proved from; forks off ``context`` at the first data-dependent check, or where
         the block is a branch, whose condition is ``held``."""
+        self._equal = Twins(block, registry)
         self._hard = _HARD_QUESTIONS
         self._sizes: set[Dim] = set()
         self._settled: set[Relation] = set()
@@ -257,6 +259,7 @@ class Walker:
             else:
                 self._elements(index, op)
                 self._between(op)
+                self._twins(op)
                 if self.registry[op.name].traits.regions == "loop":
                     self._loop(op)
         self._elements_again()
@@ -445,6 +448,13 @@ class Walker:
                 # clamp(low, x, high) is high where low > high
                 if low is not None and all(high is not None and self._holds("<=", low, high) for high in highs):
                     self._assume(Relation("<=", low, size), why)
+
+    def _twins(self, op: Op) -> None:
+        """Sizes that come of the same data are equal."""
+        for relation in self._equal.step(op):
+            why = Semantics(op.name, location=str(op.location))
+            self._assume(relation, why)
+            self.believed.append((relation, why))
 
     def _loop(self, op: Op) -> None:
         """What a loop gives is what its rounds make of what it is given."""
