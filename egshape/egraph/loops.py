@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from egshape.decide.context import Context
-from egshape.dims import Dim, Relu, ceildiv, const, minimum, relu, symbol
+from egshape.dims import Dim, Relu, ceildiv, const, maximum, minimum, relu, symbol
 from egshape.dims.core import of_atom
 from egshape.errors import Contradiction
 from egshape.facts import Relation
@@ -336,7 +336,7 @@ class _Loop:
         """Bounds that each round keeps: the start, and the limits that a round sets."""
         known = self._knowing(self.body, self.rounds, conditions)
         self._run(self.body, self.rounds, known)
-        kept = [bound for bound in dict.fromkeys(self._limits()) if self._holds(bound.of(self._start(bound.place)))]
+        kept = list(dict.fromkeys(self._limits()))
         while True:
             here = known.copy()
             here.assume_all([(bound.of(self._given(bound.place)), None) for bound in kept])
@@ -354,10 +354,8 @@ class _Loop:
                 cuts += [after.map_atoms(lambda atom: atom.arg if isinstance(atom, Relu) else of_atom(atom))]
                 for limit in (start, *cuts):
                     if not limit.symbols() & self.own:
-                        yield from (Bound(place, limit, above) for above in (False, True))
-
-    def _start(self, place: Place) -> Dim:
-        return self.op.operands[place.value].type.dims[place.at]
+                        yield Bound(place, minimum(start, limit), above=False)
+                        yield Bound(place, maximum(start, limit), above=True)
 
     def _given(self, place: Place) -> Dim:
         return self.body.args[place.value].type.dims[place.at]

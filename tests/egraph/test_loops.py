@@ -198,6 +198,32 @@ def test_a_size_that_stays_under_another_form() -> None:
     assert shapes(result) == ["[arg0.0]"]
 
 
+def test_a_window_is_at_most_its_limit_or_its_start() -> None:
+    """A round appends one, and takes the first five."""
+    body = (
+        GROW.replace("%y =", "%w =")
+        + """
+%a = stablehlo.reshape %zero : (tensor<i32>) -> tensor<1xi32>
+%b = stablehlo.reshape %one : (tensor<i32>) -> tensor<1xi32>
+%l = stablehlo.get_dimension_size %w, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+%h = stablehlo.minimum %l, %five : tensor<i32>
+%m = stablehlo.reshape %h : (tensor<i32>) -> tensor<1xi32>
+%y = stablehlo.real_dynamic_slice %w, %a, %m, %b
+  : (tensor<?xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?xf32>"""
+    )
+    result = solved(loop(less("%n"), body), assume="arg0.0 <= 1000")
+    assert [each for each in kept(result) if "1000" not in each] == []
+    assert result.explain_fact(f"{after(result)} <= max(arg0.0, 5)").status == "proved"
+
+
+@pytest.mark.parametrize("size", ["max(arg0.0, 5)", "arg0.0 + max(5 - arg0.0, 0)"])
+def test_a_test_on_the_size_itself(size: str) -> None:
+    test = """%l = stablehlo.get_dimension_size %v, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+%p = stablehlo.compare LT, %l, %five : (tensor<i32>, tensor<i32>) -> tensor<i1>"""
+    result = solved(loop(test, GROW))
+    assert result.explain(after(result), size).status == "proved"
+
+
 def test_loops_inside_of_loops() -> None:
     inner = """%q:2 = stablehlo.while(%ii = %zero, %w = %v) : tensor<i32>, tensor<?xf32>
   cond {

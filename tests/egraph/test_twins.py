@@ -71,7 +71,9 @@ def test_a_size_that_is_packed_otherwise_is_the_same() -> None:
     assert not any(" == " in text and "limits" in text for text in kept(solved(program(PLAIN, packed))))
 
 
-@pytest.mark.parametrize(("one", "two"), [("maximum %k, %zero", "abs %k"), ("add %k, %k", "abs %k"), ("maximum %k, %zero", "")])
+@pytest.mark.parametrize(
+    ("one", "two"), [("maximum %k, %zero", "abs %k"), ("add %k, %k", "abs %k"), ("maximum %k, %zero", "")]
+)
 def test_integers_that_may_be_negative_are_not_taken_for_sizes(one: str, two: str) -> None:
     """max(k, 0), |k| and k differ where k is negative."""
     ways = [

@@ -176,3 +176,18 @@ def test_a_cache_that_grows(tmp_path: Path) -> None:
         arrays = {"cache": random(p, 4), "weight": random(4, 4), "room": np.zeros(t, F)}
         for one, two in zip(session.run(None, arrays), run(**arrays), strict=True):
             np.testing.assert_allclose(two, one.reshape(two.shape), rtol=1e-5, atol=1e-6)
+
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "decode.mlir"
+
+
+def test_the_example() -> None:
+    pytest.importorskip("jax")
+    graph = egshape.load(EXAMPLE)
+    result = egshape.optimize(graph)
+    assert [each.shape for each in result.report.outputs] == [("cache.0 + room.0", "4")]
+    run, plain = egshape.compile(result), egshape.compile(graph, target="interpret")
+    for p, t in ((0, 0), (0, 1), (1, 4), (6, 2)):
+        arrays = random(p, 4), random(1, 4), random(t)
+        np.testing.assert_allclose(run(*arrays), plain(*arrays), rtol=1e-5, atol=1e-6)
+        assert run(*arrays).shape == (p + t, 4)
