@@ -174,7 +174,7 @@ class Road:
                 return substitute(region, mapping)
             held = (*entry.held, *branch_conditions(op, region, walk, setting.registry))
             try:
-                return self.block(region, inside(block, walk, mapping, terms.normal, held))
+                return self.block(region, inside(block, op, region, walk, mapping, terms.normal, held))
             except LimitReached as reached:
                 self._note(stopped(reached.limit))
             except Contradiction:  # nothing ever runs through it

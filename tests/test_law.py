@@ -329,6 +329,7 @@ ASKED = {
     "egshape.egraph.encode": {"bitcast_convert", "concatenate"},  # terms of their own in the prelude
     "egshape.egraph.rebuild": {"broadcast_in_dim", "concatenate"},
     "egshape.ir.builder": {"concatenate", "reshape"},  # follows a size through the vectors that shape code makes of it
+    "egshape.egraph.twins": {"reduce"},  # counts what is true of a mask
     "egshape.reasons.advise": {"reshape"},  # what a reshape splits is worth a question
     "egshape.rulebook.trial.mutate": {"broadcast_in_dim", "reshape"},  # mends the sizes that these state
     "egshape.validate": {"custom_call", "host_call", "host_effect"},  # says why a call is not tried

@@ -118,6 +118,8 @@ class ExchangeState:
     _divisors: set[Dim] = field(default_factory=set)
     _positive_divisors: int = 0
     _weights: dict[Dim, int] = field(default_factory=dict)
+    late: frozenset[str] = frozenset()
+    """Symbols that an op defines, of which other sizes say what they are before it runs."""
 
     def __post_init__(self) -> None:
         self.basis = Basis(self.is_positive, self.order)
@@ -263,8 +265,10 @@ class ExchangeState:
         return self._best[form]
 
     def _complexity(self, dim: Dim) -> tuple[object, ...]:
-        """Simple sizes first: number, symbol, few and flat terms; then by symbols; then a fixed order."""
-        return weight(dim, self._weights), len(dim.terms), sorted(map(self.order, dim.symbols()), reverse=True), dim.key
+        """Simple sizes first: known early, number, symbol, few and flat terms; then by symbols; then a fixed order."""
+        names = dim.symbols()
+        by_name = sorted(map(self.order, names), reverse=True)
+        return not self.late.isdisjoint(names), weight(dim, self._weights), len(dim.terms), by_name, dim.key
 
     @property
     def inconsistent(self) -> bool:

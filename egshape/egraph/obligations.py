@@ -18,6 +18,8 @@ from egshape.decide.context import Context, Verdict
 from egshape.decide.reason import FOLDED, TRUE, Believed, Proved, Reason, Semantics, Step
 from egshape.dims import Dim, Relu, bcast, broadcast_gap, const, is_nonnegative, mod, product, symbol
 from egshape.egraph.engine import Engine
+from egshape.egraph.loops import Invariants, invariants
+from egshape.egraph.twins import Twins
 from egshape.errors import Contradiction, EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import fits, small
@@ -84,6 +86,10 @@ class Walk:
     elements: Mapping[Value, np.ndarray] = field(default_factory=dict)
     entry: frozenset[str] = frozenset()
     """The symbols that are known when the block is entered."""
+    loops: Mapping[Op, Invariants] = field(default_factory=dict)
+    """What is known of each loop of the block."""
+    late: frozenset[str] = frozenset()
+    """Symbols that ops define, of which sizes that are known when the block is entered say what they are."""
 
     @property
     def guarded(self) -> frozenset[int]:
@@ -221,9 +227,12 @@ class Walker:
         self.checks: list[Check] = []
         self.believed = list(believed)
         self.elements = dict(elements)
+        self.loops: dict[Op, Invariants] = {}
+        self.late: frozenset[str] = frozenset()
         self.known = _with(context, held)
         """What later obligations may be proved from; forks off ``context`` at the first data-dependent check, or where
         the block is a branch, whose condition is ``held``."""
+        self._equal = Twins(block, registry)
         self._hard = _HARD_QUESTIONS
         self._sizes: set[Dim] = set()
         self._settled: set[Relation] = set()
@@ -251,8 +260,12 @@ class Walker:
             else:
                 self._elements(index, op)
                 self._between(op)
+                self._twins(op)
+                if self.registry[op.name].traits.regions == "loop":
+                    self._loop(op)
         self._elements_again()
-        return Walk(self.context, tuple(self.checks), tuple(self.believed), self.elements, self.entry)
+        believed = tuple(self.believed)
+        return Walk(self.context, tuple(self.checks), believed, self.elements, self.entry, self.loops, self.late)
 
     def _elements_again(self) -> None:
         """Shape code that what came after it decides: facts known at entry hold before every op."""
@@ -437,6 +450,25 @@ class Walker:
                 # clamp(low, x, high) is high where low > high
                 if low is not None and all(high is not None and self._holds("<=", low, high) for high in highs):
                     self._assume(Relation("<=", low, size), why)
+
+    def _twins(self, op: Op) -> None:
+        """Sizes that come of the same data are equal."""
+        for relation in self._equal.step(op):
+            why = Semantics(op.name, location=str(op.location))
+            self._assume(relation, why)
+            self.believed.append((relation, why))
+
+    def _loop(self, op: Op) -> None:
+        """What a loop gives is what its rounds make of what it is given."""
+        found = self.loops[op] = invariants(op, self.context, self.elements, self.registry)
+        relations, elements = found.behind()
+        why = Semantics(op.name, location=str(op.location))
+        for relation in relations:
+            self._assume(relation, why)
+            if relation.kind == "==" and relation.rhs.symbols() <= self.entry:
+                self.late |= relation.lhs.symbols() - self.entry
+                self.believed.append((relation, why))
+        self.elements.update(elements)
 
     def _element(self, operand: Value, place: int, op: Op) -> Dim | None:
         """An element of shape code that surely is the number that it stands for (it does not wrap)."""

@@ -162,10 +162,14 @@ class Rebuilder:
         """A size that data gives must not be negative, also where the op that asked for it is gone: that is sure of the
         size of an axis only, not of one that is an element or that a check or a sum speaks of."""
         axes = {dim for op in self._ops for value in op.results for dim in value.type.shape or ()}
-        used = {symbol.name for symbol in self.block.symbols if dim_of(symbol.name) in axes}
-        for symbol in self.block.symbols:
-            if symbol.element is None or symbol.name in used or symbol.value not in self.encoding.node_of:
+        asked = [
+            each for each in self.block.symbols if each.element is not None and each.value in self.encoding.node_of
+        ]
+        used = {self._bound(symbol) for symbol in asked if dim_of(symbol.name) in axes}
+        for symbol in asked:
+            if self._bound(symbol) in used:
                 continue
+            assert symbol.element is not None
             if self._is_size(symbol.value, symbol.element, symbol.offset):
                 continue
             self.value(self.terms.class_of(symbol.value))
@@ -177,6 +181,10 @@ class Rebuilder:
                 "fact": "",
             }
             self._ops.append(Op("check", (), attrs, (), (), NOWHERE))
+
+    def _bound(self, symbol: SymbolDef) -> tuple[int, int | None, int]:
+        """What a symbol stands for, the same for all that stand for one element."""
+        return self.terms.class_of(symbol.value), symbol.element, symbol.offset
 
     def _is_size(self, value: Value, element: int, offset: int) -> bool:
         """True for an offset element, which cannot be negative, and one that is a known size."""

@@ -155,6 +155,7 @@ class Session:
         if self.decide == "both":
             walk = self._settled(walk, dims)
         self.context = walk.context
+        self.sizes.late = walk.late
         self.sizes.add_dims(dims)
         if self.decide == "rules":
             equate(self.sizes, self.context, dims)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from egshape.decide.context import Context
-from egshape.decide.reason import Believed, Branch
+from egshape.decide.reason import Believed, Branch, Semantics
 from egshape.dims import Dim, const
 from egshape.egraph.ask import Decide
 from egshape.egraph.budget import Budget
@@ -197,21 +197,26 @@ def branch_conditions(op: Op, region: Block, walk: Walk, registry: Registry) -> 
 
 def inside(
     block: Block,
+    op: Op,
+    region: Block,
     walk: Walk,
     mapping: Mapping[Value, Value],
     normal: Callable[[Dim], Dim],
     held: Sequence[Believed] = (),
 ) -> RegionEntry:
-    """What a region of a block is entered with; ``mapping``: what the values around it became."""
-    return RegionEntry(
-        walk.context,
-        walk.believed,
-        walk.entry | {symbol.name for symbol in block.symbols},
-        walk.elements,
-        mapping,
-        normal,
-        held,
-    )
+    """What a region of an op of a block is entered with; ``mapping``: what the values around it became; ``held``: the
+    conditions of the branches that the block lies in and of the region itself."""
+    symbols = walk.entry | {symbol.name for symbol in block.symbols}
+    loop = walk.loops.get(op)
+    if loop is None:
+        return RegionEntry(walk.context, walk.believed, symbols, walk.elements, mapping, normal, held)
+    found, why = loop.inside(region), Semantics(op.name, location=str(op.location))
+    believed = [(each, why) for each in found.believed]
+    context = walk.context.copy()
+    context.assume_all(believed)
+    held = (*held, *((each, why) for each in found.held))
+    elements = {**walk.elements, **found.elements}
+    return RegionEntry(context, (*walk.believed, *believed), symbols, elements, mapping, normal, held)
 
 
 def _kept(walk: Walk) -> list[Check]:

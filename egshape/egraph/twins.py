@@ -1,0 +1,149 @@
+"""Sizes that come of the same data: equal ops on equal values give equal values, so that a mask that is counted twice
+gives one size. What an op that moves elements makes of an integer is followed, whatever the integer is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim, const, product, symbol
+from egshape.egraph.keys import hashable, region_key
+from egshape.facts import Relation
+from egshape.ir.builder import small
+from egshape.ir.graph import Block, Op, SymbolDef, Value
+from egshape.ir.types import is_integer
+from egshape.ops.base import Registry, object_array
+from egshape.ops.kinds import region_kind
+
+ZERO = const(0)
+ANY = 2**64
+"""What is taken from a symbol, which is not negative, so that it may be any integer."""
+
+
+class _Scope:
+    """Decides nothing: elements are moved, and those that must fit are not followed."""
+
+    def __init__(self) -> None:
+        self.granted = True
+
+    def decide(self, relation: Relation) -> bool | None:
+        return None
+
+    def require_fit(self, dim: Dim, dtype: str) -> None:
+        self.granted = False
+
+
+@dataclass
+class Twins:
+    """Walks a block, op by op. All that changes: the first of the values that are equal, what became of their
+    integers, and the first symbol of each size."""
+
+    block: Block
+    registry: Registry
+    _first: dict[Value, Value] = field(default_factory=dict)
+    _known: dict[Any, Op] = field(default_factory=dict)
+    _items: dict[Value, np.ndarray] = field(default_factory=dict)
+    _named: dict[tuple[str, Dim], SymbolDef] = field(default_factory=dict)
+    _same: dict[str, Dim] = field(default_factory=dict)
+    _makers: dict[Value, Op] = field(default_factory=dict)
+    _most: dict[Dim, Dim] = field(default_factory=dict)
+
+    def step(self, op: Op) -> list[Relation]:
+        """What is equal from here on."""
+        twin = None if self._acts(op) else self._known.setdefault(self._key(op), op)
+        found = list[Relation]()
+        if twin is not None and twin is not op:
+            for one, two in zip(twin.results, op.results, strict=True):
+                self._first[two] = one
+                found += _equal_shapes(one, two)
+        self._makers |= dict.fromkeys(op.results, op)
+        self._follow(op)
+        self._count(op)
+        found += self._of_elements(op)
+        self._same |= {
+            name: each.rhs
+            for each in found
+            if each.kind == "=="
+            for name in each.lhs.symbols()
+            if each.lhs is symbol(name)
+        }
+        return found
+
+    def _acts(self, op: Op) -> bool:
+        """Whether an op, or one inside of it, may do something else each time."""
+        inner = (each for region in op.regions for each in region.walk())
+        return any(self.registry[each.name].effect for each in (op, *inner))
+
+    def _key(self, op: Op) -> Any:
+        read = tuple(dict.fromkeys(value for region in op.regions for value in region.captures()))
+        operands = tuple(self._first.get(value, value) for value in (*op.operands, *read))
+        regions = tuple(region_key(region, read) for region in op.regions)
+        attrs = {name: _put(attr, self._same) for name, attr in op.attrs.items()}
+        return op.name, operands, hashable(attrs), regions
+
+    def _follow(self, op: Op) -> None:
+        """What an op makes of integers, where it moves them."""
+        decl = self.registry[op.name]
+        if decl.elements is None or len(op.results) != 1 or not _is_followed(op.result):
+            return
+        fixed = op.operands if decl.variadic else op.operands[: len(decl.operands)]
+        attrs, scope = {**op.attrs, "regions": op.regions} if op.regions else op.attrs, _Scope()
+        types = (*(each.type for each in fixed), op.result.type)
+        found = decl.elements(scope, [self._integers(each) for each in fixed], attrs, types)
+        if found is not None and scope.granted:
+            own = self._integers(op.result).reshape(-1)
+            items = [item if isinstance(item, Dim) else mine for item, mine in zip(found.reshape(-1), own, strict=True)]
+            self._items[op.result] = object_array(items, found.shape)
+
+    def _count(self, op: Op) -> None:
+        """Of what a mask counts there are at most as many as it has places, also where the number wraps around."""
+        if op.name != "reduce" or len(op.operands) != 2 or region_kind(op.regions[0]) != "add":
+            return
+        x, init = op.operands
+        maker, start = self._makers.get(x), self._integers(init)
+        if maker is None or not self.registry[maker.name].traits.converts or maker.operands[0].type.dtype != "i1":
+            return
+        if start is not None and start.reshape(-1)[0] is ZERO and _is_followed(op.result):
+            most = product(x.type.dims[axis] for axis in op.attrs["dims"])
+            self._most |= dict.fromkeys(self._integers(op.result).reshape(-1), most)
+
+    def _integers(self, value: Value) -> Any:
+        """The integers of a value, each a symbol of its own where nothing is known; None for another value."""
+        if value not in self._items and _is_followed(value):
+            shape = tuple(int(size.const or 0) for size in value.type.dims)
+            name = self._first.get(value, value).name
+            own = [symbol(f"\0{name}.{at}") - ANY for at in range(int(np.prod(shape, dtype=np.int64)))]
+            self._items[value] = object_array(own, shape)
+        return self._items.get(value)
+
+    def _of_elements(self, op: Op) -> Iterator[Relation]:
+        """Of the symbols that an op's integers define: that an earlier one is the same, and what they are at most."""
+        for each in self.block.symbols:
+            if each.element is not None and each.value in op.results and _is_followed(each.value):
+                item = self._integers(each.value).reshape(-1)[each.element]
+                first = self._named.setdefault((each.value.type.dtype, item), each)
+                if item in self._most:
+                    yield Relation("<=", symbol(each.name) - each.offset, self._most[item])
+                if first is not each:
+                    yield Relation("==", symbol(each.name), symbol(first.name) + (each.offset - first.offset))
+
+
+def _is_followed(value: Value) -> bool:
+    return small(value.type) and is_integer(value.type.dtype)
+
+
+def _equal_shapes(one: Value, two: Value) -> Iterator[Relation]:
+    if one.type.shape is not None and two.type.shape is not None:
+        for left, right in zip(two.type.shape, one.type.shape, strict=True):
+            if left is not right:
+                yield Relation("==", left, right)
+
+
+def _put(attr: Any, sizes: Mapping[str, Dim]) -> Any:
+    """An attribute with sizes in the place of symbols."""
+    if isinstance(attr, Dim):
+        return attr.substitute(sizes) if not attr.symbols().isdisjoint(sizes) else attr
+    return tuple(_put(each, sizes) for each in attr) if isinstance(attr, tuple) else attr
