@@ -76,6 +76,9 @@ LAYERS = [
             "result",
             "reporting",
             "optimizing",
+            "observed",
+            "versions",
+            "buckets",
         ],
     ),
 ]

@@ -14,6 +14,7 @@ from egshape.commands.options import (
     AssumeOpt,
     FactsOpt,
     FormatOpt,
+    LikelyOpt,
     MemoryOpt,
     ModelArg,
     NodesOpt,
@@ -54,6 +55,7 @@ def compile(
     emit: Annotated[Emit | None, typer.Option("--emit", help="c: a header and a shared library.")] = None,
     assume: AssumeOpt = None,
     facts: FactsOpt = None,
+    likely: LikelyOpt = None,
     rules: RulesOpt = None,
     seconds: SecondsOpt = None,
     nodes: NodesOpt = None,
@@ -74,11 +76,13 @@ def compile(
     graph = load_model(model, format, ops)
     if not no_optimize:
         graph = optimized(
-            graph, assume, facts=read_facts(facts), rules=rules, limits=limits_of(seconds, nodes, memory)
+            graph, assume, facts=read_facts(facts, likely), rules=rules, limits=limits_of(seconds, nodes, memory)
         ).graph
-    elif assume or facts or rules:
+    elif assume or facts or likely or rules:
         raise EgshapeError(
-            "--assume, --facts and --rules go with optimizing", hint="leave out --no-optimize", code="usage"
+            "--assume, --facts, --likely-from and --rules go with optimizing",
+            hint="leave out --no-optimize",
+            code="usage",
         )
     if architecture and target is not Native.cuda:
         raise EgshapeError("--architecture goes with --target cuda", hint="leave it out", code="usage")

@@ -10,7 +10,7 @@ import typer
 from egshape.atomic import write_atomic
 from egshape.commands.files import check_target, load_model, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, ModelArg, OpsOpt, RulesOpt
+from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, LikelyOpt, ModelArg, OpsOpt, RulesOpt
 from egshape.commands.terminal import put
 from egshape.facts.intervals import to_text
 from egshape.facts.store import SymbolFacts
@@ -22,6 +22,7 @@ def facts(
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="F.json", help="Facts to write.")] = None,
     assume: AssumeOpt = None,
     facts: FactsOpt = None,
+    likely: LikelyOpt = None,
     rules: RulesOpt = None,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
@@ -31,7 +32,7 @@ def facts(
     with --facts F.json."""
     check_target(output, model=False)
     graph = load_model(model, format, ops)
-    known = optimized(graph, assume, facts=read_facts(facts), rules=rules, validate=False).derived
+    known = optimized(graph, assume, facts=read_facts(facts, likely), rules=rules, validate=False).derived
     if output is not None:
         write_atomic(output, known.to_json() + "\n")
     if as_json:

@@ -29,6 +29,7 @@ from egshape.commands.options import (
     FactsOpt,
     FormatOpt,
     JsonOpt,
+    LikelyOpt,
     MemoryOpt,
     ModelArg,
     NodesOpt,
@@ -49,6 +50,7 @@ def optimize(
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="OUT", help="- is stdout.")] = None,
     assume: AssumeOpt = None,
     facts: FactsOpt = None,
+    likely: LikelyOpt = None,
     rules: RulesOpt = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="R.json", help="Report to write.")] = None,
     strict_rules: Annotated[
@@ -99,7 +101,7 @@ def optimize(
     result = optimized(
         graph,
         assume,
-        facts=read_facts(facts),
+        facts=read_facts(facts, likely),
         rules=rules,
         limits=limits_of(seconds, nodes, memory),
         validate=not no_validate,

@@ -56,6 +56,10 @@ AssumeOpt = Annotated[
     typer.Option("--assume", metavar="FACT", help='A fact to trust, such as "h % 8 == 0"; may be repeated.'),
 ]
 FactsOpt = Annotated[Path | None, typer.Option("--facts", metavar="F.json", help="Facts to trust, as JSON.")]
+LikelyOpt = Annotated[
+    Path | None,
+    typer.Option("--likely-from", metavar="S.json", help="Sizes that a program has seen (observed_sizes), to expect."),
+]
 RulesOpt = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="F.egg", help="A ruleset of your own; may be repeated."),
