@@ -20,6 +20,7 @@ from egshape.commands.models import optimize, run, shapes
 from egshape.commands.reasons import advise, explain, prove
 from egshape.commands.rules import app as rules
 from egshape.commands.terminal import put, say
+from egshape.commands.versions import buckets, versions
 from egshape.commands.viz import viz
 from egshape.errors import EgshapeError
 
@@ -30,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (optimize, shapes, facts, prove, explain, advise, compile, run, viz):
+for command in (optimize, shapes, facts, prove, explain, advise, versions, buckets, compile, run, viz):
     app.command()(command)
 app.add_typer(rules, name="rules")
 

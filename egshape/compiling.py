@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypedDict, U
 import numpy as np
 
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency, Unsupported
+from egshape.facts import Facts, several
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph
 from egshape.ir.inputs import checked_inputs
@@ -67,6 +68,8 @@ class Optimizing(TypedDict, total=False):
     limits: Limits | None
     format: str | None
     expand_signature: bool
+    versions: int | Sequence[str]
+    observe: bool
 
 
 class Compiled:
@@ -211,6 +214,8 @@ def compile(
     limits: Limits | None = None,
     format: str | None = None,
     expand_signature: bool = False,
+    versions: int | Sequence[str] = 0,
+    observe: bool = False,
 ) -> Any:
     """A function of a model: called with arrays in input order or by name, it gives one array, or a tuple in output
     order.
@@ -224,14 +229,46 @@ def compile(
     facts: how much of what is known about sizes is used, ``none``, ``shape`` (which sizes are equal) or ``all``, for
     measurements of what facts are worth.
     expand_signature: sizes are arguments and results too (``egshape.signature.with_sizes``).
+    versions: guards such as ``("n == 1", "m % 8 == 0")``, or how many are chosen (``egshape.versions.propose``): the
+    graph is compiled for each besides, with more known, and the first guard that holds of a call chooses.
+    observe: count the sizes of calls, for ``observed_sizes()`` of what is given.
 
     Raises Unsupported for another target, or an op that the target cannot compile; what ``load`` and ``optimize``
     raise; InvalidInput for options that go with optimizing where that is not done."""
     _check_options(target, facts, architectures)
-    graph = _graph(model, optimize, assume, rules, limits, format)
+    if not versions and not observe:
+        graph = _graph(model, optimize, assume, rules, limits, format)
+        if expand_signature:
+            graph = with_sizes(graph)
+        return compile_graph(graph, target, threads, facts, architectures)
     if expand_signature:
-        graph = with_sizes(graph)
-    return compile_graph(graph, target, threads, facts, architectures)
+        raise InvalidInput("expand_signature goes without versions and observe", hint="leave one of them out")
+    from egshape.adapters.versioned import Version, VersionedFunction
+
+    if versions and (isinstance(model, Result) or not optimize):
+        raise InvalidInput(
+            "versions are made by optimizing", hint="give the model itself, and leave out optimize=False"
+        )
+    source = model if isinstance(model, Result) else load(model, format)
+
+    def made(*more: str) -> Any:
+        each = _graph(source, optimize, (*several(assume), *more), rules, limits, None)
+        return compile_graph(each, target, threads, facts, architectures)
+
+    guards = _guards(source, versions, assume)
+    given = source.graph if isinstance(source, Result) else source
+    return VersionedFunction(given, made(), [Version(guard, made(guard)) for guard in guards], observe)
+
+
+def _guards(source: Graph | Result, versions: int | Sequence[str], assume: str | Sequence[str]) -> Sequence[str]:
+    """The guards of the versions that are asked for."""
+    if not isinstance(versions, int):
+        return several(versions)
+    if not versions or isinstance(source, Result):
+        return ()
+    from egshape.versions import propose
+
+    return [each.guard for each in propose(source, Facts.parse(*several(assume), assumed=True), versions)]
 
 
 def _graph(

@@ -78,6 +78,9 @@ LAYERS = [
             "result",
             "reporting",
             "optimizing",
+            "observed",
+            "versions",
+            "buckets",
         ],
     ),
 ]

@@ -16,6 +16,7 @@ from egshape.commands.options import (
     AssumeOpt,
     FactsOpt,
     FormatOpt,
+    LikelyOpt,
     MemoryOpt,
     ModelArg,
     NodesOpt,
@@ -58,6 +59,7 @@ def compile(
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
+    likely: LikelyOpt = None,
     rules: RulesOpt = None,
     seconds: SecondsOpt = None,
     nodes: NodesOpt = None,
@@ -84,11 +86,13 @@ def compile(
     graph = load_model(model, format, ops, annotate, annotate_file)
     if not no_optimize:
         graph = optimized(
-            graph, assume, facts=read_facts(facts), rules=rules, limits=limits_of(seconds, nodes, memory)
+            graph, assume, facts=read_facts(facts, likely), rules=rules, limits=limits_of(seconds, nodes, memory)
         ).graph
-    elif assume or facts or rules:
+    elif assume or facts or likely or rules:
         raise EgshapeError(
-            "--assume, --facts and --rules go with optimizing", hint="leave out --no-optimize", code="usage"
+            "--assume, --facts, --likely-from and --rules go with optimizing",
+            hint="leave out --no-optimize",
+            code="usage",
         )
     if expand_signature:
         graph = with_sizes(graph)

@@ -17,6 +17,7 @@ from egshape.commands.options import (
     FactsOpt,
     FormatOpt,
     JsonOpt,
+    LikelyOpt,
     ModelArg,
     OpsOpt,
     RulesOpt,
@@ -34,6 +35,7 @@ def facts(
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
+    likely: LikelyOpt = None,
     rules: RulesOpt = None,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
@@ -43,7 +45,7 @@ def facts(
     with --facts F.json."""
     check_target(output, model=False)
     graph = load_model(model, format, ops, annotate, annotate_file)
-    known = optimized(graph, assume, facts=read_facts(facts), rules=rules, validate=False).derived
+    known = optimized(graph, assume, facts=read_facts(facts, likely), rules=rules, validate=False).derived
     if output is not None:
         write_atomic(output, known.to_json() + "\n")
     if as_json:

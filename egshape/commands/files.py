@@ -7,9 +7,9 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from egshape.api import Result
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
+    from egshape.observed import Observed
+
+Read = TypeVar("Read")
 
 
 def load_model(
@@ -91,13 +94,27 @@ def declare_ops(files: Sequence[Path] | None) -> None:
                                hint="it must declare ops with @egshape.custom_op") from error  # fmt: skip
 
 
-def read_facts(path: Path | None) -> Facts | None:
+def read_facts(path: Path | None, likely: Path | None = None) -> Facts | None:
+    """The facts of a file, with likely sizes of a file of observed ones."""
     from egshape.facts import Facts
 
-    if path is None:
-        return None
+    found = None if path is None else _placed_in(path, Facts.from_json)
+    if likely is None:
+        return found
+    return read_observed(likely).facts().merge(found or Facts())
+
+
+def read_observed(path: Path) -> Observed:
+    """Sizes that a running program has seen."""
+    from egshape.observed import Observed
+
+    return _placed_in(path, Observed.from_json)
+
+
+def _placed_in(path: Path, read: Callable[[bytes], Read]) -> Read:
+    """What is read from a file, whose name errors say."""
     try:
-        return Facts.from_json(read_bytes(path))
+        return read(read_bytes(path))
     except EgshapeError as error:
         raise placed(error, str(path)) from error
 

@@ -31,6 +31,7 @@ from egshape.commands.options import (
     FactsOpt,
     FormatOpt,
     JsonOpt,
+    LikelyOpt,
     MemoryOpt,
     ModelArg,
     NodesOpt,
@@ -53,6 +54,7 @@ def optimize(
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
+    likely: LikelyOpt = None,
     rules: RulesOpt = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="R.json", help="Report to write.")] = None,
     strict_rules: Annotated[
@@ -103,7 +105,7 @@ def optimize(
     result = optimized(
         graph,
         assume,
-        facts=read_facts(facts),
+        facts=read_facts(facts, likely),
         rules=rules,
         limits=limits_of(seconds, nodes, memory),
         validate=not no_validate,

@@ -63,6 +63,10 @@ AnnotateFileOpt = Annotated[
     Path | None, typer.Option("--annotate-file", metavar="F.txt", help="Types to hold, one a line; # begins a comment.")
 ]
 FactsOpt = Annotated[Path | None, typer.Option("--facts", metavar="F.json", help="Facts to trust, as JSON.")]
+LikelyOpt = Annotated[
+    Path | None,
+    typer.Option("--likely-from", metavar="S.json", help="Sizes that a program has seen (observed_sizes), to expect."),
+]
 RulesOpt = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="F.egg", help="A ruleset of your own; may be repeated."),

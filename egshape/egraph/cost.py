@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from egshape.dims import Dim
 from egshape.errors import EgshapeError
-from egshape.facts import Facts
+from egshape.facts import Facts, Relation
+from egshape.facts.intervals import contains
 from egshape.ir.types import itemsize
 from egshape.ops import REGISTRY
 from egshape.ops.base import Registry
@@ -39,12 +40,13 @@ def swells(after: int, before: int) -> bool:
 
 
 def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
-    """The size at which each symbol is taken: its first likely value, else 64 clipped to its range."""
-    out = {}
+    """The size at which each symbol is taken: its first likely value, else what an equation with such sizes alone gives
+    (m of `a*b == m`), else 64 clipped to its range."""
+    out = {name: facts.symbol(name).likely[0] for name in symbols if facts.symbol(name).likely}
+    out = {**_by_equations(facts, symbols), **out}
     for name in symbols:
         known = facts.symbol(name)
-        if known.likely:
-            out[name] = known.likely[0]
+        if name in out:
             continue
         value = DEFAULT_LIKELY
         if known.ranges:
@@ -53,6 +55,37 @@ def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
             value = value if high is None else min(value, high)
         out[name] = value
     return out
+
+
+def _by_equations(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
+    """The sizes that equations between symbols give to those without a likely one."""
+    wanted = set(symbols)
+    known = {each.name: each.likely[0] for each in facts.symbols if each.likely}
+    equations = [each for each in facts.relations if each.kind == "=="]
+    for _ in equations:  # each round gives a size to one more symbol at least, or ends
+        found: dict[str, int] = {}
+        for each in equations:
+            unknown = each.symbols() - known.keys()
+            if len(unknown) == 1 and unknown.isdisjoint(found):
+                (name,) = unknown
+                size = _solved(each, name, known)
+                if size is not None and contains(facts.symbol(name).ranges, size):
+                    found[name] = size
+        if not found:
+            break
+        known |= found
+    return {name: size for name, size in known.items() if name in wanted}
+
+
+def _solved(equation: Relation, name: str, known: Mapping[str, int]) -> int | None:
+    """The size of a symbol in an equation with no other unknown one that is linear in it, None if there is none."""
+    try:
+        low, high = ((equation.lhs - equation.rhs).evaluate({**known, name: size}) for size in (0, 1))
+        slope = high - low
+        size = -low // slope if slope and not low % slope else -1
+        return size if size >= 0 and equation.holds({**known, name: size}) else None
+    except EgshapeError:
+        return None
 
 
 class CostModel:

@@ -46,6 +46,7 @@ class Native:
             "cpu": machine.cpu,
             "features": machine.features,
             "llvm": machine.version,
+            "code": sum(map(len, self.codes)),
         }
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from math import isqrt
-from typing import TYPE_CHECKING
 
 from egshape.decide.context import Context
 from egshape.dims import Atom, Dim, FloorDiv, const, symbol
@@ -19,13 +18,11 @@ from egshape.facts import Facts, Relation
 from egshape.facts.relation import parse_relation
 from egshape.ir.graph import Graph, Op, Value, dims_of
 from egshape.ops import REGISTRY
+from egshape.optimizing import Result, optimize
 from egshape.pipeline import entry_facts
 from egshape.reasons.replay import Key, key_of
 from egshape.report import AdviceRow, AdviceTable
 from egshape.sizes import blocks_of
-
-if TYPE_CHECKING:
-    from egshape.api import Result
 
 TRIALS = 40
 SECONDS = 30.0
@@ -84,8 +81,6 @@ def advise_within(
     on_trial: Callable[[int, int, str], None] | None = None,
 ) -> Advised:
     """``advise`` under limits; ``on_trial`` is told (number, how many, fact) before each trial."""
-    from egshape.api import optimize
-
     deadline = time.monotonic() + seconds
     before = optimize(graph, facts=facts, validate=False)
     wanted = list(candidates(before))
@@ -142,8 +137,6 @@ def _implies(one: Relation, two: Relation) -> bool:
 
 def _tried(before: Result, fact: Relation, facts: Facts | None) -> Advice | None:
     """What one fact saves, None if nothing, or if no sizes satisfy it."""
-    from egshape.api import optimize
-
     text = str(fact)
     try:
         after = optimize(before.source, (text,), facts=facts, validate=False)

@@ -1,0 +1,133 @@
+"""What versions are worth, and what choosing one costs: medians of alternating runs in one process.
+
+    python benchmarks/versions.py [ROUNDS]
+
+Three workloads where more is known of sizes than in general, each at the sizes of its guard, called with and without
+versions; then sizes that no guard takes, where versions only cost; then the choice alone beside a 2-layer encoder."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import egshape
+
+ROUNDS = 31
+SECONDS = 0.01
+"""How long a run lasts at least: calls are repeated until it does."""
+ENCODER = Path(__file__).parents[1] / "examples/encoder.mlir"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program, a guard, shapes of inputs that it takes, and others that it does not take."""
+
+    name: str
+    text: str
+    guard: str
+    inside: tuple[tuple[int, ...], ...]
+    outside: tuple[tuple[int, ...], ...]
+
+
+_ROWS = """func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %y = stablehlo.multiply %x, %x : tensor<?x?xf32>
+  %s = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<?x?xf32>, tensor<f32>) -> tensor<?xf32>
+  return %s : tensor<?xf32>
+}"""
+_BATCH = """func.func @main(%x: tensor<?x512xf32>, %w: tensor<512x512xf32>) -> tensor<?x512xf32> {
+  %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<?x512xf32>, tensor<512x512xf32>) -> tensor<?x512xf32>
+  return %p : tensor<?x512xf32>
+}"""
+_MEAN = """func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %y = stablehlo.tanh %x : tensor<?x?xf32>
+  %s = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [0]
+    : (tensor<?x?xf32>, tensor<f32>) -> tensor<?xf32>
+  return %s : tensor<?xf32>
+}"""
+_BROADCAST = """func.func @main(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %0 = chlo.broadcast_add %x, %y : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %0 : tensor<?x?xf32>
+}"""
+WORKLOADS = (
+    Workload("small rows", _ROWS, "arg0.1 == 4", ((20_000, 4),), ((20_000, 5),)),
+    Workload("unit batch", _BATCH, "arg0.0 == 1", ((1, 512), (512, 512)), ((2, 512), (512, 512))),
+    Workload("unit batch, summed", _MEAN, "arg0.0 == 1", ((1, 20_000),), ((2, 20_000),)),
+    Workload(
+        "a broadcast that may expand",
+        _BROADCAST,
+        "arg0.0 == arg1.0; arg0.1 == arg1.1",
+        ((400, 400), (400, 400)),
+        ((400, 400), (1, 400)),
+    ),
+)
+
+
+def ratio(one: Callable[[], Any], two: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
+    """Median seconds of a call of each, and the median of what the first takes in units of the second."""
+    calls = max(int(SECONDS / max(_seconds(two, 3), 1e-7)), 1)
+    pairs = [(_seconds(one, calls), _seconds(two, calls)) for _ in range(rounds)]
+    return (
+        statistics.median(a for a, _ in pairs),
+        statistics.median(b for _, b in pairs),
+        statistics.median(a / b for a, b in pairs),
+    )
+
+
+def _seconds(call: Callable[[], Any], calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - start) / calls
+
+
+def _inputs(shapes: tuple[tuple[int, ...], ...]) -> list[np.ndarray]:
+    draw = np.random.default_rng(0)
+    return [draw.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {rounds} rounds")
+    print("| workload | guard | one version, us | versions, us | times as fast | time elsewhere, of one version |")
+    print("|---|---|---|---|---|---|")
+    for each in WORKLOADS:
+        print(_row(each, rounds))
+    _guards_beside_an_encoder(rounds)
+
+
+def _row(work: Workload, rounds: int) -> str:
+    made: Any = egshape.compile(egshape.load(work.text.encode(), "stablehlo"), "llvm", versions=[work.guard])
+    general = made.versions[-1].function
+    inside, outside = _inputs(work.inside), _inputs(work.outside)
+    assert made.choose(inside) is not general and made.choose(outside) is general
+    old, new, gain = ratio(lambda: general(*inside), lambda: made(*inside), rounds)
+    _, _, beside = ratio(lambda: made(*outside), lambda: general(*outside), rounds)
+    return f"| {work.name} | {work.guard} | {old * 1e6:.1f} | {new * 1e6:.1f} | {gain:.2f} | {beside:.2f} |"
+
+
+def _guards_beside_an_encoder(rounds: int) -> None:
+    """How long choosing takes next to a call of a small 2-layer encoder, two copies of one layer."""
+    made: Any = egshape.compile(ENCODER, "llvm", versions=["arg0.0 == 1", "arg0.1 % 8 == 0"])
+    # the first two inputs are f32[b, s, 32] and f32[b, s], the others are weights
+    weights = [value.type.dims for value in egshape.load(ENCODER).inputs[2:]]
+    inputs = _inputs(((2, 33, 32), (2, 33), *(tuple(size.const or 1 for size in shape) for shape in weights)))
+    assert made.choose(inputs) is made.versions[-1].function
+    choice, call, _ = ratio(lambda: made.choose(inputs), lambda: made.versions[-1].function(*inputs), rounds)
+    layers = 2
+    print(f"choosing among 3 takes {choice * 1e9:.0f} ns, {choice / (layers * call):.2%} of {layers} encoder layers")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""versions and buckets: what to compile besides, and what to pad to, for the sizes to expect."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter
+
+from egshape.commands.files import load_model, read_facts, read_observed
+from egshape.commands.options import AssumeOpt, FactsOpt, FormatOpt, JsonOpt, LikelyOpt, ModelArg, OpsOpt
+from egshape.commands.terminal import put, say
+from egshape.facts import Facts
+from egshape.show import print_table
+
+
+def versions(
+    model: ModelArg,
+    most: Annotated[int, typer.Option("--versions", min=1, metavar="K", help="How many guards at most.")] = 4,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Time for all trials together.")] = 30.0,
+    assume: AssumeOpt = None,
+    facts: FactsOpt = None,
+    likely: LikelyOpt = None,
+    as_json: JsonOpt = False,
+    ops: OpsOpt = None,
+    format: FormatOpt = None,
+) -> None:
+    """Name the guards behind which MODEL is worth compiling once more, in the order in which they are asked."""
+    from egshape.versions import Proposed, propose
+
+    graph = load_model(model, format, ops)
+    known = _expected(assume, read_facts(facts, likely))
+    found = propose(graph, known, most, seconds)
+    if as_json:
+        put(TypeAdapter(tuple[Proposed, ...]).dump_json(found).decode())
+        return
+    if found:
+        rows = [(each.guard, str(each.ops), str(each.bytes)) for each in found]
+        print_table(("guard", "ops removed", "bytes saved"), rows)
+    else:
+        say("egshape: note: no guard helps, and no size is said to be likely")
+
+
+def buckets(
+    model: ModelArg,
+    most: Annotated[int, typer.Option("--most", min=1, metavar="K", help="How many buckets at most.")] = 4,
+    assume: AssumeOpt = None,
+    facts: FactsOpt = None,
+    likely: LikelyOpt = None,
+    as_json: JsonOpt = False,
+    ops: OpsOpt = None,
+    format: FormatOpt = None,
+) -> None:
+    """Propose sizes to which inputs of MODEL are padded, the cheapest for the sizes seen, likely, or in a range."""
+    from egshape.buckets import Buckets
+    from egshape.buckets import buckets as cheapest
+    from egshape.optimizing import resolve
+
+    graph = load_model(model, format, ops)
+    known = resolve(graph, graph.facts.merge(_expected(assume, read_facts(facts))))
+    found = cheapest(graph, known, most, read_observed(likely) if likely else None)
+    if as_json:
+        put(TypeAdapter(tuple[Buckets, ...]).dump_json(found).decode())
+        return
+    if not found:
+        say('egshape: note: no size is likely or has an end: give --likely-from, or --assume "likely n = 32, 100"')
+        return
+    rows = [
+        (each.symbol, f"{row.first}..{row.last}", f"{row.share:.1%}", f"{each.padding:.1%}", f"{each.single:.1%}")
+        for each in found
+        for row in each.rows
+    ]
+    print_table(("symbol", "sizes", "share of calls", "padding", "with one bucket"), rows)
+
+
+def _expected(assume: list[str] | None, known: Facts | None) -> Facts:
+    return (known or Facts()).with_text(*(assume or ()), assumed=True)

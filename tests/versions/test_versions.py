@@ -1,0 +1,154 @@
+"""Versions: the guard takes just the sizes that its facts say, and every version equals the reference."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import egshape
+from egshape.adapters.versioned import Version, VersionedFunction, guard_of
+from egshape.errors import EgshapeError, InvalidInput
+from egshape.facts import Facts, Relation, parse_facts
+from egshape.observed import MOST_LIKELY, Observed
+from egshape.versions import propose
+
+ROWS = b"""func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<?x?xf32>, tensor<f32>) -> tensor<?xf32>
+  return %s : tensor<?xf32>
+}"""
+ADD = b"""func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = chlo.broadcast_add %x, %y : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}"""
+GUARDS = (
+    "arg0.0 == 1",
+    "arg0.1 % 4 == 0",
+    "arg0.1 % 4 == 3",
+    "2 <= arg0.0",
+    "arg0.0 <= 2",
+    "arg0.0 in [0,1] or [4,5]",
+    "arg0.0 == arg0.1",
+    "arg0.0 == 1; arg0.1 % 2 == 0",
+)
+SIZES = (0, 1, 2, 3, 4, 5, 7, 8)
+
+
+def _array(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_guard_takes_what_its_facts_say(guard: str) -> None:
+    graph = egshape.load(ROWS, "stablehlo")
+    fn = VersionedFunction(graph, "general", [Version(guard, "version")])
+    facts = [each for each in parse_facts(guard) if isinstance(each, Relation)]
+    taken = 0
+    for n, m in product(SIZES, SIZES):
+        holds = all(each.holds({"arg0.0": n, "arg0.1": m}) for each in facts)
+        assert fn.choose([_array(n, m)]) == ("version" if holds else "general"), (n, m)
+        taken += holds
+    assert 0 < taken < len(SIZES) ** 2
+
+
+@pytest.mark.parametrize(
+    ("guard", "said"),
+    [
+        ("arg0.0*arg0.1 == 4", "is no guard"),
+        ("arg0.0 <= arg0.1", "is no guard"),
+        ("2*arg0.0 == arg0.1", "is no guard"),
+        ("k == 4", "no size of an axis"),
+        ("likely arg0.0 = 4", "is no guard"),
+    ],
+)
+def test_what_is_no_guard(guard: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        guard_of(guard, egshape.load(ROWS, "stablehlo"))
+
+
+@pytest.mark.parametrize("inputs", [(), (3,), (np.float32(1),), (_array(4),)])
+def test_what_has_no_such_size_is_for_the_general_function(inputs: tuple[Any, ...]) -> None:
+    graph = egshape.load(ROWS, "stablehlo")
+    assert VersionedFunction(graph, "general", [Version("arg0.1 == 4", "version")]).choose(inputs) == "general"
+
+
+@pytest.mark.parametrize("target", ["interpret", pytest.param("llvm", marks=pytest.mark.long)])
+def test_versions_equal_the_reference_on_both_sides_of_each_guard(target: str) -> None:
+    fn = egshape.compile(egshape.load(ROWS, "stablehlo"), target, versions=["arg0.0 == 1", "arg0.1 % 4 == 0"])
+    used = set()
+    for n, m in product(SIZES, SIZES):
+        x = _array(n, m)
+        used.add(id(fn.choose([x])))
+        np.testing.assert_array_equal(fn(x), x.sum(1))
+        np.testing.assert_array_equal(fn(arg0=x), x.sum(1))
+    assert len(used) == len(fn.versions) == 3
+    assert "version  arg0.0 == 1: " in repr(fn) and "version  any other size: " in repr(fn)
+    assert target == "interpret" or all(each.code for each in fn.versions)
+
+
+def test_a_wrong_size_is_an_error_with_versions_too() -> None:
+    fn = egshape.compile(egshape.load(ADD, "stablehlo"), "interpret", versions=["arg0.0 == arg1.0", "arg1.0 == 1"])
+    for n, m in product((0, 1, 2, 5), repeat=2):
+        x, y = _array(n), _array(m)
+        if n == m or 1 in (n, m):
+            np.testing.assert_array_equal(fn(x, y), x + y)
+        else:
+            with pytest.raises(EgshapeError):
+                fn(x, y)
+    with pytest.raises(EgshapeError, match="rank"):
+        fn(_array(2, 2), _array(2))
+
+
+def test_what_versions_do_not_go_with(tmp_path: Path) -> None:
+    graph = egshape.load(ROWS, "stablehlo")
+    with pytest.raises(InvalidInput, match="versions are made by optimizing"):
+        egshape.compile(egshape.optimize(graph), "interpret", versions=["arg0.0 == 1"])
+    fn = egshape.compile(graph, "interpret", versions=["arg0.0 == 1"])
+    with pytest.raises(EgshapeError, match="2 versions, and a file holds one"):
+        fn.save(tmp_path / "a.egx")
+    with pytest.raises(InvalidInput, match="observe=True"):
+        fn.observed_sizes()
+
+
+def test_sizes_are_counted_when_asked_and_become_likely() -> None:
+    fn = egshape.compile(egshape.load(ROWS, "stablehlo"), "interpret", observe=True)
+    for n, m in ((1, 4), (1, 4), (3, 4), (0, 5)):
+        fn(_array(n, m))
+    seen = fn.observed_sizes()
+    assert seen.counts == {"arg0.0": {1: 2, 3: 1, 0: 1}, "arg0.1": {4: 3, 5: 1}}
+    assert Observed.from_json(seen.to_json()) == seen
+    assert seen.facts().symbol("arg0.0").likely == (1, 0, 3) and seen.facts().statements() == ()
+    many = Observed({"n": {size: size + 1 for size in range(20)}}).facts().symbol("n").likely
+    assert many == tuple(range(19, 19 - MOST_LIKELY, -1))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"sizes":{"n":{"-1":1}}}', '{"sizes":{"n":{"2":0}}}', '{"version":2}'])
+def test_a_broken_file_of_sizes(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        Observed.from_json(text)
+
+
+def test_proposed_are_a_broadcast_that_does_not_expand_and_likely_sizes() -> None:
+    graph = egshape.load(ADD, "stablehlo")
+    found = propose(graph, most=3)
+    assert found and any(each.bytes > 0 for each in found)
+    assert {each.guard for each in found} <= {"arg0.0 == 1", "arg1.0 == 1", "arg0.0 == arg1.0", "arg1.0 == arg0.0"}
+    likely = propose(egshape.load(ROWS, "stablehlo"), Facts.parse("likely arg0.1 = 4, 16"), most=2)
+    assert [each.guard for each in likely] == ["arg0.1 == 4", "arg0.1 == 16"]
+    assert propose(egshape.load(ROWS, "stablehlo"), most=1, seconds=0) == ()
+
+
+def test_likely_sizes_follow_equations() -> None:
+    from egshape.egraph.cost import likely_sizes
+
+    facts = Facts.parse("a*b == m", "likely a = 4", "likely b = 6", "m + 1 == k")
+    assert likely_sizes(facts, ["a", "b", "k", "m", "z"]) == {"a": 4, "b": 6, "m": 24, "k": 25, "z": 64}
+    assert likely_sizes(Facts.parse("a*b == m", "likely a = 4, 5", "likely m = 24"), ["b"]) == {"b": 6}
+    assert likely_sizes(Facts.parse("a*b == m", "likely a = 5", "likely m = 24"), ["b"]) == {"b": 64}
+    assert likely_sizes(Facts.parse("a*b == m", "likely a = 0", "likely m = 0"), ["b"]) == {"b": 64}
+    assert likely_sizes(Facts.parse("a + 2 == b", "likely b = 1"), ["a"]) == {"a": 64}
