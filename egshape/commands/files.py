@@ -22,11 +22,24 @@ if TYPE_CHECKING:
     from egshape.ir.graph import Graph
 
 
-def load_model(model: str, format: str | None, ops: Sequence[Path] | None = None) -> Graph:
-    """The graph of a model; ``ops`` are files with the custom ops that it has."""
+def load_model(
+    model: str, format: str | None, ops: Sequence[Path] | None = None, assume: Sequence[str] | None = None
+) -> Graph:
+    """The graph of a model; ``ops`` are files with the custom ops that it has. What is assumed says which rank or dtype
+    these give where their shape functions leave it open; the program then checks it."""
+    declare_ops(ops)
+    if not (ops and assume):
+        return _loaded(model, format)
+    from egshape.facts import Facts
+    from egshape.ops.shape_function import assuming
+
+    with assuming(Facts.parse(*assume, assumed=True)):
+        return _loaded(model, format)
+
+
+def _loaded(model: str, format: str | None) -> Graph:
     from egshape import api
 
-    declare_ops(ops)
     if model != "-":
         return api.load(Path(model), format=format)
     if format is None:
