@@ -83,7 +83,7 @@ def compile(
 
     if emit is None and output.is_dir():
         raise EgshapeError("is a folder", where=str(output), hint="give a file name such as model.egx", code="usage")
-    graph = load_model(model, format, ops, annotate, annotate_file)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
     if not no_optimize:
         graph = optimized(
             graph, assume, facts=read_facts(facts, likely), rules=rules, limits=limits_of(seconds, nodes, memory)

@@ -44,7 +44,7 @@ def facts(
     """Print what is known of the sizes of MODEL's inputs: stated, assumed and derived. Other commands start from it
     with --facts F.json."""
     check_target(output, model=False)
-    graph = load_model(model, format, ops, annotate, annotate_file)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
     known = optimized(graph, assume, facts=read_facts(facts, likely), rules=rules, validate=False).derived
     if output is not None:
         write_atomic(output, known.to_json() + "\n")

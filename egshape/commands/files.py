@@ -8,6 +8,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,17 +33,22 @@ def load_model(
     ops: Sequence[Path] | None = None,
     annotate: Sequence[str] | None = None,
     annotate_file: Path | None = None,
+    assume: Sequence[str] | None = None,
 ) -> Graph:
     """The graph of a model; ``ops`` are files with the custom ops that it has, ``annotate`` and the lines of
-    ``annotate_file`` types that are said of its values."""
+    ``annotate_file`` types that are said of its values. What is assumed says which rank or dtype custom ops give where
+    their shape functions leave it open; the program then checks it."""
     from egshape import api
     from egshape.annotate import annotate as annotated
+    from egshape.facts import Facts
+    from egshape.ops.shape_function import assuming
 
     declare_ops(ops)
     said = _types(annotate or (), annotate_file)
     if model == "-" and format is None:
         raise EgshapeError("a model from standard input needs --format", where="-", code="usage")
-    graph = api.load(sys.stdin.buffer.read() if model == "-" else Path(model), format=format)
+    with assuming(Facts.parse(*assume, assumed=True)) if ops and assume else nullcontext():
+        graph = api.load(sys.stdin.buffer.read() if model == "-" else Path(model), format=format)
     return annotated(graph, said) if said else graph
 
 

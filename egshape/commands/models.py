@@ -101,7 +101,7 @@ def optimize(
     check_target(output)
     check_target(report, model=False)
     started = time.perf_counter()
-    graph = load_model(model, format, ops, annotate, annotate_file)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
     result = optimized(
         graph,
         assume,
@@ -151,7 +151,7 @@ def shapes(
     """Print the shape of every value of MODEL, and where its sizes come from."""
     from egshape import api
 
-    graph = load_model(model, format, ops, annotate, annotate_file)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
     table: ShapeTable = api.shapes_table(graph, tuple(assume or ()), read_facts(facts))
     if as_json:
         put(table.model_dump_json())

@@ -72,7 +72,7 @@ def explain(
     """Say why two sizes A and B of MODEL are equal, or the statement A holds; or what became of a value A."""
     from egshape.reasons.explain import replayed
 
-    graph = load_model(model, format, ops, annotate, annotate_file)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
     result = optimized(graph, assume, facts=read_facts(facts), rules=rules, validate=False)
     if b is None and not _is_statement(a):
         found = result.explain_value(a)
@@ -105,7 +105,7 @@ def advise(
     from egshape.facts import Facts
     from egshape.reasons.advise import advise_within, table
 
-    graph = load_model(model, format, ops, annotate, annotate_file)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
     known = read_facts(facts) or Facts()
     with trials() as on_trial:
         found = advise_within(graph, known.with_text(*(assume or ()), assumed=True), limit, seconds, on_trial=on_trial)

@@ -130,7 +130,7 @@ def profile(
     """Say what each rule did on MODEL: matches, unions, growth, time, and whether the result hangs on it."""
     from egshape import rulebook
 
-    graph = load_model(model, format, ops, annotate, annotate_file)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
     with progress() as tracer:
         found = rulebook.profile(graph, tuple(assume or ()), [str(each) for each in rules or ()],
                                  decisive_seconds=seconds, progress=tracer.on_stage or _ignore)  # fmt: skip
@@ -174,7 +174,7 @@ def trace(
     """List every application of a rule on MODEL: before, after, and where in the model."""
     from egshape import rulebook
 
-    graph = load_model(model, format, ops, annotate, annotate_file)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
     with progress():
         found = rulebook.trace(graph, tuple(assume or ()), [str(each) for each in rules or ()], rule=rule, value=value)
     if as_json:

@@ -87,7 +87,7 @@ def viz(
     if output is not None and output.suffix not in _KINDS:
         raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
     rows = _profile(profile) if profile is not None else None
-    graph = load_model(model, format, ops, annotate, annotate_file)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
     if output is not None and output.suffix == ".html":
         result = optimized(graph, assume, facts=read_facts(facts), rules=rules)
         found = _measured(result, inputs) if inputs is not None else rows

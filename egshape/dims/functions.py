@@ -97,6 +97,10 @@ class SizeFunction:
         """Its value at these sizes."""
         if len(args) != len(self.params):
             raise TypeError(f"{self.name} takes {len(self.params)} sizes, not {len(args)}")
+        for arg in args:
+            if hasattr(arg, "__of_sizes__"):  # sizes of a shape function that runs (``egshape.ops.symbolic``)
+                found: Dim = arg.__of_sizes__(self, args)
+                return found
         return FORMS.call(self, tuple(map(as_dim, args)))
 
     def bounds(self, *args: Bounds) -> Bounds:

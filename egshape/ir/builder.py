@@ -211,7 +211,7 @@ class BlockBuilder:
         try:
             pending: list[SymbolDef] = []
             full = self._attributes(decl, operands, dict(attrs or {}), scope, labels, pending)
-            types = self._infer(decl, operands, full, regions)
+            types = self._infer(decl, operands, full, regions, declared)
         except EgshapeError as error:
             raise EgshapeError(
                 f"{name}: {error.message}", where=str(location) or error.where, hint=error.hint, code=error.code
@@ -372,9 +372,16 @@ class BlockBuilder:
         return tuple(sizes)
 
     def _infer(
-        self, decl: OpDecl, operands: Sequence[Value], attrs: Mapping[str, Any], regions: Sequence[Block]
+        self,
+        decl: OpDecl,
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any],
+        regions: Sequence[Block],
+        declared: Sequence[TensorDeclaration] | None,
     ) -> list[Loose]:
         fixed = operands if decl.variadic else operands[: len(decl.operands)]
+        if decl.asserts is not None and decl.contract is None:
+            return typed(decl.asserts.infer([operand.type for operand in fixed], attrs, declared))
         extra = {"regions": tuple(regions)} if decl.regions else {}
         return typed(decl.shape(*(operand.type for operand in fixed), **attrs, **extra))
 

@@ -33,6 +33,7 @@ from egshape.ops.contracts import OpContract
 from egshape.ops.traits import NO_TRAITS, Traits
 
 if TYPE_CHECKING:
+    from egshape.ops.shape_function import ShapeFunction
     from egshape.rulelang.contract_compile import Condition
 
 ATTR_KINDS = ("axes", "sizes", "text", "dtype", "int", "bool", "float", "array", "record")
@@ -122,6 +123,8 @@ class OpDecl:
     contract: OpContract | None = None
     """What the op requires and gives, as text (``rulesets/ops/``); None for a user's op whose ``shape`` says it."""
     traits: Traits = NO_TRAITS
+    asserts: ShapeFunction | None = None
+    """The shape function of a user's op, which says what it asserts of sizes."""
 
     @property
     def nested(self) -> bool:
@@ -135,17 +138,26 @@ class OpDecl:
 
     def requires(self, op: Op) -> list[Condition]:
         """The conditions on sizes under which one op of this name runs, but for those that hold by form. Only what
-        contracts say."""
-        if self.contract is None:
-            return []
-        fixed = op.operands if self.variadic else op.operands[: len(self.operands)]
-        return self.contract.conditions([operand.type for operand in fixed], {**op.attrs, "regions": op.regions})
+        contracts and shape functions say."""
+        types = self._types(op)
+        found: list[Condition] = []
+        if self.contract is not None:
+            found += self.contract.conditions(types, {**op.attrs, "regions": op.regions})
+        if self.asserts is not None:
+            found += self.asserts.conditions(types, op.attrs, _stated(op))
+        return found
 
     def inferred(self, op: Op) -> list[Loose]:
         """The types of the results of one op of this name. Raises EgshapeError for operands that it cannot have."""
-        fixed = op.operands if self.variadic else op.operands[: len(self.operands)]
+        types = self._types(op)
+        if self.asserts is not None and self.contract is None:
+            return typed(self.asserts.infer(types, op.attrs, _stated(op)))
         regions = {"regions": op.regions} if self.regions else {}
-        return typed(self.shape(*(operand.type for operand in fixed), **op.attrs, **regions))
+        return typed(self.shape(*types, **op.attrs, **regions))
+
+    def _types(self, op: Op) -> list[TensorType]:
+        fixed = op.operands if self.variadic else op.operands[: len(self.operands)]
+        return [operand.type for operand in fixed]
 
     def attr(self, name: str) -> AttrDecl:
         """The declaration of one attribute. KeyError if there is none."""
@@ -153,6 +165,10 @@ class OpDecl:
             if decl.name == name:
                 return decl
         raise KeyError(name)
+
+
+def _stated(op: Op) -> list[Loose]:
+    return [(value.type.dtype, value.type.shape) for value in op.results]
 
 
 def typed(found: Any) -> list[Loose]:

@@ -16,14 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
-from egshape.ir.types import DTYPES, TEXT, TensorType
+from egshape.ir.types import TensorType
 from egshape.ops.base import REGISTRY, OpDecl, Registry
 from egshape.ops.contracts import OpContract
 from egshape.ops.declare import op
+from egshape.ops.shape_function import ShapeFunction, array_type
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _ELEMENTWISE = {1: "unary", 2: "binary"}
@@ -41,10 +39,12 @@ def custom_op(
 ) -> Callable[[type], type]:
     """Declare an op from a class with ``shape``, ``reference`` and optionally ``body``.
 
-    ``shape`` takes operand types (``TensorType``: dtype, dims) and gives the result's: a type, or (dtype, sizes), or a
-    list of them. ``reference`` takes numpy arrays. ``body(b, *operands, **attrs)`` builds the same from other ops:
-    ``b.add(x, y)``, ``b.transpose(x, permutation=(1, 0))``; numbers stand for constants. A last operand ``*xs`` takes
-    any number. ``attrs`` maps a name to a kind (``egshape.ops.base.ATTR_KINDS``) or to (kind, default).
+    ``shape`` takes operand types (dtype, dims) and gives the result's: a type, or (dtype, sizes), or a list of them. It
+    is Python over sizes that are not known (docs/shape-functions.md): loops, ``if`` over sizes, ``assert``. A function
+    ``dtype`` beside it gives the dtype, or a list of them; ``shape`` then gives sizes only. ``reference`` takes numpy
+    arrays. ``body(b, *operands, **attrs)`` builds the same from other ops: ``b.add(x, y)``,
+    ``b.transpose(x, permutation=(1, 0))``; numbers stand for constants. A last operand ``*xs`` takes any number.
+    ``attrs`` maps a name to a kind (``egshape.ops.base.ATTR_KINDS``) or to (kind, default).
     elementwise: the result at an index depends on the operands at that index only, all of one shape; rules that move
     broadcasts and transposes then hold for it. target: the name of the ``custom_call`` in StableHLO (default: name).
     Declaring a name again replaces the first. Raises EgshapeError (code ``op-declaration``) for a wrong declaration."""
@@ -77,64 +77,37 @@ def custom_op(
             doc=doc or (body.__doc__ or name).strip().splitlines()[0],
             registry=scratch,
         )(body)
-        made = own.get("body")
-        decl = replace(scratch[name], body=made.__func__ if isinstance(made, staticmethod) else made, custom=True)
-        registry.add(_guarded(_same_shapes(decl) if elementwise else decl))
+        made, dtype = (_plain_function(own.get(each)) for each in ("body", "dtype"))
+        decl = _guarded(replace(scratch[name], body=made, custom=True), dtype)
+        registry.add(_same_shapes(decl) if elementwise else decl)
         return body
 
     return declare
 
 
-def _guarded(decl: OpDecl) -> OpDecl:
-    """The declaration with faults of the user's functions as errors that name the op."""
+def _guarded(decl: OpDecl, dtype: Callable[..., Any] | None) -> OpDecl:
+    """The declaration with a shape function that runs with unknown sizes, and a reference that refuses what that
+    refuses, whose other faults are errors that name the op."""
+    asserts = ShapeFunction(decl.name, decl.shape, dtype)
 
-    def guard(what: str, function: Callable[..., Any], passed: tuple[type[Exception], ...]) -> Callable[..., Any]:
-        def call(*args: Any, **attrs: Any) -> Any:
-            try:
-                return function(*args, **attrs)
-            except EgshapeError:
-                raise
-            except Exception as error:
-                if isinstance(error, passed):
-                    raise
-                message = f"the {what} of the custom op {decl.name} fails: {type(error).__name__}: {error}"
-                raise EgshapeError(
-                    message, hint=f"given were {', '.join(map(_shown, args))}", code="custom-op"
-                ) from error
+    def reference(*arrays: Any, **attrs: Any) -> Any:
+        asserts.hold([array_type(each) for each in arrays], attrs)
+        try:
+            return decl.reference(*arrays, **attrs)
+        except (EgshapeError, ValueError, IndexError):
+            raise
+        except Exception as error:
+            raise EgshapeError(
+                f"the reference of the custom op {decl.name} fails: {type(error).__name__}: {error}",
+                hint=f"given were {', '.join(str(array_type(each)) for each in arrays)}",
+                code="custom-op",
+            ) from error
 
-        return call
-
-    def shape(*args: Any, **attrs: Any) -> Any:
-        found = decl.shape(*args, **attrs)
-        types = [_typed(each) for each in (found if isinstance(found, list) else [found])]
-        return types if isinstance(found, list) else types[0]
-
-    return replace(
-        decl,
-        shape=guard("shape function", shape, ()),
-        reference=guard("reference", decl.reference, (ValueError, IndexError)),
-    )
+    return replace(decl, shape=asserts.of, reference=reference, asserts=asserts)
 
 
-def _typed(found: Any) -> tuple[str, tuple[Dim | None, ...] | None]:
-    """A type that a user's function gives: a type, or a dtype with sizes, which may be numbers."""
-    wanted = f"{found!r} is no type (wanted: one, or a dtype such as 'f32' with sizes)"
-    pair = (found.dtype, found.shape) if isinstance(found, TensorType) else found
-    if not isinstance(pair, tuple) or len(pair) != 2:
-        raise TypeError(wanted)
-    dtype, sizes = pair
-    if dtype not in (*DTYPES, TEXT):
-        raise TypeError(wanted)
-    if sizes is None:
-        return dtype, None
-    dims = tuple(const(int(each)) if isinstance(each, int | np.integer) else each for each in sizes)
-    if not all(each is None or isinstance(each, Dim) for each in dims):
-        raise TypeError(wanted)
-    return dtype, dims
-
-
-def _shown(arg: Any) -> str:
-    return str(arg) if isinstance(arg, TensorType) else f"{arg.dtype}{list(arg.shape)}"
+def _plain_function(member: Any) -> Any:
+    return member.__func__ if isinstance(member, staticmethod) else member
 
 
 _ONE_SHAPE = OpContract("custom_binary", "elementwise", (("x", "T"), ("y", "T")))
