@@ -24,7 +24,7 @@ from egshape.frontends.onnx import weights
 from egshape.frontends.onnx.checks import CHECKS
 from egshape.frontends.onnx.emit_checks import Checks, Unheld
 from egshape.frontends.onnx.emit_loops import if_, loop, scan, while_
-from egshape.frontends.onnx.emit_moves import Moves, Pick, picked, tiles
+from egshape.frontends.onnx.emit_moves import Moves, Pick, backward, picked, tiles
 from egshape.frontends.onnx.emit_ops import ELEMENTWISE
 from egshape.frontends.onnx.emit_scope import Frame, Scope
 from egshape.frontends.onnx.emit_single import SINGLE
@@ -167,6 +167,8 @@ class Emitter:
         """Notes about checks that are neither nodes nor listed, or not what was asked for."""
         self.picks: dict[Value, Pick] = {}
         """Reshapes that are written together with their operand, a slice."""
+        self.backward: dict[Value, Op] = {}
+        """Slices that are written together with their operand, a reverse."""
         self._makers: dict[Value, Op] = {}
 
     # -- graphs --------------------------------------------------------------------------------------------------
@@ -247,7 +249,7 @@ class Emitter:
     def ops(self, block: Block, wanted: Mapping[Value, str]) -> None:
         """Write the ops of a block; ``wanted`` are the names that results must have."""
         slices: dict[Value, list[Op]] = {}
-        parts = {pick.part for pick in self.picks.values()}
+        parts = {*(pick.part for pick in self.picks.values()), *self.backward.values()}
         for op in block.ops:
             if op.name == "slice" and len(op.operands) == 1 and op not in parts:
                 slices.setdefault(op.operands[0], []).append(op)
@@ -266,6 +268,8 @@ class Emitter:
 
     def _know(self, block: Block) -> None:
         self.picks.update(picked(block, self.scope.opset))
+        parts = {pick.part.result for pick in self.picks.values()}
+        self.backward.update((value, op) for value, op in backward(block).items() if value not in parts)
         for op in block.ops:
             self._makers.update(dict.fromkeys(op.results, op))
             if _waits(op):

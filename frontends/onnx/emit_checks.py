@@ -4,7 +4,8 @@ A condition picks a place in a table of one, 0 where it holds, else another, whi
 runtimes print, says the condition. Some conditions are such a place themselves: a % 8, and a // 513 for a <= 512. The
 checks of a graph form a chain, the table of each being what the check before found, and the last one finds the shape of
 a Reshape through which an input, or an output, goes: nothing of it is dead, and nothing can be computed before a run.
-A condition that is no place stands last: it chooses that shape, or one that no tensor has, without a table.
+A condition that is no place stands last: it chooses that shape, or one that no tensor has, without a table. How far a
+size is from a list of intervals is such a place too: a table, which ends with the last interval, tells it.
 ``checks`` reads them back.
 
 Not written are checks that a written node makes by itself: of sizes that it broadcasts or contracts, and of a Reshape

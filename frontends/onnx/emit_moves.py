@@ -237,8 +237,9 @@ class Moves:
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
-    def slice(self, op: Op, name: str) -> str:
-        """Parts of axes: ends that an axis has, and places counted from the end, are numbers."""
+    def slice(self, op: Op, name: str, backward: Sequence[int] = ()) -> str:
+        """Parts of axes: ends that an axis has, and places counted from the end, are numbers. Axes that are taken
+        ``backward`` are taken whole."""
         dims = op.operands[0].type.dims
         starts: list[Dim] = []
         ends: list[Dim] = []
@@ -247,11 +248,16 @@ class Moves:
         for axis, (size, start, limit, step) in enumerate(
             zip(dims, op.attrs["starts"], op.attrs["limits"], op.attrs["strides"], strict=True)
         ):
-            if start.const == 0 and limit is size and step.const == 1:
+            if start.const == 0 and limit is size and step.const == 1 and axis not in backward:
                 continue
             if step.const is None:
                 raise Unsupported("a stride that is no number has no ONNX form", where=f"%{op.result.name}")
             axes.append(axis)
+            if axis in backward:
+                starts.append(const(-1))
+                ends.append(const(FIRST))
+                steps.append(-step.const)
+                continue
             starts.append(_counted(self._unclamped(start, size), size))
             end = self._unbounded(limit, start)
             ends.append(const(LAST) if end is size else _counted(self._unclamped(end, size), size))
@@ -468,6 +474,23 @@ def picked(block: Block, opset: int) -> dict[Value, Pick]:
         )
     }
     return {value: pick for value, pick in found.items() if pick.part in alone}
+
+
+def backward(block: Block) -> dict[Value, Op]:
+    """The reverses that only a slice reads which takes these axes whole, in steps, by the results of the slices: Slice
+    steps backward by itself."""
+    readers = block.readers()
+    turned = {op.result: op for op in block.ops if op.name == "reverse" and readers[op.result] == 1}
+    return {
+        op.result: turned[op.operands[0]]
+        for op in block.ops
+        if op.name == "slice"
+        and op.operands[0] in turned
+        and all(
+            op.attrs["starts"][axis].const == 0 and op.attrs["limits"][axis] is op.operands[0].type.dims[axis]
+            for axis in turned[op.operands[0]].attrs["dims"]
+        )
+    }
 
 
 def _pick(part: Op, reshape: Op, opset: int) -> Pick | None:

@@ -23,6 +23,13 @@ def _reshape(e: Emitter, op: Op) -> str:
     return e.moves.reshape(e.name(x), x.type.dims, op.result.type.dims, op.result.name)
 
 
+def _slice(e: Emitter, op: Op) -> str:
+    turned = e.backward.get(op.result)
+    if turned is None:
+        return e.moves.slice(op, e.name(op.operands[0]))
+    return e.moves.slice(op, e.name(turned.operands[0]), turned.attrs["dims"])
+
+
 def _broadcast(e: Emitter, op: Op) -> str:
     maker = e.producer(op.operands[0])
     held = maker.attrs["value"] if maker is not None and maker.name == "constant" else None
@@ -81,7 +88,7 @@ SINGLE: dict[str, Callable[[Emitter, Op], str]] = {
     "reduce": reduce,
     "convolution": convolution,
     "constant": lambda e, op: e.scope.constant(op.attrs["value"], op.result.name),
-    "slice": lambda e, op: e.moves.slice(op, e.name(op.operands[0])),
+    "slice": _slice,
     "reverse": lambda e, op: e.moves.reverse(op, e.name(op.operands[0])),
     "iota": lambda e, op: e.moves.iota(op),
     "optimization_barrier": lambda e, op: e.node(op, "Identity", [e.name(op.operands[0])]),

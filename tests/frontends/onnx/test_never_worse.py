@@ -348,6 +348,14 @@ CASES = [
         (),
     ),
     Case(
+        "slice back in steps",
+        13,
+        """g (float[n,m] x) => (float[k,m] z) <int64[1] a={-1}, int64[1] e={-9223372036854775807}, int64[1]
+        ax={0}, int64[1] st={-2}> { z = Slice(x, a, e, ax, st) }""",
+        (),
+        quick=True,
+    ),
+    Case(
         "shift",
         13,
         """g (float[n,m] x) => (float[n,m] z) <int64[1] a={0}, int64[1] e={-1}, int64[1] b={1}, int64[1]
