@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("jax")
 
 import egshape
-from egshape.api import optimize
+from egshape.api import optimize, shapes_table
 from egshape.errors import Unsupported
 from egshape.frontends.stablehlo import read
 from egshape.frontends.stablehlo.emit import bytecode, write
@@ -193,3 +193,10 @@ def test_a_long_chain_is_ranked_from_either_end() -> None:
     for first, last in ((f"%0: {U}", "tensor<?x?xf32>"), ("%0: tensor<?x?xf32>", U)):
         found = ranked(main(first, last, f"{ops}\n return %2000 : {last}"))
         assert not found.left and "*" not in found.text and '"unranked"' not in found.text
+
+
+def test_the_table_of_shapes_counts_levels() -> None:
+    body = f" %0 = stablehlo.tanh %x : {U}\n %1 = stablehlo.tanh %y : tensor<?xf32>\n return %0 : {U}"
+    table = shapes_table(read(main(f"%x: {U}, %y: tensor<?xf32>, %z: tensor<2xf32>", U, body), "t.mlir"))
+    assert table.levels() == {"static": 1, "ranked": 2, "unranked": 2}
+    assert "f32[*]" in str(table)
