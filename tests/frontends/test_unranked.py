@@ -148,6 +148,15 @@ def test_an_op_that_needs_the_rank_is_refused_with_the_value_and_the_way_out() -
     assert error.where == "t.mlir:1:17" and "tensor<?x?xf32>" in error.hint
 
 
+def test_the_value_that_is_named_is_one_of_the_text() -> None:
+    """The result of the function, which has no name, stands before it."""
+    body = (
+        f" %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0] : ({U}, tensor<?xi32>) -> {U}\n return %0 : {U}"
+    )
+    error = refused(main(f"%x: {U}, %s: tensor<?xi32>", U, body))
+    assert "the rank of %0 is not known" in error.message and error.where == "t.mlir:2:2"
+
+
 def test_chlo_ops_of_unknown_rank_are_not_taken_for_vectors() -> None:
     body = f" %0 = chlo.broadcast_add %x, %y : ({U}, {U}) -> {U}\n return %0 : {U}"
     error = refused(main(f"%x: {U}, %y: {U}", U, body))
