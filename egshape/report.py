@@ -8,7 +8,7 @@ The JSON of facts and of proofs belongs to ``egshape.facts`` and ``egshape.prove
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +18,7 @@ from egshape.show import history, table, verdict
 Range = tuple[int, int | None]
 """An inclusive interval; no upper end is None."""
 
+Level = Literal["static", "ranked", "unranked"]
 CheckStatus = Literal["proved", "kept", "violated"]
 Outcome = Literal["saturated", "budget", "fallback"]
 
@@ -161,6 +162,13 @@ class ShapeRow(_Json):
     from_: tuple[tuple[str, ...], ...] = Field(default=(), alias="from")
     location: str = ""
 
+    @property
+    def level(self) -> Level:
+        """What is known of the shape before the program runs: all sizes, their number, or nothing."""
+        if self.shape is None:
+            return "unranked"
+        return "static" if all(size.isdecimal() for size in self.shape) else "ranked"
+
 
 class ShapeTable(_Json):
     """Every value of a graph with its shape in terms of the input symbols."""
@@ -175,6 +183,11 @@ class ShapeTable(_Json):
             type = row.dtype + ("[*]" if row.shape is None else f"[{', '.join(row.shape)}]")
             rows.append((row.name, row.op, type, "; ".join(" ".join(each) or "-" for each in row.from_), row.location))
         return rows
+
+    def levels(self) -> dict[Level, int]:
+        """How many values there are of each level of dynamism."""
+        found = [row.level for row in self.values]
+        return {level: found.count(level) for level in get_args(Level)}
 
     def __str__(self) -> str:
         return table(self.rows())

@@ -148,7 +148,8 @@ def shapes(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Print the shape of every value of MODEL, and where its sizes come from."""
+    """Print the shape of every value of MODEL, where its sizes come from, and how many values are static (all sizes are
+    numbers), ranked and unranked."""
     from egshape import api
 
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
@@ -158,6 +159,7 @@ def shapes(
         return
     heading, *rows = table.rows()
     print_table(heading, rows)
+    say("values: " + ", ".join(f"{count} {level}" for level, count in table.levels().items()))
 
 
 def run(

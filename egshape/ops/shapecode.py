@@ -26,7 +26,7 @@ from egshape.dims import (
     relu,
 )
 from egshape.facts import Relation
-from egshape.ir.types import integer_range, is_float, is_integer, numpy_dtype
+from egshape.ir.types import integer_range, is_complex, is_float, is_integer, numpy_dtype
 from egshape.ops import floatcode
 from egshape.ops.base import Element, ElementScope, Ratio, object_array
 from egshape.ops.conditions import (
@@ -404,7 +404,7 @@ def mapped(op: Elementwise, scope: ElementScope, operands: Sequence[Any], attrs:
     if dtype == "i1" and op.rule.truth is not None:
         truth = op.rule.truth
         return _each(lambda *items: truth(scope, dtype, *items, **attrs), operands, result)
-    if is_integer(dtype):
+    if is_integer(dtype) and not is_complex(result.dtype):
         return _each(lambda *items: _integer(op, scope, dtype, items, attrs), operands, result)
     return None
 

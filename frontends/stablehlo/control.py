@@ -291,16 +291,20 @@ def _changed(body: Body, block: Block) -> set[tuple[int, int]]:
 
 def _custom_call(scope: Scope, node: Node) -> Results:
     target = node.attributes["call_target_name"]
-    handler = _CUSTOM.get(target)
+    handler = _CUSTOM.get(target) or scope.program.handlers.get(target if target in SHAPES else "")
     if handler is not None:
         return handler(scope, node)
     return _declared_op(scope, node, REGISTRY.by_frontend("custom_call")[target])
 
 
+SHAPES = frozenset(("tie_shape", "get_shape", "flow.tensor.tie_shape", "shapex.tie_shape", "shapex.get_ranked_shape"))
+"""Targets of custom calls that are read as the ops of these names: ``shapecode``."""
+
+
 def known_target(op: Any) -> bool:
     """Whether a call of its target is read by its parts, and not carried through."""
     target = op.attributes["call_target_name"].value
-    return target in _CUSTOM or target in REGISTRY.by_frontend("custom_call")
+    return target in _CUSTOM or target in SHAPES or target in REGISTRY.by_frontend("custom_call")
 
 
 def _declared_op(scope: Scope, node: Node, decl: OpDecl) -> Results:

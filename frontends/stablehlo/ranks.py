@@ -117,7 +117,7 @@ def _written(text: str, types: Sequence[Typed], ranks: Mapping[Name, int]) -> Ra
             left |= dict.fromkeys(type.values)
         parts += [text[done : type.at], new]
         done = type.at + len(type.text)
-    return Ranked("".join([*parts, text[done:]]), tuple(left))
+    return Ranked("".join([*parts, text[done:]]), tuple(value for value in left if value.text.startswith("%")))
 
 
 def _rank(type: Typed) -> int | None:

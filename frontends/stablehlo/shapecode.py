@@ -143,6 +143,31 @@ def _with_shape(scope: Scope, node: Node) -> Results:
     return (x,)
 
 
+def _tie_shape(scope: Scope, node: Node) -> Results:
+    """The value, whose sizes are given: as one vector, or one by one, all or those that its type leaves open."""
+    x, *given = scope.operands(node)
+    told = {
+        value: _sizes(scope, node, value if value.type.rank == 1 else _as_vector(scope, node, value)) for value in given
+    }
+    wanted = [size for value in given for size in told[value]]
+    sizes = _ranked(node, x)
+    stated = node.types[0].shape or (None,) * len(sizes)
+    open_sizes = [size for size, said in zip(sizes, stated, strict=True) if said is None]
+    held = sizes if len(wanted) == len(sizes) else open_sizes
+    if len(wanted) != len(held):
+        raise EgshapeError(f"{node.name}: {x.type} is tied to {len(wanted)} sizes", where=str(node.location))
+    for size, said in zip(held, wanted, strict=True):
+        _relation(scope, node, Relation("==", size, said), f"{size} and {said} are not equal")
+    return (x,)
+
+
+def _get_shape(scope: Scope, node: Node) -> Results:
+    """All sizes of a value, as a vector of what dtype the type says."""
+    sizes = _ranked(node, scope.operand(node, 0))
+    dtype = node.types[0].dtype or INDEX
+    return (scope.one(node, "dims", elements=sizes, shape=(len(sizes),), dtype=dtype),)
+
+
 def _ranked(node: Node, x: Value) -> tuple[Dim, ...]:
     if x.type.shape is None:
         raise Unsupported(
@@ -385,6 +410,8 @@ HANDLERS: dict[str, Handler] = {
     "shape.div": lambda scope, node: (floor_division(scope, node, *scope.operands(node)),),
     "shape.max": _of_sizes("maximum"),
     "shape.min": _of_sizes("minimum"),
+    **dict.fromkeys(("tie_shape", "flow.tensor.tie_shape", "shapex.tie_shape"), _tie_shape),
+    **dict.fromkeys(("get_shape", "shapex.get_ranked_shape"), _get_shape),
     "tensor.rank": _tensor_rank,
     "tensor.splat": _splat,
     "tensor.dim": _dim,

@@ -126,7 +126,9 @@ def test_budgets(small: str, tmp_path: Path, budget: list[str]) -> None:
 
 def test_shapes(small: str, capsys: Captured) -> None:
     assert main(["shapes", small]) == 0
-    heading, *rows = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    heading, *rows = said.out.splitlines()
+    assert said.err == f"values: 3 static, {len(rows) - 3} ranked, 0 unranked\n"
     assert heading.split("\t") == ["value", "op", "type", "from", "location"]
     assert all(len(row.split("\t")) == 5 for row in rows)
     assert main(["shapes", small, "--json"]) == 0

@@ -401,9 +401,14 @@ IDENTITY = "module { func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { retur
         (b"\x40\x00\x00\x00ML\xefRjunk", ParseError, "no serialized jax.export"),
         (IDENTITY[:60], ParseError, r"t\.mlir:1:\d+: "),
         (
-            'module {\n "foo.bar"() : () -> () }',
+            "module {\n foo.bar }",
             ParseError,
             r"t\.mlir:2:\d+: an op of a dialect that is not known",
+        ),
+        (
+            'module {\n "foo.bar"() : () -> () }',
+            Unsupported,
+            r"t\.mlir:2:2: an op foo\.bar outside of a function",
         ),
         (IDENTITY.replace("-> tensor<3xf32>", "-> tensor<4xf32>"), ParseError, r"t\.mlir:1:\d+"),
         ("module { }", ParseError, "no function @main"),

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("jax")
 
 import egshape
-from egshape.api import optimize
+from egshape.api import optimize, shapes_table
 from egshape.errors import Unsupported
 from egshape.frontends.stablehlo import read
 from egshape.frontends.stablehlo.emit import bytecode, write
@@ -148,6 +148,15 @@ def test_an_op_that_needs_the_rank_is_refused_with_the_value_and_the_way_out() -
     assert error.where == "t.mlir:1:17" and "tensor<?x?xf32>" in error.hint
 
 
+def test_the_value_that_is_named_is_one_of_the_text() -> None:
+    """The result of the function, which has no name, stands before it."""
+    body = (
+        f" %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [0] : ({U}, tensor<?xi32>) -> {U}\n return %0 : {U}"
+    )
+    error = refused(main(f"%x: {U}, %s: tensor<?xi32>", U, body))
+    assert "the rank of %0 is not known" in error.message and error.where == "t.mlir:2:2"
+
+
 def test_chlo_ops_of_unknown_rank_are_not_taken_for_vectors() -> None:
     body = f" %0 = chlo.broadcast_add %x, %y : ({U}, {U}) -> {U}\n return %0 : {U}"
     error = refused(main(f"%x: {U}, %y: {U}", U, body))
@@ -193,3 +202,10 @@ def test_a_long_chain_is_ranked_from_either_end() -> None:
     for first, last in ((f"%0: {U}", "tensor<?x?xf32>"), ("%0: tensor<?x?xf32>", U)):
         found = ranked(main(first, last, f"{ops}\n return %2000 : {last}"))
         assert not found.left and "*" not in found.text and '"unranked"' not in found.text
+
+
+def test_the_table_of_shapes_counts_levels() -> None:
+    body = f" %0 = stablehlo.tanh %x : {U}\n %1 = stablehlo.tanh %y : tensor<?xf32>\n return %0 : {U}"
+    table = shapes_table(read(main(f"%x: {U}, %y: tensor<?xf32>, %z: tensor<2xf32>", U, body), "t.mlir"))
+    assert table.levels() == {"static": 1, "ranked": 2, "unranked": 2}
+    assert "f32[*]" in str(table)

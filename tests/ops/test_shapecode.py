@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from egshape.dims import Dim, const, floordiv, maximum, minimum, mod, symbol
 from egshape.facts import Relation
+from egshape.ir.builder import BlockBuilder
 from egshape.ir.types import TensorType, integer_range, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import object_array
@@ -235,6 +236,14 @@ def test_convert_of_constants_and_conditions():
     assert element_convert(Scope(), const(-1), "i32", "ui8") is const(255)
     assert element_convert(Scope(), True) is const(1)
     assert element_convert(Scope(), N, "i32", "i1") == Relation("!=", N, const(0))
+
+
+def test_a_complex_number_is_no_size():
+    """``convert`` of a constant integer."""
+    b = BlockBuilder()
+    zero = b.one("constant", (), {"value": np.array(0, np.int32)})
+    assert b.elements(b.one("convert", [zero], {"dtype": "f32"})) is not None
+    assert b.elements(b.one("convert", [zero], {"dtype": "c64"})) is None
 
 
 def test_ring_operations_need_no_fit():
