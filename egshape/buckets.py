@@ -106,7 +106,7 @@ def _beyond(cost: float, exact: float) -> float:
 
 
 def _cost(graph: Graph, facts: Facts, name: str) -> Callable[[int], float]:
-    """The cost of a call by the size of a symbol; never less for a larger size, which padding would not be."""
+    """The cost of a call by the size of a symbol."""
     likely = likely_sizes(facts, sorted(each.name for each in graph.body.symbols))
     known: dict[int, float] = {}
 
@@ -115,8 +115,7 @@ def _cost(graph: Graph, facts: Facts, name: str) -> Callable[[int], float]:
             model = CostModel({**likely, name: size})
             known[size] = sum(
                 model.bytes(value.type.dtype, value.type.shape or ())
-                for op in graph.body.walk()
-                for value in op.results
+                for value in (*graph.inputs, *(each for op in graph.body.walk() for each in op.results))
             )
         return known[size]
 

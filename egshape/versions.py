@@ -10,11 +10,10 @@ from egshape.adapters.versioned import guard_of, places
 from egshape.decide.context import Context
 from egshape.dims import const, symbol
 from egshape.errors import EgshapeError, InvalidInput
-from egshape.facts import Facts, Relation
-from egshape.facts.relation import parse_relation
+from egshape.facts import Facts, Relation, parse_facts
 from egshape.ir.graph import Graph
 from egshape.optimizing import Result, optimize
-from egshape.reasons.advise import candidates, saving
+from egshape.reasons.advise import candidates, from_checks, saving
 
 SECONDS = 30.0
 """Time for all trials together."""
@@ -32,61 +31,68 @@ class Proposed:
 def propose(graph: Graph, facts: Facts | None = None, most: int = 4, seconds: float = SECONDS) -> tuple[Proposed, ...]:
     """At most ``most`` guards, in the order in which they are to be asked: the narrower first.
 
-    Tried are the likely sizes of each axis, an axis of size 1, and the equations and divisors of ``advise``. One is
-    proposed if its version saves ops or bytes, or if its size is a likely one, which makes loops of a known length.
-    Raises EgshapeError as ``optimize`` does."""
+    Tried are the likely sizes of each axis, an axis of size 1, the equations of ``advise``, one by one and those of
+    broadcasts all at once, and its divisors. One is proposed if its version saves ops or bytes, or if its size is a
+    likely one, which makes loops of a known length. Raises EgshapeError as ``optimize`` does."""
     deadline = time.monotonic() + seconds
     before = optimize(graph, facts=facts, validate=False)
-    found: list[tuple[Relation, Proposed]] = []
-    for fact, likely in _worth_a_trial(before):
+    found: list[Proposed] = []
+    for text, likely in _worth_a_trial(before):
         if time.monotonic() > deadline:
             break
-        saved = _saved(before, fact, facts)
+        saved = _saved(before, text, facts)
         if saved is not None and (likely or saved.ops or saved.bytes):
-            found.append((fact, saved))
-    found.sort(key=lambda pair: (-pair[1].bytes, -pair[1].ops))
-    chosen = found[:most]
-    chosen.sort(key=lambda pair: sum(_implies(pair[0], other) for other, _ in chosen), reverse=True)
-    return tuple(each for _, each in chosen)
+            found.append(saved)
+    best = sorted(found, key=lambda each: (-each.bytes, -each.ops))[:most]
+    return tuple(sorted(best, key=lambda each: -sum(_implies(each.guard, other.guard) for other in best)))
 
 
-def _worth_a_trial(before: Result) -> Iterator[tuple[Relation, bool]]:
-    """Facts that a guard can ask and that are not decided, each once, and whether it is a likely size."""
-    at = places(before.source)
+def _worth_a_trial(before: Result) -> Iterator[tuple[str, bool]]:
+    """Guards that are not decided, each once, and whether it is a likely size."""
     context = Context()
     for known in before.derived.statements():
         context.assume(known)
-    tried: set[str] = set()
-    sizes = [(name, size, True) for name in at for size in before.facts.symbol(name).likely]
-    sizes += [(name, 1, False) for name in at]
-    exact = [(Relation("==", symbol(name), const(size)), likely) for name, size, likely in sizes]
-    for fact, likely in (*exact, *((fact, False) for fact in candidates(before) if fact.kind == "==")):
-        if str(fact) not in tried and _is_guard(fact, before.source) and context.decide(fact) == "unknown":
-            tried.add(str(fact))
-            yield fact, likely
+    open_ = [each for each in candidates(before) if each.kind == "==" and _is_guard(str(each), before.source)]
+    sizes = places(before.source)
+    likely = [_is(name, size) for name in sizes for size in before.facts.symbol(name).likely]
+    exact = dict.fromkeys([*likely, *(_is(name, 1) for name in sizes)])
+    for fact in exact:
+        if context.decide(fact) == "unknown":
+            yield str(fact), fact in likely
+    yield from ((str(each), False) for each in open_)
+    broadcasts = {str(each) for each in from_checks(before) if each.kind == "=="}
+    together = [str(each) for each in open_ if str(each) in broadcasts]
+    if len(together) > 1:
+        yield "; ".join(together), False
 
 
-def _is_guard(fact: Relation, graph: Graph) -> bool:
+def _is(name: str, size: int) -> Relation:
+    return Relation("==", symbol(name), const(size))
+
+
+def _is_guard(text: str, graph: Graph) -> bool:
     try:
-        guard_of(str(fact), graph)
+        guard_of(text, graph)
     except InvalidInput:
         return False
     return True
 
 
-def _saved(before: Result, fact: Relation, facts: Facts | None) -> Proposed | None:
-    """What a version saves: none where no sizes satisfy its guard, or where it would cost more."""
+def _saved(before: Result, text: str, facts: Facts | None) -> Proposed | None:
+    """What a version saves: None where no sizes satisfy its guard."""
     try:
-        after = optimize(before.source, (str(fact),), facts=facts, validate=False)
+        after = optimize(before.source, text, facts=facts, validate=False)
     except EgshapeError:
         return None
     if after.report.status == "fallback":
         return None
-    gain = saving(before, after, str(fact))
-    return Proposed(str(fact), gain.ops_removed, gain.bytes_saved) if gain else Proposed(str(fact), 0, 0)
+    gain = saving(before, after, text)
+    return Proposed(text, gain.ops_removed, gain.bytes_saved) if gain else Proposed(text, 0, 0)
 
 
-def _implies(one: Relation, two: Relation) -> bool:
+def _implies(one: str, two: str) -> bool:
     context = Context()
-    context.assume(parse_relation(str(one)))
-    return context.decide(two) == "proved"
+    for fact in parse_facts(one):
+        if isinstance(fact, Relation):
+            context.assume(fact)
+    return all(context.decide(each) == "proved" for each in parse_facts(two) if isinstance(each, Relation))

@@ -14,8 +14,7 @@ from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import LAUNCH, CostModel
 from egshape.egraph.obligations import Check
 from egshape.errors import EgshapeError, UndefinedSize
-from egshape.facts import Facts, Relation
-from egshape.facts.relation import parse_relation
+from egshape.facts import Facts, Relation, parse_facts
 from egshape.ir.graph import Graph, Op, Value, dims_of
 from egshape.ops import REGISTRY
 from egshape.optimizing import Result, optimize
@@ -148,9 +147,10 @@ def _tried(before: Result, fact: Relation, facts: Facts | None) -> Advice | None
 
 
 def saving(before: Result, after: Result, fact: str) -> Advice | None:
-    """What the second result saves against the first, None if it saves nothing or costs more."""
+    """What the second result, with these facts, saves against the first, None if it saves nothing or costs more."""
     likely = after.optimized.likely
-    old, new = measure(before, likely), measure(after, likely, {key_of(parse_relation(fact))})
+    own = {key_of(each) for each in parse_facts(fact) if isinstance(each, Relation)}
+    old, new = measure(before, likely), measure(after, likely, own)
     removed = old.ops - new.ops, len(old.checks) - len(new.checks)
     texts = {key_of(check.relation): str(check.relation) for check in _kept(before) if check.relation is not None}
     gone = tuple(text for key, text in texts.items() if key in old.checks - new.checks)
@@ -163,8 +163,9 @@ def saving(before: Result, after: Result, fact: str) -> Advice | None:
 def _fewest(fact: str) -> int:
     """The checks that a fact which removes nothing else must remove: its own takes the place of one. An upper bound
     may take the place of a single one: it says in plain words what an overflow check is about."""
-    relation = parse_relation(fact)
-    return 1 if relation.kind == "<=" and relation.rhs.const is not None else 2
+    relations = [each for each in parse_facts(fact) if isinstance(each, Relation)]
+    bounds = sum(each.kind == "<=" and each.rhs.const is not None for each in relations)
+    return len(relations) + 1 - bounds
 
 
 def _is_likely(fact: Relation, likely: dict[str, int]) -> bool:
@@ -216,7 +217,7 @@ def candidates(result: Result) -> Iterator[Relation]:
     context.assume_all(entry_facts(result.source, result.facts))
     inputs = {each.name for each in result.source.body.symbols if each.value in result.source.inputs}
     seen: set[Key] = set()
-    for fact in (*_from_checks(result), *_equal_sizes(result.source), *_multiples(result.source), *_not_one(result)):
+    for fact in (*from_checks(result), *_equal_sizes(result.source), *_multiples(result.source), *_not_one(result)):
         key = key_of(fact)
         if key in seen or not fact.symbols() or not fact.symbols() <= inputs:
             continue
@@ -230,7 +231,7 @@ def _kept(result: Result) -> list[Check]:
     return [check for check in result.optimized.outcome.checks if check.status == "kept"]
 
 
-def _from_checks(result: Result) -> Iterator[Relation]:
+def from_checks(result: Result) -> Iterator[Relation]:
     """Facts from which a check that is kept follows: bounds for one that says that numbers fit, equal sizes for a
     broadcast, whole multiples for a division."""
     for check in _kept(result):

@@ -133,6 +133,7 @@ def test_a_broken_file_of_sizes(text: str) -> None:
         Observed.from_json(text)
 
 
+@pytest.mark.long
 def test_proposed_are_a_broadcast_that_does_not_expand_and_likely_sizes() -> None:
     graph = egshape.load(ADD, "stablehlo")
     found = propose(graph, most=3)
