@@ -366,7 +366,8 @@ class _Loop:
     def _defined(self, conditions: Sequence[Relation]) -> Iterator[Relation]:
         """What the sizes are in a round that are elements of integers there."""
         known = self._knowing(self.body, self.rounds, conditions)
-        found, scope = self._run(self.body, self.rounds, known), _Scope(known, self.rounds, trusted=False)
+        scope = _Scope(known.copy(), self.rounds, trusted=False)
+        found = self._run(self.body, self.rounds, known)
         for each in self.body.symbols:
             if each.element is not None and each.value in found:
                 item = found[each.value].reshape(-1)[each.element]

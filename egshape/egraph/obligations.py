@@ -459,14 +459,28 @@ class Walker:
             self.believed.append((relation, why))
 
     def _loop(self, op: Op) -> None:
-        """What a loop gives is what its rounds make of what it is given."""
+        """What a loop gives is what its rounds make of what it is given.
+
+        What says nothing of other sizes is known everywhere: it holds for any of these with the sizes of ``some``. The
+        rest may follow from checks inside, and is believed by later checks only."""
         found = self.loops[op] = invariants(op, self.context, self.elements, self.registry)
         relations, elements = found.behind()
         why = Semantics(op.name, location=str(op.location))
+        given = dict(zip(op.results, op.operands, strict=True))
+        own = [each for each in self.block.symbols if each.value in given and each.axis is not None]
+        some = {each.name: given[each.value].type.dims[each.axis or 0] for each in own}
         for relation in relations:
+            names = relation.lhs.symbols()
+            defines = relation.kind == "==" and any(relation.lhs is symbol(name) for name in names & some.keys())
+            early = defines and relation.rhs.symbols() <= self.entry
+            if early and self._holds("<=", const(0), relation.rhs):
+                some |= dict.fromkeys(names, relation.rhs)
+            if self.context.decide(relation.substitute(some)) != "proved":
+                self._believe(relation, why, entry=False)
+                continue
             self._assume(relation, why)
-            if relation.kind == "==" and relation.rhs.symbols() <= self.entry:
-                self.late |= relation.lhs.symbols() - self.entry
+            if early:
+                self.late |= names
                 self.believed.append((relation, why))
         self.elements.update(elements)
 

@@ -56,9 +56,8 @@ class Twins:
         twin = None if self._acts(op) else self._known.setdefault(self._key(op), op)
         found = list[Relation]()
         if twin is not None and twin is not op:
-            for one, two in zip(twin.results, op.results, strict=True):
-                self._first[two] = one
-                found += _equal_shapes(one, two)
+            self._first |= dict(zip(op.results, twin.results, strict=True))
+            found += self._of_axes(op)
         self._makers |= dict.fromkeys(op.results, op)
         self._follow(op)
         self._count(op)
@@ -119,6 +118,15 @@ class Twins:
             self._items[value] = object_array(own, shape)
         return self._items.get(value)
 
+    def _of_axes(self, op: Op) -> Iterator[Relation]:
+        """The symbols of an op's own axes, where those of its twin's have symbols of their own too."""
+        axes = {(each.value, each.axis): symbol(each.name) for each in self.block.symbols if each.axis is not None}
+        for value in op.results:
+            for axis in range(len(value.type.shape or ())):
+                one, two = axes.get((value, axis)), axes.get((self._first[value], axis))
+                if one is not None and two is not None:
+                    yield Relation("==", one, two)
+
     def _of_elements(self, op: Op) -> Iterator[Relation]:
         """Of the symbols that an op's integers define: that an earlier one is the same, and what they are at most."""
         for each in self.block.symbols:
@@ -133,13 +141,6 @@ class Twins:
 
 def _is_followed(value: Value) -> bool:
     return small(value.type) and is_integer(value.type.dtype)
-
-
-def _equal_shapes(one: Value, two: Value) -> Iterator[Relation]:
-    if one.type.shape is not None and two.type.shape is not None:
-        for left, right in zip(two.type.shape, one.type.shape, strict=True):
-            if left is not right:
-                yield Relation("==", left, right)
 
 
 def _put(attr: Any, sizes: Mapping[str, Dim]) -> Any:

@@ -198,6 +198,19 @@ def test_a_size_that_stays_under_another_form() -> None:
     assert shapes(result) == ["[arg0.0]"]
 
 
+def test_a_check_inside_is_not_proved_by_what_comes_of_it() -> None:
+    """Each round drops the first element: behind the loop there were enough, which nothing may take for granted."""
+    body = """%j = stablehlo.add %i, %one : tensor<i32>
+%a = stablehlo.reshape %one : (tensor<i32>) -> tensor<1xi32>
+%l = stablehlo.get_dimension_size %v, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+%m = stablehlo.reshape %l : (tensor<i32>) -> tensor<1xi32>
+%y = stablehlo.real_dynamic_slice %v, %a, %m, %a
+  : (tensor<?xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?xf32>"""
+    result = solved(loop(less("%n"), body))
+    assert result.explain_fact("arg1.0 <= arg0.0").status != "proved"
+    assert kept(result) != []
+
+
 def test_a_window_is_at_most_its_limit_or_its_start() -> None:
     """A round appends one, and takes the first five."""
     body = (
