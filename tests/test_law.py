@@ -72,6 +72,7 @@ LAYERS = [
             "notebook",
             "commands",
             "rulebook",
+            "shapelib",
             "models",
             "result",
             "reporting",
