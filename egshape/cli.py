@@ -19,6 +19,7 @@ from egshape.commands.facts import facts
 from egshape.commands.models import optimize, run, shapes
 from egshape.commands.reasons import advise, explain, prove
 from egshape.commands.rules import app as rules
+from egshape.commands.shapelib import app as shapelib
 from egshape.commands.terminal import put, say
 from egshape.commands.versions import buckets, versions
 from egshape.commands.viz import viz
@@ -34,6 +35,7 @@ app = typer.Typer(
 for command in (optimize, shapes, facts, prove, explain, advise, versions, buckets, compile, run, viz):
     app.command()(command)
 app.add_typer(rules, name="rules")
+app.add_typer(shapelib, name="shapelib")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

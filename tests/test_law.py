@@ -74,6 +74,7 @@ LAYERS = [
             "notebook",
             "commands",
             "rulebook",
+            "shapelib",
             "models",
             "result",
             "reporting",

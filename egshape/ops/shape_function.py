@@ -170,14 +170,11 @@ class ShapeFunction:
         return Result(tuple(map(_typed, found if several else [found])), several)
 
     def _fitting(self, tree: Tree, stated: Sequence[Stated] | None) -> Tree:
-        """The runs that give the rank and dtype that are stated; without a statement, those that facts allow."""
-        known = _KNOWN.get()
+        """The runs that give the rank and dtype that are stated; where that leaves several, those that facts allow."""
         if stated is not None:
-            frame = [(dtype, None if shape is None else len(shape)) for dtype, shape in stated]
-            return _only(tree, frame)
-        frames = {end.value.frame for end in _ends(tree) if isinstance(end, Given)}
-        stuck = any(isinstance(end, Stuck) for end in _ends(tree))
-        return _pruned(tree, known) if known is not None and (stuck or len(frames) > 1) else tree
+            tree = _only(tree, [(dtype, None if shape is None else len(shape)) for dtype, shape in stated])
+        known, stuck = _KNOWN.get(), any(isinstance(end, Stuck) for end in _ends(tree))
+        return _pruned(tree, known) if known is not None and (stuck or len(_frames(tree)) > 1) else tree
 
     def _open(self, tree: Tree) -> Undecided:
         """The error for runs that differ in more than sizes: the first question that parts them."""

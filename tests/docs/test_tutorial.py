@@ -1,4 +1,4 @@
-"""The tutorial is run, block by block: files are written, commands called, output compared.
+"""Pages are run, block by block: files are written, commands called, output compared.
 
 A fence with a title is a file; `console` holds commands and what they print; `python` runs, all blocks as one program,
 and an `output` after it is what it prints. `...` stands for anything."""
@@ -20,7 +20,7 @@ import pytest
 from egshape.cli import main
 from egshape.ops import REGISTRY
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 _FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDED = ("jax", "z3", "llvmlite")
 
@@ -35,9 +35,9 @@ class Block:
     text: str
 
 
-def blocks() -> Iterator[Block]:
+def blocks(name: str) -> Iterator[Block]:
     """The fences of the page in order."""
-    page = PAGE.read_text(encoding="utf-8")
+    page = (DOCS / name).read_text(encoding="utf-8")
     for found in _FENCE.finditer(page):
         yield Block(page[: found.start()].count("\n") + 1, found[1], found[2] or "", found[3])
 
@@ -48,18 +48,19 @@ def same(shown: str, found: str) -> bool:
     return re.fullmatch(re.sub(r"(\\ )?(\\\.){3}(\\ )?", ".*", words), " ".join(found.split())) is not None
 
 
-def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("page", ["tutorial.md", "shape-functions.md"])
+def test_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"the tutorial needs {name}")
+            pytest.skip(f"the pages need {name}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     known = {decl.name for decl in REGISTRY}
     program: dict[str, object] = {}
     printed = ""
     try:
-        for block in blocks():
-            where = f"docs/tutorial.md:{block.line}"
+        for block in blocks(page):
+            where = f"docs/{page}:{block.line}"
             if block.title:
                 (tmp_path / block.title).write_text(block.text, encoding="utf-8")
             elif block.kind == "python":
@@ -89,7 +90,7 @@ def _console(block: Block, where: str, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_page_has_blocks_of_every_kind() -> None:
-    kinds = [block.kind for block in blocks()]
+    kinds = [block.kind for block in blocks("tutorial.md")]
     assert {"mlir", "python", "output", "lisp", "console"} <= set(kinds)
     assert len(kinds) > 15
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import egshape
+from egshape.cli import main
 from egshape.dims import const, parse, symbol
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.facts import Facts
@@ -368,3 +370,33 @@ def test_a_stated_rank_is_checked(declared: None) -> None:
     assert run(np.ones((1, 3), np.float32)).tolist() == [1, 1, 1]
     with pytest.raises(EgshapeError, match=r"arg0\.0"):
         run(np.ones((2, 3), np.float32))
+
+
+OPS = """import egshape
+@egshape.custom_op("squeezed", operands=("x",))
+class Squeezed:
+    "x without its first axis where that is 1."
+    def shape(x):
+        return (x.dtype, x.dims[1:]) if x.dims[0] == 1 else x
+    def reference(x):
+        return x[0] if len(x) == 1 else x
+"""
+
+
+@pytest.mark.parametrize(("fact", "type"), [("arg0.0 == 1", "f32[3]"), ("arg0.0 >= 2", "f32[arg0.0, 3]")])
+def test_assume_says_the_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str], fact: str, type: str) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    model, ops = tmp_path / "m.mlir", tmp_path / "ops.py"
+    model.write_text(SQUEEZED.replace("tensor<3xf32>", "tensor<*xf32>"))
+    ops.write_text(OPS)
+    try:
+        assert main(["shapes", str(model), "--ops", str(ops)]) == 2
+        assert '--assume "arg0.0 == 1"' in capsys.readouterr().err
+        out = tmp_path / "o.egs"
+        assert main(["optimize", str(model), "--ops", str(ops), "--assume", fact, "-o", str(out)]) == 0
+        graph = egshape.load(out)
+        assert [str(value.type).replace("1, 3", "arg0.0, 3") for value in graph.outputs] == [type]
+        with pytest.raises(EgshapeError, match=r"arg0\.0"):
+            egshape.compile(graph, "interpret")(np.zeros((2 if "==" in fact else 1, 3), np.float32))
+    finally:
+        REGISTRY.drop("squeezed")

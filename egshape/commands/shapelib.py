@@ -1,0 +1,39 @@
+"""shapelib list, check: shape functions in Python, and whether they are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from egshape.commands.terminal import put
+from egshape.show import print_table
+
+app = typer.Typer(help="Shape functions of common ops, in Python.", no_args_is_help=True)
+
+FileArg = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="A Python file that declares some. Default: the library.")
+]
+
+
+@app.command("list")
+def list_(file: FileArg = None) -> None:
+    """List shape functions with what each is."""
+    from egshape.shapelib.library import entries
+
+    found = entries(file)
+    print_table(("op", "is", "cases"), [(each.name, each.about, str(len(each.cases))) for each in found.values()])
+
+
+@app.command()
+def check(file: FileArg = None) -> None:
+    """Hold each against what its op gives at small sizes, 0 and 1 too; exit 1 where one differs."""
+    from egshape.shapelib.library import entries, mismatch
+
+    found = entries(file)
+    wrong = [why for why in map(mismatch, found.values()) if why]
+    for why in wrong:
+        put(why)
+    put(f"{len(found) - len(wrong)} right, {len(wrong)} wrong")
+    raise typer.Exit(1 if wrong else 0)
