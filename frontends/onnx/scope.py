@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -476,6 +477,17 @@ class Scope:
         fork.choose(self, way)
         self._bind(node, fork.ways[way](self))
 
+    @contextmanager
+    def trial(self, stack: tuple[str, ...] | None = None) -> Iterator[Scope]:
+        """A block that is thrown away, and with it what it notes of sizes: later ones may have the same names."""
+        out = self.child()
+        out.builder, out.stack = self.builder.trial(), self.stack if stack is None else stack
+        hosted, relations = len(self.program.hosted), len(self.program.relations)
+        try:
+            yield out
+        finally:
+            del self.program.hosted[hosted:], self.program.relations[relations:]
+
     def _taken(self, fork: Fork, node: Node, rest: Sequence[NodeProto], attributes: Mapping[str, Any] | None) -> int:
         """The only way with which the nodes that follow fit together. Raises Unsupported if there are several, and
         the error of the last one if there is none."""
@@ -484,16 +496,13 @@ class Scope:
             raise Unsupported("more branches differ in rank than are tried", where=str(node.location))
         fits, failed = [], None
         for way, results in enumerate(fork.ways):
-            trial = self.child()
-            trial.builder = self.builder.trial()
-            hosted, relations = len(self.program.hosted), len(self.program.relations)
-            try:
-                trial._bind(node, results(trial))
-                trial.run(rest, attributes)
-                fits.append(way)
-            except EgshapeError as error:
-                failed = error
-            del self.program.hosted[hosted:], self.program.relations[relations:]
+            with self.trial() as trial:
+                try:
+                    trial._bind(node, results(trial))
+                    trial.run(rest, attributes)
+                    fits.append(way)
+                except EgshapeError as error:
+                    failed = error
         if len(fits) > 1:
             raise Unsupported(
                 "the branches differ in rank, and what follows takes both",

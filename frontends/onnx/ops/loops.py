@@ -191,12 +191,10 @@ def _known(s: Scope, condition: Operand) -> bool | None:
 
 def _probe(s: Scope, graph: GraphProto, starts: Sequence[Value]) -> list[Value]:
     """The rows that a round gives, as far as their types go."""
-    inner = s.child()
-    inner.builder, inner.stack = s.builder.trial(), (*s.stack, "subgraph")
-    carried = [Carried(each) for each in starts]
-    args: list[Operand] = [inner.builder.arg(None, "i64", ()), inner.builder.arg(None, "i1", ())]
-    args += [each.arg(inner, s.label) for each in carried]
-    return _values(subgraph(inner, graph, args))[1 + len(starts) :]
+    with s.trial((*s.stack, "subgraph")) as inner:
+        args: list[Operand] = [inner.builder.arg(None, "i64", ()), inner.builder.arg(None, "i1", ())]
+        args += [Carried(each).arg(inner, s.label) for each in starts]
+        return _values(subgraph(inner, graph, args))[1 + len(starts) :]
 
 
 # -- Scan --------------------------------------------------------------------------------------------------------
@@ -224,10 +222,10 @@ def scan(s: Scope, node: Node, *given: Operand) -> list[Value]:
             out.append(taken(inner, value, axis, _from(inner, step, count, bool(backwards))))
         return out
 
-    probe = s.child()
-    probe.builder, probe.stack = s.builder.trial(), (*s.stack, "subgraph")
-    begun: list[Operand] = [Carried(each).arg(probe, s.label) for each in states]
-    rows = _values(subgraph(probe, graph, [*begun, *reads(probe, probe.builder.arg(None, "i64", ()))]))[len(states) :]
+    with s.trial((*s.stack, "subgraph")) as probe:
+        begun: list[Operand] = [Carried(each).arg(probe, s.label) for each in states]
+        step = probe.builder.arg(None, "i64", ())
+        rows = _values(subgraph(probe, graph, [*begun, *reads(probe, step)]))[len(states) :]
     carried = [Carried(s.scalar(0, "i64")), *map(Carried, states), *(Carried(_rows(s, steps, row)) for row in rows)]
 
     def going(inner: Scope, values: list[Value]) -> Value:
