@@ -11,7 +11,7 @@ from egshape.decide.context import Context
 from egshape.dims import Atom, Dim, FloorDiv, const, symbol
 from egshape.dims.core import of_atom
 from egshape.egraph.checks import GIVEN
-from egshape.egraph.cost import LAUNCH, CostModel
+from egshape.egraph.cost import LAUNCH, CostModel, likely_sizes
 from egshape.egraph.obligations import Check
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Facts, Relation, parse_facts
@@ -148,7 +148,7 @@ def _tried(before: Result, fact: Relation, facts: Facts | None) -> Advice | None
 
 def saving(before: Result, after: Result, fact: str) -> Advice | None:
     """What the second result, with these facts, saves against the first, None if it saves nothing or costs more."""
-    likely = after.optimized.likely
+    likely = likely_sizes(after.derived, list(after.optimized.likely))  # what checks make of the fact counts too
     own = {key_of(each) for each in parse_facts(fact) if isinstance(each, Relation)}
     old, new = measure(before, likely), measure(after, likely, own)
     removed = old.ops - new.ops, len(old.checks) - len(new.checks)
