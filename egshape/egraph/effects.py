@@ -48,10 +48,12 @@ def without_unread(block: Block, registry: Registry) -> Block:
     return Block(block.args, tuple(reversed(kept)), block.results, symbols)
 
 
-def may_fail(op: Op, registry: Registry) -> bool:
-    """True unless the form alone shows that the op gives a result, and in finite time, whenever its operands exist."""
+def may_fail(op: Op, registry: Registry, ends: bool = False) -> bool:
+    """True unless the form alone shows that the op gives a result, and in finite time, whenever its operands exist.
+    ``ends``: it is known to take finite time."""
     decl = registry[op.name]
-    if op.requires or decl.effect or decl.traits.foreign or decl.traits.regions == "loop" or decl.contract is None:
+    endless = decl.traits.regions == "loop" and not ends
+    if op.requires or decl.effect or decl.traits.foreign or endless or decl.contract is None:
         return True
     if any(value.type.shape is None or not all(map(is_nonnegative, value.type.dims)) for value in op.results):
         return True

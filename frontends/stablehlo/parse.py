@@ -176,7 +176,8 @@ def diagnosed(error: BaseException, name: str) -> EgshapeError:
         message, place = lines[-1] if lines else type(error).__name__, _PLACE.search(str(error))
     hint = ""
     if "unregistered dialect" in message or "not found for custom op" in message:
-        message = "an op of a dialect that is not known here"
+        named = re.search(r"custom op '([^']+)'", message)
+        message = f"{named[1] if named else 'an op'} is of a dialect that is not known here"
         hint = "known are stablehlo, chlo, mhlo, func, shape, tensor, arith, index"
     where = _placed(place[0], name) if place else name
     return ParseError(message.removeprefix("error: "), where=where, hint=hint or "MLIR rejects the module")

@@ -16,7 +16,10 @@ pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
 import egshape
 from egshape.api import Result
 from egshape.dims import symbol
+from egshape.errors import CheckFailed
 from egshape.frontends.stablehlo import read
+from egshape.ir.interpret import interpret
+from egshape.ir.text import parse_graph
 from tests.behaviours.programs import ops, shapes
 from tests.fuzz import differential
 
@@ -280,3 +283,25 @@ def test_a_loop_of_onnx_whose_types_say_nothing(limit: str, tmp_path: Path) -> N
     assert result.optimized.sizes.equal(joined, rows + symbol("p"))
     if limit == "n":
         assert [each.shape for each in result.report.outputs] == [("p + t", "4"), ("t", "4")]
+
+
+def test_a_loop_of_known_results_stays_for_what_it_checks() -> None:
+    text = """graph g(%x: f32[a], %y: f32[b]) {
+  symbols a = size(%x, 0), b = size(%y, 0)
+  %two: i32[] = constant() {value=i32[]{2}}
+  %zero: i32[] = constant() {value=i32[]{0}}
+  %r: i32[], %s: i32[] = while(%zero, %zero) (%i: i32[], %j: i32[]) {
+    %p: i1[] = compare(%i, %two) {direction=LT, kind=SIGNED}
+    return %p
+  } (%k: i32[], %l: i32[]) {
+    check() {relation="<=", sides=<b, a>, message="b is more than a", args=[], fact=""}
+    %one: i32[] = constant() {value=i32[]{1}}
+    %n: i32[] = add(%k, %one)
+    return %n, %one
+  }
+  return %x as out0
+}"""
+    graph = egshape.optimize(parse_graph(text), allow_larger=True).graph
+    interpret(graph, [np.zeros(2, np.float32), np.zeros(2, np.float32)])
+    with pytest.raises(CheckFailed, match="b is more than a"):
+        interpret(graph, [np.zeros(2, np.float32), np.zeros(3, np.float32)])
