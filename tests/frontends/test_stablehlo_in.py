@@ -403,7 +403,7 @@ IDENTITY = "module { func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { retur
         (
             "module {\n foo.bar }",
             ParseError,
-            r"t\.mlir:2:\d+: an op of a dialect that is not known",
+            r"t\.mlir:2:\d+: foo.bar is of a dialect that is not known",
         ),
         (
             'module {\n "foo.bar"() : () -> () }',
