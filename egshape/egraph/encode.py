@@ -43,6 +43,8 @@ class Encoding:
     values: list[Value | None] = field(default_factory=list)
     dims: dict[int, Dim] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    call_of: dict[Op, int] = field(default_factory=dict)
+    """The call that each op became."""
     constants: list[np.ndarray] = field(default_factory=list)
     constant_dtypes: list[str] = field(default_factory=list)
     records: list[Any] = field(default_factory=list)
@@ -295,6 +297,7 @@ class Encoder:
         if number is None:
             number = self._keys[key] = len(self.out.calls)
             self.out.calls.append(Call(op, sizes, tuple(len(op.attrs[name]) for name in sizes), len(captures)))
+        self.out.call_of[op] = number
         row = (number, self.operands(nodes), self.shape(flat))
         if len(op.results) == 1:
             call = self._result(index, op, op.result)

@@ -101,6 +101,8 @@ class Rebuilder:
         self._of_leaf: dict[Value, Value] = {**captured, **dict(zip(block.args, self.args, strict=True))}
         self._built: dict[int, Value] = {}
         self._calls: dict[int, tuple[Value, ...]] = {}
+        self._written: set[tuple[int, tuple[int, ...]]] = set()
+        """Calls, by number and what they read."""
         self._made: dict[Value, Value] = {}
         """Results of calls, read or not: each keeps the symbols that its axes define."""
         self._ops: list[Op] = []
@@ -149,6 +151,8 @@ class Rebuilder:
                     self._effect(each)
             else:
                 self.value(self.terms.class_of(each.results[0]))
+                if not self._stands(each):  # what it gives is taken from elsewhere
+                    self._effect(each)
         results = tuple(self.value(self.terms.class_of(value)) for value in self.block.results)
         self._unused_sizes()
         return Block(self.args, tuple(self._ops), results, self._symbols())
@@ -223,6 +227,13 @@ class Rebuilder:
         location = check.op.location if check.op is not None else Location(name=check.location)
         self._ops.append(Op("check", (), attrs, (), (), location))
 
+    def _stands(self, op: Op) -> bool:
+        """Whether control flow, or an op that is equal to it, was written; another op is by its results."""
+        if op not in self.encoding.call_of:
+            return True
+        reads = [*op.operands, *dict.fromkeys(value for region in op.regions for value in region.captures())]
+        return (self.encoding.call_of[op], tuple(map(self.terms.class_of, reads))) in self._written
+
     def _effect(self, op: Op) -> None:
         for cls in self.terms.held_reads(op):
             self.value(cls)
@@ -231,7 +242,7 @@ class Rebuilder:
         for value in op.results:
             new = self._result(value)
             results.append(new)
-            self._built[self.terms.class_of(value)] = new
+            self._built.setdefault(self.terms.class_of(value), new)
         captured = {
             value: self.value(self.terms.class_of(value)) for region in op.regions for value in region.captures()
         }
@@ -314,6 +325,7 @@ class Rebuilder:
         elif name == "Call":
             read, sizes = self.terms.items(args[1]), self.terms.shape(args[2])
             self._call(cls, self.encoding.calls[args[0]], read, sizes)
+            self._written.add((args[0], tuple(read)))
         elif name == "Proj":
             self._built[cls] = self._calls[args[0]][args[1]]
         elif name in ("Unary", "Binary", "Ternary"):

@@ -15,7 +15,6 @@ from egshape.dims import Dim, Relu, const, relu
 from egshape.egraph.ask import Decide, believe, equate
 from egshape.egraph.budget import Budget, Growth, Phase, Stop
 from egshape.egraph.describe import Describer
-from egshape.egraph.effects import may_fail, must_stay
 from egshape.egraph.elements import Elements
 from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Engine
@@ -26,7 +25,7 @@ from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
 from egshape.egraph.snapshot import Snapshot
 from egshape.facts import Relation
-from egshape.ir.graph import Block, Op
+from egshape.ir.graph import Block
 from egshape.ops.base import Registry
 from egshape.rulelang.schema import MAX_RANK
 
@@ -175,19 +174,12 @@ class Session:
         else:
             self.sizes.load()
         walk = self._numbered(walk)
-        held = {value for op in self.block.ops if self._is_held(op, walk) for value in op.results}
         for value, elements in walk.elements.items():
             node = self.encoder.out.node_of.get(value)
-            if node is not None and value not in held:  # an op that must stay is written where its own term is taken
+            if node is not None:
                 self.elements.say(node, elements, value.type.dtype)
         self.flush()
         return walk
-
-    def _is_held(self, op: Op, walk: Walk) -> bool:
-        """Whether an op is needed also where all that it gives is known: something inside may fail, or never end."""
-        loop = walk.loops.get(op)
-        ends = loop is not None and loop.exact is not None
-        return must_stay(op, self.registry) and may_fail(op, self.registry, ends)
 
     def _numbered(self, walk: Walk) -> Walk:
         """The walk, with the elements of shape code whose sizes the checks make numbers; ops of constants among such

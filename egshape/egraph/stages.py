@@ -16,7 +16,7 @@ from egshape.egraph.ask import Decide
 from egshape.egraph.budget import Budget
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
-from egshape.egraph.effects import is_opaque_effect, must_stay, without_unread
+from egshape.egraph.effects import is_opaque_effect, may_fail, must_stay, without_unread
 from egshape.egraph.extract import Extraction, extracted
 from egshape.egraph.obligations import Check, Obligation, Walk, Walker
 from egshape.egraph.process import Allowance
@@ -132,7 +132,7 @@ def extract(setting: Setting, block: Block, walk: Walk, terms: Terms) -> Extract
             out += terms.size_reads((check.relation.lhs, check.relation.rhs))
         elif check.op is not None:
             out += [terms.class_of(value) for value in check.op.operands]
-    for _, op in _effects(setting, block):
+    for _, op in _effects(setting, block, walk):
         opaque = is_opaque_effect(op, setting.registry)
         out += [terms.class_of(value) for value in (op.operands if opaque else op.results[:1])]
         out += terms.held_reads(op) if opaque else ()
@@ -161,7 +161,7 @@ def rebuild(
         entry.normal,
         refine_signature,
     )
-    rebuilt = without_unread(rebuilder.run(_kept(walk), _effects(setting, block)), setting.registry)
+    rebuilt = without_unread(rebuilder.run(_kept(walk), _effects(setting, block, walk)), setting.registry)
     there = {*rebuilt.args, *entry.captured.values(), *(value for op in rebuilt.ops for value in op.results)}
     standing = {old: new for old, new in rebuilder.standing().items() if new in there}
     return Rebuilt(rebuilt, standing, tuple(rebuilder.value(cls) for cls in extraction.computed))
@@ -224,9 +224,15 @@ def _kept(walk: Walk) -> list[Check]:
     return _distinct([check for check in walk.checks if check.status != "proved"])
 
 
-def _effects(setting: Setting, block: Block) -> list[tuple[int, Op]]:
-    """The ops that must stay, checks apart, with their places."""
-    return [(at, op) for at, op in enumerate(block.ops) if op.name != "check" and must_stay(op, setting.registry)]
+def _effects(setting: Setting, block: Block, walk: Walk) -> list[tuple[int, Op]]:
+    """The ops that must stay, checks apart, with their places: those that fail, or never end, have to do so too where
+    all that they give is known."""
+    ends = {op for op, loop in walk.loops.items() if loop.exact is not None}
+    return [
+        (at, op)
+        for at, op in enumerate(block.ops)
+        if op.name != "check" and must_stay(op, setting.registry) and may_fail(op, setting.registry, op in ends)
+    ]
 
 
 def _reads(op: Op) -> list[Value]:

@@ -285,23 +285,35 @@ def test_a_loop_of_onnx_whose_types_say_nothing(limit: str, tmp_path: Path) -> N
         assert [each.shape for each in result.report.outputs] == [("p + t", "4"), ("t", "4")]
 
 
-def test_a_loop_of_known_results_stays_for_what_it_checks() -> None:
-    text = """graph g(%x: f32[a], %y: f32[b]) {
-  symbols a = size(%x, 0), b = size(%y, 0)
-  %two: i32[] = constant() {value=i32[]{2}}
-  %zero: i32[] = constant() {value=i32[]{0}}
+CHECKED = """    check() {relation="<=", sides=<b, a>, message="b is more than a", args=[], fact=""}"""
+STAYING = {
+    "a loop of known results": """  %two: i32[] = constant() {value=i32[]{2}}
   %r: i32[], %s: i32[] = while(%zero, %zero) (%i: i32[], %j: i32[]) {
     %p: i1[] = compare(%i, %two) {direction=LT, kind=SIGNED}
     return %p
   } (%k: i32[], %l: i32[]) {
-    check() {relation="<=", sides=<b, a>, message="b is more than a", args=[], fact=""}
+CHECKED
     %one: i32[] = constant() {value=i32[]{1}}
     %n: i32[] = add(%k, %one)
     return %n, %one
-  }
+  }""",
+    "a branch of a result without an element": """  %r: f32[a, 0] = case(%zero) () {
+CHECKED
+    return %e
+  }""",
+}
+
+
+@pytest.mark.parametrize("body", STAYING.values(), ids=STAYING.keys())
+def test_what_is_known_of_its_results_does_not_take_away_what_it_checks(body: str) -> None:
+    text = f"""graph g(%x: f32[a], %y: f32[b], %e: f32[a, 0]) {{
+  symbols a = size(%x, 0), b = size(%y, 0)
+  %zero: i32[] = constant() {{value=i32[]{{0}}}}
+{body.replace("CHECKED", CHECKED)}
   return %x as out0
-}"""
-    graph = egshape.optimize(parse_graph(text), allow_larger=True).graph
-    interpret(graph, [np.zeros(2, np.float32), np.zeros(2, np.float32)])
+}}"""
+    graph = egshape.optimize(parse_graph(text), allow_larger=True, validate=False).graph
+    two, three = (np.zeros(size, np.float32) for size in (2, 3))
+    interpret(graph, [two, two, np.zeros((2, 0), np.float32)])
     with pytest.raises(CheckFailed, match="b is more than a"):
-        interpret(graph, [np.zeros(2, np.float32), np.zeros(3, np.float32)])
+        interpret(graph, [two, three, np.zeros((2, 0), np.float32)])
