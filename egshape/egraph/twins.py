@@ -51,8 +51,14 @@ class Twins:
     _makers: dict[Value, Op] = field(default_factory=dict)
     _most: dict[Dim, Dim] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Only sizes that ops of the block define can come of the same data."""
+        self._idle = all(each.value in self.block.args and each.element is None for each in self.block.symbols)
+
     def step(self, op: Op) -> list[Relation]:
         """What is equal from here on."""
+        if self._idle:
+            return []
         twin = None if self._acts(op) else self._known.setdefault(self._key(op), op)
         found = list[Relation]()
         if twin is not None and twin is not op:
