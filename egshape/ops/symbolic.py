@@ -22,7 +22,7 @@ from egshape.facts import Relation
 MOST_RUNS = 128
 """More ends a function must not have."""
 
-MOST_QUESTIONS = 40
+MOST_QUESTIONS = 24
 """More undecided questions one run must not ask: a loop that goes on while sizes are this or that has no end."""
 
 
