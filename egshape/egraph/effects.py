@@ -10,11 +10,12 @@ from egshape.ir.graph import Block, Op, Value, dims_of
 from egshape.ops.base import Registry
 
 
-def must_stay(op: Op, registry: Registry) -> bool:
-    """True for effects, and for ops that could reject a run in a way that no check of the block says."""
+def must_stay(op: Op, registry: Registry, ends: bool = False) -> bool:
+    """True for effects, and for ops that could reject a run in a way that no check of the block says. ``ends``: it is
+    known to take finite time."""
     if registry[op.name].effect:
         return True
-    return registry[op.name].nested and may_fail(op, registry)
+    return registry[op.name].nested and may_fail(op, registry, ends)
 
 
 def is_opaque_effect(op: Op, registry: Registry) -> bool:

@@ -278,7 +278,7 @@ class Encoder:
 
     def _call(self, index: int, op: Op, decl: OpDecl, nodes: list[int]) -> None:
         """An op with regions, or with attributes that the e-graph has no sort for."""
-        captures = _captures(op)
+        captures = op.captures()
         nodes = nodes + [self.leaf(value) for value in captures]
         sizes = tuple(attr.name for attr in decl.attrs if attr.kind == "sizes")
         flat = tuple(dim for name in sizes for dim in op.attrs[name])
@@ -313,14 +313,6 @@ class Encoder:
 def _changes_width(op: Op) -> bool:
     """True for a bitcast between dtypes of different sizes: it has an axis more or less, so it is not elementwise."""
     return op.name == "bitcast_convert" and itemsize(op.operands[0].type.dtype) != itemsize(op.result.type.dtype)
-
-
-def _captures(op: Op) -> tuple[Value, ...]:
-    seen: dict[Value, None] = {}
-    for region in op.regions:
-        for value in region.captures():
-            seen.setdefault(value)
-    return tuple(seen)
 
 
 def function_name(op: Op, decl: OpDecl) -> str:

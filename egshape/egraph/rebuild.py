@@ -231,8 +231,7 @@ class Rebuilder:
         """Whether control flow, or an op that is equal to it, was written; another op is by its results."""
         if op not in self.encoding.call_of:
             return True
-        reads = [*op.operands, *dict.fromkeys(value for region in op.regions for value in region.captures())]
-        return (self.encoding.call_of[op], tuple(map(self.terms.class_of, reads))) in self._written
+        return (self.encoding.call_of[op], tuple(map(self.terms.class_of, op.reads()))) in self._written
 
     def _effect(self, op: Op) -> None:
         for cls in self.terms.held_reads(op):
@@ -243,9 +242,7 @@ class Rebuilder:
             new = self._result(value)
             results.append(new)
             self._built.setdefault(self.terms.class_of(value), new)
-        captured = {
-            value: self.value(self.terms.class_of(value)) for region in op.regions for value in region.captures()
-        }
+        captured = {value: self.value(self.terms.class_of(value)) for value in op.captures()}
         regions = tuple(self.regions(op, region, captured) for region in op.regions)
         self._ops.append(replace(op, operands=operands, results=tuple(results), regions=regions))
 
@@ -393,8 +390,7 @@ class Rebuilder:
         for name, length in zip(call.sizes, call.lengths, strict=True):
             attrs[name] = tuple(sizes[place : place + length])
             place += length
-        captures = dict.fromkeys(value for region in op.regions for value in region.captures())
-        captured = dict(zip(captures, values[count:], strict=True))
+        captured = dict(zip(op.captures(), values[count:], strict=True))
         regions = tuple(self.regions(op, region, captured) for region in op.regions)
         results = tuple(map(self._result, op.results))
         self._made.update(zip(op.results, results, strict=True))

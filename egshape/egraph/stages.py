@@ -16,7 +16,7 @@ from egshape.egraph.ask import Decide
 from egshape.egraph.budget import Budget
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
-from egshape.egraph.effects import is_opaque_effect, may_fail, must_stay, without_unread
+from egshape.egraph.effects import is_opaque_effect, must_stay, without_unread
 from egshape.egraph.extract import Extraction, extracted
 from egshape.egraph.obligations import Check, Obligation, Walk, Walker
 from egshape.egraph.process import Allowance
@@ -119,7 +119,7 @@ def read(setting: Setting, block: Block, walk: Walk, saturated: Saturated) -> Te
             return () if encoding.values[node] is not None else None
         if found[0] not in guarded and not _is_leaf(setting.registry, found[1]):
             return None
-        return [encoding.node_of[value] for value in _reads(found[1])]
+        return [encoding.node_of[value] for value in found[1].reads()]
 
     return Terms(saturated, setting.registry, setting.model, symbols, leaves)
 
@@ -231,13 +231,8 @@ def _effects(setting: Setting, block: Block, walk: Walk) -> list[tuple[int, Op]]
     return [
         (at, op)
         for at, op in enumerate(block.ops)
-        if op.name != "check" and must_stay(op, setting.registry) and may_fail(op, setting.registry, op in ends)
+        if op.name != "check" and must_stay(op, setting.registry, op in ends)
     ]
-
-
-def _reads(op: Op) -> list[Value]:
-    """What an op reads, the captures of its regions included."""
-    return [*op.operands, *dict.fromkeys(value for region in op.regions for value in region.captures())]
 
 
 def _is_leaf(registry: Registry, op: Op) -> bool:

@@ -83,7 +83,7 @@ class Twins:
         return any(self.registry[each.name].effect for each in (op, *inner))
 
     def _key(self, op: Op) -> Any:
-        read = tuple(dict.fromkeys(value for region in op.regions for value in region.captures()))
+        read = op.captures()
         operands = tuple(self._first.get(value, value) for value in (*op.operands, *read))
         regions = tuple(region_key(region, read) for region in op.regions)
         attrs = {name: _put(attr, self._same) for name, attr in op.attrs.items()}

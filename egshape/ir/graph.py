@@ -82,6 +82,14 @@ class Op:
         (value,) = self.results
         return value
 
+    def captures(self) -> tuple[Value, ...]:
+        """What the regions read of the blocks around them, each value once."""
+        return tuple(dict.fromkeys(value for region in self.regions for value in region.captures()))
+
+    def reads(self) -> tuple[Value, ...]:
+        """What the op reads, the captures of its regions included."""
+        return (*self.operands, *self.captures())
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Block:

@@ -21,7 +21,7 @@ from egshape.ir.types import TensorType
 from egshape.ops.base import REGISTRY, OpDecl, Registry
 from egshape.ops.contracts import OpContract
 from egshape.ops.declare import op
-from egshape.ops.shape_function import ShapeFunction, array_type
+from egshape.ops.shape_function import ShapeFunction, array_type, explained
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _ELEMENTWISE = {1: "unary", 2: "binary"}
@@ -91,17 +91,10 @@ def _guarded(decl: OpDecl, dtype: Callable[..., Any] | None) -> OpDecl:
     asserts = ShapeFunction(decl.name, decl.shape, dtype)
 
     def reference(*arrays: Any, **attrs: Any) -> Any:
-        asserts.hold([array_type(each) for each in arrays], attrs)
-        try:
+        types = [array_type(each) for each in arrays]
+        asserts.hold(types, attrs)
+        with explained(f"the reference of the custom op {decl.name}", types, ValueError, IndexError):
             return decl.reference(*arrays, **attrs)
-        except (EgshapeError, ValueError, IndexError):
-            raise
-        except Exception as error:
-            raise EgshapeError(
-                f"the reference of the custom op {decl.name} fails: {type(error).__name__}: {error}",
-                hint=f"given were {', '.join(str(array_type(each)) for each in arrays)}",
-                code="custom-op",
-            ) from error
 
     return replace(decl, shape=asserts.of, reference=reference, asserts=asserts)
 

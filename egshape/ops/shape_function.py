@@ -6,7 +6,7 @@ dtype cannot be one type: facts say which it is, or the type that a program stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -31,6 +31,22 @@ Stated = tuple[str, Sequence[object] | None]
 _KNOWN: ContextVar[Context | None] = ContextVar("known", default=None)
 _MOST_VALUES = 4
 _ANYWHERE = Position("", 0, 0)
+
+
+@contextmanager
+def explained(what: str, given: Iterable[object], *own: type[Exception]) -> Iterator[None]:
+    """Faults of an author's function as errors that say whose, and what was given; ``own`` errors pass as they are."""
+    passing: tuple[type[Exception], ...] = (EgshapeError, *own)
+    try:
+        yield
+    except passing:
+        raise
+    except Exception as error:
+        raise EgshapeError(
+            f"{what} fails: {type(error).__name__}: {error}",
+            hint=f"given were {', '.join(map(str, given))}",
+            code="custom-op",
+        ) from error
 
 
 @contextmanager
@@ -148,16 +164,10 @@ class ShapeFunction:
         own = {name: _shown_sizes(item) for name, item in attrs.items()}
 
         def run() -> Result:
-            try:
+            with explained(
+                f"the shape function of the custom op {self.name}", types, AssertionError, ZeroDivisionError
+            ):
                 return self._result([Operand(each) for each in types], own)
-            except (EgshapeError, AssertionError, ZeroDivisionError):
-                raise
-            except Exception as error:
-                raise EgshapeError(
-                    f"the shape function of the custom op {self.name} fails: {type(error).__name__}: {error}",
-                    hint=f"given were {', '.join(map(str, types))}",
-                    code="custom-op",
-                ) from error
 
         return explore(run)
 

@@ -109,9 +109,13 @@ def _cstr_eq(scope: Scope, node: Node) -> Results:
     for other in others:
         if len(first) != len(other):
             raise EgshapeError(f"shape.cstr_eq of ranks {len(first)} and {len(other)}", where=str(node.location))
-        for one, two in zip(first, other, strict=True):
-            _relation(scope, node, Relation("==", one, two), f"{one} and {two} are not equal")
+        _all_equal(scope, node, first, other)
     return (None,)
+
+
+def _all_equal(scope: Scope, node: Node, first: Sequence[Dim], second: Sequence[Dim]) -> None:
+    for one, two in zip(first, second, strict=True):
+        _relation(scope, node, Relation("==", one, two), f"{one} and {two} are not equal")
 
 
 def _cstr_require(scope: Scope, node: Node) -> Results:
@@ -138,8 +142,7 @@ def _with_shape(scope: Scope, node: Node) -> Results:
     sizes = _ranked(node, x)
     if len(sizes) != len(wanted):
         raise EgshapeError(f"{node.name}: {x.type} has not the rank {len(wanted)}", where=str(node.location))
-    for size, said in zip(sizes, wanted, strict=True):
-        _relation(scope, node, Relation("==", size, said), f"{size} and {said} are not equal")
+    _all_equal(scope, node, sizes, wanted)
     return (x,)
 
 
@@ -156,8 +159,7 @@ def _tie_shape(scope: Scope, node: Node) -> Results:
     held = sizes if len(wanted) == len(sizes) else open_sizes
     if len(wanted) != len(held):
         raise EgshapeError(f"{node.name}: {x.type} is tied to {len(wanted)} sizes", where=str(node.location))
-    for size, said in zip(held, wanted, strict=True):
-        _relation(scope, node, Relation("==", size, said), f"{size} and {said} are not equal")
+    _all_equal(scope, node, held, wanted)
     return (x,)
 
 
