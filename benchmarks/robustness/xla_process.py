@@ -22,12 +22,13 @@ UNUSABLE, ENDED = "XLA cannot tell", "XLA ended its process"
 
 def run(text: str, arrays: Sequence[Any]) -> Ran:
     """What XLA makes of a program for these inputs. UNUSABLE: it says neither results nor that sizes are wrong; ENDED:
-    the process in which it ran died of it, which costs nobody else."""
-    try:
-        return _pool().submit(_run, text, arrays).result()
-    except BrokenProcessPool:
-        _pool.cache_clear()
-        return (), ENDED
+    two processes in a row died of it, the first of which may have been dead before; that costs nobody else."""
+    for _ in range(2):
+        try:
+            return _pool().submit(_run, text, arrays).result()
+        except BrokenProcessPool:
+            _pool.cache_clear()
+    return (), ENDED
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto, helper
 
 from egshape.dims import Dim
@@ -80,7 +81,7 @@ def loop(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> list[str]:
     limited, begun = op.attrs["given"]
     values = iter(op.operands)
     limit = _any_shape(e, next(values)) if limited else ""
-    begin = e.name(next(values)) if begun else ""
+    begin = e.name(next(values)) if begun else e.scope.constant(np.array(True), "going")  # left out: some never begin
     return _rounds(e, op, wanted, "Loop", [limit, begin, *map(e.name, values)])
 
 
@@ -142,24 +143,37 @@ def dynamic_update_slice(e: Emitter, op: Op) -> str:
     """What is before the place, the update, what is behind it, joined; one axis after the other, innermost first."""
     x, update, *starts = op.operands
     moved = [axis for axis, size in enumerate(update.type.dims) if size is not x.type.dims[axis]]
-    if len(moved) > 1:
-        raise e.unsupported(op, "an update of a part of several axes")
     if not moved:
         return e.node(op, "Identity", [e.name(update)])
-    (axis,) = moved
-    size: Dim = update.type.dims[axis]
-    place = _place(e, starts[axis], x.type.dims[axis] - size)
-    if size.const == 1 and e.scope.opset < COMPUTED_SLICES:
-        line = e.moves.line(x.type.dims[axis], "i64")
-        here = e.scope.node("Equal", [line, place], f"{op.result.name}_here")
-        here = e.moves.aligned(here, (x.type.dims[axis],), (axis,), x.type.rank, op.result.name)
-        return e.node(op, "Where", [here, e.name(update), e.name(x)])
+    sizes = {axis: update.type.dims[axis] for axis in moved}
+    places = {axis: _place(e, starts[axis], x.type.dims[axis] - size) for axis, size in sizes.items()}
+    if len(moved) == 1 and sizes[moved[0]].const == 1 and e.scope.opset < COMPUTED_SLICES:
+        return _put_one(e, op, moved[0], places[moved[0]])
     _need_slices(e, op)
-    axes, zero = e.scope.ints([axis], "axes"), e.scope.ints([0], "size")
-    end = e.scope.node("Add", [place, e.sizes.one(size)], "end")
-    before = e.scope.node("Slice", [e.name(x), zero, place, axes], f"{op.result.name}_before")
-    behind = e.scope.node("Slice", [e.name(x), end, e.scope.ints([LAST], "last"), axes], f"{op.result.name}_behind")
-    return e.node(op, "Concat", [before, e.name(update), behind], axis=axis)
+    ends = {axis: e.scope.node("Add", [places[axis], e.sizes.one(size)], "end") for axis, size in sizes.items()}
+    zero, last = e.scope.ints([0], "size"), e.scope.ints([LAST], "last")
+
+    def cut(name: str, axis: int, start: str, end: str, part: str) -> str:
+        return e.scope.node("Slice", [name, start, end, e.scope.ints([axis], "axes")], f"{op.result.name}_{part}")
+
+    wholes = [e.name(x)]  # each is the part, along one axis more, that is written to
+    for axis in moved[:-1]:
+        wholes.append(cut(wholes[-1], axis, places[axis], ends[axis], "part"))
+    name = e.name(update)
+    for axis, whole in zip(reversed(moved), reversed(wholes), strict=True):
+        parts = [cut(whole, axis, zero, places[axis], "before"), name, cut(whole, axis, ends[axis], last, "behind")]
+        outermost = axis == moved[0]
+        name = e.node(op, "Concat", parts, axis=axis) if outermost else e.scope.node("Concat", parts, "part", axis=axis)
+    return name
+
+
+def _put_one(e: Emitter, op: Op, axis: int, place: str) -> str:
+    """One line of an axis is the update, where slices have no run-time places."""
+    x, update = op.operands[:2]
+    line = e.moves.line(x.type.dims[axis], "i64")
+    here = e.scope.node("Equal", [line, place], f"{op.result.name}_here")
+    here = e.moves.aligned(here, (x.type.dims[axis],), (axis,), x.type.rank, op.result.name)
+    return e.node(op, "Where", [here, e.name(update), e.name(x)])
 
 
 def _need_slices(e: Emitter, op: Op) -> None:

@@ -13,6 +13,7 @@ pytest.importorskip("onnxruntime", reason="ONNX needs the extra onnx")
 
 import onnx
 import onnxruntime as ort
+from onnx.reference import ReferenceEvaluator
 
 import egshape
 from egshape.dims import const
@@ -142,3 +143,36 @@ def test_a_while_that_nothing_counts_stays_one(tmp_path: Path) -> None:
     wanted = interpret(graph, [array])
     for one, two in zip(session(onnx.load(tmp_path / "m.onnx")).run(None, {"x": array}), wanted, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
+def test_a_loop_without_a_condition_is_written_with_one(tmp_path: Path) -> None:
+    """ONNX's reference evaluator takes a condition that is left out for one that does not hold."""
+    graph = egshape.load(model_of(LOOPS["counted"]).SerializeToString(), "onnx")
+    egshape.save(graph, tmp_path / "m.onnx")
+    (node,) = onnx.load(tmp_path / "m.onnx").graph.node
+    assert node.op_type == "Loop" and all(node.input)
+    given = feeds(graph, {"n": 3, "m": 2}, 2)
+    (found,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, given)
+    np.testing.assert_allclose(found, interpret(graph, list(given.values()))[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("starts", [(0, 0), (1, 2), (9, 9), (-3, 1)])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_an_update_of_a_part_at_run_time_places(axes: int, starts: tuple[int, int], tmp_path: Path) -> None:
+    b = BlockBuilder()
+    x = b.arg("x", "f32", [None, None, 4], ["n", "m", None])
+    sizes = [const(2) if axis < axes else size for axis, size in enumerate(x.type.dims)]
+    update = b.arg("u", "f32", sizes)
+    places = [b.arg(name, "i64", ()) for name in ("i", "j")]
+    last = b.one("constant", (), {"value": np.array(1, np.int64)})
+    graph = Graph("g", b.finish([b.one("dynamic_update_slice", (x, update, *places, last))]), ("z",))
+    egshape.save(graph, tmp_path / "m.onnx")
+    for n, m in ((5, 4), (2, 2), (3, 2)):
+        env = {"n": n, "m": m}
+        arrays = [
+            np.linspace(part, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+            for part, shape in ((2, (n, m, 4)), (-1, [size.evaluate(env) for size in sizes]))
+        ]
+        given = dict(zip("xuij", [*arrays, *(np.array(start) for start in starts)], strict=True))
+        (found,) = session(onnx.load(tmp_path / "m.onnx")).run(None, given)
+        assert np.array_equal(found, interpret(graph, list(given.values()))[0])
