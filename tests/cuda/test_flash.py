@@ -170,6 +170,7 @@ def test_masked_keys_are_left_out(mask: str, finite: bool, monkeypatch: pytest.M
     assert (max(read) < 48 * case.width) == (finite and mask != "additive")
 
 
+@pytest.mark.long_but("*f32*causal*")
 @pytest.mark.parametrize(
     "case",
     [Case("f32", "causal", heads=1), Case("bf16", "length"), Case("f16", "additive", last=True, heads=1)],

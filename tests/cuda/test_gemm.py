@@ -143,6 +143,7 @@ def test_a_bias_of_two_axes_is_added_by_the_library(shape: tuple[Dim, ...]) -> N
     assert library.calls["cublasLtMatmul"] == 1
 
 
+@pytest.mark.long_but("True-bf16-f32")
 @pytest.mark.parametrize(("dtype", "out"), [("f32", "f32"), ("f64", "f64"), ("bf16", "f32"), ("f16", "f16")])
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_residual_is_added_by_the_library(dtype: str, out: str, bias: bool) -> None:

@@ -140,6 +140,7 @@ def wanted(launch: Launch, arrays: dict[Buffer, np.ndarray]) -> np.ndarray:
     return found
 
 
+@pytest.mark.long_but("bf16 of 1 by 4")
 @pytest.mark.parametrize("name", CASES)
 def test_thread_after_thread(name: str) -> None:
     arrays = _arrays(CASES[name])

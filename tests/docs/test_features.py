@@ -40,6 +40,7 @@ def test_every_row_is_read() -> None:
     assert len(ROWS) == len(lines)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.ability)
 def test_a_row(row: Row, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("jaxlib", "llvmlite", "z3"):

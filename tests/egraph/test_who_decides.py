@@ -39,6 +39,7 @@ def test_one_alone_finds_what_both_do(decide: Decide) -> None:
     assert alone.report.status == "saturated"
 
 
+@pytest.mark.long_but("0-*", "1-*")
 @pytest.mark.parametrize("decide", ALONE)
 @pytest.mark.parametrize("seed", range(6))
 def test_one_alone_is_not_wrong(seed: int, decide: Decide) -> None:

@@ -19,7 +19,7 @@ SECONDS = 240
 """More than these take on any machine that is not stuck."""
 
 
-@pytest.mark.long_but("programs-12", "networks-5")
+@pytest.mark.long_but("networks-5")
 @pytest.mark.parametrize(("kind", "count"), [("careless", 40), ("programs", 12), ("networks", 5)])
 def test_programs(kind: str, count: int) -> None:
     done, found = fuzz([kind], SECONDS, 5000, count, fences=True)

@@ -76,7 +76,7 @@ BOTH_WAYS = {
 """Rules that another one undoes, by goldens: it makes both sides of their examples one where both are there."""
 
 
-@pytest.mark.long_but("size.bcast")
+@pytest.mark.long
 @pytest.mark.parametrize("ruleset", shipped())
 def test_every_rule_matters_to_its_own_examples(ruleset: str) -> None:
     """An example that comes out the same without its rule shows nothing of it: the rule is not needed, or not shown."""

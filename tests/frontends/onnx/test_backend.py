@@ -43,6 +43,7 @@ def _cases() -> dict[str, object]:
         return {case.name: case for case in load_model_tests(kind="node")}
 
 
+@pytest.mark.long  # reading the suite takes most of it
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("target", ["interpret", "llvm"])
 @pytest.mark.parametrize("name", SAMPLE)
