@@ -20,9 +20,9 @@ from typing import Any
 
 from egshape.egraph.budget import STEPS, Budget, Growth, Phase, Saturation, StepReport
 from egshape.egraph.process import LOOK_EVERY, SPARE, Allowance, WorkerLost
-from egshape.egraph.snapshot import Snapshot, without_collecting
+from egshape.egraph.snapshot import Row, Snapshot, without_collecting
 from egshape.egraph.worker import REFUSED
-from egshape.errors import EgshapeError, EngineFault
+from egshape.errors import EgshapeError, EngineFault, InternalError
 from egshape.limits import LimitReached, resident_mb
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.sexpr import List, read_lists
@@ -70,6 +70,8 @@ class Engine:
         self._steps: list[tuple[int, int]] = []
         """For each step of the journal the journal's length after it, and the nodes then."""
         self._spent = 0.0
+        self._read: dict[str, Sequence[Row]] = {}
+        """The tables that were read since the last change."""
         self._worker = SPARE.take()
         try:
             self._once("new")
@@ -182,6 +184,7 @@ class Engine:
 
     def _rewind(self, length: int) -> None:
         del self._journal[length:]
+        self._read = {}
         self._again(self.allowance)
 
     def sizes(self) -> dict[str, int]:
@@ -231,12 +234,33 @@ class Engine:
             fault=run.fault,
         )
 
-    def read(self, tables: Iterable[str] | None = None) -> Snapshot:
-        """The e-graph as it is now: some tables, or all but the relations that rows were loaded into."""
-        loaded = {name for verb, name, *_ in self._journal if verb == "load"} & self.relations
-        names = [name for name in self.tables if name not in loaded] if tables is None else tables
-        with without_collecting():
-            return Snapshot(self._ask("read", tuple(names), self.vec_sorts, self.relations), self.constructors)
+    def read(self, tables: Iterable[str] | None = None, later: frozenset[str] = frozenset()) -> Snapshot:
+        """The e-graph as it is now: some tables at once, or all but ``later`` and the relations that rows were loaded
+        into; others when they are looked at."""
+        if tables is None:
+            later |= {name for verb, name, *_ in self._journal if verb == "load"} & self.relations
+            tables = [name for name in self.tables if name not in later]
+        names = tuple(tables)
+        self._fetch(names)
+        now = self._read
+
+        def more(name: str) -> Sequence[Row]:
+            if now is not self._read:
+                raise InternalError(f"table {name} of an e-graph that has changed since it was read")
+            self._fetch([name])
+            return now[name]
+
+        return Snapshot({name: now[name] for name in names}, self.constructors, more)
+
+    def _fetch(self, names: Iterable[str]) -> None:
+        """Read those of the tables that were not read since the last change. All that were are named, too: a process
+        that takes the place of one that was lost gives classes the same numbers, in their order."""
+        known = tuple(self._read)
+        missing = tuple(dict.fromkeys(name for name in names if name not in self._read))
+        if missing:
+            with without_collecting():
+                found = self._ask("read", known, missing, self.vec_sorts, self.relations)
+            self._read.update({name: found.get(name, ()) for name in missing})
 
     def command(self, text: str) -> None:
         """Run commands other than declarations. Raises EngineFault for any refusal, which is our fault."""
@@ -250,6 +274,7 @@ class Engine:
     def _change(self, *request: Any, allowance: Allowance | None = None) -> Any:
         began = time.monotonic()
         answer = self._ask(*request, allowance=allowance)
+        self._read = {}
         self._spent += time.monotonic() - began
         self._journal.append(request)
         return answer

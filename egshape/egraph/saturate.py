@@ -41,6 +41,11 @@ GROWN, LEAST_NODES = 10, 2_000
 """Where the rules are stopped at a limit, they have mostly made the same thing many times: what is read out then is the
 last state of at most so many times the nodes at the start, or so many."""
 
+_RARELY_LOOKED_AT = frozenset(
+    ("Node", "List", "Call", "nm", "dtype_of", "fuel", "why", "unreshape", "untranspose", "unslice")
+)
+"""Large tables of which a round of the exchange reads none, or one where it finds a reason to."""
+
 SIZE_STEPS = 400
 """Iterations of the rules over sizes in phase 1."""
 
@@ -210,8 +215,9 @@ class Session:
                     break
         return replace(walk, context=context, believed=(*walk.believed, *found))
 
-    def _exchange(self, snapshot: Snapshot) -> None:
+    def _exchange(self) -> None:
         """Add rows for what Python has to say of the e-graph."""
+        snapshot = self.engine.read(later=_RARELY_LOOKED_AT)
         self.elements.round(snapshot, self.describer.round(snapshot, self.encoder.out.tables))
 
     def saturate(self, phases: Sequence[str], budget: Budget) -> Saturated:
@@ -222,8 +228,7 @@ class Session:
         seconds: defaultdict[str, float] = defaultdict(float)
         steps: list[Growth] = []
         times: defaultdict[str, float] = defaultdict(float)
-        snapshot = self.engine.read()
-        self._exchange(snapshot)
+        self._exchange()
         few = max(LEAST_NODES, GROWN * self.engine.size())
         for _ in range(MAX_ROUNDS):
             self.flush()
@@ -238,14 +243,12 @@ class Session:
             if run.status == "budget" or time.monotonic() > deadline:
                 status, stop = "budget", run.stop or Stop("seconds", "", grew)
                 self.engine.shrink(few)
-                snapshot = self.engine.read()
                 break
-            snapshot = self.engine.read()
-            self._exchange(snapshot)
+            self._exchange()
             if not any(self.encoder.out.tables.values()):
                 break
         return Saturated(
-            snapshot,
+            self.engine.read(),
             self.encoder.out,
             self.describer,
             self.sizes,
