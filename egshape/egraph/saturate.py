@@ -137,12 +137,12 @@ class Session:
         pending = {name: rows for name, rows in tables.items() if rows}
         if not pending:
             return
-        for name, rows in pending.items():
-            self.engine.load_table(name, rows)
+        self.engine.load_tables(pending)
         tables.clear()
-        for _ in range(2):  # axis lists first, then the terms that hold them
-            self.engine.step("load")
-        self.engine.step("prelude.shape")
+        steps = ("load", "load", "prelude.shape")  # axis lists first, then the terms that hold them
+        self.engine.announce(steps)
+        for ruleset in steps:
+            self.engine.step(ruleset)
 
     def believe(self, walk: Walk, budget: Budget) -> Walk:
         """Phase 1's result: sizes that are equal are united, shape tensors are their elements, and values are the

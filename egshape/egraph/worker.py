@@ -148,13 +148,14 @@ class Requests:
         """Run commands whose outputs nobody reads."""
         self._change(text)
 
-    def load(self, name: str, text: str) -> None:
-        """Add rows, a line each with tabs between columns, to a relation, function or constructor."""
-        self._rows.seek(0)
-        self._rows.truncate()
-        self._rows.write(text.encode())
-        self._rows.seek(0)
-        self._change(f'(input {name} "/dev/fd/{self._rows.fileno()}")')
+    def load(self, tables: tuple[tuple[str, str], ...]) -> None:
+        """Add rows, a line each with tabs between columns, to relations, functions or constructors."""
+        for name, text in tables:
+            self._rows.seek(0)
+            self._rows.write(text.encode())
+            self._rows.truncate()
+            self._rows.seek(0)
+            self._change(f'(input {name} "/dev/fd/{self._rows.fileno()}")')
 
     def step(self, ruleset: str) -> tuple[bool, dict[str, int], float, dict[str, int]]:
         """One iteration of a ruleset: whether it changed anything, matches by rule, seconds, and rows by table."""
