@@ -20,7 +20,7 @@ from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.numbers import numbered
-from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations, required
+from egshape.egraph.obligations import Obligation, Walk, derived, is_product, obligations_of, required
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
 from egshape.egraph.snapshot import Snapshot
@@ -45,6 +45,9 @@ _RARELY_LOOKED_AT = frozenset(
     ("Node", "List", "Call", "nm", "dtype_of", "fuel", "why", "unreshape", "untranspose", "unslice")
 )
 """Large tables of which a round of the exchange reads none, or one where it finds a reason to."""
+
+_LOAD = ("load", "load", "prelude.shape")
+"""The steps that turn rows into terms: axis lists first, then the terms that hold them."""
 
 SIZE_STEPS = 400
 """Iterations of the rules over sizes in phase 1."""
@@ -124,25 +127,29 @@ class Session:
             tables["in_unit"].append((rank, self.encoder.shape((zero,) * rank), self.encoder.shape((one,) * rank)))
         for table in ("in_broadcast_in_dim", "in_transpose", "in_reshape"):
             tables["in_fuel"] += [(row[0], FUEL) for row in tables[table]]
-        self.flush()
-        for phase in self.program.obligations:
+        self._hand_over()
+        self.engine.announce(_LOAD)
+        implied = list(required(self.block, self.registry))  # meanwhile
+        for phase in (*_LOAD, *self.program.obligations):
             self.engine.step(phase)
-        return read_obligations(
-            self.engine, self.encoder.out.dims, self.encoder.out.index_of, required(self.block, self.registry)
-        )
+        if self.program.obligations:
+            implied += derived(self.engine, self.encoder.out.dims, self.encoder.out.index_of)
+        return obligations_of(implied)
 
     def flush(self) -> None:
         """Hand all pending rows to the engine and turn them into terms."""
+        if self._hand_over():
+            self.engine.announce(_LOAD)
+            for ruleset in _LOAD:
+                self.engine.step(ruleset)
+
+    def _hand_over(self) -> bool:
+        """Hand all pending rows to the engine; False if there are none."""
         tables = self.encoder.out.tables
         pending = {name: rows for name, rows in tables.items() if rows}
-        if not pending:
-            return
         self.engine.load_tables(pending)
         tables.clear()
-        steps = ("load", "load", "prelude.shape")  # axis lists first, then the terms that hold them
-        self.engine.announce(steps)
-        for ruleset in steps:
-            self.engine.step(ruleset)
+        return bool(pending)
 
     def believe(self, walk: Walk, budget: Budget) -> Walk:
         """Phase 1's result: sizes that are equal are united, shape tensors are their elements, and values are the
