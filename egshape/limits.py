@@ -79,18 +79,19 @@ def resident_mb(pid: int | None = None) -> float:
 
 @dataclass(slots=True)
 class _Held:
-    """until: a `time.monotonic()` value; memory_mb: of this process, whole."""
+    """until: a `time.monotonic()` value; memory_mb: of this process, whole. due: when there is something to look at."""
 
     until: float
     memory_mb: float
-    looked: float = field(default=0.0)
+    due: float = field(default=0.0)
 
     def look(self) -> None:
         now = time.monotonic()
         if now >= self.until:
             raise LimitReached("seconds")
-        if now >= self.looked + _MEMORY_EVERY and self.memory_mb != float("inf"):
-            self.looked = now
+        self.due = self.until
+        if self.memory_mb != float("inf"):
+            self.due = min(self.until, now + _MEMORY_EVERY)
             if resident_mb() > self.memory_mb:
                 raise LimitReached("memory_mb")
 
@@ -116,5 +117,5 @@ def holding(until: float, memory_mb: float = float("inf")) -> Iterator[None]:
 def tick() -> None:
     """Called in loops that may be long. Raises LimitReached once a limit that is held is met."""
     held = _HELD.get()
-    if held is not None:
+    if held is not None and time.monotonic() >= held.due:
         held.look()

@@ -259,10 +259,11 @@ class Describer:
     def _nothing(self, snapshot: Snapshot, shapes: dict[int, tuple[Dim, ...]], rows: Rows) -> None:
         """Name a scalar for each dtype and shape of values that have no element."""
         empty = {cls for cls, shape in shapes.items() if any(size.const == 0 for size in shape)}
-        dtype_of = snapshot.mapping("dtype_of") if empty else {}
-        for cls, shape in snapshot.table("ShapeOf") if empty else ():
+        found = [(cls, shape) for cls, shape in snapshot.table("ShapeOf") if shape in empty]
+        dtype_of = snapshot.mapping("dtype_of") if found else {}
+        for cls, shape in found:
             dtype = dtype_of.get(cls)
-            if shape in empty and dtype in DTYPES and (dtype, *(size.const for size in shapes[shape])) != FOREIGN:
+            if dtype in DTYPES and (dtype, *(size.const for size in shapes[shape])) != FOREIGN:
                 key = ("in_nothing", self.encoder.shape(shapes[shape]), dtype)
                 if key not in self._named:
                     self._named.add(key)

@@ -85,15 +85,19 @@ class Elements:
         if not sizes:
             return
         known = self._known(snapshot, shapes)
+        asked = [
+            (family, function, operands, cls)
+            for family in ("unary", "binary")
+            for function, *operands, cls in snapshot.table(family.capitalize())
+            if cls not in known and not sizes.isdisjoint(operands) and all(x in known for x in operands)
+        ]
+        if not asked:
+            return
         nodes = {cls: node for node, cls in snapshot.table("Node")}
         dtype_of = snapshot.mapping("dtype_of")
-        for family in ("unary", "binary"):
-            for function, *operands, cls in snapshot.table(family.capitalize()):
-                told = cls in known or cls not in dtype_of or sizes.isdisjoint(operands)
-                if not told and all(x in known and x in nodes for x in operands):
-                    self._apply(
-                        family, function, [nodes[x] for x in operands], [known[x] for x in operands], dtype_of[cls]
-                    )
+        for family, function, operands, cls in asked:
+            if cls in dtype_of and all(x in nodes for x in operands):
+                self._apply(family, function, [nodes[x] for x in operands], [known[x] for x in operands], dtype_of[cls])
 
     def _known(self, snapshot: Snapshot, shapes: Mapping[int, tuple[Dim, ...]]) -> dict[int, Known]:
         out: dict[int, Known] = {}

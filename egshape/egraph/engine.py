@@ -11,18 +11,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from egshape.egraph.budget import STEPS, Budget, Growth, Phase, Saturation, StepReport
 from egshape.egraph.process import LOOK_EVERY, SPARE, Allowance, WorkerLost
-from egshape.egraph.snapshot import Snapshot, without_collecting
+from egshape.egraph.snapshot import Row, Snapshot, without_collecting
 from egshape.egraph.worker import REFUSED
-from egshape.errors import EgshapeError, EngineFault
+from egshape.errors import EgshapeError, EngineFault, InternalError
 from egshape.limits import LimitReached, resident_mb
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.sexpr import List, read_lists
@@ -70,6 +71,10 @@ class Engine:
         self._steps: list[tuple[int, int]] = []
         """For each step of the journal the journal's length after it, and the nodes then."""
         self._spent = 0.0
+        self._read: dict[str, Sequence[Row]] = {}
+        """The tables that were read since the last change."""
+        self._ahead: deque[tuple[Any, ...]] = deque()
+        """Requests that were sent before they are made."""
         self._worker = SPARE.take()
         try:
             self._once("new")
@@ -143,17 +148,28 @@ class Engine:
                 self.pop()
 
     def load_table(self, name: str, rows: Sequence[tuple[Cell, ...]]) -> None:
-        """Add rows to a relation, or to a function or constructor whose columns are i64, f64 or String.
+        """`load_tables` of one table."""
+        self.load_tables({name: rows})
+
+    def load_tables(self, tables: Mapping[str, Sequence[tuple[Cell, ...]]]) -> None:
+        """Add rows to relations, or to functions or constructors whose columns are i64, f64 or String.
 
         Columns of a function are its arguments and then its value. Strings may not hold a tab or line
         break nor begin or end with a space, since the engine's reader trims and splits there.
         """
-        if not rows:
-            return
-        for column, cell in enumerate(rows[0]):
-            if isinstance(cell, str):
-                _check_strings(name, [row[column] for row in rows])
-        self._change("load", name, "".join(["\t".join(map(str, row)) + "\n" for row in rows]))
+        texts = tuple((name, _text(name, rows)) for name, rows in tables.items() if rows)
+        if texts:
+            self._change("load", texts)
+
+    def announce(self, rulesets: Iterable[str]) -> None:
+        """Say which steps come next, so that the engine's process need not wait for each. If another request comes
+        instead, the process is made anew, and those steps were not done."""
+        try:
+            for ruleset in rulesets:
+                self._ahead.append(("step", ruleset))
+                self._worker.send(self._ahead[-1])
+        except WorkerLost:  # the next request finds it so, too
+            self._ahead.clear()
 
     def step(self, ruleset: str, allowance: Allowance | None = None) -> StepReport:
         """Run one iteration of a ruleset.
@@ -182,6 +198,7 @@ class Engine:
 
     def _rewind(self, length: int) -> None:
         del self._journal[length:]
+        self._read = {}
         self._again(self.allowance)
 
     def sizes(self) -> dict[str, int]:
@@ -216,6 +233,7 @@ class Engine:
         changed = True
         while changed and not run.limit:
             changed = False
+            run.announce(plan)
             for phase in plan:
                 changed |= run.phase(phase)
         return Saturation(
@@ -231,12 +249,33 @@ class Engine:
             fault=run.fault,
         )
 
-    def read(self, tables: Iterable[str] | None = None) -> Snapshot:
-        """The e-graph as it is now: some tables, or all but the relations that rows were loaded into."""
-        loaded = {name for verb, name, *_ in self._journal if verb == "load"} & self.relations
-        names = [name for name in self.tables if name not in loaded] if tables is None else tables
-        with without_collecting():
-            return Snapshot(self._ask("read", tuple(names), self.vec_sorts, self.relations), self.constructors)
+    def read(self, tables: Iterable[str] | None = None, later: frozenset[str] = frozenset()) -> Snapshot:
+        """The e-graph as it is now: some tables at once, or all but ``later`` and the relations that rows were loaded
+        into; others when they are looked at."""
+        if tables is None:
+            later |= {name for verb, what in self._journal if verb == "load" for name, _ in what} & self.relations
+            tables = [name for name in self.tables if name not in later]
+        names = tuple(tables)
+        self._fetch(names)
+        now = self._read
+
+        def more(name: str) -> Sequence[Row]:
+            if now is not self._read:
+                raise InternalError(f"table {name} of an e-graph that has changed since it was read")
+            self._fetch([name])
+            return now[name]
+
+        return Snapshot({name: now[name] for name in names}, self.constructors, more)
+
+    def _fetch(self, names: Iterable[str]) -> None:
+        """Read those of the tables that were not read since the last change. All that were are named, too: a process
+        that takes the place of one that was lost gives classes the same numbers, in their order."""
+        known = tuple(self._read)
+        missing = tuple(dict.fromkeys(name for name in names if name not in self._read))
+        if missing:
+            with without_collecting():
+                found = self._ask("read", known, missing, self.vec_sorts, self.relations)
+            self._read.update({name: found.get(name, ()) for name in missing})
 
     def command(self, text: str) -> None:
         """Run commands other than declarations. Raises EngineFault for any refusal, which is our fault."""
@@ -250,6 +289,7 @@ class Engine:
     def _change(self, *request: Any, allowance: Allowance | None = None) -> Any:
         began = time.monotonic()
         answer = self._ask(*request, allowance=allowance)
+        self._read = {}
         self._spent += time.monotonic() - began
         self._journal.append(request)
         return answer
@@ -285,16 +325,29 @@ class Engine:
         if self.dead:
             raise EngineFault("the engine was discarded after a fault")
         try:
-            return self._worker.ask(*request, allowance=allowance or self.allowance)
+            if self._ahead:
+                self._follow(request)
+            else:
+                self._worker.send(request)
+            return self._worker.answer(allowance or self.allowance)
         except EgshapeError as error:
             if error.code == REFUSED:
                 raise EngineFault(f"the rewrite engine failed: {error.message}") from None
             raise
 
+    def _follow(self, request: tuple[Any, ...]) -> None:
+        """See to it that a request is the next one that the process answers, where some were announced."""
+        if self._ahead[0] == request:
+            self._ahead.popleft()
+        else:
+            self._again(self.allowance)
+            self._worker.send(request)
+
     def _again(self, allowance: Allowance) -> None:
         """A fresh process in the state of the journal. Raises LimitReached or EngineFault, and the engine is dead,
         where that fails."""
         self._worker.kill()
+        self._ahead.clear()
         try:
             self._worker = SPARE.take()
             self._once("new", allowance=allowance)
@@ -346,6 +399,14 @@ class _Run:
         self.growth: list[Growth] = []
         self.matches: Counter[str] = Counter()
         self.times: defaultdict[str, float] = defaultdict(float)
+
+    def announce(self, plan: Sequence[Phase]) -> None:
+        """Announce the steps of a round that come whatever the ones before them change."""
+        if self._exceeded():
+            return
+        left = None if self.budget.steps is None else self.budget.steps - self.steps
+        alone = takewhile(lambda phase: phase.times == 1, plan[:left])
+        self.engine.announce(phase.ruleset for phase in alone)
 
     def phase(self, phase: Phase) -> bool:
         """Run one phase; True if it changed the e-graph."""
@@ -469,6 +530,14 @@ class EnginePool:
 
 POOL = EnginePool()
 os.register_at_fork(after_in_child=POOL.forget)
+
+
+def _text(name: str, rows: Sequence[tuple[Cell, ...]]) -> str:
+    """Rows as the engine's reader takes them."""
+    for column, cell in enumerate(rows[0]):
+        if isinstance(cell, str):
+            _check_strings(name, [row[column] for row in rows])
+    return "".join(["\t".join(map(str, row)) + "\n" for row in rows])
 
 
 def _check_strings(name: str, cells: Iterable[Cell]) -> None:

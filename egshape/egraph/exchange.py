@@ -187,8 +187,7 @@ class ExchangeState:
     def load(self) -> None:
         """Write what was added since the last time into the engine's tables."""
         tables, self._tables = self._tables, defaultdict(list)
-        for name, rows in tables.items():
-            self.engine.load_table(name, rows)
+        self.engine.load_tables(tables)
 
     def run(self, budget: Budget | None = None, max_rounds: int = _MAX_ROUNDS) -> None:
         """Rounds until nothing changes, or a limit is met."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import count
 
 from egshape.egraph.cost import HEAVY, LIGHT, swells
 from egshape.egraph.terms import Candidate, Terms
@@ -62,48 +63,52 @@ class _Chooser:
         self.order: dict[int, float] = {}
         self.chosen: dict[int, Candidate] = {}
         self._height: dict[int, float] = {}
+        self._list()
         self._settle()
+
+    def _list(self) -> None:
+        """Number the candidates; which of them read a class, and how many classes do."""
+        self._numbered = [(cls, each) for cls, found in self.candidates.items() for each in found]
+        self._readers: dict[int, list[int]] = defaultdict(list)
+        parents: dict[int, set[int]] = defaultdict(set)
+        for number, (cls, candidate) in enumerate(self._numbered):
+            for read in candidate.reads:
+                self._readers[read].append(number)
+                parents[read].add(cls)
+        self._parents = {read: len(found) for read, found in parents.items()}
 
     def _settle(self, uses: Mapping[int, int] | None = None) -> None:
         """Choose anew. ``uses``: how many read each class in the choices so far; else each is taken to be read by all
         that may."""
         self.order, self.chosen, self._height = {}, {}, {}
-        readers: dict[int, list[tuple[int, Candidate]]] = defaultdict(list)
-        parents: dict[int, set[int]] = defaultdict(set)
-        missing: dict[int, int] = {}
-        heap: list[tuple[float, int, int]] = []
-        ready: list[tuple[int, Candidate]] = []
+        shares = self._parents if uses is None else {read: max(uses.get(read, 0), 1) for read in self._parents}
+        missing = [len(candidate.reads) for _, candidate in self._numbered]
         settled: dict[int, float] = {}
+        heap: list[tuple[float, int, int]] = []
+        offers = count()
 
-        def offer(cls: int, candidate: Candidate) -> None:
+        def offer(number: int) -> None:
+            candidate = self._numbered[number][1]
             cost = candidate.cost + sum([settled[read] / shares[read] for read in candidate.reads])
-            ready.append((cls, candidate))
-            heapq.heappush(heap, (cost, len(ready) - 1, cls))
+            heapq.heappush(heap, (cost, next(offers), number))
 
-        for cls, candidates in self.candidates.items():
-            for candidate in candidates:
-                missing[id(candidate)] = len(candidate.reads)
-                for read in candidate.reads:
-                    readers[read].append((cls, candidate))
-                    parents[read].add(cls)
-        shares = {read: len(found) if uses is None else max(uses.get(read, 0), 1) for read, found in parents.items()}
-        for cls, candidates in self.candidates.items():
-            for candidate in candidates:
-                if not candidate.reads:
-                    offer(cls, candidate)
+        for number, needs in enumerate(missing):
+            if not needs:
+                offer(number)
         while heap:
             tick()
-            cost, place, cls = heapq.heappop(heap)
+            cost, _, number = heapq.heappop(heap)
+            cls, candidate = self._numbered[number]
             if cls in settled:
                 continue
             settled[cls] = cost
             self.order[cls] = float(len(self.order))
-            self.chosen[cls] = ready[place][1]
+            self.chosen[cls] = candidate
             self._stand(cls)
-            for reader, candidate in readers[cls]:
-                missing[id(candidate)] -= 1
-                if missing[id(candidate)] == 0 and reader not in settled:
-                    offer(reader, candidate)
+            for reader in self._readers.get(cls, ()):
+                missing[reader] -= 1
+                if missing[reader] == 0 and self._numbered[reader][0] not in settled:
+                    offer(reader)
 
     def _stand(self, cls: int) -> None:
         chosen = self.chosen[cls]
@@ -120,9 +125,10 @@ class _Chooser:
             return ()
         for cls, options in self.candidates.items():
             self.candidates[cls] = [
-                replace(each, cost=each.cost + HEAVY * size) if (size := self._size(each)) > LIGHT else each
+                each._replace(cost=each.cost + HEAVY * size) if (size := self._size(each)) > LIGHT else each
                 for each in options
             ]
+        self._list()
         self._settle()
         self._search()
         used = self._used()
@@ -132,7 +138,7 @@ class _Chooser:
         """Refine the choices; then once more from choices that know what is really shared, if that is cheaper."""
         self._refine()
         found, before = (self.order, self.chosen, self._height), self._total()
-        self._settle(self._uses())
+        self._settle(self._uses(self._used()))
         self._refine()
         if self._total() > before - 1e-6:
             self.order, self.chosen, self._height = found
@@ -162,17 +168,18 @@ class _Chooser:
     def _refine(self) -> None:
         """Look at each choice again with what the roots really use."""
         for _ in range(REFINEMENTS):
-            uses = self._uses()
-            ordered = sorted(self._used(), key=self.order.__getitem__)
+            used = self._used()
+            uses = self._uses(used)
+            ordered = sorted(used, key=self.order.__getitem__)
             for cls in ordered:
                 self._stand(cls)
             if not self._improve(ordered[::-1], uses):
                 return
 
-    def _uses(self) -> dict[int, int]:
+    def _uses(self, used: Iterable[int]) -> dict[int, int]:
         """How many of what the roots need read a class, the roots themselves included."""
         uses: dict[int, int] = defaultdict(int)
-        for cls in self._used():
+        for cls in used:
             for read in self.chosen[cls].reads:
                 uses[read] += 1
         for root in self.roots:
@@ -241,10 +248,10 @@ class _Chooser:
     def _improve(self, classes: Sequence[int], uses: dict[int, int]) -> bool:
         changed = False
         for cls in classes:
-            tick()
             options = self.candidates[cls]
             if len(options) < 2 or uses[cls] == 0:
                 continue
+            tick()
             current = self.chosen[cls]
             base, released = self._release(current, uses)
             best, moved = current, dict[int, float]()

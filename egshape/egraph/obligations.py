@@ -5,7 +5,7 @@ from data is believed only by later checks, never by a rewrite."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import permutations
@@ -127,38 +127,43 @@ def required(block: Block, registry: Registry) -> Iterator[Implied]:
                 yield index, each.label, each.kind, each.lhs, each.rhs
 
 
-def read_obligations(
-    engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[int, int], implied: Iterable[Implied] = ()
-) -> list[Obligation]:
-    """What contracts imply, and what rules over the ops derived, in program order; ``index_of`` places nodes in the
-    block."""
+def derived(engine: Engine, dims: Mapping[int, Dim], index_of: Mapping[int, int]) -> Iterator[Implied]:
+    """What rules over the ops derived; ``index_of`` places nodes in the block."""
     snapshot = engine.read((*_SIZE_TABLES, *(name for name in engine.tables if name.startswith("must_"))))
     dim_of: dict[int, Dim] = {}
     for ident, cls in snapshot.table("P"):
         dim_of.setdefault(cls, dims[ident])
     for number, cls in snapshot.table("Num"):
         dim_of.setdefault(cls, const(number))
+    for node, rule, p, q in snapshot.table("must_eq"):
+        yield index_of[node], rule, "==", dim_of[p], dim_of[q]
+    for node, rule, p, q in snapshot.table("must_le"):
+        yield index_of[node], rule, "<=", dim_of[p], dim_of[q]
+    for node, rule, divisor, p in snapshot.table("must_divide"):
+        yield index_of[node], rule, "==", mod(dim_of[p], const(divisor)), const(0)
+    for node, rule, p, factor, q in snapshot.table("must_multiple"):
+        yield index_of[node], rule, "==", dim_of[p], dim_of[q] * factor
+    for node, rule, p, q in snapshot.table("must_expand"):
+        yield index_of[node], rule, "expands", dim_of[p], dim_of[q]
+    shapes = {cls: vector for vector, cls in snapshot.table("Sh")}
+    for node, rule, p, q in snapshot.table("must_product"):
+        yield index_of[node], rule, "==", product(dim_of[d] for d in shapes[p]), product(dim_of[d] for d in shapes[q])
+
+
+def obligations_of(implied: Sequence[Implied]) -> list[Obligation]:
+    """What contracts and rules imply, in program order, but for what holds by form."""
     found: dict[tuple[int, str, Dim, Dim], Obligation] = {}
 
     def add(index: int, rule: str, kind: str, lhs: Dim, rhs: Dim, said: str = "", joined: Dim | None = None) -> None:
         if lhs is not rhs and not (kind == "<=" and is_nonnegative(rhs - lhs)):
             key = (index, kind, lhs, rhs)
-            found.setdefault(key, Obligation(index, rule, Relation(kind, lhs, rhs), said, joined))
+            if key not in found:
+                found[key] = Obligation(index, rule, Relation(kind, lhs, rhs), said, joined)
 
-    given = list(implied)
-    for index, rule, kind, lhs, rhs in given:
+    for index, rule, kind, lhs, rhs in implied:
         if kind != "expands":
             add(index, rule, kind, lhs, rhs)
-    for node, rule, p, q in snapshot.table("must_eq"):
-        add(index_of[node], rule, "==", dim_of[p], dim_of[q])
-    for node, rule, p, q in snapshot.table("must_le"):
-        add(index_of[node], rule, "<=", dim_of[p], dim_of[q])
-    for node, rule, divisor, p in snapshot.table("must_divide"):
-        add(index_of[node], rule, "==", mod(dim_of[p], const(divisor)), const(0))
-    for node, rule, p, factor, q in snapshot.table("must_multiple"):
-        add(index_of[node], rule, "==", dim_of[p], dim_of[q] * factor)
-    expanded = [(index, rule, lhs, rhs) for index, rule, kind, lhs, rhs in given if kind == "expands"]
-    expanded += [(index_of[node], rule, dim_of[p], dim_of[q]) for node, rule, p, q in snapshot.table("must_expand")]
+    expanded = [(index, rule, lhs, rhs) for index, rule, kind, lhs, rhs in implied if kind == "expands"]
     parts = _parts_of_targets(expanded)
     for index, rule, size, target in expanded:
         leaves, own = _leaves(target, parts), _leaves(size, parts)
@@ -169,9 +174,6 @@ def read_obligations(
             pair = sorted((one, two), key=lambda dim: dim.key)
             said = "{} and {} do not broadcast".format(*pair)
             add(index, rule, "==", broadcast_gap(*pair), const(0), said, target)
-    shapes = {cls: vector for vector, cls in snapshot.table("Sh")}
-    for node, rule, p, q in snapshot.table("must_product"):
-        add(index_of[node], rule, "==", product(dim_of[d] for d in shapes[p]), product(dim_of[d] for d in shapes[q]))
     return sorted(found.values(), key=lambda each: (each.index, each.rule, str(each.relation)))
 
 

@@ -12,7 +12,8 @@ import tempfile
 import threading
 import time
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -87,12 +88,28 @@ class Worker:
         """Whether requests can be sent: not ended, and of this process (not of the one that it was forked from)."""
         return self._end.alive and self._process.poll() is None
 
-    def ask(self, verb: str, *arguments: Any, allowance: Allowance) -> Any:
-        """One request. Raises WorkerLost where it met a limit (the process is killed) or the process ended, EngineFault
-        where the engine failed, EgshapeError (code "refused") where it refused a command."""
-        try:
-            self._wait(allowance, verb, arguments)
+    def send(self, request: tuple[Any, ...]) -> None:
+        """Send a request; requests are answered in order. Raises WorkerLost where the process ended."""
+        with self._lost():
+            send(self._socket, request)
+
+    def answer(self, allowance: Allowance) -> Any:
+        """The answer to the first request that has none yet. Raises WorkerLost where it met a limit (the process is
+        killed) or the process ended, EngineFault where the engine failed, EgshapeError (code "refused") where it
+        refused a command."""
+        with self._lost():
+            self._wait(allowance)
             fault, value = receive(self._socket)
+        if fault == REFUSED:
+            raise EgshapeError(shortened(value), code=REFUSED)
+        if fault:
+            raise EngineFault(f"the rewrite engine failed: {shortened(value)}")
+        return value
+
+    @contextmanager
+    def _lost(self) -> Iterator[None]:
+        try:
+            yield
         except (EOFError, OSError):
             words = self._last_words()
             self.kill()
@@ -100,18 +117,12 @@ class Worker:
         except BaseException:  # Ctrl-C in the middle of an answer: what comes next would be read wrong
             self.kill()
             raise
-        if fault == REFUSED:
-            raise EgshapeError(shortened(value), code=REFUSED)
-        if fault:
-            raise EngineFault(f"the rewrite engine failed: {shortened(value)}")
-        return value
 
     def kill(self) -> None:
         """End the process."""
         self._end()
 
-    def _wait(self, allowance: Allowance, verb: str, arguments: tuple[Any, ...]) -> None:
-        send(self._socket, (verb, *arguments))
+    def _wait(self, allowance: Allowance) -> None:
         ready = select.poll()
         ready.register(self._socket, select.POLLIN)
         while not ready.poll(max(0.0, min(LOOK_EVERY, allowance.until - time.monotonic())) * 1000):

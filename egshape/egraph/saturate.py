@@ -20,7 +20,7 @@ from egshape.egraph.encode import Encoder, Encoding
 from egshape.egraph.engine import POOL, Engine
 from egshape.egraph.exchange import ExchangeState
 from egshape.egraph.numbers import numbered
-from egshape.egraph.obligations import Obligation, Walk, is_product, read_obligations, required
+from egshape.egraph.obligations import Obligation, Walk, derived, is_product, obligations_of, required
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import Program
 from egshape.egraph.snapshot import Snapshot
@@ -40,6 +40,14 @@ MAX_SETTLED = 64
 GROWN, LEAST_NODES = 10, 2_000
 """Where the rules are stopped at a limit, they have mostly made the same thing many times: what is read out then is the
 last state of at most so many times the nodes at the start, or so many."""
+
+_RARELY_LOOKED_AT = frozenset(
+    ("Node", "List", "Call", "nm", "dtype_of", "fuel", "why", "unreshape", "untranspose", "unslice")
+)
+"""Large tables of which a round of the exchange reads none, or one where it finds a reason to."""
+
+_LOAD = ("load", "load", "prelude.shape")
+"""The steps that turn rows into terms: axis lists first, then the terms that hold them."""
 
 SIZE_STEPS = 400
 """Iterations of the rules over sizes in phase 1."""
@@ -119,25 +127,29 @@ class Session:
             tables["in_unit"].append((rank, self.encoder.shape((zero,) * rank), self.encoder.shape((one,) * rank)))
         for table in ("in_broadcast_in_dim", "in_transpose", "in_reshape"):
             tables["in_fuel"] += [(row[0], FUEL) for row in tables[table]]
-        self.flush()
-        for phase in self.program.obligations:
+        self._hand_over()
+        self.engine.announce(_LOAD)
+        implied = list(required(self.block, self.registry))  # meanwhile
+        for phase in (*_LOAD, *self.program.obligations):
             self.engine.step(phase)
-        return read_obligations(
-            self.engine, self.encoder.out.dims, self.encoder.out.index_of, required(self.block, self.registry)
-        )
+        if self.program.obligations:
+            implied += derived(self.engine, self.encoder.out.dims, self.encoder.out.index_of)
+        return obligations_of(implied)
 
     def flush(self) -> None:
         """Hand all pending rows to the engine and turn them into terms."""
+        if self._hand_over():
+            self.engine.announce(_LOAD)
+            for ruleset in _LOAD:
+                self.engine.step(ruleset)
+
+    def _hand_over(self) -> bool:
+        """Hand all pending rows to the engine; False if there are none."""
         tables = self.encoder.out.tables
         pending = {name: rows for name, rows in tables.items() if rows}
-        if not pending:
-            return
-        for name, rows in pending.items():
-            self.engine.load_table(name, rows)
+        self.engine.load_tables(pending)
         tables.clear()
-        for _ in range(2):  # axis lists first, then the terms that hold them
-            self.engine.step("load")
-        self.engine.step("prelude.shape")
+        return bool(pending)
 
     def believe(self, walk: Walk, budget: Budget) -> Walk:
         """Phase 1's result: sizes that are equal are united, shape tensors are their elements, and values are the
@@ -210,8 +222,9 @@ class Session:
                     break
         return replace(walk, context=context, believed=(*walk.believed, *found))
 
-    def _exchange(self, snapshot: Snapshot) -> None:
+    def _exchange(self) -> None:
         """Add rows for what Python has to say of the e-graph."""
+        snapshot = self.engine.read(later=_RARELY_LOOKED_AT)
         self.elements.round(snapshot, self.describer.round(snapshot, self.encoder.out.tables))
 
     def saturate(self, phases: Sequence[str], budget: Budget) -> Saturated:
@@ -222,8 +235,7 @@ class Session:
         seconds: defaultdict[str, float] = defaultdict(float)
         steps: list[Growth] = []
         times: defaultdict[str, float] = defaultdict(float)
-        snapshot = self.engine.read()
-        self._exchange(snapshot)
+        self._exchange()
         few = max(LEAST_NODES, GROWN * self.engine.size())
         for _ in range(MAX_ROUNDS):
             self.flush()
@@ -238,14 +250,12 @@ class Session:
             if run.status == "budget" or time.monotonic() > deadline:
                 status, stop = "budget", run.stop or Stop("seconds", "", grew)
                 self.engine.shrink(few)
-                snapshot = self.engine.read()
                 break
-            snapshot = self.engine.read()
-            self._exchange(snapshot)
+            self._exchange()
             if not any(self.encoder.out.tables.values()):
                 break
         return Saturated(
-            snapshot,
+            self.engine.read(),
             self.encoder.out,
             self.describer,
             self.sizes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,17 +21,23 @@ class ENode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All tables of an e-graph at one moment.
+    """The tables of an e-graph at one moment. Those that were not read then are read when they are first looked at, as
+    long as the e-graph stands as it did.
 
     Class ids are small ints, unique over all sorts, and mean nothing beyond this snapshot. Rows hold the arguments and
     then, except for relations, the output; subsumed rows are left out. A Vec is a tuple of its elements."""
 
-    tables: Mapping[str, Sequence[Row]]
+    tables: dict[str, Sequence[Row]]
     constructors: tuple[str, ...]
+    more: Callable[[str], Sequence[Row]]
+    """Reads another table. Raises InternalError once the e-graph has changed."""
 
     def table(self, name: str) -> Sequence[Row]:
         """The live rows of a function, constructor or relation."""
-        return self.tables.get(name, ())
+        rows = self.tables.get(name)
+        if rows is None:
+            rows = self.tables[name] = self.more(name)
+        return rows
 
     def classes(self, names: Iterable[str] | None = None) -> dict[int, list[ENode]]:
         """E-nodes by class, of the given constructors (default: all of them)."""

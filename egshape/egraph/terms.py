@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from egshape.dims import Dim
 from egshape.egraph.cost import CostModel
 from egshape.egraph.saturate import Saturated
-from egshape.egraph.snapshot import ENode
+from egshape.egraph.snapshot import ENode, Row
 from egshape.errors import InternalError
 from egshape.ir.graph import Op, SymbolDef, Value, dims_of
 from egshape.limits import tick
@@ -22,8 +22,7 @@ _UNTYPED = frozenset(("Node", "Call", "Proj"))
 """Terms that may stand without a type: leaves without a rank, calls with several results."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """An e-node as extraction sees it: what it reads, and what it costs itself."""
 
     node: ENode
@@ -141,7 +140,7 @@ class Terms:
         for name, sorts in self._sorts.items():
             for row in self.snapshot.table(name):
                 tick()
-                *args, cls = row
+                args, cls = row[:-1], row[-1]
                 if cls not in bytes_of and name not in _UNTYPED:
                     continue  # a term that no shape function gave a type
                 found = self._candidate(name, sorts, args, bytes_of.get(cls, 0.0), bytes_of)
@@ -150,7 +149,7 @@ class Terms:
         return dict(out)
 
     def _candidate(
-        self, name: str, sorts: tuple[str, ...], args: list[int], written: float, bytes_of: dict[int, float]
+        self, name: str, sorts: tuple[str, ...], args: Row, written: float, bytes_of: dict[int, float]
     ) -> Candidate | None:
         reads: list[int] = []
         sizes: tuple[int, ...] = ()
@@ -177,7 +176,7 @@ class Terms:
         unique = tuple(dict.fromkeys(reads))
         read = sum([bytes_of.get(each, 0.0) for each in unique])
         return Candidate(
-            ENode(name, tuple(args)), tuple(dict.fromkeys((*unique, *sizes))), self.model.node(name, written, read)
+            ENode(name, args), tuple(dict.fromkeys((*unique, *sizes))), self.model.node(name, written, read)
         )
 
 

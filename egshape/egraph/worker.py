@@ -72,10 +72,14 @@ class Frozen:
             "Unit": lambda _: None,
         }
         self._converters: dict[str, Any] = {}
+        self.converted: set[str] = set()
 
     def table(self, name: str, relation: bool) -> list[tuple[Any, ...]]:
         """The live rows of a function, constructor or relation; subsumed rows are left out."""
-        function = self.functions[name]
+        self.converted.add(name)
+        function = self.functions.get(name)
+        if function is None:
+            return []
         rows = [row for row in function.rows if not row.subsumed]
         if not rows:
             return []
@@ -122,50 +126,68 @@ class Requests:
         self._bindings = bindings
         self._rows = open(rows, "r+b")  # noqa: SIM115
         self._egraph: Any = None
+        self._frozen: Frozen | None = None
+        self._sizes: dict[str, int] | None = None
+        """The e-graph as it was read, and rows by table, until it changes."""
 
     def new(self) -> None:
         """Start with an empty e-graph."""
+        self._frozen = self._sizes = None
         self._egraph = self._bindings.EGraph()
 
     def declare(self, commands: tuple[str, ...]) -> tuple[int, str] | None:
         """Run commands one by one (13.2 copies the whole text into each span); the first that is refused, and why."""
         for number, text in enumerate(commands):
             try:
-                self._run(text)
+                self._change(text)
             except self._bindings.EggSmolError as error:
                 return number, str(error)
         return None
 
     def run(self, text: str) -> None:
         """Run commands whose outputs nobody reads."""
-        self._run(text)
+        self._change(text)
 
-    def load(self, name: str, text: str) -> None:
-        """Add rows, a line each with tabs between columns, to a relation, function or constructor."""
-        self._rows.seek(0)
-        self._rows.truncate()
-        self._rows.write(text.encode())
-        self._rows.seek(0)
-        self._run(f'(input {name} "/dev/fd/{self._rows.fileno()}")')
+    def load(self, tables: tuple[tuple[str, str], ...]) -> None:
+        """Add rows, a line each with tabs between columns, to relations, functions or constructors."""
+        for name, text in tables:
+            self._rows.seek(0)
+            self._rows.write(text.encode())
+            self._rows.truncate()
+            self._rows.seek(0)
+            self._change(f'(input {name} "/dev/fd/{self._rows.fileno()}")')
 
     def step(self, ruleset: str) -> tuple[bool, dict[str, int], float, dict[str, int]]:
         """One iteration of a ruleset: whether it changed anything, matches by rule, seconds, and rows by table."""
-        began = time.perf_counter()
-        report = self._run(f"(run {ruleset} 1)")[0].report
+        sizes, began = self._sizes, time.perf_counter()
+        report = self._change(f"(run {ruleset} 1)")[0].report
         seconds = time.perf_counter() - began
+        if not report.updated:
+            self._sizes = sizes
         return bool(report.updated), dict(report.num_matches_per_rule), seconds, self.sizes()
 
     def sizes(self) -> dict[str, int]:
         """Rows in each function, constructor and relation."""
-        return dict(self._run("(print-size)")[0].sizes)
+        if self._sizes is None:
+            self._sizes = dict(self._run("(print-size)")[0].sizes)
+        return self._sizes
 
     def read(
-        self, names: tuple[str, ...], vec_sorts: dict[str, str], relations: frozenset[str]
+        self, known: tuple[str, ...], names: tuple[str, ...], vec_sorts: dict[str, str], relations: frozenset[str]
     ) -> dict[str, list[tuple[Any, ...]]]:
-        """Those of the tables that have a row, as they are now."""
-        frozen = Frozen(self._egraph, vec_sorts)
+        """Those of the tables that have a row, as they are now; `known` were read since the last change."""
+        if self._frozen is None:
+            self._frozen = Frozen(self._egraph, vec_sorts)
+        frozen = self._frozen
+        for name in known:
+            if name not in frozen.converted:  # in the process before this one: what it has gets its number
+                frozen.table(name, name in relations)
         tables = {name: frozen.table(name, name in relations) for name in names}
         return {name: rows for name, rows in tables.items() if rows}
+
+    def _change(self, text: str) -> list[Any]:
+        self._frozen = self._sizes = None
+        return self._run(text)
 
     def _run(self, text: str) -> list[Any]:
         return list(self._egraph.run_program(*self._egraph.parse_program(text)))

@@ -2,12 +2,13 @@
 
 import time
 
+import psutil
 import pytest
 
-from egshape.egraph.budget import Budget, Phase
+from egshape.egraph.budget import STEPS, Budget, Phase
 from egshape.egraph.engine import Engine, EnginePool
 from egshape.egraph.snapshot import ENode
-from egshape.errors import EgshapeError, EngineFault
+from egshape.errors import EgshapeError, EngineFault, InternalError
 from egshape.rulelang.piece import Piece
 
 PROGRAM = (
@@ -59,6 +60,49 @@ def test_rows_and_classes_come_back_as_plain_values(engine: Engine) -> None:
     assert snapshot.table("in_pair") == [(3, 1, 2)]
     assert snapshot.mapping("name") == {leaf[3]: 3}
     assert sorted(map(repr, snapshot.table("note"))) == ["(1, -0.0, 'a b')", "(2, inf, '\"q\"\\\\')"]
+
+
+def test_a_table_is_read_when_it_is_looked_at_as_long_as_nothing_changes(engine: Engine) -> None:
+    engine.load_table("in_pair", [(3, 1, 2)])
+    engine.step("load")
+    whole = engine.read(("Leaf", "Pair"))
+    engine.step("load")
+    leaf = engine.read(("Leaf",))
+    assert set(leaf.tables) == {"Leaf"}
+    assert leaf.table("Pair") == whole.table("Pair")
+    assert engine.read(later=frozenset(("name",))).tables.keys() == {"Leaf", "Pair", "Pick", "Many", "note"}
+    assert leaf.table("nothing of this name") == ()
+    engine.load_table("Leaf", [(9,)])
+    with pytest.raises(InternalError, match="table name of an e-graph that has changed"):
+        leaf.table("name")
+
+
+def test_classes_have_the_same_numbers_in_a_process_made_anew_between_two_reads(engine: Engine) -> None:
+    engine.load_table("in_pair", [(i, max(0, i - 1), max(0, i - 2)) for i in range(1, 500)])
+    engine.step("load")
+    snapshot = engine.read(("Pair",))
+    psutil.Process(engine._worker.pid).kill()
+    class_of = snapshot.mapping("Leaf")
+    assert {row[-1] for row in snapshot.table("Pair")} == {class_of[i] for i in range(1, 500)}
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_announced_steps_are_done_when_they_are_made_and_not_else(engine: Engine, kill: bool) -> None:
+    engine.load_table("Leaf", [(0,)])
+    engine.announce(["endless", "endless", "endless"])
+    assert engine.step("endless").nodes == 2
+    if kill:
+        psutil.Process(engine._worker.pid).kill()
+    assert engine.step("endless").nodes == 3
+    assert engine.size() == 3
+    assert [row[0] for row in engine.read().table("Leaf")] == [0, 1, 2]
+
+
+def test_steps_are_announced_up_to_the_limit_of_steps_alone(engine: Engine) -> None:
+    engine.load_table("Leaf", [(0,)])
+    done = engine.saturate(["load", "more", "endless"], Budget(steps=4))
+    assert (done.limit, done.steps, done.nodes) == (STEPS, 4, 2)
+    assert engine.size() == 2
 
 
 def test_constructors_and_functions_take_tables_too(engine: Engine) -> None:
