@@ -186,6 +186,8 @@ class Planner(Steps):
             self._member(op)
         elif op.name == "dynamic_update_slice" and updates.in_place(self, op):
             pass
+        elif op in self.appended:
+            updates.append(self, op, self.appended[op])
         elif op.name == "optimization_barrier":
             self.same.update(zip(op.results, op.operands, strict=True))
         elif op.name in READERS or is_elementwise(op):

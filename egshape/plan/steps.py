@@ -53,6 +53,8 @@ class Steps(Reader, ABC):
         self.readers: dict[Block, Readers] = {}
         self.packed: dict[tuple[object, ...], Buffer] = {}
         """Constant right operands of products in panels."""
+        self.appended: dict[Op, Buffer] = {}
+        """Concatenations that append to what a loop carries, whose size is a symbol of its own."""
         self.waiting: set[Value] = set()
         """Results of row kernels that are not written yet."""
         self.buffer_names: Counter[str] = Counter()
