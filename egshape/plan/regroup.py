@@ -95,7 +95,7 @@ def place(p: Steps, value: Value) -> None:
     splits = 0
     while True:
         digits = list(chain.from_iterable(axes))
-        at = tuple(linear([symbol(name) for name, _ in axis], [size for _, size in axis]) for axis in axes)
+        at = tuple(linear(tuple(symbol(name) for name, _ in axis), tuple(size for _, size in axis)) for axis in axes)
         p.start()
         p.regroup = _Digits(dict(digits), p.known, FINEST - splits)
         try:
