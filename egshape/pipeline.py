@@ -189,6 +189,7 @@ class Road:
     def behind(self, block: Block, entry: RegionEntry) -> Block:
         """A block that went through the stages before, as a part of another one, once more: its checks are known."""
         before = self.outcome
+        self.names.release(value.name for op in block.ops for value in op.results)
         found = self.block(block, entry)
         now = self.outcome.standing
         standing = {value: now.get(new, new) for value, new in before.standing.items()}

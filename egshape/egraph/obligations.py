@@ -90,6 +90,8 @@ class Walk:
     """What is known of each loop of the block."""
     late: frozenset[str] = frozenset()
     """Symbols that ops define, of which sizes that are known when the block is entered say what they are."""
+    same: Mapping[str, Dim] = field(default_factory=dict)
+    """What symbols are that come of the same data as earlier ones."""
 
     @property
     def guarded(self) -> frozenset[int]:
@@ -267,7 +269,16 @@ class Walker:
                     self._loop(op)
         self._elements_again()
         believed = tuple(self.believed)
-        return Walk(self.context, tuple(self.checks), believed, self.elements, self.entry, self.loops, self.late)
+        return Walk(
+            self.context,
+            tuple(self.checks),
+            believed,
+            self.elements,
+            self.entry,
+            self.loops,
+            self.late,
+            self._equal.same,
+        )
 
     def _elements_again(self) -> None:
         """Shape code that what came after it decides: facts known at entry hold before every op."""

@@ -60,6 +60,11 @@ class Names:
         """These names are given elsewhere."""
         self._taken.update(names)
 
+    def release(self, names: Iterable[str]) -> None:
+        """What had these names is made anew."""
+        for name in names:
+            del self._taken[name]
+
     def fresh(self, wanted: str) -> str:
         """The name that is wanted, with a number behind it where it is taken."""
         self._taken[wanted] += 1
@@ -79,6 +84,7 @@ class Rebuilder:
         regions: RegionRebuilder,
         fresh: Callable[[str], str],
         elements: Mapping[Value, np.ndarray],
+        same: Mapping[str, Dim],
         outside: Callable[[Dim], Dim] | None = None,
         refine_signature: bool = False,
     ) -> None:
@@ -90,6 +96,7 @@ class Rebuilder:
         self.normal = self.terms.normal
         self.regions = regions
         self._elements = elements
+        self._same = same
         self._own_symbols: dict[Value, frozenset[str]] = {}
         for symbol in block.symbols:
             if symbol.axis is not None:
@@ -164,14 +171,15 @@ class Rebuilder:
 
     def _unused_sizes(self) -> None:
         """A size that data gives must not be negative, also where the op that asked for it is gone: that is sure of the
-        size of an axis only, not of one that is an element or that a check or a sum speaks of."""
+        size of an axis only, or of one that comes of the same data, not of one that is an element or that a check or a
+        sum speaks of."""
         axes = {dim for op in self._ops for value in op.results for dim in value.type.shape or ()}
         asked = [
             each for each in self.block.symbols if each.element is not None and each.value in self.encoding.node_of
         ]
         used = {self._bound(symbol) for symbol in asked if dim_of(symbol.name) in axes}
         for symbol in asked:
-            if self._bound(symbol) in used:
+            if self._bound(symbol) in used or self._same.get(symbol.name) in axes:
                 continue
             assert symbol.element is not None
             if self._is_size(symbol.value, symbol.element, symbol.offset):

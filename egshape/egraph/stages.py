@@ -35,7 +35,8 @@ class RegionEntry:
 
     believed: what holds, with reasons, as the context knows it too. symbols: the sizes that are known then.
     elements, captured: of values around a region, their elements and what they became. normal: the normal form of
-    sizes around a region, None for the graph itself. held: the conditions of the branches that it lies in."""
+    sizes around a region, None for the graph itself. held: the conditions of the branches that it lies in. same: what
+    symbols are that come of the same data as others."""
 
     context: Context
     believed: Sequence[Believed]
@@ -44,6 +45,7 @@ class RegionEntry:
     captured: Mapping[Value, Value] = field(default_factory=dict)
     normal: Callable[[Dim], Dim] | None = None
     held: Sequence[Believed] = ()
+    same: Mapping[str, Dim] = field(default_factory=dict)
 
 
 Watch = Callable[[Block, Extraction], None]
@@ -99,7 +101,8 @@ def oblige(
         top=entry.normal is None,
         held=entry.held,
     ).run(obligations)
-    walk = replace(walk, checks=tuple(without_implied((*given, *walk.checks), entry.context)))
+    checks = tuple(without_implied((*given, *walk.checks), entry.context))
+    walk = replace(walk, checks=checks, same={**entry.same, **walk.same})
     return session.believe(walk, setting.budget)
 
 
@@ -158,6 +161,7 @@ def rebuild(
         regions,
         fresh,
         walk.elements,
+        walk.same,
         entry.normal,
         refine_signature,
     )

@@ -39,7 +39,7 @@ class _Scope:
 @dataclass
 class Twins:
     """Walks a block, op by op. All that changes: the first of the values that are equal, what became of their
-    integers, and the first symbol of each size."""
+    integers, and the first symbol of each size. ``same``: what symbols are that come of the same data as others."""
 
     block: Block
     registry: Registry
@@ -47,7 +47,7 @@ class Twins:
     _known: dict[Any, Op] = field(default_factory=dict)
     _items: dict[Value, np.ndarray] = field(default_factory=dict)
     _named: dict[tuple[str, Dim], SymbolDef] = field(default_factory=dict)
-    _same: dict[str, Dim] = field(default_factory=dict)
+    same: dict[str, Dim] = field(default_factory=dict)
     _makers: dict[Value, Op] = field(default_factory=dict)
     _most: dict[Dim, Dim] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ class Twins:
         self._follow(op)
         self._count(op)
         found += self._of_elements(op)
-        self._same |= {
+        self.same |= {
             name: each.rhs
             for each in found
             if each.kind == "=="
@@ -86,7 +86,7 @@ class Twins:
         read = op.captures()
         operands = tuple(self._first.get(value, value) for value in (*op.operands, *read))
         regions = tuple(region_key(region, read) for region in op.regions)
-        attrs = {name: _put(attr, self._same) for name, attr in op.attrs.items()}
+        attrs = {name: _put(attr, self.same) for name, attr in op.attrs.items()}
         return op.name, operands, hashable(attrs), regions
 
     def _follow(self, op: Op) -> None:

@@ -27,11 +27,13 @@ from egshape.plan.program import (
     CheckValue,
     Copy,
     DefineSize,
+    Extend,
     HostCall,
     Program,
     Repeat,
     Run,
     Step,
+    Swap,
 )
 from egshape.runtime.abi.call import WORDS
 
@@ -264,9 +266,38 @@ class Host(Entry):
         with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {need}")):
             self.backend.free(w.value(f"load ptr, ptr {slot}"))
             w.line(f"store ptr null, ptr {slot}")
-            w.line(f"store ptr {self.backend.allocate(need, Request.of(buffer))}, ptr {slot}")
-            w.line(f"store i64 {need}, ptr {room}")
+            self._renew(buffer, need)
         return w.value(f"load ptr, ptr {slot}")
+
+    def _renew(self, buffer: Buffer, need: str) -> None:
+        """New memory of so many bytes, and half as much again as there was: a loop that makes a buffer grow does not
+        ask for memory each round."""
+        w, slot, room = self.w, self.late[buffer], self.rooms[buffer]
+        old = w.value(f"load i64, ptr {room}")
+        half = w.value(f"lshr i64 {old}, 1")
+        more = w.value(f"and i64 {w.value(f'add i64 {old}, {half}')}, -64")
+        new = w.value(f"call i64 @llvm.smax.i64(i64 {need}, i64 {more})")
+        w.line(f"store ptr {self.backend.allocate(new, Request.of(buffer))}, ptr {slot}")
+        w.line(f"store i64 {new}, ptr {room}")
+
+    def _extend(self, step: Extend) -> None:
+        """More memory where the buffer has too little, to which its elements move."""
+        w, slot, room = self.w, self.late[step.buffer], self.rooms[step.buffer]
+        width = itemsize(step.buffer.dtype)
+        need = w.value(f"add i64 {self.bytes(step.size, width)}, {self.backend.gap}")
+        held = w.dim(step.buffer.size * width)
+        with w.when(w.value(f"icmp slt i64 {w.value(f'load i64, ptr {room}')}, {need}")):
+            old = w.value(f"load ptr, ptr {slot}")
+            self._renew(step.buffer, need)
+            new = w.value(f"load ptr, ptr {slot}")
+            w.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {new}, ptr {old}, i64 {held}, i1 false)")
+            self.backend.free(old)
+
+    def _swap(self, step: Swap) -> None:
+        for type, slots in (("ptr", self.late), ("i64", self.rooms)):
+            one, two = (self.w.value(f"load {type}, ptr {slots[each]}") for each in (step.one, step.two))
+            self.w.line(f"store {type} {two}, ptr {slots[step.one]}")
+            self.w.line(f"store {type} {one}, ptr {slots[step.two]}")
 
     def _step(self, step: Step) -> None:
         w = self.w
@@ -289,6 +320,10 @@ class Host(Entry):
                 self.backend.run(step)
             case Copy():
                 self.backend.copy(step)
+            case Swap():
+                self._swap(step)
+            case Extend():
+                self._extend(step)
             case Branch():
                 self._branch(step)
             case Repeat():

@@ -8,7 +8,7 @@ from egshape.dims import Dim, product, symbol
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan.loops import Buffer
-from egshape.plan.program import Branch, CheckSizes, Copy, DefineSize, Repeat, Step
+from egshape.plan.program import Branch, CheckSizes, Copy, DefineSize, Repeat, Step, Swap
 from egshape.plan.reader import place
 from egshape.plan.steps import Steps
 
@@ -40,8 +40,15 @@ def loop(p: Steps, op: Op) -> None:
         # Not by p.check, which would believe it of the sizes of later rounds too.
         p.steps += _fitting(op, op.operands, block, {})
     carried = []
-    for value, init, inside, grows in zip(op.results, op.operands, body.args, growing, strict=True):
-        target = p.scratch(value.name, init.type.dtype, product(inside.type.dims)) if grows else p.new_buffer(value)
+    adding = [_appends(body, place) if grows and p.target == "llvm" else None for place, grows in enumerate(growing)]
+    for value, init, inside, grows, last in zip(op.results, op.operands, body.args, growing, adding, strict=True):
+        size = product(inside.type.dims)
+        if last is not None:
+            name = p.name("rows")
+            p.steps.append(DefineSize(name, size))
+            target = p.appended[last] = p.scratch(value.name, init.type.dtype, symbol(name))
+        else:
+            target = p.scratch(value.name, init.type.dtype, size) if grows else p.new_buffer(value)
         p.store(init, target)
         carried.append(target)
     with p.branch() as test_steps:
@@ -67,23 +74,44 @@ def _fitting(op: Op, values: Sequence[Value], block: Block, sizes: Mapping[str, 
                 )
 
 
+def _appends(body: Block, place: int) -> Op | None:
+    """The concatenation by which a round adds to the end of an argument that nothing else reads."""
+    arg, result = body.args[place], body.results[place]
+    readers = [op for op in body.ops if arg in op.reads()]
+    if len(readers) != 1 or arg in body.results or readers[0].name != "concatenate" or readers[0].result is not result:
+        return None
+    (op,) = readers
+    one = all(size.const == 1 for size in arg.type.dims[: op.attrs["dim"]])
+    return op if one and op.operands.index(arg) == 0 and op.operands.count(arg) == 1 else None
+
+
 def _carry(p: Steps, op: Op, carried: list[Buffer], growing: list[bool], own: list[tuple[str, int, int]]) -> None:
-    """Copy the round's results to the carried buffers, as if all at once."""
+    """Copy the round's results to the carried buffers, as if all at once; of one that the round made, and whose size is
+    another each round, the memory is exchanged."""
     body = op.regions[1]
     following = {name: symbol(f"{name}.next") for name, _, _ in own}
     sources = [p.buffer(value) for value in body.results]
     p.steps += [DefineSize(f"{name}.next", body.results[k].type.dims[axis]) for name, k, axis in own]
     p.steps += _fitting(op, body.results, body, following)
+    exchanged: list[Step] = []
     moves: list[Step] = [DefineSize(name, size) for name, size in following.items()]
     for value, inside, source, target, grows in zip(body.results, body.args, sources, carried, growing, strict=True):
-        if source is not target and (source in carried or grows):
-            size = product(inside.type.dims).substitute(following) if grows else source.size
+        if source is target:
+            continue
+        size = product(inside.type.dims).substitute(following) if grows else source.size
+        if grows and target in p.appended.values():
+            (name,) = target.size.symbols()
+            moves.append(DefineSize(name, size))
+        made = source not in carried and not source.size.symbols().isdisjoint(following)
+        if grows and made and sources.count(source) == 1 and p.target == "llvm":
+            exchanged.append(Swap(source, target))
+        elif grows or source in carried:
             saved = p.scratch(f"{value.name}.saved", source.dtype, size)
             p.steps.append(Copy(source, saved))
             moves.append(Copy(saved, target))
-        elif source is not target:
+        else:
             moves.append(Copy(source, target))
-    p.steps += moves
+    p.steps += [*exchanged, *moves]
 
 
 def branch(p: Steps, op: Op) -> None:

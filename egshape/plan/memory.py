@@ -14,7 +14,20 @@ from egshape.errors import Contradiction, UndefinedSize
 from egshape.facts import Relation
 from egshape.ir.types import itemsize
 from egshape.plan.loops import Buffer, buffers
-from egshape.plan.program import BindSize, Branch, CheckSizes, CheckValue, Copy, HostCall, Program, Repeat, Run, Step
+from egshape.plan.program import (
+    BindSize,
+    Branch,
+    CheckSizes,
+    CheckValue,
+    Copy,
+    Extend,
+    HostCall,
+    Program,
+    Repeat,
+    Run,
+    Step,
+    Swap,
+)
 
 ALIGN = 64
 _SOME = 64
@@ -54,6 +67,10 @@ def touched(step: Step) -> Iterator[Buffer]:
             yield from found
         case Copy():
             yield from (step.source, step.target)
+        case Swap():
+            yield from (step.one, step.two)
+        case Extend():
+            yield step.buffer
         case CheckValue():
             yield from (step.value, *step.args)
         case BindSize():

@@ -15,7 +15,7 @@ from egshape.facts import Relation, parse_facts
 from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ops.host import HOST_CALLS
-from egshape.plan import attention, control, epilogue, integers, products, roots, rows, updates
+from egshape.plan import attention, control, epilogue, integers, products, regroup, roots, rows, updates
 from egshape.plan.conditions import conditions
 from egshape.plan.fusion import fused
 from egshape.plan.gpu import flash
@@ -57,7 +57,6 @@ class Planner(Steps):
     def __init__(self, graph: Graph, facts: str = "all", target: str = "llvm") -> None:
         super().__init__(graph, facts, target)
         self.uses: Counter[Value] = Counter()
-        self.clusters: dict[Op, Cluster] = {}
         self.widening: set[Op] = set()
         """Ops that make i32 of the bytes that products read."""
         self.entry: dict[str, tuple[int, int, int, int]] = {}
@@ -182,10 +181,13 @@ class Planner(Steps):
         self._sliced(op)
         if op not in self.clusters and self._panels(op):
             self._product(block, number)
+        self._chain(block, number)
         if op in self.clusters or (rows.is_row_reduce(op) and self._cluster(block, number)):
             self._member(op)
         elif op.name == "dynamic_update_slice" and updates.in_place(self, op):
             pass
+        elif op in self.appended:
+            updates.append(self, op, self.appended[op])
         elif op.name == "optimization_barrier":
             self.same.update(zip(op.results, op.operands, strict=True))
         elif op.name in READERS or is_elementwise(op):
@@ -216,6 +218,13 @@ class Planner(Steps):
         self.clusters.update(dict.fromkeys(found.ops, found))
         self.waiting.update(op.result for op in found.ops)
         return True
+
+    def _chain(self, block: Block, number: int) -> None:
+        """Open the kernel of elementwise work around the reshape that an op is."""
+        found = None if block.ops[number] in self.clusters else regroup.find(self, block, number)
+        if found is not None and self.widening.isdisjoint(found.ops):
+            self.clusters.update(dict.fromkeys(found.ops, found))
+            self.waiting.update(op.result for op in found.ops)
 
     def _panels(self, op: Op) -> bool:
         """Whether an op is computed by panels of products, or by what a GPU has for them."""

@@ -100,6 +100,22 @@ class Copy:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Swap:
+    """Exchange the memory of two buffers of which only running tells the sizes."""
+
+    one: Buffer
+    two: Buffer
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Extend:
+    """Memory for ``size`` elements for a buffer of which only running tells the size; what it holds stays."""
+
+    buffer: Buffer
+    size: Dim
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Branch:
     """One of the branches: that of the number in ``index``, the last one if there is none such. An i1 ``index``
     takes branch 0 where it is true."""
@@ -139,7 +155,9 @@ class HostCall:
     where: str = ""
 
 
-Step: TypeAlias = CheckSizes | CheckValue | BindSize | DefineSize | Run | Copy | Branch | Repeat | HostCall
+Step: TypeAlias = (
+    CheckSizes | CheckValue | BindSize | DefineSize | Run | Copy | Swap | Extend | Branch | Repeat | HostCall
+)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

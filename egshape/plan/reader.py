@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from operator import mul
@@ -88,6 +89,14 @@ def reshape_is_affine(source: Sequence[Dim], target: Sequence[Dim]) -> bool:
     return groups is not None and all(len(left) <= 1 for left, _ in groups)
 
 
+class Regroup(ABC):
+    """How the kernel in the making reads through reshapes that merge or regroup axes."""
+
+    @abstractmethod
+    def indices(self, op: Op, at: Indices) -> Indices:
+        """The indices of a reshape's operand for those of its result."""
+
+
 class Reader:
     """Reads elements of values. ``places`` holds the values that lie in buffers."""
 
@@ -105,6 +114,7 @@ class Reader:
         """Axes of a row."""
         self.scratch_rows: dict[Value, Buffer] = {}
         """Values of which the kernel in the making holds the current row in a buffer."""
+        self.regroup: Regroup | None = None
         self.fresh = 0
 
     def name(self, kind: str) -> str:
@@ -145,6 +155,24 @@ class Reader:
         if is_elementwise(op):
             return scalar_call(op, tuple(self.read(x, at if x.type.shape else ()) for x in op.operands))
         return READERS[op.name](self, op, at)
+
+    def read_flat(self, value: Value, at: Dim) -> Expr | None:
+        """The element at a flat place, where all between it and buffers is elementwise."""
+        value = self.root(value)
+        if not value.type.dims:
+            return self.read(value, ())
+        if value in self.places:
+            return Load(value.type.dtype, self.places[value], at)
+        op = self.producers[value]
+        if op.name == "broadcast_in_dim" and not op.operands[0].type.dims:
+            return self.read(op.operands[0], ())
+        if op.name != "reshape" and not is_elementwise(op):
+            return None
+        args = [self.read_flat(operand, at) for operand in op.operands]
+        found = tuple(arg for arg in args if arg is not None)
+        if len(found) < len(args):
+            return None
+        return found[0] if op.name == "reshape" else scalar_call(op, found)
 
     def constant(self, op: Op) -> Buffer:
         """The buffer of an array constant."""
@@ -205,6 +233,9 @@ def _broadcast(r: Reader, op: Op, at: Indices) -> Expr:
 
 def _reshape(r: Reader, op: Op, at: Indices) -> Expr:
     x = op.operands[0]
+    if r.regroup is not None and not reshape_is_affine(x.type.dims, op.result.type.dims):
+        found = r.read_flat(x, linear(at, op.result.type.dims))
+        return found if found is not None else r.read(x, r.regroup.indices(op, at))
     groups = reshape_groups(x.type.dims, op.result.type.dims) or []
     indices = [ZERO] * x.type.rank
     for left, right in groups:

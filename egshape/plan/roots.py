@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from egshape.dims import Dim, const, floordiv, product, symbol
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import numpy_dtype
-from egshape.plan import contraction, convolution_loops, order, pooling, scan
+from egshape.plan import contraction, convolution_loops, order, partition, pooling, scan
 from egshape.plan.gpu import block_lines
 from egshape.plan.gpu.grid import at_round
 from egshape.plan.host_calls import host_call
@@ -369,7 +369,10 @@ def _scatter_place(p: Steps, op: Op, at: Indices, batch: Indices) -> tuple[list[
 
 def _sort(p: Steps, op: Op) -> None:
     """Lines one after the other, or each by a block of a GPU."""
-    (order.sort if p.target == "llvm" else block_lines.sort)(p, op)
+    if p.target != "llvm":
+        block_lines.sort(p, op)
+    elif not partition.partitioned(p, op):
+        order.sort(p, op)
 
 
 ROOTS: dict[str, Callable[[Steps, Op], None]] = {

@@ -51,8 +51,11 @@ class Steps(Reader, ABC):
         self.costs: dict[Value, tuple[int, int]] = {}
         self.outputs: dict[Value, Buffer] = {}
         self.readers: dict[Block, Readers] = {}
+        self.clusters: dict[Op, Cluster] = {}
         self.packed: dict[tuple[object, ...], Buffer] = {}
         """Constant right operands of products in panels."""
+        self.appended: dict[Op, Buffer] = {}
+        """Concatenations that append to what a loop carries, whose size is a symbol of its own."""
         self.waiting: set[Value] = set()
         """Results of row kernels that are not written yet."""
         self.buffer_names: Counter[str] = Counter()
@@ -111,10 +114,13 @@ class Steps(Reader, ABC):
         if value in self.places:
             self.steps.append(Copy(self.places[value], target))
             return
-        op = self.producers[value]
         self.start()
         at, wrap = self.nest(sizes)
-        nest = wrap([Store(target, linear(at, sizes), self.read(value, at))])
+        self.elements(value, target, wrap([Store(target, linear(at, sizes), self.read(value, at))]))
+
+    def elements(self, value: Value, target: Buffer, nest: Sequence[Stmt]) -> None:
+        """Add the loops that store each element of a value once."""
+        op = self.producers[value]
         pieces = self.known.forms and self.target == "llvm"  # a thread of a GPU has its own test, a block its tile
         for part in collapsed(in_pieces(nest)) if pieces else nest:
             self.run(op.name, (tiled(part) if pieces else part,), (target,), once=True, where=place(op))

@@ -39,12 +39,14 @@ from egshape.plan.program import (
     CheckValue,
     Copy,
     DefineSize,
+    Extend,
     HostCall,
     Port,
     Program,
     Repeat,
     Run,
     Step,
+    Swap,
 )
 
 
@@ -107,6 +109,10 @@ def _steps(steps: Sequence[Step], indent: str) -> Iterator[str]:
                 yield f"{indent}run {step.kernel.label}: {', '.join(each.name for each in touched(step))}"
             case Copy():
                 yield f"{indent}copy {step.source.name} to {step.target.name}"
+            case Swap():
+                yield f"{indent}swap {step.one.name} and {step.two.name}"
+            case Extend():
+                yield f"{indent}extend {step.buffer.name} to {step.size}"
             case HostCall():
                 yield f"{indent}call {step.target}: {', '.join(each.name for each in touched(step))}"
             case Branch():

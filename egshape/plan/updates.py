@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from egshape.dims import symbol
+from egshape.dims import product, symbol
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan import epilogue
 from egshape.plan.loops import Bind, Buffer, Expr, Index, LetIndex, Stmt, Store, linear
+from egshape.plan.program import DefineSize, Extend
 from egshape.plan.reader import ZERO
 from egshape.plan.steps import Steps
 
@@ -56,6 +57,21 @@ def spare(p: Steps, value: Value, block: Block, number: int) -> Buffer | None:
             if later and name not in block.ops[number].results and _depends(p, name, buffer):
                 return None
     return buffer
+
+
+def append(p: Steps, op: Op, target: Buffer) -> None:
+    """Write what a concatenation adds to its first operand, which lies in ``target``, behind that."""
+    first, *others = op.operands
+    (name,) = target.size.symbols()
+    whole, offset = product(op.result.type.dims), product(first.type.dims)
+    p.steps += [Extend(target, whole), DefineSize(name, whole)]
+    for other in others:
+        p.start()
+        at, wrap = p.nest(other.type.dims)
+        store = Store(target, offset + linear(at, other.type.dims), p.read(other, at))
+        p.run(op.name, wrap([store]), (target,), once=True)
+        offset = offset + product(other.type.dims)
+    p.places[op.result] = target
 
 
 def _depends(p: Steps, value: Value, buffer: Buffer) -> bool:
