@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from egshape.egraph.cost import HEAVY, LIGHT, swells
+from egshape.egraph.cost import HEAVY, LIGHT
 from egshape.egraph.terms import Candidate, Terms
 from egshape.errors import InternalError
+from egshape.frontends.frontend import swells
 from egshape.ir.arrays import is_splat
 from egshape.limits import tick
 from egshape.rulelang.schema import ELEMENTWISE
