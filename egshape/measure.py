@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from egshape.egraph.checks import GIVEN
-from egshape.egraph.cost import swells
 from egshape.errors import EgshapeError
 from egshape.frontends.frontend import Cost
 from egshape.frontends.registry import of_graph
@@ -19,11 +18,6 @@ from egshape.pipeline import Optimized
 
 MOST_OPS = 5_000
 """Larger graphs are not written to be measured (50 to 100 us an op): their own ops count."""
-
-
-def exceeds(cost: Cost, other: Cost) -> bool:
-    """Whether one cost is more than another: nodes first; bytes only beyond a few constants of sizes."""
-    return cost.count > other.count or swells(cost.bytes, other.bytes)
 
 
 def cost(graph: Graph) -> Cost:
@@ -47,7 +41,7 @@ def never_worse(graph: Graph, done: Optimized) -> tuple[Optimized, str]:
     given = dict.fromkeys(_given(done))
     before = cost(graph)
     after = cost(_with_ops(done.graph, (op for op in done.graph.body.ops if op not in given)))
-    if before.unit != after.unit or not exceeds(after, before):
+    if before.unit != after.unit or not after.exceeds(before):
         return done, ""
     more = (
         f"{after.count} {after.unit}, not {before.count}"

@@ -9,9 +9,17 @@ from typing import Protocol
 
 from egshape.ir.graph import Graph
 
-Forms = Mapping[str, int | str | None]
-"""Of inputs that are no tensors, by name: the length of a sequence; for an optional value ``"tensor"``, a length, or
-None for one that is left out."""
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """How many axes a tensor has of which the model does not say it."""
+
+    axes: int
+
+
+Forms = Mapping[str, int | str | Rank | None]
+"""Of inputs of which the model leaves it open, by name: the length of a sequence; for an optional value ``"tensor"``, a
+length, or None for one that is left out; the rank of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,15 @@ class Writing:
     checks: str = "nodes"
 
 
+_SLACK = 4096
+"""Bytes of constants that a model may gain: folded vectors of sizes."""
+
+
+def swells(after: int, before: int) -> bool:
+    """Whether constants of so many bytes are more than a few lists of sizes beyond what there was."""
+    return after > before + max(_SLACK, before // 100)
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """How many statements or nodes a graph is written as, what they are called, and the bytes of its constants."""
@@ -31,6 +48,10 @@ class Cost:
     count: int
     unit: str
     bytes: int = 0
+
+    def exceeds(self, other: Cost) -> bool:
+        """Whether it is more than another: nodes first; bytes only beyond a few constants of sizes."""
+        return self.count > other.count or swells(self.bytes, other.bytes)
 
 
 class Frontend(Protocol):

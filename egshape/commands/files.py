@@ -37,10 +37,11 @@ def load_model(
 ) -> Graph:
     """The graph of a model; ``ops`` are files with the custom ops that it has, ``annotate`` and the lines of
     ``annotate_file`` types that are said of its values. What is assumed says which rank or dtype custom ops give where
-    their shape functions leave it open; the program then checks it."""
+    their shape functions leave it open; the program then checks it. Annotations say it of tensors without a rank."""
     from egshape import api
     from egshape.annotate import annotate as annotated
     from egshape.facts import Facts
+    from egshape.frontends.frontend import Rank
     from egshape.ops.shape_function import assuming
 
     declare_ops(ops)
@@ -48,7 +49,8 @@ def load_model(
     if model == "-" and format is None:
         raise EgshapeError("a model from standard input needs --format", where="-", code="usage")
     with assuming(Facts.parse(*assume, assumed=True)) if ops and assume else nullcontext():
-        graph = api.load(sys.stdin.buffer.read() if model == "-" else Path(model), format=format)
+        ranks = {name: Rank(len(type.shape)) for name, type in said.items() if type.shape is not None}
+        graph = api.load(sys.stdin.buffer.read() if model == "-" else Path(model), format, ranks)
     return annotated(graph, said) if said else graph
 
 

@@ -30,15 +30,6 @@ HEAVY = 10_000.0
 LIGHT = 512
 """Constants of up to so many bytes, such as lists of sizes, never count as growth."""
 
-_SLACK = 4096
-"""Bytes of constants that a model may gain: folded vectors of sizes."""
-
-
-def swells(after: int, before: int) -> bool:
-    """Whether constants of so many bytes are more than a few lists of sizes beyond what there was."""
-    return after > before + max(_SLACK, before // 100)
-
-
 def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
     """The size at which each symbol is taken: its first likely value, else what an equation with such sizes alone gives
     (m of `a*b == m`), else 64 clipped to its range."""

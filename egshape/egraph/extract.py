@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from egshape.egraph.cost import HEAVY, LIGHT, swells
+from egshape.egraph.cost import HEAVY, LIGHT
 from egshape.egraph.terms import Candidate, Terms
 from egshape.errors import InternalError
+from egshape.frontends.frontend import swells
 from egshape.ir.arrays import is_splat
 from egshape.limits import tick
 from egshape.rulelang.schema import ELEMENTWISE

@@ -160,6 +160,8 @@ class Graph:
     checked: bool = False
     """Whether all that its ops require of sizes is proved, or stands in it as a check; not so where it was left as it
     came."""
+    own: Any = None
+    """The model of which it was read, for the frontend that reads and writes it (``frontends/onnx/own.py``)."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:

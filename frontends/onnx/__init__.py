@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from egshape.errors import MissingDependency
+from egshape.frontends.frontend import Forms
 from egshape.ir.graph import Graph
 
 
-def read(source: Path | bytes, name: str, forms: Mapping[str, int | str | None] | None = None) -> Graph:
+def read(source: Path | bytes, name: str, forms: Forms | None = None) -> Graph:
     """The graph of an ONNX model: a path, or bytes. ``forms``: the lengths of input sequences, by name; for optional
     inputs None, ``"tensor"`` or a length. Errors as of ``convert.read``, and MissingDependency where onnx is
     not installed."""
@@ -23,11 +24,11 @@ def read(source: Path | bytes, name: str, forms: Mapping[str, int | str | None] 
 
 def write(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Iterator[bytes | memoryview]:
     """The bytes of a graph as an ONNX model, in pieces. ``checks``: as of ``save``. Errors as of
-    ``emit.write``, and MissingDependency."""
+    ``messages.write``, and MissingDependency."""
     _needed("writing")
-    from egshape.frontends.onnx import emit
+    from egshape.frontends.onnx import messages
 
-    return emit.write(graph, opset, checks)
+    return messages.write(graph, opset, checks)
 
 
 def save(

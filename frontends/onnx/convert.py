@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,19 +14,22 @@ from onnx.defs import onnx_opset_version
 from egshape.dims import Dim, const, parse, symbol
 from egshape.errors import EgshapeError, InternalError, ParseError, Unsupported
 from egshape.facts import Facts, Relation, SymbolFacts
+from egshape.frontends.frontend import Rank
 from egshape.frontends.onnx import host, ops  # noqa: F401  (ops: declares the ops)
 from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
 from egshape.frontends.onnx.files import Model, initializers, open_model
 from egshape.frontends.onnx.lowering import lower
-from egshape.frontends.onnx.node import STANDARD, graphs_of
+from egshape.frontends.onnx.node import STANDARD
 from egshape.frontends.onnx.ops import older
+from egshape.frontends.onnx.own import own_of
+from egshape.frontends.onnx.ranks import Functions, inferred
 from egshape.frontends.onnx.scope import Items, Operand, Program, Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, operand
-from egshape.frontends.onnx.subgraphs import free_names
+from egshape.frontends.onnx.subgraphs import reads as reads_of
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.builder import BlockBuilder
-from egshape.ir.graph import Graph, Value
+from egshape.ir.graph import Block, Graph, Value
 
 Held = TypeVar("Held")
 
@@ -93,14 +96,15 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     program = Program(model, lower, host.call, functions)
     builder = BlockBuilder(decide=program.bounds.decide)
     builder.names.keep(name for node in proto.graph.node for name in node.output if name.isdigit())
-    program.ranks.update(_declared_ranks(proto.graph))
     scope = Scope(program, builder, opsets)
     scope.initializers.update(initializers(model))
     scope.state((*proto.graph.value_info, *proto.graph.output))
     held = _held(model, FACTS, Facts.from_json, Facts())
     checks = _held(model, CHECKS, listed, list[Relation]())
     inputs = [info for info in proto.graph.input if info.name not in scope.initializers]
-    given = _inputs(inputs, builder, model.name, forms)
+    nodes = needed(proto.graph, set(scope.initializers) | {info.name for info in inputs}, model.name)
+    program.ranks.update(_ranks(proto.graph, nodes, functions, forms))
+    given = _inputs(inputs, builder, model.name, forms, program.ranks)
     values = flat(given)
     scope.names.update(zip((info.name for info in inputs), given, strict=True))
     program.named.update(values)
@@ -110,19 +114,16 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
             if size.const is None:
                 program.bounds.learn(Relation("<=", size, const(2**31 - 1)))
     checks = add_listed(scope, checks)
-    scope.run(needed(proto.graph, set(scope.initializers) | set(scope.names), model.name))
+    scope.run(nodes)
     unknown = add_listed(scope, checks)
     results = [scope.lookup(info.name) for info in proto.graph.output]
     names = tuple(info.name for info in proto.graph.output)
     facts = _facts(held, values, program)
     body = without_spent(builder.finish(flat(results)), program.spent)
-    return Graph(
-        proto.graph.name or Path(model.name).stem,
-        body,
-        names_of(names, results),
-        facts,
-        _metadata(model, program, given, results, unknown),
-    )
+    metadata = _metadata(model, program, given, results, (*_unranked(body), *_left_out(unknown)))
+    own = None if "structure" in metadata or older.DOMAIN in opsets else own_of(model, body)
+    title = proto.graph.name or Path(model.name).stem
+    return Graph(title, body, names_of(names, results), facts, metadata, own=own)
 
 
 def _upgraded(model: Model, opset: int) -> Model:
@@ -146,18 +147,29 @@ def _upgraded(model: Model, opset: int) -> Model:
     return Model(found, model.name, {}, model.folder)
 
 
-def _declared_ranks(graph: GraphProto) -> dict[str, int]:
-    """How many axes the model says that values have."""
-    infos = [info.type.tensor_type for info in (*graph.value_info, *graph.output)]
-    names = [info.name for info in (*graph.value_info, *graph.output)]
-    return {name: len(info.shape.dim) for name, info in zip(names, infos, strict=True) if info.HasField("shape")}
+def _ranks(
+    graph: GraphProto, nodes: Sequence[NodeProto], functions: Functions, forms: Mapping[str, Form]
+) -> dict[str, int]:
+    """How many axes values have that the model states, that is said of inputs, or that their uses tell."""
+    infos = [*graph.input, *graph.value_info, *graph.output]
+    types = {info.name: info.type.tensor_type for info in infos}
+    ranks = {name: len(held.shape.dim) for name, held in types.items() if held.HasField("shape")}
+    for name, form in forms.items():
+        if isinstance(form, Rank):
+            ranks.setdefault(name.removeprefix("%"), form.axes)
+    unsaid = any(info.type.HasField("tensor_type") and info.name not in ranks for info in graph.input)
+    return inferred(graph, nodes, functions, ranks) if unsaid else ranks
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------
 
 
 def _inputs(
-    infos: Sequence[ValueInfoProto], builder: BlockBuilder, name: str, forms: Mapping[str, Form]
+    infos: Sequence[ValueInfoProto],
+    builder: BlockBuilder,
+    name: str,
+    forms: Mapping[str, Form],
+    ranks: Mapping[str, int],
 ) -> list[Operand]:
     seen: set[str] = set()
     plain = {
@@ -166,21 +178,26 @@ def _inputs(
         for each in info.type.tensor_type.shape.dim
         if each.HasField("dim_param") and _expression(each.dim_param) in (None, symbol(each.dim_param))
     }
+
+    def make(tensor: Any, label: str) -> Value:
+        return _argument(builder, tensor, label, plain, ranks.get(label))
+
     out: list[Operand] = []
     for info in infos:
         if info.name in seen:
             raise ParseError(f"two inputs are named {info.name!r}", where=name)
         seen.add(info.name)
-        out.append(operand(info.type, info.name, forms, lambda tensor, label: _argument(builder, tensor, label, plain)))
+        out.append(operand(info.type, info.name, forms, make))
     return out
 
 
-def _argument(builder: BlockBuilder, tensor: Any, name: str, plain: set[str]) -> Value:
-    """An input tensor, or one of an input sequence, whose axes are as long as they like."""
+def _argument(builder: BlockBuilder, tensor: Any, name: str, plain: set[str], rank: int | None) -> Value:
+    """An input tensor, or one of an input sequence, whose axes are as long as they like. ``rank``: what is known where
+    the model does not say it."""
     where = f"input {name}"
     dtype = dtype_of(tensor.elem_type, where)
     if not tensor.HasField("shape"):
-        return builder.arg(name, dtype, None)
+        return builder.arg(name, dtype, None if rank is None else [None] * rank)
     axes = [_axis(each, plain, where) for each in tensor.shape.dim]
     if name.endswith("]"):
         axes = [(size if isinstance(size, int) else None, None) for size, _ in axes]
@@ -227,7 +244,7 @@ def needed(graph: GraphProto, known: set[str], name: str) -> list[NodeProto]:
                 raise ParseError(f"{output!r} is defined twice", where=name)
             if output:
                 maker[output] = index
-    reads = [sorted({maker[each] for each in _reads(node) if each in maker}) for node in nodes]
+    reads = [sorted({maker[each] for each in reads_of(node) if each in maker}) for node in nodes]
     wanted = {maker[info.name] for info in graph.output if info.name in maker}
     stack = list(wanted)
     while stack:
@@ -238,13 +255,6 @@ def needed(graph: GraphProto, known: set[str], name: str) -> list[NodeProto]:
     if all(source < index for index in wanted for source in reads[index]):
         return [nodes[index] for index in sorted(wanted)]
     return [nodes[index] for index in _sorted(wanted, reads, name)]
-
-
-def _reads(node: NodeProto) -> list[str]:
-    found = list(node.input)
-    for graph in graphs_of(node.attribute):
-        found += free_names(graph)
-    return found
 
 
 def _sorted(wanted: set[int], reads: Sequence[Sequence[int]], name: str) -> list[int]:
@@ -303,7 +313,7 @@ def _without(held: Facts, certain: Facts) -> Facts:
 
 
 def _metadata(
-    model: Model, program: Program, given: Sequence[Operand], results: Sequence[Operand], unknown: Sequence[Relation]
+    model: Model, program: Program, given: Sequence[Operand], results: Sequence[Operand], notes: tuple[str, ...]
 ) -> dict[str, Any]:
     """What a writer needs to give the model the same head, and the ops that run on the host."""
     proto = model.proto
@@ -317,11 +327,28 @@ def _metadata(
         "outputs": tuple((info.name, _declared(info)) for info in proto.graph.output),
         **_structure(given, results),
         "host_calls": tuple(program.hosted),
-        "notes": tuple(
-            f"the check {each} of the metadata speaks of sizes that the model does not have: it is left out"
-            for each in unknown
-        ),
+        "notes": notes,
     }
+
+
+def _left_out(unknown: Iterable[Relation]) -> Iterator[str]:
+    for each in unknown:
+        yield f"the check {each} of the metadata speaks of sizes that the model does not have: it is left out"
+
+
+def _unranked(body: Block) -> Iterator[str]:
+    """What to say of values of unknown rank that are not made of others."""
+    made = [("%", value, f" ({op.location})") for op in body.ops if _ranked(op.reads()) for value in op.results]
+    for mark, value, where in (*(("", value, "") for value in body.args), *made):
+        if value.type.shape is None:
+            yield (
+                f"the rank of {mark}{value.name}{where} is not known from its uses, and what reads it runs in Python: "
+                f'say it, as --annotate "{mark}{value.name}: {value.type.dtype}[?, ?]"'
+            )
+
+
+def _ranked(values: Iterable[Value]) -> bool:
+    return all(value.type.shape is not None for value in values)
 
 
 def _structure(given: Sequence[Operand], results: Sequence[Operand]) -> dict[str, Any]:

@@ -9,19 +9,15 @@ Checks are nodes too (``emit_checks``), or listed in the metadata."""
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
-from egshape.errors import EgshapeError, InvalidInput, Unsupported
-from egshape.facts import Facts, Relation
+from egshape.errors import Unsupported
+from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
-from egshape.frontends.onnx import weights
-from egshape.frontends.onnx.checks import CHECKS
 from egshape.frontends.onnx.emit_checks import Checks, Unheld
 from egshape.frontends.onnx.emit_loops import if_, loop, scan, while_
 from egshape.frontends.onnx.emit_moves import Moves, Pick, backward, picked, tiles
@@ -30,115 +26,18 @@ from egshape.frontends.onnx.emit_scope import Frame, Scope
 from egshape.frontends.onnx.emit_single import SINGLE
 from egshape.frontends.onnx.emit_sizes import Sizes
 from egshape.frontends.onnx.node import node_of
-from egshape.frontends.onnx.rounds import LOOP, SCAN, with_loops
+from egshape.frontends.onnx.rounds import LOOP, SCAN
 from egshape.frontends.onnx.structure import TENSOR, sequence_node
 from egshape.frontends.onnx.subgraphs import rebind
 from egshape.frontends.onnx.types import elem_type_of
-from egshape.ir.expand import with_requirements
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
-
-FACTS = "egshape.facts"
-"""The metadata key that holds the facts as JSON."""
-
-DEFAULT_OPSET = 17
-
-SCANS = 9
-"""The opset since which Scan is what it is now."""
 
 SMALL = 16
 """Vectors of at most so many elements count as computations with sizes."""
 
 _LAZY = frozenset(("constant", "broadcast_in_dim", "dims", "get_dimension_size", "iota"))
 """Ops that are written where something reads them."""
-
-
-MODES = ("nodes", "metadata", "none")
-"""Where the checks of a graph go."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """A model without its initializers, these, and what of the graph it does not hold, as notes."""
-
-    model: ModelProto
-    initializers: Mapping[str, np.ndarray]
-    notes: tuple[str, ...] = ()
-
-
-def write(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Iterator[bytes | memoryview]:
-    """The bytes of an ONNX model, in pieces: weights are not copied.
-
-    ``opset``: of the standard ops; that of the model that the graph came from by default. ``checks``: one of ``MODES``.
-    Raises Unsupported for an op without ONNX form."""
-    found = whole(graph, opset, checks)
-    return weights.pieces(found.model, found.initializers)
-
-
-def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Written:
-    """A graph as a model. Arguments and errors as of ``write``."""
-    if checks not in MODES:
-        raise InvalidInput(f"checks cannot go to {checks!r}", hint=f"give one of {', '.join(MODES)}")
-    held = graph.metadata if graph.metadata.get("format") == "onnx" else {}
-    if not (held or graph.checked):  # ONNX clamps the limits of a slice, and broadcasts an axis of 1
-        graph = with_requirements(graph)
-    opsets = dict(held.get("opsets", ()))
-    own = int(opsets.get("") or opsets.get("ai.onnx") or DEFAULT_OPSET)
-    emitter, proto = _emitted(with_loops(graph, scans=bool(held) and own >= SCANS), own, checks)
-    model = _model(graph, held, opsets or {"": own}, proto, emitter.listed if checks != "none" else ())
-    notes = emitter.notes(checks)
-    if opset is not None and opset != own:
-        return Written(_converted(model, emitter.scope.initializers, opset), {}, notes)
-    return Written(model, emitter.scope.initializers, notes)
-
-
-def _emitted(graph: Graph, opset: int, checks: str) -> tuple[Emitter, GraphProto]:
-    """The graph written twice where it has checks: first without them, which tells what its nodes check."""
-    emitter = Emitter(graph, opset, None, checks)
-    proto = emitter.graph_proto(graph)
-    if not emitter.found:
-        return emitter, proto
-    try:
-        second = Emitter(graph, opset, emitter.scope, checks)
-        return second, second.graph_proto(graph)
-    except Unheld as reason:
-        last = Emitter(graph, opset, emitter.scope, "metadata", str(reason))
-        return last, last.graph_proto(graph)
-
-
-def _model(
-    graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], proto: GraphProto, unchecked: Sequence[str]
-) -> ModelProto:
-    imports = [
-        helper.make_opsetid("" if domain == "ai.onnx" else domain, version) for domain, version in opsets.items()
-    ]
-    model = helper.make_model(proto, opset_imports=imports, producer_name="egshape")
-    model.ir_version = int(held.get("ir_version", 8))
-    if held:
-        _, _, model.domain, model.model_version = held["producer"]
-        model.doc_string = held["doc"]
-    properties = dict(held.get("properties", ()))
-    if graph.facts != Facts():
-        properties[FACTS] = graph.facts.to_json()
-    if unchecked:
-        properties[CHECKS] = json.dumps(list(unchecked))
-    helper.set_model_props(model, properties)
-    return model
-
-
-def _converted(model: ModelProto, initializers: Mapping[str, np.ndarray], opset: int) -> ModelProto:
-    """The model at another opset, by ONNX's own converter."""
-    from onnx import version_converter
-
-    whole = ModelProto.FromString(b"".join(bytes(piece) for piece in weights.pieces(model, initializers)))
-    try:
-        return version_converter.convert_version(whole, opset)
-    except Exception as error:  # the converter raises several kinds
-        raise Unsupported(
-            f"ONNX's version converter cannot go to opset {opset}: {error}",
-            where=model.graph.name,
-            hint="leave --opset out to keep the opset of the model",
-        ) from None
 
 
 class Emitter:
@@ -205,6 +104,20 @@ class Emitter:
             outputs,
             value_info=[info for info in infos if info.name not in self.scope.initializers],
         )
+
+    def behind(
+        self, front: Block, nodes: Iterable[NodeProto], graph: Graph, names: Iterable[str]
+    ) -> Sequence[NodeProto]:
+        """The nodes of a model, whose tensors have these names, behind those of the checks of a block."""
+        for name in names:
+            self.scope.names.fresh(name)
+        inputs = {value.name: value for value in graph.inputs}
+        frame = self.open(front, list(inputs))
+        self.ops(front, {})
+        frame.nodes.extend(nodes)
+        self.checks.attach(inputs, dict(zip(graph.output_names, graph.outputs, strict=True)))
+        self.scope.close()
+        return frame.nodes
 
     def _label(self, name: str) -> str:
         """The name of an output. ONNX wants it to be no input's."""
@@ -543,15 +456,3 @@ _MANY = {
     "host_effect": _host_call,
     **dict.fromkeys(_CONTROL, _control),
 }
-
-
-def check(data: bytes) -> None:
-    """Hold a model against ONNX's checker. Raises EgshapeError with its message."""
-    import onnx
-
-    try:
-        onnx.checker.check_model(onnx.load_from_string(data))
-    except Exception as error:  # ValidationError, and what shape inference raises
-        raise EgshapeError(
-            f"ONNX's checker rejects the model that egshape wrote: {error}", code="internal", hint="report this"
-        ) from error

@@ -36,8 +36,7 @@ from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.checks import NO_SIZE, TITLE, described, distances
 from egshape.frontends.onnx.emit_scope import Frame, Guard, Scope, condition
 from egshape.frontends.onnx.emit_sizes import Sizes
-from egshape.frontends.onnx.node import graphs_of
-from egshape.frontends.onnx.subgraphs import free_names
+from egshape.frontends.onnx.subgraphs import reads, rebind
 from egshape.frontends.size_ranges import SIZE, Range, Ranges
 from egshape.frontends.size_terms import forms
 from egshape.ir.graph import Op, Value
@@ -270,9 +269,7 @@ class Checks:
             self._to_output(frame, outputs)
 
     def _to_input(self, frame: Frame, inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> bool:
-        read = {
-            name for node in _live(frame.nodes, outputs)[frame.known :] if node is not None for name in _reads(node)
-        }
+        read = {name for node in _live(frame.nodes, outputs)[frame.known :] if node is not None for name in reads(node)}
         name = next((name for name, value in inputs.items() if name in read and value.type.shape), None)
         if name is None:
             return False
@@ -332,23 +329,15 @@ def _live(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto 
     out: list[NodeProto | None] = []
     for node in reversed(nodes):
         live = not wanted.isdisjoint(node.output)
-        wanted.update(_reads(node) if live else ())
+        wanted.update(reads(node) if live else ())
         out.append(node if live else None)
     return out[::-1]
 
 
-def _reads(node: NodeProto) -> list[str]:
-    return [*node.input, *(name for graph in graphs_of(node.attribute) for name in free_names(graph))]
-
-
 def _renamed(node: NodeProto, old: str, new: str) -> None:
-    """Let a node, its subgraphs included, read another name; names are distinct over all subgraphs."""
+    """Let a node, its subgraphs included, read another name."""
     node.input[:] = [new if name == old else name for name in node.input]
-    for graph in graphs_of(node.attribute):
-        for inner in graph.node:
-            _renamed(inner, old, new)
-        for info in graph.output:
-            info.name = new if info.name == old else info.name
+    rebind(node, {old: new}, str)
 
 
 def _safe(dim: Dim) -> Dim:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from egshape.errors import InvalidInput
 from egshape.frontends import onnx as files
 from egshape.frontends.frontend import Cost, Forms, Writing
 from egshape.ir.graph import Graph
-
-if TYPE_CHECKING:
-    from onnx import GraphProto
 
 _IR_VERSION = b"\x08"
 """The tag of a model's first field. No text begins with it."""
@@ -54,14 +51,7 @@ class Onnx:
         return files.save(graph, path, how.opset, how.external_data, how.checks)
 
     def cost(self, graph: Graph) -> Cost:
-        """Nodes, those of graphs inside too; checks as nodes are wanted, however many there are."""
-        from egshape.frontends.onnx import emit
+        """Nodes, those of graphs inside and of each function too, but for checks, which are wanted."""
+        from egshape.frontends.onnx import messages
 
-        found = emit.whole(graph, None, "none")
-        return Cost(nodes_of(found.model.graph), "nodes", sum(array.nbytes for array in found.initializers.values()))
-
-
-def nodes_of(graph: GraphProto) -> int:
-    """Nodes of a graph and of the graphs inside."""
-    inner = [each for node in graph.node for attribute in node.attribute for each in (attribute.g, *attribute.graphs)]
-    return len(graph.node) + sum(map(nodes_of, inner))
+        return messages.whole(graph).cost

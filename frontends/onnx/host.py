@@ -67,7 +67,7 @@ def call(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand]
 
 def _ranked(scope: Scope, name: str, dtype: str, shape: tuple[Dim, ...] | None) -> tuple[str, tuple[Dim, ...] | None]:
     """A type of which the rank is at least the one that the model states."""
-    rank = scope.program.ranks.get(name)
+    rank = scope.known_rank(name)
     return dtype, (const(UNKNOWN),) * rank if shape is None and rank is not None else shape
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from egshape.atomic import write_atomic
 from egshape.errors import EgshapeError
-from egshape.frontends.onnx import emit, weights
+from egshape.frontends.onnx import messages, weights
 from egshape.ir.graph import Graph
 
 ROOM = 2**31 - 2**24
@@ -23,8 +23,8 @@ def save(
 ) -> tuple[str, ...]:
     """Write an ONNX model to a file, its weights to one beside it if ``external``, or by default where one message
     cannot hold them. Weights are streamed. What of the graph the file does not hold, as notes. Errors as of
-    ``emit.write``, and EgshapeError for what cannot be written."""
-    found = emit.whole(graph, opset, checks)
+    ``messages.write``, and EgshapeError for what cannot be written."""
+    found = messages.whole(graph, opset, checks)
     model, initializers = found.model, found.initializers
     target = path.resolve()
     if external is None:

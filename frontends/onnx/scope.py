@@ -101,7 +101,7 @@ class Program:
     counts: dict[tuple[Value, object], Dim] = field(default_factory=dict)
     """How many elements of a value are so, by what is counted."""
     ranks: dict[str, int] = field(default_factory=dict)
-    """Ranks that the model states, by name."""
+    """Ranks that the model states, or that uses tell, by name; names of functions are others."""
     decided: dict[Relation, bool | None] = field(default_factory=dict)
     """Decisions, which are forgotten when something is learnt."""
 
@@ -155,6 +155,10 @@ class Scope:
         """The type that the model states of a tensor of this block or those around, None if none."""
         found = self.stated.get(name)
         return self.parent.stated_type(name) if found is None and self.parent is not None else found
+
+    def known_rank(self, name: str) -> int | None:
+        """The rank that is known of a tensor apart from the node that makes it, None if none."""
+        return None if self.stack else self.program.ranks.get(name)
 
     def _initializer(self, name: str) -> Value:
         held = self.initializers[name]

@@ -9,13 +9,14 @@ from typing import Any
 from onnx import NodeProto, TypeProto, ValueInfoProto, helper
 
 from egshape.errors import Unsupported
+from egshape.frontends.frontend import Rank
 from egshape.frontends.onnx.scope import Items, Operand
 from egshape.frontends.onnx.types import dtype_of, elem_type_of
 from egshape.ir.graph import Value
 
 TENSOR = "tensor"
 
-Form = int | str | None
+Form = int | str | Rank | None
 """What a value is: ``TENSOR``, the length of a sequence, or None for an optional value that is not there."""
 
 _HINT = "say it when the model is read: egshape.load(model, forms={{{!r}: {}}})"

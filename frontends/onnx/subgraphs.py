@@ -23,6 +23,11 @@ def free_names(graph: GraphProto) -> list[str]:
     return list(out)
 
 
+def reads(node: NodeProto) -> list[str]:
+    """Names that a node and its subgraphs read."""
+    return [*node.input, *(name for graph in graphs_of(node.attribute) for name in free_names(graph))]
+
+
 def rebind(node: NodeProto, outer: Mapping[str, str], fresh: Callable[[str], str]) -> None:
     """Give what a node's subgraphs read the names of ``outer``, and what they define names that ``fresh`` makes."""
     for graph in graphs_of(node.attribute):

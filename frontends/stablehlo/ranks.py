@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from egshape.frontends.ranks import Equation, Widest, is_of, pairs, same, solve, sums
 from egshape.frontends.stablehlo.text import Name, Statement, Typed, statements
 from egshape.ops import REGISTRY
 
@@ -22,52 +23,6 @@ _RANKED = re.compile(r"tensor<((?:(?:\d+|\?)x)*)[^*]")
 _LIST = r"\s*=\s*(?:(?:dense|array)<(?:i64)?:?\s*)?(?:\[\s*)?([-\d\s,]*)"
 _STANDS = re.compile(rf"tensor<\?x((?:[^<>,]|<[^<>]*>)*), {UNRANKED}>")
 _FUNCTION = re.compile(r"@([\w.$]+)")
-
-Ranks = dict[Name, int]
-
-
-@dataclass(frozen=True)
-class Sum:
-    """The sum of ``factor * rank`` over values is a number."""
-
-    terms: tuple[tuple[int, Name], ...]
-    total: int
-
-    def solve(self, ranks: Ranks) -> bool:
-        """Find the one rank that is not known; whether there is one."""
-        unknown = [term for term in self.terms if term[1] not in ranks]
-        if len(unknown) != 1:
-            return False
-        ((factor, value),) = unknown
-        rest = self.total - sum(each * ranks[known] for each, known in self.terms if known in ranks)
-        if rest % factor or rest // factor < 0:
-            return False
-        ranks[value] = rest // factor
-        return True
-
-
-@dataclass(frozen=True)
-class Widest:
-    """The rank of a value is the largest of others."""
-
-    value: Name
-    among: tuple[Name, ...]
-
-    def solve(self, ranks: Ranks) -> bool:
-        """Find it, or the one of the others that must have it; whether there is one."""
-        unknown = [each for each in self.among if each not in ranks]
-        most = max((ranks[each] for each in self.among if each in ranks), default=0)
-        wanted = ranks.get(self.value)
-        if wanted is None and not unknown:
-            ranks[self.value] = most
-            return True
-        if wanted is not None and len(unknown) == 1 and most < wanted:
-            ranks[unknown[0]] = wanted
-            return True
-        return False
-
-
-Equation = Sum | Widest
 
 
 @dataclass(frozen=True)
@@ -88,21 +43,13 @@ def ranked(text: str) -> Ranked:
     ranks = {
         value: rank for op in ops for type in op.types for value in type.values if (rank := _rank(type)) is not None
     }
-    _solve(equations, ranks)
+    solve(equations, ranks)
     return _written(text, sorted((type for op in ops for type in op.types), key=lambda type: type.at), ranks)
 
 
 def unranked(text: str) -> str:
     """A text with what stands for unranked tensors as these."""
     return _STANDS.sub(r"tensor<*x\1>", text)
-
-
-def _solve(equations: Sequence[Equation], ranks: Ranks) -> None:
-    """Ranks flow along the program and back, until nothing is new."""
-    left, before = list(equations), -1
-    while len(left) != before:
-        before = len(left)
-        left = [each for each in left if not each.solve(ranks)][::-1]
 
 
 def _written(text: str, types: Sequence[Typed], ranks: Mapping[Name, int]) -> Ranked:
@@ -130,23 +77,23 @@ def _rank(type: Typed) -> int | None:
 
 def _bind(op: Statement) -> None:
     """Say of the types of an op which values they are of."""
-    pairs: list[tuple[Sequence[Typed], Sequence[Name | None]]]
+    found: list[tuple[Sequence[Typed], Sequence[Name | None]]]
     if op.name == "func.func":
         op.results += [Name(f"result {place}", op.at) for place in range(len(op.taken))]
-        pairs = [(op.taken, op.results)]
+        found = [(op.taken, op.results)]
     elif op.behind:
-        pairs = [(op.given, op.operands), (op.taken, op.results)]
+        found = [(op.given, op.operands), (op.taken, op.results)]
     elif op.name in _OF_FIRST:
-        pairs = [(op.given, op.operands[:1])]
+        found = [(op.given, op.operands[:1])]
     elif op.name == "stablehlo.select" and len(op.given) == 2:
         kind, type = op.given
-        pairs = [([kind, type, type, type], [*op.operands, *op.results])]
+        found = [([kind, type, type, type], [*op.operands, *op.results])]
     elif len(op.given) == 1:
         every = [*op.operands, *op.results]
-        pairs = [(op.given * len(every), every)]
+        found = [(op.given * len(every), every)]
     else:
-        pairs = [(op.given, each) for each in (op.operands, op.results, op.args) if len(each) == len(op.given)]
-    for types, named in pairs:
+        found = [(op.given, each) for each in (op.operands, op.results, op.args) if len(each) == len(op.given)]
+    for types, named in found:
         for type, value in zip(types, named, strict=False):
             if value is not None:
                 type.values.append(value)
@@ -157,27 +104,6 @@ _OF_FIRST = ("tensor.extract", "tensor.dim", "tensor.rank")
 
 
 # -- what ops say ----------------------------------------------------------------------------------------
-
-
-def _same(*values: Name | None) -> Iterator[Equation]:
-    known = [value for value in values if value is not None]
-    return (Sum(((1, known[0]), (-1, other)), 0) for other in known[1:])
-
-
-def _pairs(one: Sequence[Name | None], two: Sequence[Name | None]) -> Iterator[Equation]:
-    for pair in zip(one, two, strict=False):
-        yield from _same(*pair)
-
-
-def _is(value: Name | None, rank: int | None) -> Iterator[Equation]:
-    if value is not None and rank is not None:
-        yield Sum(((1, value),), rank)
-
-
-def _sum(total: int, *terms: tuple[int, Name | None]) -> Iterator[Equation]:
-    known = tuple((factor, value) for factor, value in terms if value is not None)
-    if len(known) == len(terms):
-        yield Sum(known, total)
 
 
 def _length(op: Statement, *keys: str) -> int | None:
@@ -194,26 +120,26 @@ def _extent(type: Typed) -> int | None:
 
 def _equations(op: Statement, functions: Mapping[str, Statement]) -> Iterator[Equation]:
     for type in op.types:
-        yield from _same(*type.values)
+        yield from same(*type.values)
     if op.name == "func.func" or op.name in ("stablehlo.if", "stablehlo.case"):
         for end in op.returned:
-            yield from _pairs(op.results, end.operands)
+            yield from pairs(op.results, end.operands)
         for decides in op.operands[:1]:
-            yield from _is(decides, 0)
+            yield from is_of(decides, 0)
     elif op.name in ("func.call", "call") and (found := _FUNCTION.search(op.own)) and found[1] in functions:
         callee = functions[found[1]]
-        yield from (*_pairs(callee.args, op.operands), *_pairs(callee.results, op.results))
+        yield from (*pairs(callee.args, op.operands), *pairs(callee.results, op.results))
     elif op.name == "stablehlo.while":
         count = len(op.results)
         for end in op.returned[:1]:
-            yield from _is(end.operands[0], 0)
+            yield from is_of(end.operands[0], 0)
         for end in op.returned[1:]:
-            yield from _pairs(op.results, end.operands)
+            yield from pairs(op.results, end.operands)
         for values in (op.args[:count], op.args[count:]):
-            yield from _pairs(values, op.operands)
-        yield from _pairs(op.results, op.operands)
+            yield from pairs(values, op.operands)
+        yield from pairs(op.results, op.operands)
     elif op.name in _BY_ELEMENTS:
-        yield from _same(*op.operands, *op.results)
+        yield from same(*op.operands, *op.results)
     elif op.name in _RULES and op.operands and op.results:
         yield from _RULES[op.name](op)
     elif op.name.startswith("chlo.broadcast_") and None not in op.operands and op.results:
@@ -232,15 +158,15 @@ Rule = Callable[[Statement], Iterable[Equation]]
 
 def _alike(*places: int) -> Rule:
     """Operands that have the rank of the result."""
-    return lambda op: _same(*(op.operands[place] for place in places if place < len(op.operands)), op.results[0])
+    return lambda op: same(*(op.operands[place] for place in places if place < len(op.operands)), op.results[0])
 
 
 def _listed(*keys: str) -> Rule:
     """The first operand, and the result, have as many axes as a list has numbers."""
 
     def rule(op: Statement) -> Iterator[Equation]:
-        yield from _same(op.operands[0], op.results[0])
-        yield from _is(op.results[0], _length(op, *keys))
+        yield from same(op.operands[0], op.results[0])
+        yield from is_of(op.results[0], _length(op, *keys))
 
     return rule
 
@@ -250,56 +176,56 @@ def _shaped(place: int) -> Rule:
 
     def rule(op: Statement) -> Iterator[Equation]:
         if len(op.given) > place:
-            yield from _is(op.results[0], _extent(op.given[place]))
+            yield from is_of(op.results[0], _extent(op.given[place]))
         if "broadcast" in op.name:
-            yield from _is(op.operands[0], _length(op, "dims", "broadcast_dimensions"))
+            yield from is_of(op.operands[0], _length(op, "dims", "broadcast_dimensions"))
 
     return rule
 
 
 def _slice(op: Statement) -> Iterator[Equation]:
-    yield from _same(op.operands[0], op.results[0])
+    yield from same(op.operands[0], op.results[0])
     pretty = re.search(r"\[([^\]]*:[^\]]*)\]", op.own)
-    yield from _is(op.results[0], pretty[1].count(",") + 1 if pretty else _length(op, "start_indices"))
+    yield from is_of(op.results[0], pretty[1].count(",") + 1 if pretty else _length(op, "start_indices"))
 
 
 def _dynamic_slice(op: Statement) -> Iterator[Equation]:
-    yield from _same(op.operands[0], op.results[0])
-    yield from _is(op.results[0], len(op.operands) - 1)
+    yield from same(op.operands[0], op.results[0])
+    yield from is_of(op.results[0], len(op.operands) - 1)
 
 
 def _dynamic_update(op: Statement) -> Iterator[Equation]:
-    yield from _same(*op.operands[:2], op.results[0])
-    yield from _is(op.results[0], len(op.operands) - 2)
+    yield from same(*op.operands[:2], op.results[0])
+    yield from is_of(op.results[0], len(op.operands) - 2)
 
 
 def _fewer(op: Statement) -> Iterator[Equation]:
     """Each result has fewer axes than its operand."""
     gone = _length(op, "dimensions")
     for value, result in zip(op.operands, op.results, strict=False):
-        yield from () if gone is None else _sum(gone, (1, value), (-1, result))
+        yield from () if gone is None else sums(gone, (1, value), (-1, result))
 
 
 def _dot_general(op: Statement) -> Iterator[Equation]:
     batch = _length(op, "batching_dims", "lhs_batching_dimensions") or 0
     contracted = _length(op, "contracting_dims", "lhs_contracting_dimensions") or 0
     x, y = op.operands
-    yield from _sum(batch + 2 * contracted, (1, x), (1, y), (-1, op.results[0]))
+    yield from sums(batch + 2 * contracted, (1, x), (1, y), (-1, op.results[0]))
 
 
 def _shape_of(op: Statement) -> Iterator[Equation]:
     for type in op.taken:
-        yield from _is(op.operands[0], _extent(type))
+        yield from is_of(op.operands[0], _extent(type))
 
 
 _RULES: Mapping[str, Rule] = {
     **{
         f"stablehlo.{name}": rule
         for name, rule in {
-            "broadcast_in_dim": lambda op: _is(op.operands[0], _length(op, "dims", "broadcast_dimensions")),
+            "broadcast_in_dim": lambda op: is_of(op.operands[0], _length(op, "dims", "broadcast_dimensions")),
             "cholesky": _alike(0),
             "clamp": _alike(1),
-            "concatenate": lambda op: _same(*op.operands, op.results[0]),
+            "concatenate": lambda op: same(*op.operands, op.results[0]),
             "dot_general": _dot_general,
             "dynamic_broadcast_in_dim": _shaped(1),
             "dynamic_iota": _shaped(0),
@@ -308,19 +234,19 @@ _RULES: Mapping[str, Rule] = {
             "dynamic_slice": _dynamic_slice,
             "dynamic_update_slice": _dynamic_update,
             "fft": _alike(0),
-            "optimization_barrier": lambda op: _pairs(op.operands, op.results),
+            "optimization_barrier": lambda op: pairs(op.operands, op.results),
             "pad": _listed("low", "edge_padding_low"),
             "real_dynamic_slice": _alike(0),
             "reduce": _fewer,
             "reduce_precision": _alike(0),
-            "scatter": lambda op: _pairs(op.operands, op.results),
+            "scatter": lambda op: pairs(op.operands, op.results),
             "select": _alike(1, 2),
             "select_and_scatter": _alike(0),
             "slice": _slice,
-            "sort": lambda op: _pairs(op.operands, op.results),
+            "sort": lambda op: pairs(op.operands, op.results),
             "transpose": _listed("dims", "permutation"),
         }.items()
     },
     "shape.shape_of": _shape_of,
-    "tensor.extract": lambda op: _is(op.operands[0], len(op.operands) - 1),
+    "tensor.extract": lambda op: is_of(op.operands[0], len(op.operands) - 1),
 }

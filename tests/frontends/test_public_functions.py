@@ -77,7 +77,7 @@ def test_a_helper_has_not_the_name_of_a_public_function() -> None:
 
 
 def test_onnx_says_that_it_does_not_hold_them() -> None:
-    emit = pytest.importorskip("egshape.frontends.onnx.emit", reason="ONNX needs the extra onnx")
+    emit = pytest.importorskip("egshape.frontends.onnx.messages", reason="ONNX needs the extra onnx")
     graph = read(MODULE, "t.mlir")
     assert emit.whole(graph).notes == ("the function other is not written: an ONNX model has one graph",)
     assert len(emit.whole(graph).model.graph.output) == 1

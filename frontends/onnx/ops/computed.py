@@ -86,7 +86,7 @@ def squeezed(s: Scope, node: Node, x: Value, flags: Sequence[Value], rank: int) 
 def squeeze(s: Scope, node: Node, x: Value, axes: Value) -> Value:
     """Squeeze with computed axes, the number of which, or the rank of the result, is known."""
     length = axes.type.dims[0].const if axes.type.rank == 1 else None
-    rank = s.program.ranks.get(node.outputs[0]) if length is None else x.type.rank - length
+    rank = s.known_rank(node.outputs[0]) if length is None else x.type.rank - length
     if rank is None or not 0 <= rank <= x.type.rank or x.type.rank == 0:
         raise NoLowering("the rank of the result is data")
     flags, gone = named(s, node, axes, x.type.rank), s.scalar(1, "i64")
@@ -103,7 +103,7 @@ def squeeze_ones(s: Scope, node: Node, x: Value) -> Value:
     answers = [size.const != 1 if size.const is not None else s.decide("!=", size, 1) for size in dims]
     ones = tuple(axis for axis, answer in enumerate(answers) if answer is False)
     open_ = [axis for axis, answer in enumerate(answers) if answer is None]
-    rank = s.program.ranks.get(node.outputs[0])
+    rank = s.known_rank(node.outputs[0])
     counts = range(len(open_) + 1) if rank is None else [len(dims) - len(ones) - rank]
     ways = [(*ones, *more) for count in counts if count >= 0 for more in combinations(open_, count)]
     if len(ways) > _WAYS or not ways:
@@ -133,7 +133,7 @@ def squeeze_ones(s: Scope, node: Node, x: Value) -> Value:
 def unsqueeze(s: Scope, node: Node, x: Value, axes: Value) -> Value:
     """Unsqueeze with computed axes: each axis of the result is new, or the next one of x."""
     length = axes.type.dims[0].const if axes.type.rank == 1 else None
-    rank = s.program.ranks.get(node.outputs[0]) if length is None else x.type.rank + length
+    rank = s.known_rank(node.outputs[0]) if length is None else x.type.rank + length
     if rank is None or rank < x.type.rank:
         raise NoLowering("the rank of the result is data")
     flags = named(s, node, of_length(s, axes, rank - x.type.rank), rank)

@@ -51,7 +51,7 @@ def constant_of_shape(s: Scope, node: Node, shape: Value) -> Value:
     number = np.zeros(1, np.float32) if held is None else s.program.model.array(held, str(node.location))
     if number.size != 1:
         raise node.error(f"repeats {number.size} numbers")
-    rank = s.program.ranks.get(node.outputs[0])
+    rank = s.known_rank(node.outputs[0])
     sizes = s.sizes(shape if rank is None else of_length(s, shape, rank), node.outputs[0])
     return s.spread(s.constant(number.reshape(())), sizes)
 

@@ -49,7 +49,7 @@ def _shape_operand(s: Scope, node: Node, target: Value, least: int) -> Value:
         raise node.error(f"has the target {target.type}")
     if target.type.dims[0].const is not None:
         return target
-    rank = s.program.ranks.get(node.outputs[0])
+    rank = s.known_rank(node.outputs[0])
     if rank is None:
         raise NoLowering("the rank of the result is data")
     if rank == least:

@@ -92,7 +92,7 @@ def tensor_scatter(s: Scope, node: Node, cache: Value, update: Value, starts: Va
 @onnx_op("Col2Im", composite=True)
 def col2im(s: Scope, node: Node, x: Value, image: Value, block: Value) -> Value:
     """Blocks of an image, a column each, added where they were taken."""
-    rank = image.type.dims[0].const or (s.program.ranks.get(node.outputs[0]) or 2) - 2
+    rank = image.type.dims[0].const or (s.known_rank(node.outputs[0]) or 2) - 2
     if rank < 1 or x.type.rank != 3:
         raise NoLowering("how many axes the image has is data")
     sizes, kernel = (

@@ -114,7 +114,7 @@ def _reduce_data(s: Scope, node: Node, x: Value, axes: Value) -> Value:
     them is kept. Means divide by the product of the folded sizes."""
     length = axes.type.dims[0].const if axes.type.rank == 1 else None
     keep = node.flag("keepdims", True)
-    rank = s.program.ranks.get(node.outputs[0]) if length is None else x.type.rank - length
+    rank = s.known_rank(node.outputs[0]) if length is None else x.type.rank - length
     if node.op == "ReduceLogSumExp" or (rank is None and not keep):
         raise NoLowering("axes are data")
     before, ours, after = _REDUCTIONS[node.op]

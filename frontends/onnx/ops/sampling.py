@@ -205,7 +205,7 @@ def _brought_in(s: Scope, place: Value, low: Value, high: Value, last: Value, ar
 @onnx_op("AffineGrid", composite=True)
 def affine_grid(s: Scope, node: Node, theta: Value, size: Value) -> Value:
     """theta times (x, y, [z,] 1) for the places of an image of this size, counted from -1 to 1."""
-    rank = theta.type.dims[1].const or (s.program.ranks.get(node.outputs[0]) or 0) - 2
+    rank = theta.type.dims[1].const or (s.known_rank(node.outputs[0]) or 0) - 2
     if rank not in (2, 3) or theta.type.rank != 3:
         raise NoLowering("how many axes the image has is data")
     equal(s, node, theta.type.dims[1], const(rank), "has {0} rows for an image of rank {1}")

@@ -23,7 +23,7 @@ from egshape.dims import Dim, const, parse
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.checks import TITLE
-from egshape.frontends.onnx.emit import whole
+from egshape.frontends.onnx.messages import whole
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret

@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 import egshape
 from egshape.dims import const
-from egshape.frontends.onnx.frontend import nodes_of
+from egshape.frontends.onnx.own import nodes_of
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret

@@ -18,7 +18,7 @@ import onnx
 
 import egshape
 from egshape.facts import Facts
-from egshape.frontends.onnx.frontend import nodes_of
+from egshape.frontends.onnx.own import nodes_of
 from egshape.ir.types import numpy_dtype
 from tests.frontends.onnx.test_control_out import model_of, session
 

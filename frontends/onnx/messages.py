@@ -1,0 +1,170 @@
+"""A graph as a model's message: written anew by its ops (``emit``), or as the file that it was read from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, helper
+
+from egshape.errors import InvalidInput, Unsupported
+from egshape.facts import Facts
+from egshape.frontends.frontend import Cost
+from egshape.frontends.onnx import weights
+from egshape.frontends.onnx.checks import CHECKS
+from egshape.frontends.onnx.emit import Emitter
+from egshape.frontends.onnx.emit_checks import Unheld
+from egshape.frontends.onnx.emit_scope import Scope
+from egshape.frontends.onnx.own import Own, nodes_of
+from egshape.frontends.onnx.rounds import with_loops
+from egshape.ir.expand import with_requirements
+from egshape.ir.graph import Graph, Op
+
+FACTS = "egshape.facts"
+"""The metadata key that holds the facts as JSON."""
+
+DEFAULT_OPSET = 17
+
+SCANS = 9
+"""The opset since which Scan is what it is now."""
+
+MODES = ("nodes", "metadata", "none")
+"""Where the checks of a graph go."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A model without its initializers, these, and what of the graph it does not hold, as notes."""
+
+    model: ModelProto
+    initializers: Mapping[str, np.ndarray]
+    notes: tuple[str, ...]
+    cost: Cost
+    """Checks apart."""
+
+
+def write(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Iterator[bytes | memoryview]:
+    """The bytes of an ONNX model, in pieces: weights are not copied.
+
+    ``opset``: of the standard ops; that of the model that the graph came from by default. ``checks``: one of ``MODES``.
+    Raises Unsupported for an op without ONNX form."""
+    found = whole(graph, opset, checks)
+    return weights.pieces(found.model, found.initializers)
+
+
+def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Written:
+    """A graph as a model; one that is as it came is written as its file was, where it would be larger else. Arguments
+    and errors as of ``write``."""
+    if checks not in MODES:
+        raise InvalidInput(f"checks cannot go to {checks!r}", hint=f"give one of {', '.join(MODES)}")
+    held = graph.metadata if graph.metadata.get("format") == "onnx" else {}
+    opsets = dict(held.get("opsets", ()))
+    version = int(opsets.get("") or opsets.get("ai.onnx") or DEFAULT_OPSET)
+    front = graph.own.front(graph, checks) if isinstance(graph.own, Own) else None
+    try:
+        found = _anew(graph, held, opsets or {"": version}, version, checks)
+    except Unsupported:
+        if front is None:
+            raise
+        found = _as_it_came(graph, front, version, checks)
+    else:
+        if front is not None and found.cost.exceeds(graph.own.cost):
+            found = _as_it_came(graph, front, version, checks)
+    if opset is not None and opset != version:
+        return replace(found, model=_converted(found.model, found.initializers, opset), initializers={})
+    return found
+
+
+def _anew(graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], opset: int, checks: str) -> Written:
+    """A graph by its own ops: written twice where it has checks, first without them, which tells what its nodes
+    check."""
+    if not (held or graph.checked):  # ONNX clamps the limits of a slice, and broadcasts an axis of 1
+        graph = with_requirements(graph)
+    graph = with_loops(graph, scans=bool(held) and opset >= SCANS)
+    emitter = first = Emitter(graph, opset, None, checks)
+    proto = bare = first.graph_proto(graph)
+    if first.found:
+        try:
+            emitter = Emitter(graph, opset, first.scope, checks)
+            proto = emitter.graph_proto(graph)
+        except Unheld as reason:
+            emitter = Emitter(graph, opset, first.scope, "metadata", str(reason))
+            proto = emitter.graph_proto(graph)
+    model = _model(graph, held, opsets, proto, emitter.listed if checks != "none" else ())
+    cost = Cost(nodes_of(bare), "nodes", sum(array.nbytes for array in first.scope.initializers.values()))
+    return Written(model, emitter.scope.initializers, emitter.notes(checks), cost)
+
+
+def _as_it_came(graph: Graph, front: tuple[Op, ...], opset: int, checks: str) -> Written:
+    """A graph as the file that it was read from, behind checks of sizes."""
+    try:
+        return _behind(front, graph, Emitter(graph, opset, _first(graph, opset), checks), checks)
+    except Unheld as reason:
+        return _behind(front, graph, Emitter(graph, opset, _first(graph, opset), "metadata", str(reason)), checks)
+
+
+def _first(graph: Graph, opset: int) -> Scope:
+    """What nodes check by themselves that egshape did not write: nothing that is known."""
+    return Emitter(graph, opset, None, "none").scope
+
+
+def _behind(front: tuple[Op, ...], graph: Graph, emitter: Emitter, checks: str) -> Written:
+    own: Own = graph.own
+    model, arrays = own.message()
+    nodes = emitter.behind(replace(graph.body, ops=front), model.graph.node, graph, own.names)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    types = dict(
+        zip(
+            (*(value.name for value in graph.inputs), *graph.output_names), (*graph.inputs, *graph.outputs), strict=True
+        )
+    )
+    for info in (*model.graph.input, *model.graph.output):
+        if info.name in types and not info.type.tensor_type.HasField("shape"):
+            info.CopyFrom(emitter.info(info.name, types[info.name]))
+    held = [(each.key, each.value) for each in model.metadata_props]
+    _say(model, graph, held, emitter.listed if checks != "none" else ())
+    return Written(model, {**arrays, **emitter.scope.initializers}, emitter.notes(checks), own.cost)
+
+
+def _model(
+    graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], proto: GraphProto, unchecked: Sequence[str]
+) -> ModelProto:
+    imports = [
+        helper.make_opsetid("" if domain == "ai.onnx" else domain, version) for domain, version in opsets.items()
+    ]
+    model = helper.make_model(proto, opset_imports=imports, producer_name="egshape")
+    model.ir_version = int(held.get("ir_version", 8))
+    if held:
+        _, _, model.domain, model.model_version = held["producer"]
+        model.doc_string = held["doc"]
+    _say(model, graph, held.get("properties", ()), unchecked)
+    return model
+
+
+def _say(model: ModelProto, graph: Graph, held: Iterable[tuple[str, str]], unchecked: Sequence[str]) -> None:
+    """Put what a model held, the facts of its graph, and checks that no node makes, into its metadata."""
+    properties = {key: value for key, value in held if key != FACTS}
+    if graph.facts != Facts():
+        properties[FACTS] = graph.facts.to_json()
+    if unchecked:
+        properties[CHECKS] = json.dumps(list(unchecked))
+    helper.set_model_props(model, properties)
+
+
+def _converted(model: ModelProto, initializers: Mapping[str, np.ndarray], opset: int) -> ModelProto:
+    """The model at another opset, by ONNX's own converter."""
+    from onnx import version_converter
+
+    whole = ModelProto.FromString(b"".join(bytes(piece) for piece in weights.pieces(model, initializers)))
+    try:
+        return version_converter.convert_version(whole, opset)
+    except Exception as error:  # the converter raises several kinds
+        raise Unsupported(
+            f"ONNX's version converter cannot go to opset {opset}: {error}",
+            where=model.graph.name,
+            hint="leave --opset out to keep the opset of the model",
+        ) from None

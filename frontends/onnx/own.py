@@ -1,0 +1,133 @@
+"""A model as it came: what egshape would write larger, or cannot write, goes out as the file said it, its functions,
+attributes and loops included, behind the checks that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+from egshape.frontends.frontend import Cost
+from egshape.frontends.onnx.checks import CHECKS, TITLE
+from egshape.frontends.onnx.files import Model
+from egshape.frontends.onnx.node import graphs_of
+from egshape.frontends.onnx.subgraphs import reads
+from egshape.frontends.onnx.types import dtype_of
+from egshape.ir.graph import Block, Graph, Op
+from egshape.ir.types import TEXT, numpy_dtype
+
+
+@dataclass(frozen=True)
+class Own:
+    """A model, and the block that was made of it."""
+
+    model: Model
+    body: Block
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _nothing, ()  # views of a file: a graph of another process is written without
+
+    def front(self, graph: Graph, checks: str) -> tuple[Op, ...] | None:
+        """The checks of sizes that stand before what was read; None where the graph is another, or checks that are
+        nodes of the model, or listed in it, are to go elsewhere."""
+        body, ops = self.body, graph.body.ops
+        front = ops[: len(ops) - len(body.ops)]
+        same = (graph.body.args, graph.body.results, ops[len(front) :]) == (body.args, body.results, body.ops)
+        if not same or any(op.name != "check" or op.attrs["relation"] == "value" for op in front):
+            return None
+        if any(entry.key == CHECKS for entry in self.model.proto.metadata_props):
+            return None
+        own = any(node.name.startswith(TITLE) for node in _nodes(self.model.proto.graph.node))
+        return None if own and checks != "nodes" else front
+
+    @property
+    def cost(self) -> Cost:
+        """Its nodes, those of each function once, but for checks, and the bytes of its numbers."""
+        proto = self.model.proto
+        nodes = _unchecked(proto.graph.node, [each.name for each in proto.graph.output])
+        nodes += [node for function in proto.functions for node in function.node]
+        return Cost(sum(1 for _ in _nodes(nodes)), "nodes", sum(map(_size, _tensors(proto.graph, nodes))))
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The names of all tensors."""
+        return _names(self.model.proto.graph)
+
+    def message(self) -> tuple[ModelProto, dict[str, np.ndarray]]:
+        """The model without the initializers that lie in its file or beside it, and these."""
+        out, proto = ModelProto(), self.model.proto
+        out.CopyFrom(proto)
+        apart = {
+            each.name: self.model.array(each, each.name)
+            for each in proto.graph.initializer
+            if each.name in self.model.raw or each.data_location == TensorProto.EXTERNAL
+        }
+        del out.graph.initializer[:]
+        out.graph.initializer.extend(each for each in proto.graph.initializer if each.name not in apart)
+        return out, apart
+
+
+def own_of(model: Model, body: Block) -> Own | None:
+    """The model, for a writer; None where its message does not hold all of it."""
+    nodes = [*model.proto.graph.node, *(node for function in model.proto.functions for node in function.node)]
+    inner = list(_tensors(model.proto.graph, nodes))[len(model.proto.graph.initializer) :]
+    return None if any(each.data_location == TensorProto.EXTERNAL for each in inner) else Own(model, body)
+
+
+def nodes_of(graph: GraphProto) -> int:
+    """Nodes of a graph and of the graphs inside."""
+    return sum(1 for _ in _nodes(graph.node))
+
+
+def _nothing() -> None:
+    return None
+
+
+def _nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    for node in nodes:
+        yield node
+        for graph in graphs_of(node.attribute):
+            yield from _nodes(graph.node)
+
+
+def _unchecked(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
+    """The nodes that give the outputs, as if no check stood between: a check hands on what it looks into, and so does
+    the Reshape to the shape that one found."""
+    checks = {name for node in nodes if node.name.startswith(TITLE) for name in node.output}
+    wanted, out = set(outputs), list[NodeProto]()
+    for node in reversed(nodes):
+        if wanted.isdisjoint(node.output):
+            continue
+        if checks.isdisjoint((*node.output, *node.input[1:])):
+            out.append(node)
+            wanted.update(reads(node))
+        else:
+            wanted.add(node.input[0])
+    return out
+
+
+def _tensors(graph: GraphProto, nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    """The initializers of a graph, and what its nodes and the graphs inside hold."""
+    yield from graph.initializer
+    for node in _nodes(nodes):
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors
+        for inner in graphs_of(node.attribute):
+            yield from inner.initializer
+
+
+def _size(tensor: TensorProto) -> int:
+    dtype = dtype_of(tensor.data_type, tensor.name)
+    return 0 if dtype == TEXT else prod(tensor.dims) * numpy_dtype(dtype).itemsize
+
+
+def _names(graph: GraphProto) -> Iterator[str]:
+    yield from (each.name for each in (*graph.input, *graph.initializer))
+    yield from (each.values.name for each in graph.sparse_initializer)
+    for node in graph.node:
+        yield from node.output
+        for inner in graphs_of(node.attribute):
+            yield from _names(inner)
