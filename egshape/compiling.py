@@ -25,6 +25,7 @@ from egshape.runtime.shown import described
 from egshape.signature import with_sizes
 
 if TYPE_CHECKING:
+    from egshape.lower.weights import Interned
     from egshape.runtime.cuda_function import CudaFunction
     from egshape.runtime.function import CompiledFunction
 
@@ -229,8 +230,9 @@ def compile(
     facts: how much of what is known about sizes is used, ``none``, ``shape`` (which sizes are equal) or ``all``, for
     measurements of what facts are worth.
     expand_signature: sizes are arguments and results too (``egshape.signature.with_sizes``).
-    versions: guards such as ``("n == 1", "m % 8 == 0")``, or how many are chosen (``egshape.versions.propose``): the
-    graph is compiled for each besides, with more known, and the first guard that holds of a call chooses.
+    versions: guards such as ``("n == 1", "m % 8 == 0")``, or how many are chosen (``egshape.versions.propose``), of
+    which native code of this processor keeps those that are seen to be faster: the graph is compiled for each besides,
+    with more known, and the first guard that holds of a call chooses.
     observe: count the sizes of calls, for ``observed_sizes()`` of what is given.
 
     Raises Unsupported for another target, or an op that the target cannot compile; what ``load`` and ``optimize``
@@ -243,32 +245,27 @@ def compile(
         return compile_graph(graph, target, threads, facts, architectures)
     if expand_signature:
         raise InvalidInput("expand_signature goes without versions and observe", hint="leave one of them out")
-    from egshape.adapters.versioned import Version, VersionedFunction
+    from egshape.adapters.versioned import versioned
 
+    if isinstance(versions, int) and versions < 0:
+        raise InvalidInput(f"versions is {versions}", hint="give guards, or how many are made at most")
     if versions and (isinstance(model, Result) or not optimize):
         raise InvalidInput(
             "versions are made by optimizing", hint="give the model itself, and leave out optimize=False"
         )
     source = model if isinstance(model, Result) else load(model, format)
+    weights: Interned = {}  # of all versions
 
     def made(*more: str) -> Any:
         each = _graph(source, optimize, (*several(assume), *more), rules, limits, None)
-        return compile_graph(each, target, threads, facts, architectures)
+        return compile_graph(each, target, threads, facts, architectures, weights)
 
-    guards = _guards(source, versions, assume)
     given = source.graph if isinstance(source, Result) else source
-    return VersionedFunction(given, made(), [Version(guard, made(guard)) for guard in guards], observe)
+    if not versions or not isinstance(versions, int):
+        return versioned(given, several(versions or ()), made, observe)
+    from egshape.versions import chosen
 
-
-def _guards(source: Graph | Result, versions: int | Sequence[str], assume: str | Sequence[str]) -> Sequence[str]:
-    """The guards of the versions that are asked for."""
-    if not isinstance(versions, int):
-        return several(versions)
-    if not versions or isinstance(source, Result):
-        return ()
-    from egshape.versions import propose
-
-    return [each.guard for each in propose(source, Facts.parse(*several(assume), assumed=True), versions)]
+    return chosen(given, versions, Facts.parse(*several(assume), assumed=True), made, observe)
 
 
 def _graph(
@@ -305,13 +302,15 @@ def compile_graph(
     threads: int = 1,
     facts: str = "all",
     architectures: Sequence[str] | None = None,
+    weights: Interned | None = None,
 ) -> Any:
     """A graph as it is, compiled for a target; without one for this processor, where that can be, else interpreted with
-    a warning. Raises Unsupported for a target that is none, or an op that the target cannot compile."""
+    a warning. ``weights``: constants that native code of this processor shares with other functions. Raises Unsupported
+    for a target that is none, or an op that the target cannot compile."""
     if target is None:
-        return _for_here(graph, threads, facts)
+        return _for_here(graph, threads, facts, weights)
     _check_options(target, facts, architectures)
-    return _MAKERS[target](graph, threads, facts, architectures)
+    return _MAKERS[target](graph, threads, facts, architectures, weights)
 
 
 def _check_options(target: str | None, facts: object, architectures: object) -> None:
@@ -327,9 +326,9 @@ def _check_options(target: str | None, facts: object, architectures: object) -> 
         )
 
 
-def _for_here(graph: Graph, threads: int, facts: str) -> Any:
+def _for_here(graph: Graph, threads: int, facts: str, weights: Interned | None) -> Any:
     try:
-        return _llvm(graph, threads, facts, None)
+        return _llvm(graph, threads, facts, None, weights)
     except (MissingDependency, Unsupported) as error:
         warnings.warn(
             f"{error}; the graph is interpreted (target='interpret' says that this is wanted)",
@@ -339,13 +338,13 @@ def _for_here(graph: Graph, threads: int, facts: str) -> Any:
         return Compiled(graph)
 
 
-def _llvm(graph: Graph, threads: int, facts: str, _: object) -> Any:
+def _llvm(graph: Graph, threads: int, facts: str, _: object, weights: Interned | None) -> Any:
     from egshape.adapters.native import compile_function
 
-    return _native(graph, lambda moved: compile_function(moved, threads, facts))
+    return _native(graph, lambda moved: compile_function(moved, threads, facts, weights))
 
 
-def _cuda(graph: Graph, _: int, facts: str, architectures: Sequence[str] | None) -> Any:
+def _cuda(graph: Graph, _: int, facts: str, architectures: Sequence[str] | None, weights: object) -> Any:
     from egshape.adapters.cuda import compile_function
 
     return _native(graph, lambda moved: compile_function(moved, architectures, facts))
@@ -371,7 +370,7 @@ def _interpreted(graph: Graph, *_: object) -> Compiled:
     return Compiled(graph)
 
 
-_MAKERS: Mapping[str, Callable[[Graph, int, str, Sequence[str] | None], Any]] = {
+_MAKERS: Mapping[str, Callable[[Graph, int, str, Sequence[str] | None, Interned | None], Any]] = {
     "interpret": _interpreted,
     "llvm": _llvm,
     "cuda": _cuda,

@@ -14,6 +14,7 @@ from egshape.errors import CheckFailed, EgshapeError, InvalidInput, Unsupported
 from egshape.ir.graph import Graph
 from egshape.lower import artifact, emit_c, native
 from egshape.lower.driver import Native, compile_native
+from egshape.lower.weights import Interned
 from egshape.ops.host import HostFunction
 from egshape.runtime.artifact import restored
 from egshape.runtime.function import CompiledFunction
@@ -28,9 +29,12 @@ def failure(message: str, code: str, where: str) -> EgshapeError:
     return EgshapeError(message, where=where, code=code)
 
 
-def compile_function(graph: Graph, threads: int = 1, facts: str = "all") -> CompiledFunction:
+def compile_function(
+    graph: Graph, threads: int = 1, facts: str = "all", weights: Interned | None = None
+) -> CompiledFunction:
     """A graph as native code that uses up to ``threads`` threads, and as much of what is known about sizes as ``facts``
-    says: ``none``, ``shape`` or ``all``, for measurements of what facts are worth.
+    says: ``none``, ``shape`` or ``all``, for measurements of what facts are worth. ``weights``: constants of other
+    functions of the graph, which are used where they are equal; its own are put there.
 
     Raises Unsupported, naming op and location, for what is not compiled."""
     if not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
@@ -42,6 +46,8 @@ def compile_function(graph: Graph, threads: int = 1, facts: str = "all") -> Comp
             hint="egshape.compile runs the model in this process",
         )
     made = compile_native(graph, facts)
+    if weights is not None:
+        made = made.sharing(weights)
     library = functools.cache(lambda: native.shared_library([*made.codes, native.pool_object(made.machine)]))
 
     def save(path: Any, form: str) -> list[Path]:

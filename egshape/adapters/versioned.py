@@ -1,44 +1,41 @@
-"""Several functions of one graph: each is compiled for sizes of which more is known, and chosen by a guard.
-
-The general one is always there: inputs that no guard takes, or whose sizes cannot be read, are its own. A version
-checks at entry what it assumes, as any function of a graph with assumed facts does; a guard only chooses."""
+"""Versions of a graph: guards of facts, functions made behind them, sizes of calls counted, files of all of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from egshape.adapters.native import refuse_host_calls
 from egshape.errors import EgshapeError, InvalidInput
 from egshape.facts import Relation, parse_facts
 from egshape.facts.absorb import about_symbol, linear_symbol
 from egshape.ir.graph import Graph
+from egshape.lower import artifact
 from egshape.observed import Observed
+from egshape.runtime.versioned import Condition, Place, Version, VersionedFunction
 
-Choose = Callable[[Sequence[Any]], int]
-"""The number of the version for inputs, past the last for the general one. May raise where an input has no size."""
-Place = tuple[int, int]
-"""Number of an input, and axis."""
 MOST_SEEN = 10_000
 """Combinations of sizes that are counted apart; later ones are not counted."""
 
 
-@dataclass(frozen=True)
-class Version:
-    """A function and the sizes that it is for, as text; none for the general one. ``code``: bytes of its code."""
-
-    guard: str
-    function: Any
-
-    @property
-    def code(self) -> int:
-        """Bytes of native code, 0 of what is interpreted."""
-        found: int = getattr(self.function, "manifest", {}).get("code", 0)
-        return found
-
-    def __str__(self) -> str:
-        return f"{self.guard or 'any other size'}: {self.code} bytes of code"
+def versioned(
+    graph: Graph,
+    guards: Sequence[str],
+    made: Callable[..., Any],
+    observe: bool = False,
+    keep: Callable[[Version, Any], bool] | None = None,
+) -> VersionedFunction:
+    """The function of a graph with a version for each guard. ``made`` gives the function under more facts, as text;
+    ``keep`` says whether a version is wanted beside the general function. Raises InvalidInput for a guard that is none,
+    before anything is made."""
+    asked = [conditions(guard, graph) for guard in guards]
+    general = made()
+    made_so = (Version(guard, made(guard), each) for guard, each in zip(guards, asked, strict=True))
+    versions = [each for each in made_so if keep is None or keep(each, general)]
+    versions.append(Version("", general))
+    return ObservingFunction(versions, save, places(graph)) if observe else VersionedFunction(versions, save)
 
 
 def places(graph: Graph) -> dict[str, Place]:
@@ -51,9 +48,9 @@ def places(graph: Graph) -> dict[str, Place]:
     }
 
 
-def guard_of(text: str, graph: Graph) -> str:
-    """The guard of facts in text as an expression of Python over ``inputs``: equal sizes, or a size's range and
-    residue. It holds nothing but places and numbers. Raises InvalidInput for another fact."""
+def conditions(text: str, graph: Graph) -> tuple[Condition, ...]:
+    """What facts in text ask of inputs: equal sizes, or a size's ranges and residue. Raises InvalidInput for another
+    fact."""
     axes = {
         f"{value.name}.{axis}": (k, axis)
         for k, value in enumerate(graph.inputs)
@@ -63,10 +60,10 @@ def guard_of(text: str, graph: Graph) -> str:
     facts = [each for each in parse_facts(text) if isinstance(each, Relation)]
     if not facts:
         raise InvalidInput(f"{text!r} is no guard of a version", hint='give a fact such as "n == 1"')
-    return " and ".join(_guard(each, at) for each in facts)
+    return tuple(_condition(each, at) for each in facts)
 
 
-def _guard(fact: Relation, at: Mapping[str, Place]) -> str:
+def _condition(fact: Relation, at: Mapping[str, Place]) -> Condition:
     missing = sorted(fact.symbols() - set(at))
     if missing:
         raise InvalidInput(
@@ -74,111 +71,67 @@ def _guard(fact: Relation, at: Mapping[str, Place]) -> str:
             hint=f"sizes of axes are {', '.join(sorted(at)) or 'none'}",
         )
     about = about_symbol(fact)
-    if about is None:
-        return _equal(fact, at)
-    name, ranges, (divisor, rest) = about
-    size = _size(at[name])
-    inside = " or ".join(_inside(size, *each) for each in ranges) or "False"
-    residue = "" if divisor == 1 else f" and {size} % {divisor} == {rest}"
-    return f"({inside}){residue}"
-
-
-def _inside(size: str, low: int | None, high: int | None) -> str:
-    if low is None and high is None:
-        return "True"
-    if low == high:
-        return f"{size} == {low}"
-    lower = "" if low is None else f"{low} <= "
-    return f"{lower}{size}" if high is None else f"{lower}{size} <= {high}"
-
-
-def _equal(fact: Relation, at: Mapping[str, Place]) -> str:
+    if about is not None:
+        name, ranges, divisor = about
+        return Condition(at[name], None, tuple(ranges), divisor)
     one, two = linear_symbol(fact.lhs), linear_symbol(fact.rhs)
     if fact.kind != "==" or one is None or two is None or one[1:] != (1, 0) or two[1:] != (1, 0):
         raise InvalidInput(
             f"{fact.text!r} is no guard of a version",
             hint="a guard is a == b, or a fact about one size, such as n % 8 == 0",
         )
-    return f"{_size(at[one[0]])} == {_size(at[two[0]])}"
+    return Condition(at[one[0]], at[two[0]])
 
 
-def _size(place: Place) -> str:
-    return f"inputs[{place[0]}].shape[{place[1]}]"
+def save(versions: Sequence[Version], path: Any, form: str) -> list[Path]:
+    """Write an artifact with all versions, each weight once. Raises EgshapeError for C, and where one is no native
+    code, or calls Python."""
+    if form != "egx":
+        raise EgshapeError(
+            f"has {len(versions)} versions, and C holds one",
+            where=str(path),
+            hint="save one of fn.versions: fn.versions[-1].function takes every size",
+            code="unsupported",
+        )
+    programs = []
+    for each in versions:
+        if not hasattr(each.function, "manifest"):
+            each.function.save(path)  # says why not
+        _, (manifest, library, constants, images, threads, *_) = each.function.__reduce__()
+        refuse_host_calls(manifest, Path(path))
+        row = {"guard": each.guard, "when": [condition.to_row() for condition in each.conditions]}
+        programs.append(artifact.Program({**manifest, "threads": threads}, library, constants, images, row))
+    artifact.write_versions(path, programs)
+    return [Path(path)]
 
 
-def _chooser(graph: Graph, guards: Sequence[str]) -> Choose:
-    """One expression of Python for all guards: a call of a function for each would take longer than they do."""
-    choices = "".join(f"{k} if {guard_of(guard, graph)} else " for k, guard in enumerate(guards))
-    found: Choose = eval(f"lambda inputs: {choices}{len(guards)}")
-    return found
+class ObservingFunction(VersionedFunction):
+    """Counts the shapes of calls; calls at the same time may be missed."""
 
+    def __init__(self, versions: Iterable[Version], save: Any, at: Mapping[str, Place]) -> None:
+        super().__init__(versions, save)
+        self._at = at
+        self._seen: Counter[tuple[tuple[int, ...], ...]] = Counter()
 
-class VersionedFunction:
-    """Called as the general function is: inputs go to the first version whose guard takes their sizes."""
-
-    def __init__(self, graph: Graph, general: Any, versions: Sequence[Version] = (), observe: bool = False) -> None:
-        self._at = places(graph)
-        self._names = frozenset(value.name for value in graph.inputs)
-        self._seen: Counter[tuple[tuple[int, ...], ...]] | None = Counter() if observe else None
-        self._choose = _chooser(graph, [each.guard for each in versions])
-        self.versions = (*versions, Version("", general))
-        self._functions = tuple(each.function for each in self.versions)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.versions[-1].function, name)
-
-    def __repr__(self) -> str:
-        rows = "".join(f"\n  version  {each}" for each in self.versions)
-        return f"{self.versions[-1].function!r}{rows}"
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.versions, self._save, self._at)
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
-        """As of the general function. Raises what the chosen version does."""
-        if named:
-            by_name = {name: named.pop(name) for name in self._names & named.keys()}
-            inputs = self._functions[-1].ordered(inputs, by_name)
-        if self._seen is not None:
-            self._count(inputs)
-        try:  # as choose does, without another call
-            function = self._functions[self._choose(inputs)]
-        except (AttributeError, IndexError, TypeError):
-            function = self._functions[-1]
-        return function(*inputs, **named)
-
-    def choose(self, inputs: Sequence[Any]) -> Any:
-        """The function for these inputs in order."""
+        """As of the general function."""
         try:
-            return self._functions[self._choose(inputs)]
-        except (AttributeError, IndexError, TypeError):  # no array of the wanted rank: the general one says what it is
-            return self._functions[-1]
-
-    def _count(self, inputs: Sequence[Any]) -> None:
-        assert self._seen is not None
-        try:
-            key = tuple(tuple(map(int, each.shape)) for each in inputs)
-        except (AttributeError, TypeError, ValueError):  # its sizes are not seen from here
-            return
+            given = self._general.ordered(inputs, {name: each for name, each in named.items() if name != "out"})
+            key = tuple(tuple(map(int, each.shape)) for each in given)
+        except (AttributeError, TypeError, ValueError, EgshapeError):  # its sizes are not seen from here
+            return super().__call__(*inputs, **named)
         if key in self._seen or len(self._seen) < MOST_SEEN:
             self._seen[key] += 1
+        return super().__call__(*inputs, **named)
 
     def observed_sizes(self) -> Observed:
-        """How often each size was seen so far, for ``observe=True``; calls at the same time may be missed. Raises
-        InvalidInput if sizes are not counted."""
-        if self._seen is None:
-            raise InvalidInput("sizes of calls are not counted", hint="compile with observe=True")
+        """How often each size was seen so far."""
         counts: dict[str, Counter[int]] = {name: Counter() for name in self._at}
         for shapes, times in list(self._seen.items()):
             for name, (k, axis) in self._at.items():
                 if k < len(shapes) and axis < len(shapes[k]):
                     counts[name][shapes[k][axis]] += times
         return Observed({name: dict(sizes) for name, sizes in counts.items() if sizes})
-
-    def save(self, path: Any, form: str = "egx") -> NoReturn:
-        """Raises EgshapeError: a file holds one version."""
-        raise EgshapeError(
-            f"has {len(self.versions)} versions, and a file holds one",
-            where=str(path),
-            hint="save one of fn.versions: fn.versions[-1].function takes every size",
-            code="unsupported",
-        )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +30,10 @@ from egshape.errors import EgshapeError
 from egshape.show import print_table
 
 if TYPE_CHECKING:
-    from egshape.runtime import CompiledFunction
+    from egshape.facts import Facts
+    from egshape.ir.graph import Graph
+    from egshape.lower.weights import Interned
+    from egshape.runtime import CompiledFunction, VersionedFunction
 
 
 class Native(StrEnum):
@@ -71,6 +75,14 @@ def compile(
             "--expand-signature", help="Each independent size is a scalar argument too, each other one a result."
         ),
     ] = False,
+    versions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--versions",
+            metavar="K|FACTS",
+            help='How many guards are chosen at most, or a guard such as "n == 1", which may be repeated.',
+        ),
+    ] = None,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
@@ -78,32 +90,63 @@ def compile(
 
     The file holds native code for this computer's processor, and kernels of a device for --target cuda: give it only to
     those who would run your programs, and run only files from those whose programs you would run."""
-    from egshape.adapters import native
     from egshape.signature import with_sizes
 
     if emit is None and output.is_dir():
         raise EgshapeError("is a folder", where=str(output), hint="give a file name such as model.egx", code="usage")
-    graph = load_model(model, format, ops, annotate, annotate_file, assume)
-    if not no_optimize:
-        graph = optimized(
-            graph, assume, facts=read_facts(facts, likely), rules=rules, limits=limits_of(seconds, nodes, memory)
-        ).graph
-    elif assume or facts or likely or rules:
+    if no_optimize and (assume or facts or likely or rules or versions):
         raise EgshapeError(
-            "--assume, --facts, --likely-from and --rules go with optimizing",
+            "--assume, --facts, --likely-from, --rules and --versions go with optimizing",
             hint="leave out --no-optimize",
             code="usage",
         )
-    if expand_signature:
-        graph = with_sizes(graph)
+    if versions and (emit is not None or expand_signature):
+        raise EgshapeError(
+            "--versions makes an artifact of the model's own signature",
+            hint="leave out --emit and --expand-signature",
+            code="usage",
+        )
     if architecture and target is not Native.cuda:
         raise EgshapeError("--architecture goes with --target cuda", hint="leave it out", code="usage")
-    if target is Native.cuda:
-        from egshape.adapters import cuda
+    graph = load_model(model, format, ops, annotate, annotate_file, assume)
+    known = read_facts(facts, likely)
+    weights: Interned = {}  # of all versions
 
-        made: CompiledFunction = cuda.compile_function(graph, architecture)
-    else:
-        made = native.compile_function(graph, threads)
+    def function(*more: str) -> CompiledFunction:
+        """Native code of the model where more holds."""
+        each = graph
+        if not no_optimize:
+            limits = limits_of(seconds, nodes, memory)
+            each = optimized(graph, [*(assume or ()), *more], facts=known, rules=rules, limits=limits).graph
+        if expand_signature:
+            each = with_sizes(each)
+        if target is Native.cuda:
+            from egshape.adapters import cuda
+
+            return cuda.compile_function(each, architecture)
+        from egshape.adapters import native
+
+        return native.compile_function(each, threads, weights=weights)
+
+    made: Any = _with_versions(graph, versions, assume, known, function) if versions else function()
     written = made.save(output, "egx" if emit is None else "c")
     print_table(("file", "bytes"), [(str(path), str(path.stat().st_size)) for path in written])
+    if versions:
+        print_table(
+            ("version", "bytes of code"), [(each.guard or "any other size", str(each.code)) for each in made.versions]
+        )
     put(f"memory: {made.memory}")
+
+
+def _with_versions(
+    graph: Graph, asked: list[str], assume: list[str] | None, known: Facts | None, function: Callable[..., Any]
+) -> VersionedFunction:
+    """The function with versions for guards, or for a number of those that are proposed and seen to be faster."""
+    from egshape.adapters.versioned import versioned
+    from egshape.facts import Facts
+    from egshape.versions import chosen
+
+    if len(asked) > 1 or not asked[0].isdecimal():
+        return versioned(graph, asked, function)
+    facts = (known or Facts()).with_text(*(assume or ()), assumed=True)
+    return chosen(graph, int(asked[0]), facts, function)

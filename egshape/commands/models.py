@@ -41,6 +41,7 @@ from egshape.commands.options import (
     Target,
 )
 from egshape.commands.terminal import put, say
+from egshape.errors import EgshapeError
 from egshape.show import print_table
 
 if TYPE_CHECKING:
@@ -171,6 +172,9 @@ def run(
     target: Annotated[Target, typer.Option("--target", help="What runs the graph.")] = Target.interpret,
     threads: Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="For native code.")] = None,
     no_optimize: Annotated[bool, typer.Option("--no-optimize", help="Run the graph as it is.")] = False,
+    assume: AssumeOpt = None,
+    annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
@@ -178,13 +182,20 @@ def run(
     from egshape import api
 
     check_target(output, model=False)
+    if (assume and no_optimize) or (model.endswith(".egx") and (assume or annotate or annotate_file)):
+        raise EgshapeError(
+            "what is assumed or said of types goes with optimizing",
+            where=model,
+            hint="give a model, without --no-optimize",
+            code="usage",
+        )
     if model.endswith(".egx"):
         named: dict[str, Any] = run_artifact(model, inputs, threads)
     else:
-        graph = load_model(model, format, ops)
+        graph = load_model(model, format, ops, annotate, annotate_file, assume)
         arrays = read_arrays(inputs, {value.name: value.type.dtype for value in graph.inputs})
         if not no_optimize:
-            graph = optimized(graph, None).graph
+            graph = optimized(graph, assume).graph
         results = api.run(graph, arrays, target=target.value, threads=threads or 1)
         shown = [array.astype(str) if array.dtype == object else array for array in results]  # texts
         named = dict(zip(graph.output_names, shown, strict=True))

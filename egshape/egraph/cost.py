@@ -12,6 +12,7 @@ from egshape.dims import Dim
 from egshape.errors import EgshapeError
 from egshape.facts import Facts, Relation
 from egshape.facts.intervals import contains
+from egshape.facts.store import SymbolFacts
 from egshape.ir.types import itemsize
 from egshape.ops import REGISTRY
 from egshape.ops.base import Registry
@@ -31,27 +32,35 @@ LIGHT = 512
 """Constants of up to so many bytes, such as lists of sizes, never count as growth."""
 
 def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
-    """The size at which each symbol is taken: its first likely value, else what an equation with such sizes alone gives
-    (m of `a*b == m`), else 64 clipped to its range."""
-    out = {name: facts.symbol(name).likely[0] for name in symbols if facts.symbol(name).likely}
-    out = {**_by_equations(facts, symbols), **out}
+    """The size at which each symbol is taken: its first likely value that it may have, else what an equation with such
+    sizes alone gives (m of `a*b == m`), else 64 clipped to its range, and moved to what its divisor leaves."""
+    equations = _by_equations(facts, symbols)
+    out = {}
     for name in symbols:
-        known = facts.symbol(name)
-        if name in out:
-            continue
-        value = DEFAULT_LIKELY
-        if known.ranges:
-            low, high = known.ranges[0]
-            value = max(value, low or 0)
-            value = value if high is None else min(value, high)
-        out[name] = value
+        expected = _expected(facts.symbol(name))
+        out[name] = equations.get(name, _default(facts.symbol(name))) if expected is None else expected
     return out
+
+
+def _expected(known: SymbolFacts) -> int | None:
+    """The first likely value that is in the ranges and the residue class."""
+    divisor, rest = known.divisor
+    return next((each for each in known.likely if each % divisor == rest and contains(known.ranges, each)), None)
+
+
+def _default(known: SymbolFacts) -> int:
+    low, high = known.ranges[0] if known.ranges else (None, None)
+    value = max(DEFAULT_LIKELY, low or 0)
+    value = value if high is None else min(value, high)
+    divisor, rest = known.divisor
+    near = (value - (value - rest) % divisor, value + (rest - value) % divisor)  # at most it, at least it
+    return next((each for each in near if contains(known.ranges, each) and each >= 0), value)
 
 
 def _by_equations(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
     """The sizes that equations between symbols give to those without a likely one."""
     wanted = set(symbols)
-    known = {each.name: each.likely[0] for each in facts.symbols if each.likely}
+    known = {each.name: size for each in facts.symbols if (size := _expected(each)) is not None}
     equations = [each for each in facts.relations if each.kind == "=="]
     for _ in equations:  # each round gives a size to one more symbol at least, or ends
         found: dict[str, int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from egshape.lower import gemm, native
 from egshape.lower.cpu import Cpu
 from egshape.lower.dump import dump
 from egshape.lower.host import Module, module
+from egshape.lower.weights import Interned, interned
 from egshape.plan.inplace import in_place
 from egshape.plan.memory import THREADS
 from egshape.plan.planner import plan
@@ -48,6 +49,14 @@ class Native:
             "llvm": machine.version,
             "code": sum(map(len, self.codes)),
         }
+
+    def sharing(self, known: Interned) -> Native:
+        """The same with arrays of ``known`` in the place of equal constants; its others are put there."""
+        shared = [
+            buffer if buffer.data is None else replace(buffer, data=interned(buffer.data, known))
+            for buffer in self.module.constants
+        ]
+        return replace(self, module=replace(self.module, constants=tuple(shared)))
 
 
 def compile_native(graph: Graph, facts: str = "all") -> Native:

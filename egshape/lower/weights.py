@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 
 import numpy as np
 
 from egshape.ir.types import dtype_name
 from egshape.runtime.abi.call import ALIGN
+
+Interned = MutableMapping[tuple[str, tuple[int, ...], bytes], np.ndarray]
+"""Constants of several functions, each once: by dtype, shape and what hashes its bytes."""
 
 _TYPES = {
     "i1": "BOOL",
@@ -51,3 +55,10 @@ def pieces(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
     header += b" " * (-(len(header) + 8) % ALIGN)
     yield len(header).to_bytes(8, "little") + header
     yield from data
+
+
+def interned(array: np.ndarray, known: Interned) -> np.ndarray:
+    """The array of ``known`` with these bytes, which is this one from now on if there is none."""
+    data = np.ascontiguousarray(array)
+    content = data.reshape(-1).view(np.uint8).data if data.size else b""
+    return known.setdefault((data.dtype.name, data.shape, hashlib.sha256(content).digest()), data)

@@ -9,7 +9,7 @@ import json
 import platform
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from egshape.runtime.cpu import missing_features
 from egshape.runtime.function import DTYPES, ENTRIES, EXTENDED, CompiledFunction, RunError, array_dtype
 from egshape.runtime.host_calls import HostFunction
+from egshape.runtime.versioned import Condition, Version, VersionedFunction
 from egshape.runtime.weights import mapped
 
 VERSION = 3
@@ -64,7 +65,7 @@ _DEVICE_ROWS: dict[str, dict[str, type]] = {
 _MOST_THREADS = 1024
 
 
-def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunction:
+def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunction | VersionedFunction:
     """The function of an artifact, with as many threads as it was made for unless others are asked for. One that was
     made for CUDA runs on a ``device`` of the driver, which the first call opens.
 
@@ -73,11 +74,14 @@ def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunc
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             manifest = json.loads(archive.read("manifest.json"))
             _check(manifest, path)
-            library = archive.read("library.so")
             start, size = _place(file, archive.getinfo("weights.safetensors"))
             arrays = mapped(file, start, size)
-            constants = [arrays[str(k)] for k in range(manifest["constants"])]
-            images = {name: archive.read(f"{name}.cubin") for name in manifest.get("architectures", ())}
+            rows = manifest.pop("versions", [])
+            programs = [_program(archive, "", manifest, arrays, range(manifest["constants"]))]
+            for number, row in enumerate(rows, start=1):
+                _check(row["manifest"], path)
+                programs.append(_program(archive, f"version{number}/", row["manifest"], arrays, row["weights"]))
+            guards = [(row["guard"], tuple(map(Condition.from_row, row["when"]))) for row in rows]
     except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
         raise _refusal(f"cannot be read: {error.strerror}", path) from None
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
@@ -85,7 +89,23 @@ def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunc
     count = manifest["threads"] if threads is None else threads
     if not 1 <= count <= _MOST_THREADS:
         raise _refusal(f"threads must be 1 to {_MOST_THREADS}, not {count}", path)
-    return restored(manifest, library, constants, images, count, device, where=str(path))
+    general, *others = [restored(*each, count, device, where=str(path)) for each in programs]
+    if not others:
+        return general
+    versions = [Version(guard, each, when) for (guard, when), each in zip(guards, others, strict=True)]
+    return VersionedFunction([*versions, Version("", general)])
+
+
+def _program(
+    archive: zipfile.ZipFile,
+    folder: str,
+    manifest: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    weights: Iterable[int],
+) -> tuple[Mapping[str, Any], bytes, list[np.ndarray], dict[str, bytes]]:
+    """What ``restored`` takes of one function of a file."""
+    images = {name: archive.read(f"{folder}{name}.cubin") for name in manifest.get("architectures", ())}
+    return manifest, archive.read(f"{folder}library.so"), [arrays[str(k)] for k in weights], images
 
 
 def restored(

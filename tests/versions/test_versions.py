@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 
 import egshape
-from egshape.adapters.versioned import Version, VersionedFunction, guard_of
+from egshape.adapters.versioned import conditions
 from egshape.errors import EgshapeError, InvalidInput
 from egshape.facts import Facts, Relation, parse_facts
 from egshape.observed import MOST_LIKELY, Observed
+from egshape.runtime.versioned import Condition, chooser
 from egshape.versions import propose
 
 ROWS = b"""func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
@@ -46,12 +48,14 @@ def _array(*shape: int) -> np.ndarray:
 @pytest.mark.parametrize("guard", GUARDS)
 def test_a_guard_takes_what_its_facts_say(guard: str) -> None:
     graph = egshape.load(ROWS, "stablehlo")
-    fn = VersionedFunction(graph, "general", [Version(guard, "version")])
+    guards = conditions(guard, graph)
+    assert tuple(map(Condition.from_row, json.loads(json.dumps([each.to_row() for each in guards])))) == guards
+    choose = chooser([guards])
     facts = [each for each in parse_facts(guard) if isinstance(each, Relation)]
     taken = 0
     for n, m in product(SIZES, SIZES):
         holds = all(each.holds({"arg0.0": n, "arg0.1": m}) for each in facts)
-        assert fn.choose([_array(n, m)]) == ("version" if holds else "general"), (n, m)
+        assert choose([_array(n, m)]) == (0 if holds else 1), (n, m)
         taken += holds
     assert 0 < taken < len(SIZES) ** 2
 
@@ -68,13 +72,28 @@ def test_a_guard_takes_what_its_facts_say(guard: str) -> None:
 )
 def test_what_is_no_guard(guard: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        guard_of(guard, egshape.load(ROWS, "stablehlo"))
+        conditions(guard, egshape.load(ROWS, "stablehlo"))
 
 
 @pytest.mark.parametrize("inputs", [(), (3,), (np.float32(1),), (_array(4),)])
 def test_what_has_no_such_size_is_for_the_general_function(inputs: tuple[Any, ...]) -> None:
-    graph = egshape.load(ROWS, "stablehlo")
-    assert VersionedFunction(graph, "general", [Version("arg0.1 == 4", "version")]).choose(inputs) == "general"
+    assert chooser([conditions("arg0.1 == 4", egshape.load(ROWS, "stablehlo"))])(inputs) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [],
+        [[0, "0] or f()"], None, [], [1, 0]],
+        [[0, 0], [0, "1"], [], [1, 0]],
+        [[0, 0], None, [["1", 2]], [1, 0]],
+        [[0, 0], None, [], [1, None]],
+        [[0, True], None, [], [1, 0]],
+    ],
+)
+def test_a_row_that_is_no_condition_becomes_no_code(row: list[Any]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        Condition.from_row(row)
 
 
 @pytest.mark.parametrize("target", ["interpret", pytest.param("llvm", marks=pytest.mark.long)])
@@ -109,10 +128,12 @@ def test_what_versions_do_not_go_with(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="versions are made by optimizing"):
         egshape.compile(egshape.optimize(graph), "interpret", versions=["arg0.0 == 1"])
     fn = egshape.compile(graph, "interpret", versions=["arg0.0 == 1"])
-    with pytest.raises(EgshapeError, match="2 versions, and a file holds one"):
+    with pytest.raises(EgshapeError, match="is interpreted, and an artifact holds native code"):
         fn.save(tmp_path / "a.egx")
-    with pytest.raises(InvalidInput, match="observe=True"):
-        fn.observed_sizes()
+    with pytest.raises(EgshapeError, match="2 versions, and C holds one"):
+        fn.save(tmp_path / "c", "c")
+    with pytest.raises(InvalidInput, match="versions is -1"):
+        egshape.compile(graph, "interpret", versions=-1)
 
 
 def test_sizes_are_counted_when_asked_and_become_likely() -> None:
@@ -153,3 +174,14 @@ def test_likely_sizes_follow_equations() -> None:
     assert likely_sizes(Facts.parse("a*b == m", "likely a = 5", "likely m = 24"), ["b"]) == {"b": 64}
     assert likely_sizes(Facts.parse("a*b == m", "likely a = 0", "likely m = 0"), ["b"]) == {"b": 64}
     assert likely_sizes(Facts.parse("a + 2 == b", "likely b = 1"), ["a"]) == {"a": 64}
+
+
+def test_likely_sizes_are_sizes_that_facts_admit() -> None:
+    from egshape.egraph.cost import likely_sizes
+
+    def of(*facts: str) -> int:
+        return likely_sizes(Facts.parse(*facts), ["n"])["n"]
+
+    assert of("n % 7 == 3") == 59 and of("n % 100 == 7") == 7 and of("n % 100 == 7", "n >= 50") == 107
+    assert of("likely n = 4, 8", "n == 8") == 8 and of("likely n = 4, 8", "n == 5") == 5
+    assert of("likely n = 3, 6", "n % 2 == 0") == 6
