@@ -64,7 +64,8 @@ class Context:
         self._world = World(symbol_order)
         self._assumptions: list[Assumption] = []
         self._shown: dict[Dim, Dim] = {}
-        self._verdicts: dict[Relation, Verdict] = {}
+        self._verdicts: dict[Relation, tuple[Verdict, tuple[int, int]]] = {}
+        """Answers, with the budget and effort that they were given."""
         self._sampler: Sampler | None = None
         if facts is not None:
             self.assume_all([(r, Given()) for r in facts.statements()])
@@ -196,11 +197,12 @@ class Context:
 
         `budget` bounds the cases tried, `effort` the whole cost (about microseconds).
         """
-        known = self._verdicts.get(relation)
-        if known is None:
+        known, (cases, spent) = self._verdicts.get(relation, (None, (0, 0)))
+        if known is None or (known.answer == "unknown" and (budget > cases or effort > spent)):
             tick()
             self._world.spend(effort)
-            known = self._verdicts[relation] = self._verdict(relation, budget)
+            known = self._verdict(relation, budget)
+            self._verdicts[relation] = known, (max(budget, cases), max(effort, spent))
         return known
 
     def _verdict(self, relation: Relation, budget: int) -> Verdict:

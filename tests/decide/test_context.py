@@ -197,3 +197,10 @@ def test_a_far_bound_does_not_take_the_place_of_a_near_one() -> None:
     """Each size fits an i32: once c is gone from a <= c <= 1, there are two bounds on a."""
     context = _context("a <= 2147483647", "b <= 2147483647", "a <= c", "c <= 2", "1 <= a - (a + b)//2", "1 <= b")
     assert context.decide(parse_relation("2 <= c")) == "proved"
+
+
+def test_an_early_unknown_is_asked_again_with_more_effort() -> None:
+    goal, context = parse_relation("max(a, max(b, c)) == max(max(a, b), c)"), Context()
+    assert context.verdict(goal, 0, 1).answer == "unknown"
+    assert context.decide(goal) == "proved"
+    assert context.verdict(goal, 0, 1).answer == "proved", "what is proved stays so"

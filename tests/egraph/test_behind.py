@@ -9,7 +9,8 @@ import egshape
 from egshape.errors import EgshapeError
 
 TEXT = """
-func.func @main(%x: tensor<?xf32> loc("x"), %c: tensor<i32> loc("c"), %k: tensor<i32> loc("k")) -> (GRID, tensor<?xf32>) {
+func.func @main(%x: tensor<?xf32> loc("x"), %c: tensor<i32> loc("c"), %k: tensor<i32> loc("k"))
+    -> (GRID, tensor<?xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<1xi32>
   %one = stablehlo.constant dense<1> : tensor<1xi32>
   %four = stablehlo.constant dense<4> : tensor<1xi32>

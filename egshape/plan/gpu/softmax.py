@@ -279,6 +279,7 @@ class _Seen:
 
     def __init__(self, known: Known) -> None:
         self.known = known
+        self.regroup = None
         self.place: Place
 
     def read(self, value: Value, at: Indices) -> Expr:
