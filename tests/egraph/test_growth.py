@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import egshape
+from benchmarks.chains import KINDS
+from benchmarks.chains import chain as chain_of
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
@@ -95,6 +97,13 @@ def test_a_chain_of_slices(length: int) -> None:
     graph = graph_of(b, x)
     assert largest(graph) <= BASE + 5 * length * math.log2(length)
     assert len(egshape.optimize(graph).graph.ops) == 1
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"size_selects"}))
+def test_a_chain_of_twice_the_length_grows_twice_as_much(kind: str) -> None:
+    """Reshapes to different shapes compose with each shape before: four times."""
+    short, middle, long = (largest(chain_of(kind, length)) for length in (24, 48, 96))
+    assert long - middle <= (4.5 if kind == "reshapes" else 2.6) * (middle - short)
 
 
 @pytest.mark.parametrize("count", [8, 32])
