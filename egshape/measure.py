@@ -20,6 +20,10 @@ MOST_OPS = 5_000
 """Larger graphs are not written to be measured (50 to 100 us an op): their own ops count."""
 
 
+OPS = "ops"
+"""The unit of what is not written."""
+
+
 def cost(graph: Graph) -> Cost:
     """What a graph costs in the format that it came in; ops of ours where there is none, or it cannot be written."""
     ops = sum(1 for _ in graph.body.walk())
@@ -29,7 +33,7 @@ def cost(graph: Graph) -> Cost:
             return frontend.cost(expand(graph, keep=True))
     except (EgshapeError, MemoryError, ValueError):  # numpy's, of an array that is larger than memory or than integers
         pass  # saying what cannot be written is for whoever saves the graph
-    return Cost(ops, "ops")
+    return Cost(ops, OPS)
 
 
 def never_worse(graph: Graph, done: Optimized) -> tuple[Optimized, str]:
@@ -41,17 +45,23 @@ def never_worse(graph: Graph, done: Optimized) -> tuple[Optimized, str]:
     given = dict.fromkeys(_given(done))
     before = cost(graph)
     after = cost(_with_ops(done.graph, (op for op in done.graph.body.ops if op not in given)))
-    if before.unit != after.unit or not after.exceeds(before):
+    why = _why(before, after)
+    if not why:
         return done, ""
-    more = (
-        f"{after.count} {after.unit}, not {before.count}"
-        if after.count > before.count
-        else f"{after.bytes} bytes of constants, not {before.bytes}"
-    )
     values = [*graph.inputs, *(value for op in graph.body.walk() for value in op.results)]
     outcome = replace(done.outcome, rewrites={}, reasons=(), standing={value: value for value in values})
     checked = _with_ops(graph, (*given, *graph.body.ops))
-    return replace(done, graph=checked, outcome=outcome), f"left as it was: it would be larger ({more})"
+    return replace(done, graph=checked, outcome=outcome), f"left as it was: {why}"
+
+
+def _why(before: Cost, after: Cost) -> str:
+    """Why a result is not taken, "" where it is."""
+    if before.unit != after.unit:
+        return "it could not be written" if after.unit == OPS else ""
+    if after.count > before.count:
+        return f"it would be larger ({after.count} {after.unit}, not {before.count})"
+    more = after.exceeds(before)
+    return f"it would be larger ({after.bytes} bytes of constants, not {before.bytes})" if more else ""
 
 
 def _given(done: Optimized) -> list[Op]:

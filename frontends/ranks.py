@@ -44,7 +44,7 @@ class Widest:
 
     def solve(self, ranks: Ranks) -> bool:
         """Find it, or the one of the others that must have it; whether there is one."""
-        unknown = [each for each in self.among if each not in ranks]
+        unknown = [each for each in dict.fromkeys(self.among) if each not in ranks]
         most = max((ranks[each] for each in self.among if each in ranks), default=0)
         wanted = ranks.get(self.value)
         if wanted is None and not unknown:

@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim, const, is_nonnegative, symbol
+from egshape.dims.core import monomial_weight
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
 from egshape.ir.types import TensorType, exact_integers, integer_range, is_float, is_integer
 from egshape.ops import REGISTRY
 from egshape.ops.base import ELEMENT_LIMIT, FLOATS, Element, Loose, OpDecl, Registry, object_array, typed
+
+LONGEST = 128
+"""Sizes of more factors, with one for each term, are not followed: they are data."""
 
 OFFSET = 2**31
 """What is added to a possibly negative element so that its symbol is a size."""
@@ -455,11 +459,18 @@ class BlockBuilder:
         known = [self.elements(operand) for operand in fixed]
         types = (*(operand.type for operand in fixed), results[0].type)
         found = decl.elements(scope, known, attrs, types)
-        if found is not None and any(item is not None for item in found.reshape(-1)):
-            self._elements[results[0]] = found
+        if found is not None:
+            found = object_array([item if _short(item) else None for item in found.reshape(-1)], found.shape)
+            if any(item is not None for item in found.reshape(-1)):
+                self._elements[results[0]] = found
 
 
 TensorDeclaration = tuple[str, "tuple[int | None, ...] | None"]
+
+
+def _short(item: Element) -> bool:
+    """Whether an element is worth to be followed: choices of choices grow by a factor each."""
+    return not isinstance(item, Dim) or sum(1 + monomial_weight(mono) for mono, _ in item.terms) <= LONGEST
 
 
 def small(type: TensorType) -> bool:

@@ -79,6 +79,7 @@ class Checks:
 
     def relation(self, op: Op) -> None:
         """A check of sizes. Raises Unheld."""
+        self._need_opset()
         lhs, rhs = op.attrs["sides"]
         relation = Relation(op.attrs["relation"], lhs, rhs)
         if self._listed(op, relation):
@@ -93,8 +94,13 @@ class Checks:
 
     def value(self, op: Op, name: str) -> None:
         """A check of data: ``name`` is a boolean scalar. Raises Unheld."""
+        self._need_opset()
         self._seal()
         self._add(Guard(name, True, op.attrs["message"], described(op)))
+
+    def _need_opset(self) -> None:
+        if self.scope.opset < COMPARISONS:
+            raise Unheld(f"opset {self.scope.opset} cannot compute it")
 
     def _listed(self, op: Op, relation: Relation) -> bool:
         """Write all conditions of a fact that lists intervals as one, where this is one of them, and a table tells how
@@ -194,8 +200,6 @@ class Checks:
 
     def _add(self, guard: Guard) -> None:
         s = self.scope
-        if s.opset < COMPARISONS:
-            raise Unheld(f"opset {s.opset} cannot compute it")
         s.frame.guards.append(guard)
         if not s.frame.sealed:
             s.frame.known = len(s.frame.nodes)

@@ -127,7 +127,7 @@ def dynamic_slice(e: Emitter, op: Op) -> str:
     x, *starts = op.operands
     name = e.name(x)
     for axis, (start, size) in enumerate(zip(starts, op.attrs["sizes"], strict=True)):
-        if size is x.type.dims[axis]:
+        if e.scope.surely_equal(size, x.type.dims[axis]):
             continue
         place = _place(e, start, x.type.dims[axis] - size)
         if size.const == 1:
@@ -142,7 +142,7 @@ def dynamic_slice(e: Emitter, op: Op) -> str:
 def dynamic_update_slice(e: Emitter, op: Op) -> str:
     """What is before the place, the update, what is behind it, joined; one axis after the other, innermost first."""
     x, update, *starts = op.operands
-    moved = [axis for axis, size in enumerate(update.type.dims) if size is not x.type.dims[axis]]
+    moved = [axis for axis, size in enumerate(update.type.dims) if not e.scope.surely_equal(size, x.type.dims[axis])]
     if not moved:
         return e.node(op, "Identity", [e.name(update)])
     sizes = {axis: update.type.dims[axis] for axis in moved}

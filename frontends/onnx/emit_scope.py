@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -158,12 +157,9 @@ class Scope:
             self.equal(*given)
 
     def spreads(self, held: Iterable[Dim], size: Dim) -> None:
-        """A node rejects sizes that do not broadcast to ``size``: each is that or 1, and two are equal or one is 1."""
+        """A node rejects sizes that do not broadcast to ``size``: each is that or 1."""
         sizes = list(held)
         joined = broadcast(sizes) is size
-        if joined:
-            apart = {(one - 1) * (two - 1) * (one - two) for one, two in combinations(sizes, 2)}
-            self.enforced.setdefault(self.frame.block, set()).update(apart)
         for each in sizes:
             if each is not size and each.const != 1 and (joined or self._only_with(size, each)):
                 self.enforced.setdefault(self.frame.block, set()).add((each - 1) * (each - size))

@@ -9,12 +9,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from egshape.dims import Dim, const, is_nonnegative, product, symbol
-from egshape.errors import EgshapeError
+from egshape.errors import EgshapeError, Unsupported
 from egshape.frontends.onnx.emit_scope import Frame, Key, Scope
 from egshape.frontends.size_terms import plan
 from egshape.ir.graph import SymbolDef, Value
 
 _PLAIN = {"add": "Add", "subtract": "Sub", "multiply": "Mul", "mod": "Mod"}
+MODS = 10
+"""The opset since which there is Mod."""
+
 SHAPE_RANGES = 15
 """The opset since which Shape takes a start and an end."""
 
@@ -220,10 +223,15 @@ class Sizes:
         if kind == "ceil":
             return self._operation(frame, "floor", one + (two - 1), two)
         x, y = self.one(one), self.one(two)
+        if kind == "mod" and s.opset < MODS:
+            whole = s.shared("Mul", [self._operation(frame, "floor", one, two), y], "size", frame)
+            return s.shared("Sub", [x, whole], "size", frame)
         if kind in _PLAIN:
             return s.shared(_PLAIN[kind], [x, y], "size", frame)
         if kind == "floor":
             if not (is_nonnegative(one) and is_nonnegative(two)):  # Div truncates, Mod has the sign of the divisor
+                if s.opset < MODS:
+                    raise Unsupported(f"opset {s.opset} cannot divide what may be negative", hint="give --opset 13")
                 rest = s.shared("Mod", [x, y], "size", frame)
                 x = s.shared("Sub", [x, rest], "size", frame)
             return s.shared("Div", [x, y], "size", frame)

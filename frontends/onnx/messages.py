@@ -31,6 +31,9 @@ DEFAULT_OPSET = 17
 SCANS = 9
 """The opset since which Scan is what it is now."""
 
+OLDEST_IR = 4
+"""The version of the format since which initializers need not be inputs."""
+
 MODES = ("nodes", "metadata", "none")
 """Where the checks of a graph go."""
 
@@ -115,6 +118,7 @@ def _behind(front: tuple[Op, ...], graph: Graph, emitter: Emitter, checks: str) 
     own: Own = graph.own
     model, arrays = own.message()
     nodes = emitter.behind(replace(graph.body, ops=front), model.graph.node, graph, own.names)
+    model.ir_version = max(OLDEST_IR, model.ir_version)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     types = dict(
@@ -137,7 +141,7 @@ def _model(
         helper.make_opsetid("" if domain == "ai.onnx" else domain, version) for domain, version in opsets.items()
     ]
     model = helper.make_model(proto, opset_imports=imports, producer_name="egshape")
-    model.ir_version = int(held.get("ir_version", 8))
+    model.ir_version = max(OLDEST_IR, int(held.get("ir_version", 8)))
     if held:
         _, _, model.domain, model.model_version = held["producer"]
         model.doc_string = held["doc"]

@@ -39,7 +39,12 @@ def reshape_to(s: Scope, node: Node, x: Value, target: Value | None = None) -> V
     if None in shape:
         assert target is not None
         return reshape(s, x, s.sizes(_resolved(s, node, x, target), node.outputs[0]))
-    return reshape(s, x, [size for size in shape if size is not None])
+    sizes = [size for size in shape if size is not None]
+    if x.type.dims == tuple(sizes):  # no op is left that could rely on it
+        needs, s.needs = s.needs, []
+        for need in needs:
+            relate(s, need, "Reshape takes what is left beside {0} elements", (need.rhs,))
+    return reshape(s, x, sizes)
 
 
 def _shape_operand(s: Scope, node: Node, target: Value, least: int) -> Value:

@@ -21,8 +21,11 @@ from tests.frontends.onnx.test_control_out import session
 
 GATED = '<domain: "my", opset_import: ["": 17]> f (a, b) => (c) { s = Tanh(a) c = Mul(s, b) }'
 SCALED = '<domain: "my", opset_import: ["": 17]> f <k> (a) => (c) { s = Softmax <axis: int = @k> (a) c = Mul(s, a) }'
-NESTED = """<domain: "my", opset_import: ["": 17, "my": 1]> h (a) => (c) { s = my.f(a, a) t = my.f(s, a) c = my.f(t, s) }
-    """ + GATED
+NESTED = (
+    """<domain: "my", opset_import: ["": 17, "my": 1]> h (a) => (c) { s = my.f(a, a) t = my.f(s, a) c = my.f(t, s) }
+    """
+    + GATED
+)
 
 MODELS = {
     "calls": ("g (float[n,m] x) => (float[n,m] y) { a = my.f(x, x) b = my.f(a, x) y = my.f(b, a) }", GATED),
