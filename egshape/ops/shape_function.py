@@ -16,7 +16,7 @@ from typing import Any
 
 from egshape.decide.context import Context
 from egshape.dims import Dim, bcast, const, is_nonnegative, maximum, minimum, product
-from egshape.errors import CheckFailed, EgshapeError
+from egshape.errors import CheckFailed, Contradiction, EgshapeError
 from egshape.facts import Facts, Relation
 from egshape.ir.types import DTYPES, TEXT, TensorType, dtype_name
 from egshape.ops.symbolic import Fork, Given, Question, Refused, Size, Stuck, Tree, Undecided, dim_of, explore, truth
@@ -28,7 +28,7 @@ Loose = tuple[str, "tuple[Dim | None, ...] | None"]
 Stated = tuple[str, Sequence[object] | None]
 """Dtype and sizes that a program states, of which only the number of sizes counts here."""
 
-_KNOWN: ContextVar[Facts] = ContextVar("known", default=Facts())  # noqa: B039  it is frozen
+_KNOWN: ContextVar[tuple[Facts, ...]] = ContextVar("known", default=())
 _MOST_VALUES = 4
 _ANYWHERE = Position("", 0, 0)
 
@@ -52,11 +52,22 @@ def explained(what: str, given: Iterable[object], *own: type[Exception]) -> Iter
 @contextmanager
 def assuming(facts: Facts) -> Iterator[None]:
     """Programs that are read inside may take these facts, too, to say which rank or dtype a shape function gives."""
-    token = _KNOWN.set(_KNOWN.get().merge(facts))
+    token = _KNOWN.set((*_KNOWN.get(), facts))
     try:
         yield
     finally:
         _KNOWN.reset(token)
+
+
+def _known() -> Context | None:
+    """What may decide here; None where that is nothing, or cannot all be, which whoever checks it says better."""
+    found = Facts()
+    try:
+        for facts in _KNOWN.get():
+            found = found.merge(facts)
+        return Context(found) if _KNOWN.get() else None
+    except Contradiction:
+        return None
 
 
 class Operand:
@@ -197,7 +208,8 @@ class ShapeFunction:
         if stated is not None:
             tree = _only(tree, [(dtype, None if shape is None else len(shape)) for dtype, shape in stated])
         is_open = any(isinstance(end, Stuck) for end in _ends(tree)) or len(_frames(tree)) > 1
-        return _pruned(tree, Context(_KNOWN.get())) if is_open else tree
+        known = _known() if is_open else None
+        return tree if known is None else _pruned(tree, known)
 
     def _open(self, tree: Tree) -> Undecided:
         """The error for runs that differ in more than sizes: the first question that parts them."""
