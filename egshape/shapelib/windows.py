@@ -265,7 +265,8 @@ def _of_image(x: np.ndarray, size: Sequence[int]) -> Any:
 @declared(_of_image, ("b, c, h, w", {"size": (5, 7)}), ("b, c, n", {"size": (4,)}))
 def interpolate_to(x: Operand, size: tuple[int, ...]) -> Any:
     """An image of a size that is wanted (torch's upsample_* with a size, ONNX Resize)."""
-    assert all(each >= 1 for each in (*x.dims[2:], *size)), f"an image of {x}, or the one that is wanted, is empty"
+    sizes: list[Any] = [*x.dims[2:], *size]
+    assert all(each >= 1 for each in sizes), f"an image of {x}, or the one that is wanted, is empty"
     return x.dtype, (*x.dims[:2], *size)
 
 
@@ -302,7 +303,8 @@ def _affine(theta: np.ndarray, size: tuple[int, ...]) -> Any:
 @declared(_affine, ("b, 2, 3", {"size": (2, 3, 4, 5)}))
 def affine_grid(theta: Operand, size: tuple[int, ...]) -> Any:
     """The places of an image of a size, after an affine map."""
-    assert theta.dims == (size[0], 2, 3), f"maps {theta} for {size[0]} images"
+    wanted: Any = (size[0], 2, 3)
+    assert theta.dims == wanted, f"maps {theta} for {size[0]} images"
     return theta.dtype, (size[0], *size[2:], 2)
 
 

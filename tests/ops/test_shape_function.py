@@ -460,3 +460,18 @@ def test_checks_that_contradict_decide_nothing(declared: None) -> None:
         builder.add("check", (), {"relation": "==", "sides": sides, "message": "no"})
     with pytest.raises(EgshapeError, match="gives f32"):
         builder.one("squeezed", (x,))
+
+
+def test_the_report_says_what_became_of_each(declared: None) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    unused = "  %9 = stablehlo.custom_call @halved(%0) : (tensor<?x3xf32>) -> tensor<?x3xf32>\n  return"
+    graph = egshape.load(HALVED.replace("  return", unused).encode(), format="mlir")
+    used, gone = egshape.optimize(graph, ["arg0.0 == 8"]).report.shape_functions
+    assert (used.op, used.gives, used.simplified, used.status) == (
+        "halved",
+        ("f32[arg0.0//2, 3]",),
+        ("f32[4, 3]",),
+        "kept",
+    )
+    assert (gone.simplified, gone.status) == (("f32[2, 3]",), "dropped")
+    assert used.asserts and gone.asserts
