@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 from egshape.dims import Dim, const, floordiv, is_nonnegative, parse, symbol
 from egshape.dims.text import Scanner
-from egshape.errors import CheckFailed, InvalidInput, TypeMismatch
-from egshape.facts import Relation
+from egshape.errors import CheckFailed, Contradiction, InvalidInput, TypeMismatch
+from egshape.facts import Facts, Relation
 from egshape.ir.builder import decide_constant
 from egshape.ir.graph import Graph, Op, Value
 from egshape.ir.types import DTYPES, TEXT
@@ -153,6 +153,21 @@ def annotate(
         SHOWN: tuple((name, str(size)) for name, size in binding.shown.items()),
     }
     return replace(graph, body=with_ops(graph.body, binding.checks), metadata=metadata, optimized=False)
+
+
+def sizes_said(types: Mapping[str, Annotation]) -> Facts:
+    """What types say of sizes before there is a graph: of axes by the names that they have where a model gives them no
+    other. ``annotate`` checks it; nothing where it cannot all be."""
+    said = (
+        Relation("==", symbol(f"{name.removeprefix('%')}.{axis}"), size.dim)
+        for name, each in types.items()
+        for axis, size in enumerate(each.shape or ())
+        if size is not None
+    )
+    try:
+        return Facts().with_relations(said)
+    except Contradiction:
+        return Facts()
 
 
 def shown(graph: Graph) -> dict[str, Dim]:

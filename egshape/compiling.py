@@ -19,7 +19,9 @@ from egshape.ir.interpret import interpret, shapes_of
 from egshape.ir.types import TensorType, numpy_dtype
 from egshape.limits import Limits
 from egshape.models import Model, load
+from egshape.ops.shape_function import assuming
 from egshape.optimizing import Result, optimize
+from egshape.rulelang.size_functions import size_functions
 from egshape.runtime.names import ordered
 from egshape.runtime.shown import described
 from egshape.signature import with_sizes
@@ -286,7 +288,8 @@ def _graph(
         )
     if isinstance(model, Result):
         return model.graph
-    graph = model if isinstance(model, Graph) else load(model, format)
+    with size_functions(several(rules)), assuming(Facts.parse(*several(assume), assumed=True)):
+        graph = model if isinstance(model, Graph) else load(model, format)
     if not optimized or (graph.optimized and not asked):
         return graph
     result = optimize(graph, assume, rules, limits, allow_larger=True)  # what a file counts is not what runs

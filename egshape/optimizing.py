@@ -22,6 +22,7 @@ from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.measure import never_worse
 from egshape.models import Model, load
 from egshape.ops.host import HOST_CALLS, unresolved
+from egshape.ops.shape_function import assuming
 from egshape.reasons.explain import explain as explain_sizes
 from egshape.reasons.explain import explain_fact
 from egshape.reasons.explain_value import explain_removed, explain_value
@@ -111,7 +112,9 @@ def optimize(
             user = facts.merge(user)
         limits = limits or Limits()
         asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide)
-        return replace(_optimized(load(model), user, asked, tracer or Tracer()), functions=functions)
+        with assuming(user):
+            graph = load(model)
+        return replace(_optimized(graph, user, asked, tracer or Tracer()), functions=functions)
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,22 @@ class CheckRow(_Json):
     """The chain that proved it; empty for a check that is kept."""
 
 
+class ShapeFunctionRow(_Json):
+    """What became of one op whose type an author's shape function gives."""
+
+    op: str
+    value: str
+    location: str
+    gives: tuple[str, ...]
+    """The types as the function wrote them as size code, of all its runs."""
+    simplified: tuple[str, ...]
+    """The same by what is known of sizes."""
+    asserts: tuple[str, ...]
+    """What it asserts of sizes, which the checks say became of."""
+    status: Literal["kept", "rewritten", "dropped"]
+    """Whether the op is in the result, another op gives its value, or nobody needs that."""
+
+
 class RewriteRow(_Json):
     """How often a rule changed the e-graph, and the seconds it took."""
 
@@ -121,6 +137,7 @@ class Report(_Json):
     notes: tuple[str, ...] = ()
     dropped_rules: tuple[str, ...] = ()
     """Rules of the user that failed and were left out."""
+    shape_functions: tuple[ShapeFunctionRow, ...] = ()
 
     def in_short(self) -> str:
         """One line: the model, how many ops before and after, and how it ended."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from egshape.attempts import Dropped
@@ -12,9 +12,21 @@ from egshape.dims import Dim, symbol
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.ir.types import TensorType
+from egshape.ops import REGISTRY
 from egshape.pipeline import Optimized
 from egshape.reasons.explain import Known, chain
-from egshape.report import CheckRow, OpCount, OpCounts, Report, RewriteRow, Signature, StageRow, Step, Symbol
+from egshape.report import (
+    CheckRow,
+    OpCount,
+    OpCounts,
+    Report,
+    RewriteRow,
+    ShapeFunctionRow,
+    Signature,
+    StageRow,
+    Step,
+    Symbol,
+)
 from egshape.sizes import axes_of, shape_sources
 from egshape.trace import Tracer
 
@@ -48,7 +60,33 @@ def reported(graph: Graph, done: Optimized, facts: Facts, tracer: Tracer, droppe
         status=outcome.status,
         notes=tuple(tracer.notes),
         dropped_rules=tuple(each.rule for each in dropped),
+        shape_functions=tuple(_shape_functions(graph, done)),
     )
+
+
+def _shape_functions(graph: Graph, done: Optimized) -> Iterator[ShapeFunctionRow]:
+    """The ops whose types shape functions of authors give, in program order."""
+    made = {value: op.name for op in done.graph.body.walk() for value in op.results}
+    made |= dict.fromkeys(done.graph.inputs, "input")
+    for op in graph.body.walk():
+        if op.name not in REGISTRY or REGISTRY[op.name].asserts is None:
+            continue
+        stands = [made.get(done.outcome.standing.get(value, value)) for value in op.results]
+        yield ShapeFunctionRow(
+            op=op.name,
+            value=f"%{op.results[0].name}",
+            location=str(op.location),
+            gives=tuple(str(value.type) for value in op.results),
+            simplified=tuple(_simplified(value.type, done) for value in op.results),
+            asserts=tuple(str(each.relation) for each in REGISTRY[op.name].requires(op)),
+            status="kept" if op.name in stands else "rewritten" if any(stands) else "dropped",
+        )
+
+
+def _simplified(type: TensorType, done: Optimized) -> str:
+    if type.shape is None:
+        return str(type)
+    return str(TensorType(type.dtype, tuple(map(done.sizes.normal_form, type.shape))))
 
 
 def _signature(name: str, type: TensorType, normal: Any) -> Signature:

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,10 +35,12 @@ def load_model(
     assume: Sequence[str] | None = None,
 ) -> Graph:
     """The graph of a model; ``ops`` are files with the custom ops that it has, ``annotate`` and the lines of
-    ``annotate_file`` types that are said of its values. What is assumed says which rank or dtype custom ops give where
-    their shape functions leave it open; the program then checks it. Annotations say it of tensors without a rank."""
+    ``annotate_file`` types that are said of its values. What is assumed and said decides which rank or dtype custom ops
+    give where their shape functions leave it open; the program then checks it. Annotations say it of tensors without a
+    rank."""
     from egshape import api
     from egshape.annotate import annotate as annotated
+    from egshape.annotate import sizes_said
     from egshape.facts import Facts
     from egshape.frontends.frontend import Rank
     from egshape.ops.shape_function import assuming
@@ -48,7 +49,8 @@ def load_model(
     said = _types(annotate or (), annotate_file)
     if model == "-" and format is None:
         raise EgshapeError("a model from standard input needs --format", where="-", code="usage")
-    with assuming(Facts.parse(*assume, assumed=True)) if ops and assume else nullcontext():
+    known = Facts.parse(*(assume or ()), assumed=True) if ops else Facts()
+    with assuming(known), assuming(sizes_said(said)):
         ranks = {name: Rank(len(type.shape)) for name, type in said.items() if type.shape is not None}
         graph = api.load(sys.stdin.buffer.read() if model == "-" else Path(model), format, ranks)
     return annotated(graph, said) if said else graph

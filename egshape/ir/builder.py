@@ -13,12 +13,14 @@ import numpy as np
 
 from egshape.dims import Dim, const, is_nonnegative, symbol
 from egshape.dims.core import monomial_weight
-from egshape.errors import EgshapeError
-from egshape.facts import Relation
+from egshape.errors import Contradiction, EgshapeError
+from egshape.facts import Facts, Relation
 from egshape.ir.graph import NOWHERE, Block, Location, Op, SymbolDef, Value
 from egshape.ir.types import TensorType, exact_integers, integer_range, is_float, is_integer
 from egshape.ops import REGISTRY
 from egshape.ops.base import ELEMENT_LIMIT, FLOATS, Element, Loose, OpDecl, Registry, object_array, typed
+from egshape.ops.shape_function import ShapeFunction, assuming
+from egshape.ops.symbolic import Undecided
 
 LONGEST = 128
 """Sizes of more factors, with one for each term, are not followed: they are data."""
@@ -385,9 +387,32 @@ class BlockBuilder:
     ) -> list[Loose]:
         fixed = operands if decl.variadic else operands[: len(decl.operands)]
         if decl.asserts is not None and decl.contract is None:
-            return typed(decl.asserts.infer([operand.type for operand in fixed], attrs, declared))
+            return typed(self._of_shape_function(decl.asserts, [operand.type for operand in fixed], attrs, declared))
         extra = {"regions": tuple(regions)} if decl.regions else {}
         return typed(decl.shape(*(operand.type for operand in fixed), **attrs, **extra))
+
+    def _of_shape_function(
+        self,
+        function: ShapeFunction,
+        types: Sequence[TensorType],
+        attrs: Mapping[str, Any],
+        declared: Sequence[TensorDeclaration] | None,
+    ) -> Loose | list[Loose]:
+        """What a user's shape function gives; the checks before this place may say which rank or dtype that is."""
+        try:
+            return function.infer(types, attrs, declared)
+        except Undecided as undecided:
+            try:
+                with assuming(self._checked()):
+                    return function.infer(types, attrs, declared)
+            except (Undecided, Contradiction):
+                raise undecided from None
+
+    def _checked(self) -> Facts:
+        """What the checks before this place say of sizes. Raises Contradiction."""
+        checks = [op.attrs for op in self.ops if op.name == "check" and op.attrs["relation"] != "value"]
+        own = Facts().with_relations(Relation(each["relation"], *each["sides"]) for each in checks)
+        return own if self.parent is None else self.parent._checked().merge(own)
 
     def _reconcile(
         self, name: str, types: list[Loose], declared: Sequence[TensorDeclaration], scope: _Scope, location: Location

@@ -19,6 +19,7 @@ from egshape.ir.unfold import unfold
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl, Registry
 from egshape.ops.custom import refusal
+from egshape.ops.symbolic import dim_of
 from egshape.rulelang.contract_compile import Condition
 
 _SPREADING = ("unary", "binary", "ternary", "custom")
@@ -46,6 +47,8 @@ class Body:
             regions = [
                 function_region(self._builder, decl, values, attrs.pop(each)) for each in decl.regions if each in attrs
             ]
+            sizes = {each.name for each in decl.attrs if each.kind == "sizes"} & attrs.keys()
+            attrs |= {key: tuple(map(dim_of, attrs[key])) for key in sizes}
             found = self._builder.add(name, values, attrs, regions=regions)
             return found[0] if len(found) == 1 else found
 

@@ -19,6 +19,7 @@ from typing import Any
 from egshape.errors import EgshapeError, Unsupported
 from egshape.ir.types import TensorType
 from egshape.ops.base import REGISTRY, OpDecl, Registry
+from egshape.ops.body import symbolic_body
 from egshape.ops.contracts import OpContract
 from egshape.ops.declare import op
 from egshape.ops.shape_function import ShapeFunction, array_type, explained
@@ -43,7 +44,8 @@ def custom_op(
     is Python over sizes that are not known (docs/shape-functions.md): loops, ``if`` over sizes, ``assert``. A function
     ``dtype`` beside it gives the dtype, or a list of them; ``shape`` then gives sizes only. ``reference`` takes numpy
     arrays. ``body(b, *operands, **attrs)`` builds the same from other ops: ``b.add(x, y)``,
-    ``b.transpose(x, permutation=(1, 0))``; numbers stand for constants. A last operand ``*xs`` takes any number.
+    ``b.transpose(x, permutation=(1, 0))``; numbers stand for constants. What it asks of sizes must be
+    decided. A last operand ``*xs`` takes any number.
     ``attrs`` maps a name to a kind (``egshape.ops.base.ATTR_KINDS``) or to (kind, default).
     elementwise: the result at an index depends on the operands at that index only, all of one shape; rules that move
     broadcasts and transposes then hold for it. target: the name of the ``custom_call`` in StableHLO (default: name).
@@ -78,16 +80,16 @@ def custom_op(
             registry=scratch,
         )(body)
         made, dtype = (_plain_function(own.get(each)) for each in ("body", "dtype"))
-        decl = _guarded(replace(scratch[name], body=made, custom=True), dtype)
+        decl = _guarded(replace(scratch[name], custom=True), dtype, made)
         registry.add(_same_shapes(decl) if elementwise else decl)
         return body
 
     return declare
 
 
-def _guarded(decl: OpDecl, dtype: Callable[..., Any] | None) -> OpDecl:
-    """The declaration with a shape function that runs with unknown sizes, and a reference that refuses what that
-    refuses, whose other faults are errors that name the op."""
+def _guarded(decl: OpDecl, dtype: Callable[..., Any] | None, body: Callable[..., Any] | None) -> OpDecl:
+    """The declaration with a shape function and a body that run with unknown sizes, and a reference that refuses what
+    the shape function refuses, whose other faults are errors that name the op."""
     asserts = ShapeFunction(decl.name, decl.shape, dtype)
 
     def reference(*arrays: Any, **attrs: Any) -> Any:
@@ -96,7 +98,8 @@ def _guarded(decl: OpDecl, dtype: Callable[..., Any] | None) -> OpDecl:
         with explained(f"the reference of the custom op {decl.name}", types, ValueError, IndexError):
             return decl.reference(*arrays, **attrs)
 
-    return replace(decl, shape=asserts.of, reference=reference, asserts=asserts)
+    made = body and symbolic_body(body, asserts)
+    return replace(decl, shape=asserts.of, reference=reference, body=made, asserts=asserts)
 
 
 def _plain_function(member: Any) -> Any:

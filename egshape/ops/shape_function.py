@@ -16,7 +16,7 @@ from typing import Any
 
 from egshape.decide.context import Context
 from egshape.dims import Dim, bcast, const, is_nonnegative, maximum, minimum, product
-from egshape.errors import CheckFailed, EgshapeError
+from egshape.errors import CheckFailed, Contradiction, EgshapeError
 from egshape.facts import Facts, Relation
 from egshape.ir.types import DTYPES, TEXT, TensorType, dtype_name
 from egshape.ops.symbolic import Fork, Given, Question, Refused, Size, Stuck, Tree, Undecided, dim_of, explore, truth
@@ -28,7 +28,7 @@ Loose = tuple[str, "tuple[Dim | None, ...] | None"]
 Stated = tuple[str, Sequence[object] | None]
 """Dtype and sizes that a program states, of which only the number of sizes counts here."""
 
-_KNOWN: ContextVar[Context | None] = ContextVar("known", default=None)
+_KNOWN: ContextVar[tuple[Facts, ...]] = ContextVar("known", default=())
 _MOST_VALUES = 4
 _ANYWHERE = Position("", 0, 0)
 
@@ -51,31 +51,48 @@ def explained(what: str, given: Iterable[object], *own: type[Exception]) -> Iter
 
 @contextmanager
 def assuming(facts: Facts) -> Iterator[None]:
-    """Programs that are read inside may take these facts to say which rank or dtype a shape function gives."""
-    token = _KNOWN.set(Context(facts))
+    """Programs that are read inside may take these facts, too, to say which rank or dtype a shape function gives."""
+    token = _KNOWN.set((*_KNOWN.get(), facts))
     try:
         yield
     finally:
         _KNOWN.reset(token)
 
 
+def _known() -> Context | None:
+    """What may decide here; None where that is nothing, or cannot all be, which whoever checks it says better."""
+    found = Facts()
+    try:
+        for facts in _KNOWN.get():
+            found = found.merge(facts)
+        return Context(found) if _KNOWN.get() else None
+    except Contradiction:
+        return None
+
+
 class Operand:
     """An operand's type as a shape function sees it."""
 
     def __init__(self, type: TensorType) -> None:
-        self.type = type
+        self.plain = type
+        """The type itself, whose sizes ``==`` compares by their form alone."""
         self.dtype = type.dtype
+
+    @property
+    def type(self) -> Operand:
+        """Itself: what has a type, as values have."""
+        return self
 
     @property
     def dims(self) -> tuple[Size, ...]:
         """The sizes. Raises EgshapeError (code "unranked") where not even their number is known."""
-        if self.type.shape is None:
+        if self.plain.shape is None:
             raise EgshapeError(
-                f"needs the rank of an operand of the type {self.type}",
+                f"needs the rank of an operand of the type {self.plain}",
                 hint="state its type, with ? for sizes that are not known",
                 code="unranked",
             )
-        return tuple(map(Size, self.type.shape))
+        return tuple(map(Size, self.plain.shape))
 
     shape = dims
 
@@ -88,8 +105,15 @@ class Operand:
         """The size of an axis, a negative one from the end."""
         return self.dims[axis]
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Operand):
+            return NotImplemented
+        return self is other or (self.dtype == other.dtype and self.dims == other.dims)
+
+    __hash__ = None  # type: ignore[assignment]  # sizes that may be equal are not known to be
+
     def __str__(self) -> str:
-        return str(self.type)
+        return str(self.plain)
 
 
 @dataclass(frozen=True)
@@ -161,7 +185,7 @@ class ShapeFunction:
             return self._explored(types, attrs)
 
     def _explored(self, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> Tree:
-        own = {name: _shown_sizes(item) for name, item in attrs.items()}
+        own = {name: shown_sizes(item) for name, item in attrs.items()}
 
         def run() -> Result:
             with explained(
@@ -183,8 +207,9 @@ class ShapeFunction:
         """The runs that give the rank and dtype that are stated; where that leaves several, those that facts allow."""
         if stated is not None:
             tree = _only(tree, [(dtype, None if shape is None else len(shape)) for dtype, shape in stated])
-        known, stuck = _KNOWN.get(), any(isinstance(end, Stuck) for end in _ends(tree))
-        return _pruned(tree, known) if known is not None and (stuck or len(_frames(tree)) > 1) else tree
+        is_open = any(isinstance(end, Stuck) for end in _ends(tree)) or len(_frames(tree)) > 1
+        known = _known() if is_open else None
+        return tree if known is None else _pruned(tree, known)
 
     def _open(self, tree: Tree) -> Undecided:
         """The error for runs that differ in more than sizes: the first question that parts them."""
@@ -197,12 +222,12 @@ class ShapeFunction:
         )
 
 
-def _shown_sizes(item: Any) -> Any:
+def shown_sizes(item: Any) -> Any:
     """Attributes with sizes as a shape function sees them."""
     if isinstance(item, Dim):
         return Size(item)
     if isinstance(item, tuple) and any(isinstance(each, Dim) for each in item):
-        return tuple(map(_shown_sizes, item))
+        return tuple(map(shown_sizes, item))
     return item
 
 
@@ -210,7 +235,7 @@ def _typed(found: Any) -> Loose:
     """A type that a user's function gives: a type, or a dtype with sizes, which may be numbers."""
     wanted = f"{found!r} is no type (wanted: one, or a dtype such as 'f32' with sizes)"
     if isinstance(found, Operand):
-        found = found.type
+        found = found.plain
     pair = (found.dtype, found.shape) if isinstance(found, TensorType) else found
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(wanted)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
@@ -166,6 +167,32 @@ def explore(function: Callable[[], Any]) -> Tree:
     whole = tree(())
     assert whole is not None, "some sizes come through"
     return whole
+
+
+class _Settled(_Run):
+    """A run that must not part."""
+
+    def __init__(self, known: Iterable[Relation]) -> None:
+        super().__init__(())
+        for each in known:
+            with suppress(Contradiction):  # no sizes come here: any answer is right
+                self.context.assume(each)
+
+    def decide(self, relation: Relation, parts: bool = True) -> bool:
+        answer = self.context.decide(relation)
+        if answer == "unknown" and parts:
+            self.stop(f"asks whether {relation}", "nothing decides it; an assert of the shape function would")
+        return answer != "refuted"
+
+
+def settled(function: Callable[[], Any], known: Iterable[Relation]) -> Any:
+    """What a function gives of which all questions must be decided by what is known; a divisor may be 0, and is then
+    what the result hangs on. Raises Undecided, or EgshapeError with the words of an ``assert`` that fails."""
+    end = _Settled(known).end(function)
+    if isinstance(end, Given):
+        return end.value
+    assert end is not None, "a run that does not part has an end"
+    raise Undecided(end.message, hint=end.hint) if isinstance(end, Stuck) else EgshapeError(end.message)
 
 
 # -- sizes ----

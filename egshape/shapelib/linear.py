@@ -142,3 +142,77 @@ def _embedding(w: np.ndarray, i: np.ndarray) -> Any:
 def embedding(w: Operand, i: Operand) -> Any:
     """Rows of a table."""
     return w.dtype, (*i.dims, w.dims[1])
+
+
+def _added_to(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Any:
+    return np.broadcast_to(x, (y @ z).shape)
+
+
+@declared(_added_to, "n, m; n, k; k, m", "m; n, k; k, m", "1, m; n, k; k, 3", "n, 1; j, 2; k, 3")
+def addmm(x: Operand, y: Operand, z: Operand) -> Any:
+    """x + y @ z, where x expands."""
+    wanted = bmm_of(y, z)[1]
+    given = [1] * (len(wanted) - x.rank) + list(x.dims)
+    for one, size in zip(given, wanted, strict=True):
+        assert one in (1, size), f"{x} does not expand to the product"
+    return y.dtype, wanted
+
+
+def _crossed(x: np.ndarray, y: np.ndarray) -> Any:
+    if x.shape != y.shape or x.shape[-1] != 3:
+        raise ValueError
+    return x
+
+
+@declared(_crossed, "n, 3; n, 3", "n, m; k, 3")
+def cross(x: Operand, y: Operand) -> Any:
+    """The cross product of rows of 3."""
+    assert x.dims == y.dims and x.dims[-1] == 3, f"rows {x} and {y}"
+    return x
+
+
+def _squared(x: np.ndarray) -> Any:
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError
+    return x
+
+
+@declared(_squared, "b, n, n", "n, m")
+def cholesky(x: Operand) -> Any:
+    """The triangle whose square a matrix is; the same for inv."""
+    assert x.dims[-1] == x.dims[-2], f"a matrix of {x.dims[-2]} by {x.dims[-1]}"
+    return x
+
+
+def _qr(x: np.ndarray) -> Any:
+    n, m = x.shape
+    return [(n, min(n, m)), (min(n, m), m)]
+
+
+@declared(_qr, "n, m")
+def qr(x: Operand) -> Any:
+    """A matrix as orthogonal columns by a triangle."""
+    n, m = x.dims
+    return [(x.dtype, (n, min(n, m))), (x.dtype, (min(n, m), m))]
+
+
+@declared(lambda x: [(x.shape[0], min(x.shape)), (min(x.shape),), (min(x.shape), x.shape[1])], "n, m")
+def svd(x: Operand) -> Any:
+    """The singular values of a matrix, between orthogonal columns and rows."""
+    n, m = x.dims
+    least = min(n, m)
+    return [(x.dtype, (n, least)), (x.dtype, (least,)), (x.dtype, (least, m))]
+
+
+def _solved(a: np.ndarray, b: np.ndarray) -> Any:
+    if a.shape[0] != a.shape[1] or a.shape[0] != b.shape[0]:
+        raise ValueError
+    return b
+
+
+@declared(_solved, "n, n; n, k", "n, m; k, 2")
+def solve(a: Operand, b: Operand) -> Any:
+    """x with a @ x = b."""
+    cholesky(a)
+    assert a.dims[0] == b.dims[0], f"{a.dims[0]} equations, {b.dims[0]} right sides"
+    return b

@@ -253,3 +253,95 @@ def diagonal(x: Operand, k: int) -> Any:
     """A diagonal beside the middle one."""
     n, m = x.dims
     return x.dtype, (max(min(n, m - k) if k >= 0 else min(n + k, m), 0),)
+
+
+def _folded_back(x: np.ndarray, dim: int, parts: int) -> Any:
+    if x.shape[dim] % parts:
+        raise ValueError
+    return x.reshape(*x.shape[:dim], parts, x.shape[dim] // parts, *x.shape[dim + 1 :])
+
+
+@declared(_folded_back, ("n, m", {"dim": 0, "parts": 2}), ("b, 3*h, k", {"dim": 1, "parts": 3}))
+def unflatten(x: Operand, dim: int, parts: int) -> Any:
+    """An axis as two, the first of so many parts."""
+    assert x.dims[dim] % parts == 0, f"axis {dim} of {x.dims[dim]} in {parts} parts"
+    return x.dtype, (*x.dims[:dim], parts, x.dims[dim] // parts, *x.dims[dim + 1 :])
+
+
+def _chunked(x: np.ndarray, chunks: int, dim: int) -> Any:
+    if not x.shape[dim]:
+        return [x] * chunks
+    step = -(-x.shape[dim] // chunks)
+    return [np.take(x, range(at, min(at + step, x.shape[dim])), dim) for at in range(0, x.shape[dim], step)]
+
+
+@declared(_chunked, ("12, m", {"chunks": 5, "dim": 0}), ("n, 0", {"chunks": 3, "dim": 1}))
+def chunk(x: Operand, chunks: int, dim: int) -> Any:
+    """Cut into at most so many pieces, all but the last one of one size; nothing is cut into that many.
+
+    How many there are hangs on the size of the axis, which must be known."""
+    size = int(x.dims[dim])
+    if size == 0:
+        return [x] * chunks
+    step = -(-size // chunks)
+    return [_with(x, dim, min(step, size - at)) for at in range(0, size, step)]
+
+
+@declared(lambda x, one, two: np.swapaxes(x, one, two), ("a, b, c", {"one": 0, "two": -1}))
+def swapaxes(x: Operand, one: int, two: int) -> Any:
+    """Two axes for one another."""
+    return transpose(x, one, two)
+
+
+def _moved(x: np.ndarray, source: tuple[int, ...], destination: tuple[int, ...]) -> Any:
+    return np.moveaxis(x, source, destination)
+
+
+@declared(
+    _moved, ("a, b, c", {"source": (0,), "destination": (2,)}), ("a, b, c", {"source": (2, 0), "destination": (0, 1)})
+)
+def movedim(x: Operand, source: tuple[int, ...], destination: tuple[int, ...]) -> Any:
+    """Axes to other places; the others keep their order."""
+    rest = [axis for axis in range(x.rank) if axis not in source]
+    order = dict(zip(destination, source, strict=True))
+    return x.dtype, [x.dims[order[at] if at in order else rest.pop(0)] for at in range(x.rank)]
+
+
+def _strided(x: np.ndarray, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Any:
+    if 0 not in size and offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) >= x.size:
+        raise ValueError
+    return size
+
+
+@declared(
+    _strided,
+    ("n, m", {"size": (2, 3), "stride": (3, 1), "offset": 1}),
+    ("n", {"size": (0, 4), "stride": (1, 1), "offset": 9}),
+)
+def as_strided(x: Operand, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Any:
+    """Elements by their places in memory, of a tensor without gaps."""
+    if 0 not in size:
+        last = offset + sum(one * (n - 1) for n, one in zip(size, stride, strict=True))
+        assert last < prod(x.dims), f"element {last} of {x}"
+    return x.dtype, size
+
+
+@declared(lambda x: (*x.shape, x.shape[-1]), "b, n")
+def diag_embed(x: Operand) -> Any:
+    """The last axis as the diagonal of a matrix."""
+    return x.dtype, (*x.dims, x.dims[-1])
+
+
+def _triangle(row: int, col: int, offset: int) -> Any:
+    return [*np.tril_indices(row, offset, col)]
+
+
+@declared(
+    lambda row, col, offset: np.stack(_triangle(row, col, offset)),
+    (None, {"row": 3, "col": 4, "offset": 0}),
+    (None, {"row": 4, "col": 2, "offset": -1}),
+    (None, {"row": 2, "col": 5, "offset": 1}),
+)
+def tril_indices(row: int, col: int, offset: int) -> Any:
+    """Where a lower triangle is."""
+    return "i64", (2, sum(min(max(at + 1 + offset, 0), col) for at in range(row)))

@@ -131,3 +131,64 @@ def cdist(x: Operand, y: Operand) -> Any:
     """The distance of each row of x from each of y."""
     assert x.dims[1] == y.dims[1], f"points of {x.dims[1]} and {y.dims[1]} coordinates"
     return x.dtype, (x.dims[0], y.dims[0])
+
+
+def _scanned(x: np.ndarray, dim: int) -> Any:
+    return np.maximum.accumulate(x, dim) if x.size else x
+
+
+@declared(lambda x, dim: np.cumprod(x, dim), ("n, m", {"dim": 0}))
+def cumprod(x: Operand, dim: int) -> Any:
+    """Products of what came before."""
+    return x
+
+
+@declared(lambda x, dim: [_scanned(x, dim), x], ("n, m", {"dim": 1}))
+def cummax(x: Operand, dim: int) -> Any:
+    """The largest so far, and where it was."""
+    return [x, ("i64", x.dims)]
+
+
+@declared(
+    lambda x, dims, keepdim: np.any(x, axis=dims, keepdims=keepdim), ("i1: n, m", {"dims": (1,), "keepdim": True})
+)
+def any(x: Operand, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """Whether one is true, along axes."""
+    return "i1", folded(x, dims, keepdim)
+
+
+@declared(_sum, ("n, m, k", {"dims": (1, 2), "keepdim": True}), ("n", {"dims": (0,), "keepdim": False}))
+def logsumexp(x: Operand, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """The logarithm of the sum of exponentials, along axes."""
+    return x.dtype, folded(x, dims, keepdim)
+
+
+def _spread(x: np.ndarray, dims: tuple[int, ...], correction: int, keepdim: bool) -> Any:
+    return _sum(x, dims, keepdim)
+
+
+@declared(_spread, ("n, m", {"dims": (0,), "correction": 1, "keepdim": False}))
+def var(x: Operand, dims: tuple[int, ...], correction: int, keepdim: bool) -> Any:
+    """The variance along axes; of too few elements it is no number, and no error."""
+    return x.dtype, folded(x, dims, keepdim)
+
+
+def _kth(x: np.ndarray, k: int, dim: int) -> Any:
+    if not 1 <= k <= x.shape[dim]:
+        raise ValueError
+    found = np.take(x, 0, dim)
+    return [found, found]
+
+
+@declared(_kth, ("n, m", {"k": 2, "dim": 1}))
+def kthvalue(x: Operand, k: int, dim: int) -> Any:
+    """The k-th smallest along an axis, and where it was."""
+    assert 1 <= k <= x.dims[dim], f"the {k}th of {x.dims[dim]}"
+    rest = folded(x, (dim,), False)
+    return [(x.dtype, rest), ("i64", rest)]
+
+
+@declared(lambda x, ord: np.zeros(x.shape[:-2]), ("b, n, m", {"ord": 2}))
+def matrix_norm(x: Operand, ord: int) -> Any:
+    """A norm of each matrix."""
+    return x.dtype, x.dims[:-2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -154,3 +155,168 @@ def pixel_shuffle(x: Operand, r: int) -> Any:
     b, c, h, w = x.dims
     assert c % (r * r) == 0, f"{c} channels are no multiple of {r * r}"
     return x.dtype, (b, c // (r * r), h * r, w * r)
+
+
+def _transposed1(x: np.ndarray, w: np.ndarray, stride: int, padding: int, output_padding: int, dilation: int) -> Any:
+    if x.shape[1] != w.shape[0] or not x.shape[2] or not w.shape[2]:
+        raise ValueError
+    last = max(at * stride + k * dilation for at in range(x.shape[2]) for k in range(w.shape[2]))
+    if last + 1 - 2 * padding + output_padding < 1:
+        raise ValueError
+    return (x.shape[0], w.shape[1], last + 1 - 2 * padding + output_padding)
+
+
+@declared(
+    _transposed1,
+    ("b, c, n; c, 4, 3", {"stride": 2, "padding": 1, "output_padding": 1, "dilation": 1}),
+    ("b, c, n; d, o, k", {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 2}),
+)
+def conv_transpose1d(x: Operand, w: Operand, stride: int, padding: int, output_padding: int, dilation: int) -> Any:
+    """What a convolution over one axis does to gradients."""
+    assert x.dims[1] == w.dims[0], f"{x.dims[1]} channels, the kernel takes {w.dims[0]}"
+    size, kernel = x.dims[2], w.dims[2]
+    assert size >= 1 and kernel >= 1, "the image or the kernel is empty"
+    out = (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1
+    assert out >= 1, "the result is empty"
+    return x.dtype, (x.dims[0], w.dims[1], out)
+
+
+def _pooled_up(x: np.ndarray, kernel: int, stride: int) -> Any:
+    """Windows that may reach over the end, if they begin inside."""
+    if not x.shape[1]:
+        raise ValueError
+    return (*x.shape[:2], *(_counted_up(size, kernel, stride) for size in x.shape[2:]))
+
+
+def _counted_up(size: int, kernel: int, stride: int) -> int:
+    if not size or kernel - size >= stride:
+        raise ValueError
+    return len([at for at in range(0, size, stride) if at == 0 or at - stride + kernel < size])
+
+
+@declared(_pooled_up, ("b, c, h, w", {"kernel": 2, "stride": 2}), ("b, c, h, 9", {"kernel": 3, "stride": 2}))
+def max_pool2d_ceil(x: Operand, kernel: int, stride: int) -> Any:
+    """The largest of each window; the last one may reach over the end, if it begins inside."""
+    assert x.dims[1] >= 1, "the image has no channels"
+    space = []
+    for size in x.dims[2:]:
+        assert size >= 1 and kernel - size < stride, f"a window of {kernel} in {size}"
+        count = -((kernel - size) // stride) + 1
+        space.append(count - 1 if (count - 1) * stride >= size else count)
+    return x.dtype, (*x.dims[:2], *space)
+
+
+@declared(lambda x, output_size: [(*x.shape[:-1], output_size)] * 2, ("b, c, n", {"output_size": 3}))
+def adaptive_max_pool1d(x: Operand, output_size: int) -> Any:
+    """The largest of windows, as many as are wanted, and where they were; of nothing there is no largest one."""
+    sizes = (*x.dims[:-1], output_size)
+    return [(x.dtype, sizes), ("i64", sizes)]
+
+
+def _columns(x: np.ndarray, kernel: int, stride: int, padding: int, dilation: int) -> Any:
+    b, c, h, w = x.shape
+    if not c:
+        raise ValueError
+    down, along = (_counted(size, kernel, stride, padding, dilation) for size in (h, w))
+    return (b, c * kernel * kernel, down * along)
+
+
+@declared(
+    _columns,
+    ("b, c, h, w", {"kernel": 2, "stride": 1, "padding": 0, "dilation": 1}),
+    ("1, c, h, w", {"kernel": 3, "stride": 2, "padding": 1, "dilation": 2}),
+)
+def im2col(x: Operand, kernel: int, stride: int, padding: int, dilation: int) -> Any:
+    """The windows of an image as columns (torch.nn.functional.unfold)."""
+    b, c, h, w = x.dims
+    assert c >= 1, "the image has no channels"
+    down, along = (places(size, kernel, stride, padding, dilation) for size in (h, w))
+    return x.dtype, (b, c * kernel * kernel, down * along)
+
+
+def _image(x: np.ndarray, size: tuple[int, int], kernel: int, stride: int) -> Any:
+    channels, over = divmod(x.shape[1], kernel * kernel)
+    if not channels or over or x.shape[2] != _counted(size[0], kernel, stride) * _counted(size[1], kernel, stride):
+        raise ValueError
+    return (x.shape[0], channels, *size)
+
+
+@declared(
+    _image,
+    ("b, 4*c, n", {"size": (3, 4), "kernel": 2, "stride": 1}),
+    ("b, c, 6", {"size": (3, 4), "kernel": 2, "stride": 1}),
+)
+def col2im(x: Operand, size: tuple[int, int], kernel: int, stride: int) -> Any:
+    """Columns added up to an image (torch.nn.functional.fold)."""
+    b, c, columns = x.dims
+    wanted = places(size[0], kernel, stride) * places(size[1], kernel, stride)
+    assert c >= 1, "the image has no channels"
+    assert c % (kernel * kernel) == 0, f"{c} channels are no multiple of {kernel * kernel}"
+    assert columns == wanted, f"{columns} columns, the image has {wanted} windows"
+    return x.dtype, (b, c // (kernel * kernel), *size)
+
+
+def _of_image(x: np.ndarray, size: Sequence[int]) -> Any:
+    if 0 in x.shape[2:] or 0 in size:
+        raise ValueError
+    return (*x.shape[:2], *size)
+
+
+@declared(_of_image, ("b, c, h, w", {"size": (5, 7)}), ("b, c, n", {"size": (4,)}))
+def interpolate_to(x: Operand, size: tuple[int, ...]) -> Any:
+    """An image of a size that is wanted (torch's upsample_* with a size, ONNX Resize)."""
+    sizes: list[Any] = [*x.dims[2:], *size]
+    assert all(each >= 1 for each in sizes), f"an image of {x}, or the one that is wanted, is empty"
+    return x.dtype, (*x.dims[:2], *size)
+
+
+def _scaled(x: np.ndarray, num: int, den: int) -> Any:
+    return _of_image(x, [int(size * num / den) for size in x.shape[2:]])
+
+
+@declared(_scaled, ("b, c, h, w", {"num": 3, "den": 2}), ("b, c, n", {"num": 1, "den": 2}))
+def interpolate_by(x: Operand, num: int, den: int) -> Any:
+    """An image scaled by num / den, rounded down."""
+    return interpolate_to(x, tuple(size * num // den for size in x.dims[2:]))
+
+
+def _sampled(x: np.ndarray, grid: np.ndarray) -> Any:
+    if len(x) != len(grid) or grid.shape[-1] != x.ndim - 2:
+        raise ValueError
+    return (*x.shape[:2], *grid.shape[1:-1])
+
+
+@declared(_sampled, "b, c, h, w; b, i, j, 2", "b, c, h, w; a, i, j, k")
+def grid_sampler(x: Operand, grid: Operand) -> Any:
+    """An image looked up at places."""
+    assert x.dims[0] == grid.dims[0], f"{x.dims[0]} images, {grid.dims[0]} grids"
+    assert grid.dims[-1] == x.rank - 2, f"places of {grid.dims[-1]} coordinates"
+    return x.dtype, (*x.dims[:2], *grid.dims[1:-1])
+
+
+def _affine(theta: np.ndarray, size: tuple[int, ...]) -> Any:
+    if theta.shape != (size[0], 2, 3):
+        raise ValueError
+    return (size[0], *size[2:], 2)
+
+
+@declared(_affine, ("b, 2, 3", {"size": (2, 3, 4, 5)}))
+def affine_grid(theta: Operand, size: tuple[int, ...]) -> Any:
+    """The places of an image of a size, after an affine map."""
+    wanted: Any = (size[0], 2, 3)
+    assert theta.dims == wanted, f"maps {theta} for {size[0]} images"
+    return theta.dtype, (size[0], *size[2:], 2)
+
+
+def _unshuffled(x: np.ndarray, r: int) -> Any:
+    if x.shape[2] % r or x.shape[3] % r:
+        raise ValueError
+    return (x.shape[0], x.shape[1] * r * r, x.shape[2] // r, x.shape[3] // r)
+
+
+@declared(_unshuffled, ("b, c, h, w", {"r": 2}))
+def pixel_unshuffle(x: Operand, r: int) -> Any:
+    """Pixels become channels (ONNX SpaceToDepth)."""
+    b, c, h, w = x.dims
+    assert h % r == 0 and w % r == 0, f"an image of {h} by {w} in blocks of {r}"
+    return x.dtype, (b, c * r * r, h // r, w // r)

@@ -18,6 +18,7 @@ from egshape.frontends.stablehlo.tree import Function, Module
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, SymbolDef, Value
 from egshape.ops.base import OpDecl, object_array
+from egshape.ops.shape_function import assuming
 
 if TYPE_CHECKING:
     from jax.export import Exported
@@ -77,7 +78,9 @@ def from_exported(exported: Exported) -> Graph:
 
 def _graph(module: Module, name: str, plain: Mapping[str, OpDecl]) -> Graph:
     main = module.entry()
-    graph = _of_function(module, main, module.name or PurePath(name).stem, plain, _held_facts(module))
+    held = _held_facts(module)
+    with assuming(held):
+        graph = _of_function(module, main, module.name or PurePath(name).stem, plain, held)
     functions, left_out = [], []
     for each in module.others(main):
         try:

@@ -19,6 +19,7 @@ from egshape.cli import main
 from egshape.dims import const, parse, symbol
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.facts import Facts
+from egshape.ir.builder import BlockBuilder
 from egshape.ir.types import TensorType
 from egshape.ops.base import REGISTRY
 from egshape.ops.shape_function import Operand, ShapeFunction, assuming
@@ -400,3 +401,77 @@ def test_assume_says_the_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             egshape.compile(graph, "interpret")(np.zeros((2 if "==" in fact else 1, 3), np.float32))
     finally:
         REGISTRY.drop("squeezed")
+
+
+def said_in(text: str) -> str:
+    """The squeezed program, whose rank is left open, with statements before the op."""
+    return SQUEEZED.replace("tensor<3xf32>", "tensor<*xf32>").replace("  %0 =", text + "\n  %0 =", 1)
+
+
+ASSERTED = """%c = stablehlo.constant dense<1> : tensor<i32>
+  %s = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+  %p = stablehlo.compare EQ, %s, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.custom_call @shape_assertion(%p) {error_message = "one row", has_side_effect = true} : (tensor<i1>) -> ()"""
+HELD = """module attributes {egshape.facts = "{FACTS}"} {
+PROGRAM
+}"""
+FACTS = '{"version": 1, "symbols": [], "relations": ["arg0.0 == 1"], "assumed": []}'
+
+
+@pytest.mark.parametrize("way", ["check", "facts of the file", "assume", "assume, compiled"])
+def test_what_is_known_when_a_program_is_read_says_the_rank(declared: None, tmp_path: Path, way: str) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    text = said_in(ASSERTED if way == "check" else "")
+    if way == "facts of the file":
+        text = HELD.replace("{FACTS}", FACTS.replace('"', r"\22")).replace("PROGRAM", text)
+    file = tmp_path / "m.mlir"
+    file.write_text(text)
+    assume = ["arg0.0 == 1"] if "assume" in way else []
+    if way == "assume, compiled":
+        run = egshape.compile(file, "interpret", assume=assume)
+    else:
+        result = egshape.optimize(file, assume)
+        assert [str(value.type) for value in result.graph.outputs] == ["f32[3]"]
+        run = egshape.compile(result, "interpret")
+    assert run(np.ones((1, 3), np.float32)).tolist() == [1, 1, 1]
+    with pytest.raises(EgshapeError, match="one row" if way == "check" else "arg0.0 == 1"):
+        run(np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize(("said", "type"), [("f32[1, ?]", "f32[3]"), ("f32[2*m + 2, 3]", "f32[2*m + 2, 3]")])
+def test_an_annotation_says_the_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str, type: str) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    model, ops = tmp_path / "m.mlir", tmp_path / "ops.py"
+    model.write_text(said_in(""))
+    ops.write_text(OPS)
+    try:
+        assert main(["shapes", str(model), "--ops", str(ops), "--annotate", f"arg0: {said}"]) == 0
+        assert type in capsys.readouterr().out
+        assert main(["shapes", str(model), "--ops", str(ops), "--annotate", "arg0: f32[-1, ?]"]) == 2
+    finally:
+        REGISTRY.drop("squeezed")
+
+
+def test_checks_that_contradict_decide_nothing(declared: None) -> None:
+    builder = BlockBuilder()
+    x = builder.arg("x", "f32", (None, 3))
+    for size in (1, 2):
+        sides = (x.type.dims[0], const(size))
+        builder.add("check", (), {"relation": "==", "sides": sides, "message": "no"})
+    with pytest.raises(EgshapeError, match="gives f32"):
+        builder.one("squeezed", (x,))
+
+
+def test_the_report_says_what_became_of_each(declared: None) -> None:
+    pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
+    unused = "  %9 = stablehlo.custom_call @halved(%0) : (tensor<?x3xf32>) -> tensor<?x3xf32>\n  return"
+    graph = egshape.load(HALVED.replace("  return", unused).encode(), format="mlir")
+    used, gone = egshape.optimize(graph, ["arg0.0 == 8"]).report.shape_functions
+    assert (used.op, used.gives, used.simplified, used.status) == (
+        "halved",
+        ("f32[arg0.0//2, 3]",),
+        ("f32[4, 3]",),
+        "kept",
+    )
+    assert (gone.simplified, gone.status) == (("f32[2, 3]",), "dropped")
+    assert used.asserts and gone.asserts
