@@ -1,4 +1,4 @@
-"""What versions are worth, and what choosing one costs: medians of alternating runs in one process.
+"""What versions are worth, and what choosing one costs: the least of alternating runs in one process.
 
     python benchmarks/versions.py [ROUNDS]
 
@@ -8,7 +8,6 @@ versions; then sizes that no guard takes, where versions only cost; then the cho
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -20,8 +19,8 @@ import numpy as np
 
 import egshape
 
-ROUNDS = 31
-SECONDS = 0.01
+ROUNDS = 201
+SECONDS = 0.002
 """How long a run lasts at least: calls are repeated until it does."""
 ENCODER = Path(__file__).parents[1] / "examples/encoder.mlir"
 
@@ -67,14 +66,12 @@ WORKLOADS = (
 
 
 def ratio(one: Callable[[], Any], two: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
-    """Median seconds of a call of each, and the median of what the first takes in units of the second."""
+    """The least seconds of a call of each, and what the first takes in units of the second. On a machine that does
+    other work too the least says more than the median."""
     calls = max(int(SECONDS / max(_seconds(two, 3), 1e-7)), 1)
     pairs = [(_seconds(one, calls), _seconds(two, calls)) for _ in range(rounds)]
-    return (
-        statistics.median(a for a, _ in pairs),
-        statistics.median(b for _, b in pairs),
-        statistics.median(a / b for a, b in pairs),
-    )
+    a, b = (min(each) for each in zip(*pairs, strict=True))
+    return a, b, a / b
 
 
 def _seconds(call: Callable[[], Any], calls: int) -> float:

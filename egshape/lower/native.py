@@ -18,6 +18,7 @@ from egshape.errors import EgshapeError, MissingDependency
 from egshape.lower import cache, gemm, pool
 from egshape.lower.functions import scales
 from egshape.lower.scalar import LIBM
+from egshape.lower.writer import HINTS
 
 _DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9.]+)\(", re.MULTILINE)
 _CALLED = re.compile(r"call (?:[a-z]+ )*?([a-z0-9]+) @([A-Za-z_0-9.]+)\(([^\n]*)\)$", re.MULTILINE)
@@ -80,7 +81,8 @@ def completed(text: str) -> str:
 
 def whole(text: str, features: str) -> str:
     """The module with all that it calls, but the kernels of products, for a CPU of these features."""
-    return completed(text + scales(text, features) + gemm.declarations(text))
+    hints = HINTS if "!llvm.loop" in text else ""
+    return completed(text + scales(text, features) + gemm.declarations(text)) + hints
 
 
 @functools.cache

@@ -8,6 +8,14 @@ from contextlib import contextmanager
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
 from egshape.dims.core import Atom, is_nonnegative, is_positive
 
+ROLLED, EIGHT = "!0", "!2"
+HINTS = """!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.unroll.disable"}
+!2 = distinct !{!2, !1, !3}
+!3 = !{!"llvm.loop.vectorize.width", i32 8}
+"""
+"""What LLVM is told of loops: one is not written out, and computes with as many lanes as pay, or with eight."""
+
 
 class Writer:
     """Collects the lines of a function. ``symbols`` maps a size or index to its i64."""
@@ -142,8 +150,8 @@ class Writer:
     # -- control --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(self, extent: str, start: str = "0") -> Iterator[str]:
-        """A counted loop from ``start`` to below ``extent``; gives the i64 counter."""
+    def loop(self, extent: str, start: str = "0", hint: str = "") -> Iterator[str]:
+        """A counted loop from ``start`` to below ``extent``; gives the i64 counter. ``hint``: one of HINTS."""
         self.count += 1
         n = self.count
         self.line(f"%g{n} = icmp sgt i64 {extent}, {start}")
@@ -158,7 +166,7 @@ class Writer:
         self.block(f"latch{n}")
         self.line(f"%n{n} = add nuw nsw i64 %i{n}, 1")
         self.line(f"%c{n} = icmp slt i64 %n{n}, {extent}")
-        self.line(f"br i1 %c{n}, label %loop{n}, label %exit{n}")
+        self.line(f"br i1 %c{n}, label %loop{n}, label %exit{n}{f', !llvm.loop {hint}' if hint else ''}")
         self.block(f"exit{n}")
 
     @contextmanager

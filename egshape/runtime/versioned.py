@@ -133,16 +133,26 @@ class VersionedFunction:
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """As of the general function, and what it raises."""
-        options = {}
         if named:
-            options = {"out": named.pop("out")} if "out" in named else {}
-            inputs = self._general.ordered(inputs, named)
+            return self._named(inputs, named)
+        number = self._choose(inputs)
+        if number != self._last:
+            try:
+                return self._calls[number](*inputs)
+            except Exception:
+                pass  # said below, in the words of the general function, and of no version
+        return self._calls[-1](*inputs)
+
+    def _named(self, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """A call with inputs by name, or with arrays for its results."""
+        options = {"out": named.pop("out")} if "out" in named else {}
+        inputs = self._general.ordered(given, named)
         number = self._choose(inputs)
         if number != self._last:
             try:
                 return self._calls[number](*inputs, **options)
             except Exception:
-                pass  # said below, in the words of the general function, and of no version
+                pass  # as above
         return self._calls[-1](*inputs, **options)
 
     def choose(self, inputs: Sequence[Any]) -> Any:

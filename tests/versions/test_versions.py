@@ -16,7 +16,7 @@ from egshape.errors import EgshapeError, InvalidInput
 from egshape.facts import Facts, Relation, parse_facts
 from egshape.observed import MOST_LIKELY, Observed
 from egshape.runtime.versioned import Condition, chooser
-from egshape.versions import propose
+from egshape.versions import FASTER, SHORTEST, Timed, propose, timed
 
 ROWS = b"""func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -185,3 +185,32 @@ def test_likely_sizes_are_sizes_that_facts_admit() -> None:
     assert of("n % 7 == 3") == 59 and of("n % 100 == 7") == 7 and of("n % 100 == 7", "n >= 50") == 107
     assert of("likely n = 4, 8", "n == 8") == 8 and of("likely n = 4, 8", "n == 5") == 5
     assert of("likely n = 3, 6", "n % 2 == 0") == 6
+
+
+@pytest.mark.parametrize(
+    ("general", "version", "elsewhere", "pays"),
+    [
+        (FASTER * 1e-4, 1e-4, SHORTEST, True),
+        (FASTER * 0.99e-4, 1e-4, SHORTEST, False),
+        (1e-3, 1e-4, SHORTEST * 0.99, False),  # choosing would take more than 2 % of a call elsewhere
+    ],
+)
+@pytest.mark.long
+def test_proposed_versions_stay_where_they_are_seen_to_pay(
+    general: float, version: float, elsewhere: float, pays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = Timed(general, version, elsewhere)
+    assert time.pays == pays
+    monkeypatch.setattr("egshape.versions.timed", lambda *_: time)
+    fn = egshape.compile(egshape.load(ROWS, "stablehlo"), "llvm", versions=1, assume="likely arg0.1 = 4")
+    assert [each.guard for each in fn.versions] == ["arg0.1 == 4"] * pays + [""]
+
+
+@pytest.mark.long
+def test_versions_are_timed_at_sizes_of_their_guards() -> None:
+    graph = egshape.load(ROWS, "stablehlo")
+    fn = egshape.compile(graph, "llvm", versions=["arg0.1 == 4"])
+    found = timed(graph, fn.versions[0], fn.versions[-1].function, Facts.parse("likely arg0.0 = 1000"))
+    assert found is not None and min(found.general, found.version, found.elsewhere) > 0
+    large = timed(graph, fn.versions[0], fn.versions[-1].function, Facts.parse("likely arg0.0 = 100000000"))
+    assert large is None

@@ -1,0 +1,34 @@
+"""Rows of a known length are read as rows of any length are: side by side, not gathered from many rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import egshape
+from egshape.lower import native
+from egshape.lower.driver import compile_native
+
+ROWS = b"""func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %y = stablehlo.multiply %x, %x : tensor<?x?xf32>
+  %s = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<?x?xf32>, tensor<f32>) -> tensor<?xf32>
+  return %s : tensor<?xf32>
+}"""
+
+
+@pytest.mark.parametrize("length", [8, 9, 10, 16, 24, 64])
+def test_a_row_of_a_known_length_is_not_gathered(length: int) -> None:
+    graph = egshape.optimize(egshape.load(ROWS, "stablehlo"), f"arg0.1 == {length}", validate=False).graph
+    made = compile_native(graph)
+    kernel = native.assembly(native.whole(made.module.text, made.machine.features), made.machine)
+    assert "egs_" in kernel and "gather" not in kernel
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 8, 10, 15, 16, 64, 512, 513])
+def test_sums_of_rows_of_a_known_length(length: int) -> None:
+    fn = egshape.compile(egshape.load(ROWS, "stablehlo"), "llvm", assume=f"arg0.1 == {length}")
+    for rows in (0, 1, 5, 33):
+        x = np.random.default_rng(rows).integers(-4, 5, (rows, length)).astype(np.float32)
+        np.testing.assert_array_equal(fn(x), (x * x).sum(1))
