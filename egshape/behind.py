@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from egshape.decide.context import Context
 from egshape.decide.reason import Believed, Check
-from egshape.egraph.rebuild import substitute
 from egshape.egraph.stages import RegionEntry
 from egshape.facts import Relation
+from egshape.ir.calls import substitute
 from egshape.ir.graph import Block, Op, Value
 
 Run = Callable[[Block, RegionEntry], Block]
