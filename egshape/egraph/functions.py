@@ -81,8 +81,9 @@ class Functions:
 def _site(call: Op, normal: Callable[[Dim], Dim]) -> _Site:
     (region,) = call.regions
     made = made_sizes(region)
-    sizes = {name: normal(symbol(name)) for name in size_names(region) if name not in made}
-    function = substitute(region, {}, sizes=sizes)
+    normed = {name: normal(symbol(name)) for name in size_names(region) if name not in made}
+    sizes = {name: size for name, size in normed.items() if size is not symbol(name)}
+    function = substitute(region, {}, sizes=sizes) if sizes else region
     names = tuple(name for name in size_names(function) if name not in made)
     held = tuple(each.substitute(sizes) for each in call.requires)
     known = frozenset(names)

@@ -26,9 +26,9 @@ _KEEP_TEXT = {"stablehlo.composite": "composite_attributes"}
 _MODELS = ("stablehlo.", "chlo.")
 _RETURN = "stablehlo.return"
 
-LEAST_SHARED = 16
-"""Ops of a function that stays one: a shorter one is little more than its calls, and in line it fits in with what is
-around it."""
+LEAST_SHARED = 32
+"""Ops of a function that stays one. A shorter one is mostly a helper (a remainder that rounds down, a clip): in line it
+folds with the constants of its caller to fewer ops than its calls."""
 
 
 @dataclass(frozen=True, slots=True)

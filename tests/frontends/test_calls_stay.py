@@ -18,7 +18,21 @@ from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
 
 T, ROW = "tensor<?x?xf32>", "tensor<?xf32>"
-STEPS = ("tanh", "abs", "negate", "cosine", "sine", "tanh", "abs", "sine", "cosine", "tanh", "abs", "negate", "sine")
+STEPS = (
+    "tanh",
+    "abs",
+    "negate",
+    "cosine",
+    "sine",
+    "tanh",
+    "abs",
+    "sine",
+    "cosine",
+    "tanh",
+    "abs",
+    "negate",
+    "sine",
+) * 3
 
 
 def _steps(first: str, count: int = len(STEPS), type: str = T) -> tuple[str, str]:
