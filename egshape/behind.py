@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from egshape.decide.context import Context
 from egshape.decide.reason import Believed, Check
-from egshape.egraph.rebuild import substitute
 from egshape.egraph.stages import RegionEntry
 from egshape.egraph.twins import Twins
 from egshape.facts import Relation
+from egshape.ir.calls import substitute
 from egshape.ir.graph import Block, Op, Value
 from egshape.ops import REGISTRY
 

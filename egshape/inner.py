@@ -11,10 +11,10 @@ from difflib import get_close_matches
 from egshape.dims import Dim, symbol
 from egshape.errors import InvalidInput
 from egshape.facts import Facts, Relation
-from egshape.ir.graph import Graph, Op, Value
+from egshape.ir.graph import Graph, Op, Value, blocks_of
 from egshape.ops.checks import assumed_message
 from egshape.places import Place, innermost, place_of, with_ops
-from egshape.sizes import axes_of, blocks_of, listed, values_of
+from egshape.sizes import axes_of, listed, values_of
 
 
 def settled(graph: Graph, facts: Facts) -> tuple[Graph, Facts]:

@@ -11,25 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from egshape.behind import optimize_behind
-from egshape.decide.context import Context
 from egshape.decide.reason import Entry, Given, Reason, Semantics
 from egshape.dims import Dim, const, symbol
-from egshape.egraph.ask import Decide, EngineContext
+from egshape.egraph.ask import Decide
 from egshape.egraph.budget import Budget
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.cost import CostModel, likely_sizes
+from egshape.egraph.functions import Functions
 from egshape.egraph.obligations import Check
 from egshape.egraph.outcome import Outcome, Scope, outcome_of, stopped
 from egshape.egraph.process import Allowance
 from egshape.egraph.program import PLAIN, Variant, program
-from egshape.egraph.rebuild import Names, substitute
+from egshape.egraph.rebuild import Names
 from egshape.egraph.saturate import session
 from egshape.egraph.sizes import Sizes
 from egshape.egraph.snapshot import without_collecting
 from egshape.egraph.stages import (
+    LARGEST_SIZE,
     RegionEntry,
     Setting,
     Watch,
+    alone,
     branch_conditions,
     encode,
     extract,
@@ -43,6 +45,7 @@ from egshape.egraph.stages import (
 )
 from egshape.errors import Contradiction, EgshapeError, EngineFault, InternalError
 from egshape.facts import Facts, Relation
+from egshape.ir.calls import shared, substitute
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.verify import verify
 from egshape.limits import Deadlines, LimitReached, Limits, holding
@@ -50,9 +53,6 @@ from egshape.ops import REGISTRY
 from egshape.ops.checks import assumed_message
 from egshape.trace import Tracer
 from egshape.validate import Verdict, compare, late
-
-LARGEST_SIZE = 2**31 - 1
-"""Each single size fits the i32 that get_dimension_size gives: an entry fact."""
 
 VALIDATION_SECONDS = 2.0
 
@@ -108,7 +108,7 @@ def run_stages(
     allowance = Allowance(deadlines.graph, budget.memory())
     loaded = program(tuple(rules), explain, variant)
     road = Road(Setting(loaded, REGISTRY, CostModel(likely), budget, allowance, order, watch, decide), tracer)
-    context = EngineContext(loaded, order) if decide == "engine" else Context(symbol_order=order)
+    context = road.setting.context()
     believed = entry_facts(graph, facts)
     context.assume_all(believed)
     entry = RegionEntry(context, believed)
@@ -143,7 +143,7 @@ class Road:
         """The graph, optimized; then what stands behind checks of sizes that data gives, once more."""
         body = self.block(graph.body, entry, given, refine_signature)
         known = self.outcome.scopes[0].sizes.context
-        return replace(graph, body=optimize_behind(self.behind, body, known, entry.believed))
+        return replace(graph, body=shared(optimize_behind(self.behind, body, known, entry.believed)))
 
     def block(
         self, block: Block, entry: RegionEntry, given: Sequence[Check] = (), refine_signature: bool = False
@@ -169,22 +169,41 @@ class Road:
         if setting.watch is not None:
             setting.watch(block, extraction)
 
-        def region(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
+        def optimized(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
             if not is_program(op, region, setting.registry):
                 return substitute(region, mapping)
             held = (*entry.held, *branch_conditions(op, region, walk, setting.registry))
-            try:
-                return self.block(region, inside(block, op, region, walk, mapping, terms.normal, held))
-            except LimitReached as reached:
-                self._note(stopped(reached.limit))
-            except Contradiction:  # nothing ever runs through it
-                pass
-            return substitute(region, mapping)
+            return self.region(region, mapping, inside(block, op, region, walk, mapping, terms.normal, held))
+
+        functions = Functions(block, terms.normal, self.names.fresh)
+
+        def region(op: Op, region: Block, mapping: Mapping[Value, Value]) -> Block:
+            if not functions.calls(op):
+                return optimized(op, region, mapping)
+            done = functions.again(op)
+            if done is None:
+                source, believed = functions.apart(op) or (region, None)
+                if believed is None:
+                    done = optimized(op, region, mapping)
+                else:
+                    done = self.region(source, mapping, alone(setting, source, believed))
+                self._note(functions.keep(op, source, done, self.outcome))
+            return done
 
         with stage("rebuild"), without_collecting():
             rebuilt = rebuild(setting, block, entry, walk, extraction, region, self.names.fresh, refine_signature)
         self._note(Outcome(standing=rebuilt.standing, computed=rebuilt.computed))
         return rebuilt.block
+
+    def region(self, region: Block, mapping: Mapping[Value, Value], entry: RegionEntry) -> Block:
+        """A region through the stages; as it is where that takes too long."""
+        try:
+            return self.block(region, entry)
+        except LimitReached as reached:
+            self._note(stopped(reached.limit))
+        except Contradiction:  # nothing ever runs through it
+            pass
+        return substitute(region, mapping)
 
     def behind(self, block: Block, entry: RegionEntry) -> Block:
         """A block that went through the stages before, as a part of another one, once more: its checks are known."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from egshape.errors import InvalidInput
-from egshape.ir.graph import Block, Graph, Op, Value
-from egshape.sizes import blocks_of, parents_of
+from egshape.ir.graph import Block, Graph, Op, Value, blocks_of
+from egshape.sizes import parents_of
 
 Place = tuple[Block, int]
 """A block, and the number of its op behind which something stands; -1 at the beginning."""

@@ -10,6 +10,7 @@ from egshape.attempts import Dropped
 from egshape.decide import reason
 from egshape.dims import Dim, symbol
 from egshape.facts import Facts
+from egshape.ir.calls import written
 from egshape.ir.graph import Graph
 from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
@@ -32,8 +33,8 @@ from egshape.trace import Tracer
 
 
 def count_ops(graph: Graph) -> OpCount:
-    """Ops of a graph by name, regions included but for those of ops that go out as one."""
-    names = Counter(op.name for op in graph.body.visible())
+    """Ops of a graph by name, regions included but for those of ops that go out as one; of each function once."""
+    names = Counter(op.name for op in written(graph.body))
     return OpCount(total=sum(names.values()), by_name=dict(sorted(names.items())))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from egshape.dims import Dim, parse
 from egshape.errors import InvalidInput
-from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.ir.graph import Block, Graph, Op, Value, blocks_of
 
 
 def axes_of(graph: Graph) -> dict[str, Dim]:
@@ -31,11 +31,6 @@ def symbols_of(graph: Graph) -> dict[str, Block]:
         for each in block.symbols:
             out.setdefault(each.name, block)
     return out
-
-
-def blocks_of(block: Block) -> list[Block]:
-    """A block and all those of the regions inside, outer ones first."""
-    return [block, *(inner for op in block.ops for region in op.regions for inner in blocks_of(region))]
 
 
 def parents_of(block: Block) -> dict[Block, tuple[Block, Op]]:

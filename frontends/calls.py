@@ -3,7 +3,8 @@ and both places; before the error of an op that of a check which stands before i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from egshape.dims import Dim, symbol
@@ -86,7 +87,7 @@ def _misfit(function: str, given: Sequence[Any], builder: BlockBuilder, body: Bo
         for name in size.symbols()
     }
     sizes = {name: given[number].type.dims[axis] for name, (number, axis) in axes.items()}
-    for relation in _conditions(trial.ops):
+    for relation in demands(trial.ops):
         named = relation.symbols() & axes.keys()
         if named and decide_constant(relation.substitute(sizes)) is False:
             blamed = max(named, key=lambda name: axes[name])
@@ -101,10 +102,16 @@ def _of_any_size(builder: BlockBuilder, value: Any) -> Any:
     return builder.arg(None, value.type.dtype, (None,) * len(value.type.shape))
 
 
-def _conditions(ops: Sequence[Op]) -> Iterator[Relation]:
+def demands(ops: Sequence[Op]) -> tuple[Relation, ...]:
+    """What the ops of a function require of sizes, each relation once; its ``source`` says what is wrong where it does
+    not hold."""
+    found: dict[Relation, Relation] = {}
     for op in ops:
-        yield from op.requires
-        yield from (each.relation for each in REGISTRY[op.name].requires(op))
+        for each in op.requires:
+            found.setdefault(each, replace(each, source=f"{op.name}: expected {each}"))
+        for condition in REGISTRY[op.name].requires(op):
+            found.setdefault(condition.relation, replace(condition.relation, source=condition.told(str)))
+    return tuple(found.values())
 
 
 def _said(

@@ -332,6 +332,7 @@ ASKED = {
     "egshape.api": {"broadcast_in_dim"},  # reports on broadcasts
     "egshape.egraph.encode": {"bitcast_convert", "concatenate"},  # terms of their own in the prelude
     "egshape.egraph.rebuild": {"broadcast_in_dim", "concatenate"},
+    "egshape.ir.calls": {"call"},  # tells calls from other ops with regions
     "egshape.ir.builder": {"concatenate", "reshape"},  # follows a size through the vectors that shape code makes of it
     "egshape.egraph.twins": {"reduce"},  # counts what is true of a mask
     "egshape.reasons.advise": {"reshape"},  # what a reshape splits is worth a question

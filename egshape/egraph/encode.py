@@ -13,10 +13,10 @@ import numpy as np
 from egshape.dims import Dim, const
 from egshape.egraph.constants import Constants
 from egshape.egraph.fold import Folder
-from egshape.egraph.keys import hashable, region_key
 from egshape.egraph.splits import LIMIT
 from egshape.ir.arrays import is_splat
 from egshape.ir.graph import Block, Op, Value
+from egshape.ir.keys import hashable, region_key
 from egshape.ir.types import dtype_name, itemsize
 from egshape.ops.base import OpDecl, Registry
 from egshape.rulelang.schema import ELEMENTWISE, MAX_RANK, has_constructor

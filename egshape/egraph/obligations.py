@@ -23,6 +23,7 @@ from egshape.egraph.twins import Twins
 from egshape.errors import Contradiction, EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import fits, small
+from egshape.ir.calls import is_call
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
@@ -532,6 +533,8 @@ def _said_of(op: Op, relation: Relation) -> str:
     """The message of what the frontend says that an op relies on."""
     if op.name in HOST_CALLS:
         return f"{op.attrs['target']}: expected {relation}"
+    if is_call(op):
+        return f"function @{op.attrs['name']}: {relation.source}"
     return f"{op.name}: the size arithmetic does not fit: {relation}"
 
 

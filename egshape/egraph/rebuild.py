@@ -32,24 +32,6 @@ SPLAT_LIMIT = 1 << 14
 RegionRebuilder = Callable[[Op, Block, Mapping[Value, Value]], Block]
 
 
-def substitute(block: Block, mapping: Mapping[Value, Value]) -> Block:
-    """A copy of a block that reads other captured values; its own values are made anew."""
-    known = dict(mapping)
-
-    def fresh(value: Value) -> Value:
-        known[value] = Value(value.name, value.type)
-        return known[value]
-
-    args = tuple(map(fresh, block.args))
-    ops = []
-    for op in block.ops:
-        operands = tuple(known.get(operand, operand) for operand in op.operands)
-        regions = tuple(substitute(region, known) for region in op.regions)
-        ops.append(replace(op, operands=operands, regions=regions, results=tuple(map(fresh, op.results))))
-    symbols = tuple(replace(symbol, value=known.get(symbol.value, symbol.value)) for symbol in block.symbols)
-    return Block(args, tuple(ops), tuple(known.get(value, value) for value in block.results), symbols)
-
-
 class Names:
     """A supply of names, each given once."""
 

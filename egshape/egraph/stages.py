@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from egshape.decide.context import Context
-from egshape.decide.reason import Believed, Branch, Semantics
+from egshape.decide.reason import Believed, Branch, Entry, Semantics
 from egshape.dims import Dim, const
-from egshape.egraph.ask import Decide
+from egshape.dims import symbol as dim_of
+from egshape.egraph.ask import Decide, EngineContext
 from egshape.egraph.budget import Budget
 from egshape.egraph.checks import without_implied
 from egshape.egraph.cost import CostModel
@@ -25,6 +26,7 @@ from egshape.egraph.rebuild import Rebuilder, RegionRebuilder
 from egshape.egraph.saturate import Saturated, Session
 from egshape.egraph.terms import Terms
 from egshape.facts import Relation
+from egshape.ir.calls import made_sizes, size_names, trimmed
 from egshape.ir.graph import Block, Op, SymbolDef, Value
 from egshape.ops.base import Registry
 
@@ -48,6 +50,9 @@ class RegionEntry:
     same: Mapping[str, Dim] = field(default_factory=dict)
 
 
+LARGEST_SIZE = 2**31 - 1
+"""Each single size fits the i32 that get_dimension_size gives: an entry fact."""
+
 Watch = Callable[[Block, Extraction], None]
 """Is shown each block's e-graph when its choices are final."""
 
@@ -64,6 +69,12 @@ class Setting:
     order: Callable[[str], Any]
     watch: Watch | None = None
     decide: Decide = "both"
+
+    def context(self) -> Context:
+        """What is known of sizes where nothing is said of them."""
+        if self.decide == "engine":
+            return EngineContext(self.program, self.order)
+        return Context(symbol_order=self.order)
 
 
 class Rebuilt(NamedTuple):
@@ -165,7 +176,8 @@ def rebuild(
         entry.normal,
         refine_signature,
     )
-    rebuilt = without_unread(rebuilder.run(_kept(walk), _effects(setting, block, walk)), setting.registry)
+    made = trimmed(rebuilder.run(_kept(walk), _effects(setting, block, walk)))
+    rebuilt = without_unread(made, setting.registry)
     there = {*rebuilt.args, *entry.captured.values(), *(value for op in rebuilt.ops for value in op.results)}
     standing = {old: new for old, new in rebuilder.standing().items() if new in there}
     return Rebuilt(rebuilt, standing, tuple(rebuilder.value(cls) for cls in extraction.computed))
@@ -221,6 +233,17 @@ def inside(
     held = (*held, *((each, why) for each in found.held))
     elements = {**walk.elements, **found.elements}
     return RegionEntry(context, (*walk.believed, *believed), symbols, elements, mapping, normal, held)
+
+
+def alone(setting: Setting, function: Block, believed: Sequence[Believed]) -> RegionEntry:
+    """What a function is entered with by calls that agree in nothing but what is believed."""
+    axes = {dim for value in function.args for dim in value.type.dims}
+    names = size_names(function)
+    fits = [(Relation("<=", dim_of(name), const(LARGEST_SIZE)), Entry()) for name in names if dim_of(name) in axes]
+    held = [*fits, *believed]
+    context = setting.context()
+    context.assume_all(held)
+    return RegionEntry(context, held, frozenset(names) - made_sizes(function), normal=lambda size: size)
 
 
 def _kept(walk: Walk) -> list[Check]:

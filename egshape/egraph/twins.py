@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from egshape.dims import Dim, const, product, symbol
-from egshape.egraph.keys import hashable, region_key
 from egshape.facts import Relation
 from egshape.ir.builder import small
 from egshape.ir.graph import Block, Op, SymbolDef, Value
+from egshape.ir.keys import hashable, region_key
 from egshape.ir.types import is_integer
 from egshape.ops.base import Registry, object_array
 from egshape.ops.kinds import region_kind

@@ -196,6 +196,11 @@ class Graph:
         return display.html(self)
 
 
+def blocks_of(block: Block) -> list[Block]:
+    """A block and all those of the regions inside, outer ones first."""
+    return [block, *(inner for op in block.ops for region in op.regions for inner in blocks_of(region))]
+
+
 def dims_of(attr: Attr) -> Iterator[Dim]:
     """Every Dim inside an attribute."""
     if isinstance(attr, Dim):

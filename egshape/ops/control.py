@@ -1,4 +1,4 @@
-"""Control flow and grouping: while, if, case, composite, optimization_barrier."""
+"""Control flow and grouping: while, if, case, composite, call, optimization_barrier."""
 
 from __future__ import annotations
 
@@ -79,6 +79,22 @@ class Composite:
     def reference(
         *operands: np.ndarray, name: str, attrs: Any, version: int, whole: bool, regions: tuple[Region, ...]
     ) -> list[np.ndarray]:
+        return regions[0](*operands)
+
+
+@op(
+    "call",
+    family="control",
+    operands=("*operands",),
+    attrs={"name": "text"},
+    regions=("function",),
+    traits=Traits(regions="once"),
+    doc="What a function computes from the operands. Calls of equal regions are calls of one function: it is optimized "
+    "and written once (``egshape.ir.calls``).",
+)
+class Call:
+    @staticmethod
+    def reference(*operands: np.ndarray, name: str, regions: tuple[Region, ...]) -> list[np.ndarray]:
         return regions[0](*operands)
 
 

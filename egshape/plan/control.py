@@ -142,7 +142,7 @@ def _told(p: Steps, op: Op, region: Block) -> Iterator[tuple[str, Dim]]:
 
 
 def composite(p: Steps, op: Op) -> None:
-    """composite: its decomposition in place."""
+    """composite, call: the region in place."""
     (region,) = op.regions
     p.same.update(zip(region.args, op.operands, strict=True))
     for each in region.symbols:
@@ -172,6 +172,7 @@ CONTROL: dict[str, Callable[[Steps, Op], None]] = {
     "while": loop,
     "if": branch,
     "case": branch,
+    "call": composite,
     "composite": composite,
 }
 """How control flow is planned."""

@@ -289,7 +289,7 @@ class Planner(Steps):
             return
         axis = definition.axis
         assert axis is not None
-        if op is not None and op.name in (*HOST_CALLS, "composite", "if", "case", "slice"):
+        if op is not None and op.name in (*HOST_CALLS, "call", "composite", "if", "case", "slice"):
             return  # its steps define it
         if op is not None and op.name == "while":
             inside = op.regions[1].args[op.results.index(definition.value)]

@@ -15,13 +15,12 @@ from egshape.egraph.cost import LAUNCH, CostModel, likely_sizes
 from egshape.egraph.obligations import Check
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Facts, Relation, parse_facts
-from egshape.ir.graph import Graph, Op, Value, dims_of
+from egshape.ir.graph import Graph, Op, Value, blocks_of, dims_of
 from egshape.ops import REGISTRY
 from egshape.optimizing import Result, optimize
 from egshape.pipeline import entry_facts
 from egshape.reasons.replay import Key, key_of
 from egshape.report import AdviceRow, AdviceTable
-from egshape.sizes import blocks_of
 
 TRIALS = 40
 SECONDS = 30.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from egshape.dims import Dim
-from egshape.egraph.keys import hashable, region_key
 from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.ir.keys import hashable, region_key
 from egshape.ir.text import print_op
 from egshape.report import Step
 

@@ -17,13 +17,13 @@ from egshape.egraph.sizes import Sizes
 from egshape.errors import EgshapeError, InternalError
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import parse_relation
-from egshape.ir.graph import Block, Op
+from egshape.ir.graph import Block, Op, blocks_of
 from egshape.pipeline import entry_facts
 from egshape.prove import prove
 from egshape.reasons.replay import Checked, Key, follows_by_ring, key_of, replay
 from egshape.report import Explanation, Step
 from egshape.result import Optimization
-from egshape.sizes import blocks_of, parents_of, size_of, symbols_of, values_of
+from egshape.sizes import parents_of, size_of, symbols_of, values_of
 
 _MAX_PREMISES = 24
 _MAX_MINIMIZED = 10

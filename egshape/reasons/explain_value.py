@@ -9,11 +9,11 @@ from typing import Literal
 from egshape.decide.reason import Rule
 from egshape.egraph.outcome import Reason
 from egshape.errors import InvalidInput
-from egshape.ir.graph import Block, Op, Value
+from egshape.ir.graph import Block, Op, Value, blocks_of
 from egshape.reasons.steps import ELEMENTS, READER, SAME_TERM, UNREAD
 from egshape.report import Step, ValueExplanation
 from egshape.result import Optimization
-from egshape.sizes import blocks_of, parents_of, values_of
+from egshape.sizes import parents_of, values_of
 
 _MAX_STEPS = 24
 

@@ -387,7 +387,7 @@ def _bound(e: Emitter, op: Op, names: Sequence[str]) -> None:
 
 
 def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
-    """The ONNX op that it was; another composite in parts."""
+    """The ONNX op that it was; another composite, and a call, in parts."""
     if not op.attrs.get("whole"):
         _inlined(e, op, wanted)
         return
@@ -451,6 +451,7 @@ def _control(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
 
 
 _MANY = {
+    "call": _composite,
     "composite": _composite,
     "host_call": _host_call,
     "host_effect": _host_call,

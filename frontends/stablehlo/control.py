@@ -27,7 +27,7 @@ Results = Sequence[Value | None]
 
 
 def _call(scope: Scope, node: Node) -> Results:
-    return scope.inline(node.attributes["callee"], [scope.values[key] for key in node.operands], node)
+    return scope.call(node.attributes["callee"], [scope.values[key] for key in node.operands], node)
 
 
 def _composite(scope: Scope, node: Node) -> Results:
@@ -38,8 +38,7 @@ def _composite(scope: Scope, node: Node) -> Results:
         return ()
     name = node.attributes["decomposition"]
     operands = scope.operands(node)
-    types = [value.type for value in operands]
-    region = scope.region_of(scope.enter(name, node), types, operands, name, node.location)
+    region = scope.region_of(scope.enter(name, node), operands, name, node.location)
     attrs = {
         "name": node.attributes["name"],
         "attrs": node.attributes["texts"],

@@ -1,4 +1,5 @@
-"""A module becomes a graph: inputs and their symbols, the body with every call inlined, and the facts."""
+"""A module becomes a graph: inputs and their symbols, the body with the functions that are called once or are short in
+line, and the facts."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from egshape.frontends.stablehlo.parse import parsed
 from egshape.frontends.stablehlo.scope import TOKEN, Handler, Program, Scope, checked, plain_ops
 from egshape.frontends.stablehlo.tree import Function, Module
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.calls import shared
 from egshape.ir.graph import Graph, SymbolDef, Value
 from egshape.ops.base import OpDecl, object_array
 from egshape.ops.shape_function import assuming
@@ -95,7 +97,7 @@ def _graph(module: Module, name: str, plain: Mapping[str, OpDecl]) -> Graph:
 
 
 def _of_function(module: Module, main: Function, name: str, plain: Mapping[str, OpDecl], held: Facts) -> Graph:
-    program = Program(module, HANDLERS, plain, host.carried)
+    program = Program(module, HANDLERS, plain, host.carried, shared=module.shared(main.name))
     builder = BlockBuilder(decide=program.bounds.decide)
     inputs = _inputs(main, builder, _size_names(module, main, held), program.foreign)
     scope = Scope(program, builder, dict(zip(main.body.args, inputs, strict=True)), (main.name,))
@@ -105,7 +107,7 @@ def _of_function(module: Module, main: Function, name: str, plain: Mapping[str, 
         raise earliest(error, builder) from None
     return Graph(
         name,
-        builder.finish(results),
+        shared(builder.finish(results)),
         tuple(f"out{index}" for index in range(len(results))),
         _facts(held, main, inputs),
         _metadata(module, main, program, inputs, results),

@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
+from egshape.dims import symbol
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Facts
 from egshape.frontends.stablehlo.emit_forms import prepared
@@ -42,6 +44,7 @@ from egshape.frontends.stablehlo.emit_text import (
 from egshape.frontends.stablehlo.parse import libraries
 from egshape.frontends.stablehlo.ranks import STAR, ranked, unranked
 from egshape.frontends.stablehlo.single import parts, renamed, with_symbols
+from egshape.ir.calls import closed, function_key, unread_sizes
 from egshape.ir.graph import Block, Graph, Op, Value
 
 FACTS = "egshape.facts"
@@ -120,6 +123,8 @@ class _Module:
         self.locations = locations
         self.wanted: frozenset[Key] = frozenset()
         self.helpers: dict[str, str] = {}
+        self.called: dict[Any, str] = {}
+        """Names of functions by their keys."""
         self.moved: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
         """New names of the functions that came with ops that are carried through."""
         self.meshes: Mapping[str, str] = graph.metadata.get("meshes", {})
@@ -154,6 +159,7 @@ class _Module:
                 return "".join(function.done for function in made)
             wanted = asked
             self.helpers.clear()
+            self.called.clear()
             self.moved.clear()
             self.names = dict(taken)
 
@@ -171,6 +177,19 @@ class _Module:
         name = self.fresh(wanted)
         self.helpers[body] = body.replace("\0", name)
         return name
+
+    def function(self, call: Op) -> str:
+        """The name of what an op calls as a private function; "" where it cannot be written as one."""
+        key = function_key(call)
+        if key not in self.called:
+            try:
+                made = _Function(self, frozenset(), {}).private(call.regions[0])
+                made = _Function(self, frozenset(made.asked), {}).private(call.regions[0])
+            except EgshapeError:
+                self.called[key] = ""
+            else:
+                self.called[key] = self.helper(call.attrs["name"], partial(made.done.replace, "\0"))
+        return self.called[key]
 
     def fresh(self, wanted: str) -> str:
         """A name for a function that none has yet."""
@@ -221,6 +240,11 @@ class _Function(Scope):
         lines = "\n".join(frame.lines)
         visibility = "public" if public else "private"
         self.done = f"  func.func {visibility} @{name}({', '.join(arguments)}){results} {{\n{lines}\n  }}\n"
+
+    def private(self, block: Block) -> _Function:
+        """The function that is called, without a name."""
+        self.function("\0", closed(block), public=False)
+        return self
 
     def kinds(self, what: str, values: Sequence[Value], public: bool) -> list[tuple[str, ...]]:
         """Of arguments or results the types, each with the attributes that it came with, if any."""
@@ -408,6 +432,21 @@ def _composite(scope: _Function, op: Op) -> str | None:
     )
 
 
+def _call(scope: _Function, op: Op) -> str | None:
+    """A call of a private function; in line where that cannot be written."""
+    (block,) = op.regions
+    pairs = zip((*op.operands, *op.results), (*block.args, *block.results), strict=True)
+    same = all(type_text(one.type) == type_text(two.type) for one, two in pairs)
+    called = scope.module.function(op) if same and not block.captures() else ""
+    if not called:
+        _inlined(scope, op, block)
+        return None
+    sizes = [scope.size(symbol(name), "i32", SCALAR) for name in unread_sizes(block)]
+    names = ", ".join([*(scope.names[value] for value in op.operands), *sizes])
+    kinds = ", ".join([*(type_text(value.type) for value in op.operands), *["tensor<i32>"] * len(sizes)])
+    return f"call @{called}({names}) : ({kinds}) -> ({types(op.results)})"
+
+
 def _check(scope: _Function, op: Op) -> str | None:
     """A check. What an ONNX model checks of its data is a composite of no effect, which says so to us only: XLA
     resolves assertions while it compiles, and refuses a module with one on data."""
@@ -484,6 +523,7 @@ _REGIONS: dict[str, Callable[[_Function, Op], str | None]] = {
     "scatter": _scatter,
     "select_and_scatter": _select_and_scatter,
     "reduce_window": _reduce_window,
+    "call": _call,
     "composite": _composite,
     "check": _check,
     "host_call": _host_call,

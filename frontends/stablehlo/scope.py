@@ -14,13 +14,13 @@ from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
-from egshape.frontends.calls import in_callers_terms
+from egshape.frontends.calls import demands, in_callers_terms
 from egshape.frontends.stablehlo.attributes import TensorInfo
 from egshape.frontends.stablehlo.node import Body, Node
 from egshape.frontends.stablehlo.tree import Module
 from egshape.ir.builder import BlockBuilder, TensorDeclaration
+from egshape.ir.calls import split
 from egshape.ir.graph import Block, Location, Op, Value
-from egshape.ir.types import TensorType
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
 
@@ -56,6 +56,8 @@ class Program:
     """Results of calls without effects, by block, function and arguments."""
     joins: dict[Dim, tuple[Dim, ...]] = field(default_factory=dict)
     """Of common sizes of broadcasts, the sizes that they join."""
+    shared: frozenset[str] = frozenset()
+    """Functions that stay functions wherever they can."""
     foreign: dict[Value, str] = field(default_factory=dict)
     """Values that are no tensors of ours, and their types: only ops that are carried through read them."""
 
@@ -237,21 +239,23 @@ class Scope:
             self.values[key] = inner.builder.arg(None, info.dtype, info.shape)
         return inner.builder.finish(inner.tensors(body, node.location))
 
-    def region_of(
-        self, body: Body, types: Sequence[TensorType], given: Sequence[Value], name: str, location: Location
-    ) -> Block:
-        """A function as a region: its arguments have the given types and the elements of the given values."""
+    def region_of(self, body: Body, given: Sequence[Value], name: str, location: Location) -> Block:
+        """A function as a region: its arguments have the types and the elements of the given values."""
+        inner = self._inside(body, given, name)
+        return inner.builder.finish(inner.tensors(body, location))
+
+    def _inside(self, body: Body, given: Sequence[Value], name: str) -> Scope:
         inner = Scope(self.program, self.builder.child(), {}, (*self.stack, name), self.apart)
-        for key, type, value in zip(body.args, types, given, strict=True):
-            arg = inner.builder.arg(None, type.dtype, type.shape)
+        for key, value in zip(body.args, given, strict=True):
+            arg = inner.builder.arg(None, value.type.dtype, value.type.shape)
             known = self.builder.elements(value)
             if known is not None:
                 inner.builder.set_elements(arg, known)
             inner.values[key] = arg
-        return inner.builder.finish(inner.tensors(body, location))
+        return inner
 
-    def inline(self, name: str, operands: Sequence[Value | None], node: Node) -> list[Value | None]:
-        """The body of a function in the place of a call."""
+    def call(self, name: str, operands: Sequence[Value | None], node: Node) -> list[Value | None]:
+        """What a function gives: a call of one that is shared, else its body in the place of the call."""
         function = self.enter(name, node)
         key = (self.builder, name, *map(self._identity, operands))
         known = self.program.calls.get(key)
@@ -264,7 +268,7 @@ class Scope:
             return Scope(program, builder, given, (*self.stack, name), self.apart).run(function)
 
         try:
-            results = body(self.program, self.builder, operands)
+            results = self._as_call(name, function, operands, node) or body(self.program, self.builder, operands)
         except EgshapeError as error:
             whole = self.program
             alone = partial(body, Program(whole.module, whole.handlers, whole.plain, whole.carry))
@@ -272,6 +276,36 @@ class Scope:
         if not any(has_effect(op) for op in self.builder.ops[first:]):
             self.program.calls[key] = results
         return results
+
+    def _as_call(
+        self, name: str, function: Body, operands: Sequence[Value | None], node: Node
+    ) -> list[Value | None] | None:
+        """The results of a call of a shared function, whose sizes are those of the caller; None where it has to stand
+        in line: it defines sizes, gives some, or does more than check them."""
+        given = [value for value in operands if value is not None and self._is_ranked(value)]
+        if name not in self.program.shared or self.apart or len(given) != len(operands):
+            return None
+        noted = len(self.program.proved)
+        inner = self._inside(function, given, name)
+        results = [value for value in inner.run(function) if value is not None]
+        plain = len(results) == len(function.results) and all(
+            self._is_ranked(value) and inner.builder.elements(value) is None for value in results
+        )
+        region = inner.builder.finish(results) if plain else None
+        if region is None or region.symbols or not all(self._is_pure(op) for op in region.walk()):
+            del self.program.proved[noted:]
+            return None
+        checks, region = split(region)
+        for each in checks:
+            self.builder.add("check", (), each.attrs, location=each.location)
+        return list(self.emit(node, "call", given, {"name": name}, regions=(region,), requires=demands(region.ops)))
+
+    def _is_ranked(self, value: Value) -> bool:
+        return value not in self.program.foreign and value.type.shape is not None
+
+    def _is_pure(self, op: Op) -> bool:
+        effect = REGISTRY[op.name].effect and op.name != "check"
+        return not effect and all(value.type.shape is not None for value in op.results)
 
     def _identity(self, value: Value | None) -> Any:
         """What makes two arguments the same: for a scalar size its expression, else the value itself."""

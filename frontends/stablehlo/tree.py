@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +25,10 @@ _KEEP_TEXT = {"stablehlo.composite": "composite_attributes"}
 
 _MODELS = ("stablehlo.", "chlo.")
 _RETURN = "stablehlo.return"
+
+LEAST_SHARED = 32
+"""Ops of a function that stays one. A shorter one is mostly a helper (a remainder that rounds down, a clip): in line it
+folds with the constants of its caller to fewer ops than its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,17 @@ class Module:
         if known is None:
             known = self._read[name] = self._function(name, self._found[name])
         return known
+
+    def shared(self, entry: str) -> frozenset[str]:
+        """The functions of some length that stand in several calls, of those that a function needs."""
+        times, pending = Counter[str](), [entry]
+        while pending:
+            for node in nodes_of(self.function(pending.pop()).body):
+                if node.name == "func.call" and (name := node.attributes["callee"]) in self:
+                    times[name] += 1
+                    pending += [name] * (times[name] == 1)
+        often = (name for name, count in times.items() if count > 1)
+        return frozenset(name for name in often if sum(1 for _ in nodes_of(self.function(name).body)) >= LEAST_SHARED)
 
     def _function(self, name: str, op: Any) -> Function:
         location = self.reader.location(op.location)
@@ -245,6 +261,14 @@ class Module:
         types = tuple([self.reader.type(value.type) for value in op.results])
         attributes = self.reader.attributes(op)
         return Node(op.name, operands, results, types, attributes, (), location, text, captured)
+
+
+def nodes_of(body: Body) -> Iterator[Node]:
+    """The ops of a body and of the regions inside."""
+    for node in body.nodes:
+        yield node
+        for region in node.regions:
+            yield from nodes_of(region)
 
 
 def _in_order(first: Any) -> list[Any]:

@@ -4,6 +4,7 @@ or an expression, so that sizes at which the op is rejected are near those at wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -425,14 +426,14 @@ def _barrier(d: Draw) -> Sequence[Value]:
     return d.b.add("optimization_barrier", (d.x(d.rank()), d.x(d.rank())))
 
 
-def _composite(d: Draw) -> Sequence[Value]:
+def _composite(d: Draw, op: str = "composite") -> Sequence[Value]:
     x = d.x(d.rank(1))
     y = d.like(x)
     inner = d.b.child()
     stated = y if d.chance(2) else x
     one, two = (inner.arg(None, d.dtype, each.type.dims) for each in (x, stated))
     found = inner.one("add", (one, two)) if d.chance(2) else inner.one("reverse", (two,), {"dims": (0,)})
-    return [d.b.one("composite", (x, y), {"name": "drawn.add"}, regions=(inner.finish([found]),))]
+    return [d.b.one(op, (x, y), {"name": "drawn.add"}, regions=(inner.finish([found]),))]
 
 
 def _arms(d: Draw, count: int) -> list[Block]:
@@ -532,6 +533,7 @@ DRAWN: dict[str, Drawn] = {
     "convolution": _convolution,
     "optimization_barrier": _barrier,
     "composite": _composite,
+    "call": partial(_composite, op="call"),
     "if": _if,
     "case": _case,
     "while": _while,

@@ -7,8 +7,9 @@ import pytest
 
 import egshape
 from egshape.dims import const, symbol
-from egshape.egraph.rebuild import SPLAT_LIMIT, substitute
+from egshape.egraph.rebuild import SPLAT_LIMIT
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.calls import substitute
 from egshape.ir.graph import Value
 from egshape.ir.interpret import interpret
 from egshape.ir.text import parse_graph

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -382,13 +383,13 @@ def _barrier(m: Made) -> Sequence[Value]:
     return m.b.add("optimization_barrier", (m.arg("x", N), m.arg("y", 2, M)))
 
 
-def _composite(m: Made) -> Sequence[Value]:
+def _composite(m: Made, op: str = "composite") -> Sequence[Value]:
     x = m.arg("x", N)
     inner = m.b.child()
     arg = inner.arg(None, m.dtype, x.type.dims)
     return [
         m.b.one(
-            "composite",
+            op,
             (x,),
             {"name": "case.reverse"},
             regions=(inner.finish([inner.one("reverse", (arg,), {"dims": (0,)})]),),
@@ -544,6 +545,7 @@ BY_HAND: dict[str, tuple[tuple[Maker, tuple[str, ...], int], ...]] = {
     "get_dimension_size": ((_sizes, ("f32",), 127),),
     "optimization_barrier": ((_barrier, REAL, 127),),
     "composite": ((_composite, REAL, 127),),
+    "call": ((partial(_composite, op="call"), REAL, 127),),
     "if": ((_if, REAL, 127),),
     "case": ((_case, REAL, 127),),
     "while": ((_while, REAL, 127),),

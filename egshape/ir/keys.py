@@ -34,7 +34,7 @@ def _block_key(block: Block, numbers: dict[Value, int]) -> Any:
     for op in block.ops:
         operands = tuple(numbers[operand] for operand in op.operands)
         regions = tuple(_block_key(region, dict(numbers)) for region in op.regions)
-        ops.append((op.name, operands, hashable(dict(op.attrs)), regions))
+        ops.append((op.name, operands, hashable(dict(op.attrs)), regions, op.requires))
         for value in op.results:
             numbers[value] = len(numbers)
     args = tuple(value.type for value in block.args)

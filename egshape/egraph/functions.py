@@ -1,0 +1,103 @@
+"""Functions through the stages: what the calls in a block call is optimized once. Where they agree in their sizes it is
+under what is known of sizes in the block; else under what all of them hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from egshape.decide.reason import Believed, Semantics
+from egshape.dims import Dim, symbol
+from egshape.egraph.outcome import Outcome, Scope
+from egshape.facts import Relation
+from egshape.ir.calls import function_key, is_call, made_sizes, size_names, substitute, values_of
+from egshape.ir.graph import Block, Op, blocks_of
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A call: its function in the normal form of sizes, these in order, and what the function requires of them."""
+
+    function: Block
+    key: object
+    sizes: tuple[str, ...]
+    held: tuple[Relation, ...]
+
+    def sizes_of(self, other: _Site) -> dict[str, Dim]:
+        """The sizes of another call of the function by those of this one."""
+        return dict(zip(self.sizes, map(symbol, other.sizes), strict=True))
+
+
+class Functions:
+    """The functions that a block calls, each once."""
+
+    def __init__(self, block: Block, normal: Callable[[Dim], Dim], fresh: Callable[[str], str]) -> None:
+        """``normal``: the normal form of sizes. ``fresh`` gives names."""
+        self._sites = {op: _site(op, normal) for op in block.ops if is_call(op)}
+        self._fresh = fresh
+        self._done: dict[object, tuple[_Site, Block]] = {}
+
+    def calls(self, op: Op) -> bool:
+        """Whether an op of the block is a call."""
+        return op in self._sites
+
+    def again(self, call: Op) -> Block | None:
+        """A copy of what became of a function that an earlier call calls too; None for the first one."""
+        site = self._sites[call]
+        if site.key not in self._done:
+            return None
+        first, done = self._done[site.key]
+        own = {name: symbol(self._fresh(name)) for name in made_sizes(done)}
+        return substitute(done, {}, self._fresh, first.sizes_of(site) | own)
+
+    def apart(self, call: Op) -> tuple[Block, Sequence[Believed]] | None:
+        """The function of calls that differ in their sizes, and what holds in all of them; None where they agree."""
+        site = self._sites[call]
+        others = [other for other in self._all(site) if other.sizes != site.sizes]
+        if not others:
+            return None
+        why = Semantics("call", location=str(call.location))
+        held = set(site.held)
+        for other in others:
+            held &= {each.substitute(other.sizes_of(site)) for each in other.held}
+        return site.function, [(each, why) for each in site.held if each in held]
+
+    def keep(self, call: Op, source: Block, done: Block, known: Outcome) -> Outcome:
+        """Note what became of a function, whose ``source`` went through the stages. What is ``known`` of its values, of
+        those in all calls of it."""
+        site = self._sites[call]
+        self._done[site.key] = site, done
+        copies = [op.regions[0] for op, other in self._sites.items() if other.key == site.key]
+        moved = [_moved(known, source, copy) for copy in copies if copy is not source]
+        return Outcome(
+            standing={old: new for each in moved for old, new in each.standing.items()},
+            scopes=tuple(scope for each in moved for scope in each.scopes),
+        )
+
+    def _all(self, site: _Site) -> list[_Site]:
+        return [each for each in self._sites.values() if each.key == site.key]
+
+
+def _site(call: Op, normal: Callable[[Dim], Dim]) -> _Site:
+    (region,) = call.regions
+    made = made_sizes(region)
+    normed = {name: normal(symbol(name)) for name in size_names(region) if name not in made}
+    sizes = {name: size for name, size in normed.items() if size is not symbol(name)}
+    function = substitute(region, {}, sizes=sizes) if sizes else region
+    names = tuple(name for name in size_names(function) if name not in made)
+    held = tuple(each.substitute(sizes) for each in call.requires)
+    known = frozenset(names)
+    key = function_key(replace(call, regions=(function,)))
+    return _Site(function, key, names, tuple(each for each in held if each.symbols() <= known))
+
+
+def _moved(known: Outcome, source: Block, other: Block) -> Outcome:
+    """What is known of the values of a function, of those in another copy of it."""
+    values = dict(zip(values_of(source), values_of(other), strict=True))
+    blocks = dict(zip(blocks_of(source), blocks_of(other), strict=True))
+    scopes = tuple(
+        Scope(blocks[each.block], each.sizes, {values.get(value, value): item for value, item in each.elements.items()})
+        for each in known.scopes
+        if each.block in blocks
+    )
+    return Outcome(standing={values[old]: new for old, new in known.standing.items() if old in values}, scopes=scopes)

@@ -1,0 +1,244 @@
+"""Functions: a ``call`` holds what it calls as a region in the sizes of the caller, and calls of regions that are equal
+but for the names of sizes are calls of one function, which is optimized, counted and written once. Any call can stand
+in line instead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from egshape.dims import Dim, symbol
+from egshape.ir.graph import Attr, Block, Op, SymbolDef, Value, blocks_of, dims_of
+from egshape.ir.keys import region_key
+from egshape.ir.types import TensorType
+
+
+def function_key(call: Op) -> Any:
+    """What two calls of one function have in common; a region that captures values is a function with these."""
+    (region,), captures = call.regions, call.captures()
+    return call.attrs["name"], captures, region_key(substitute(region, {}, sizes=_numbered(region)), captures)
+
+
+def size_names(function: Block) -> tuple[str, ...]:
+    """The sizes that a function is made of, in one order for all calls of it."""
+    return tuple(dict.fromkeys(name for dim in _sizes(function) for name in sorted(dim.symbols())))
+
+
+def _numbered(function: Block) -> dict[str, Dim]:
+    return {name: symbol(f"s{place}") for place, name in enumerate(size_names(function))}
+
+
+def written(block: Block, seen: set[Any] | None = None) -> Iterator[Op]:
+    """``Block.visible`` with the ops of each function once."""
+    seen = set() if seen is None else seen
+    for op in block.ops:
+        yield op
+        if is_call(op):
+            key = function_key(op)
+            if key in seen:
+                continue
+            seen.add(key)
+        for region in () if op.attrs.get("whole") else op.regions:
+            yield from written(region, seen)
+
+
+def shared(block: Block) -> Block:
+    """The block with the calls in line whose function nothing else calls."""
+    times: Counter[Any] = Counter()
+    keys: dict[Op, Any] = {}
+
+    def count_in(block: Block) -> None:
+        for op in block.ops:
+            if is_call(op):
+                keys[op] = function_key(op)
+                times[keys[op]] += 1
+                if times[keys[op]] > 1:
+                    continue  # what it calls is counted
+            for region in op.regions:
+                count_in(region)
+
+    count_in(block)
+    return in_line(block, lambda op: is_call(op) and times[keys.get(op) or function_key(op)] == 1) if keys else block
+
+
+def in_line(block: Block, chosen: Callable[[Op], bool]) -> Block:
+    """The block with the regions of the chosen ops, those inside of regions too, in their places: calls and composites
+    whose sizes are the caller's. Where a region defines sizes, or is for operands of other types, the op stays."""
+    return _InLine(block, chosen).block(block)
+
+
+class _InLine:
+    def __init__(self, block: Block, chosen: Callable[[Op], bool]) -> None:
+        self._defining = _defining(block)
+        """Values whose axes define symbols: the ops that give them stay."""
+        self._chosen = chosen
+        self._same: dict[Value, Value] = {}
+        """What stands for results of ops in whose place their regions are."""
+        self._taken = Counter(_names(block))
+
+    def block(self, block: Block) -> Block:
+        ops: list[Op] = []
+        for op in block.ops:
+            self._put(op, ops)
+        results = tuple(self._same.get(value, value) for value in block.results)
+        symbols = tuple(replace(each, value=self._same.get(each.value, each.value)) for each in block.symbols)
+        return Block(block.args, tuple(ops), results, symbols)
+
+    def _put(self, op: Op, ops: list[Op]) -> None:
+        operands = tuple(self._same.get(value, value) for value in op.operands)
+        if not self._chosen(op) or not self._fits(op, operands):
+            ops.append(replace(op, operands=operands, regions=tuple(map(self.block, op.regions))))
+            return
+        region = substitute(op.regions[0], {}, self._name)
+        self._same.update(zip(region.args, operands, strict=True))
+        for inner in region.ops:
+            self._put(inner, ops)
+        for value, result in zip(region.results, op.results, strict=True):
+            self._same[result] = self._same.get(value, value)
+
+    def _fits(self, op: Op, operands: tuple[Value, ...]) -> bool:
+        (region,) = op.regions
+        return (
+            not region.symbols
+            and self._defining.isdisjoint(op.results)
+            and all(arg.type == value.type for arg, value in zip(region.args, operands, strict=True))
+        )
+
+    def _name(self, wanted: str) -> str:
+        """A name for a value that leaves its region: its own, unless the block has it elsewhere too."""
+        if self._taken[wanted] == 1:
+            return wanted
+        self._taken[wanted] -= 1
+        name = next(name for name in (f"{wanted}_{k}" for k in count(1)) if not self._taken[name])
+        self._taken[name] = 1
+        return name
+
+
+def _defining(block: Block) -> frozenset[Value]:
+    inner = (_defining(region) for op in block.ops for region in op.regions)
+    own = (each.value for each in block.symbols if each.axis is not None)
+    return frozenset(own).union(*inner)
+
+
+def _names(block: Block) -> Iterator[str]:
+    return (value.name for value in values_of(block))
+
+
+def values_of(block: Block) -> Iterator[Value]:
+    """The values that a block and the regions inside define, in one order for blocks of one key."""
+    yield from block.args
+    for op in block.ops:
+        for region in op.regions:
+            yield from values_of(region)
+        yield from op.results
+
+
+def substitute(
+    block: Block,
+    mapping: Mapping[Value, Value],
+    name: Callable[[str], str] = str,
+    sizes: Mapping[str, Dim] | None = None,
+) -> Block:
+    """A copy of a block that reads other captured values; its own values are made anew, with names that ``name`` makes
+    of theirs, and with ``sizes`` in the place of symbols."""
+    return _Copier(name, sizes or {}).block(block, dict(mapping))
+
+
+class _Copier:
+    def __init__(self, name: Callable[[str], str], sizes: Mapping[str, Dim]) -> None:
+        self._name = name
+        self._sizes = sizes
+        self._known: dict[Dim, Dim] = {}
+
+    def block(self, block: Block, known: dict[Value, Value]) -> Block:
+        def fresh(value: Value) -> Value:
+            known[value] = Value(self._name(value.name), self._type(value.type))
+            return known[value]
+
+        args = tuple(map(fresh, block.args))
+        ops = []
+        for op in block.ops:
+            operands = tuple(known.get(operand, operand) for operand in op.operands)
+            regions = tuple(self.block(region, dict(known)) for region in op.regions)
+            changed = replace(op, operands=operands, regions=regions, results=tuple(map(fresh, op.results)))
+            ops.append(self._resized(changed) if self._sizes else changed)
+        symbols = tuple(
+            replace(each, name=min(self._size(symbol(each.name)).symbols()), value=known.get(each.value, each.value))
+            for each in block.symbols
+        )
+        return Block(args, tuple(ops), tuple(known.get(value, value) for value in block.results), symbols)
+
+    def _resized(self, op: Op) -> Op:
+        attrs = {name: self._attr(attr) for name, attr in op.attrs.items()}
+        return replace(op, attrs=attrs, requires=tuple(each.substitute(self._sizes) for each in op.requires))
+
+    def _attr(self, attr: Attr) -> Attr:
+        if isinstance(attr, Dim):
+            return self._size(attr)
+        return tuple(map(self._attr, attr)) if isinstance(attr, tuple) else attr
+
+    def _type(self, type: TensorType) -> TensorType:
+        if not self._sizes or type.shape is None:
+            return type
+        return TensorType(type.dtype, tuple(map(self._size, type.shape)))
+
+    def _size(self, size: Dim) -> Dim:
+        if size not in self._known:
+            self._known[size] = size.substitute(self._sizes)
+        return self._known[size]
+
+
+def split(function: Block) -> tuple[tuple[Op, ...], Block]:
+    """A function as what it checks of sizes, which its caller can check as well, and a body that may rely on it."""
+    checks = tuple(op for op in function.ops if op.name == "check" and op.attrs["relation"] != "value")
+    return checks, replace(function, ops=tuple(op for op in function.ops if op not in checks))
+
+
+def is_call(op: Op) -> bool:
+    """Whether an op calls a function."""
+    return op.name == "call"
+
+
+def closed(function: Block) -> Block:
+    """A function that knows of sizes what its arguments tell: those that no axis of them is are arguments too, behind
+    the others. The same for all calls of it."""
+    function = substitute(function, {}, sizes=_numbered(function))
+    sizes = [SymbolDef(name, Value(name, TensorType("i32", ())), element=0) for name in unread_sizes(function)]
+    args = (*function.args, *(each.value for each in sizes))
+    return replace(function, args=args, symbols=(*function.symbols, *sizes))
+
+
+def unread_sizes(function: Block) -> list[str]:
+    """The sizes of the caller that a function needs and no axis of its arguments is."""
+    axes = {dim for value in function.args for dim in value.type.shape or ()}
+    made = made_sizes(function)
+    return [name for name in size_names(function) if name not in made and symbol(name) not in axes]
+
+
+def made_sizes(function: Block) -> frozenset[str]:
+    """The sizes that regions inside of a function define."""
+    return frozenset(each.name for block in blocks_of(function) for each in block.symbols)
+
+
+def _sizes(block: Block) -> Iterator[Dim]:
+    for value in values_of(block):
+        yield from value.type.shape or ()
+    for op in block.walk():
+        for attr in op.attrs.values():
+            yield from dims_of(attr)
+
+
+def trimmed(block: Block) -> Block:
+    """The block without operands of its calls that their functions do not read."""
+    return replace(block, ops=tuple(_trimmed(op) if is_call(op) else op for op in block.ops))
+
+
+def _trimmed(call: Op) -> Op:
+    (region,) = call.regions
+    read = region.readers()
+    pairs = [pair for pair in zip(region.args, call.operands, strict=True) if read[pair[0]]]
+    args, operands = tuple(arg for arg, _ in pairs), tuple(value for _, value in pairs)
+    return replace(call, operands=operands, regions=(replace(region, args=args),))
