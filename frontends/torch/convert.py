@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +32,17 @@ MADE_UP = 2
 """torch gives a size this lower bound where its author gave none, and does not enforce it."""
 
 
-def read(exported: Any, name: str, labels: Mapping[tuple[str, int], str] | None = None) -> Graph:
+def read(exported: Any, name: str, labels: Mapping[tuple[int, int], str] | None = None) -> Graph:
     """The graph of a ``torch.export.ExportedProgram``: its inputs are the user's, flattened, then the buffers that it
     changes; its outputs the user's, then the new values of these buffers. Other parameters and buffers are constants
     on torch's memory.
 
-    labels: names of axes' sizes, by input and axis.
+    labels: names of sizes, by the place of an input and an axis; equal names are equal sizes, checked at entry.
 
     Raises EgshapeError for what has no graph, naming the node and the model's line."""
     program = Program()
     scope = Scope(program, BlockBuilder(decide=program.bounds.decide))
-    decomposed = exported.run_decompositions(_table())
+    decomposed = exported.run_decompositions(dict(_table()))
     reader = _Reader(decomposed, scope)
     reader.inputs(labels or {})
     notes = _entry_checks(exported, decomposed, reader)
@@ -52,15 +53,12 @@ def read(exported: Any, name: str, labels: Mapping[tuple[str, int], str] | None 
     return Graph(name, body, tuple(names), _facts(reader.given, program), metadata)
 
 
-def _table() -> Any:
-    """What torch decomposes: all that it can but for the declared ops."""
+@cache
+def _table() -> Mapping[Any, Any]:
+    """What torch decomposes: all that it can but for the declared ops. torch takes a second to list it."""
     import torch
 
-    table = torch.export.default_decompositions()
-    for each in list(table):
-        if str(each).removeprefix("aten.") in HANDLERS:
-            table.pop(each)
-    return table
+    return {op: how for op, how in torch.export.default_decompositions().items() if scope_name(op) not in HANDLERS}
 
 
 class _Reader:
@@ -79,7 +77,7 @@ class _Reader:
 
     # -- inputs ------------------------------------------------------------------------------------------------
 
-    def inputs(self, labels: Mapping[tuple[str, int], str]) -> None:
+    def inputs(self, labels: Mapping[tuple[int, int], str]) -> None:
         """The user's inputs, then changed buffers, then constants."""
         signature = self.exported.graph_signature
         nodes = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
@@ -91,25 +89,21 @@ class _Reader:
         own += [
             (node, spec.target) for node, spec in specs if spec.kind.name != "USER_INPUT" and spec.target in changed
         ]
-        self._bare([node.meta["val"] for node, _ in own], [name for _, name in own], labels)
+        self._name([node.meta["val"] for node, _ in own], [name for _, name in own], labels)
         for node, name in own:
             self.values[node] = self.by_name[node.name] = self._input(node.meta["val"], name)
         for node, spec in specs:
             if node not in self.values:
                 self.values[node] = self._constant(spec)
 
-    def _bare(self, vals: Sequence[Any], names: Sequence[str], labels: Mapping[tuple[str, int], str]) -> None:
+    def _name(self, vals: Sequence[Any], names: Sequence[str], labels: Mapping[tuple[int, int], str]) -> None:
         """Name torch's symbols: after the first axis that has this size, or the label of it."""
-        taken: set[str] = set()
-        for val, name in zip(vals, names, strict=True):
+        for place, (val, name) in enumerate(zip(vals, names, strict=True)):
             for axis, size in enumerate(getattr(val, "shape", ())):
                 expr = None if isinstance(size, int) else size.node.expr
                 if expr is None or not expr.is_Symbol or expr in self.scope.program.sizes:
                     continue
-                label = labels.get((name, axis), f"{name}.{axis}")
-                label = label if label not in taken else f"{name}.{axis}"
-                taken.add(label)
-                self.scope.program.sizes[expr] = symbol(label)
+                self.scope.program.sizes[expr] = symbol(labels.get((place, axis), f"{name}.{axis}"))
 
     def _input(self, val: Any, name: str) -> Any:
         import torch

@@ -118,17 +118,17 @@ def divide(s: Scope, x: Operand, y: Operand, rounding_mode: str | None = None) -
     if mode is None:
         return s.one("divide", (one, two))
     if not is_float(s.dtype):
-        _check_divisor(s, two)
+        _check_divisor(s, y)
         return s.one("divide", (one, two)) if mode == "trunc" else _floor_divide(s, one, two)
     if mode == "trunc":
         return truncated(s, s.one("divide", (one, two)))
     return _floor_divide_floats(s, one, two)
 
 
-def _check_divisor(s: Scope, y: Value) -> None:
+def _check_divisor(s: Scope, y: Operand) -> None:
     """torch stops at a division of integers by 0."""
-    found = s.numbers(y)
-    if found is None or 0 in found:
+    known = s.numbers(y) if isinstance(y, Value) else (y,)
+    if known is None or any(isinstance(each, Dim) or each == 0 for each in known):
         raise NoLowering("the divisor may be 0")
 
 
@@ -157,7 +157,7 @@ def remainder(s: Scope, x: Operand, y: Operand) -> Value:
     """The remainder with the sign of y."""
     one, two = broadcast(s, tensor(s, x, s.dtype), tensor(s, y, s.dtype))
     if not is_float(s.dtype):
-        _check_divisor(s, two)
+        _check_divisor(s, y)
     rest = s.one("remainder", (one, two))
     wrong = s.one(
         "and", (against(s, "NE", rest, 0), s.one("xor", (against(s, "LT", rest, 0), against(s, "LT", two, 0))))
@@ -170,7 +170,7 @@ def fmod(s: Scope, x: Operand, y: Operand) -> Value:
     """The remainder with the sign of x."""
     one, two = tensor(s, x, s.dtype), tensor(s, y, s.dtype)
     if not is_float(s.dtype):
-        _check_divisor(s, two)
+        _check_divisor(s, y)
     return binary(s, "remainder", one, two)
 
 

@@ -42,7 +42,9 @@ def view(s: Scope, x: Value, shape: Sequence[Number]) -> Value:
     sizes = [size_of(size) for size in shape]
     if any(size.const == -1 for size in sizes):
         place = next(at for at, size in enumerate(sizes) if size.const == -1)
-        sizes[place] = quotient(x.type.dims, [size for at, size in enumerate(sizes) if at != place])
+        others = [size for at, size in enumerate(sizes) if at != place]
+        s.check(Relation("<=", ONE, product(others)), "what is left is open where the other sizes are {1}")
+        sizes[place] = quotient(x.type.dims, others)
     return reshape(s, x, sizes)
 
 

@@ -175,3 +175,16 @@ def log_sum_exp(s: Scope, x: Value, dim: Axes, keepdim: bool = False) -> Value:
     powers = s.one("exponential", (s.one("subtract", (held, along(s, most, held, axes))),))
     found = s.one("add", (s.one("log", (fold(s, "add", powers, axes),)), most))
     return convert(s, kept(s, found, x, axes) if keepdim else found, x.type.dtype)
+
+
+@aten_op("linalg_vector_norm.default")
+def norm(
+    s: Scope, x: Value, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: str | None = None
+) -> Value:
+    """The sum of magnitudes, or the root of the sum of squares."""
+    if ord not in (1, 2) or x.type.dtype.startswith("c"):
+        raise NoLowering("another order, or complex numbers")
+    held, axes = convert(s, x, wide(s.dtype)), axes_of(dim, x.type.rank)
+    parts = s.one("abs", (held,)) if ord == 1 else s.one("multiply", (held, held))
+    found = fold(s, "add", parts, axes, keepdim)
+    return convert(s, found if ord == 1 else s.one("sqrt", (found,)), s.dtype)
