@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,9 @@ def test_export_takes_sizes_0_and_1() -> None:
 def test_export_refuses_names_of_no_argument() -> None:
     with pytest.raises(EgshapeError, match="'z', which is no argument"):
         egshape.torch.export(torch.nn.ReLU(), (torch.ones(2),), dynamic_shapes={"z": {0: "b"}})
+
+
+@pytest.mark.long
+def test_the_example_runs() -> None:
+    root = Path(__file__).resolve().parents[3]
+    runpy.run_path(str(root / "examples/torch_export.py"), run_name="__main__")
