@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from egshape import frontends, runtime
+    from egshape.adapters import torch
     from egshape.adapters.annotated import fn
     from egshape.adapters.jax import jax_call
     from egshape.adapters.specialised import specialised
@@ -51,6 +52,7 @@ __all__ = [
     "save",
     "size_functions",
     "specialised",
+    "torch",
 ]
 
 _HOME = {
@@ -73,12 +75,12 @@ _HOME = {
     "size_functions": "egshape.rulelang.size_functions",
     "specialised": "egshape.adapters.specialised",
 }
-_SUBPACKAGES = frozenset({"frontends", "runtime"})
+_SUBPACKAGES = {name: f"egshape.{name}" for name in ("frontends", "runtime")} | {"torch": "egshape.adapters.torch"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
-        return importlib.import_module(f"{__name__}.{name}")
+        return importlib.import_module(_SUBPACKAGES[name])
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
