@@ -9,9 +9,10 @@ from egshape.frontends.egs.frontend import Egs
 from egshape.frontends.frontend import Frontend
 from egshape.frontends.onnx.frontend import Onnx
 from egshape.frontends.stablehlo.frontend import StableHlo
+from egshape.frontends.torch.frontend import Torch
 from egshape.ir.graph import Graph
 
-FRONTENDS: tuple[Frontend, ...] = (StableHlo(), Onnx(), Egs())
+FRONTENDS: tuple[Frontend, ...] = (StableHlo(), Onnx(), Egs(), Torch())
 """The first is the one of bytes that say nothing."""
 
 _BY_FORM = {form: each for each in FRONTENDS for form in each.forms}

@@ -21,6 +21,7 @@ RESOLVERS = {
     "onnx": "egshape.adapters.onnx:reference_function",
     "reference": "egshape.adapters.pairs:host_function",
     "stablehlo": "egshape.adapters.xla:host_function",
+    "torch": "egshape.adapters.torch_host:function",
 }
 """What makes the function of a call from its payload, by the call's kind: ``module:attribute``. Imported when a call
 runs first, since a frontend's library is no part of the core."""

@@ -19,6 +19,7 @@ TEXT = """graph f(%x: f32[n, 4]) {
   return %t as y
 }"""
 FORMS = [(each, form) for each in registry.FRONTENDS for form in each.forms]
+WRITTEN = [(each, form) for each, form in FORMS if form != "pt2"]  # programs of torch are only read
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_no_two_formats_have_a_form_or_a_name_in_common() -> None:
     assert len({each.name for each in registry.FRONTENDS}) == len(registry.FRONTENDS)
 
 
-@pytest.mark.parametrize(("frontend", "form"), FORMS)
+@pytest.mark.parametrize(("frontend", "form"), WRITTEN)
 def test_what_is_saved_is_loaded_whatever_says_its_form(
     frontend: Frontend, form: str, graph: egshape.Graph, tmp_path: Path
 ) -> None:

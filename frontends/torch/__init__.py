@@ -1,0 +1,1 @@
+"""PyTorch programs: ``torch.export.ExportedProgram`` and its files become graphs."""

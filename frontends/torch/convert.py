@@ -1,0 +1,373 @@
+"""An exported program becomes a graph: its inputs and their symbols, the nodes in order, and what it changes."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from egshape.dims import Dim, const, floordiv, symbol
+from egshape.errors import EgshapeError, InternalError, Unsupported
+from egshape.facts import Facts, Relation, SymbolFacts
+from egshape.frontends.torch import guards, host, ops  # noqa: F401  (ops: declares the ops)
+from egshape.frontends.torch.registry import HANDLERS, NoLowering
+from egshape.frontends.torch.scope import Call, Program, Scope, label_of
+from egshape.frontends.torch.symbolic import SYMBOLIC
+from egshape.frontends.torch.types import array_of, dim_of, dtype_of
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Graph, Location, Value
+
+_MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_blocking"))
+"""Arguments that say where and how elements lie."""
+
+_FRAME = re.compile(r'File "(.*?)", line (\d+), in')
+
+_LARGE = 2**31 - 1
+"""No axis is longer: an upper bound from here on says nothing."""
+
+MADE_UP = 2
+"""torch gives a size this lower bound where its author gave none, and does not enforce it."""
+
+
+def read(exported: Any, name: str, labels: Mapping[tuple[str, int], str] | None = None) -> Graph:
+    """The graph of a ``torch.export.ExportedProgram``: its inputs are the user's, flattened, then the buffers that it
+    changes; its outputs the user's, then the new values of these buffers. Other parameters and buffers are constants
+    on torch's memory.
+
+    labels: names of axes' sizes, by input and axis.
+
+    Raises EgshapeError for what has no graph, naming the node and the model's line."""
+    program = Program()
+    scope = Scope(program, BlockBuilder(decide=program.bounds.decide))
+    decomposed = exported.run_decompositions(_table())
+    reader = _Reader(decomposed, scope)
+    reader.inputs(labels or {})
+    notes = _entry_checks(exported, decomposed, reader)
+    reader.nodes()
+    results, names = reader.outputs()
+    body = scope.builder.finish(results)
+    metadata = {"format": "torch", "host_calls": tuple(program.hosted), "notes": tuple(notes)}
+    return Graph(name, body, tuple(names), _facts(reader.given, program), metadata)
+
+
+def _table() -> Any:
+    """What torch decomposes: all that it can but for the declared ops."""
+    import torch
+
+    table = torch.export.default_decompositions()
+    for each in list(table):
+        if str(each).removeprefix("aten.") in HANDLERS:
+            table.pop(each)
+    return table
+
+
+class _Reader:
+    """The nodes of one program on their way into a block. ``values`` hold what each node gives: values, sizes,
+    numbers, lists of them."""
+
+    def __init__(self, exported: Any, scope: Scope) -> None:
+        self.exported = exported
+        self.scope = scope
+        self.values: dict[Any, Any] = {}
+        self.given: list[Value] = []
+        """The inputs."""
+        self.by_name: dict[str, Any] = {}
+        """What the placeholders of the user's inputs became."""
+        self._held: dict[int, Value] = {}
+
+    # -- inputs ------------------------------------------------------------------------------------------------
+
+    def inputs(self, labels: Mapping[tuple[str, int], str]) -> None:
+        """The user's inputs, then changed buffers, then constants."""
+        signature = self.exported.graph_signature
+        nodes = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
+        specs = list(zip(nodes, signature.input_specs, strict=True))
+        changed = set(signature.buffers_to_mutate.values()) | set(
+            getattr(signature, "parameters_to_mutate", {}).values()
+        )
+        own = [(node, node.name) for node, spec in specs if spec.kind.name == "USER_INPUT"]
+        own += [
+            (node, spec.target) for node, spec in specs if spec.kind.name != "USER_INPUT" and spec.target in changed
+        ]
+        self._bare([node.meta["val"] for node, _ in own], [name for _, name in own], labels)
+        for node, name in own:
+            self.values[node] = self.by_name[node.name] = self._input(node.meta["val"], name)
+        for node, spec in specs:
+            if node not in self.values:
+                self.values[node] = self._constant(spec)
+
+    def _bare(self, vals: Sequence[Any], names: Sequence[str], labels: Mapping[tuple[str, int], str]) -> None:
+        """Name torch's symbols: after the first axis that has this size, or the label of it."""
+        taken: set[str] = set()
+        for val, name in zip(vals, names, strict=True):
+            for axis, size in enumerate(getattr(val, "shape", ())):
+                expr = None if isinstance(size, int) else size.node.expr
+                if expr is None or not expr.is_Symbol or expr in self.scope.program.sizes:
+                    continue
+                label = labels.get((name, axis), f"{name}.{axis}")
+                label = label if label not in taken else f"{name}.{axis}"
+                taken.add(label)
+                self.scope.program.sizes[expr] = symbol(label)
+
+    def _input(self, val: Any, name: str) -> Any:
+        import torch
+
+        builder = self.scope.builder
+        if isinstance(val, torch.Tensor):
+            sizes = [self._axis(size, f"{name}.{axis}") for axis, size in enumerate(val.shape)]
+            named = [label_of(size) for size in sizes]
+            shape = [None if label else size for label, size in zip(named, sizes, strict=True)]
+            value = builder.arg(name, dtype_of(val.dtype), shape, named)
+            self.given.append(value)
+            return value
+        if isinstance(val, torch.SymInt):
+            value = builder.arg(name, "i64", ())
+            self.given.append(value)
+            (size,) = self.scope.sizes(self.scope.one("reshape", (value,), shape=(const(1),)), name, signed=True)
+            self.scope.program.sizes.setdefault(val.node.expr, size)
+            return size
+        if val is None or isinstance(val, bool | int | float | str):
+            return val
+        raise Unsupported(f"the input {name} is a {type(val).__name__}", hint="pass tensors and numbers")
+
+    def _axis(self, size: Any, label: str) -> Dim:
+        """The size of an input's axis. Where only an expression of a symbol is a size, the symbol follows from it."""
+        if isinstance(size, int):
+            return const(size)
+        expr, known = size.node.expr, self.scope.program.sizes
+        found = dim_of(expr, known)
+        if found is not None:
+            return found
+        out = symbol(label)
+        missing = [each for each in expr.free_symbols if each not in known]
+        if len(missing) == 1 and expr.is_polynomial(missing[0]) and expr.as_poly(missing[0]).degree() == 1:
+            factor, offset = expr.coeff(missing[0], 1), expr.coeff(missing[0], 0)
+            if factor.is_Integer and offset.is_Integer and factor > 0:
+                known[missing[0]] = floordiv(out - int(offset), int(factor))
+                return out
+        raise Unsupported(f"the size {expr} of {label} has no form of ours", hint="give the axis a Dim of its own")
+
+    def _constant(self, spec: Any) -> Value | None:
+        kind, exported = spec.kind.name, self.exported
+        if kind == "TOKEN":
+            return None
+        if kind in ("PARAMETER", "BUFFER") and spec.target in exported.state_dict:
+            tensor = exported.state_dict[spec.target]
+        else:
+            tensor = exported.constants.get(spec.target)
+        if not hasattr(tensor, "dtype"):
+            raise Unsupported(f"{spec.target} is a {type(tensor).__name__}, no tensor", hint="export without it")
+        if id(tensor) not in self._held:
+            self.scope.location = Location(name=spec.target)
+            self._held[id(tensor)] = self.scope.constant(array_of(tensor))
+        return self._held[id(tensor)]
+
+    # -- nodes -------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> None:
+        """All nodes in order."""
+        for node in self.exported.graph.nodes:
+            if node.op == "call_function":
+                self.values[node] = self._node(node)
+            elif node.op == "get_attr":
+                self.values[node] = _attribute(self.exported.graph_module, node.target)
+
+    def _node(self, node: Any) -> Any:
+        if node.target is operator.getitem and not isinstance(self.values.get(node.args[0]), Value):
+            return self.values[node.args[0]][node.args[1]]
+        scope = self.scope
+        scope.location = location_of(node)
+        scope.call = _call(node)
+        args = [self._argument(each) for each in node.args]
+        options = {key: self._argument(each) for key, each in node.kwargs.items() if key not in _MEMORY}
+        try:
+            found = self._found(node, args, options)
+        except EgshapeError as error:
+            raise type(error)(
+                f"{node.target}: {error.message}",
+                where=error.where or str(scope.location),
+                hint=error.hint,
+                code=error.code,
+            ) from None
+        return self._bound(node, found)
+
+    def _found(self, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        symbolic = SYMBOLIC.get(node.target) or SYMBOLIC.get(scope_name(node.target))
+        if symbolic is not None:
+            return symbolic(self.scope, *args, **options)
+        handler = HANDLERS.get(scope_name(node.target))
+        if handler is not None:
+            try:
+                return handler(self.scope, *args, **options)
+            except NoLowering:
+                self.scope.needs.clear()
+        return host.call(self.scope, node, args, options)
+
+    def _argument(self, arg: Any) -> Any:
+        import torch
+
+        if isinstance(arg, torch.fx.Node):
+            return self.values[arg]
+        if isinstance(arg, list | tuple):
+            return [self._argument(each) for each in arg]
+        return dtype_of(arg) if isinstance(arg, torch.dtype) else arg
+
+    def _bound(self, node: Any, found: Any) -> Any:
+        """What a node gave, under its name; checked against the type that torch states."""
+        import torch
+
+        vals = node.meta.get("val")
+        pairs = [(found, vals)] if not isinstance(vals, list | tuple) else list(zip(found, vals, strict=False))
+        for value, val in pairs:
+            if not isinstance(value, Value) or not isinstance(val, torch.Tensor):
+                continue
+            _same_type(node, value, val)
+            for size, stated in zip(value.type.dims, val.shape, strict=True):
+                if not isinstance(stated, int) and stated.node.expr.is_Symbol:
+                    self.scope.program.sizes.setdefault(stated.node.expr, size)
+            if value.name.isdigit():
+                value.name = self.scope.builder.names.fresh(node.name)
+        if isinstance(found, Dim) and isinstance(vals, torch.SymInt) and vals.node.expr.is_Symbol:
+            self.scope.program.sizes.setdefault(vals.node.expr, found)
+        return found
+
+    # -- outputs -----------------------------------------------------------------------------------------------
+
+    def outputs(self) -> tuple[list[Value], list[str]]:
+        """The user's outputs, then new values of what is changed in place, and their names."""
+        (node,) = (each for each in self.exported.graph.nodes if each.op == "output")
+        self.scope.location = Location()
+        own: list[tuple[Any, str]] = []
+        changed: list[tuple[Any, str]] = []
+        for arg, spec in zip(node.args[0], self.exported.graph_signature.output_specs, strict=True):
+            if spec.kind.name == "TOKEN":
+                continue
+            (own if spec.kind.name == "USER_OUTPUT" else changed).append((self._argument(arg), spec.target))
+        names = _output_names(self.exported, len(own))
+        pairs = [(value, name) for (value, _), name in zip(own, names, strict=True) if value is not None]
+        pairs += [(value, f"{target}.new") for value, target in changed]
+        return [self._result(value) for value, _ in pairs], [name for _, name in pairs]
+
+    def _result(self, value: Any) -> Value:
+        if isinstance(value, Value):
+            return value
+        return self.scope.scalar(
+            value, "i1" if isinstance(value, bool) else "f64" if isinstance(value, float) else "i64"
+        )
+
+
+def scope_name(target: Any) -> str:
+    """The name under which a node's op is declared."""
+    return str(target).removeprefix("aten.")
+
+
+def _attribute(module: Any, name: str) -> Any:
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def location_of(node: Any) -> Location:
+    """The model's line: the innermost frame that is none of torch's own."""
+    import torch
+
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    home = str(Path(torch.__file__).parent)
+    own = [each for each in frames if not each[0].startswith((home, "torch/"))] or frames
+    return Location(own[-1][0], int(own[-1][1]), name=node.name) if own else Location(name=node.name)
+
+
+def _call(node: Any) -> Call:
+    import torch
+
+    vals = node.meta.get("val")
+    several = list(vals) if isinstance(vals, list | tuple) else [vals]
+    dtypes = tuple(dtype_of(each.dtype) for each in several if isinstance(each, torch.Tensor))
+    symbols = tuple(each.node.expr for each in several if isinstance(each, torch.SymInt))
+    return Call(scope_name(node.target), node.name, dtypes, _promoted(node), symbols)
+
+
+def _promoted(node: Any) -> str:
+    import torch
+
+    metas = [each.meta.get("val") if isinstance(each, torch.fx.Node) else each for each in node.args[:2]]
+    plain = [_example(each) for each in metas]
+    if not plain or any(not isinstance(each, torch.Tensor | bool | int | float) for each in plain):
+        return ""
+    if not any(isinstance(each, torch.Tensor) for each in plain):
+        return ""
+    return dtype_of(torch.result_type(*plain) if len(plain) == 2 else plain[0].dtype)
+
+
+def _example(val: Any) -> Any:
+    """A number for a symbolic one: dtypes hang on its kind only."""
+    import torch
+
+    kinds = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+    return kinds.get(type(val), val)
+
+
+def _same_type(node: Any, value: Value, val: Any) -> None:
+    """Raises InternalError where a lowering gave another dtype, rank or size than torch states."""
+    fits = value.type.dtype == dtype_of(val.dtype) and value.type.rank == len(val.shape)
+    if fits:
+        pairs = zip(value.type.dims, val.shape, strict=True)
+        fits = all(size.const is None or not isinstance(other, int) or size.const == other for size, other in pairs)
+    if not fits:
+        raise InternalError(
+            f"{node.target} became {value.type}, but torch says {dtype_of(val.dtype)}{list(val.shape)}",
+            where=str(location_of(node)),
+            hint="please report it",
+        )
+
+
+def _output_names(exported: Any, count: int) -> list[str]:
+    """Outputs that are items of a dict or of a model's output class bear its keys, others numbers."""
+    from torch.utils import _pytree as pytree
+
+    spec = exported.call_spec.out_spec
+    if spec is None or spec.num_leaves != count:
+        return [f"out{place}" for place in range(count)]
+    paths, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(count)), spec))
+    names = []
+    for place, (path, _) in enumerate(paths):
+        parts = [str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in path]
+        names.append("_".join(parts) if parts and not parts[0].isdigit() else f"out{place}")
+    return names
+
+
+# -- facts and checks ----------------------------------------------------------------------------------------------
+
+
+def _entry_checks(exported: Any, decomposed: Any, reader: _Reader) -> list[str]:
+    """What the program asks of its inputs: bounds that its author gave, and torch's guards. Notes for guards that are
+    not understood."""
+    scope = reader.scope
+    scope.location = Location(name="guards")
+    for sym, held in decomposed.range_constraints.items():
+        size = scope.program.sizes.get(sym)
+        low, high = _bound(held.lower), _bound(held.upper)
+        if low is not None and low >= 0:
+            scope.program.free.add(sym)
+        if size is None:
+            continue
+        if low is not None and low > MADE_UP:
+            scope.check(Relation("<=", const(low), size), f"a size is {{1}}, the program takes {low} or more")
+        if high is not None and high < _LARGE:
+            scope.check(Relation("<=", size, const(high)), f"a size is {{0}}, the program takes {high} at most")
+    return guards.add(scope, guards.of(exported), reader.by_name)
+
+
+def _bound(number: Any) -> int | None:
+    return int(number) if getattr(number, "is_Integer", False) or isinstance(number, int) else None
+
+
+def _facts(inputs: Sequence[Value], program: Program) -> Facts:
+    """Which axis each symbol is, and the bounds of data-dependent sizes."""
+    axes = [(value, axis, size) for value in inputs for axis, size in enumerate(value.type.dims)]
+    named = [(label_of(size), value, axis) for value, axis, size in axes]
+    facts = Facts().with_symbols(SymbolFacts(name, (f"{value.name}.{axis}",)) for name, value, axis in named if name)
+    certain = [Relation(each.kind, each.lhs, each.rhs, each.source, certain=True) for each in program.relations]
+    return facts.with_relations(certain)

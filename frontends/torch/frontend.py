@@ -1,0 +1,80 @@
+"""PyTorch as a format: files of ``torch.export.save``, and ``torch.export.ExportedProgram``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from egshape.errors import InvalidInput, MissingDependency, ParseError, Unsupported
+from egshape.frontends.frontend import Cost, Forms, Writing
+from egshape.ir.graph import Graph
+
+_ARCHIVE = b"PK\x03\x04"
+"""How a zip file begins."""
+
+
+@dataclass(frozen=True)
+class Torch:
+    """Programs of ``torch.export``."""
+
+    name: str = "torch"
+    forms: tuple[str, ...] = ("pt2",)
+    objects: str = "a torch.export.ExportedProgram"
+
+    def recognises(self, model: object) -> bool:
+        """A ``torch.export.ExportedProgram``."""
+        return type(model).__name__ == "ExportedProgram" and type(model).__module__.startswith("torch.")
+
+    def begins(self, data: bytes) -> bool:
+        """An archive: no other format of models is one."""
+        return data.startswith(_ARCHIVE)
+
+    def read(self, source: Path | bytes, name: str, forms: Forms | None) -> Graph:
+        """Raises MissingDependency without torch, ParseError for what is no exported program, else as
+        ``read_object``."""
+        torch = needed()
+        if isinstance(source, Path) and not source.is_file():
+            raise InvalidInput("there is no such file", where=str(source))
+        try:
+            exported = torch.export.load(BytesIO(source) if isinstance(source, bytes) else source)
+        except Exception as error:  # zipfile's, json's and torch's own, by version
+            raise ParseError(
+                f"is no program that torch.export.save wrote: {error}",
+                where=name,
+                hint=f"torch {torch.__version__} reads it; a file of another version may be too new",
+            ) from None
+        return self._graph(exported, Path(name).stem)
+
+    def read_object(self, model: Any, forms: Forms | None) -> Graph:
+        """Raises Unsupported for what has no graph, naming the node and the model's line."""
+        return self._graph(model, "model")
+
+    def _graph(self, exported: Any, name: str) -> Graph:
+        from egshape.frontends.torch.convert import read
+
+        return read(exported, name)
+
+    def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
+        """Not yet: raises Unsupported."""
+        raise Unsupported("graphs are not written as programs of torch", where=str(path), hint="save as .mlir or .onnx")
+
+    def cost(self, graph: Graph) -> Cost:
+        """Ops, and the bytes of constants."""
+        ops = list(graph.body.walk())
+        held: Mapping[int, int] = {
+            id(op.attrs["value"]): op.attrs["value"].nbytes for op in ops if op.name == "constant"
+        }
+        return Cost(len(ops), "ops", sum(held.values()))
+
+
+def needed() -> Any:
+    """The module torch. Raises MissingDependency where it is not installed."""
+    try:
+        import torch
+        import torch.export
+    except ImportError:
+        raise MissingDependency("torch is not installed", hint="pip install egshape[torch]") from None
+    return torch

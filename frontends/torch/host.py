@@ -1,0 +1,73 @@
+"""Ops without a lowering: calls of torch, with the types that torch states."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from egshape.dims import Dim, const
+from egshape.errors import Unsupported
+from egshape.facts import Relation
+from egshape.frontends.torch.scope import Scope
+from egshape.frontends.torch.symbolic import truth
+from egshape.frontends.torch.types import dtype_of, size_of
+from egshape.ir.graph import Value
+from egshape.ops.host import UNKNOWN, call_of
+
+
+def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """A node as a host call: a size among its arguments is an operand too. Raises Unsupported for what is no op of
+    torch, and for results that are no tensors."""
+    import torch
+
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        raise Unsupported(f"{target} has no lowering", where=str(s.location))
+    operands: list[Value] = []
+    raw = [list(node.args), dict(node.kwargs)]
+    payload = {"op": str(target), "args": _packed(s, list(args), raw[0], operands), "options": {}}
+    for key, value in options.items():
+        payload["options"][key] = _packed(s, value, node.kwargs[key], operands)
+    vals = node.meta.get("val")
+    several = list(vals) if isinstance(vals, list | tuple) else [vals]
+    if not several or any(not isinstance(each, torch.Tensor | torch.SymInt | None) for each in several):
+        raise Unsupported(f"a result of {target} is no tensor", where=str(s.location))
+    tensors = [each for each in several if isinstance(each, torch.Tensor)]
+    attrs = {
+        "target": str(target),
+        "call": call_of("torch", json.dumps(payload, sort_keys=True).encode()),
+        "dtypes": tuple(dtype_of(each.dtype) for each in tensors),
+        "ranks": tuple(len(each.shape) for each in tensors),
+        "sizes": tuple(_told(s, size) for each in tensors for size in each.shape),
+    }
+    random = torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable
+    results = iter(s.add("host_effect" if random else "host_call", operands, attrs))
+    s.program.hosted.append((str(target), str(s.location)))
+    out = [next(results) if isinstance(each, torch.Tensor) else None for each in several]
+    return out if isinstance(vals, list | tuple) else out[0]
+
+
+def _told(s: Scope, size: Any) -> Dim:
+    found = size_of(size, s.program.sizes)
+    return const(UNKNOWN) if found is None else found
+
+
+def _packed(s: Scope, value: Any, raw: Any, operands: list[Value]) -> Any:
+    """An argument as JSON; tensors and sizes become operands."""
+    import torch
+
+    if isinstance(raw, torch.dtype):
+        return {"dtype": value}
+    if isinstance(value, list | tuple):
+        return [_packed(s, each, one, operands) for each, one in zip(value, raw, strict=True)]
+    if isinstance(value, Dim | Relation):
+        operands.append(s.scalar(value, "i64") if isinstance(value, Dim) else truth(s, value))
+        return {"number": len(operands) - 1}
+    if isinstance(value, Value):
+        operands.append(value)
+        number = not isinstance(raw, torch.fx.Node) or not isinstance(raw.meta.get("val"), torch.Tensor)
+        return {"number" if number else "tensor": len(operands) - 1}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise Unsupported(f"an argument of {s.call.op} is a {type(value).__name__}", where=str(s.location))

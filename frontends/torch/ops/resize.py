@@ -1,0 +1,102 @@
+"""Upsampling: axis by axis, elements at computed places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from egshape.dims import Dim, const, floordiv
+from egshape.frontends.torch.moves import against, convert, line, reshape, select, spread_along, taken, wide
+from egshape.frontends.torch.registry import aten_op
+from egshape.frontends.torch.scope import Number, Scope
+from egshape.frontends.torch.symbolic import dim as size_of
+from egshape.ir.graph import Value
+
+Numbers = Sequence[Number] | None
+
+
+def _targets(x: Value, output_size: Numbers, factors: Sequence[float] | None) -> list[Dim]:
+    """The spatial sizes: given, or by factors, rounded down."""
+    if output_size is not None:
+        return [size_of(each) for each in output_size]
+    exact = [Fraction(each) for each in factors or ()]
+    return [
+        floordiv(size * each.numerator, each.denominator) for size, each in zip(x.type.dims[2:], exact, strict=True)
+    ]
+
+
+def _step(s: Scope, size: Dim, target: Dim, factor: float | None) -> Value:
+    """How far apart in the source neighbours of the result lie, in f32 as torch computes it."""
+    if factor is not None and factor > 0:
+        return s.constant(np.array(1 / factor, np.float32))
+    return s.one("divide", (s.scalar(size, "f32"), s.scalar(target, "f32")))
+
+
+@aten_op("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
+def nearest(s: Scope, x: Value, output_size: Numbers, scale_factors: Sequence[float] | None = None) -> Value:
+    """The element at the rounded down place."""
+    targets = _targets(x, output_size, scale_factors)
+    for place, target in enumerate(targets):
+        axis, factor = place + 2, scale_factors[place] if scale_factors else None
+        size = x.type.dims[axis]
+        times = int(factor) if factor and float(factor).is_integer() else None
+        if target is size:
+            continue
+        if times and target is size * times and Fraction(float(np.float32(1 / times))) * times >= 1:
+            x = _repeated(s, x, axis, times)
+            continue
+        at = line(s, target, "f32")
+        at = s.one("floor", (s.one("multiply", (at, s.spread(_step(s, size, target, factor), (target,)))),))
+        at = convert(s, at, "i64")
+        x = taken(s, x, axis, s.one("minimum", (at, s.full(size - 1, at))))
+    return x
+
+
+def _repeated(s: Scope, x: Value, axis: int, times: int) -> Value:
+    """Each element of an axis so many times."""
+    dims = x.type.dims
+    split = (*dims[: axis + 1], const(times), *dims[axis + 1 :])
+    others = [place for place in range(len(split)) if place != axis + 1]
+    return reshape(s, spread_along(s, x, others, split), (*dims[:axis], dims[axis] * times, *dims[axis + 1 :]))
+
+
+@aten_op("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
+def linear(
+    s: Scope,
+    x: Value,
+    output_size: Numbers,
+    align_corners: bool,
+    scale_factors: Sequence[float] | None = None,
+) -> Value:
+    """Elements between the two neighbours of a place."""
+    dtype, targets = x.type.dtype, _targets(x, output_size, scale_factors)
+    x = convert(s, x, wide(dtype))
+    for place, target in enumerate(targets):
+        x = _between(s, x, place + 2, target, align_corners, scale_factors[place] if scale_factors else None)
+    return convert(s, x, dtype)
+
+
+def _between(s: Scope, x: Value, axis: int, target: Dim, corners: bool, factor: float | None) -> Value:
+    size, kind = x.type.dims[axis], x.type.dtype
+    at = line(s, target, "f32")
+    if corners:
+        gaps = s.one("maximum", (s.scalar(target - 1, "f32"), s.scalar(1, "f32")))
+        step = s.one("divide", (s.scalar(size - 1, "f32"), gaps))
+        step = select(s, against(s, "LE", s.scalar(target, "i64"), 1), s.scalar(0, "f32"), step)
+        source = s.one("multiply", (at, s.spread(step, (target,))))
+    else:
+        half = s.full(0.5, at)
+        step = s.spread(_step(s, size, target, factor), (target,))
+        source = s.one("subtract", (s.one("multiply", (s.one("add", (at, half)), step)), half))
+        source = s.one("maximum", (source, s.full(0, source)))
+    below = s.one("floor", (source,))
+    share = convert(s, s.one("subtract", (source, below)), kind)
+    last = s.spread(s.scalar(size - 1, "i64"), (target,))
+    low = s.one("minimum", (convert(s, below, "i64"), last))
+    high = s.one("minimum", (s.one("add", (low, s.full(1, low))), last))
+    one, two = (taken(s, x, axis, each) for each in (low, high))
+    share = spread_along(s, share, (axis,), one.type.dims)
+    rest = s.one("subtract", (s.full(1, share), share))
+    return s.one("add", (s.one("multiply", (one, rest)), s.one("multiply", (two, share))))
