@@ -76,17 +76,20 @@ class CompiledGraph:
 
 @dataclass(frozen=True)
 class Report:
-    """What was compiled since the last ``reset``."""
+    """What was compiled since the last ``reset``. ``notes`` say where torch had to know a size, by module."""
 
     graphs: tuple[CompiledGraph, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.graphs)) or "nothing was compiled"
+        notes = [f"{name} is compiled anew for some sizes: {reason}" for name, reason in self.notes]
+        return "\n".join([*map(str, self.graphs), *notes]) or "nothing was compiled"
 
 
 @dataclass
 class _Log:
     graphs: list[CompiledGraph] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
 
 
 _LOG = _Log()
@@ -94,7 +97,12 @@ _LOG = _Log()
 
 def report() -> Report:
     """What ``backend="egshape"`` compiled in this process since ``reset``."""
-    return Report(tuple(_LOG.graphs))
+    return Report(tuple(_LOG.graphs), tuple(_LOG.notes))
+
+
+def note(name: str, reason: str) -> None:
+    """Report that torch had to know a size of a module."""
+    _LOG.notes.append((name, reason))
 
 
 def reset() -> None:
@@ -103,6 +111,7 @@ def reset() -> None:
 
     torch.compiler.reset()
     _LOG.graphs.clear()
+    _LOG.notes.clear()
 
 
 def backend(module: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
