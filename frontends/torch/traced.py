@@ -85,6 +85,15 @@ class _TracedReader(_Reader):
                 taken.append(place)
         return tuple(taken)
 
+    def _input(self, val: Any, name: str) -> Any:
+        """A size that is an axis of a tensor too is that axis: torch makes sure of it before each call."""
+        import torch
+
+        if isinstance(val, torch.SymInt) and val.node.expr in self.scope.program.sizes:
+            self.given.append(self.scope.builder.arg(name, "i64", ()))
+            return self.scope.program.sizes[val.node.expr]
+        return super()._input(val, name)
+
     def results(self) -> tuple[list[Value], tuple[Any, ...]]:
         """The results that the graph computes, and what each of the module's is."""
         (node,) = (each for each in self.exported.graph.nodes if each.op == "output")
