@@ -1,0 +1,202 @@
+"""egshape as a back end of ``torch.compile``: each graph that torch traces is compiled once, for all sizes that it may
+have; what egshape cannot read runs in torch, and is reported.
+
+``torch.compile(model, backend="egshape", options={"threads": 2})``"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from egshape.api import compile as compile_program
+from egshape.api import optimize
+from egshape.errors import EgshapeError, InvalidInput
+from egshape.frontends.torch.traced import Output, Traced, read, table
+from egshape.frontends.torch.types import array_of, tensor_of
+
+Role = Literal["inference", "forward", "backward"]
+
+OPTIONS = ("target", "threads", "facts", "fallback")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How graphs are compiled.
+
+    target: ``llvm`` or ``interpret``. threads: at most so many. facts: what holds of the sizes, besides what torch
+    guards, as in ``egshape.optimize(assume=...)``; a call for which they do not hold raises. fallback: run in torch what
+    egshape cannot compile, rather than raise."""
+
+    target: str = "llvm"
+    threads: int = 1
+    facts: tuple[str, ...] = ()
+    fallback: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None) -> Options:
+        """Options by name. Raises InvalidInput for a name that is none, or a value of another kind."""
+        told = dict(given or {})
+        wrong = sorted(set(told) - set(OPTIONS))
+        if wrong:
+            raise InvalidInput(f"backend='egshape' has no option {wrong[0]!r}", hint=f"it has {', '.join(OPTIONS)}")
+        if told.get("target", cls.target) not in ("llvm", "interpret"):
+            raise InvalidInput(f"target is 'llvm' or 'interpret', not {told['target']!r}")
+        facts = told.pop("facts", ())
+        return cls(**told, facts=(facts,) if isinstance(facts, str) else tuple(facts))
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """One graph that torch traced.
+
+    ``ops`` before and after optimizing; ``symbols`` are the sizes that it was not compiled for in particular;
+    ``fallback`` are the ops that torch runs, ``("<graph>",)`` with the reason in ``error`` where that is all of them;
+    ``line`` is where in the model it begins."""
+
+    role: Role
+    ops: tuple[int, int] = (0, 0)
+    symbols: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    seconds: float = 0.0
+    fallback: tuple[str, ...] = ()
+    error: str = ""
+    line: str = ""
+
+    def __str__(self) -> str:
+        told = f"{self.role} at {self.line or 'an unknown line'}: {self.ops[0]} ops -> {self.ops[1]}, {self.seconds:.2f} s"
+        sizes = f", sizes {', '.join(self.symbols)}" if self.symbols else ", all sizes fixed"
+        torch_runs = f"; torch runs {', '.join(self.fallback)}" if self.fallback else ""
+        return told + sizes + torch_runs + (f" ({self.error})" if self.error else "")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was compiled since the last ``reset``. ``notes`` say where torch had to know a size, by module."""
+
+    graphs: tuple[CompiledGraph, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        notes = [f"{name} is compiled anew for some sizes: {reason}" for name, reason in self.notes]
+        return "\n".join([*map(str, self.graphs), *notes]) or "nothing was compiled"
+
+
+@dataclass
+class _Log:
+    graphs: list[CompiledGraph] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+
+
+_LOG = _Log()
+
+
+def report() -> Report:
+    """What ``backend="egshape"`` compiled in this process since ``reset``."""
+    return Report(tuple(_LOG.graphs), tuple(_LOG.notes))
+
+
+def note(name: str, reason: str) -> None:
+    """Report that torch had to know a size of a module."""
+    _LOG.notes.append((name, reason))
+
+
+def reset() -> None:
+    """Forget the report, and what torch compiled."""
+    import torch
+
+    torch.compiler.reset()
+    _LOG.graphs.clear()
+    _LOG.notes.clear()
+
+
+def backend(module: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+    """What ``torch.compile`` calls for each graph: functional ATen ops are compiled, forward and backward.
+
+    Raises InvalidInput for wrong options; what cannot be compiled only where ``fallback`` is off."""
+    from functorch.compile import aot_module_simplified, min_cut_rematerialization_partition
+
+    chosen = Options.of(options)
+
+    def compiler(role: Role) -> Callable[[Any, Sequence[Any]], Any]:
+        return lambda traced, _: _compiled(traced, role, chosen)
+
+    return aot_module_simplified(
+        module,
+        example_inputs,
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=table(),
+    )
+
+
+def _compiled(module: Any, role: Role, options: Options) -> Any:
+    from functorch.compile import make_boxed_func
+
+    start = time.perf_counter()
+    line = _first_line(module)
+    try:
+        traced = read(module, role)
+        result = optimize(traced.graph, assume=options.facts)
+        run = compile_program(result, target=options.target, threads=options.threads)
+    except Exception as error:
+        if not options.fallback:
+            raise
+        told = str(error) if isinstance(error, EgshapeError) else "".join(traceback.format_exception_only(error))
+        _LOG.graphs.append(CompiledGraph(role, fallback=("<graph>",), error=told.strip(), line=line))
+        return make_boxed_func(module.forward)
+    after = result.graph
+    symbols = tuple(sorted({name for value in after.inputs for size in value.type.dims for name in size.symbols()}))
+    _LOG.graphs.append(
+        CompiledGraph(
+            role,
+            ops=(sum(1 for _ in traced.graph.body.walk()), sum(1 for _ in after.body.walk())),
+            symbols=symbols,
+            checks=tuple(each.text for each in result.report.checks if each.status == "kept"),
+            seconds=time.perf_counter() - start,
+            fallback=tuple(dict.fromkeys(name for name, _ in traced.hosted)),
+            line=line,
+        )
+    )
+    return make_boxed_func(_Call(traced, run))
+
+
+def _first_line(module: Any) -> str:
+    from egshape.frontends.torch.convert import location_of
+
+    places = (str(location_of(node)) for node in module.graph.nodes if node.op == "call_function")
+    return next((place for place in places if place), "")
+
+
+class _Call:
+    """A compiled graph, called with what torch passes: tensors and sizes."""
+
+    def __init__(self, traced: Traced, run: Callable[..., Any]) -> None:
+        self._traced, self._run = traced, run
+        self._dtypes = [value.type.dtype for value in traced.graph.outputs]
+
+    def __call__(self, *args: Any) -> list[Any]:
+        given = [args[place] for place in self._traced.inputs]
+        found = self._run(*(_array(each) for each in given))
+        arrays = found if isinstance(found, tuple) else (found,)
+        return [self._result(each, arrays) if isinstance(each, Output) else each for each in self._traced.outputs]
+
+    def _result(self, output: Output, arrays: Sequence[np.ndarray]) -> Any:
+        array = arrays[output.number]
+        if output.is_size:
+            return int(array)
+        tensor = tensor_of(np.asarray(array), self._dtypes[output.number])
+        if output.order is None:
+            return tensor
+        back = [output.order.index(axis) for axis in range(len(output.order))]
+        return tensor.permute(output.order).contiguous().permute(back)
+
+
+def _array(given: Any) -> np.ndarray:
+    return array_of(given) if hasattr(given, "detach") else np.asarray(int(given), np.int64)

@@ -1,0 +1,123 @@
+"""``egshape.torch.compile``: one compile of a PyTorch module for all sizes of the axes that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from egshape.adapters.torch import _arguments, _by_argument
+from egshape.adapters.torch_compile import Options, backend, note
+from egshape.errors import CheckFailed
+
+
+def compile(
+    module: Any,
+    dynamic_shapes: Any = None,
+    *,
+    target: str = "llvm",
+    threads: int = 1,
+    facts: str | Sequence[str] = (),
+    fallback: bool = True,
+) -> CompiledModule:
+    """A module that is compiled once for all sizes of the axes that ``dynamic_shapes`` names.
+
+    Args:
+        module: a ``torch.nn.Module``.
+        dynamic_shapes: for each argument of ``forward``, by name or in order, its open axes:
+            ``({0: "b", 1: "s"},)``. Without it an axis is open once it has changed.
+        target, threads, facts, fallback: as ``egshape.adapters.torch_compile.Options`` has them.
+
+    Sizes 0 and 1 are sizes like others. Where torch must know a size to go on (a loop or a branch of Python over it),
+    the report (``egshape.torch.report()``) says why, and that graph is compiled as often as torch asks for it. Raises
+    InvalidInput for wrong options."""
+    options = Options.of({"target": target, "threads": threads, "facts": facts, "fallback": fallback})
+    return CompiledModule(module, dynamic_shapes, options)
+
+
+class CompiledModule:
+    """What ``compile`` gives: called as the module is. ``module`` is the module itself."""
+
+    def __init__(self, module: Any, dynamic_shapes: Any, options: Options) -> None:
+        self.module = module
+        self._shapes, self._options = dynamic_shapes, options
+        self._whole = dynamic_shapes is not None
+        """Whether the module is still tried as one graph without any size."""
+        self._run = self._compiled()
+
+    def __repr__(self) -> str:
+        return f"egshape.torch.compile({type(self.module).__name__}, {self._shapes!r})"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from torch._dynamo.exc import TorchDynamoException
+
+        sources = "" if self._shapes is None else self._sources(args, kwargs)
+        if self._whole:
+            try:
+                with _settings(unbacked_sources=sources):
+                    return self._run(*args, **kwargs)
+            except TorchDynamoException as error:
+                note(type(self.module).__name__, _reason(error))
+            except CheckFailed:  # an assertion that torch made of a broadcast, or an error of the module: it says which
+                return self.module(*args, **kwargs)
+            self._whole = False
+            self._run = self._compiled()
+        with _settings(dynamic_sources=sources):
+            return self._run(*args, **kwargs)
+
+    def _compiled(self) -> Any:
+        import torch
+
+        def compiler(graph: Any, inputs: Sequence[Any]) -> Any:
+            return backend(graph, inputs, options=vars(self._options))
+
+        return torch.compile(self.module, backend=compiler, fullgraph=self._whole)
+
+    def _sources(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """The open axes as torch names them."""
+        given = _arguments(self.module, args, kwargs)
+        wanted = _by_argument(self._shapes, list(given))
+        found = []
+        for place, (name, value) in enumerate(given.items()):
+            # torch calls an argument of its own modules by its place
+            for root in (f"L['{name}']", f"L['args'][{place}]", f"L['kwargs']['{name}']"):
+                found += [f"{path}:{axis}" for path, axes in _open_axes(value, wanted.get(name), root) for axis in axes]
+        return ",".join(found)
+
+
+def _open_axes(value: Any, spec: Any, path: str) -> Iterator[tuple[str, list[int]]]:
+    """The open axes of the tensors of an argument, which torch names by the path to them."""
+    import torch
+
+    if spec is None:
+        return
+    if isinstance(value, torch.Tensor):
+        axes = dict(spec) if isinstance(spec, Mapping) else dict(enumerate(spec))
+        yield path, [axis % value.dim() for axis, each in axes.items() if each is not None]
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _open_axes(each, spec.get(key), f"{path}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for place, (each, one) in enumerate(zip(value, spec, strict=True)):
+            yield from _open_axes(each, one, f"{path}[{place}]")
+
+
+@contextmanager
+def _settings(**sources: str) -> Iterator[None]:
+    """torch's settings under which a size is not taken for a number: 0 and 1 are sizes like others, no two sizes are one
+    by chance, recurrent modules and data-dependent sizes are traced. ``sources`` name the open axes."""
+    import torch._dynamo.config as dynamo
+    import torch.compiler.config as compiler
+    import torch.fx.experimental._config as symbolic
+
+    with (
+        dynamo.patch(allow_rnn=True, capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True),
+        symbolic.patch(use_duck_shape=False, backed_size_oblivious=True),
+        compiler.patch(**sources),
+    ):
+        yield
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what torch says."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

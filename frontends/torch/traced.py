@@ -1,0 +1,126 @@
+"""A graph that torch traced for a back end: functional ATen ops, with sizes as inputs and outputs beside the tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from egshape.dims import Dim
+from egshape.frontends.torch.convert import _facts, _Reader
+from egshape.frontends.torch.registry import HANDLERS
+from egshape.frontends.torch.scope import Program, Scope
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Graph, Value
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What became of a traced graph. ``inputs`` are the places of the arguments that the graph takes, ``outputs`` what
+    each result is: an ``Output``, or None or a number as it is."""
+
+    graph: Graph
+    inputs: tuple[int, ...]
+    outputs: tuple[Any, ...]
+    hosted: tuple[tuple[str, str], ...]
+    """Ops that torch runs, and where the model has them."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result that the graph gives: its number, and whether it is a size rather than a tensor."""
+
+    number: int
+    is_size: bool
+    order: tuple[int, ...] | None
+    """The axes from the outermost in memory to the innermost, where that is not their order."""
+
+
+def table() -> dict[Any, Any]:
+    """How ops are decomposed while torch traces: all that torch can but for the declared ones."""
+    from torch._decomp import core_aten_decompositions
+
+    return {op: how for op, how in core_aten_decompositions().items() if str(op).removeprefix("aten.") not in HANDLERS}
+
+
+def read(module: Any, name: str) -> Traced:
+    """The graph of a ``torch.fx.GraphModule`` whose nodes say their values (``meta["val"]``): sizes that torch guards
+    are symbols here that may be any size. Raises EgshapeError for what has no graph, naming the op and the model's
+    line."""
+    program = Program()
+    reader = _TracedReader(module, Scope(program, BlockBuilder(decide=program.bounds.decide)))
+    taken = reader.arguments()
+    reader.nodes()
+    results, outputs = reader.results()
+    body = reader.scope.builder.finish(results)
+    names = tuple(f"out{number}" for number in range(len(results)))
+    graph = Graph(name, body, names, _facts(reader.given, program), {"format": "torch"})
+    return Traced(graph, taken, outputs, tuple(program.hosted))
+
+
+class _Module:
+    """A traced module with the names that an exported program has."""
+
+    def __init__(self, module: Any) -> None:
+        self.graph, self.graph_module = module.graph, module
+
+
+class _TracedReader(_Reader):
+    """Takes every placeholder as an input, and every result as it is."""
+
+    def __init__(self, module: Any, scope: Scope) -> None:
+        super().__init__(_Module(module), scope)
+
+    def arguments(self) -> tuple[int, ...]:
+        """Add the inputs; the places of those that are tensors or sizes."""
+        nodes = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
+        vals = [node.meta.get("val") for node in nodes]
+        names = [node.name for node in nodes]
+        self._bare(vals, names, {})
+        taken = []
+        for place, (node, val, name) in enumerate(zip(nodes, vals, names, strict=True)):
+            before = len(self.given)
+            self.values[node] = self._input(val, name)
+            if len(self.given) > before:
+                taken.append(place)
+        return tuple(taken)
+
+    def _input(self, val: Any, name: str) -> Any:
+        """A size that is an axis of a tensor too is that axis: torch makes sure of it before each call."""
+        import torch
+
+        if isinstance(val, torch.SymInt) and val.node.expr in self.scope.program.sizes:
+            self.given.append(self.scope.builder.arg(name, "i64", ()))
+            return self.scope.program.sizes[val.node.expr]
+        return super()._input(val, name)
+
+    def results(self) -> tuple[list[Value], tuple[Any, ...]]:
+        """The results that the graph computes, and what each of the module's is."""
+        (node,) = (each for each in self.exported.graph.nodes if each.op == "output")
+        found: list[Value] = []
+        shown: list[Any] = []
+        for each in node.args[0]:
+            value = self._argument(each)
+            if isinstance(value, Value | Dim):
+                shown.append(Output(len(found), isinstance(value, Dim), _order(each)))
+                found.append(self._result(value))
+            else:
+                shown.append(value)
+        return found, tuple(shown)
+
+
+def _order(node: Any) -> tuple[int, ...] | None:
+    """How the axes of a result lie in memory, from the outermost; None where that is their order."""
+    import torch
+
+    val = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    if not isinstance(val, torch.Tensor) or val.layout is not torch.strided:
+        return None
+    strides = [each if isinstance(each, int) else each.node.hint for each in val.stride()]
+    sizes = [each if isinstance(each, int) else each.node.hint for each in val.shape]
+    moving = [axis for axis, size in enumerate(sizes) if size != 1 and strides[axis] is not None]
+    found = sorted(moving, key=lambda axis: -strides[axis])
+    if found == moving or len(set(strides[axis] for axis in moving)) < len(moving):
+        return None
+    inner = iter(found)
+    return tuple(next(inner) if axis in moving else axis for axis in range(len(sizes)))
