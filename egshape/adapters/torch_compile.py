@@ -29,8 +29,8 @@ class Options:
     """How graphs are compiled.
 
     target: ``llvm`` or ``interpret``. threads: at most so many. facts: what holds of the sizes, besides what torch
-    guards, as in ``egshape.optimize(assume=...)``; a call for which they do not hold raises. fallback: run in torch what
-    egshape cannot compile, rather than raise."""
+    guards, as in ``egshape.optimize(assume=...)``; a call for which they do not hold raises. fallback: what egshape
+    cannot compile runs in torch; else it raises."""
 
     target: str = "llvm"
     threads: int = 1
@@ -68,7 +68,8 @@ class CompiledGraph:
     line: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.role} at {self.line or 'an unknown line'}: {self.ops[0]} ops -> {self.ops[1]}, {self.seconds:.2f} s"
+        place = self.line or "an unknown line"
+        told = f"{self.role} at {place}: {self.ops[0]} ops -> {self.ops[1]}, {self.seconds:.2f} s"
         sizes = f", sizes {', '.join(self.symbols)}" if self.symbols else ", all sizes fixed"
         torch_runs = f"; torch runs {', '.join(self.fallback)}" if self.fallback else ""
         return told + sizes + torch_runs + (f" ({self.error})" if self.error else "")

@@ -104,8 +104,8 @@ def _open_axes(value: Any, spec: Any, path: str) -> Iterator[tuple[str, list[int
 
 @contextmanager
 def _settings(**sources: str) -> Iterator[None]:
-    """torch's settings under which a size is not taken for a number: 0 and 1 are sizes like others, no two sizes are one
-    by chance, recurrent modules and data-dependent sizes are traced. ``sources`` name the open axes."""
+    """torch's settings under which a size is not taken for a number: 0 and 1 are sizes like others, no two sizes are
+    one by chance, recurrent modules and data-dependent sizes are traced. ``sources`` name the open axes."""
     import torch._dynamo.config as dynamo
     import torch.compiler.config as compiler
     import torch.fx.experimental._config as symbolic

@@ -31,6 +31,7 @@ HEAVY = 10_000.0
 LIGHT = 512
 """Constants of up to so many bytes, such as lists of sizes, never count as growth."""
 
+
 def likely_sizes(facts: Facts, symbols: Sequence[str]) -> dict[str, int]:
     """The size at which each symbol is taken: its first likely value that it may have, else what an equation with such
     sizes alone gives (m of `a*b == m`), else 64 clipped to its range, and moved to what its divisor leaves."""

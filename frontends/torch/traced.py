@@ -1,8 +1,7 @@
-"""A graph that torch traced for a back end: functional ATen ops, with sizes as inputs and outputs beside the tensors."""
+"""A graph that torch traced for a back end: functional ATen ops, with sizes as inputs and outputs beside tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +75,7 @@ class _TracedReader(_Reader):
         nodes = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
         vals = [node.meta.get("val") for node in nodes]
         names = [node.name for node in nodes]
-        self._bare(vals, names, {})
+        self._name(vals, names, {})
         taken = []
         for place, (node, val, name) in enumerate(zip(nodes, vals, names, strict=True)):
             before = len(self.given)
@@ -120,7 +119,7 @@ def _order(node: Any) -> tuple[int, ...] | None:
     sizes = [each if isinstance(each, int) else each.node.hint for each in val.shape]
     moving = [axis for axis, size in enumerate(sizes) if size != 1 and strides[axis] is not None]
     found = sorted(moving, key=lambda axis: -strides[axis])
-    if found == moving or len(set(strides[axis] for axis in moving)) < len(moving):
+    if found == moving or len({strides[axis] for axis in moving}) < len(moving):
         return None
     inner = iter(found)
     return tuple(next(inner) if axis in moving else axis for axis in range(len(sizes)))
