@@ -20,7 +20,7 @@ from egshape.runtime.function import DTYPES, ENTRIES, EXTENDED, CompiledFunction
 from egshape.runtime.host_calls import HostFunction
 from egshape.runtime.weights import mapped
 
-VERSION = 3
+VERSION = 4
 _PORT: dict[str, type] = {"name": str, "dtype": str, "shape": list}
 _KEYS = {
     "version": int,
