@@ -122,8 +122,8 @@ class CompiledFunction:
         )
         self._late = any(output.late for output in self._outputs)
         self._single = len(self._outputs) == 1
-        self._reader = Reader([dtype for _, dtype, _ in self._inputs])
-        self._layout_at = self._reader.address
+        self._objects = Reader([dtype for _, dtype, _ in self._inputs])
+        self._layout_at = self._objects.address
         self.threads = threads
         self._zones = manifest["zones"] is not None
         self._make_pool = entries["egshape_pool"]
@@ -238,7 +238,7 @@ class CompiledFunction:
         if code or self._late:
             results = self._settled(code, call, inputs, results)
         self._calls.append(call)
-        if not self._reader.tensors.isdisjoint(map(type, inputs)):
+        if not self._objects.tensors.isdisjoint(map(type, inputs)):
             if self._single:
                 return self._makers[0](results[0])
             return tuple([make(each) for make, each in zip(self._makers, results, strict=True)])
@@ -331,7 +331,7 @@ class CompiledFunction:
         while code in (OBJECT, SHAPES):
             try:
                 if code == OBJECT:
-                    arrays = arrays if self._reader.learn(inputs) else self._arrays(inputs)
+                    arrays = arrays if self._objects.learn(inputs) else self._arrays(inputs)
                 else:
                     call.learn()
                     results = call.fresh()

@@ -5,6 +5,7 @@ and those for which ``out`` gives an array. They have no gradient: what is compi
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -32,11 +33,10 @@ def array_of(tensor: Any) -> np.ndarray:
     if name != "bfloat16" and not name.startswith("float8"):
         found: np.ndarray = plain.numpy()
         return found
-    import ml_dtypes
-
     torch = sys.modules["torch"]
     bits = plain.view(torch.int16 if name == "bfloat16" else torch.uint8).numpy()
-    return bits.view(getattr(ml_dtypes, name))
+    array: np.ndarray = bits.view(getattr(importlib.import_module("ml_dtypes"), name))
+    return array
 
 
 def written_array_of(tensor: Any) -> np.ndarray:
