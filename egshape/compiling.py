@@ -22,8 +22,10 @@ from egshape.models import Model, load
 from egshape.ops.shape_function import assuming
 from egshape.optimizing import Result, optimize
 from egshape.rulelang.size_functions import size_functions
+from egshape.runtime.memory import as_array
 from egshape.runtime.names import ordered
 from egshape.runtime.shown import described
+from egshape.runtime.torch_tensors import has_tensor, is_tensor_type, tensors_of
 from egshape.signature import with_sizes
 
 if TYPE_CHECKING:
@@ -137,9 +139,11 @@ class Compiled:
         ]
         return shapes_of(self.graph, checked_inputs(self.graph, arrays))
 
-    def __call__(self, /, *arrays: Any, **named: Any) -> np.ndarray | tuple[np.ndarray, ...]:
-        results = interpret(self.graph, self.ordered(arrays, named))
-        return results[0] if len(results) == 1 else tuple(results)
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
+        given = self.ordered(arrays, named)
+        found = interpret(self.graph, [as_array(each) if is_tensor_type(type(each)) else each for each in given])
+        results = tensors_of(found) if has_tensor(given) else tuple(found)
+        return results[0] if len(results) == 1 else results
 
     def save(self, path: Any, form: str = "egx") -> NoReturn:
         """Raises EgshapeError: what is interpreted has no native code."""

@@ -70,7 +70,7 @@ def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
         + ATTRIBUTES
     )
     manifest = {
-        "version": 3,
+        "version": 4,
         "name": program.name,
         "inputs": [described(port) for port in program.inputs],
         "outputs": [{**described(port), "late": each} for port, each in zip(program.outputs, late, strict=True)],

@@ -21,7 +21,7 @@ from egshape.runtime.host_calls import HostFunction
 from egshape.runtime.versioned import Condition, Version, VersionedFunction
 from egshape.runtime.weights import mapped
 
-VERSION = 3
+VERSION = 4
 _PORT: dict[str, type] = {"name": str, "dtype": str, "shape": list}
 _KEYS = {
     "version": int,

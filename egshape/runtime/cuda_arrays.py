@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import weakref
 from typing import Any, Protocol
 
@@ -13,13 +12,8 @@ import numpy as np
 
 from egshape.runtime import dlpack
 from egshape.runtime.cuda import Driver
+from egshape.runtime.dlpack import dtype_text
 from egshape.runtime.errors import RunError
-
-
-@functools.cache
-def dtype_text(dtype: np.dtype[Any]) -> str:
-    """A dtype as views write it."""
-    return "bf16" if dtype.name == "bfloat16" else np.dtype(dtype).str.lstrip("<|=")
 
 
 class Home(Protocol):

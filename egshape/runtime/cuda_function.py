@@ -15,12 +15,12 @@ from egshape.runtime.abi.call import DEVICE_CALL, DEVICE_CAPTURE, DEVICE_MEMORY,
 from egshape.runtime.abi.device import ALIGN, FUNCTIONS, HOSTED, UNALIGNED
 from egshape.runtime.call import Call
 from egshape.runtime.cuda import OUT_OF_MEMORY, Driver, opened
-from egshape.runtime.cuda_arrays import DeviceArray, dtype_text
+from egshape.runtime.cuda_arrays import DeviceArray
 from egshape.runtime.cuda_call import DeviceCall, Loaded, loaded
 from egshape.runtime.cuda_objects import Reader
 from egshape.runtime.cuda_profile import Log
 from egshape.runtime.cuda_views import View, current_stream, device_view, is_on_device
-from egshape.runtime.dlpack import LEGACY, PER_THREAD
+from egshape.runtime.dlpack import LEGACY, PER_THREAD, dtype_text
 from egshape.runtime.errors import RunError
 from egshape.runtime.function import CompiledFunction
 from egshape.runtime.host_calls import HostFunction

@@ -16,7 +16,8 @@ import numpy as np
 from egshape.runtime import dlpack, objects
 from egshape.runtime.abi.device import OBJECT_WORDS, PORT, TYPE
 from egshape.runtime.cuda import Driver
-from egshape.runtime.cuda_arrays import Block, DeviceArray, dtype_text
+from egshape.runtime.cuda_arrays import Block, DeviceArray
+from egshape.runtime.dlpack import dtype_text
 
 FUNCTIONS = {
     "long": "PyLong_AsLongLong",

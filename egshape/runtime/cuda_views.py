@@ -14,7 +14,8 @@ import numpy as np
 
 from egshape.runtime import dlpack
 from egshape.runtime.cuda import Driver
-from egshape.runtime.cuda_arrays import DeviceArray, dtype_text
+from egshape.runtime.cuda_arrays import DeviceArray
+from egshape.runtime.dlpack import dtype_text
 from egshape.runtime.errors import RunError
 
 _DEVICE_ORDINAL = 9

@@ -5,8 +5,11 @@ Source: the DLPack 1.3 header (DLTensor, DLManagedTensor, DLPackExchangeAPI)."""
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 CPU, CUDA = 1, 2
 """Kinds of devices."""
@@ -63,6 +66,12 @@ pointer = declared("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ct
 pointer_of = declared("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 is_valid = declared("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 rename = declared("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+
+
+@functools.cache
+def dtype_text(dtype: np.dtype[Any]) -> str:
+    """A dtype as views write it."""
+    return "bf16" if dtype.name == "bfloat16" else np.dtype(dtype).str.lstrip("<|=")
 
 
 def element_kind(text: str) -> int:

@@ -6,6 +6,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from egshape.runtime.errors import RunError, described
 from egshape.runtime.host_calls import HostCalls, HostFunction
 from egshape.runtime.memory import as_array, free, owned
 from egshape.runtime.names import ordered as in_order
-from egshape.runtime.objects import layout, no_memory_is_shared
+from egshape.runtime.objects import Reader, no_memory_is_shared
 from egshape.runtime.pool import shared
 from egshape.runtime.profile import KernelTime, Memory, Profile
 from egshape.runtime.redzones import Watch
 from egshape.runtime.shown import described as shown
+from egshape.runtime.torch_tensors import has_tensor, is_tensor_type, maker, note_written, tensors_of, written_array_of
 
 __all__ = ["CompiledFunction", "RunError", "array_dtype"]
 
@@ -86,8 +88,9 @@ class CompiledFunction:
 
     Names that are no identifiers go as ``fn(**{"a/b:0": x})``; all names as one mapping, ``fn({"out": x})``, too.
     Contiguous inputs are read where they lie, and anything with DLPack or an array interface is taken. ``out`` may give
-    an array, or None, for each output. Safe to call from several threads at once: each call has an arena of its own,
-    which later calls reuse. A copy is the function itself; pickled it is what an artifact holds."""
+    an array, or None, for each output. Where torch's tensors come in, results are tensors (runtime/torch_tensors.py).
+    Safe to call from several threads at once: each call has an arena of its own, which later calls reuse. A copy is the
+    function itself; pickled it is what an artifact holds."""
 
     target = "llvm"
 
@@ -119,8 +122,8 @@ class CompiledFunction:
         )
         self._late = any(output.late for output in self._outputs)
         self._single = len(self._outputs) == 1
-        self._layout = layout([dtype for _, dtype, _ in self._inputs])
-        self._layout_at = ctypes.addressof(self._layout) if self._layout is not None else 0
+        self._objects = Reader([dtype for _, dtype, _ in self._inputs])
+        self._layout_at = self._objects.address
         self.threads = threads
         self._zones = manifest["zones"] is not None
         self._make_pool = entries["egshape_pool"]
@@ -217,23 +220,56 @@ class CompiledFunction:
         ]
         return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), seconds / runs, runs)
 
-    def __call__(self, /, *inputs: Any, out: Sequence[np.ndarray | None] | None = None, **named: Any) -> Any:
+    def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         if named:
             inputs = self.ordered(inputs, named)
+        if out is not None:
+            return self._to(inputs, out)
         if self._zones:
-            return self._watched(inputs, out)
+            return self._given_back(inputs, self._watched(inputs, out))
+        if not self._layout_at or len(inputs) != len(self._inputs):
+            return self._given_back(inputs, self._into(inputs, None))
         try:
             call = self._calls.pop()
         except IndexError:
             call = self._new_call()
-        if out is not None or not self._layout_at or len(inputs) != len(self._inputs):
-            return self._into(call, inputs, out)
         results: Any = call.fresh() if call.one is None else (np.empty(*call.one),)
         code = self._python(call.address, id(inputs), id(results), self._layout_at)
         if code or self._late:
             results = self._settled(code, call, inputs, results)
         self._calls.append(call)
+        if not self._objects.tensors.isdisjoint(map(type, inputs)):
+            if self._single:
+                return self._makers[0](results[0])
+            return tuple([make(each) for make, each in zip(self._makers, results, strict=True)])
         return results[0] if self._single else results
+
+    @cached_property
+    def _makers(self) -> tuple[Callable[[np.ndarray], Any], ...]:
+        """What makes tensors of the results; once a tensor came in."""
+        return tuple(maker(output.dtype) for output in self._outputs)
+
+    def _given_back(self, inputs: Sequence[Any], results: Any) -> Any:
+        """The results, as tensors where one came in."""
+        if not has_tensor(inputs):
+            return results
+        return tensors_of((results,))[0] if self._single else tensors_of(results)
+
+    def _to(self, inputs: Sequence[Any], out: Any) -> Any:
+        """A call with results in the caller's arrays or tensors, which are given back themselves."""
+        items = [out] if isinstance(out, np.ndarray) or is_tensor_type(type(out)) else list(out)
+        tensors = [each for each in items if is_tensor_type(type(each))]
+        try:
+            arrays = [written_array_of(each) if is_tensor_type(type(each)) else each for each in items]
+        except (TypeError, RuntimeError) as error:
+            raise self._failure(f"out cannot be written to: {error}", "input", "") from None
+        found = self._watched(inputs, arrays) if self._zones else self._into(inputs, arrays)
+        results = [found] if self._single else list(found)
+        note_written(tensors)
+        if tensors or has_tensor(inputs):
+            results = list(tensors_of(results))
+        results = [new if mine is None else mine for mine, new in zip(items, results, strict=True)]
+        return results[0] if self._single else tuple(results)
 
     def fixed(self) -> dict[str, int]:
         """Words of the structure of a call (``runtime.abi.call.WORDS``) that are the same for each."""
@@ -295,7 +331,7 @@ class CompiledFunction:
         while code in (OBJECT, SHAPES):
             try:
                 if code == OBJECT:
-                    arrays = self._arrays(inputs)
+                    arrays = arrays if self._objects.learn(inputs) else self._arrays(inputs)
                 else:
                     call.learn()
                     results = call.fresh()
@@ -350,17 +386,21 @@ class CompiledFunction:
             arrays.append(array if array.dtype is dtype else array.view(dtype))
         return tuple(arrays)
 
-    def _run(self, call: Call, arrays: tuple[np.ndarray, ...], results: tuple[np.ndarray | None, ...]) -> int:
+    def _run(self, call: Call, arrays: tuple[Any, ...], results: tuple[np.ndarray | None, ...]) -> int:
         """One entry into native code with plain arrays."""
         if self._layout_at:
             return int(self._python(call.address, id(arrays), id(results), self._layout_at))
         call.take(arrays, results)
         return int(self._entry(call.address))
 
-    def _into(self, call: Call, inputs: Sequence[Any], out: Sequence[np.ndarray | None] | None) -> Any:
+    def _into(self, inputs: Sequence[Any], out: Sequence[np.ndarray | None] | None) -> Any:
         """A call whose arrays are read through Python: given results, or objects that native code cannot read."""
         arrays = self._arrays(inputs)
         given = self._given(out, arrays)
+        try:
+            call = self._calls.pop()
+        except IndexError:
+            call = self._new_call()
         code = SHAPES
         while code == SHAPES:
             results = tuple([new if mine is None else mine for mine, new in zip(given, call.fresh(), strict=True)])
@@ -398,8 +438,6 @@ class CompiledFunction:
         """The caller's arrays for the outputs. Raises what is wrong with one."""
         if out is None:
             return [None] * len(self._outputs)
-        if isinstance(out, np.ndarray):
-            out = [out]
         if len(out) != len(self._outputs):
             raise self._failure(f"out wants {len(self._outputs)} arrays, got {len(out)}", "input", "")
         for k, (array, output) in enumerate(zip(out, self._outputs, strict=True)):

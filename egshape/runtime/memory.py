@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from egshape.runtime.abi.call import ALIGN
+from egshape.runtime.torch_tensors import array_of, is_tensor_type
 
 SMALL = 1 << 16
 """Bytes up to which numpy's own allocation is as fast as a block of ours."""
@@ -88,7 +89,9 @@ def owned(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndar
 
 
 def as_array(item: Any) -> np.ndarray:
-    """Anything with an array interface or DLPack, without a copy where numpy can."""
+    """Anything with an array interface or DLPack, and torch's tensors, without a copy where numpy can."""
+    if is_tensor_type(type(item)):
+        return array_of(item)
     if hasattr(item, "__dlpack__") and not hasattr(item, "__array_interface__"):
         item = np.from_dlpack(item)
     return np.asarray(item)

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from egshape.runtime import dlpack
+from egshape.runtime.torch_tensors import is_tensor_type
 
 
 def _words(item: object, count: int) -> list[int]:
@@ -48,12 +52,49 @@ def _look() -> tuple[int, ...] | None:
 _FOUND = _look()
 
 
-def layout(dtypes: Sequence[np.dtype[Any]]) -> ctypes.Array[ctypes.c_int64] | None:
-    """The layout with the element types of a function's inputs; None where objects cannot be read."""
-    if _FOUND is None:
-        return None
-    words = (*_FOUND, *(id(dtype) for dtype in dtypes))
-    return (ctypes.c_int64 * len(words))(*words)
+MOST_TYPES = 8
+_LOCK = {"ensure": "PyGILState_Ensure", "release": "PyGILState_Release", "clear": "PyErr_Clear"}
+
+
+class Reader:
+    """What native code must know to read the inputs of one function; ``address`` is 0 where it cannot read objects.
+
+    The types of other arrays come in as they are met: each with its function that reads arrays (DLPack's exchange)."""
+
+    def __init__(self, dtypes: Sequence[np.dtype[Any]]) -> None:
+        self.tensors: frozenset[type] = frozenset()
+        """Types of torch that a call brought."""
+        self.address = 0
+        self._known: set[type] = set()
+        self._lock = threading.Lock()
+        if _FOUND is None:
+            return
+        self._rows = (ctypes.c_int64 * (2 * MOST_TYPES + 1))()
+        self._count = 0
+        lock = [dlpack.address_of(name) for name in _LOCK.values()]
+        ids, kinds = (
+            [id(dtype) for dtype in dtypes],
+            [dlpack.element_kind(dlpack.dtype_text(dtype)) for dtype in dtypes],
+        )
+        words = (*_FOUND, ctypes.addressof(self._rows), *lock, *ids, *kinds)
+        self._words = (ctypes.c_int64 * len(words))(*words)
+        self.address = ctypes.addressof(self._words)
+
+    def learn(self, items: Sequence[Any]) -> bool:
+        """Read arrays of these types from now on; whether one of them is new and native code can read it."""
+        new = False
+        with self._lock:
+            for kind in {type(item) for item in items} - self._known:
+                self._known.add(kind)
+                if is_tensor_type(kind):
+                    self.tensors |= {kind}
+                found = dlpack.exchange(kind) if self.address and self._count < MOST_TYPES else None
+                if found is not None:
+                    at = 2 * self._count
+                    self._rows[at + 1], self._rows[at] = found[0], id(kind)
+                    self._count += 1
+                    new = True
+        return new
 
 
 def no_memory_is_shared(array: np.ndarray, others: Sequence[np.ndarray]) -> bool:

@@ -147,7 +147,7 @@ def test_damaged_artifacts(function, tmp_path):
     for data, why in (
         (b"", "damaged"),
         (whole[:200], "damaged"),
-        (whole.replace(b'"version": 3', b'"version": 9'), "damaged|version"),
+        (whole.replace(b'"version": 4', b'"version": 9'), "damaged|version"),
     ):
         path.write_bytes(data)
         with pytest.raises(RunError, match=why):

@@ -27,9 +27,10 @@ CHECK, AXIS, MEMORY, SIZE, NO_SIZE, SHAPES, OBJECT, HOST_SIZE, HOST, ZONE = 1, 2
 """What the entry gives where it does not give 0; lower/entry.py says what the words of the error hold then."""
 DEVICE_CALL, DEVICE_MEMORY, DEVICE_CAPTURE, DEVICE_STREAM = 11, 12, 13, 14
 """The same of a device: a call of its driver, its memory, a graph that was captured, another stream."""
-LAYOUT = ("items", "type", "array", "data", "rank", "dims", "descr", "flags")
+LAYOUT = ("items", "type", "array", "data", "rank", "dims", "descr", "flags", "types", "ensure", "release", "clear")
 """Words that say where the fields of array objects lie, before the element types: byte offsets, but ``array``, the
-address of the array type."""
+address of the array type; ``types``, the table of other types that are read, each with the address of its exchange
+function, which a 0 ends; functions of Python that take and give back its lock, and forget an error."""
 ALIGN = 64
 """Bytes that memory which native code gets from the runtime, and weights, begin at a multiple of."""
 ZONE_BYTES = 256
