@@ -218,7 +218,7 @@ class _Row:
 
     def element(self) -> Indices:
         """New indices of an element of the row."""
-        return tuple(ZERO if size.const == 1 else symbol(self.p.name("i")) for size in self.cluster.tail)
+        return tuple(ZERO if self.p.known.is_one(size) else symbol(self.p.name("i")) for size in self.cluster.tail)
 
     def stores(self, j: Indices) -> tuple[list[Stmt], list[tuple[Value, Buffer]]]:
         """Statements of a loop over j that compute and store what waits."""

@@ -126,8 +126,9 @@ class Steps(Reader, ABC):
             self.run(op.name, (tiled(part) if pieces else part,), (target,), once=True, where=place(op))
 
     def nest(self, sizes: Sequence[Dim]) -> tuple[Indices, _Wrap]:
-        """Loop indices over the sizes, and what puts statements into these loops."""
-        names = [None if size.const == 1 else self.name("i") for size in sizes]
+        """Loop indices over the sizes, and what puts statements into these loops; 0 along what always is 1, as a reader
+        of it says."""
+        names = [None if self.known.is_one(size) else self.name("i") for size in sizes]
         at = tuple(ZERO if name is None else symbol(name) for name in names)
         return at, _Wrap(tuple((name, size) for name, size in zip(names, sizes, strict=True) if name is not None))
 
