@@ -43,14 +43,14 @@ def read(exported: Any, name: str, labels: Mapping[tuple[int, int], str] | None 
     program = Program()
     scope = Scope(program, BlockBuilder(decide=program.bounds.decide))
     decomposed = exported.run_decompositions(dict(_table()))
-    reader = _Reader(decomposed, scope)
+    reader = Reader(decomposed, scope)
     reader.inputs(labels or {})
     notes = _entry_checks(exported, decomposed, reader)
     reader.nodes()
     results, names = reader.outputs()
     body = scope.builder.finish(results)
     metadata = {"format": "torch", "host_calls": tuple(program.hosted), "notes": tuple(notes)}
-    return Graph(name, body, tuple(names), _facts(reader.given, program), metadata)
+    return Graph(name, body, tuple(names), facts_of(reader.given, program), metadata)
 
 
 @cache
@@ -61,7 +61,7 @@ def _table() -> Mapping[Any, Any]:
     return {op: how for op, how in torch.export.default_decompositions().items() if scope_name(op) not in HANDLERS}
 
 
-class _Reader:
+class Reader:
     """The nodes of one program on their way into a block. ``values`` hold what each node gives: values, sizes,
     numbers, lists of them."""
 
@@ -335,7 +335,7 @@ def _output_names(exported: Any, count: int) -> list[str]:
 # -- facts and checks ----------------------------------------------------------------------------------------------
 
 
-def _entry_checks(exported: Any, decomposed: Any, reader: _Reader) -> list[str]:
+def _entry_checks(exported: Any, decomposed: Any, reader: Reader) -> list[str]:
     """What the program asks of its inputs: bounds that its author gave, and torch's guards. Notes for guards that are
     not understood."""
     scope = reader.scope
@@ -358,7 +358,7 @@ def _bound(number: Any) -> int | None:
     return int(number) if getattr(number, "is_Integer", False) or isinstance(number, int) else None
 
 
-def _facts(inputs: Sequence[Value], program: Program) -> Facts:
+def facts_of(inputs: Sequence[Value], program: Program) -> Facts:
     """Which axis each symbol is, and the bounds of data-dependent sizes."""
     axes = [(value, axis, size) for value in inputs for axis, size in enumerate(value.type.dims)]
     named = [(label_of(size), value, axis) for value, axis, size in axes]

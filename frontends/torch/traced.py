@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from egshape.dims import Dim
-from egshape.frontends.torch.convert import _facts, _Reader
+from egshape.frontends.torch.convert import Reader, facts_of
 from egshape.frontends.torch.registry import HANDLERS
 from egshape.frontends.torch.scope import Program, Scope
 from egshape.ir.builder import BlockBuilder
@@ -53,7 +54,7 @@ def read(module: Any, name: str) -> Traced:
     results, outputs = reader.results()
     body = reader.scope.builder.finish(results)
     names = tuple(f"out{number}" for number in range(len(results)))
-    graph = Graph(name, body, names, _facts(reader.given, program), {"format": "torch"})
+    graph = Graph(name, body, names, facts_of(reader.given, program), {"format": "torch"})
     return Traced(graph, taken, outputs, tuple(program.hosted))
 
 
@@ -64,7 +65,7 @@ class _Module:
         self.graph, self.graph_module = module.graph, module
 
 
-class _TracedReader(_Reader):
+class _TracedReader(Reader):
     """Takes every placeholder as an input, and every result as it is."""
 
     def __init__(self, module: Any, scope: Scope) -> None:
@@ -115,11 +116,16 @@ def _order(node: Any) -> tuple[int, ...] | None:
     val = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     if not isinstance(val, torch.Tensor) or val.layout is not torch.strided:
         return None
-    strides = [each if isinstance(each, int) else each.node.hint for each in val.stride()]
-    sizes = [each if isinstance(each, int) else each.node.hint for each in val.shape]
-    moving = [axis for axis, size in enumerate(sizes) if size != 1 and strides[axis] is not None]
+    sizes, strides = _sampled(val.shape), _sampled(val.stride())
+    moving = [axis for axis, size in enumerate(sizes) if size != 1]
     found = sorted(moving, key=lambda axis: -strides[axis])
     if found == moving or len({strides[axis] for axis in moving}) < len(moving):
         return None
     inner = iter(found)
     return tuple(next(inner) if axis in moving else axis for axis in range(len(sizes)))
+
+
+def _sampled(sizes: Iterable[Any]) -> list[int]:
+    """Sizes as numbers, where each of torch's symbols is a size above 1."""
+    exprs = [each if isinstance(each, int) else each.node.expr for each in sizes]
+    return [each if isinstance(each, int) else int(each.subs(dict.fromkeys(each.free_symbols, 3))) for each in exprs]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from egshape.adapters.torch import _arguments, _by_argument
+from egshape.adapters.torch_arguments import arguments_of, by_argument
 from egshape.adapters.torch_compile import Options, backend, note
 from egshape.errors import CheckFailed
 
@@ -41,8 +41,8 @@ class CompiledModule:
     def __init__(self, module: Any, dynamic_shapes: Any, options: Options) -> None:
         self.module = module
         self._shapes, self._options = dynamic_shapes, options
-        self._whole = dynamic_shapes is not None
-        """Whether the module is still tried as one graph without any size."""
+        self._roads = list(_ROADS if dynamic_shapes is not None else _ROADS[-1:])
+        """The ways of tracing that are left; the first is taken."""
         self._run = self._compiled()
 
     def __repr__(self) -> str:
@@ -52,17 +52,17 @@ class CompiledModule:
         from torch._dynamo.exc import TorchDynamoException
 
         sources = "" if self._shapes is None else self._sources(args, kwargs)
-        if self._whole:
+        while len(self._roads) > 1:
             try:
-                with _settings(unbacked_sources=sources):
+                with self._roads[0](sources):
                     return self._run(*args, **kwargs)
-            except TorchDynamoException as error:
+            except (TorchDynamoException, AssertionError) as error:  # torch asserts that two such sizes are equal
                 note(type(self.module).__name__, _reason(error))
             except CheckFailed:  # an assertion that torch made of a broadcast, or an error of the module: it says which
                 return self.module(*args, **kwargs)
-            self._whole = False
+            self._roads.pop(0)
             self._run = self._compiled()
-        with _settings(dynamic_sources=sources):
+        with self._roads[0](sources):
             return self._run(*args, **kwargs)
 
     def _compiled(self) -> Any:
@@ -71,12 +71,12 @@ class CompiledModule:
         def compiler(graph: Any, inputs: Sequence[Any]) -> Any:
             return backend(graph, inputs, options=vars(self._options))
 
-        return torch.compile(self.module, backend=compiler, fullgraph=self._whole)
+        return torch.compile(self.module, backend=compiler, fullgraph=len(self._roads) > 1)
 
     def _sources(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The open axes as torch names them."""
-        given = _arguments(self.module, args, kwargs)
-        wanted = _by_argument(self._shapes, list(given))
+        given = arguments_of(self.module, args, kwargs)
+        wanted = by_argument(self._shapes, list(given))
         found = []
         for place, (name, value) in enumerate(given.items()):
             # torch calls an argument of its own modules by its place
@@ -103,19 +103,28 @@ def _open_axes(value: Any, spec: Any, path: str) -> Iterator[tuple[str, list[int
 
 
 @contextmanager
-def _settings(**sources: str) -> Iterator[None]:
-    """torch's settings under which a size is not taken for a number: 0 and 1 are sizes like others, no two sizes are
-    one by chance, recurrent modules and data-dependent sizes are traced. ``sources`` name the open axes."""
+def _settings(oblivious: bool = False, **sources: str) -> Iterator[None]:
+    """torch's settings under which no two sizes are one by chance, and recurrent modules and data-dependent sizes are
+    traced. ``sources`` name the open axes; ``oblivious``: 0 and 1 are sizes like others."""
     import torch._dynamo.config as dynamo
     import torch.compiler.config as compiler
     import torch.fx.experimental._config as symbolic
 
     with (
         dynamo.patch(allow_rnn=True, capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True),
-        symbolic.patch(use_duck_shape=False, backed_size_oblivious=True),
+        symbolic.patch(use_duck_shape=False, backed_size_oblivious=oblivious),
         compiler.patch(**sources),
     ):
         yield
+
+
+_ROADS: tuple[Callable[[str], AbstractContextManager[None]], ...] = (
+    lambda sources: _settings(unbacked_sources=sources),
+    lambda sources: _settings(True, dynamic_sources=sources),
+    lambda sources: _settings(dynamic_sources=sources),
+)
+"""How torch traces: sizes without a value; with one that decides as little as can be; as it does by default, where each
+pattern of sizes that are 0 or 1 has a graph of its own."""
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,138 @@
+"""``egshape.torch.export``: a module of PyTorch as a graph in which every size stays open."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from egshape.adapters.torch_arguments import arguments_of, by_argument, label_of, leaves
+from egshape.errors import Unsupported
+from egshape.frontends.torch.frontend import needed
+from egshape.ir.graph import Graph
+
+
+def export(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, dynamic_shapes: Any = None
+) -> Graph:
+    """The graph of a ``torch.nn.Module`` for every size of the axes that ``dynamic_shapes`` names, 0 and 1 among them.
+
+    Args:
+        args, kwargs: example arguments; their sizes should be different and above 1.
+        dynamic_shapes: as ``torch.export`` takes it: for each argument, by name or in order, its open axes. An axis is
+            a string, too: equal names are equal sizes, which the graph checks.
+
+    The roads that torch has are tried in turn: sizes without a value, which nothing can be specialised to; sizes that
+    are treated as if they could be 0 and 1; sizes as ``torch.export`` takes them, where it decides what happens below
+    2. The notes of the graph (``graph.metadata["notes"]``) say which was taken, and what else a size must fulfil is a
+    check. Raises Unsupported with torch's reason if none works."""
+    needed()
+    given = arguments_of(model, args, kwargs or {})
+    wanted = by_argument(dynamic_shapes, list(given))
+    leaves = [leaf for name, value in given.items() for leaf in leaves(value, wanted.get(name))]
+    labels = {
+        (place, axis): label
+        for place, (_, axes) in enumerate(leaves)
+        for axis, spec in axes.items()
+        if (label := label_of(spec))
+    }
+    failed: list[str] = []
+    for road, note in _ROADS:
+        try:
+            with _quiet():
+                exported = road(model, args, dict(kwargs or {}), given, wanted)
+        except Exception as error:  # torch's own, of many kinds
+            failed.append(str(error).strip().split("\n")[0])
+            continue
+        return _read(exported, type(model).__name__, labels, [note.format(failed[0] if failed else "")] if note else [])
+    raise Unsupported(f"torch does not export {type(model).__name__}: {failed[-1]}", hint="see torch.export's message")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch logs a trace of its own for each road that it cannot go."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _read(exported: Any, name: str, labels: Mapping[tuple[int, int], str], notes: Sequence[str]) -> Graph:
+    from egshape.frontends.torch.convert import read
+
+    graph = read(exported, name, labels)
+    return replace(graph, metadata={**graph.metadata, "notes": (*notes, *graph.metadata["notes"])})
+
+
+# -- roads ---------------------------------------------------------------------------------------------------------
+
+
+def _unbacked(
+    model: Any, args: Sequence[Any], kwargs: dict[str, Any], given: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> Any:
+    """Sizes without a value: what needs one fails. The marks are left on copies of the arguments."""
+    import torch
+    from torch._dynamo.decorators import mark_unbacked
+
+    def copied(value: Any) -> Any:
+        return torch.utils._pytree.tree_map_only(torch.Tensor, lambda each: each.detach().clone(), value)
+
+    args, kwargs = copied(tuple(args)), copied(kwargs)
+    for name, value in arguments_of(model, args, kwargs).items():
+        for tensor, axes in leaves(value, wanted.get(name)):
+            for axis, spec in axes.items():
+                low, high = getattr(spec, "min", None), getattr(spec, "max", None)
+                bounds = {"min": low, "max": high} if isinstance(low, int) and isinstance(high, int) else {}
+                mark_unbacked(tensor, axis, shape_id=label_of(spec) or None, **bounds)
+    return torch.export.export(model, args, kwargs, strict=True)
+
+
+def _oblivious(
+    model: Any, args: Sequence[Any], kwargs: dict[str, Any], given: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> Any:
+    """Sizes with a value that torch treats as if they could be 0 and 1; where it cannot there is a guard."""
+    import torch.fx.experimental._config as settings
+
+    with settings.patch(backed_size_oblivious=True):
+        return _plain(model, args, kwargs, given, wanted)
+
+
+def _plain(
+    model: Any, args: Sequence[Any], kwargs: dict[str, Any], given: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> Any:
+    """As ``torch.export`` takes sizes."""
+    import torch
+
+    shapes = {name: _opened(value, wanted.get(name)) for name, value in given.items()} if wanted else None
+    return torch.export.export(model, tuple(args), kwargs, dynamic_shapes=shapes)
+
+
+def _opened(value: Any, spec: Any) -> Any:
+    """What torch takes for an argument: names are open axes."""
+    import torch
+    from torch.export import Dim
+
+    if isinstance(value, torch.Tensor):
+        return {
+            axis: Dim.AUTO if isinstance(each, str) else each
+            for _, axes in leaves(value, spec)
+            for axis, each in axes.items()
+        }
+    if isinstance(value, Mapping):
+        return {key: _opened(each, (spec or {}).get(key)) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(
+            _opened(each, one) for each, one in zip(value, list(spec) if spec else [None] * len(value), strict=True)
+        )
+    return None
+
+
+_ROADS: tuple[tuple[Any, str], ...] = (
+    (_unbacked, ""),
+    (_oblivious, "torch could not trace sizes without a value ({0}): a guard of its own may refuse some sizes"),
+    (_plain, "torch decides what happens at sizes below 2 ({0})"),
+)

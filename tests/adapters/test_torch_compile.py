@@ -1,0 +1,201 @@
+"""``torch.compile(backend="egshape")`` and ``egshape.torch.compile`` against eager."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: its back end is not tried")
+pytest.importorskip("llvmlite", reason="compiling needs the extra llvm")
+
+import egshape  # noqa: E402
+from egshape.errors import InvalidInput  # noqa: E402
+
+nn = torch.nn
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Nothing compiled before, nothing left behind."""
+    egshape.torch.reset()
+    torch.manual_seed(0)
+    yield
+    egshape.torch.reset()
+
+
+def net() -> Any:
+    """A small network with a normalization."""
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)).eval()
+
+
+class Pooled(nn.Module):  # type: ignore[misc, name-defined]
+    """The mean of embeddings that are not padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(20, 8)
+
+    def forward(self, ids: Any) -> Any:
+        kept = (ids != 0).unsqueeze(-1)
+        return (self.table(ids) * kept).sum(1) / kept.sum(1).clamp(min=1)
+
+
+class Branch(nn.Module):  # type: ignore[misc, name-defined]
+    """Does another thing for one row."""
+
+    def forward(self, x: Any) -> Any:
+        return x * 2 if x.shape[0] == 1 else x + 1
+
+
+class Added(nn.Module):  # type: ignore[misc, name-defined]
+    """A sum that broadcasts."""
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return (x + y).tanh()
+
+
+class Turned(nn.Module):  # type: ignore[misc, name-defined]
+    """A result that does not lie in the order of its axes."""
+
+    def forward(self, x: Any) -> Any:
+        return x.exp().transpose(0, 1)
+
+
+class Twice(nn.Module):  # type: ignore[misc, name-defined]
+    """A dict in, a tuple out; one of the results is an input's axis."""
+
+    def forward(self, batch: dict[str, Any]) -> Any:
+        return batch["x"] * 2, batch["x"].sum(1), batch["x"].shape[0]
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Equal results."""
+    for one, two in zip(
+        found if isinstance(found, tuple) else (found,), wanted if isinstance(wanted, tuple) else (wanted,), strict=True
+    ):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+
+
+def test_one_graph_for_all_sizes_of_a_dynamic_axis() -> None:
+    model = net()
+    fast = torch.compile(model, backend=egshape.torch.backend, dynamic=True)
+    with torch.no_grad():
+        for rows in (2, 3, 7):
+            x = torch.randn(rows, 8)
+            same(fast(x), model(x))
+    (graph,) = egshape.torch.report().graphs
+    assert graph.role == "inference" and graph.symbols and not graph.fallback and graph.ops[1] <= graph.ops[0]
+    assert graph.line and str(graph).startswith("inference at ")
+
+
+def test_gradients_follow_eager() -> None:
+    model = net().train()
+    fast = torch.compile(model, backend=egshape.torch.backend, dynamic=True)
+    for rows in (2, 5):
+        x = torch.randn(rows, 8)
+        grads = []
+        for each in (model, fast):
+            model.zero_grad()
+            each(x).square().sum().backward()
+            grads.append([parameter.grad.clone() for parameter in model.parameters()])
+        same(tuple(grads[1]), tuple(grads[0]))
+    assert [each.role for each in egshape.torch.report().graphs] == ["forward", "backward"]
+
+
+@pytest.mark.long_but("pooled")
+@pytest.mark.parametrize(
+    ("model", "make", "axes"),
+    [
+        pytest.param(net, lambda b, s: (torch.randn(b, 8),), ({0: "b"},), id="layers"),
+        pytest.param(Pooled, lambda b, s: (torch.randint(0, 20, (b, s)),), ({0: "b", 1: "s"},), id="pooled"),
+        pytest.param(
+            lambda: nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1)),
+            lambda b, s: (torch.randn(b, 3, s + 2, s + 3),),
+            ({0: "b", 2: "h", 3: "w"},),
+            id="convolution",
+        ),
+        pytest.param(Turned, lambda b, s: (torch.randn(b, s),), ({0: "b", 1: "s"},), id="turned"),
+        pytest.param(Twice, lambda b, s: ({"x": torch.randn(b, s)},), ({"x": {0: "b", 1: "s"}},), id="dict"),
+        pytest.param(lambda: lambda x: x[x > 0], lambda b, s: (torch.randn(b, s),), ({0: "b", 1: "s"},), id="mask"),
+    ],
+)
+def test_one_compile_serves_every_size(model: Callable[[], Any], make: Callable[..., Any], axes: Any) -> None:
+    module = model()
+    module = module.eval() if isinstance(module, nn.Module) else _Module(module)
+    fast = egshape.torch.compile(module, axes)
+    with torch.no_grad():
+        for b, s in ((2, 5), (3, 7), (1, 1), (0, 3), (1, 6)):
+            args = make(b, s)
+            wanted = module(*args)
+            found = fast(*args)
+            same(found, wanted)
+            if isinstance(found, torch.Tensor) and 1 not in found.shape and found.numel():
+                assert found.stride() == wanted.stride()
+    (graph,) = egshape.torch.report().graphs
+    assert not graph.error
+
+
+class _Module(nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+def test_a_branch_over_a_size_is_reported_and_right() -> None:
+    fast = egshape.torch.compile(Branch(), ({0: "b"},))
+    for rows in (2, 1, 0, 5, 1):
+        x = torch.randn(rows, 3)
+        same(fast(x), Branch()(x))
+    told = egshape.torch.report()
+    assert len(told.graphs) == 2
+    ((name, reason),) = told.notes
+    assert name == "Branch" and "Eq(" in reason and "compiled anew" in str(told)
+
+
+def test_what_an_assertion_of_torch_refuses_runs_in_eager() -> None:
+    """Of axes without a size torch assumes that they are equal; one of them may be 1 nonetheless."""
+    fast = egshape.torch.compile(Added(), ({0: "n"}, {0: "m"}))
+    for n, m in ((3, 3), (1, 4), (4, 1), (0, 1)):
+        x, y = torch.randn(n, 2), torch.randn(m, 2)
+        same(fast(x, y), Added()(x, y))
+    with pytest.raises(RuntimeError, match="must match"):
+        fast(torch.randn(2, 2), torch.randn(3, 2))
+
+
+def test_what_cannot_be_compiled_runs_in_torch_and_is_named() -> None:
+    def function(x: Any) -> Any:
+        return torch.linalg.matrix_exp(x).relu()
+
+    fast = torch.compile(function, backend=egshape.torch.backend)
+    x = torch.randn(3, 3)
+    same(fast(x), function(x))
+    (graph,) = egshape.torch.report().graphs
+    assert any("matrix_exp" in name for name in graph.fallback), graph
+
+
+def test_options() -> None:
+    def function(x: Any) -> Any:
+        return x * 2
+
+    fast = torch.compile(function, backend=egshape.torch.backend, options={"target": "interpret", "threads": 2})
+    assert fast(torch.ones(2)).tolist() == [2, 2]
+    wrong = torch.compile(function, backend=egshape.torch.backend, options={"speed": 3})
+    with pytest.raises(Exception, match="no option 'speed'"):
+        wrong(torch.ones(3))
+    with pytest.raises(InvalidInput, match="target"):
+        egshape.torch.compile(net(), target="tpu")
+
+
+@pytest.mark.long
+def test_torch_finds_it_by_name() -> None:
+    code = "import torch; print('egshape' in torch.compiler.list_backends(exclude_tags=()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=200)
+    if done.stdout.strip() != "True":
+        pytest.skip("egshape is not installed with its entry points")
