@@ -139,7 +139,7 @@ def measured(
     graph: Graph, proposals: Sequence[Proposed], made: Callable[..., Any], facts: Facts | None = None
 ) -> tuple[Proposed, ...]:
     """The proposals with times. ``made`` gives the function under more facts, as text."""
-    general = made()
+    general, facts = made(), _told(graph, facts)
     versions = (Version(each.guard, made(each.guard), conditions(each.guard, graph)) for each in proposals)
     times = (timed(graph, version, general, facts) for version in versions)
     return tuple(replace(each, timed=time) for each, time in zip(proposals, times, strict=True))
@@ -156,7 +156,13 @@ def chosen(graph: Graph, most: int, facts: Facts, made: Callable[..., Any], obse
         return found is not None and found.pays
 
     guards = [each.guard for each in propose(graph, facts, most)]
+    facts = _told(graph, facts)
     return versioned(graph, guards, made, observe, pays)
+
+
+def _told(graph: Graph, facts: Facts | None) -> Facts:
+    """What the checks of a program make of facts too: sizes that they refuse are not timed."""
+    return optimize(graph, facts=facts, validate=False).derived
 
 
 def timed(graph: Graph, version: Version, general: Any, facts: Facts | None = None) -> Timed | None:
