@@ -31,10 +31,10 @@ def export(
     needed()
     given = arguments_of(model, args, kwargs or {})
     wanted = by_argument(dynamic_shapes, list(given))
-    leaves = [leaf for name, value in given.items() for leaf in leaves(value, wanted.get(name))]
+    flat = [leaf for name, value in given.items() for leaf in leaves(value, wanted.get(name))]
     labels = {
         (place, axis): label
-        for place, (_, axes) in enumerate(leaves)
+        for place, (_, axes) in enumerate(flat)
         for axis, spec in axes.items()
         if (label := label_of(spec))
     }
