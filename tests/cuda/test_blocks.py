@@ -103,6 +103,7 @@ def fitting(found: Launch | None, env: Mapping[str, int]) -> Iterator[Launch]:
         found = found.otherwise
 
 
+@pytest.mark.long_but("f16-*", "f32-*")
 @pytest.mark.parametrize(
     ("name", "guess", "sizes"),
     [

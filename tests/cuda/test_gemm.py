@@ -105,6 +105,7 @@ def _check(
     return device, library
 
 
+@pytest.mark.long_but("False-*")
 @pytest.mark.parametrize(
     ("left", "right"),
     [("bmk", "bkn"), ("bkm", "bkn"), ("bmk", "bnk"), ("bkm", "bnk"), ("mbk", "bkn"), ("bmk", "knb"), ("mbk", "nbk")],
@@ -155,6 +156,7 @@ def test_a_residual_is_added_by_the_library(dtype: str, out: str, bias: bool) ->
     _check(graph, dtype, out, "bmk", "bkn", bias, refuses=True, residual=True)
 
 
+@pytest.mark.long_but("True-inside")
 @pytest.mark.parametrize("form", ["inside", "outside"])
 @pytest.mark.parametrize("bias", [False, True])
 def test_gelu_is_computed_by_the_library_where_asked_for(

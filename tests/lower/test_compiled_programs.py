@@ -47,6 +47,7 @@ def encoder(masked: bool) -> egshape.Graph:
     return net.graph(y=x)
 
 
+@pytest.mark.long_but("True")
 @pytest.mark.parametrize("masked", [False, True])
 def test_one_compile_serves_every_shape(masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = encoder(masked)
