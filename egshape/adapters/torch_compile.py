@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from egshape.adapters.torch_recurrent import as_one_op
 from egshape.api import compile as compile_program
 from egshape.api import optimize
 from egshape.errors import EgshapeError, InvalidInput
@@ -122,6 +123,7 @@ def backend(module: Any, example_inputs: Sequence[Any], *, options: Mapping[str,
     from functorch.compile import aot_module_simplified, min_cut_rematerialization_partition
 
     chosen = Options.of(options)
+    as_one_op(module)
 
     def compiler(role: Role) -> Callable[[Any, Sequence[Any]], Any]:
         return lambda traced, _: _compiled(traced, role, chosen)

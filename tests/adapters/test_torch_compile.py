@@ -44,6 +44,18 @@ class Pooled(nn.Module):  # type: ignore[misc, name-defined]
         return (self.table(ids) * kept).sum(1) / kept.sum(1).clamp(min=1)
 
 
+class Recurrent(nn.Module):  # type: ignore[misc, name-defined]
+    """A recurrent module over a sequence of any length."""
+
+    def __init__(self, kind: Any, **options: Any) -> None:
+        super().__init__()
+        self.layers = kind(8, 6, batch_first=True, **options)
+
+    def forward(self, x: Any) -> Any:
+        out, last = self.layers(x)
+        return out.tanh(), last[0] if isinstance(last, tuple) else last
+
+
 class Branch(nn.Module):  # type: ignore[misc, name-defined]
     """Does another thing for one row."""
 
@@ -117,6 +129,15 @@ def test_gradients_follow_eager() -> None:
             lambda b, s: (torch.randn(b, 3, s + 2, s + 3),),
             ({0: "b", 2: "h", 3: "w"},),
             id="convolution",
+        ),
+        pytest.param(
+            lambda: Recurrent(nn.LSTM), lambda b, s: (torch.randn(b, s + 1, 8),), ({0: "b", 1: "s"},), id="lstm"
+        ),
+        pytest.param(
+            lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True),
+            lambda b, s: (torch.randn(b, s + 1, 8),),
+            ({0: "b", 1: "s"},),
+            id="both-ways",
         ),
         pytest.param(Turned, lambda b, s: (torch.randn(b, s),), ({0: "b", 1: "s"},), id="turned"),
         pytest.param(Twice, lambda b, s: ({"x": torch.randn(b, s)},), ({"x": {0: "b", 1: "s"}},), id="dict"),

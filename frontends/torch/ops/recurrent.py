@@ -16,7 +16,7 @@ Step = Callable[[Scope, Value, Value, list[Value]], list[Value]]
 """From the gates of the input, those of the state, and the old states to the new ones, of which the first goes out."""
 
 
-@aten_op("lstm.input")
+@aten_op("lstm.input", "egshape.lstm.default")
 def lstm(
     s: Scope,
     x: Value,
