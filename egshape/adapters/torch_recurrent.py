@@ -24,7 +24,7 @@ def _op() -> Any:
         batch_first: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         found = torch.lstm(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-        return tuple(each.clone() for each in found)  # type: ignore[return-value]
+        return tuple(each.clone() for each in found)
 
     def fake(x: Tensor, hx: list[Tensor], *rest: Any) -> tuple[Tensor, ...]:
         width = hx[0].shape[-1] * (1 + rest[5])

@@ -23,7 +23,15 @@ from egshape.runtime.pool import shared
 from egshape.runtime.profile import KernelTime, Memory, Profile
 from egshape.runtime.redzones import Watch
 from egshape.runtime.shown import described as shown
-from egshape.runtime.torch_tensors import has_tensor, is_tensor_type, maker, note_written, tensors_of, written_array_of
+from egshape.runtime.torch_tensors import (
+    has_tensor,
+    is_tensor_type,
+    maker,
+    note_written,
+    resolved,
+    tensors_of,
+    written_array_of,
+)
 
 __all__ = ["CompiledFunction", "RunError", "array_dtype"]
 
@@ -223,6 +231,9 @@ class CompiledFunction:
     def __call__(self, /, *inputs: Any, out: Any = None, **named: Any) -> Any:
         if named:
             inputs = self.ordered(inputs, named)
+        brought = not self._objects.tensors.isdisjoint(map(type, inputs))
+        if brought:
+            inputs = resolved(inputs)
         if out is not None:
             return self._to(inputs, out)
         if self._zones:
@@ -238,7 +249,9 @@ class CompiledFunction:
         if code or self._late:
             results = self._settled(code, call, inputs, results)
         self._calls.append(call)
-        if not self._objects.tensors.isdisjoint(map(type, inputs)):
+        if brought or not self._objects.tensors.isdisjoint(
+            map(type, inputs)
+        ):  # it may have learnt of them in this call
             if self._single:
                 return self._makers[0](results[0])
             return tuple([make(each) for make, each in zip(self._makers, results, strict=True)])

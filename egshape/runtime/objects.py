@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from egshape.runtime import dlpack
-from egshape.runtime.torch_tensors import is_tensor_type
+from egshape.runtime.torch_tensors import is_lazy, is_tensor_type
 
 
 def _words(item: object, count: int) -> list[int]:
@@ -81,7 +81,7 @@ class Reader:
         self.address = ctypes.addressof(self._words)
 
     def learn(self, items: Sequence[Any]) -> bool:
-        """Read arrays of these types from now on; whether one of them is new and native code can read it."""
+        """Read arrays of these types from now on; whether one of them is new and native code can read all of them."""
         new = False
         with self._lock:
             for kind in {type(item) for item in items} - self._known:
@@ -94,7 +94,7 @@ class Reader:
                     self._rows[at + 1], self._rows[at] = found[0], id(kind)
                     self._count += 1
                     new = True
-        return new
+        return new and not any(map(is_lazy, items))
 
 
 def no_memory_is_shared(array: np.ndarray, others: Sequence[np.ndarray]) -> bool:

@@ -39,6 +39,16 @@ def array_of(tensor: Any) -> np.ndarray:
     return array
 
 
+def resolved(items: Sequence[Any]) -> tuple[Any, ...]:
+    """Items where tensors that torch negates lazily are negated: native code reads their memory as it is."""
+    return tuple([each.resolve_neg() if is_lazy(each) else each for each in items])
+
+
+def is_lazy(item: Any) -> bool:
+    """Whether an item is a tensor whose elements are not what its memory says."""
+    return is_tensor_type(type(item)) and bool(item.is_neg())
+
+
 def written_array_of(tensor: Any) -> np.ndarray:
     """The same of a tensor that a call writes a result to, of which torch is told. Raises TypeError for one whose
     gradient is asked for, and for one whose elements are not what its memory says."""

@@ -106,6 +106,18 @@ def test_lazy_signs_are_resolved() -> None:
         assert function(imaginary).item() == 1.0
 
 
+def test_signs_of_memory_that_native_code_could_read() -> None:
+    function = compiled(SUM.replace("DTYPE", "f32"))
+    x = torch.arange(8.0).reshape(2, 4)
+    lazy = torch._neg_view(x)
+    assert lazy.is_contiguous() and lazy.data_ptr() == x.data_ptr() and lazy.is_neg()
+    for _ in range(3):  # also in the call in which the type is learnt
+        assert function(lazy, x).tolist() == torch.zeros(2, 4).tolist()
+    out = torch.empty(2, 4)
+    function(lazy, lazy, out=out)
+    assert out.tolist() == (-2 * x).tolist()
+
+
 def test_parameters_and_gradients(kind: tuple[str, Path | None]) -> None:
     function = compiled(SUM.replace("DTYPE", "f32"), *kind)
     weight, x = torch.nn.Parameter(torch.ones(2, 4)), torch.ones(2, 4, requires_grad=True)
