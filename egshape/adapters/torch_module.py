@@ -44,6 +44,8 @@ class CompiledModule:
         self._roads = list(_ROADS if dynamic_shapes is not None else _ROADS[-1:])
         """The ways of tracing that are left; the first is taken."""
         self._run = self._compiled()
+        self._seen: set[Any] = set()
+        """Kinds of arguments that are compiled without any size: torch's settings do not matter to them."""
 
     def __repr__(self) -> str:
         return f"egshape.torch.compile({type(self.module).__name__}, {self._shapes!r})"
@@ -51,11 +53,20 @@ class CompiledModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from torch._dynamo.exc import TorchDynamoException
 
+        kind = _kind(self.module, args, kwargs) if len(self._roads) == len(_ROADS) else None
+        if kind is not None and kind in self._seen:
+            try:
+                return self._run(*args)
+            except CheckFailed:
+                return self.module(*args)
         sources = "" if self._shapes is None else self._sources(args, kwargs)
         while len(self._roads) > 1:
             try:
                 with self._roads[0](sources):
-                    return self._run(*args, **kwargs)
+                    found = self._run(*args, **kwargs)
+                if len(self._roads) == len(_ROADS):
+                    self._seen.add(kind)
+                return found
             except (TorchDynamoException, AssertionError) as error:  # torch asserts that two such sizes are equal
                 note(type(self.module).__name__, _reason(error))
             except CheckFailed:  # an assertion that torch made of a broadcast, or an error of the module: it says which
@@ -125,6 +136,19 @@ _ROADS: tuple[Callable[[str], AbstractContextManager[None]], ...] = (
 )
 """How torch traces: sizes without a value; with one that decides as little as can be; as it does by default, where each
 pattern of sizes that are 0 or 1 has a graph of its own."""
+
+
+def _kind(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """All of a call but sizes that torch looks at; None where arguments are not tensors alone."""
+    import torch
+
+    if kwargs or not all(isinstance(each, torch.Tensor) for each in args):
+        return None
+    return (
+        module.training,
+        torch.is_grad_enabled(),
+        *((type(each), each.dim(), each.dtype, each.requires_grad) for each in args),
+    )
 
 
 def _reason(error: Exception) -> str:
