@@ -69,6 +69,8 @@ class Worker:
             self.process.stdin.write(program.encode() + b"\n")
             self.process.stdin.flush()
         except OSError:
+            if stop.is_set():  # the worker was ended with the run
+                raise Stopped from None
             return self._end(program, "killed", f"before it began: {self._said()}", peak)
         while True:
             try:
@@ -76,6 +78,8 @@ class Worker:
             except queue.Empty:
                 line = None
             if line == b"":
+                if stop.is_set():
+                    raise Stopped
                 self.process.wait()
                 code = self.process.returncode
                 return self._end(program, _whose(stage), f"in {stage} by {_reason(code)}: {self._said()}", peak)
