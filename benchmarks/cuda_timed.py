@@ -85,7 +85,9 @@ def judged(
         errors = [bench.error(results, exact) for results in (mine, again)]
         if not all(bench.same(one, two) for one, two in zip(mine, again, strict=True)):
             moving.append(f"{kind or 'plain'}: bits differ from run to run")
-        if all(each <= limit for each in errors):
+        if refused := function.library_faults():
+            faults.append(f"{kind or 'plain'}: {'; '.join(refused)}")
+        elif all(each <= limit for each in errors):
             right[kind], worst = function, max(worst, *errors)
         else:
             faults.append(f"{kind or 'plain'}: {errors[0]:.1e}, {errors[1]:.1e} from exact, {limit:.1e} is right")

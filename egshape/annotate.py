@@ -10,11 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from math import gcd
 from types import MappingProxyType
 
-from egshape.dims import Dim, const, floordiv, is_nonnegative, parse, symbol
+from egshape.dims import (
+    Definedness,
+    Dim,
+    const,
+    floordiv,
+    is_nonnegative,
+    maximum,
+    minimum,
+    parse,
+    parse_with_conditions,
+    symbol,
+)
 from egshape.dims.text import Scanner
 from egshape.errors import CheckFailed, Contradiction, InvalidInput, TypeMismatch
 from egshape.facts import Facts, Relation
@@ -24,6 +34,7 @@ from egshape.ir.types import DTYPES, TEXT
 from egshape.ops.checks import format_message
 from egshape.places import Place, innermost, place_of, with_ops
 from egshape.sizes import axes_of, values_of
+from egshape.spelling import near
 
 NAMES = "names"
 """Key of the metadata: what the names of annotations mean, in the graph's own symbols."""
@@ -88,9 +99,9 @@ class _Reader(Scanner):
             self.fail("expected a dtype, or ?")
         at, name = self.pos, self.name()
         if name not in DTYPES and name != TEXT:
-            near = get_close_matches(name, DTYPES, 3, 0.5)
+            like = near(name, DTYPES)
             self.pos = at
-            self.fail(f"{name!r} is no dtype", hint=f"near are {', '.join(near)}" if near else "one is f32, or ?")
+            self.fail(f"{name!r} is no dtype", hint=f"near are {', '.join(like)}" if like else "one is f32, or ?")
         return name
 
     def _unranked(self) -> bool:
@@ -118,6 +129,16 @@ class _Axis:
     size: Dim
     wanted: Dim
     text: str
+
+    @property
+    def conditions(self) -> tuple[Definedness, ...]:
+        """What the text needs in order to have a value."""
+        return parse_with_conditions(self.text)[1]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names in the text, but those that go out for nothing."""
+        return self.wanted.symbols().union(*(each.one.symbols() | each.two.symbols() for each in self.conditions))
 
 
 @dataclass(frozen=True)
@@ -184,8 +205,7 @@ def _found(graph: Graph, name: str, called: Mapping[str, str]) -> tuple[Value, s
         if name in values:
             return values[name], f"{kind} {called.get(name, name)}"
     known = [*inputs, *outputs, *inside]
-    near = get_close_matches(name, known, 3, 0.5) or known[:5]
-    raise InvalidInput(f"the graph has no value {name!r}", hint=f"it has {', '.join(near)}")
+    raise InvalidInput(f"the graph has no value {name!r}", hint=f"it has {', '.join(near(name, known, 5))}")
 
 
 def _axes(value: Value, who: str, said: Annotation) -> list[_Axis]:
@@ -242,7 +262,7 @@ class _Binding:
             waiting = left
 
     def _stuck(self, axis: _Axis) -> None:
-        names = sorted(axis.wanted.symbols() - self.names.keys() - self.axes.keys())
+        names = sorted(axis.names - self.names.keys() - self.axes.keys())
         raise InvalidInput(
             f"nothing tells what {' and '.join(names)} is in {axis.text}",
             where=axis.where,
@@ -251,14 +271,16 @@ class _Binding:
 
     def _take(self, axis: _Axis) -> bool:
         """Bind the name that is new here, or check the size; False where it cannot be said yet."""
-        new = sorted(axis.wanted.symbols() - self.names.keys() - self.axes.keys())
+        new = sorted(axis.names - self.names.keys() - self.axes.keys())
         meaning = {**self.axes, **{name: each.size for name, each in self.names.items()}}
         if not new:
+            self._define(axis, meaning)
             self._expect(axis, axis.wanted.substitute(meaning))
             return True
         factor = _factor(axis.wanted, new[0]) if len(new) == 1 else 0
         if not factor:
             return False
+        self._define(axis, meaning)
         rest = (axis.wanted - factor * symbol(new[0])).substitute(meaning)
         total = axis.size - rest if factor > 0 else rest - axis.size
         factor = abs(factor)
@@ -277,12 +299,24 @@ class _Binding:
         if axis.size is symbol(name) and name in self.axes and axis.wanted is not axis.size:
             self.shown.setdefault(name, axis.wanted)
 
+    def _define(self, axis: _Axis, meaning: Mapping[str, Dim]) -> None:
+        """Check that what is said has a value: no divisor is 0, and what is broadcast fits."""
+        for each in axis.conditions:
+            one, two = each.one.substitute(meaning), each.two.substitute(meaning)
+            nearest = minimum(_apart(one, two), minimum(_apart(one, const(1)), _apart(two, const(1))))
+            fits = Relation("==", nearest, const(0))  # a product of the three would not fit 64 bits
+            relation = fits if each.kind == "bcast" else Relation("!=", one, const(0))
+            self._tell(axis, relation, f"{axis.text} is not defined", each.one.symbols() | each.two.symbols())
+
     def _expect(self, axis: _Axis, size: Dim) -> None:
-        spoken = [name for name in sorted(axis.wanted.symbols()) if name in self.names and self.names[name].where]
+        self._tell(axis, Relation("==", axis.size, size), f"the size is {{0}}, not {axis.text}", axis.wanted.symbols())
+
+    def _tell(self, axis: _Axis, relation: Relation, message: str, names: frozenset[str]) -> None:
+        """A check whose message says what names are, and by what."""
+        spoken = [name for name in sorted(names) if name in self.names and self.names[name].where]
         said = [f"{name} is {{{at}}} by {self.names[name].where}" for at, name in enumerate(spoken, start=1)]
-        message = f"the size is {{0}}, not {axis.text}" + (f", where {', '.join(said)}" if said else "")
-        sizes = [self.names[name].size for name in spoken]
-        self._check(axis, Relation("==", axis.size, size), message, sizes)
+        message += f", where {', '.join(said)}" if said else ""
+        self._check(axis, relation, message, [self.names[name].size for name in spoken])
 
     def _check(self, axis: _Axis, relation: Relation, message: str, args: Sequence[Dim] = ()) -> None:
         """A check where all that it reads is made. Raises CheckFailed for what can never hold."""
@@ -300,8 +334,12 @@ class _Binding:
 
     def _values(self, axis: _Axis) -> tuple[Value, ...]:
         """The values that a check of an axis reads sizes of."""
-        known = (value for name in axis.wanted.symbols() if name in self.names for value in self.names[name].values)
+        known = (value for name in axis.names if name in self.names for value in self.names[name].values)
         return tuple(dict.fromkeys((axis.value, *known)))
+
+
+def _apart(one: Dim, two: Dim) -> Dim:
+    return maximum(one, two) - minimum(one, two)
 
 
 def _factor(wanted: Dim, name: str) -> int:

@@ -17,7 +17,7 @@ from egshape.egraph.budget import Stop
 from egshape.egraph.outcome import Outcome
 from egshape.egraph.program import Variant, program, shipped
 from egshape.facts import Facts
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Graph, Op
 from egshape.limits import Deadlines, Limits
 from egshape.pipeline import Optimized, run_stages
 from egshape.rulelang import loader
@@ -56,6 +56,8 @@ class Job:
     own: Mapping[str, loader.Rule] = field(default_factory=dict)
     """The rules of the user by name."""
     decide: Decide = "both"
+    left: frozenset[Op] = frozenset()
+    """Ops that stay as they came."""
 
     @cached_property
     def size(self) -> int:
@@ -84,6 +86,7 @@ class Job:
             deadlines=deadlines,
             tolerance=self.tolerance if self.validate else None,
             decide=self.decide,
+            left=self.left,
         )
 
     def fired(self, outcome: Outcome) -> list[str]:

@@ -6,7 +6,6 @@ region, holds from the place where the value is made: there it is checked, and w
 from __future__ import annotations
 
 from dataclasses import replace
-from difflib import get_close_matches
 
 from egshape.dims import Dim, symbol
 from egshape.errors import InvalidInput
@@ -15,6 +14,7 @@ from egshape.ir.graph import Graph, Op, Value, blocks_of
 from egshape.ops.checks import assumed_message
 from egshape.places import Place, innermost, place_of, with_ops
 from egshape.sizes import axes_of, listed, values_of
+from egshape.spelling import near
 
 
 def settled(graph: Graph, facts: Facts) -> tuple[Graph, Facts]:
@@ -70,10 +70,10 @@ def _sizes(graph: Graph, facts: Facts) -> dict[str, Dim]:
 def _hint(graph: Graph, label: str) -> str:
     inputs = {value.name for value in graph.inputs}
     names = [name for name in values_of(graph) if name not in inputs]
-    near = get_close_matches(label, names, 3, 0.5) or names[:5]
-    shown = ", ".join(f"%{name}" for name in near)
+    like = near(label, names, 5)
+    shown = ", ".join(f"%{name}" for name in like)
     own = {each.name for each in graph.body.symbols}
-    return f"values inside are {shown}{', ...' if len(names) > len(near) else ''}; {listed(own, axes_of(graph), 10)}"
+    return f"values inside are {shown}{', ...' if len(names) > len(like) else ''}; {listed(own, axes_of(graph), 10)}"
 
 
 def _data_symbols(graph: Graph) -> dict[str, Value]:

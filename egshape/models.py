@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from egshape.annotate import Annotation
 from egshape.egraph.engine import POOL
 from egshape.errors import Unsupported
 from egshape.frontends import registry
-from egshape.frontends.frontend import Forms, Writing
+from egshape.frontends.frontend import Forms, Rank, Writing
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph
 
@@ -16,12 +18,17 @@ Model = str | Path | bytes | Any
 """What ``load`` takes: a path, bytes, or a model object (``jax.export.Exported``, ``onnx.ModelProto``)."""
 
 
+def ranks_said(said: Mapping[str, Annotation]) -> dict[str, Rank]:
+    """What types that are said of values tell ``load``."""
+    return {name: Rank(len(type.shape)) for name, type in said.items() if name and type.shape is not None}
+
+
 def load(model: Model | Graph, format: str | None = None, forms: Forms | None = None) -> Graph:
     """Load a model: a path (``.mlir``, ``.mlirbc``, ``.onnx``), bytes, with a ``format`` where they do not say theirs,
     a ``jax.export.Exported``, or an ``onnx.ModelProto``. A Graph is given back as it is.
 
     ``forms``: of inputs of an ONNX model that are no tensors, by name: the length of a sequence; for an optional value
-    ``"tensor"``, a length, or None for one that is left out.
+    ``"tensor"``, a length, or None for one that is left out. Of values whose rank nothing tells, ``Rank(axes)``.
 
     The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
     POOL.prepare()  # what optimizes the model starts while it is read

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from egshape.attempts import Job, attempt_all, own_rules
@@ -17,12 +16,13 @@ from egshape.errors import InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts, several
 from egshape.inner import settled
 from egshape.ir import display
-from egshape.ir.graph import Graph, Value
+from egshape.ir.graph import Graph, Op, Value
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.measure import never_worse
 from egshape.models import Model, load
 from egshape.ops.host import HOST_CALLS, unresolved
 from egshape.ops.shape_function import assuming
+from egshape.pipeline import Optimized
 from egshape.reasons.explain import explain as explain_sizes
 from egshape.reasons.explain import explain_fact
 from egshape.reasons.explain_value import explain_removed, explain_value
@@ -171,11 +171,11 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
         done = replace(done, graph=graph, outcome=replace(done.outcome, status="fallback"))
     checked = done.graph is not graph and done.outcome.status == "saturated"
     if done.graph is not graph and not asked.refine_signature and not asked.allow_larger:
-        with tracer.stage("measure"), suppress(LimitReached), holding(job.deadlines.end):
-            done, larger = never_worse(graph, done)
-            if larger:
-                tracer.note(larger)
-                checked = False
+        with tracer.stage("measure"):
+            done, larger = _measured(job, done, {each.rule for each in dropped}, time.monotonic() - started)
+        if larger:
+            tracer.note(larger)
+            checked = False
     if done.outcome.computed and done.graph is not graph:
         tracer.note(_still_computed(done.outcome.computed))
     functions = tuple(_optimized_function(each, asked, started, tracer) for each in graph.functions)
@@ -185,6 +185,22 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
         report = reported(graph, done, known, tracer, dropped)
     result = replace(_expecting(done.graph, known), checked=checked, functions=functions)
     return Result(result, known, report, graph, done)
+
+
+def _measured(job: Job, done: Optimized, omit: Collection[str], seconds: float) -> tuple[Optimized, str]:
+    """The result where it is no larger than the graph, else what is, with a note; ``seconds`` is what it took."""
+
+    def again(left: frozenset[Op]) -> Optimized | None:
+        if time.monotonic() + seconds > job.deadlines.rules:
+            return None
+        attempt = replace(job, left=left).attempt(Tracer(), omit, loose=True)
+        return None if attempt.outcome.status != "saturated" or attempt.difference else attempt
+
+    try:
+        with holding(job.deadlines.end):
+            return never_worse(job.graph, done, again)
+    except LimitReached:
+        return done, "it may be larger than the model: no time was left to measure it"
 
 
 def _still_computed(values: Sequence[Value]) -> str:

@@ -90,11 +90,13 @@ def run_stages(
     deadlines: Deadlines | None = None,
     tolerance: Callable[[Outcome], float] | None = None,
     decide: Decide = "both",
+    left: frozenset[Op] = frozenset(),
 ) -> Optimized:
     """All stages from a graph to the optimized, verified graph. ``watch`` is shown each block's e-graph.
 
     ``variant`` is for looking at rules. ``deadlines``: those of ``limits`` from now on, where they are not given.
     ``tolerance``: how far the result may be off, None if it is not validated. ``decide``: who decides about sizes.
+    ``left``: ops of the graph that stay as they came.
     Raises EgshapeError for contradictory facts and wrong rule files; a limit that is met before there is a smaller
     graph, a fault of the engine or of ours give the graph as it came, with a note."""
     deadlines = deadlines or Deadlines.of(limits)
@@ -107,7 +109,7 @@ def run_stages(
     budget = Budget(nodes=limits.nodes, memory_mb=deadlines.memory_mb, deadline=deadlines.rules, last=deadlines.graph)
     allowance = Allowance(deadlines.graph, budget.memory())
     loaded = program(tuple(rules), explain, variant)
-    road = Road(Setting(loaded, REGISTRY, CostModel(likely), budget, allowance, order, watch, decide), tracer)
+    road = Road(Setting(loaded, REGISTRY, CostModel(likely), budget, allowance, order, watch, decide, left), tracer)
     context = road.setting.context()
     believed = entry_facts(graph, facts)
     context.assume_all(believed)

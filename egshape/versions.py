@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -31,6 +32,8 @@ FASTER = 1.05
 ROUNDS, RUN, TIMING = 9, 1e-3, 5.0
 """How often a version and the general function are run in turns, seconds of calls of a run at least, and seconds after
 which no other turn begins."""
+MOST_JOINT = 8
+"""Guards of several broadcasts that are tried."""
 LARGEST = 1 << 26
 """Elements of inputs with which functions are run."""
 
@@ -64,9 +67,10 @@ class Proposed:
 def propose(graph: Graph, facts: Facts | None = None, most: int = 4, seconds: float = SECONDS) -> tuple[Proposed, ...]:
     """At most ``most`` guards, in the order in which they are to be asked: the narrower first.
 
-    Tried are the likely sizes of each axis, an axis of size 1, the equations of ``advise``, one by one and those of
-    broadcasts all at once, and its divisors. One is proposed if its version saves ops or bytes, or if its size is a
-    likely one, which makes loops of a known length. Raises EgshapeError as ``optimize`` does."""
+    Tried are the likely sizes of each axis, an axis of size 1, the equations of ``advise``, its divisors, and all
+    broadcasts at once: of each equal sizes, or one of them 1 where that is likely. One is proposed if its version saves
+    ops or bytes, or if its size is a likely one, which makes loops of a known length. Raises EgshapeError as
+    ``optimize`` does."""
     deadline = time.monotonic() + seconds
     before = optimize(graph, facts=facts, validate=False)
     found: list[Proposed] = []
@@ -94,10 +98,25 @@ def _worth_a_trial(before: Result) -> Iterator[tuple[str, bool]]:
         if context.decide(fact) == "unknown":
             yield str(fact), fact in likely
     yield from ((str(each), False) for each in open_)
-    broadcasts = {str(each) for each in from_checks(before) if each.kind == "=="}
-    together = [str(each) for each in open_ if str(each) in broadcasts]
-    if len(together) > 1:
-        yield "; ".join(together), False
+    yield from ((text, False) for text in _joint(before))
+
+
+def _joint(before: Result) -> Iterator[str]:
+    """Guards of all broadcasts at once, of each one of its choices."""
+    sizes = places(before.source)
+    pairs = dict.fromkeys(each for each in from_checks(before) if each.kind == "==" and each.symbols() <= sizes.keys())
+    choices = [found for pair in pairs if (found := _choices(pair, before.facts))]
+    if len(choices) > 1:
+        for each in islice(product(*choices), MOST_JOINT):
+            yield "; ".join(dict.fromkeys(map(str, each)))
+
+
+def _choices(pair: Relation, facts: Facts) -> list[Relation]:
+    """That the two sizes of a broadcast are equal, or that one is 1, where likely sizes do not speak against it."""
+    names = sorted(pair.symbols())
+    one, two = (set(facts.symbol(name).likely) for name in names)
+    equal = [pair] if not one or not two or (one & two) - {1} else []
+    return [*equal, *(_is(name, 1) for name, likely in zip(names, (one, two), strict=True) if 1 in likely)]
 
 
 def _is(name: str, size: int) -> Relation:

@@ -1,17 +1,19 @@
-"""Errors in the terms of who wrote the program: of a call the argument that does not fit, the type that it should have
-and both places; before the error of an op that of a check which stands before it."""
+"""Calls of functions: which stay calls, and errors in the terms of who wrote the program: of a call the argument that
+does not fit, the type that it should have and both places; before the error of an op that of a check before it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from egshape.dims import Dim, symbol
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.facts import Relation
-from egshape.ir.builder import BlockBuilder, decide_constant
-from egshape.ir.graph import Op, Value
+from egshape.ir.builder import BlockBuilder, Names, decide_constant
+from egshape.ir.calls import substitute
+from egshape.ir.graph import Block, Op, Value
 from egshape.ops import REGISTRY
 from egshape.ops.checks import format_message
 
@@ -25,6 +27,48 @@ Axis = tuple[int, int]
 
 Body = Callable[[BlockBuilder, Sequence[Any]], object]
 """Adds what a function is made of, for these arguments."""
+
+
+Checked = tuple[tuple[Op, ...], Block]
+"""A function as what it checks of sizes, and a body that may rely on it."""
+
+LEAST_SHARED = 32
+"""Ops of a function that stays one. A shorter one is mostly a helper (a remainder that rounds down, a clip): in line it
+folds with the constants of its caller to fewer ops than its calls."""
+
+
+class Functions:
+    """The functions of a program as regions: each is derived once for arguments that are alike."""
+
+    def __init__(self) -> None:
+        self._derived: dict[object, Checked | None] = {}
+
+    def region(self, kind: object, names: Names, derive: Callable[[], Checked | None]) -> Checked | None:
+        """What ``derive`` gives for arguments of this kind, or a copy of what it gave; None where the function has to
+        stand in line."""
+        if kind not in self._derived:
+            self._derived[kind] = derive()
+            return self._derived[kind]
+        found = self._derived[kind]
+        return None if found is None else (found[0], substitute(found[1], {}, names.fresh))
+
+
+def likeness(builder: BlockBuilder, value: Value) -> object:
+    """What two arguments have in common for which a function is derived alike: their type, and what is known of their
+    elements."""
+    known = builder.elements(value)
+    return value.type, None if known is None else (known.shape, tuple(known.reshape(-1)))
+
+
+def called_often(entry: Hashable, callees: Callable[[Any], Iterable[Any]]) -> list[Any]:
+    """The functions that stand in several calls, of those that ``entry`` needs; ``callees`` are those of a function,
+    one for each call."""
+    times, pending = Counter[Any](), [entry]
+    while pending:
+        for name in callees(pending.pop()):
+            times[name] += 1
+            pending += [name] * (times[name] == 1)
+    return [name for name, count in times.items() if count > 1]
 
 
 def expectation(function: str, number: int, expected: str, given: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +32,25 @@ class Writing:
     opset: int | None = None
     external_data: bool | None = None
     checks: str = "nodes"
+
+
+_WHOLE: ContextVar[bool] = ContextVar("whole", default=False)
+
+
+@contextmanager
+def kept_whole(whole: bool = True) -> Iterator[None]:
+    """Programs of torch that are read meanwhile keep an op that is several of ours as one composite, so that it goes
+    out as it came."""
+    before = _WHOLE.set(whole)
+    try:
+        yield
+    finally:
+        _WHOLE.reset(before)
+
+
+def keeps_whole() -> bool:
+    """Whether that is so here."""
+    return _WHOLE.get()
 
 
 _SLACK = 4096

@@ -28,7 +28,7 @@ def form_of(path: Path, form: str | None = None) -> str:
         raise InvalidInput(
             "is a compiled program, not a model",
             where=str(path),
-            hint="`egshape run` and egshape.runtime.load take it, `egshape compile` writes it",
+            hint="egshape run and egshape.runtime.load take it, egshape compile writes it",
         )
     if kind not in _BY_FORM:
         message = f"the format {kind!r} is not known" if kind else "its name does not say which format it has"

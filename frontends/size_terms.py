@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from math import gcd
+from types import MappingProxyType
 
 from egshape.dims import (
     Dim,
@@ -40,6 +41,9 @@ class Term:
     operands: tuple[Dim, ...] = ()
 
 
+_EXTREMES = MappingProxyType({"maximum": maximum, "minimum": minimum})
+
+
 @lru_cache(maxsize=65536)
 def plan(dim: Dim) -> Term:
     """The last operation that computes ``dim``; its operands are planned in turn."""
@@ -49,7 +53,7 @@ def plan(dim: Dim) -> Term:
     if special is not None:
         return special
     reader = _Reader(str(dim))
-    return reader.read(dim)
+    return _moved_in(reader.read(dim))
 
 
 def forms(relation: str, lhs: Dim, rhs: Dim) -> Iterator[tuple[str, Dim, Dim]]:
@@ -101,6 +105,30 @@ def _bounded(relation: str, terms: Sequence[tuple[Monomial, int]], bound: int) -
     ):
         return atom.num, const(atom.den.const * (bound + 1) - 1)
     return None
+
+
+def _moved_in(term: Term) -> Term:
+    """min(x - 2, 3) + 2 as min(x, 5), and so for max: a number that is added moves in where it meets others."""
+    number = term.operands[1].const if term.kind in ("add", "subtract") else None
+    if number is None:
+        return term
+    inner, added = plan(term.operands[0]), number if term.kind == "add" else -number
+    if inner.kind not in _EXTREMES or not all(_takes(each, added) for each in inner.operands):
+        return term
+    operands = tuple(each + added for each in inner.operands)
+    return Term(inner.kind, term.dim, operands) if _EXTREMES[inner.kind](*operands) is term.dim else term
+
+
+def _takes(dim: Dim, added: int) -> bool:
+    """Whether a size and a number take no more operations than the size, none of them with larger numbers: what fits 32
+    bits without it does with it."""
+    if dim.const is not None:
+        return abs(dim.const + added) < 2**31
+    own = next((c for mono, c in dim.terms if not mono), 0)
+    if own:
+        return abs(own + added) <= abs(own)
+    term = plan(dim)
+    return term.kind in _EXTREMES and all(_takes(each, added) for each in term.operands)
 
 
 def _factored(dim: Dim) -> Term | None:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # In the order of the road. A module belongs to the longest name that it starts with.
 LAYERS = [
-    ("vocabulary", ["errors", "limits", "atomic", "dims", "facts", "trace"]),
+    ("vocabulary", ["errors", "limits", "atomic", "dims", "facts", "spelling", "trace"]),
     ("decide", ["decide"]),
     ("ir", ["ir"]),
     (
@@ -280,6 +280,7 @@ LEAVES = {
     "egshape.rulebook.trial.pull": "how operands of each op are drawn for a wanted result",
     "egshape.rulelang.contract_expr": "functions of contracts, some of which are called as ops are",
     "egshape.rulelang.contract_sizes": "the same",
+    "egshape.shapelib.peers": "how others call the functions of the library, some of which are called as ops are",
     "egshape.dims": "size functions, some of which are called as ops are",
 }
 """Modules that may list ops by name, with the reason. Elsewhere what is so of some ops is a trait of these."""

@@ -85,10 +85,12 @@ def kernel_of(graph: Graph) -> dict[Op, KernelRun]:
             if value in made_by:
                 readers.setdefault(made_by[value], []).append(op)
     out: dict[Op, KernelRun] = {}
+    planned = planner.graph.ops  # without the checks that it begins with
+    moved = dict(zip(graph.ops[len(graph.ops) - len(planned) :], planned, strict=True))
     for op in reversed(graph.ops):
         own = [
             names[planner.places[value]]
-            for value in op.results
+            for value in (moved[op].results if op in moved else ())
             if value in planner.places and planner.places[value] in names
         ]
         below = [out[reader] for reader in readers.get(op, ()) if reader in out]

@@ -18,6 +18,7 @@ from egshape.errors import InvalidInput, TypeMismatch
 from egshape.ir.graph import Graph
 from egshape.ir.types import dtype_name
 from egshape.models import Model
+from egshape.runtime.torch_tensors import array_of, is_tensor_type
 
 
 def fn(
@@ -25,7 +26,8 @@ def fn(
 ) -> Callable[[Callable[..., Any] | Model | Graph], Annotated]:
     """Says the types of a program's arguments, in order or by name (``"x: f32[n, 4*m]"``), and of its results.
 
-    The program is a function of JAX (this is its decorator), a graph, or a model that ``egshape.load`` takes. It
+    The program is a function of JAX (this is its decorator), a module of PyTorch, a graph, or a model that
+    ``egshape.load`` takes. It
     becomes an ``Annotated``: called with arrays it checks what was said before any work is done, and runs compiled
     code. ``options`` are those of ``egshape.compile``. A ``?`` may be any size; dtype and rank that neither are said
     nor the program's own are those of the first call, and other ones are compiled apart. Raises ParseError for a text
@@ -33,7 +35,8 @@ def fn(
     results = (returns,) if isinstance(returns, str) else tuple(returns)
 
     def annotated(program: Callable[..., Any] | Model | Graph) -> Annotated:
-        found = Annotated(source_of(program), list(map(named, types)), list(map(named, results)), options)
+        arguments, given = list(map(named, types)), list(map(named, results))
+        found = Annotated(source_of(program, dict((*given, *arguments))), arguments, given, options)
         if callable(program):
             functools.update_wrapper(found, program)
         return found
@@ -92,18 +95,19 @@ class Annotated:
         arrays = self.arrays(inputs, by_name)
         return self.compiled(*arrays)(*arrays)
 
-    def arrays(self, inputs: Sequence[Any], by_name: Mapping[str, Any]) -> list[np.ndarray]:
-        """The arguments of a call in order, as arrays. Raises InvalidInput for some that are missing."""
-        return [np.asarray(each) for each in self._source.ordered(inputs, by_name)]
+    def arrays(self, inputs: Sequence[Any], by_name: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a call in order, as arrays; torch's tensors as they are. Raises InvalidInput for some that
+        are missing."""
+        return list(map(_array, self._source.ordered(inputs, by_name)))
 
     def sizes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """The shapes of the results for arguments of these shapes: sizes in, sizes out, nothing is computed. Raises
         what a call would of such sizes."""
         return self.compiled().result_shapes(*shapes)
 
-    def into(self, out: Sequence[np.ndarray | None], *inputs: Any) -> Any:
-        """A call that writes its results to these arrays."""
-        arrays = [np.asarray(each) for each in inputs]
+    def into(self, out: Sequence[Any], *inputs: Any) -> Any:
+        """A call that writes its results to these arrays or tensors; None stands for one that is made."""
+        arrays = list(map(_array, inputs))
         return self.compiled(*arrays)(*arrays, out=out)
 
     def refusal(self, *arrays: np.ndarray) -> str:
@@ -161,8 +165,13 @@ class Annotated:
         return {name or own: type for own, (name, type) in results}
 
 
+def _array(item: Any) -> Any:
+    return item if is_tensor_type(type(item)) else np.asarray(item)
+
+
 def _key(inputs: Sequence[Any]) -> Key:
-    return tuple((dtype_name(np.dtype(each.dtype)), len(each.shape)) for each in inputs)
+    typed = (array_of(each) if is_tensor_type(type(each)) else each for each in inputs)
+    return tuple((dtype_name(np.dtype(each.dtype)), len(each.shape)) for each in typed)
 
 
 def types_of(arguments: Arguments, types: Sequence[tuple[str, Annotation]]) -> dict[str, Annotation]:

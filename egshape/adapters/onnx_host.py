@@ -52,7 +52,7 @@ def _is_at(op: Op, where: str) -> bool:
 
 
 def _is_whole(op: Op) -> bool:
-    return op.name == "composite" and bool(op.attrs.get("whole"))
+    return op.name == "composite" and bool(op.attrs.get("whole")) and not op.attrs["name"].startswith("aten.")
 
 
 def _block(block: Block, moved: set[Op]) -> Block:

@@ -1,10 +1,11 @@
-"""Two ONNX models side by side in ONNX Runtime: whether the one that was written computes what the first does."""
+"""Two models side by side in a runtime, by default ONNX Runtime: whether the one that was written computes what the
+first does."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from math import prod
@@ -48,6 +49,14 @@ class Compared:
     skipped: str = ""
 
 
+@dataclass(frozen=True)
+class Runtime:
+    """What runs models: its name, and what opens a model, as an ``onnxruntime.InferenceSession`` is used."""
+
+    name: str
+    session: Callable[[str | Path | bytes], Any]
+
+
 def available() -> bool:
     """Whether ONNX Runtime is installed."""
     try:
@@ -66,22 +75,24 @@ def compare_models(
     wanted: int = 4,
     seconds: float = 20.0,
     excluding: bool = False,
+    runtime: Runtime | None = None,
 ) -> Compared:
     """Run both models at up to ``wanted`` sizes that the original and the facts admit. ``graph`` is the original as it
     was loaded, ``facts`` are in its symbols. With ``excluding`` the written model must also reject sizes that the facts
-    exclude, a few of which are tried.
+    exclude, a few of which are tried. ``runtime``: what runs them, by default ONNX Runtime.
 
-    Raises MissingDependency without ONNX Runtime."""
+    Raises MissingDependency without the runtime."""
+    runtime = runtime or ONNX_RUNTIME
     try:
-        before = _session(original)
+        before = runtime.session(original)
     except MissingDependency:
         raise
     except Exception as error:  # the runtime's errors have no common class
-        return Compared(skipped=f"ONNX Runtime cannot load the original: {error}")
+        return Compared(skipped=f"{runtime.name} cannot load the original: {error}")
     try:
-        after = _session(written)
+        after = runtime.session(written)
     except Exception as error:  # the runtime's errors have no common class
-        return Compared(f"ONNX Runtime cannot load the model that was written: {error}")
+        return Compared(f"{runtime.name} cannot load the model that was written: {error}")
     deadline = time.monotonic() + seconds
     found = _admitted(before, after, graph, facts, wanted, deadline, seconds)
     if found.difference or not excluding:
@@ -175,6 +186,9 @@ def _session(model: str | Path | bytes) -> Any:
     )
 
 
+ONNX_RUNTIME = Runtime("ONNX Runtime", _session)
+
+
 def _points(graph: Graph, facts: Facts) -> list[Point]:
     """Points with plain data, without those at which a kernel of ONNX Runtime would end the process."""
     points = [point for point in islice(points_of(graph, graph, facts), _TRIED) if point.data == "plain"]
@@ -221,7 +235,7 @@ def _outputs(session: Any, arrays: Mapping[str, np.ndarray]) -> list[Any] | str:
     try:
         return list(session.run(None, {name: array for name, array in arrays.items() if name in wanted}))
     except Exception as error:  # the runtime's errors have no common class
-        return str(error).splitlines()[0]
+        return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _difference(names: Sequence[str], one: Sequence[Any], two: Sequence[Any]) -> str:

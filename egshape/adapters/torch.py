@@ -8,5 +8,6 @@ print(egshape.torch.report())
 from egshape.adapters.torch_compile import CompiledGraph, Report, backend, report, reset
 from egshape.adapters.torch_export import export
 from egshape.adapters.torch_module import CompiledModule, compile
+from egshape.adapters.torch_out import module
 
-__all__ = ["CompiledGraph", "CompiledModule", "Report", "backend", "compile", "export", "report", "reset"]
+__all__ = ["CompiledGraph", "CompiledModule", "Report", "backend", "compile", "export", "module", "report", "reset"]

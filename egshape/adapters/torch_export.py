@@ -11,11 +11,18 @@ from typing import Any
 from egshape.adapters.torch_arguments import arguments_of, by_argument, label_of, leaves
 from egshape.errors import Unsupported
 from egshape.frontends.torch.frontend import needed
+from egshape.frontends.torch.stand_ins import standing
 from egshape.ir.graph import Graph
 
 
 def export(
-    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, dynamic_shapes: Any = None
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    *,
+    trained: bool = False,
+    whole: bool = False,
 ) -> Graph:
     """The graph of a ``torch.nn.Module`` for every size of the axes that ``dynamic_shapes`` names, 0 and 1 among them.
 
@@ -23,6 +30,10 @@ def export(
         args, kwargs: example arguments; their sizes should be different and above 1.
         dynamic_shapes: as ``torch.export`` takes it: for each argument, by name or in order, its open axes. An axis is
             a string, too: equal names are equal sizes, which the graph checks.
+        trained: parameters are inputs of the graph, after the model's, so that no rule uses their values, and
+            parameters of the module that ``egshape.torch.module`` makes of it.
+        whole: ops such as attention and convolutions stay one each, and go out as they came where the graph becomes a
+            program of torch again; no rule looks into them.
 
     The roads that torch has are tried in turn: sizes without a value, which nothing can be specialised to; sizes that
     are treated as if they could be 0 and 1; sizes as ``torch.export`` takes them, where it decides what happens below
@@ -46,7 +57,8 @@ def export(
         except Exception as error:  # torch's own, of many kinds
             failed.append(str(error).strip().split("\n")[0])
             continue
-        return _read(exported, type(model).__name__, labels, [note.format(failed[0] if failed else "")] if note else [])
+        notes = [note.format(failed[0] if failed else "")] if note else []
+        return _read(exported, type(model).__name__, labels, notes, trained, whole)
     raise Unsupported(f"torch does not export {type(model).__name__}: {failed[-1]}", hint="see torch.export's message")
 
 
@@ -61,10 +73,12 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _read(exported: Any, name: str, labels: Mapping[tuple[int, int], str], notes: Sequence[str]) -> Graph:
+def _read(
+    exported: Any, name: str, labels: Mapping[tuple[int, int], str], notes: Sequence[str], trained: bool, whole: bool
+) -> Graph:
     from egshape.frontends.torch.convert import read
 
-    graph = read(exported, name, labels)
+    graph = read(exported, name, labels, trained=trained, whole=whole)
     return replace(graph, metadata={**graph.metadata, "notes": (*notes, *graph.metadata["notes"])})
 
 
@@ -88,7 +102,8 @@ def _unbacked(
                 low, high = getattr(spec, "min", None), getattr(spec, "max", None)
                 bounds = {"min": low, "max": high} if isinstance(low, int) and isinstance(high, int) else {}
                 mark_unbacked(tensor, axis, shape_id=label_of(spec) or None, **bounds)
-    return torch.export.export(model, args, kwargs, strict=True)
+    with standing():
+        return torch.export.export(model, args, kwargs, strict=True)
 
 
 def _oblivious(

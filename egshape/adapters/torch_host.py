@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from egshape.adapters.torch_recurrent import KINDS, define
 from egshape.errors import EgshapeError
 from egshape.frontends.torch.types import array_of, tensor_of, torch_dtype
 from egshape.ir.types import dtype_name
@@ -23,6 +24,9 @@ def function(payload: bytes) -> HostFunction:
         raise EgshapeError(
             f"{told['op']} runs in torch, which is not installed", hint="pip install egshape[torch]", code="host-call"
         ) from None
+    if told["op"].startswith("egshape."):
+        for kind in KINDS:
+            define(kind)
     target: Any = torch.ops
     try:
         for part in told["op"].split("."):

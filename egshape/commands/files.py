@@ -17,6 +17,7 @@ from egshape.commands.terminal import say
 from egshape.errors import CheckFailed, EgshapeError, OutputsDiffer, ParseError, TypeMismatch
 
 if TYPE_CHECKING:
+    from egshape.adapters.onnx_verify import Compared
     from egshape.annotate import Annotation
     from egshape.api import Result
     from egshape.facts import Facts
@@ -33,16 +34,18 @@ def load_model(
     annotate: Sequence[str] | None = None,
     annotate_file: Path | None = None,
     assume: Sequence[str] | None = None,
+    output: str | None = None,
 ) -> Graph:
     """The graph of a model; ``ops`` are files with the custom ops that it has, ``annotate`` and the lines of
     ``annotate_file`` types that are said of its values. What is assumed and said decides which rank or dtype custom ops
     give where their shape functions leave it open; the program then checks it. Annotations say it of tensors without a
-    rank."""
+    rank. ``output``: where it goes; what becomes a program of torch again keeps the ops of torch whole."""
     from egshape import api
     from egshape.annotate import annotate as annotated
     from egshape.annotate import sizes_said
     from egshape.facts import Facts
-    from egshape.frontends.frontend import Rank
+    from egshape.frontends.frontend import kept_whole
+    from egshape.models import ranks_said
     from egshape.ops.shape_function import assuming
 
     declare_ops(ops)
@@ -50,9 +53,9 @@ def load_model(
     if model == "-" and format is None:
         raise EgshapeError("a model from standard input needs --format", where="-", code="usage")
     known = Facts.parse(*(assume or ()), assumed=True) if ops else Facts()
-    with assuming(known), assuming(sizes_said(said)):
-        ranks = {name: Rank(len(type.shape)) for name, type in said.items() if type.shape is not None}
-        graph = api.load(sys.stdin.buffer.read() if model == "-" else Path(model), format, ranks)
+    goes_to = (format or Path(model).suffix.removeprefix(".")) if output == "-" else Path(output or "").suffix[1:]
+    with assuming(known), assuming(sizes_said(said)), kept_whole(goes_to == "pt2"):
+        graph = api.load(sys.stdin.buffer.read() if model == "-" else Path(model), format, ranks_said(said))
     return annotated(graph, said) if said else graph
 
 
@@ -214,10 +217,11 @@ def save_model(
     result: Result, target: Path, original: Path | None, opset: int | None, external_data: bool | None, checks: str
 ) -> tuple[str, ...]:
     """Write a result, with its weights in a file of their own if ``external_data``; what the file does not hold, as
-    notes. An ONNX model that came from ``original`` is run beside it first, and not kept if it differs."""
+    notes. An ONNX model or an exported program of torch that came from ``original``, of the same format, is run beside
+    it first, and not kept if it differs."""
     from egshape import api
 
-    if target.suffix != ".onnx" or original is None or original.suffix != ".onnx":
+    if original is None or target.suffix != original.suffix or target.suffix not in _VERIFIED:
         return api.save(result.graph, target, opset=opset, external_data=external_data, checks=checks)
     from egshape.frontends.onnx import saving
 
@@ -233,17 +237,34 @@ def save_model(
     return notes
 
 
+_VERIFIED = {".onnx": "ONNX Runtime", ".pt2": "torch"}
+"""The formats whose models run in a runtime of their own."""
+
+
+def _side_by_side(original: Path, written: Path, result: Result, *, excluding: bool) -> Compared | None:
+    """The models run in their own runtime, None where it is not installed."""
+    from egshape.adapters import onnx_verify
+
+    graph, facts = result.source, result.facts
+    if original.suffix == ".pt2":
+        from egshape.adapters.torch_verify import compare_programs
+
+        return compare_programs(original, written, graph, facts, excluding=excluding)
+    if not onnx_verify.available():
+        return None
+    return onnx_verify.compare_models(original, written, graph, facts, excluding=excluding)
+
+
 def _verify(original: Path, written: Path, target: Path, result: Result, *, excluding: bool) -> None:
     """Raises EgshapeError where the models differ; says where nothing could be compared."""
     from egshape import api
-    from egshape.adapters import onnx_verify
     from egshape.validate import compare
 
     graph, facts = result.source, result.facts
-    if onnx_verify.available():
-        found = onnx_verify.compare_models(original, written, graph, facts, excluding=excluding)
+    found = _side_by_side(original, written, result, excluding=excluding)
+    if found is not None:
         difference, skipped = found.difference, found.skipped
-        done = f"compared in ONNX Runtime at {len(found.sizes)} sizes"
+        done = f"compared in {_VERIFIED[original.suffix]} at {len(found.sizes)} sizes"
         done += f", {len(found.rejected)} more rejected as the facts want" if found.rejected else ""
     else:
         verdict = compare(graph, api.load(written), facts, seconds=10)

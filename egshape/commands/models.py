@@ -78,7 +78,7 @@ def optimize(
     ] = Deciders.both,
     opset: Annotated[int | None, typer.Option("--opset", min=7, help="Opset of an ONNX model that is written.")] = None,
     verify: Annotated[
-        bool, typer.Option(help="Run an ONNX model that is written beside the original, and keep it only if equal.")
+        bool, typer.Option(help="Run an ONNX model or program of torch beside the original, and keep it only if equal.")
     ] = True,
     external_data: Annotated[
         bool,
@@ -102,7 +102,7 @@ def optimize(
     check_target(output)
     check_target(report, model=False)
     started = time.perf_counter()
-    graph = load_model(model, format, ops, annotate, annotate_file, assume)
+    graph = load_model(model, format, ops, annotate, annotate_file, assume, output)
     result = optimized(
         graph,
         assume,

@@ -18,7 +18,9 @@ from egshape.commands.options import (
     RulesOpt,
 )
 from egshape.commands.terminal import progress, put, say
+from egshape.errors import InvalidInput
 from egshape.show import print_table
+from egshape.spelling import meant
 
 app = typer.Typer(help="Write, check, test and trace rules.", no_args_is_help=True)
 
@@ -199,6 +201,9 @@ def prelude(
 
     declare_ops(ops)
     words = rulebook.prelude(word)
+    if not words:
+        names = [each.name for each in rulebook.prelude()]
+        raise InvalidInput(f"the prelude has no {word!r}", hint=meant(word, names, "without a word all are listed"))
     if as_json:
         put(Prelude(words=tuple(words)).model_dump_json())
         return

@@ -28,12 +28,16 @@ def list_(file: FileArg = None) -> None:
 
 @app.command()
 def check(file: FileArg = None) -> None:
-    """Hold each against what its op gives at small sizes, 0 and 1 too; exit 1 where one differs."""
+    """Hold each against what its op gives at small sizes, 0 and 1 too, and those of the library against torch, ONNX and
+    ONNX Runtime where they are installed; exit 1 where one differs."""
     from egshape.shapelib.library import entries, mismatch
+    from egshape.shapelib.peers import peers
 
-    found = entries(file)
-    wrong = [why for why in map(mismatch, found.values()) if why]
+    found, asked = entries(file), [] if file else peers()
+    wrong = [why for each in found.values() if (why := mismatch(each, asked))]
     for why in wrong:
         put(why)
     put(f"{len(found) - len(wrong)} right, {len(wrong)} wrong")
+    for peer in asked:
+        put(f"{len(found.keys() & set(peer.ops))} of them are known to {peer.name} too")
     raise typer.Exit(1 if wrong else 0)

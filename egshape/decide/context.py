@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from egshape.decide.known import Clash, Item
 from egshape.decide.linear import project, row_of
+from egshape.decide.parts import Part, Parts
 from egshape.decide.reason import INTERVAL, LINEAR, NORMAL_FORM, Given, Reason, Rule, Step
 from egshape.decide.refute import Budget, refute
-from egshape.decide.samples import Sampler
 from egshape.decide.shown import compound_atoms, shown, simpler
 from egshape.decide.world import World
 from egshape.dims import Definedness, Dim, Symbol, const, symbol
@@ -66,7 +66,7 @@ class Context:
         self._shown: dict[Dim, Dim] = {}
         self._verdicts: dict[Relation, tuple[Verdict, tuple[int, int]]] = {}
         """Answers, with the budget and effort that they were given."""
-        self._sampler: Sampler | None = None
+        self._parts: Parts | None = None
         if facts is not None:
             self.assume_all([(r, Given()) for r in facts.statements()])
 
@@ -77,7 +77,7 @@ class Context:
         new._assumptions = list(self._assumptions)
         new._shown = dict(self._shown)
         new._verdicts = dict(self._verdicts)
-        new._sampler = self._sampler
+        new._parts = None  # of a world that may change
         return new
 
     @property
@@ -108,7 +108,7 @@ class Context:
             items.extend(items_of(relation, bit))
         self._shown.clear()
         self._verdicts.clear()
-        self._sampler = None
+        self._parts = None
         self._world.spend(effort + per_fact * len(items))
         try:
             self._world.add(items)
@@ -243,8 +243,9 @@ class Context:
     def refuted_by(self, cases: list[list[Item]], budget: int) -> int | None:
         """The assumptions by which every one of the cases is impossible, or None."""
         why = 0
+        part = self._about(frozenset().union(*(item.symbols for case in cases for item in case)))
         for case in cases:
-            found = refute(self._world, case, Budget(budget))
+            found = refute(part.world, case, Budget(budget))
             if found is None:
                 return None
             why |= found
@@ -276,10 +277,9 @@ class Context:
 
     def _sampled(self, relation: Relation) -> tuple[bool, bool]:
         """(true, false) at some admitted sizes among a few."""
-        if self._sampler is None:
-            self._sampler = Sampler(self._world)
+        names = relation.symbols()
         seen_true = seen_false = False
-        for env in self._sampler.few(relation.symbols()):
+        for env in self._about(names).sampler.few(names):
             try:
                 truth = relation.holds(env)
             except UndefinedSize:
@@ -288,6 +288,12 @@ class Context:
             if seen_true and seen_false:
                 break
         return seen_true, seen_false
+
+    def _about(self, names: Iterable[str]) -> Part:
+        """What is known that hangs together with some symbols."""
+        if self._parts is None:
+            self._parts = Parts(self._world)
+        return self._parts.about(names)
 
     def premises(self, relation: Relation) -> tuple[Assumption, ...] | None:
         """Assumptions that suffice to prove (or refute) the relation, made few by leaving out one after the other; None

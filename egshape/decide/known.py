@@ -32,7 +32,10 @@ _EFFORT = 40_000
 _MANY = 16
 _ROW_COST, _PRODUCT_COST, _NORMAL_COST, _TERM_COST, _COPY_COST = 8, 60, 15, 2, 60
 
-_TABLES = ("solved", "fresh", "ranges", "ranges_why", "bounds", "exact", "resolved", "memo", "sign_memo")
+_TABLES = (
+    *("solved", "fresh", "ranges", "ranges_why", "bounds", "exact", "resolved"),
+    *("memo", "sign_memo", "interval_memo"),
+)
 _STORES = ("rules", "members", "distinct", "stuck", "choices", "positive")
 
 SymbolOrder = Callable[[str], Any]
@@ -64,7 +67,7 @@ class Solved:
 
     value: Dim
     why: int
-    rank: int  # how many were solved before
+    rank: int  # above those of all that were solved before
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,11 @@ class Item:
     ranges: Ranges = ()
     choices: tuple[Item, ...] = ()
 
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Those that it speaks of."""
+        return self.dim.symbols().union(*(choice.symbols for choice in self.choices))
+
 
 class Known(Forms):
     """The solved state, and sizes and signs by it.  `egshape.decide.world.World` adds to it."""
@@ -110,6 +118,7 @@ class Known(Forms):
         self.resolved: dict[str, tuple[Dim, int]] = {}
         self.memo: dict[Dim, tuple[Dim, int]] = {}
         self.sign_memo: dict[Dim, tuple[bool, int]] = {}
+        self.interval_memo: dict[Atom, tuple[int | None, int | None, int]] = {}  # without symbols
         self.used = 0  # assumptions that the current question has touched
         self.effort = Effort(_EFFORT)
         self.product_rows: dict[Monomial, tuple[Row, ...]] = {}  # hangs on nothing assumed
@@ -139,6 +148,7 @@ class Known(Forms):
     def forget_answers(self) -> None:
         self.memo.clear()
         self.sign_memo.clear()
+        self.interval_memo.clear()
 
     # ---- normal form ----
 
@@ -321,6 +331,12 @@ class Known(Forms):
         if isinstance(atom, Symbol):
             ranges = self.ranges.get(atom.name)
             return (0, None, 0) if ranges is None else (*hull(ranges), self.ranges_why[atom.name])
+        known = self.interval_memo.get(atom)  # a maximum in a maximum in a maximum reads the inner ones again and again
+        if known is None:
+            known = self.interval_memo[atom] = self._compound_interval(atom)
+        return known
+
+    def _compound_interval(self, atom: Atom) -> tuple[int | None, int | None, int]:
         if isinstance(atom, Relu):
             low, high, why = self.interval(atom.arg)
             return (*relu_bounds((low, high)), why)

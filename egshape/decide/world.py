@@ -132,7 +132,8 @@ class World(Known):
         self.forget_answers()
         self.effort.left -= _SOLVE_COST
         self.resolved.clear()
-        self.solved[name] = Solved(value, why, len(self.solved))
+        rank = next(reversed(self.solved.values())).rank + 1 if self.solved else 0  # a part of a world has gaps
+        self.solved[name] = Solved(value, why, rank)
         if is_positive(value):
             self.positive.append(name)
         if by_equation:

@@ -26,25 +26,39 @@ def without_implied(checks: Sequence[Check], outside: Context) -> list[Check]:
     candidates = [place for place, check in enumerate(out) if _is_ours(check)]
     if len(candidates) > MAX_CANDIDATES:
         return out
-    for place in candidates:
-        relation = out[place].relation
-        assert relation is not None
-        context = outside.copy()
-        others = [other for index, other in enumerate(out) if index != place and other.status == "kept" and other.entry]
-        context.assume_all(
-            [(each.relation, reason.Check(location=each.location)) for each in others if each.relation is not None]
-        )
-        if context.decide(relation) == "proved":
-            why = (Step(IMPLIED, (), relation),)
-            out[place] = replace(out[place], status="proved", why=why)
+    others = sorted({place for place, check in enumerate(out) if _is_kept(check)} - set(candidates))
+    _ask(out, candidates, _with(outside, [out[place] for place in others]) if candidates else outside)
     return out
 
 
-def _is_ours(check: Check) -> bool:
-    return (
-        check.op is None
-        and check.index != GIVEN
-        and check.status == "kept"
-        and check.entry
-        and check.relation is not None
+def _ask(out: list[Check], places: Sequence[int], others: Context) -> None:
+    """Mark those of the checks that are implied. ``others``: what holds without these.
+
+    By halves: what a half is asked with is assumed once for all of it, not again for each check."""
+    if len(places) > 1:
+        half = len(places) // 2
+        first, second = places[:half], places[half:]
+        _ask(out, first, _with(others, [out[place] for place in second]))
+        _ask(out, second, _with(others, [out[place] for place in first if _is_kept(out[place])]))
+        return
+    for place in places:
+        relation = out[place].relation
+        if relation is not None and others.decide(relation) == "proved":
+            out[place] = replace(out[place], status="proved", why=(Step(IMPLIED, (), relation),))
+
+
+def _with(context: Context, checks: Sequence[Check]) -> Context:
+    """A context with what checks say."""
+    out = context.copy()
+    out.assume_all(
+        [(each.relation, reason.Check(location=each.location)) for each in checks if each.relation is not None]
     )
+    return out
+
+
+def _is_kept(check: Check) -> bool:
+    return check.status == "kept" and check.entry
+
+
+def _is_ours(check: Check) -> bool:
+    return check.op is None and check.index != GIVEN and _is_kept(check) and check.relation is not None

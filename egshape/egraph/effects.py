@@ -5,6 +5,8 @@ the arm runs, so the arm has to stay with its checks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from egshape.dims import is_nonnegative
 from egshape.ir.graph import Block, Op, Value, dims_of
 from egshape.ops.base import Registry
@@ -23,10 +25,10 @@ def is_opaque_effect(op: Op, registry: Registry) -> bool:
     return registry[op.name].effect or not op.results
 
 
-def without_unread(block: Block, registry: Registry) -> Block:
+def without_unread(block: Block, registry: Registry, wanted: Iterable[Value] = ()) -> Block:
     """The block without ops that may be dropped and that nothing reads any more: a region that was optimized after the
-    values around it had been chosen may have lost its reasons to capture one."""
-    read: set[Value] = set(block.results)
+    values around it had been chosen may have lost its reasons to capture one. ``wanted``: values that stay."""
+    read: set[Value] = {*block.results, *wanted}
     names = {name for value in block.results for dim in value.type.shape or () for name in dim.symbols()}
     defines: dict[Value, set[str]] = {}
     for symbol in block.symbols:
@@ -66,4 +68,5 @@ def may_fail(op: Op, registry: Registry, ends: bool = False) -> bool:
 def _block_may_fail(block: Block, registry: Registry) -> bool:
     if any(symbol.element is not None for symbol in block.symbols):
         return True
-    return any(may_fail(op, registry) for op in block.ops)
+    found: bool = block.keep(("may fail", registry.version), lambda: any(may_fail(op, registry) for op in block.ops))
+    return found

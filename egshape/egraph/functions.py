@@ -3,22 +3,24 @@ under what is known of sizes in the block; else under what all of them hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from egshape.decide.reason import Believed, Semantics
 from egshape.dims import Dim, symbol
 from egshape.egraph.outcome import Outcome, Scope
 from egshape.facts import Relation
-from egshape.ir.calls import function_key, is_call, made_sizes, size_names, substitute, values_of
+from egshape.ir.calls import function_key, is_call, key_at, made_sizes, size_names, substitute, values_of
 from egshape.ir.graph import Block, Op, blocks_of
 
 
 @dataclass(frozen=True)
 class _Site:
-    """A call: its function in the normal form of sizes, these in order, and what the function requires of them."""
+    """A call: its region, what the sizes of that are in normal form, the function that it is then, the sizes of that in
+    order, and what the function requires of them."""
 
-    function: Block
+    region: Block
+    normal: Mapping[str, Dim]
     key: object
     sizes: tuple[str, ...]
     held: tuple[Relation, ...]
@@ -60,7 +62,7 @@ class Functions:
         held = set(site.held)
         for other in others:
             held &= {each.substitute(other.sizes_of(site)) for each in other.held}
-        return site.function, [(each, why) for each in site.held if each in held]
+        return substitute(site.region, {}, sizes=site.normal), [(each, why) for each in site.held if each in held]
 
     def keep(self, call: Op, source: Block, done: Block, known: Outcome) -> Outcome:
         """Note what became of a function, whose ``source`` went through the stages. What is ``known`` of its values, of
@@ -83,12 +85,11 @@ def _site(call: Op, normal: Callable[[Dim], Dim]) -> _Site:
     made = made_sizes(region)
     normed = {name: normal(symbol(name)) for name in size_names(region) if name not in made}
     sizes = {name: size for name, size in normed.items() if size is not symbol(name)}
-    function = substitute(region, {}, sizes=sizes) if sizes else region
-    names = tuple(name for name in size_names(function) if name not in made)
+    names = tuple(name for name in size_names(region, sizes) if name not in made)
     held = tuple(each.substitute(sizes) for each in call.requires)
+    key = (call.attrs["name"], key_at(region, sizes)) if sizes else function_key(call)
     known = frozenset(names)
-    key = function_key(replace(call, regions=(function,)))
-    return _Site(function, key, names, tuple(each for each in held if each.symbols() <= known))
+    return _Site(region, sizes, key, names, tuple(each for each in held if each.symbols() <= known))
 
 
 def _moved(known: Outcome, source: Block, other: Block) -> Outcome:

@@ -71,6 +71,8 @@ class Check:
     """Sizes that fill the message's places."""
     fact: str = ""
     """What a user assumed, if it states that."""
+    needed_by: Op | None = None
+    """The op whose contract, or a rule over it, implies the relation."""
 
 
 _SIZE_TABLES = ("P", "Num", "Sh")
@@ -93,11 +95,14 @@ class Walk:
     """Symbols that ops define, of which sizes that are known when the block is entered say what they are."""
     same: Mapping[str, Dim] = field(default_factory=dict)
     """What symbols are that come of the same data as earlier ones."""
+    left: frozenset[int] = frozenset()
+    """The ops (by index) that stay as they came, which reject by themselves what their checks would."""
 
     @property
     def guarded(self) -> frozenset[int]:
-        """The ops (by index) that imply something about data-dependent sizes that only a check can say."""
-        return frozenset(
+        """The ops (by index) that imply something that rewrites may not use: about data-dependent sizes, which only a
+        check can say, or of an op that is left as it came."""
+        return self.left | frozenset(
             check.index for check in self.checks if check.status == "kept" and not check.entry and check.op is None
         )
 
@@ -211,7 +216,8 @@ def _leaves(size: Dim, parts: Mapping[Dim, tuple[Dim, ...]]) -> tuple[Dim, ...]:
 
 
 class Walker:
-    """Walks one block. ``entry`` are the symbols known when the block is entered."""
+    """Walks one block. ``entry`` are the symbols known when the block is entered, ``left`` the ops (by index) that stay
+    as they came."""
 
     def __init__(
         self,
@@ -223,8 +229,10 @@ class Walker:
         believed: Sequence[Believed],
         top: bool,
         held: Sequence[Believed] = (),
+        left: frozenset[int] = frozenset(),
     ) -> None:
         self.block = block
+        self.left = left
         self.registry = registry
         self.top = top
         self.entry = entry | {s.name for s in block.symbols if s.value in block.args}
@@ -255,11 +263,12 @@ class Walker:
             for relation in op.requires:
                 self._oblige(index, op, replace(relation, source=""), _said_of(op, relation))
             for obligation in due.get(index, ()):
-                self._oblige(index, op, obligation.relation, obligation.message)
+                self._oblige(index, op, obligation.relation, obligation.message, needed=True)
                 if obligation.joined is not None:
                     self._sizes.add(obligation.joined)  # so it is not negative
             for size in self._negative(op):
-                self._oblige(index, op, Relation("<=", const(0), size), f"{op.name}: the size {size} is negative")
+                said = f"{op.name}: the size {size} is negative"
+                self._oblige(index, op, Relation("<=", const(0), size), said, needed=True)
             if op.name == "check":
                 self._check(index, op)
             else:
@@ -279,6 +288,7 @@ class Walker:
             self.loops,
             self.late,
             self._equal.same,
+            self.left,
         )
 
     def _elements_again(self) -> None:
@@ -317,8 +327,10 @@ class Walker:
 
     # -- obligations ---------------------------------------------------------------------------------------------
 
-    def _oblige(self, index: int, op: Op, relation: Relation, message: str, own: Op | None = None) -> None:
-        if own is None and relation in self._settled:
+    def _oblige(
+        self, index: int, op: Op, relation: Relation, message: str, own: Op | None = None, needed: bool = False
+    ) -> None:
+        if (own is None and relation in self._settled) or (needed and index in self.left):
             return
         self._settled.add(relation)
         entry = relation.symbols() <= self.entry
@@ -347,6 +359,7 @@ class Walker:
                     why,
                     args or (),
                     "" if own is None else own.attrs.get("fact", ""),
+                    op if needed else None,
                 )
             )
         if status == "proved" and entry and relation.kind == "==" and self._rewrites_may(relation):
@@ -522,6 +535,7 @@ class Walker:
             self._believe(Relation("==", symbol(name), target), why, entry)
             if entry:
                 self.entry |= {name}
+                self.late |= {name}
 
 
 def _is_open(elements: np.ndarray | None) -> bool:

@@ -92,6 +92,7 @@ class Rebuilder:
         self._calls: dict[int, tuple[Value, ...]] = {}
         self._written: set[tuple[int, tuple[int, ...]]] = set()
         """Calls, by number and what they read."""
+        self._as_they_came: set[Op] = set()
         self._made: dict[Value, Value] = {}
         """Results of calls, read or not: each keeps the symbols that its axes define."""
         self._ops: list[Op] = []
@@ -218,32 +219,33 @@ class Rebuilder:
         self._ops.append(Op("check", (), attrs, (), (), location))
 
     def _stands(self, op: Op) -> bool:
-        """Whether control flow, or an op that is equal to it, was written; another op is by its results."""
+        """Whether control flow, or an op that is equal to it, was written; of another op, whether it was itself."""
         if op not in self.encoding.call_of:
-            return True
+            return op in self._as_they_came
         return (self.encoding.call_of[op], tuple(map(self.terms.class_of, op.reads()))) in self._written
 
     def _effect(self, op: Op) -> None:
+        self._as_they_came.add(op)
         for cls in self.terms.held_reads(op):
             self.value(cls)
         operands = tuple(self.value(self.terms.class_of(value)) for value in op.operands)
         results = []
         for value in op.results:
-            new = self._result(value)
+            new = self._result(value, self._name(value.name))
             results.append(new)
             self._built.setdefault(self.terms.class_of(value), new)
         captured = {value: self.value(self.terms.class_of(value)) for value in op.captures()}
         regions = tuple(self.regions(op, region, captured) for region in op.regions)
         self._ops.append(replace(op, operands=operands, results=tuple(results), regions=regions))
 
-    def _result(self, value: Value) -> Value:
+    def _result(self, value: Value, name: str) -> Value:
         """A new value for the result of a call; an axis that defines a symbol keeps it."""
         type = value.type
         if type.shape is None:
-            return Value(self._name(value.name), type)
+            return Value(name, type)
         own = self._own_symbols.get(value, frozenset())
         dims = tuple(dim if dim.symbols() & own else self.normal(dim) for dim in type.shape)
-        return Value(self._name(value.name), TensorType(type.dtype, dims))
+        return Value(name, TensorType(type.dtype, dims))
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -382,9 +384,13 @@ class Rebuilder:
             place += length
         captured = dict(zip(op.captures(), values[count:], strict=True))
         regions = tuple(self.regions(op, region, captured) for region in op.regions)
-        results = tuple(map(self._result, op.results))
+        own = len(op.results) == 1 and cls in self._first  # ops that are equal but for their operands are one to encode
+        results = tuple(
+            self._result(value, self._label(cls) if own else self._name(value.name)) for value in op.results
+        )
         self._made.update(zip(op.results, results, strict=True))
-        self._ops.append(Op(op.name, tuple(values[:count]), attrs, results, regions, op.location))
+        location = self._location(cls) if own else op.location
+        self._ops.append(Op(op.name, tuple(values[:count]), attrs, results, regions, location))
         self._calls[cls] = results
         if len(results) == 1:
             self._built[cls] = results[0]

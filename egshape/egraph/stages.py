@@ -59,7 +59,9 @@ Watch = Callable[[Block, Extraction], None]
 
 @dataclass(frozen=True)
 class Setting:
-    """What all blocks of a graph share: program, ops, costs, limits, and which symbols stay when sizes are equal."""
+    """What all blocks of a graph share: program, ops, costs, limits, and which symbols stay when sizes are equal.
+
+    left: ops that stay as they came; what they need of sizes is neither checked nor used."""
 
     program: Program
     registry: Registry
@@ -69,6 +71,7 @@ class Setting:
     order: Callable[[str], Any]
     watch: Watch | None = None
     decide: Decide = "both"
+    left: frozenset[Op] = frozenset()
 
     def context(self) -> Context:
         """What is known of sizes where nothing is said of them."""
@@ -102,6 +105,7 @@ def oblige(
 ) -> Walk:
     """Prove what the ops imply, or keep it as a check; the engine believes what rewrites may use. ``given`` are checks
     that must stand in the block first."""
+    left = frozenset(index for index, op in enumerate(block.ops) if op in setting.left)
     walk = Walker(
         block,
         entry.context.copy(),
@@ -111,6 +115,7 @@ def oblige(
         entry.believed,
         top=entry.normal is None,
         held=entry.held,
+        left=left,
     ).run(obligations)
     checks = tuple(without_implied((*given, *walk.checks), entry.context))
     walk = replace(walk, checks=checks, same={**entry.same, **walk.same})
@@ -177,9 +182,11 @@ def rebuild(
         refine_signature,
     )
     made = trimmed(rebuilder.run(_kept(walk), _effects(setting, block, walk)))
-    rebuilt = without_unread(made, setting.registry)
+    standing = rebuilder.standing()
+    left = (standing[value] for index in walk.left for value in block.ops[index].results)
+    rebuilt = without_unread(made, setting.registry, left)
     there = {*rebuilt.args, *entry.captured.values(), *(value for op in rebuilt.ops for value in op.results)}
-    standing = {old: new for old, new in rebuilder.standing().items() if new in there}
+    standing = {old: new for old, new in standing.items() if new in there}
     return Rebuilt(rebuilt, standing, tuple(rebuilder.value(cls) for cls in extraction.computed))
 
 
@@ -253,12 +260,12 @@ def _kept(walk: Walk) -> list[Check]:
 
 def _effects(setting: Setting, block: Block, walk: Walk) -> list[tuple[int, Op]]:
     """The ops that must stay, checks apart, with their places: those that fail, or never end, have to do so too where
-    all that they give is known."""
+    all that they give is known, and those that are left as they came, which may fail."""
     ends = {op for op, loop in walk.loops.items() if loop.exact is not None}
     return [
         (at, op)
         for at, op in enumerate(block.ops)
-        if op.name != "check" and must_stay(op, setting.registry, op in ends)
+        if op.name != "check" and (at in walk.left or must_stay(op, setting.registry, op in ends))
     ]
 
 

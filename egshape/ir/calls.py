@@ -18,17 +18,27 @@ from egshape.ir.types import TensorType
 
 def function_key(call: Op) -> Any:
     """What two calls of one function have in common; a region that captures values is a function with these."""
-    (region,), captures = call.regions, call.captures()
-    return call.attrs["name"], captures, region_key(substitute(region, {}, sizes=_numbered(region)), captures)
+    (region,) = call.regions
+    return call.attrs["name"], region.keep("key", lambda: key_at(region, {}))
 
 
-def size_names(function: Block) -> tuple[str, ...]:
-    """The sizes that a function is made of, in one order for all calls of it."""
-    return tuple(dict.fromkeys(name for dim in _sizes(function) for name in sorted(dim.symbols())))
+def key_at(function: Block, sizes: Mapping[str, Dim]) -> Any:
+    """The key of a function with ``sizes`` in the place of symbols, which are numbered then."""
+    names = _numbered(function, sizes)
+    renamed = {name: sizes.get(name, symbol(name)).substitute(names) for name in size_names(function)}
+    captures = function.captures()
+    return captures, region_key(function, captures, renamed)
 
 
-def _numbered(function: Block) -> dict[str, Dim]:
-    return {name: symbol(f"s{place}") for place, name in enumerate(size_names(function))}
+def size_names(function: Block, sizes: Mapping[str, Dim] | None = None) -> tuple[str, ...]:
+    """The sizes that a function is made of, in one order for all calls of it; ``sizes`` are in the place of symbols."""
+    dims: tuple[Dim, ...] = function.keep("sizes", lambda: tuple(dict.fromkeys(_sizes(function))))
+    found = (dim.substitute(sizes) for dim in dims) if sizes else dims
+    return tuple(dict.fromkeys(name for dim in found for name in sorted(dim.symbols())))
+
+
+def _numbered(function: Block, sizes: Mapping[str, Dim] | None = None) -> dict[str, Dim]:
+    return {name: symbol(f"s{place}") for place, name in enumerate(size_names(function, sizes))}
 
 
 def written(block: Block, seen: set[Any] | None = None) -> Iterator[Op]:
@@ -48,20 +58,18 @@ def written(block: Block, seen: set[Any] | None = None) -> Iterator[Op]:
 def shared(block: Block) -> Block:
     """The block with the calls in line whose function nothing else calls."""
     times: Counter[Any] = Counter()
-    keys: dict[Op, Any] = {}
 
     def count_in(block: Block) -> None:
         for op in block.ops:
             if is_call(op):
-                keys[op] = function_key(op)
-                times[keys[op]] += 1
-                if times[keys[op]] > 1:
+                times[function_key(op)] += 1
+                if times[function_key(op)] > 1:
                     continue  # what it calls is counted
             for region in op.regions:
                 count_in(region)
 
     count_in(block)
-    return in_line(block, lambda op: is_call(op) and times[keys.get(op) or function_key(op)] == 1) if keys else block
+    return in_line(block, lambda op: is_call(op) and times[function_key(op)] == 1) if 1 in times.values() else block
 
 
 def in_line(block: Block, chosen: Callable[[Op], bool]) -> Block:
@@ -202,11 +210,11 @@ def is_call(op: Op) -> bool:
     return op.name == "call"
 
 
-def closed(function: Block) -> Block:
+def closed(function: Block, size: TensorType) -> Block:
     """A function that knows of sizes what its arguments tell: those that no axis of them is are arguments too, behind
-    the others. The same for all calls of it."""
+    the others, tensors of the type ``size``. The same for all calls of it."""
     function = substitute(function, {}, sizes=_numbered(function))
-    sizes = [SymbolDef(name, Value(name, TensorType("i32", ())), element=0) for name in unread_sizes(function)]
+    sizes = [SymbolDef(name, Value(name, size), element=0) for name in unread_sizes(function)]
     args = (*function.args, *(each.value for each in sizes))
     return replace(function, args=args, symbols=(*function.symbols, *sizes))
 

@@ -7,7 +7,7 @@ integer value (a data-dependent size). Everything is immutable once built; ``ir.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +99,14 @@ class Block:
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
     symbols: tuple[SymbolDef, ...] = ()
+    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    """What follows from the rest and was asked before: ``keep``."""
+
+    def keep(self, what: Any, derive: Callable[[], Any]) -> Any:
+        """What ``derive`` gives of this block, which never changes; it is asked once."""
+        if what not in self.derived:
+            self.derived[what] = derive()
+        return self.derived[what]
 
     def walk(self) -> Iterator[Op]:
         """Every op of the block and of the regions inside, in program order."""

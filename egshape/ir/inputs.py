@@ -52,7 +52,7 @@ def solve_inputs(graph: Graph, arrays: Sequence[np.ndarray], defined: set[str]) 
     ]
     sizes: dict[str, int] = {}
     for value, axis, size, found in sorted(axes, key=lambda item: len(item[2].terms)):
-        solved = _linear(size)
+        solved = linear(size)
         if solved is None or solved[0] in defined or solved[0] in sizes:
             continue
         name, factor, offset = solved
@@ -63,7 +63,7 @@ def solve_inputs(graph: Graph, arrays: Sequence[np.ndarray], defined: set[str]) 
     return sizes
 
 
-def _linear(size: Dim) -> tuple[str, int, int] | None:
+def linear(size: Dim) -> tuple[str, int, int] | None:
     """(symbol, factor, offset) of a size ``factor * symbol + offset``, None for any other."""
     names = size.symbols()
     if len(names) != 1:

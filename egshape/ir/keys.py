@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from egshape.dims import Dim
 from egshape.ir.graph import Block, Value
+from egshape.ir.types import TensorType
 
 
 def hashable(value: Any) -> Any:
@@ -21,22 +23,52 @@ def hashable(value: Any) -> Any:
     return value
 
 
-def region_key(region: Block, captures: Sequence[Value]) -> Any:
-    """The key of a region; values it captures count by their place in ``captures``."""
+def region_key(region: Block, captures: Sequence[Value], sizes: Mapping[str, Dim] | None = None) -> Any:
+    """The key of a region; values it captures count by their place in ``captures``. ``sizes``: what its symbols are
+    called."""
     numbers: dict[Value, int] = {value: -1 - place for place, value in enumerate(captures)}
-    return _block_key(region, numbers)
+    return _Keys(sizes or {}).block(region, numbers)
 
 
-def _block_key(block: Block, numbers: dict[Value, int]) -> Any:
-    for value in block.args:
-        numbers[value] = len(numbers)
-    ops = []
-    for op in block.ops:
-        operands = tuple(numbers[operand] for operand in op.operands)
-        regions = tuple(_block_key(region, dict(numbers)) for region in op.regions)
-        ops.append((op.name, operands, hashable(dict(op.attrs)), regions, op.requires))
-        for value in op.results:
+class _Keys:
+    """Makes keys in which sizes stand in the place of symbols."""
+
+    def __init__(self, sizes: Mapping[str, Dim]) -> None:
+        self._sizes = sizes
+        self._known: dict[Any, Any] = {}
+
+    def block(self, block: Block, numbers: dict[Value, int]) -> Any:
+        for value in block.args:
             numbers[value] = len(numbers)
-    args = tuple(value.type for value in block.args)
-    symbols = tuple((symbol.name, numbers[symbol.value], symbol.axis, symbol.element) for symbol in block.symbols)
-    return args, tuple(ops), tuple(numbers[value] for value in block.results), symbols
+        ops = []
+        for op in block.ops:
+            operands = tuple(numbers[operand] for operand in op.operands)
+            regions = tuple(self.block(region, dict(numbers)) for region in op.regions)
+            attrs = tuple(sorted((key, self._attr(item)) for key, item in op.attrs.items()))
+            ops.append((op.name, operands, attrs, regions, tuple(map(self._sized, op.requires))))
+            for value in op.results:
+                numbers[value] = len(numbers)
+        args = tuple(map(self._sized_type, (value.type for value in block.args)))
+        symbols = tuple(
+            (self._symbol(each.name), numbers[each.value], each.axis, each.element) for each in block.symbols
+        )
+        return args, tuple(ops), tuple(numbers[value] for value in block.results), symbols
+
+    def _attr(self, item: Any) -> Any:
+        if isinstance(item, Dim):
+            return self._sized(item)
+        return tuple(map(self._attr, item)) if isinstance(item, list | tuple) else hashable(item)
+
+    def _sized(self, item: Any) -> Any:
+        """A Dim, or a relation of some, in which sizes stand."""
+        if not self._sizes:
+            return item
+        if item not in self._known:
+            self._known[item] = item.substitute(self._sizes)
+        return self._known[item]
+
+    def _sized_type(self, type: TensorType) -> Any:
+        return type.dtype, None if type.shape is None else tuple(map(self._sized, type.shape))
+
+    def _symbol(self, name: str) -> str:
+        return min(self._sizes[name].symbols()) if name in self._sizes else name

@@ -7,7 +7,8 @@
     }
 
 Attributes show their kind: ``[1, 0]`` integers, ``<b, 32>`` sizes, ``(a, [1])`` records, ``f32[2]{1.0, 2.0}``
-arrays, words and quoted strings text. Regions follow the attributes as ``(%arg: type) { ... }``.
+arrays, words and quoted strings text. Regions follow the attributes as ``(%arg: type) { ... }``; a call of a function
+that an earlier one calls too says ``like %0 <b, c>``: the region of the call that gives ``%0``, in these sizes.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from egshape.dims import Definedness, Dim, const, quote_name
+from egshape.dims import Definedness, Dim, const, quote_name, symbol
 from egshape.dims.text import Scanner
 from egshape.errors import EgshapeError, ParseError
 from egshape.facts import EVERYTHING, Facts, Relation
 from egshape.facts.relation import read_ranges
 from egshape.ir import display
+from egshape.ir.calls import function_key, is_call, size_names, substitute, values_of
 from egshape.ir.graph import NOWHERE, Block, Graph, Location, Op, SymbolDef, Value
 from egshape.ir.types import DTYPES, TEXT, TensorType, dtype_name, is_complex, is_float, is_narrow, numpy_dtype
 
@@ -55,7 +57,7 @@ def print_graph(graph: Graph, *, locations: bool = False) -> str:
     facts = _facts_text(graph.facts)
     if facts:
         lines.append(f"  facts {json.dumps(facts)}")
-    lines.extend(_body(graph.body, "  ", locations))
+    lines.extend(_body(graph.body, "  ", locations, _Calls()))
     returned = (
         f"{_ref(value)} as {_word(name)}" for value, name in zip(graph.body.results, graph.output_names, strict=True)
     )
@@ -70,18 +72,44 @@ display.text.register(Graph, print_graph)
 
 def print_op(op: Op) -> str:
     """One op as it stands in the text, regions included."""
-    return "\n".join(_op(op, "", False))
+    return "\n".join(_op(op, "", False, None))
+
+
+class _Calls:
+    """The calls that are printed with their regions."""
+
+    def __init__(self) -> None:
+        self._by_function: dict[Any, Op] = {}
+        self._by_name: dict[str, Op] = {}
+
+    def add(self, call: Op) -> None:
+        self._by_function.setdefault(function_key(call), call)
+        for value in call.results[:1]:
+            self._by_name.setdefault(value.name, call)
+
+    def like(self, call: Op) -> str:
+        """What names the function of a call by an earlier one, "" if none can."""
+        first = self._by_function.get(function_key(call))
+        if first is None or not first.results or self._by_name[first.results[0].name] is not first:
+            return ""
+        (one,), (two,) = first.regions, call.regions
+        names = size_names(two)
+        sizes = dict(zip(size_names(one), map(symbol, names), strict=True))
+        values = zip(values_of(substitute(one, {}, sizes=sizes)), values_of(two), strict=True)
+        if any(copy.type != own.type for copy, own in values):
+            return ""
+        return f" like {_ref(first.results[0])} <{', '.join(map(quote_name, names))}>"
 
 
 def _facts_text(facts: Facts) -> str:
     return "" if facts == Facts() else facts.to_json()
 
 
-def _body(block: Block, indent: str, locations: bool) -> Iterator[str]:
+def _body(block: Block, indent: str, locations: bool, calls: _Calls | None) -> Iterator[str]:
     if block.symbols:
         yield f"{indent}symbols {', '.join(map(_symbol, block.symbols))}"
     for op in block.ops:
-        yield from _op(op, indent, locations)
+        yield from _op(op, indent, locations, calls)
 
 
 def _symbol(define: SymbolDef) -> str:
@@ -90,7 +118,8 @@ def _symbol(define: SymbolDef) -> str:
     return f"{quote_name(define.name)} = {kind}({_ref(define.value)}, {index}){shift}"
 
 
-def _op(op: Op, indent: str, locations: bool) -> Iterator[str]:
+def _op(op: Op, indent: str, locations: bool, calls: _Calls | None) -> Iterator[str]:
+    """Its lines. ``calls``: those before it in the text, None where it stands alone."""
     results = ", ".join(map(_typed, op.results))
     line = f"{indent}{results}{' = ' if results else ''}{op.name}({', '.join(map(_ref, op.operands))})"
     if op.attrs:
@@ -99,12 +128,19 @@ def _op(op: Op, indent: str, locations: bool) -> Iterator[str]:
         line += f" requires {{{', '.join(map(_relation, op.requires))}}}"
     if locations and op.location != NOWHERE:
         line += f" at {_location(op.location)}"
+    if calls is not None and is_call(op):
+        like = calls.like(op)
+        if like:
+            yield line + like
+            return
     for region in op.regions:
         yield f"{line} ({_arguments(region.args)}) {{"
-        yield from _body(region, indent + "  ", locations)
+        yield from _body(region, indent + "  ", locations, calls)
         yield _return(map(_ref, region.results), indent + "  ")
         line = f"{indent}}}"
     yield line
+    if calls is not None and is_call(op):
+        calls.add(op)
 
 
 def _return(values: Iterable[str], indent: str) -> str:
@@ -204,6 +240,8 @@ class _Parser:
         self.sizes = Scanner("")
         self.sizes.text = text
         self.scopes: list[dict[str, Value]] = []
+        self.calls: dict[str, Op] = {}
+        """Those whose regions stand in the text, by their first results."""
         self._skip()
 
     # tokens
@@ -418,6 +456,9 @@ class _Parser:
             args = self.several(")", self.argument)
             self.expect("{")
             regions.append(self.block(args, self.value))
+        again = not regions and self.accept("like")
+        if again:
+            regions.append(self.like(declared[0][0] if declared else ""))
         results = []
         for label, type, at in declared:
             if any(label in scope for scope in self.scopes):
@@ -425,7 +466,27 @@ class _Parser:
             value = Value(label, type)
             self.scopes[-1][label] = value
             results.append(value)
-        return Op(name, tuple(operands), attrs, tuple(results), tuple(regions), location, tuple(requires))
+        op = Op(name, tuple(operands), attrs, tuple(results), tuple(regions), location, tuple(requires))
+        if again and not is_call(op):
+            self.fail(f"{name} calls no function")
+        if is_call(op) and declared and not again:
+            self.calls.setdefault(declared[0][0], op)
+        return op
+
+    def like(self, label: str) -> Block:
+        """The region of an earlier call, in the sizes of the call that gives ``label``."""
+        at = self.pos
+        found = self.match(_VALUE, "a value")
+        first = self.calls.get(found[1] or found[2].replace("``", "`"))
+        if first is None:
+            self.fail(f"no call that gives {found[0]} stands before with its region", at)
+        (region,) = first.regions
+        names = size_names(region)
+        self.expect("<")
+        sizes = self.several(">", lambda: symbol(self._by_sizes(self.sizes.name)))
+        if len(sizes) != len(names):
+            self.fail(f"the function is of {len(names)} sizes, not {len(sizes)}", at)
+        return substitute(region, {}, lambda name: f"{label}.{name}", dict(zip(names, sizes, strict=True)))
 
     def relation(self) -> Relation:
         lhs = self.size()

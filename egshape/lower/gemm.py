@@ -8,7 +8,7 @@ table of pairs: t(i, j) = sum over c < k, s < taps of a(i*ar + c*ac + table(s, 0
 Whole vectors of the last columns are read and written.
 ``egs_pack_T(k, n, s, sr, sc, t, w)``: t(l*w + j) = s(l*sr + j*sc), 0 from column n to w.
 T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
-with sign or without.
+with sign or without; bf16, whose elements are pairs (``pairs``).
 
 The kernels are explicit vector code. What fits in registers depends on the CPU: 8 rows by 3 vectors of 64 bytes with
 AVX-512, 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes elsewhere."""
@@ -18,13 +18,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from egshape.lower.pairs import Pairs
 from egshape.lower.quads import Quads
 from egshape.plan.loops import PANEL_BYTES
 
 TILE_ROWS = 8
 """Rows of a block."""
-TYPES = {"f32": ("float", 4), "f64": ("double", 8), "u8s8": ("i32", 4), "s8u8": ("i32", 4), "i32": ("i32", 4)}
-"""Element and size; products of i32 are of bytes."""
+TYPES = {
+    "f32": ("float", 4),
+    "f64": ("double", 8),
+    "u8s8": ("i32", 4),
+    "s8u8": ("i32", 4),
+    "i32": ("i32", 4),
+    "bf16": ("float", 4),
+}
+"""Element and size; products of i32 are of bytes, those of bf16 of pairs."""
+_SUFFIXES = {"float": "f32", "double": "f64", "i32": "i32"}
 
 
 @dataclass(frozen=True)
@@ -53,8 +62,10 @@ class _Type:
     features: frozenset[str] = frozenset()
 
     @property
-    def quads(self) -> Quads | None:
-        """How bytes are multiplied; None for floats."""
+    def group(self) -> Quads | Pairs | None:
+        """How elements that are several numbers are multiplied; None for plain ones."""
+        if self.dtype == "bf16":
+            return Pairs(self.lanes, self.features)
         return Quads(self.lanes, self.dtype == "s8u8", self.features) if self.name == "i32" else None
 
     @property
@@ -67,7 +78,7 @@ class _Type:
 
     @property
     def suffix(self) -> str:
-        return f"v{self.lanes}{'i32' if self.quads else self.dtype}"
+        return f"v{self.lanes}{_SUFFIXES[self.name]}"
 
     @property
     def panel(self) -> int:
@@ -75,12 +86,12 @@ class _Type:
 
     def operand(self, name: str, right: bool = False) -> Iterator[str]:
         """What is made of the vector %name before it is multiplied."""
-        return self.quads.parts(name, right) if self.quads else iter(())
+        return self.group.parts(name, right) if self.group else iter(())
 
     def step(self, name: str, left: str, right: str, total: str) -> Iterator[str]:
         """%name = %left * %right + %total."""
-        if self.quads:
-            return self.quads.step(name, left, right, total)
+        if self.group:
+            return self.group.step(name, left, right, total)
         v = self.vector
         return iter([f"  %{name} = call {v} @llvm.fma.{self.suffix}({v} %{left}, {v} %{right}, {v} %{total})"])
 
@@ -466,10 +477,10 @@ def text(dtype: str, features: str) -> str:
     v, widths = t.vector, (*_widths(shape), 0)
     parts = [
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
-        t.quads.declaration if t.quads else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
+        t.group.declaration if t.group else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
         f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n",
     ]
     for reach, some in ((False, widths), (True, _widths(shape))):
         parts += [_block(t, rows, vectors, reach) for vectors in some for rows in range(1, shape.rows + 1)]
         parts += [*(_by_rows(t, shape, vectors, reach) for vectors in some), _tile(t, shape, reach)]
-    return "".join([*parts, *(() if t.quads else (_pack(t),)), _WHOLE])
+    return "".join([*parts, *(() if t.group else (_pack(t),)), _WHOLE])

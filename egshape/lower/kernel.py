@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from egshape.ir.types import is_float, itemsize
 from egshape.lower import product, scalar, tasks
-from egshape.lower.writer import EIGHT, ROLLED, Writer
+from egshape.lower.writer import ROLLED, Writer
 from egshape.plan.inverse import with_inverses
 from egshape.plan.loops import (
     Assign,
@@ -39,6 +39,7 @@ from egshape.plan.loops import (
 )
 from egshape.plan.parallel import Split, split
 from egshape.plan.strides import with_strides
+from egshape.plan.work import TIME, operations
 
 LONGEST_WRITTEN = 512
 """Rounds of a loop that LLVM may write out."""
@@ -97,13 +98,22 @@ def _assume(w: Writer, bounds: Bounds) -> None:
 def _hint(loop: Loop) -> str:
     """What LLVM is told of a loop. It writes out an inner one of a known length, takes its lanes from the loop around
     and gathers them: sums of rows of 64 took 19 times as long as of rows of any length. Below 8 that is faster, above
-    LONGEST_WRITTEN it is not done. Of an even length below 16 it takes 2 lanes, which leave no rest."""
+    LONGEST_WRITTEN it is not done."""
     length = loop.extent.const
-    if length is None or not 8 <= length <= LONGEST_WRITTEN:
-        return ""
-    if any(isinstance(each, Loop | While) for each in statements(loop.body)):
-        return ""
-    return EIGHT if length in (10, 12, 14) else ROLLED
+    rolled = length is not None and 8 <= length <= LONGEST_WRITTEN and not _loops(loop.body)
+    return ROLLED if rolled else ""
+
+
+def _behind(loop: Loop) -> int:
+    """How many of the last rounds of a loop are written behind it. Of an even number of them below 16 LLVM runs two at
+    a time where they do little, since that leaves no rest; of an odd number it runs all at once, under a mask."""
+    even = loop.extent.const in (10, 12, 14) and not _loops(loop.body)
+    folds = all(isinstance(stmt, Let | Assign) for stmt in loop.body)
+    return int(even and folds and (operations(loop.body).const or 0) < TIME.heavy)
+
+
+def _loops(body: tuple[Stmt, ...]) -> bool:
+    return any(isinstance(each, Loop | While) for each in statements(body))
 
 
 class KernelWriter:
@@ -127,9 +137,7 @@ class KernelWriter:
         w = self.w
         match stmt:
             case Loop():
-                with w.loop(w.dim(stmt.extent), hint=_hint(stmt)) as index:
-                    w.symbols[stmt.var] = index
-                    self.body(stmt.body)
+                self._loop(stmt)
             case Store():
                 with w.frame():
                     value = scalar.pack(w, stmt.buffer.dtype, self.expr(stmt.value))
@@ -156,6 +164,16 @@ class KernelWriter:
                 product.pack(self, stmt)
             case Product():
                 product.product(self, stmt)
+
+    def _loop(self, loop: Loop) -> None:
+        w, behind = self.w, _behind(loop)
+        with w.loop(w.dim(loop.extent - behind), hint=_hint(loop)) as index:
+            w.symbols[loop.var] = index
+            self.body(loop.body)
+        if behind:
+            with w.frame():
+                w.symbols[loop.var] = w.dim(loop.extent - 1)
+                self.body(loop.body)
 
     def _assign(self, name: str, value: Expr) -> None:
         with self.w.frame():

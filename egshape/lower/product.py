@@ -53,7 +53,7 @@ def product(kernel: Around, g: Product) -> None:
     """Blocks of rows, each computed to a block on the stack and taken from there by the epilogue."""
     w = kernel.w
     name, _ = TYPES[g.dtype]
-    kind = {"": g.dtype, "left": "s8u8", "right": "u8s8"}[g.signed]
+    kind = g.elements or g.dtype
     panel = panel_columns(g.dtype)
     tile = w.slot(f"[{TILE_ROWS * panel} x {name}], align 64")
     m, n, k = (w.dim(each) for each in (g.m, g.n, g.k))

@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
 from egshape.dims.core import Atom, is_nonnegative, is_positive
 
-ROLLED, EIGHT = "!0", "!2"
+ROLLED = "!0"
 HINTS = """!0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.unroll.disable"}
-!2 = distinct !{!2, !1, !3}
-!3 = !{!"llvm.loop.vectorize.width", i32 8}
 """
-"""What LLVM is told of loops: one is not written out, and computes with as many lanes as pay, or with eight."""
+"""What LLVM is told of loops: one is not written out, and computes with as many lanes as pay."""
 
 
 class Writer:
@@ -151,7 +149,7 @@ class Writer:
 
     @contextmanager
     def loop(self, extent: str, start: str = "0", hint: str = "") -> Iterator[str]:
-        """A counted loop from ``start`` to below ``extent``; gives the i64 counter. ``hint``: one of HINTS."""
+        """A counted loop from ``start`` to below ``extent``; gives the i64 counter. ``hint``: of HINTS."""
         self.count += 1
         n = self.count
         self.line(f"%g{n} = icmp sgt i64 {extent}, {start}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from egshape.dims import const
+from egshape.errors import EgshapeError
+from egshape.facts import Relation
 from egshape.ir.graph import Op
 from egshape.ops.base import REGISTRY, OpDecl
 from egshape.plan.program import CheckSizes
@@ -23,6 +25,15 @@ def conditions(op: Op) -> Iterator[CheckSizes]:
         for size in value.type.dims:
             message = f"%{value.name} would have an axis of size {{0}}"
             yield CheckSizes("<=", const(0), size, message, (size,), place(op))
+
+
+def may_run(op: Op) -> bool:
+    """Whether no form shows that an op is refused at all sizes."""
+    try:
+        found = [Relation(each.relation, each.lhs, each.rhs) for each in conditions(op)]
+    except EgshapeError:
+        return False
+    return all(each.symbols() or each.holds({}) for each in found)
 
 
 def _check(op: Op, condition: Condition) -> CheckSizes:

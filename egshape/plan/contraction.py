@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from egshape.dims import Dim, ceildiv, const, minimum, symbol
 from egshape.dims import product as total
@@ -12,7 +13,7 @@ from egshape.ir.types import numpy_dtype
 from egshape.ops.contraction import summed_in
 from egshape.plan.epilogue import Cluster
 from egshape.plan.loops import (
-    QUAD,
+    GROUPS,
     ROW_GROUP,
     Assign,
     Call,
@@ -32,6 +33,8 @@ from egshape.plan.reader import ZERO, Indices
 from egshape.plan.steps import Steps
 
 FEW_PANELS = 4
+Held: TypeAlias = Callable[[Var, Indices], Expr]
+"""The element of a product, of the sum and the element's indices."""
 
 
 def undilated(position: Dim, dilation: Dim, size: Dim) -> tuple[Dim, list[Dim]]:
@@ -100,15 +103,8 @@ def product(p: Steps, cluster: Cluster) -> None:
     sides = Sides(rows, columns, m, n, k, left, turned)
     if side is not None:
         panelled(p, cluster, d, sides, side)
-        return
-    p.start()
-    out = p.new_buffer(cluster.result)
-    i, j, value = ZERO, symbol(p.name("i")), Var(dtype, p.name("v"))
-    at = sides.at(d, i, j)
-    p.locals[op.result, at] = value
-    store = Store(out, cluster.place(at), p.read(cluster.value, at))
-    p.run(cluster.label, loops(d.batch, sums_of(p, value, left, right, j, n, k, store)), (out,), once=True)
-    p.places[cluster.result] = out
+    else:
+        summed(p, cluster, d, sides, right, dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +125,7 @@ class Sides:
         return d.at(two, one) if self.turned else d.at(one, two)
 
 
-def panelled(
-    p: Steps, cluster: Cluster, d: Dot, sides: Sides, side: Right, held: Callable[[Var, Indices], Expr] | None = None
-) -> None:
+def panelled(p: Steps, cluster: Cluster, d: Dot, sides: Sides, side: Right, held: Held | None = None) -> None:
     """The kernel of a product and its epilogue: panels of columns, all rows of one, or a group of them, together.
     ``held``: the element of the product, of the sum and the element's indices."""
     p.start()
@@ -146,11 +140,26 @@ def panelled(
     store = Store(out, cluster.place(at), p.read(cluster.value, at))
     many = m if group is ZERO else minimum(const(ROW_GROUP), m - first)
     left = sides.left
-    elements = QUAD if side.signed else 1
-    place = Matrix(left.buffer, left.offset + first * left.row * elements, left.row, left.column)
+    place = Matrix(left.buffer, left.offset + first * left.row * GROUPS[side.elements], left.row, left.column)
     body = side.product(panel, many, place, i, j, value.name, store)
     nest: Axes = [*d.batch, (group, ceildiv(m, const(ROW_GROUP))), (panel, side.count)]
     p.run(cluster.label, loops(nest, (body,)), (out,), once=True)
+    p.places[cluster.result] = out
+
+
+def summed(
+    p: Steps, cluster: Cluster, d: Dot, sides: Sides, right: Matrix, dtype: str, held: Held | None = None
+) -> None:
+    """The kernel of a row times a matrix whose columns lie in memory and its epilogue, with sums of ``dtype``;
+    ``held``: as for ``panelled``."""
+    p.start()
+    out = p.new_buffer(cluster.result)
+    j, value = symbol(p.name("i")), Var(dtype, p.name("v"))
+    at = sides.at(d, ZERO, j)
+    p.locals[cluster.ops[0].result, at] = value if held is None else held(value, at)
+    store = Store(out, cluster.place(at), p.read(cluster.value, at))
+    nest = sums_of(p, value, sides.left, right, j, sides.n, sides.k, store)
+    p.run(cluster.label, loops(d.batch, nest), (out,), once=True)
     p.places[cluster.result] = out
 
 
@@ -159,8 +168,9 @@ def sums_of(
 ) -> tuple[Stmt, ...]:
     """A row times a matrix whose columns lie in memory: one sum after the other."""
     deep = symbol(p.name("i"))
-    one = Load(value.dtype, left.buffer, left.offset + deep * left.column)
-    two = Load(value.dtype, right.buffer, right.offset + j * right.row + deep * right.column)
+    one = converted(value.dtype, Load(left.buffer.dtype, left.buffer, left.offset + deep * left.column))
+    at = right.offset + j * right.row + deep * right.column
+    two = converted(value.dtype, Load(right.buffer.dtype, right.buffer, at))
     more = Call(value.dtype, "add", (value, Call(value.dtype, "multiply", (one, two))), fast=True)
     return loops(
         [(j, n)], (Local(value.name, zero(value.dtype)), *loops([(deep, k)], [Assign(value.name, more)]), store)

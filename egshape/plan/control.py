@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from egshape.dims import Dim, product, symbol
+from egshape.dims import Dim, const, product, symbol
 from egshape.facts import Relation
 from egshape.ir.graph import Block, Op, Value
-from egshape.plan.loops import Buffer
+from egshape.plan.loops import Buffer, Call, Const, Expr, Index
 from egshape.plan.program import Branch, CheckSizes, Copy, DefineSize, Repeat, Step, Swap
 from egshape.plan.reader import place
 from egshape.plan.steps import Steps
@@ -115,13 +115,20 @@ def _carry(p: Steps, op: Op, carried: list[Buffer], growing: list[bool], own: li
 
 
 def branch(p: Steps, op: Op) -> None:
-    """if and case: each branch writes its results to the op's buffers, and defines the sizes that only they tell."""
+    """if and case: each branch writes its results to the op's buffers, and defines the sizes that only they tell. Sizes
+    that are equal wherever a branch runs are one size there."""
     _captures(p, op)
+    p.start()
+    test = p.read(op.operands[0], ()) if op.name == "if" else None
     index = p.buffer(op.operands[0])
     out = tuple(p.new_buffer(value) for value in op.results)
     arms = []
-    for region in op.regions:
+    for number, each in enumerate(op.regions):
         with p.branch() as steps:
+            for sides in _equal(test, number == 0):
+                # said once more in 64 bits: what is compared may have wrapped
+                p.check(CheckSizes("==", *sides, "sizes {0} and {1} are equal in fewer bits only", sides, place(op)))
+            region = p.settled(each)
             p.block(region)
             p.steps += [DefineSize(name, size) for name, size in _told(p, op, region)]
             for value, result, target in zip(region.results, op.results, out, strict=True):
@@ -131,6 +138,26 @@ def branch(p: Steps, op: Op) -> None:
         arms.append(tuple(steps))
     p.steps.append(Branch(index, tuple(arms)))
     p.places.update(zip(op.results, out, strict=True))
+
+
+def _equal(test: Expr | None, holds: bool) -> Iterator[tuple[Dim, Dim]]:
+    """Sizes that are equal wherever a condition holds, or wherever it does not."""
+    if not isinstance(test, Call):
+        return
+    if test.op == "compare" and dict(test.attrs)["direction"] == ("EQ" if holds else "NE"):
+        one, two = map(_size, test.args)
+        if one is not None and two is not None:
+            yield one, two
+    elif test.op in ("and" if holds else "or", "not"):
+        for each in test.args:
+            yield from _equal(each, holds is (test.op != "not"))
+
+
+def _size(expr: Expr) -> Dim | None:
+    """What a number of the kinds that sizes have is as a size."""
+    if isinstance(expr, Index) and expr.dtype in ("i32", "i64"):
+        return expr.dim
+    return const(expr.value) if isinstance(expr, Const) and isinstance(expr.value, int) else None
 
 
 def _told(p: Steps, op: Op, region: Block) -> Iterator[tuple[str, Dim]]:

@@ -17,7 +17,8 @@ import numpy as np
 from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
-from egshape.plan.contraction import zero
+from egshape.ops.contraction import summed_in
+from egshape.plan.contraction import converted, zero
 from egshape.plan.convolution_operands import Operands, index_of
 from egshape.plan.loops import (
     ROW_GROUP,
@@ -57,12 +58,12 @@ Products = Callable[[Dim, Matrix, Stmt], Product]
 
 
 def is_product(op: Op) -> bool:
-    """Whether a convolution is computed by products, or direct sums, of f32 or f64."""
+    """Whether a convolution is computed by products, or direct sums, of f32 or f64; 16-bit floats are widened."""
     if op.name != "convolution" or op.result.type.rank < 3:
         return False
     dtype = op.attrs["dtype"]
     return (
-        dtype in ("f32", "f64")
+        summed_in(dtype) in ("f32", "f64")
         and op.attrs["batch_groups"] == 1
         and all(x.type.dtype == dtype for x in op.operands[:2])
     )
@@ -83,7 +84,7 @@ class Convolution(Operands):
         """Products of features and the places of an image, or of places and features, whichever wastes less; sizes
         decide when the function runs."""
         p = self.p
-        if self.pointwise and self.plain():
+        if self.pointwise and self.x.type.dtype == self.dtype and self.plain():
             return
         phases = self.phases()
         if not phases:
@@ -159,7 +160,7 @@ class Convolution(Operands):
                 name_of(column),
                 value.name,
                 (body,),
-                "left" * self.quads,
+                "s8u8" * self.quads,
                 replace(reach, left=left.column),
             )
 
@@ -225,7 +226,7 @@ class Convolution(Operands):
     def stored(self, out: Buffer, value: Var, image: Dim, feature: Dim, spots: Indices) -> Store:
         """The epilogue of an element of a group, whose sum is ``value``."""
         at = self.at(image, self.group * self.outputs + feature, spots)
-        self.p.locals[self.op.result, at] = value
+        self.p.locals[self.op.result, at] = converted(self.op.attrs["dtype"], value)
         return Store(out, self.cluster.place(at), self.p.read(self.cluster.value, at))
 
     @property
@@ -380,7 +381,7 @@ class Convolution(Operands):
         spots = tuple(index_of(p, size) for size in self.spots)
         at = self.at(image, self.group * self.outputs + feature, spots)
         value = Var(dtype, p.name("v"))
-        p.locals[self.op.result, at] = value
+        p.locals[self.op.result, at] = converted(self.op.attrs["dtype"], value)
         store = Store(out, self.cluster.place(at), p.read(self.cluster.value, at))
         body = [*self.summed(value, source, sizes, weights, image, feature, spots), store]
         by_axis = {

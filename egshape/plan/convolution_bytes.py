@@ -168,7 +168,7 @@ class Bytes(Convolution):
 
     def features(self) -> Right:
         """The kernel as the right side of places."""
-        return replace(super().features(), signed="right")
+        return replace(super().features(), elements="u8s8")
 
     def trim(self) -> None:
         """Nothing: the padding is the zero point, which counts."""
@@ -190,7 +190,7 @@ class Bytes(Convolution):
             return [], ()
         sums = self.p.scratch("sums", "i32", const(ROW_GROUP))
         ones = Matrix(self.constant("ones", self.ones), ZERO, ONE, ONE)
-        right = replace(packed(self.p, "i32", ones, [], ZERO, ONE, self.depth), signed="right")
+        right = replace(packed(self.p, "i32", ones, [], ZERO, ONE, self.depth), elements="u8s8")
         self.place_sum = Load("i32", sums, row)
         return [product(right, ZERO, Store(sums, row, value))], (sums,)
 

@@ -13,7 +13,9 @@ import numpy as np
 from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
-from egshape.plan.contraction import undilated, zero
+from egshape.ir.types import numpy_dtype
+from egshape.ops.contraction import summed_in
+from egshape.plan.contraction import converted, undilated, zero
 from egshape.plan.epilogue import Cluster
 from egshape.plan.loops import Buffer, Choose, Expr, Stmt, Store, Test, linear, panel_step
 from egshape.plan.panels import ONE, Axes, loops
@@ -76,14 +78,17 @@ class Operands:
         self.p, self.cluster, self.op = p, cluster, cluster.ops[0]
         self.x, self.kernel = self.op.operands[:2]
         a = self.a = _without_units(self.op)
-        self.dtype: str = a["dtype"]
+        self.dtype = summed_in(a["dtype"])
+        """Of the sums, and of what is multiplied."""
         self.groups: int = a["feature_groups"]
         shape = self.op.result.type.dims
         _, _, self.space, self.k_in, self.k_out, self.k_space, self.o_batch, self.o_feature, self.o_space = a["numbers"]
         self.count = shape[self.o_batch]
         self.outputs = shape[self.o_feature] // self.groups
         self.inputs = self.kernel.type.dims[self.k_in]
-        self.kept = p.arrays.of(self.kernel)
+        kept = p.arrays.of(self.kernel)
+        half = self.dtype != a["dtype"]
+        self.kept = kept.astype(numpy_dtype(self.dtype)) if kept is not None and half else kept
         """The kernel, if it is constant."""
         self.taps = tuple(self.kernel.type.dims[axis] for axis in self.k_space)
         self.full = self.taps
@@ -162,7 +167,7 @@ class Operands:
 
     def element(self, place: list[Dim], axis: int, tests: Sequence[Dim]) -> Expr:
         """An element of the copy; ``axis`` is that of the features, what is tested that it is no padding."""
-        value = self.p.read(self.x, tuple(place))
+        value = converted(self.dtype, self.p.read(self.x, tuple(place)))
         return Choose(self.dtype, Test(tuple(tests)), value, zero(self.dtype)) if tests else value
 
     def weights(self, order: str) -> Buffer:
@@ -187,7 +192,7 @@ class Operands:
         whole = tuple(size for name in order for size in sizes[name])
         p.start()
         target = p.scratch("weights", self.dtype, total(whole) + panel_step(self.dtype))
-        store = Store(target, linear(indices, whole), p.read(self.kernel, tuple(place)))
+        store = Store(target, linear(indices, whole), converted(self.dtype, p.read(self.kernel, tuple(place))))
         p.run("weights", loops(list(zip(indices, whole, strict=True)), [store]), (target,), once=True)
         return target
 

@@ -230,8 +230,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
     turned = _is_constant(bytes_[0]) and not _is_constant(bytes_[1])
     order = (1, 0) if turned else (0, 1)
     one, two = (bytes_[k].dtype for k in order)
-    signed = "left" if (one, two) == ("i8", "ui8") else "right"
-    kinds = ("i8", "ui8") if signed == "left" else ("ui8", "i8")
+    elements, kinds = ("s8u8", ("i8", "ui8")) if (one, two) == ("i8", "ui8") else ("u8s8", ("ui8", "i8"))
     free = (d.rows, d.columns)
     left, right = (_Side(p, d, *d.sides[k], free[k], kind) for k, kind in zip(order, kinds, strict=True))
     k, m, n = (total(size for _, size in axes) for axes in (d.deep, left.free, right.free))
@@ -245,7 +244,12 @@ def emit(p: Steps, cluster: Cluster) -> None:
         return _corrected(left, right, k, value, rows, columns, row_sums, column_sums)
 
     panelled(
-        p, cluster, d, Sides(left.free, right.free, m, n, k, place, turned), replace(panel, few=m, signed=signed), held
+        p,
+        cluster,
+        d,
+        Sides(left.free, right.free, m, n, k, place, turned),
+        replace(panel, few=m, elements=elements),
+        held,
     )
 
 
@@ -331,7 +335,7 @@ def _right(side: _Side, k: Dim, n: Dim, sums: bool) -> tuple[Right, Buffer | Non
         return Right("i32", depth, n, n, wide, made[0], batch * area), made[1]
     count = total(size for _, size in d.batch)
     target = p.scratch("panels", side.dtype, count * area * QUAD)
-    right = Right("i32", depth, n, n, Matrix(target, ZERO, ZERO, ZERO), target, batch * area * QUAD, "right", QUAD)
+    right = Right("i32", depth, n, n, Matrix(target, ZERO, ZERO, ZERO), target, batch * area * QUAD, "u8s8", QUAD)
     p.run("pack", loops(d.batch, _packing(side, right, k, depth)), (target,))
     return right, _column_sums(side) if sums else None
 

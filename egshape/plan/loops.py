@@ -240,9 +240,10 @@ class Reach:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Product:
-    """A panel of left @ right, (m, k) by (k, n), n at most a panel: f32 or f64; or, where there is ``signed``, i32 sums
-    of products of bytes, whose elements are quads: four bytes side by side along the depth. ``k`` and the strides
-    count quads, offsets elements of their buffers; the bytes of the side ``signed`` are i8, those of the other ui8.
+    """A panel of left @ right, (m, k) by (k, n), n at most a panel: f32 or f64; or, where there is ``elements``, sums
+    of products of narrower numbers, so many of which (``GROUPS``), side by side along the depth, are one element: i32
+    sums of bytes, "s8u8" or "u8s8" by what the left and the right ones are, or f32 sums of "bf16". ``k`` and the
+    strides count elements, offsets numbers of their buffers.
 
     ``right`` is a packed panel at ``panel`` of its buffer. Where there is ``direct``, the same columns where they lie
     (column stride 1), that is read instead if ``few`` <= FEW_ROWS. ``body`` runs for each element, in no stated order,
@@ -261,7 +262,7 @@ class Product:
     column: str
     value: str
     body: tuple[Stmt, ...]
-    signed: str = ""
+    elements: str = ""
     reach: Reach | None = None
 
     @property
@@ -336,6 +337,10 @@ class Attend:
 
 QUAD = 4
 """Bytes of an element of a product of bytes."""
+PAIR = 2
+"""Numbers of an element of a product of bf16."""
+GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR}
+"""Numbers of an element of a product, by its kind of elements."""
 FEW_ROWS = 16
 """Up to here a right operand is read where it lies: packing would cost more than it saves."""
 ROW_GROUP = 64

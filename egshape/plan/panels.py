@@ -167,8 +167,8 @@ def matrix(expr: Expr, batch: Axes, free: Axes, deep: Axes) -> Matrix | None:
 @dataclass(frozen=True, eq=False)
 class Right:
     """The right side (k, n) of products, in panels at ``offset`` of ``buffer``; or where it lies (``wide``) if ``few``,
-    the number of all rows, is small. Quads (``Product.signed``): ``unit`` elements of the buffer make one of the
-    panels, and they lie nowhere else."""
+    the number of all rows, is small. Where there is ``elements`` (``Product.elements``), ``unit`` numbers of the buffer
+    make one of the panels, and they lie nowhere else."""
 
     dtype: str
     k: Dim
@@ -177,7 +177,7 @@ class Right:
     wide: Matrix
     buffer: Buffer
     offset: Dim
-    signed: str = ""
+    elements: str = ""
     unit: int = 1
 
     def columns(self, p: Steps) -> Dim:
@@ -195,7 +195,7 @@ class Right:
         """The product of ``m`` rows with a panel, which lies at ``at`` if not in its place among the others."""
         start = panel * panel_columns(self.dtype)
         direct = None
-        if self.buffer.data is None and self.wide.column is ONE and not self.signed:
+        if self.buffer.data is None and self.wide.column is ONE and not self.elements:
             direct = Matrix(self.wide.buffer, self.wide.offset + start, self.wide.row, self.wide.column)
         (i,), (j,) = row.symbols(), column.symbols()
         place = self.offset + start * self.k * self.unit if at is None else at
@@ -213,7 +213,7 @@ class Right:
             j,
             value,
             (body,),
-            self.signed,
+            self.elements,
         )
 
     def turned(self, panel: Dim) -> Matrix:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, takewhile
 
 from egshape.dims import Dim, ceildiv, const, maximum, minimum, product, symbol
 from egshape.errors import Unsupported
@@ -66,10 +67,11 @@ class Planner(Steps):
 
     def plan(self) -> Program:
         """The program of the graph. Raises Unsupported for what is not compiled."""
-        body = self.graph.body
-        inputs = tuple(self._input(value) for value in body.args)
+        inputs = tuple(self._input(value) for value in self.graph.body.args)
         self.entry.update(self._input_symbols())
         self._entry_checks()
+        self._settle_entry()
+        body = self.graph.body
         for name, value in zip(self.graph.output_names, body.results, strict=True):
             if value not in self.outputs and value not in body.args:
                 self.outputs[value] = Buffer(name, value.type.dtype, product(sizes_of(value)), "output")
@@ -130,6 +132,23 @@ class Planner(Steps):
                     message = f"the inputs do not fit the assumed fact {given.text}"
                     for kind, lhs, rhs in _comparisons(given.substitute(rename)):
                         self.check(CheckSizes(kind, lhs, rhs, message))
+
+    def _settle_entry(self) -> None:
+        """Make the checks that the graph begins with, and put what they say a size of the inputs is in its place
+        everywhere: kernels are chosen by numbers."""
+        body = self.graph.body
+        first = list(takewhile(self._is_of_entry, body.ops))
+        for op in first:
+            self._check(op)
+        rest = replace(body, ops=body.ops[len(first) :])
+        settled = self.settled(rest, self.entry)
+        self.places = {new: self.places[old] for old, new in zip(body.args, settled.args, strict=True)}
+        self.graph = replace(self.graph, body=settled)
+
+    def _is_of_entry(self, op: Op) -> bool:
+        """Whether an op is a check of sizes that the axes of inputs tell."""
+        sizes = (*op.attrs.get("sides", ()), *op.attrs.get("args", ()))
+        return op.name == "check" and not op.operands and all(each.symbols() <= self.entry.keys() for each in sizes)
 
     def _output(self, name: str, value: Value) -> Port:
         sizes = sizes_of(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from egshape.ir.graph import Block, Op, Value
-from egshape.plan import contraction, convolution, convolution_bytes, convolution_loops, epilogue, integers
+from egshape.plan import contraction, convolution, convolution_bytes, convolution_loops, epilogue, halves, integers
 from egshape.plan.steps import Steps
 
 
@@ -13,6 +13,7 @@ def is_product(p: Steps, op: Op) -> bool:
     """Whether an op is computed by panels of products."""
     return (
         contraction.is_product(op)
+        or halves.is_product(op)
         or convolution.is_product(op)
         or integers.is_product(p, op)
         or convolution_bytes.is_product(p, op)
@@ -28,6 +29,8 @@ class Cluster(epilogue.Cluster):
             _convolution(p, self)
         elif self.ops[0].attrs["dtype"] == "i32":
             integers.emit(p, self)
+        elif halves.is_product(self.ops[0]):
+            halves.emit(p, self)
         else:
             contraction.product(p, self)
 

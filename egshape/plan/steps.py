@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 from egshape.dims import Dim, product, symbol
 from egshape.dims.core import is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.facts import Relation
+from egshape.ir.calls import substitute
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ops import REGISTRY
 from egshape.ops.traits import Effort
 from egshape.plan.collapse import collapsed
+from egshape.plan.conditions import may_run
 from egshape.plan.epilogue import Readers
 from egshape.plan.loops import Buffer, Kernel, Loop, Stmt, Store, dims, linear
 from egshape.plan.pieces import in_pieces
@@ -75,6 +78,21 @@ class Steps(Reader, ABC):
             return
         self.steps.append(step)
         self.known.checked(Relation(step.relation, step.lhs, step.rhs))
+
+    def settled(self, block: Block, entry: Container[str] | None = None) -> Block:
+        """A block with what is checked to be equal to other sizes that are known where it begins in its place, or, of
+        the graph itself, to sizes of the inputs."""
+        same = {
+            name: size
+            for name, size in self.known.same().items()
+            if entry is None or all(each in entry for each in (name, *size.symbols()))
+        }
+        if not same:
+            return block
+        left = tuple(each for each in block.symbols if each.name not in same)
+        found = substitute(replace(block, symbols=left), {}, sizes=same)
+        # an op that is refused at all such sizes is planned for others: what is checked before it ends the program
+        return found if all(map(may_run, found.walk())) else block
 
     # -- buffers --------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,9 @@ from egshape.dims import Dim, const, maximum
 from egshape.ir.types import itemsize
 from egshape.ops import REGISTRY
 from egshape.plan.loops import (
+    GROUPS,
+    PAIR,
+    QUAD,
     Assign,
     Buffer,
     Call,
@@ -35,7 +38,7 @@ _SOME = 16
 @dataclass(frozen=True)
 class Weights:
     """What things count: an op, a costly function, a conversion, an access to memory, a multiply-add of a product, and
-    those of a quad of bytes."""
+    those of a quad of bytes and of a pair of bf16."""
 
     plain: int
     heavy: int
@@ -43,10 +46,11 @@ class Weights:
     access: int
     product: int
     quad: int
+    pair: int
 
 
-FLOPS = Weights(1, 1, 0, 0, 2, 8)
-TIME = Weights(8, 64, 8, 8, 2, 2)
+FLOPS = Weights(1, 1, 0, 0, 2, 8, 4)
+TIME = Weights(8, 64, 8, 8, 2, 2, 2)
 """About 1/60 of a nanosecond."""
 
 
@@ -67,7 +71,7 @@ def operations(body: tuple[Stmt, ...], weights: Weights = TIME, extents: Mapping
                 total += _count(stmt, weights)
             case Product():
                 each = operations(stmt.body, weights, known)
-                step = weights.quad if stmt.signed else weights.product
+                step = {1: weights.product, PAIR: weights.pair, QUAD: weights.quad}[GROUPS[stmt.elements]]
                 total += _outside(stmt.m * stmt.n, known) * (step * _outside(stmt.depth, known) + each)
             case Pack():
                 total += weights.access * _outside(stmt.rows * stmt.columns, known)

@@ -14,6 +14,7 @@ from egshape.reasons.steps import ELEMENTS, READER, SAME_TERM, UNREAD
 from egshape.report import Step, ValueExplanation
 from egshape.result import Optimization
 from egshape.sizes import parents_of, values_of
+from egshape.spelling import near
 
 _MAX_STEPS = 24
 
@@ -24,8 +25,13 @@ def explain_value(result: Optimization, name: str) -> ValueExplanation:
     """The chain of rules for one value, ``%12`` or ``12``. Raises InvalidInput if the model has no such value."""
     value = values_of(result.source).get(name.removeprefix("%"))
     if value is None:
-        raise InvalidInput(f"the model has no value {name!r}", hint="`egshape shapes` lists them as %NAME")
+        raise InvalidInput(f"the model has no value {name!r}", hint=_known(result, name))
     return _History(result).of(value)
+
+
+def _known(result: Optimization, name: str) -> str:
+    like = near(name.removeprefix("%"), values_of(result.source), 3)
+    return f"near are {', '.join(f'%{each}' for each in like)}; egshape shapes lists all" if like else "it has none"
 
 
 def explain_removed(result: Optimization) -> tuple[ValueExplanation, ...]:

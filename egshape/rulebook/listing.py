@@ -14,10 +14,10 @@ from egshape.ops.base import OpDecl
 from egshape.reasons.steps import GIVENS, KINDS, StepKind
 from egshape.rulebook.models import OpEntry, RuleEntry
 from egshape.rulelang import plugins
-from egshape.rulelang.diagnostic import meant
 from egshape.rulelang.loader import LoadedRules, Rule, find_rulesets, load_rulesets, shipped_rulesets
 from egshape.rulelang.schema import CORE, ELEMENTWISE, constructor, has_constructor
 from egshape.rulelang.sexpr import Comment, List, read
+from egshape.spelling import meant
 
 Kind = Literal["op", "elementwise op", "constructor", "function", "relation", "input table"]
 
@@ -70,7 +70,7 @@ def find_rule(name: str, items: Sequence[str] = ()) -> RuleEntry:
     name = Label.of(name).name
     if name in every:
         return every[name]
-    hint = meant(name, {**every, **KINDS}, "`egshape rules list` shows all")
+    hint = meant(name, {**every, **KINDS}, "egshape rules list shows all")
     raise EgshapeError(f"there is no rule named {name}", hint=hint, code="rules")
 
 

@@ -19,8 +19,8 @@ from egshape.dims import const
 from egshape.rulelang.contract import Contract, wrong
 from egshape.rulelang.contract_expr import FUNCTIONS, Compiled, Expressions
 from egshape.rulelang.contract_sizes import SIZES
-from egshape.rulelang.diagnostic import nearest
 from egshape.rulelang.sexpr import Atom, List, SExpr
+from egshape.spelling import nearest
 
 Rule = Callable[..., Any]
 """Takes the scope, the dtype, one element of each operand, and the attributes by name."""

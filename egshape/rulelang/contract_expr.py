@@ -186,7 +186,7 @@ class Expressions:
     def _unknown(
         self, what: str, name: str, known: Sequence[str] | Mapping[str, Compiled], item: SExpr
     ) -> EgshapeError:
-        from egshape.rulelang.diagnostic import nearest
+        from egshape.spelling import nearest
 
         near = nearest(name, tuple(known))
         return wrong(f"the {what} {name} is not known here", item.at, f"did you mean {near}?" if near else "")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from egshape.errors import EgshapeError
@@ -70,16 +69,3 @@ def width(expr: SExpr) -> int:
 def wrong(expr: SExpr, code: str, message: str, hint: str = "", *, rule: str = "", severity: str = ERROR) -> Diagnostic:
     """A diagnostic that underlines an expression."""
     return Diagnostic(code, message, expr.at, hint, width(expr), severity, rule)
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """The known name that a misspelt one is most like, "" if none is."""
-    known = {each.lower().replace("-", "_"): each for each in sorted(names, reverse=True)}
-    found = difflib.get_close_matches(name.lower().replace("-", "_"), list(known), 1, 0.6)
-    return known[found[0]] if found else ""
-
-
-def meant(name: str, names: Iterable[str], otherwise: str) -> str:
-    """A hint that names the nearest known name, else another hint."""
-    found = nearest(name, names)
-    return f"did you mean {found}?" if found else otherwise

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from egshape.errors import EgshapeError, ParseError
 from egshape.ops import REGISTRY
-from egshape.rulelang.diagnostic import ERROR, WARNING, Diagnostic, meant, wrong
+from egshape.rulelang.diagnostic import ERROR, WARNING, Diagnostic, wrong
 from egshape.rulelang.examples import build_example, read_example
 from egshape.rulelang.loader import Loader, load_rulesets, locate, shipped_rulesets
 from egshape.rulelang.piece import Piece
@@ -21,6 +21,7 @@ from egshape.rulelang.sexpr import Position
 from egshape.rulelang.size_examples import SizeQuestion
 from egshape.rulelang.termination import Rewriting, check_overlap, check_termination, rewritings
 from egshape.rulelang.typecheck import check_rule
+from egshape.spelling import meant
 
 TENSORS = "prelude.tensor"
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from egshape.decide import reason
 from egshape.errors import EgshapeError
 from egshape.rulelang import plugins
-from egshape.rulelang.diagnostic import nearest
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.provenance import EquationLog, PlainRule, Scheme, declarations, desugar, with_provenance
 from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, is_approximate, is_prelude, read_rule_file
 from egshape.rulelang.sexpr import List, Position, read
 from egshape.rulelang.size_decl import SizeDecl
+from egshape.spelling import nearest
 
 __all__ = ["Example", "LoadedRules", "Rule", "Ruleset", "find_rulesets", "is_approximate", "is_prelude",
            "load_rulesets", "shipped_rulesets"]  # fmt: skip

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from egshape.errors import EgshapeError
-from egshape.rulelang.diagnostic import Diagnostic, meant, wrong
+from egshape.rulelang.diagnostic import Diagnostic, wrong
 from egshape.rulelang.provenance import keyword_options
 from egshape.rulelang.sexpr import Atom, Comment, List, Position, SExpr, read
 from egshape.rulelang.size_decl import SizeDecl, read_size
+from egshape.spelling import meant
 
 HEADER = ("ruleset", "about", "needs", "law", "ends")
 OPTIONAL = ("tolerance", "at once", "only at once")

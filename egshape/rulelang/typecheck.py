@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from egshape.ops.base import Registry
-from egshape.rulelang.diagnostic import WARNING, Diagnostic, meant, nearest, wrong
+from egshape.rulelang.diagnostic import WARNING, Diagnostic, wrong
 from egshape.rulelang.provenance import PlainRule, Scheme, is_variable, variables_in
 from egshape.rulelang.schema import ELEMENTWISE
 from egshape.rulelang.sexpr import Atom, List, SExpr
+from egshape.spelling import meant, nearest
 
 ANY = 99
 
@@ -332,7 +333,7 @@ class _Rule:
         else:
             elementwise = {decl.name for decl in self.registry if decl.family in ELEMENTWISE}
             near = nearest(call.head, names) or nearest(call.head, elementwise)
-            hint = f"did you mean {near}?" if near else "`egshape rules prelude` lists all ops, functions and relations"
+            hint = f"did you mean {near}?" if near else "egshape rules prelude lists all ops, functions and relations"
             if near in elementwise and near not in names:
                 hint = f'did you mean ({self.registry[near].family.capitalize()} "{near}" ...)?'
         self.say(call, "unknown-op", f"no op, function or relation is named {call.head}", hint)

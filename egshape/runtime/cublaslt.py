@@ -20,6 +20,7 @@ ROWS = 1024
 WORKSPACE = 32 << 20
 FUNCTIONS = (
     "cublasLtCreate",
+    "cublasLtDestroy",
     "cublasLtMatmul",
     "cublasLtMatmulDescCreate",
     "cublasLtMatmulDescDestroy",
@@ -39,7 +40,9 @@ _COMPUTE_F32, _COMPUTE_F64 = 68, 70
 _TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE = 3, 4, 7
 _EPILOGUES = {BIAS: 4, GELU: 32, BIAS + GELU: 36}
 _COUNT, _STEP = 5, 6
-_WORKSPACE_BYTES, _ALIGNMENT_A = 1, 5
+_WORKSPACE_BYTES, _REDUCTIONS, _ALIGNMENT_A = 1, 3, 5
+_IN_COMPUTE_TYPE = 2
+"""The reduction scheme that adds parts of a sum in the type that sums have, not in the result's."""
 _RESULT_BYTES, _ALGORITHM_BYTES, _STATE_AT = 96, 64, 72
 _LARGEST_ALIGNMENT = 256
 
@@ -73,6 +76,7 @@ class Products:
         self._make = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._filled)
         self.workspace, self._workspace_bytes = workspace, workspace_bytes
         self.state = np.zeros(len(STATE), np.int64)
+        self._refused: dict[str, None] = {}
         self._handle = self._made("cublasLtCreate")
         values = {
             "handle": self._handle,
@@ -123,10 +127,20 @@ class Products:
         made[:] = 0
         try:
             self._fill(dict(zip(KEY, map(int, row), strict=False)), made)
-        except OSError:
+        except OSError as error:
             self._dropped(made)
             made[:] = 0
+            key = dict(zip(KEY, map(int, row), strict=False))
+            inner, outer = KINDS[key["kind"]]
+            said = f"{inner} to {outer}, {key['count']} x {key['m']} x {key['n']} x {key['k']}: {error}"
+            self._refused[said] = None
         return 0
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Products that the program's own kernels computed, as the library did not."""
+        failed, status = (int(self.state[STATE.index(name)]) for name in ("failed", "status"))
+        return (*self._refused, *([f"{failed} calls failed, the last one with status {status}"] if failed else []))
 
     def _dropped(self, made: np.ndarray) -> None:
         for handle, kind in zip(made, ("MatmulDesc", "MatrixLayout", "MatrixLayout", "MatrixLayout"), strict=False):
@@ -179,6 +193,7 @@ class Products:
         try:
             name = "cublasLtMatmulPreferenceSetAttribute"
             self._set(name, wish, _WORKSPACE_BYTES, ctypes.c_uint64(self._workspace_bytes))
+            self._set(name, wish, _REDUCTIONS, ctypes.c_uint32(_IN_COMPUTE_TYPE))
             places = [(key["alignment"] >> 8 * number) & 255 for number in (0, 1, 2, 4)]
             left, right, out, more = (place & -place or _LARGEST_ALIGNMENT for place in places)
             for number, alignment in enumerate((right, left, min(more, out), out)):
@@ -209,3 +224,4 @@ class Products:
         for row in self.rows:
             self._dropped(row[len(KEY) :])
         self.rows[:] = 0
+        self._call("cublasLtDestroy", ctypes.c_void_p(self._handle))

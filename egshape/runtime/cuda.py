@@ -59,6 +59,7 @@ SIGNATURES = {
     "cuEventSynchronize": "p",
     "cuPointerGetAttribute": "pip",
     "cuStreamBeginCapture_v2": "pi",
+    "cuStreamIsCapturing": "pp",
     "cuStreamEndCapture": "pp",
     "cuGraphInstantiateWithFlags": "pps",
     "cuGraphLaunch": "pp",
@@ -216,6 +217,7 @@ class Driver:
         for array, place in zip(arrays, places, strict=True):
             if array.nbytes:
                 self("cuMemcpyHtoD_v2", start.value + place, array.ctypes.data, array.nbytes)
+        self("cuCtxSynchronize")  # a copy of pageable memory may return before the device has it
         return start.value, [start.value + place for place in places]
 
     def implied(self, one: int, two: int) -> bool:

@@ -7,12 +7,12 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from egshape.runtime.abi.call import WORDS as CALL_WORDS
-from egshape.runtime.abi.device import FUNCTIONS, GRAPH_HEAD, HOSTED, KEPT, RESULT_WORDS, WORDS
+from egshape.runtime.abi.device import FUNCTIONS, GRAPH_HEAD, GRAPH_ROW, GRAPH_SEEN, HOSTED, KEPT, RESULT_WORDS, WORDS
 from egshape.runtime.call import Call, Output
 from egshape.runtime.cublaslt import WORKSPACE, Products
 from egshape.runtime.cuda import EVENT_WITHOUT_TIME, Driver
@@ -20,8 +20,10 @@ from egshape.runtime.cuda_arrays import Block
 
 _NON_BLOCKING = 1
 """A stream that other streams never wait for, so that no work of others falls into a capture."""
-GRAPHS, MOST_GRAPHS = 16, 256
+GRAPHS, MOST_GRAPHS = 64, 1024
 """Graphs that a call's tables hold at most: of each part of the program, of all."""
+_MOST_FAILURES = 2
+"""Captures that may fail before there are none any more."""
 _MOST_PENDING = 8
 _UNUSED = 2
 """References to a block that only its table has, as Python counts them."""
@@ -42,6 +44,10 @@ class Loaded:
     """A library of products, where there is one and the program has some."""
     graphs: bool = True
     """Whether sizes that come again are captured."""
+    failed: int = 0
+    """Captures that failed."""
+    libraries: weakref.WeakSet[Products] = field(default_factory=weakref.WeakSet)
+    """The states of that library, one for each table of calls."""
 
     def __del__(self) -> None:
         driver = self.driver
@@ -89,12 +95,16 @@ class DeviceCall(Call):
     ) -> None:
         super().__init__(inputs, axes, outputs, fixed)
         self.loaded, self.stream = on, stream
+        self.capture = self.pinned = self.event = 0  # what fails below leaves tables that can be given back
+        self.products: Products | None = None
+        self.blocks: list[list[Block | None]] = [[None] * KEPT for _ in outputs]
+        """Memory of each result, for later calls too."""
+        self._pending: deque[tuple[int, object]] = deque()
         self.device = (ctypes.c_int64 * len(WORDS))()
         count = max(1, inputs + len(outputs))
         self.hosted = (ctypes.c_int64 * count)(*[HOSTED] * count)
-        words = 1 + graph_words
-        rows = min(GRAPHS * max(1, graphs), MOST_GRAPHS)
-        self.graphs = np.zeros(GRAPH_HEAD + rows * words, np.int64)
+        rows = min(GRAPHS * max(1, graphs), MOST_GRAPHS) if graph_words else 0
+        self.graphs = np.zeros(GRAPH_HEAD + rows * (len(GRAPH_ROW) + graph_words) + GRAPH_SEEN, np.int64)
         self.graphs[:GRAPH_HEAD] = rows, 0, graph_words
         self.products = _products(on)
         with on.driver.current():
@@ -103,8 +113,6 @@ class DeviceCall(Call):
             self.event = on.driver.made("cuEventCreate", EVENT_WITHOUT_TIME)
         sizes = sum(output.rank for output in outputs)
         self.results = (ctypes.c_int64 * (RESULT_WORDS * len(outputs) + sizes + 1))()
-        self.blocks: list[list[Block | None]] = [[None] * KEPT for _ in outputs]
-        """Memory of each result, for later calls too."""
         self._shapes: list[tuple[int, ...]] = [()] * len(outputs)
         self.results[RESULT_WORDS * len(outputs) :] = [-1] * (sizes + 1)
         for k, shape in enumerate(self._shapes):
@@ -127,10 +135,13 @@ class DeviceCall(Call):
         for name, value in values.items():
             self.device[WORDS.index(name)] = value
         self.words[CALL_WORDS.index("device")] = ctypes.addressof(self.device)
-        self._pending: deque[tuple[int, object]] = deque()
 
-    def without_graphs(self) -> None:
-        """Launch kernel by kernel from now on."""
+    def capture_failed(self) -> None:
+        """Launch kernel by kernel from now on, unless it was the first time: what another thread does may end a
+        capture."""
+        self.loaded.failed += 1
+        if self.loaded.failed < _MOST_FAILURES:
+            return
         self.loaded.graphs = False
         self.device[WORDS.index("graphs")] = 0
 
@@ -211,7 +222,8 @@ class DeviceCall(Call):
                 self._pending.popleft()
 
     def _graph_rows(self) -> np.ndarray:
-        return self.graphs[GRAPH_HEAD:].reshape(int(self.graphs[0]), -1)
+        count, _, words = map(int, self.graphs[:GRAPH_HEAD])
+        return self.graphs[GRAPH_HEAD:-GRAPH_SEEN].reshape(count, len(GRAPH_ROW) + words)
 
     def __del__(self) -> None:
         driver, arena = self.loaded.driver, self.words[_ARENA]
@@ -223,7 +235,8 @@ class DeviceCall(Call):
                         blocks[k].settled = True  # type: ignore[union-attr]
             for event, _ in self._pending:
                 driver("cuEventDestroy_v2", event, fails=False)
-            driver("cuEventDestroy_v2", self.event, fails=False)
+            if self.event:
+                driver("cuEventDestroy_v2", self.event, fails=False)
             if self.pinned:
                 driver("cuMemFreeHost", self.pinned, fails=False)
             for graph in self._graph_rows()[:, 0]:
@@ -252,7 +265,9 @@ def _products(on: Loaded) -> Products | None:
         if on.driver("cuMemAlloc_v2", ctypes.addressof(place), WORKSPACE, fails=False):
             return None
         try:
-            return Products(on.products, place.value)
+            made = Products(on.products, place.value)
+            on.libraries.add(made)
+            return made
         except OSError:
             on.driver("cuMemFree_v2", place.value, fails=False)
             return None

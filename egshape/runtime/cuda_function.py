@@ -83,6 +83,12 @@ class CudaFunction(CompiledFunction):
         """The handle of the stream that calls use which give none."""
         return self._ready().stream
 
+    def library_faults(self) -> tuple[str, ...]:
+        """Products that were to be computed by cuBLASLt, where it is installed, and were computed by the program's own
+        kernels, as the library has no algorithm for them or refused a call."""
+        every = self._loaded.libraries if self._loaded is not None else ()
+        return tuple(dict.fromkeys(fault for each in every for fault in each.faults))
+
     def _ready(self) -> Loaded:
         with self._lock:
             if self._loaded is None:
@@ -122,7 +128,10 @@ class CudaFunction(CompiledFunction):
         axes = sum(rank for _, _, rank in self._inputs)
         fixed = {word: number for word, number in self.fixed().items() if word != "pool"}
         graph_words, graphs, pinned = (self.manifest[key] for key in ("graph_words", "graphs", "pinned"))
-        return DeviceCall(len(self._inputs), axes, self._outputs, fixed, ready, stream, graph_words, graphs, pinned)
+        try:
+            return DeviceCall(len(self._inputs), axes, self._outputs, fixed, ready, stream, graph_words, graphs, pinned)
+        except RunError as error:
+            raise self._failed(error) from None
 
     def _settled(self, code: int, call: Call, inputs: Sequence[Any], results: Any) -> Any:
         if isinstance(call, DeviceCall) and self._may_again(code, call):
@@ -142,7 +151,7 @@ class CudaFunction(CompiledFunction):
             if not call.hosted[len(self._inputs) + k] and (not given or given[k] is None):
                 call.block(k)  # what the program allocated before it left
         if code == DEVICE_CAPTURE:
-            call.without_graphs()
+            call.capture_failed()
             return True
         return code == DEVICE_MEMORY and self._released(call)
 
@@ -160,6 +169,8 @@ class CudaFunction(CompiledFunction):
                 return f"the device has no memory for {asked}; {spare} are free", "memory", ""
             return f"the driver gives no memory for {asked}: {driver.error(words[0])}", "cuda", ""
         name = list(FUNCTIONS.values())[words[2]]
+        if name == FUNCTIONS["capturing"] and not words[0]:
+            return "the stream is being captured: call the function outside of the capture", "input", ""
         if words[1] < 0:
             return f"{name} fails, for what was launched before: {driver.error(words[0])}", "cuda", ""
         row = self.manifest["kernels"][words[1]]

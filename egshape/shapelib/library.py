@@ -19,6 +19,7 @@ from egshape.ir.types import TensorType, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import typed
 from egshape.ops.shape_function import ShapeFunction, array_type
+from egshape.shapelib.peers import Peer, Shapes
 
 FAMILIES = ("linear", "windows", "movement", "indexing", "reduce")
 """The files of the library."""
@@ -27,11 +28,10 @@ SIZES = (0, 1, 2, 3, 5)
 """Sizes that each unknown takes in turn."""
 
 MOST_SAMPLES = 400
+MOST_ASKED = 12
+"""Samples of a case about which others are asked."""
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-Shapes = list[list[int | None]]
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,13 @@ def entries(file: Path | None = None) -> dict[str, Entry]:
     return {each.name: each for each in found}
 
 
-def mismatch(entry: Entry) -> str:
-    """How a shape function differs from its oracle, with the first sizes at which it does; "" if it does not."""
+def mismatch(entry: Entry, peers: Sequence[Peer] = ()) -> str:
+    """How a shape function differs from its oracle or from what others say of it, with the first sizes at which it
+    does; "" if it does not."""
+    knowing = [each for each in peers if entry.name in each.ops]
     for case in entry.cases:
         try:
-            why = next(_differences(entry, case), "")
+            why = next(_differences(entry, case, knowing), "")
         except EgshapeError as error:
             why = str(error)
         if why:
@@ -112,31 +114,52 @@ def mismatch(entry: Entry) -> str:
     return ""
 
 
-def _differences(entry: Entry, case: Case) -> Iterator[str]:
+def _differences(entry: Entry, case: Case, peers: Sequence[Peer]) -> Iterator[str]:
     made, types = ShapeFunction(entry.name, entry.function), case.types
     found = made.infer(types, case.attrs)
     general = found if isinstance(found, list) else [found]
     conditions = made.conditions(types, case.attrs)
     names = sorted({name for each in types for dim in each.dims for name in dim.symbols()})
     samples = list(itertools.product(SIZES, repeat=len(names)))
-    for numbers in samples[:: -(-len(samples) // MOST_SAMPLES)]:
+    asked = _some(samples, MOST_ASKED)
+    for numbers in _some(samples, MOST_SAMPLES):
         env = dict(zip(names, numbers, strict=True))
         arrays = [np.zeros([dim.evaluate(env) for dim in each.dims], numpy_dtype(each.dtype)) for each in types]
         refusals = [each.told(str) for each in conditions if not _holds(each.relation, env)]
         given = None if refusals else [_at(shape, env) for _, shape in general]
-        for whose, wanted in _wanted(entry, arrays, case.attrs):
+        others = _said(peers, entry.name, case.attrs, arrays, given, len(general)) if numbers in asked else ()
+        for whose, wanted in (*_wanted(entry, arrays, case.attrs), *others):
             if not _agree(given, wanted):
                 at = ", ".join(f"{name} = {size}" for name, size in env.items()) or "all sizes"
                 yield f"at {at} it gives {given or f'no shape ({refusals[0]})'}, {whose} {wanted or 'none'}"
 
 
+def _some(samples: list[tuple[int, ...]], most: int) -> list[tuple[int, ...]]:
+    """At most so many of them, spread evenly."""
+    return samples[:: -(-len(samples) // most)]
+
+
+def _said(
+    peers: Sequence[Peer],
+    name: str,
+    attrs: Mapping[str, Any],
+    arrays: Sequence[np.ndarray],
+    given: Shapes | None,
+    results: int,
+) -> Iterator[tuple[str, Shapes | None]]:
+    """The shapes that others give."""
+    for each in peers:
+        if given is not None or not each.accepted:
+            yield from ((each.name, said) for said in each.said(name, attrs, arrays, results))
+
+
 def _agree(given: Shapes | None, wanted: Shapes | None) -> bool:
-    """Whether shapes are the same; an axis may be unknown."""
+    """Whether shapes are the same; an axis may be unknown to either."""
     if given is None or wanted is None:
         return given is wanted
     same = [len(one) for one in given] == [len(two) for two in wanted]
     return same and all(
-        a in (None, b) for one, two in zip(given, wanted, strict=True) for a, b in zip(one, two, strict=True)
+        None in (a, b) or a == b for one, two in zip(given, wanted, strict=True) for a, b in zip(one, two, strict=True)
     )
 
 

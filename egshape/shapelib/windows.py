@@ -99,7 +99,7 @@ def max_pool1d(x: Operand, kernel: int, stride: int = 1, padding: int = 0) -> An
 
 @declared(_pooled, ("b, c, h, w", {"kernel": 2, "stride": 2}), ("1, c, h, 7", {"kernel": 3}))
 def max_pool2d(x: Operand, kernel: int, stride: int = 1, padding: int = 0) -> Any:
-    """The largest of each window."""
+    """The largest of each window, over any number of axes."""
     assert 2 * padding <= kernel, "padding is at most half of the kernel"
     return x.dtype, (*x.dims[:2], *(places(size, kernel, stride, padding) for size in x.dims[2:]))
 
@@ -110,10 +110,80 @@ def avg_pool2d(x: Operand, kernel: int, stride: int = 1, padding: int = 0) -> An
     return max_pool2d(x, kernel, stride, padding)
 
 
-@declared(lambda x, output_size: (*x.shape[:-2], *output_size), ("b, c, h, w", {"output_size": (1, 1)}))
+@declared(_pooled, ("b, c, n", {"kernel": 2, "stride": 2}))
+def avg_pool1d(x: Operand, kernel: int, stride: int = 1, padding: int = 0) -> Any:
+    """The mean of each window, over one axis."""
+    return max_pool2d(x, kernel, stride, padding)
+
+
+@declared(_pooled, ("b, 2, d, h, 3", {"kernel": 3, "stride": 2, "padding": 1}))
+def max_pool3d(x: Operand, kernel: int, stride: int = 1, padding: int = 0) -> Any:
+    """The largest of each window, over three axes."""
+    return max_pool2d(x, kernel, stride, padding)
+
+
+@declared(_pooled, ("b, 2, d, h, 4", {"kernel": 2, "stride": 2}))
+def avg_pool3d(x: Operand, kernel: int, stride: int = 1, padding: int = 0) -> Any:
+    """The mean of each window, over three axes."""
+    return max_pool2d(x, kernel, stride, padding)
+
+
+def _adapted(x: np.ndarray, output_size: Sequence[int], first: int = 2) -> Any:
+    if set(output_size) - {1} and 0 in x.shape[first:]:
+        raise ValueError
+    return (*x.shape[:2], *output_size)
+
+
+def _averaged(x: Operand, output_size: Sequence[int], first: int = 2) -> Any:
+    """The type of means of windows of which there are as many as are wanted; one of all is a plain mean, of nothing
+    too. The axes from ``first`` must not be empty."""
+    if set(output_size) - {1}:
+        assert all(size >= 1 for size in x.dims[first:]), f"an image of {x} is empty"
+    return x.dtype, (*x.dims[:2], *output_size)
+
+
+@declared(_adapted, ("b, c, n", {"output_size": (3,)}), ("b, c, n", {"output_size": (1,)}))
+def adaptive_avg_pool1d(x: Operand, output_size: tuple[int]) -> Any:
+    """Means of windows over one axis, as many as are wanted."""
+    return _averaged(x, output_size)
+
+
+@declared(_adapted, ("b, c, h, w", {"output_size": (1, 1)}), ("b, c, h, 5", {"output_size": (7, 0)}))
 def adaptive_avg_pool2d(x: Operand, output_size: tuple[int, int]) -> Any:
     """Means of windows, as many as are wanted."""
-    return x.dtype, (*x.dims[:-2], *output_size)
+    return _averaged(x, output_size)
+
+
+@declared(lambda x, output_size: _adapted(x, output_size, 1), ("b, c, d, h, 2", {"output_size": (1, 2, 3)}))
+def adaptive_avg_pool3d(x: Operand, output_size: tuple[int, int, int]) -> Any:
+    """Means of windows over three axes, as many as are wanted."""
+    return _averaged(x, output_size, 1)
+
+
+def _largest(x: np.ndarray, output_size: Sequence[int]) -> Any:
+    if 0 in x.shape[1:]:
+        raise ValueError
+    return [(*x.shape[:2], *output_size)] * 2
+
+
+@declared(_largest, ("b, c, n", {"output_size": (3,)}))
+def adaptive_max_pool1d(x: Operand, output_size: tuple[int, ...]) -> Any:
+    """The largest of windows, as many as are wanted, and where they were."""
+    assert all(size >= 1 for size in x.dims[1:]), f"an image of {x} is empty"
+    sizes = (*x.dims[:2], *output_size)
+    return [(x.dtype, sizes), ("i64", sizes)]
+
+
+@declared(_largest, ("b, c, h, w", {"output_size": (2, 3)}))
+def adaptive_max_pool2d(x: Operand, output_size: tuple[int, int]) -> Any:
+    """The largest of windows over two axes, and where they were."""
+    return adaptive_max_pool1d(x, output_size)
+
+
+@declared(_largest, ("b, c, d, h, 2", {"output_size": (3, 1, 2)}))
+def adaptive_max_pool3d(x: Operand, output_size: tuple[int, int, int]) -> Any:
+    """The largest of windows over three axes, and where they were."""
+    return adaptive_max_pool1d(x, output_size)
 
 
 @declared(lambda x: (*x.shape[:2], 1, 1), "b, c, h, w")
@@ -204,13 +274,6 @@ def max_pool2d_ceil(x: Operand, kernel: int, stride: int) -> Any:
         count = -((kernel - size) // stride) + 1
         space.append(count - 1 if (count - 1) * stride >= size else count)
     return x.dtype, (*x.dims[:2], *space)
-
-
-@declared(lambda x, output_size: [(*x.shape[:-1], output_size)] * 2, ("b, c, n", {"output_size": 3}))
-def adaptive_max_pool1d(x: Operand, output_size: int) -> Any:
-    """The largest of windows, as many as are wanted, and where they were; of nothing there is no largest one."""
-    sizes = (*x.dims[:-1], output_size)
-    return [(x.dtype, sizes), ("i64", sizes)]
 
 
 def _columns(x: np.ndarray, kernel: int, stride: int, padding: int, dilation: int) -> Any:

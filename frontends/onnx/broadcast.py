@@ -4,27 +4,20 @@ stands as it is where its shape has that form already. What cannot be decided is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from functools import partial
 
-from egshape.dims import Dim, bcast, const
-from egshape.errors import EgshapeError
+from egshape.dims import Dim, bcast
+from egshape.frontends import shaping
 from egshape.frontends.onnx.scope import Scope
+from egshape.frontends.shaping import joined_by_form
 from egshape.ir.graph import Value
-
-_ONE = const(1)
 
 
 def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
     """The size of a broadcast axis. Raises EgshapeError for two numbers that do not broadcast."""
-    if one is two or two.const == 1:
-        return one
-    if one.const == 1:
-        return two
-    if one.const is not None and two.const is not None:
-        raise EgshapeError(f"sizes {one} and {two} do not broadcast", code="invalid-model")
-    for number in (one, two):
-        if number.const is not None:
-            return number  # the other one is 1 or equal to it
+    known = joined_by_form(one, two)
+    if known is not None:
+        return known
     for whole, other in ((one, two), (two, one)):
         parts = s.program.joins.get(whole)
         if parts is not None and other in parts:
@@ -37,20 +30,14 @@ def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
         if s.implies_one(given, other):
             return given  # where it is 1, so is the other one; else the other one is 1 or equal to it
     size = bcast(one, two)
-    known = s.program.joins
-    known[size] = known.get(one, frozenset((one,))) | known.get(two, frozenset((two,)))
+    joins = s.program.joins
+    joins[size] = joins.get(one, frozenset((one,))) | joins.get(two, frozenset((two,)))
     return size
 
 
 def joined(s: Scope, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
     """The shape to which all of these broadcast, aligned at the last axis."""
-    out = []
-    for column in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=_ONE):
-        size = column[0]
-        for other in column[1:]:
-            size = joined_size(s, size, other)
-        out.append(size)
-    return tuple(reversed(out))
+    return shaping.joined(shapes, partial(joined_size, s))
 
 
 def expand(s: Scope, value: Value, shape: Sequence[Dim]) -> Value:

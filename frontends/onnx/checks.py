@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import permutations
 from math import prod
 
 from egshape.dims import Dim, const, maximum, parse
@@ -20,7 +21,7 @@ from egshape.facts import Relation, parse_facts
 from egshape.facts.intervals import Ranges, normalized
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.scope import Choice, Scope
-from egshape.frontends.size_terms import forms
+from egshape.frontends.size_terms import forms, plan
 from egshape.ir.builder import small
 from egshape.ir.graph import NOWHERE, Block, Location, Op, Value
 from egshape.ops.checks import format_message
@@ -101,35 +102,48 @@ def relate(s: Scope, relation: Relation, message: str, args: tuple[Dim, ...] = (
             "fact": fact,
         },
     )
-    if s.builder.parent is None:
+    if s.certain:
         s.program.bounds.learn(relation)
         s.program.decided.clear()
 
 
 def distances(ranges: Ranges, count: int) -> list[int]:
-    """How far 0, 1, 2 and so on are from the nearest of some bounded intervals."""
-    return [min(max((lo or 0) - n, n - (hi or 0), 0) for lo, hi in ranges) for n in range(count)]
+    """How far 0, 1, 2 and so on are from the nearest of some intervals."""
+    return [min(max((lo or 0) - n, 0 if hi is None else n - hi, 0) for lo, hi in ranges) for n in range(count)]
 
 
 def distance_read(s: Scope, node: Node, x: Value, indices: Value) -> Value | None:
     """How far a size is from a list of intervals, where a node reads that in a table, which ends with the last one: a
-    size past it is rejected. None for a node that reads something else."""
+    size past it is rejected; or where the last one begins, if it has no end: what is read there is at most that. None
+    for a node that reads something else."""
     table, sizes = s.numbers(x), s.dims(indices)
     if not table or table[-1] or x.type.rank != 1 or x.type.dtype != "i64" or sizes is None or len(sizes) != 1:
         return None
     (size,), ranges = sizes, normalized([(n, n) for n, distance in enumerate(table) if distance == 0])
     last = Relation("<=", size, const(len(table) - 1))
+    whole = _clipped(size, len(table) - 1)
+    if whole is not None:
+        size, ranges = whole, (*ranges[:-1], (ranges[-1][0], None))
     if size.const is not None or len(ranges) < 2 or list(table) != distances(ranges, len(table)):
         return None
     if s.decide("<=", const(0), size) is not True:
         return None
-    with _stated(s, node) as (message, args, fact):
-        relate(s, last, message, args, fact)
+    if whole is None:
+        with _stated(s, node) as (message, args, fact):
+            relate(s, last, message, args, fact)
     parts = tuple(part for part in Relation("in", size, const(0), "", ranges).parts() if part != last)
     gaps = [part.lhs if part.kind == "==" else maximum(part.lhs - part.rhs, 0) for part in parts]
     found = s.vector([total(gaps)], "i64", None if indices.type.rank else ())
     s.program.lists[found] = parts
     return found
+
+
+def _clipped(size: Dim, most: int) -> Dim | None:
+    """The size of which this is the smaller one, it or a number."""
+    term = plan(size)
+    if term.kind != "minimum":
+        return None
+    return next((one for one, other in permutations(term.operands) if other.const == most), None)
 
 
 def only_row(s: Scope, node: Node, x: Value, indices: Value, axis: int) -> bool:

@@ -19,6 +19,7 @@ from egshape.frontends.onnx import host, ops  # noqa: F401  (ops: declares the o
 from egshape.frontends.onnx.blame import BUGS, STRICT
 from egshape.frontends.onnx.checks import CHECKS, add_listed, listed, without_spent
 from egshape.frontends.onnx.files import Model, initializers, open_model
+from egshape.frontends.onnx.functions import shared as shared_functions
 from egshape.frontends.onnx.lowering import lower
 from egshape.frontends.onnx.node import STANDARD
 from egshape.frontends.onnx.ops import older
@@ -29,6 +30,7 @@ from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, ope
 from egshape.frontends.onnx.subgraphs import reads as reads_of
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.calls import shared
 from egshape.ir.graph import Block, Graph, Value
 
 Held = TypeVar("Held")
@@ -93,7 +95,7 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
             hint="install a newer onnx",
         )
     functions = {("" if each.domain in STANDARD else each.domain, each.name): each for each in proto.functions}
-    program = Program(model, lower, host.call, functions)
+    program = Program(model, lower, host.call, functions, shared_functions(proto.graph, functions))
     builder = BlockBuilder(decide=program.bounds.decide)
     builder.names.keep(name for node in proto.graph.node for name in node.output if name.isdigit())
     scope = Scope(program, builder, opsets)
@@ -119,7 +121,7 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     results = [scope.lookup(info.name) for info in proto.graph.output]
     names = tuple(info.name for info in proto.graph.output)
     facts = _facts(held, values, program)
-    body = without_spent(builder.finish(flat(results)), program.spent)
+    body = shared(without_spent(builder.finish(flat(results)), program.spent))
     metadata = _metadata(model, program, given, results, (*_unranked(body), *_left_out(unknown)))
     own = None if "structure" in metadata or older.DOMAIN in opsets else own_of(model, body)
     title = proto.graph.name or Path(model.name).stem

@@ -13,12 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+import numpy as np
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
+from egshape.dims import symbol
 from egshape.errors import Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.frontends.onnx.emit_checks import Checks, Unheld
+from egshape.frontends.onnx.emit_functions import Functions
 from egshape.frontends.onnx.emit_loops import if_, loop, scan, while_
 from egshape.frontends.onnx.emit_moves import Moves, Pick, backward, picked, tiles
 from egshape.frontends.onnx.emit_ops import ELEMENTWISE
@@ -30,6 +33,7 @@ from egshape.frontends.onnx.rounds import LOOP, SCAN
 from egshape.frontends.onnx.structure import TENSOR, sequence_node
 from egshape.frontends.onnx.subgraphs import rebind
 from egshape.frontends.onnx.types import elem_type_of
+from egshape.ir.calls import unread_sizes
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
 
@@ -43,9 +47,18 @@ _LAZY = frozenset(("constant", "broadcast_in_dim", "dims", "get_dimension_size",
 class Emitter:
     """Writes blocks as ONNX graphs."""
 
-    def __init__(self, graph: Graph, opset: int, first: Scope | None, mode: str, why: str = "") -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        opset: int,
+        first: Scope | None,
+        mode: str,
+        why: str = "",
+        functions: Functions | None = None,
+    ) -> None:
         """``first``: what was written without checks, None while that is done. ``mode``: one of ``MODES``; ``why``
-        checks are no nodes though that was asked for."""
+        checks are no nodes though that was asked for. ``functions``: those of the model; calls stand in line where
+        there are to be none."""
         bounds = Bounds()
         for fact in graph.facts.statements():
             bounds.learn(fact)
@@ -54,6 +67,7 @@ class Emitter:
         self.moves: Moves = Moves(self.scope, self.sizes)
         self.checks: Checks = Checks(self.scope, self.sizes)
         self.graph, self.first, self.mode, self.why = graph, first, mode, why
+        self.functions = functions
         if first is not None:
             self.scope.wanted = {
                 block: [each for each in wanted if (block, each) in first.met] for block, wanted in first.wanted.items()
@@ -104,6 +118,14 @@ class Emitter:
             outputs,
             value_info=[info for info in infos if info.name not in self.scope.initializers],
         )
+
+    def function(self, call: Op) -> FunctionProto | None:
+        """What an op calls; None where its ops stand in line."""
+        return None if self.functions is None else self.functions.of(call, self._bare)
+
+    def _bare(self, graph: Graph) -> tuple[GraphProto, Mapping[str, np.ndarray]]:
+        inner = Emitter(graph, self.scope.opset, None, "none", functions=self.functions)
+        return inner.graph_proto(graph), inner.scope.initializers
 
     def behind(
         self, front: Block, nodes: Iterable[NodeProto], graph: Graph, names: Iterable[str]
@@ -388,7 +410,7 @@ def _bound(e: Emitter, op: Op, names: Sequence[str]) -> None:
 
 def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
     """The ONNX op that it was; another composite, and a call, in parts."""
-    if not op.attrs.get("whole"):
+    if not op.attrs.get("whole") or op.attrs["name"].startswith("aten."):
         _inlined(e, op, wanted)
         return
     inputs = [e.name(value) for value in op.operands]
@@ -409,6 +431,19 @@ def _keeps_its_shape(op: Op) -> bool:
     shape = region.args[0].type.shape
     named = [size for size in shape or () if size.const is None]
     return shape is not None and shape == region.results[0].type.shape and len(set(named)) == len(named)
+
+
+def _call(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
+    """A node that runs a function of the model; its ops where that cannot be written."""
+    function, (region,) = e.function(op), op.regions
+    if function is None:
+        _inlined(e, op, wanted)
+        return
+    inputs = [*map(e.name, op.operands), *(e.sizes.one(symbol(name)) for name in unread_sizes(region))]
+    names = e.fresh_names(op, wanted)
+    title = e.scope.titles.fresh(str(op.location) or f"{function.name}:{names[0]}")
+    e.scope.frame.nodes.append(helper.make_node(function.name, inputs, names, name=title, domain=function.domain))
+    _bound(e, op, names)
 
 
 def _inlined(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
@@ -451,7 +486,7 @@ def _control(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
 
 
 _MANY = {
-    "call": _composite,
+    "call": _call,
     "composite": _composite,
     "host_call": _host_call,
     "host_effect": _host_call,

@@ -5,7 +5,8 @@ runtimes print, says the condition. Some conditions are such a place themselves:
 checks of a graph form a chain, the table of each being what the check before found, and the last one finds the shape of
 a Reshape through which an input, or an output, goes: nothing of it is dead, and nothing can be computed before a run.
 A condition that is no place stands last: it chooses that shape, or one that no tensor has, without a table. How far a
-size is from a list of intervals is such a place too: a table, which ends with the last interval, tells it.
+size is from a list of intervals is such a place too: a table, which ends with the last interval, tells it, or where
+that begins if it has no end.
 ``checks`` reads them back.
 
 Not written are checks that a written node makes by itself: of sizes that it broadcasts or contracts, and of a Reshape
@@ -28,6 +29,7 @@ from egshape.dims import (
     floordiv,
     is_nonnegative,
     maximum,
+    minimum,
     product,
 )
 from egshape.dims.forms import FORMS
@@ -35,7 +37,7 @@ from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.checks import NO_SIZE, TITLE, described, distances
 from egshape.frontends.onnx.emit_scope import Frame, Guard, Scope, condition
-from egshape.frontends.onnx.emit_sizes import Sizes
+from egshape.frontends.onnx.emit_sizes import EXTREMES, Sizes
 from egshape.frontends.onnx.subgraphs import reads, rebind
 from egshape.frontends.size_ranges import SIZE, Range, Ranges
 from egshape.frontends.size_terms import forms
@@ -107,22 +109,23 @@ class Checks:
         far a size is from the list."""
         frame, fact = self.scope.frame, op.attrs.get("fact", "")
         listed = _listing(fact)
-        if listed is None:
+        if listed is None or (listed.ranges[-1][1] is None and self.scope.opset < EXTREMES):
             return False
         parts, here = listed.parts(), {condition(each) for each in frame.block.ops if each.attrs.get("fact") == fact}
         if relation not in parts or not here.issuperset(parts):
             return False
         if relation in frame.made:
             return True
-        last = listed.ranges[-1][1]
-        assert last is not None
+        least, last = listed.ranges[-1]
+        most = least if last is None else last
+        assert most is not None
         if not self._at_entry(relation):
             self._seal()
         try:
-            size = self.sizes.one(listed.lhs)
+            size = self.sizes.one(listed.lhs if last is not None else minimum(listed.lhs, const(most)))
         except EgshapeError as error:
             raise Unheld(error.message) from error
-        table = self.scope.constant(np.array(distances(listed.ranges, last + 1), np.int64), "distances")
+        table = self.scope.constant(np.array(distances(listed.ranges, most + 1), np.int64), "distances")
         guard = Guard("", None, fact, described(op))
         self._add(replace(guard, name=self._named(frame, guard, "Gather", [table, size], "distance", axis=0)))
         frame.made.update(parts)
@@ -303,7 +306,8 @@ class Checks:
 
 
 def _listing(fact: str) -> Relation | None:
-    """The fact of a text, if it lists intervals that end where a table may end, of what is not negative."""
+    """The fact of a text, if it lists intervals that end, or the last of which begins, where a table may end, of what
+    is not negative."""
     try:
         found = parse_facts(fact)
     except EgshapeError:
@@ -311,8 +315,9 @@ def _listing(fact: str) -> Relation | None:
     only = found[0] if len(found) == 1 else None
     if not isinstance(only, Relation) or only.kind != "in" or only.needs or len(only.ranges) < 2:
         return None
-    last = only.ranges[-1][1]
-    return only if last is not None and last < MOST_DISTANCES and is_nonnegative(only.lhs) else None
+    least, last = only.ranges[-1]
+    most = least if last is None else last
+    return only if most is not None and most < MOST_DISTANCES and is_nonnegative(only.lhs) else None
 
 
 def _place(relation: Relation) -> Dim | None:

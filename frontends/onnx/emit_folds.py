@@ -10,8 +10,8 @@ from egshape.dims import const
 from egshape.frontends.onnx.emit_ops import BINARY
 from egshape.frontends.onnx.emit_sizes import AXES_AS_INPUT
 from egshape.frontends.onnx.emit_writer import Emitter
-from egshape.frontends.onnx.folds import start_of
 from egshape.frontends.onnx.types import elem_type_of
+from egshape.frontends.shaping import start_of
 from egshape.ir.graph import Op
 from egshape.ir.types import is_float
 from egshape.ops.kinds import region_kind

@@ -23,7 +23,7 @@ def lower(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Operand
     one that nothing can run."""
     local = scope.program.functions.get((node.domain, node.op))
     if local is not None:
-        return functions.inline(scope, node, local, operands)
+        return functions.call(scope, node, local, operands)
     check_counts(node)
     try:
         return _lowered(scope, node, operands)

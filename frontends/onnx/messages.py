@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, helper
 
 from egshape.errors import InvalidInput, Unsupported
 from egshape.facts import Facts
@@ -17,14 +17,19 @@ from egshape.frontends.onnx import weights
 from egshape.frontends.onnx.checks import CHECKS
 from egshape.frontends.onnx.emit import Emitter
 from egshape.frontends.onnx.emit_checks import Unheld
+from egshape.frontends.onnx.emit_functions import LOCAL, Functions
 from egshape.frontends.onnx.emit_scope import Scope
-from egshape.frontends.onnx.own import Own, nodes_of
+from egshape.frontends.onnx.node import nodes_in
+from egshape.frontends.onnx.own import Own, nodes_of, size_of
 from egshape.frontends.onnx.rounds import with_loops
 from egshape.ir.expand import with_requirements
 from egshape.ir.graph import Graph, Op
 
 FACTS = "egshape.facts"
 """The metadata key that holds the facts as JSON."""
+
+FUNCTIONS_IR = 8
+"""The version of the format since which a model has functions."""
 
 DEFAULT_OPSET = 17
 
@@ -67,8 +72,10 @@ def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Writ
     opsets = dict(held.get("opsets", ()))
     version = int(opsets.get("") or opsets.get("ai.onnx") or DEFAULT_OPSET)
     front = graph.own.front(graph, checks) if isinstance(graph.own, Own) else None
+    convert = opset is not None and opset != version
+    functions = None if convert else Functions(opsets or {"": version})  # ONNX's converter leaves them as they are
     try:
-        found = _anew(graph, held, opsets or {"": version}, version, checks)
+        found = _anew(graph, held, opsets or {"": version}, version, checks, functions)
     except Unsupported:
         if front is None:
             raise
@@ -76,28 +83,38 @@ def whole(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Writ
     else:
         if front is not None and found.cost.exceeds(graph.own.cost):
             found = _as_it_came(graph, front, version, checks)
-    if opset is not None and opset != version:
+    if opset is not None and convert:
         return replace(found, model=_converted(found.model, found.initializers, opset), initializers={})
     return found
 
 
-def _anew(graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], opset: int, checks: str) -> Written:
+def _anew(
+    graph: Graph,
+    held: Mapping[str, Any],
+    opsets: Mapping[str, int],
+    opset: int,
+    checks: str,
+    functions: Functions | None,
+) -> Written:
     """A graph by its own ops: written twice where it has checks, first without them, which tells what its nodes
     check."""
     if not (held or graph.checked):  # ONNX clamps the limits of a slice, and broadcasts an axis of 1
         graph = with_requirements(graph)
     graph = with_loops(graph, scans=bool(held) and opset >= SCANS)
-    emitter = first = Emitter(graph, opset, None, checks)
+    emitter = first = Emitter(graph, opset, None, checks, functions=functions)
     proto = bare = first.graph_proto(graph)
     if first.found:
         try:
-            emitter = Emitter(graph, opset, first.scope, checks)
+            emitter = Emitter(graph, opset, first.scope, checks, functions=functions)
             proto = emitter.graph_proto(graph)
         except Unheld as reason:
-            emitter = Emitter(graph, opset, first.scope, "metadata", str(reason))
+            emitter = Emitter(graph, opset, first.scope, "metadata", str(reason), functions)
             proto = emitter.graph_proto(graph)
-    model = _model(graph, held, opsets, proto, emitter.listed if checks != "none" else ())
-    cost = Cost(nodes_of(bare), "nodes", sum(array.nbytes for array in first.scope.initializers.values()))
+    called = [] if functions is None else functions.written
+    model = _model(graph, held, opsets, proto, called, emitter.listed if checks != "none" else ())
+    nodes = [node for function in called for node in function.node]
+    size = sum(array.nbytes for array in first.scope.initializers.values()) + size_of(nodes)
+    cost = Cost(nodes_of(bare) + sum(1 for _ in nodes_in(nodes)), "nodes", size)
     return Written(model, emitter.scope.initializers, emitter.notes(checks), cost)
 
 
@@ -135,13 +152,20 @@ def _behind(front: tuple[Op, ...], graph: Graph, emitter: Emitter, checks: str) 
 
 
 def _model(
-    graph: Graph, held: Mapping[str, Any], opsets: Mapping[str, int], proto: GraphProto, unchecked: Sequence[str]
+    graph: Graph,
+    held: Mapping[str, Any],
+    opsets: Mapping[str, int],
+    proto: GraphProto,
+    functions: Sequence[FunctionProto],
+    unchecked: Sequence[str],
 ) -> ModelProto:
+    local = {LOCAL: 1} if any(each.domain == LOCAL for each in functions) else {}
     imports = [
-        helper.make_opsetid("" if domain == "ai.onnx" else domain, version) for domain, version in opsets.items()
+        helper.make_opsetid("" if domain == "ai.onnx" else domain, version)
+        for domain, version in {**local, **opsets}.items()
     ]
-    model = helper.make_model(proto, opset_imports=imports, producer_name="egshape")
-    model.ir_version = max(OLDEST_IR, int(held.get("ir_version", 8)))
+    model = helper.make_model(proto, opset_imports=imports, producer_name="egshape", functions=functions)
+    model.ir_version = max(FUNCTIONS_IR if functions else OLDEST_IR, int(held.get("ir_version", 8)))
     if held:
         _, _, model.domain, model.model_version = held["producer"]
         model.doc_string = held["doc"]

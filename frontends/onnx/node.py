@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -145,6 +145,19 @@ def graphs_of(attributes: Any) -> Iterator[GraphProto]:
             yield each.g
         elif each.type == AttributeProto.GRAPHS:
             yield from each.graphs
+
+
+def nodes_in(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Nodes, and those of the graphs inside of them."""
+    for node in nodes:
+        yield node
+        for graph in graphs_of(node.attribute):
+            yield from nodes_in(graph.node)
+
+
+def called_by(node: NodeProto) -> tuple[str, str]:
+    """The domain and the name of what a node runs: a function's, where the model has one of these."""
+    return "" if node.domain in STANDARD else node.domain, node.op_type
 
 
 def _pack(held: AttributeProto) -> tuple[str, Any]:

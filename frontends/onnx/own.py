@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from egshape.frontends.frontend import Cost
 from egshape.frontends.onnx.checks import CHECKS, TITLE
 from egshape.frontends.onnx.files import Model
-from egshape.frontends.onnx.node import graphs_of
+from egshape.frontends.onnx.node import graphs_of, nodes_in
 from egshape.frontends.onnx.subgraphs import reads
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Block, Graph, Op
@@ -40,7 +40,7 @@ class Own:
             return None
         if any(entry.key == CHECKS for entry in self.model.proto.metadata_props):
             return None
-        own = any(node.name.startswith(TITLE) for node in _nodes(self.model.proto.graph.node))
+        own = any(node.name.startswith(TITLE) for node in nodes_in(self.model.proto.graph.node))
         return None if own and checks != "nodes" else front
 
     @property
@@ -49,7 +49,7 @@ class Own:
         proto = self.model.proto
         nodes = _unchecked(proto.graph.node, [each.name for each in proto.graph.output])
         nodes += [node for function in proto.functions for node in function.node]
-        return Cost(sum(1 for _ in _nodes(nodes)), "nodes", sum(map(_size, _tensors(proto.graph, nodes))))
+        return Cost(sum(1 for _ in nodes_in(nodes)), "nodes", sum(map(_size, _tensors(proto.graph, nodes))))
 
     @property
     def names(self) -> Iterator[str]:
@@ -79,18 +79,16 @@ def own_of(model: Model, body: Block) -> Own | None:
 
 def nodes_of(graph: GraphProto) -> int:
     """Nodes of a graph and of the graphs inside."""
-    return sum(1 for _ in _nodes(graph.node))
+    return sum(1 for _ in nodes_in(graph.node))
+
+
+def size_of(nodes: Iterable[NodeProto]) -> int:
+    """The bytes of the numbers that nodes hold."""
+    return sum(map(_size, _tensors(GraphProto(), nodes)))
 
 
 def _nothing() -> None:
     return None
-
-
-def _nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    for node in nodes:
-        yield node
-        for graph in graphs_of(node.attribute):
-            yield from _nodes(graph.node)
 
 
 def _unchecked(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
@@ -112,7 +110,7 @@ def _unchecked(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeP
 def _tensors(graph: GraphProto, nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
     """The initializers of a graph, and what its nodes and the graphs inside hold."""
     yield from graph.initializer
-    for node in _nodes(nodes):
+    for node in nodes_in(nodes):
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors
         for inner in graphs_of(node.attribute):

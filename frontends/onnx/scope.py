@@ -16,6 +16,7 @@ from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
+from egshape.frontends.calls import Functions
 from egshape.frontends.onnx.files import Model
 from egshape.frontends.onnx.node import STANDARD, Node, resolved
 from egshape.frontends.onnx.registry import DECLARATIONS, Fork, Handler, NoLowering, results_of
@@ -76,6 +77,9 @@ class Program:
     lower: Results
     call: Results
     functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
+    shared: frozenset[tuple[str, str]] = frozenset()
+    """Those of them that stay functions wherever they can."""
+    derived: Functions = field(default_factory=Functions)
     bounds: Bounds = field(default_factory=Bounds)
     arrays: dict[Value, np.ndarray] = field(default_factory=dict)
     """Values that are constants."""
@@ -123,6 +127,8 @@ class Scope:
         self.opsets = opsets
         self.parent = parent
         self.stack = stack
+        self.certain = builder.parent is None
+        """Whether what is added here runs whenever the graph does: what it makes sure of holds behind it."""
         self.names: dict[str, Operand] = {}
         self.initializers: dict[str, TensorProto | np.ndarray] = {}
         self.stated: dict[str, TypeProto] = {}
@@ -272,7 +278,7 @@ class Scope:
     def look_up(self, places: Value, size: Dim) -> None:
         """Note that elements of a tensor are places on an axis of this size."""
         span = self.program.spans.get(places)
-        if span is not None and self.builder.parent is None:
+        if span is not None and self.certain:
             found = Lookup.of(span, size)
             if found not in self.program.lookups and len(self.program.lookups) < LOOKUPS:
                 self.program.lookups.append(found)
@@ -287,14 +293,14 @@ class Scope:
 
     def learn(self, one: Dim, two: Dim) -> None:
         """Note that an op that was just added makes sure that two sizes are equal."""
-        if one is not two and self.builder.parent is None:
+        if one is not two and self.certain:
             self.program.bounds.learn(Relation("==", one, two))
             self.program.decided.clear()
 
     def rely(self, value: Value) -> None:
         """Note that what the op that was just added, and gave ``value``, relies on is proved or checked there."""
         ops = self.builder.ops
-        if self.builder.parent is None and ops and value in ops[-1].results and ops[-1].requires:
+        if self.certain and ops and value in ops[-1].results and ops[-1].requires:
             for relation in ops[-1].requires:
                 self.program.bounds.learn(relation)
             self.program.decided.clear()
@@ -407,7 +413,7 @@ class Scope:
             raise NoLowering("a sequence is no operand of a composite")
         inner = Scope(self.program, self.builder.child(), self.opsets, stack=self.stack)
         inner.location, inner.label = node.location, self.label
-        args = iter([self._argument(inner, value) for value in given])
+        args = iter([self.argument(inner.builder, value) for value in given])
         found = results_of(handler(inner, node, *(None if value is None else next(args) for value in operands)))
         places = [place for place, value in enumerate(found) if value is not None and node.wants(place)]
         wanted: list[Value] = [found[place] for place in places]
@@ -443,11 +449,12 @@ class Scope:
                 if named.symbols() & own and first.setdefault(named, size) is not size and self.builder.parent is None:
                     self.program.relations.append(Relation("==", first[named], size, str(self.location)))
 
-    def _argument(self, inner: Scope, value: Value) -> Value:
-        arg = inner.builder.arg(None, value.type.dtype, value.type.shape)
+    def argument(self, builder: BlockBuilder, value: Value) -> Value:
+        """An argument of a region, of which is known what is of a value."""
+        arg = builder.arg(None, value.type.dtype, value.type.shape)
         known = self.builder.elements(value)
         if known is not None:
-            inner.builder.set_elements(arg, known)
+            builder.set_elements(arg, known)
         if value in self.program.arrays:
             self.program.arrays[arg] = self.program.arrays[value]
         if value in self.program.spans:

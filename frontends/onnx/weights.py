@@ -96,6 +96,11 @@ def size(initializers: Mapping[str, np.ndarray]) -> int:
     return sum(array.nbytes for array in initializers.values())
 
 
+def tensor(array: np.ndarray) -> TensorProto:
+    """An array as a message of its own. Raises EgshapeError for elements that ONNX has not."""
+    return TensorProto(data_type=elem_type_of(dtype_name(array.dtype)), dims=array.shape, raw_data=bytes(_raw(array)))
+
+
 def _raw(array: np.ndarray) -> memoryview:
     """The bytes of an array as ONNX wants them: row-major, little-endian, small elements packed."""
     data = np.ascontiguousarray(array)

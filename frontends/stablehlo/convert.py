@@ -45,12 +45,13 @@ _NAMED = "jax.global_constant"
 _KEEPS_SIZE = ("stablehlo.convert", "stablehlo.reshape")
 
 
-def read(source: str | bytes, name: str) -> Graph:
+def read(source: str | bytes, name: str, ranks: Mapping[str, int] | None = None) -> Graph:
     """The graph of a StableHLO module.
 
     Args:
         source: text, MLIR bytecode, a portable artifact, or what ``jax.export.Exported.serialize`` gives.
         name: what messages and locations call it, a file name as a rule.
+        ranks: of values for which the text says no rank and their uses tell none, by name: ``x``, ``%y``.
 
     Raises:
         ParseError: the source does not parse or verify; ``where`` is file:line:col.
@@ -65,7 +66,7 @@ def read(source: str | bytes, name: str) -> Graph:
             return decides(op)
         return op.name in HANDLERS or op.name in plain or not op.name.startswith(host.DIALECTS)
 
-    with parsed(source, name) as (hlo, module):
+    with parsed(source, name, ranks) as (hlo, module):
         return _graph(Module(hlo, module, name, known, source), name, plain)
 
 

@@ -46,6 +46,7 @@ from egshape.frontends.stablehlo.ranks import STAR, ranked, unranked
 from egshape.frontends.stablehlo.single import parts, renamed, with_symbols
 from egshape.ir.calls import closed, function_key, unread_sizes
 from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.ir.types import TensorType
 
 FACTS = "egshape.facts"
 """The module attribute that holds the facts as JSON."""
@@ -243,7 +244,7 @@ class _Function(Scope):
 
     def private(self, block: Block) -> _Function:
         """The function that is called, without a name."""
-        self.function("\0", closed(block), public=False)
+        self.function("\0", closed(block, TensorType("i32", ())), public=False)
         return self
 
     def kinds(self, what: str, values: Sequence[Value], public: bool) -> list[tuple[str, ...]]:

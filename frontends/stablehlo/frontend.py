@@ -7,7 +7,7 @@ from pathlib import Path
 
 from egshape.atomic import write_atomic
 from egshape.errors import InvalidInput
-from egshape.frontends.frontend import Cost, Forms, Writing
+from egshape.frontends.frontend import Cost, Forms, Rank, Writing
 from egshape.ir.graph import Graph
 
 _BYTECODE = b"ML\xefR"
@@ -30,7 +30,7 @@ class StableHlo:
         return data.startswith(_BYTECODE)
 
     def read(self, source: Path | bytes, name: str, forms: Forms | None) -> Graph:
-        """All inputs are tensors: ``forms`` says nothing. Raises as ``convert.read``."""
+        """Of ``forms`` ranks are heard: all inputs are tensors. Raises as ``convert.read``."""
         from egshape.frontends import stablehlo
 
         if isinstance(source, Path):
@@ -38,7 +38,8 @@ class StableHlo:
                 source = source.read_bytes()
             except OSError as error:
                 raise InvalidInput(f"cannot be read: {error.strerror}", where=str(source)) from None
-        return stablehlo.read(source, name)
+        ranks = {key: form.axes for key, form in (forms or {}).items() if isinstance(form, Rank)}
+        return stablehlo.read(source, name, ranks)
 
     def read_object(self, model: object, forms: Forms | None) -> Graph:
         """Raises as ``convert.from_exported``."""

@@ -54,8 +54,11 @@ def libraries() -> SimpleNamespace:
 
 
 @contextmanager
-def parsed(source: str | bytes, name: str) -> Iterator[tuple[SimpleNamespace, Any]]:
+def parsed(
+    source: str | bytes, name: str, ranks: Mapping[str, int] | None = None
+) -> Iterator[tuple[SimpleNamespace, Any]]:
     """The MLIR bindings and the verified module of ``source``, in a context that lives as long as the block.
+    ``ranks``: as of ``convert.read``.
 
     mhlo, vhlo, quantized types and CHLO ops that have no op of ours are gone. Raises ParseError with file:line:col."""
     hlo = libraries()
@@ -63,7 +66,7 @@ def parsed(source: str | bytes, name: str) -> Iterator[tuple[SimpleNamespace, An
         source = _recognised(bytes(source), name)
     with hlo.make_ir_context() as context, hlo.ir.Location.unknown(context):
         context.allow_unregistered_dialects = True  # an op that nothing here reads is an error of ours, with its name
-        yield hlo, _legalized(hlo, _parse(hlo, context, source, name), name)
+        yield hlo, _legalized(hlo, _parse(hlo, context, source, name, ranks), name)
 
 
 def _recognised(data: bytes, name: str) -> str | bytes:
@@ -99,11 +102,13 @@ def _exported_bytes(data: bytes, name: str) -> bytes:
     return bytes(exported.mlir_module_serialized)
 
 
-def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -> Any:
+def _parse(
+    hlo: SimpleNamespace, context: Any, source: str | bytes, name: str, ranks: Mapping[str, int] | None = None
+) -> Any:
     if isinstance(source, str):
         source = as_generic(as_arith(source))
         if STAR in source:
-            return _parse_unranked(hlo, context, source, name)
+            return _parse_unranked(hlo, context, source, name, ranks or {})
     if not source.strip():
         raise ParseError("is empty", where=name, hint="a StableHLO module has a function main")
     quantized = (b"quant" if isinstance(source, bytes) else "quant") in source  # type: ignore[operator]
@@ -128,21 +133,28 @@ def _parse(hlo: SimpleNamespace, context: Any, source: str | bytes, name: str) -
     return module
 
 
-def _parse_unranked(hlo: SimpleNamespace, context: Any, source: str, name: str) -> Any:
+def _parse_unranked(hlo: SimpleNamespace, context: Any, source: str, name: str, ranks: Mapping[str, int]) -> Any:
     """A text with unranked tensors. Raises Unsupported for the first whose rank nothing tells, if an op needs it."""
-    found = ranked(source)
+    found = ranked(source, ranks)
     try:
         return _parse(hlo, context, found.text, name)
     except ParseError as error:
         if not found.left:
-            raise
+            raise (_misled(error, found.told) if found.told else error) from error.__cause__
         first, *others = found.left
         also = f", nor that of {len(others)} more" if others else ""
+        called = found.called.get(first)
+        option = f', or say it, as --annotate "{called}: ?[?, ?]"' if called else ""
         raise Unsupported(
             f"the rank of {first.text} is not known from its uses{also}: MLIR says at {error.where}, {error.message}",
             where=place_in(source, first.at, name),
-            hint="write its type with a rank, as tensor<?x?xf32>",
+            hint=f"write its type with a rank, as tensor<?x?xf32>{option}",
         ) from error
+
+
+def _misled(error: ParseError, told: Mapping[str, int]) -> ParseError:
+    said = ", ".join(f"that {value} has rank {rank}" for value, rank in told.items())
+    return ParseError(error.message, where=error.where, hint=f"it was said {said}: is it so?")
 
 
 def place_in(source: str, at: int, name: str) -> str:

@@ -8,6 +8,7 @@ which the reader takes for what it is: ops by elements, calls and custom calls a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,18 +24,24 @@ _RANKED = re.compile(r"tensor<((?:(?:\d+|\?)x)*)[^*]")
 _LIST = r"\s*=\s*(?:(?:dense|array)<(?:i64)?:?\s*)?(?:\[\s*)?([-\d\s,]*)"
 _STANDS = re.compile(rf"tensor<\?x((?:[^<>,]|<[^<>]*>)*), {UNRANKED}>")
 _FUNCTION = re.compile(r"@([\w.$]+)")
+_PLACE = re.compile(r'\s*(?:\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}\s*)?loc\("((?:[^"\\]|\\.)*)"')
+"""The name in the location of an argument, behind its type and attributes."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """The text with the ranks that were found, and the values of which none was."""
+    """The text with the ranks that were found, and the values of which none was. ``called``: what the graph calls
+    values; ``told``: the ranks that were said, and are taken, by these names."""
 
     text: str
     left: tuple[Name, ...]
+    called: Mapping[Name, str]
+    told: Mapping[str, int]
 
 
-def ranked(text: str) -> Ranked:
-    """Give unranked values of a module the rank that their uses tell."""
+def ranked(text: str, said: Mapping[str, int] | None = None) -> Ranked:
+    """Give unranked values of a module the rank that their uses tell, or else that is ``said`` of them, by the names
+    that the graph has for them."""
     ops = statements(text)
     for op in ops:
         _bind(op)
@@ -44,7 +51,31 @@ def ranked(text: str) -> Ranked:
         value: rank for op in ops for type in op.types for value in type.values if (rank := _rank(type)) is not None
     }
     solve(equations, ranks)
-    return _written(text, sorted((type for op in ops for type in op.types), key=lambda type: type.at), ranks)
+    called = _called(text, ops, functions)
+    told = {value: said[name] for value, name in called.items() if said and name in said and value not in ranks}
+    ranks.update(told)
+    solve(equations, ranks)
+    types = sorted((type for op in ops for type in op.types), key=lambda type: type.at)
+    new, left = _written(text, types, ranks)
+    return Ranked(new, left, called, {called[value]: rank for value, rank in told.items()})
+
+
+def _called(text: str, ops: Sequence[Statement], functions: Mapping[str, Statement]) -> dict[Name, str]:
+    """What the graph calls the arguments and the values of the function that is the program: an argument by its
+    location, else by its place; another value by its name, if that is no number and nothing else's."""
+    main = functions.get("main") or next((op for op in functions.values() if "private" not in op.own), None)
+    if main is None:
+        return {}
+    ends = {value: type.at + len(type.text) for type in main.types for value in type.values}
+    places = [_PLACE.match(text, ends[value]) if value in ends else None for value in main.args]
+    out = {
+        value: place[1] if place else f"arg{index}"
+        for index, (value, place) in enumerate(zip(main.args, places, strict=True))
+    }
+    after = min((op.at for op in functions.values() if op.at > main.at), default=len(text))
+    inside = [value for op in ops if main.at < op.at < after for value in (*op.results, *op.args)]
+    times = Counter(value.text for value in (*main.args, *inside))
+    return out | {value: value.text for value in inside if times[value.text] == 1 and not value.text[1:].isdigit()}
 
 
 def unranked(text: str) -> str:
@@ -52,7 +83,7 @@ def unranked(text: str) -> str:
     return _STANDS.sub(r"tensor<*x\1>", text)
 
 
-def _written(text: str, types: Sequence[Typed], ranks: Mapping[Name, int]) -> Ranked:
+def _written(text: str, types: Sequence[Typed], ranks: Mapping[Name, int]) -> tuple[str, tuple[Name, ...]]:
     parts, done, left = [], 0, dict[Name, None]()
     for type in types:
         if not type.text.startswith(STAR):
@@ -64,7 +95,7 @@ def _written(text: str, types: Sequence[Typed], ranks: Mapping[Name, int]) -> Ra
             left |= dict.fromkeys(type.values)
         parts += [text[done : type.at], new]
         done = type.at + len(type.text)
-    return Ranked("".join([*parts, text[done:]]), tuple(value for value in left if value.text.startswith("%")))
+    return "".join([*parts, text[done:]]), tuple(value for value in left if value.text.startswith("%"))
 
 
 def _rank(type: Typed) -> int | None:

@@ -14,7 +14,7 @@ from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
-from egshape.frontends.calls import demands, in_callers_terms
+from egshape.frontends.calls import Functions, demands, in_callers_terms, likeness
 from egshape.frontends.stablehlo.attributes import TensorInfo
 from egshape.frontends.stablehlo.node import Body, Node
 from egshape.frontends.stablehlo.tree import Module
@@ -56,6 +56,7 @@ class Program:
     """Results of calls without effects, by block, function and arguments."""
     joins: dict[Dim, tuple[Dim, ...]] = field(default_factory=dict)
     """Of common sizes of broadcasts, the sizes that they join."""
+    functions: Functions = field(default_factory=Functions)
     shared: frozenset[str] = frozenset()
     """Functions that stay functions wherever they can."""
     foreign: dict[Value, str] = field(default_factory=dict)
@@ -285,6 +286,16 @@ class Scope:
         given = [value for value in operands if value is not None and self._is_ranked(value)]
         if name not in self.program.shared or self.apart or len(given) != len(operands):
             return None
+        kind = (name, *(likeness(self.builder, value) for value in given))
+        found = self.program.functions.region(kind, self.builder.names, lambda: self._derived(name, function, given))
+        if found is None:
+            return None
+        checks, region = found
+        for each in checks:
+            self.builder.add("check", (), each.attrs, location=each.location)
+        return list(self.emit(node, "call", given, {"name": name}, regions=(region,), requires=demands(region.ops)))
+
+    def _derived(self, name: str, function: Body, given: Sequence[Value]) -> tuple[tuple[Op, ...], Block] | None:
         noted = len(self.program.proved)
         inner = self._inside(function, given, name)
         results = [value for value in inner.run(function) if value is not None]
@@ -295,10 +306,7 @@ class Scope:
         if region is None or region.symbols or not all(self._is_pure(op) for op in region.walk()):
             del self.program.proved[noted:]
             return None
-        checks, region = split(region)
-        for each in checks:
-            self.builder.add("check", (), each.attrs, location=each.location)
-        return list(self.emit(node, "call", given, {"name": name}, regions=(region,), requires=demands(region.ops)))
+        return split(region)
 
     def _is_ranked(self, value: Value) -> bool:
         return value not in self.program.foreign and value.type.shape is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from egshape.errors import ParseError, Unsupported
+from egshape.frontends.calls import LEAST_SHARED, called_often
 from egshape.frontends.stablehlo.attributes import Reader, TensorInfo
 from egshape.frontends.stablehlo.blocks import BIND, EXIT, Jump, Piece, structured
 from egshape.frontends.stablehlo.node import Body, Node
@@ -25,10 +25,6 @@ _KEEP_TEXT = {"stablehlo.composite": "composite_attributes"}
 
 _MODELS = ("stablehlo.", "chlo.")
 _RETURN = "stablehlo.return"
-
-LEAST_SHARED = 32
-"""Ops of a function that stays one. A shorter one is mostly a helper (a remainder that rounds down, a clip): in line it
-folds with the constants of its caller to fewer ops than its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +111,12 @@ class Module:
 
     def shared(self, entry: str) -> frozenset[str]:
         """The functions of some length that stand in several calls, of those that a function needs."""
-        times, pending = Counter[str](), [entry]
-        while pending:
-            for node in nodes_of(self.function(pending.pop()).body):
-                if node.name == "func.call" and (name := node.attributes["callee"]) in self:
-                    times[name] += 1
-                    pending += [name] * (times[name] == 1)
-        often = (name for name, count in times.items() if count > 1)
+
+        def callees(name: str) -> Iterator[str]:
+            calls = (node for node in nodes_of(self.function(name).body) if node.name == "func.call")
+            return (node.attributes["callee"] for node in calls if node.attributes["callee"] in self)
+
+        often = called_often(entry, callees)
         return frozenset(name for name in often if sum(1 for _ in nodes_of(self.function(name).body)) >= LEAST_SHARED)
 
     def _function(self, name: str, op: Any) -> Function:

@@ -7,14 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from egshape.dims import Dim, const, floordiv, symbol
 from egshape.errors import EgshapeError, InternalError, Unsupported
 from egshape.facts import Facts, Relation, SymbolFacts
-from egshape.frontends.torch import guards, host, ops  # noqa: F401  (ops: declares the ops)
-from egshape.frontends.torch.registry import HANDLERS, NoLowering
+from egshape.frontends.torch import composites, guards, host, ops  # noqa: F401  (ops: declares the ops)
+from egshape.frontends.torch.held import NEW, Held
+from egshape.frontends.torch.higher import HIGHER
+from egshape.frontends.torch.registry import COMPOSITES, HANDLERS, NoLowering
 from egshape.frontends.torch.scope import Call, Program, Scope, label_of
+from egshape.frontends.torch.stand_ins import FILE, as_themselves
 from egshape.frontends.torch.symbolic import SYMBOLIC
 from egshape.frontends.torch.types import array_of, dim_of, dtype_of
 from egshape.ir.builder import BlockBuilder
@@ -32,25 +36,34 @@ MADE_UP = 2
 """torch gives a size this lower bound where its author gave none, and does not enforce it."""
 
 
-def read(exported: Any, name: str, labels: Mapping[tuple[int, int], str] | None = None) -> Graph:
+def read(
+    exported: Any,
+    name: str,
+    labels: Mapping[tuple[int, int], str] | None = None,
+    *,
+    trained: bool = False,
+    whole: bool = False,
+) -> Graph:
     """The graph of a ``torch.export.ExportedProgram``: its inputs are the user's, flattened, then the buffers that it
-    changes; its outputs the user's, then the new values of these buffers. Other parameters and buffers are constants
-    on torch's memory.
+    changes, and its parameters if it is to be ``trained``; its outputs the user's, then the new values of these
+    buffers. Other parameters and buffers are constants on torch's memory.
 
     labels: names of sizes, by the place of an input and an axis; equal names are equal sizes, checked at entry.
+    whole: ops that are several of ours stay one composite each, which goes out as the call that it was.
 
     Raises EgshapeError for what has no graph, naming the node and the model's line."""
-    program = Program()
+    program = Program(whole=whole)
     scope = Scope(program, BlockBuilder(decide=program.bounds.decide))
     decomposed = exported.run_decompositions(dict(_table()))
+    as_themselves(decomposed)
     reader = Reader(decomposed, scope)
-    reader.inputs(labels or {})
+    reader.inputs(labels or {}, trained=trained)
     notes = _entry_checks(exported, decomposed, reader)
     reader.nodes()
     results, names = reader.outputs()
     body = scope.builder.finish(results)
     metadata = {"format": "torch", "host_calls": tuple(program.hosted), "notes": tuple(notes)}
-    return Graph(name, body, tuple(names), facts_of(reader.given, program), metadata)
+    return Graph(name, body, tuple(names), facts_of(reader.given, program), metadata, own=Held(reader.state))
 
 
 @cache
@@ -73,12 +86,14 @@ class Reader:
         """The inputs."""
         self.by_name: dict[str, Any] = {}
         """What the placeholders of the user's inputs became."""
+        self.state: dict[str, Any] = {}
+        """Tensors of the model that are inputs."""
         self._held: dict[int, Value] = {}
 
     # -- inputs ------------------------------------------------------------------------------------------------
 
-    def inputs(self, labels: Mapping[tuple[int, int], str]) -> None:
-        """The user's inputs, then changed buffers, then constants."""
+    def inputs(self, labels: Mapping[tuple[int, int], str], *, trained: bool) -> None:
+        """The user's inputs, then changed buffers and parameters that are trained, then constants."""
         signature = self.exported.graph_signature
         nodes = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
         specs = list(zip(nodes, signature.input_specs, strict=True))
@@ -86,9 +101,10 @@ class Reader:
             getattr(signature, "parameters_to_mutate", {}).values()
         )
         own = [(node, node.name) for node, spec in specs if spec.kind.name == "USER_INPUT"]
-        own += [
-            (node, spec.target) for node, spec in specs if spec.kind.name != "USER_INPUT" and spec.target in changed
-        ]
+        for node, spec in specs:
+            if spec.target in changed or (trained and spec.kind.name == "PARAMETER"):
+                own.append((node, spec.target))
+                self.state[spec.target] = self._tensor(spec)
         self._name([node.meta["val"] for node, _ in own], [name for _, name in own], labels)
         for node, name in own:
             self.values[node] = self.by_name[node.name] = self._input(node.meta["val"], name)
@@ -143,14 +159,15 @@ class Reader:
                 return out
         raise Unsupported(f"the size {expr} of {label} has no form of ours", hint="give the axis a Dim of its own")
 
+    def _tensor(self, spec: Any) -> Any:
+        """What a parameter, buffer or constant is."""
+        held = spec.kind.name in ("PARAMETER", "BUFFER") and spec.target in self.exported.state_dict
+        return (self.exported.state_dict if held else self.exported.constants).get(spec.target)
+
     def _constant(self, spec: Any) -> Value | None:
-        kind, exported = spec.kind.name, self.exported
-        if kind == "TOKEN":
+        if spec.kind.name == "TOKEN":
             return None
-        if kind in ("PARAMETER", "BUFFER") and spec.target in exported.state_dict:
-            tensor = exported.state_dict[spec.target]
-        else:
-            tensor = exported.constants.get(spec.target)
+        tensor = self._tensor(spec)
         if not hasattr(tensor, "dtype"):
             raise Unsupported(f"{spec.target} is a {type(tensor).__name__}, no tensor", hint="export without it")
         if id(tensor) not in self._held:
@@ -171,11 +188,15 @@ class Reader:
     def _node(self, node: Any) -> Any:
         if node.target is operator.getitem and not isinstance(self.values.get(node.args[0]), Value):
             return self.values[node.args[0]][node.args[1]]
+        args = [self._argument(each) for each in node.args]
+        options = {key: self._argument(each) for key, each in node.kwargs.items() if key not in _MEMORY}
+        return self.call(node, args, options)
+
+    def call(self, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """What an op gives for arguments that were read."""
         scope = self.scope
         scope.location = location_of(node)
         scope.call = _call(node)
-        args = [self._argument(each) for each in node.args]
-        options = {key: self._argument(each) for key, each in node.kwargs.items() if key not in _MEMORY}
         try:
             found = self._found(node, args, options)
         except EgshapeError as error:
@@ -187,13 +208,21 @@ class Reader:
             ) from None
         return self._bound(node, found)
 
+    def inside(self, module: Any, scope: Scope) -> Body:
+        """A reader of a graph inside of this one, into a scope."""
+        return Body(module, scope)
+
     def _found(self, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        if str(node.target) in HIGHER:
+            return HIGHER[str(node.target)](self, node, *args, **options)
         symbolic = SYMBOLIC.get(node.target) or SYMBOLIC.get(scope_name(node.target))
         if symbolic is not None:
             return symbolic(self.scope, *args, **options)
         handler = HANDLERS.get(scope_name(node.target))
         if handler is not None:
             try:
+                if self.scope.program.whole and scope_name(node.target) in COMPOSITES:
+                    return composites.add(self.scope, node, args, options, handler)
                 return handler(self.scope, *args, **options)
             except NoLowering:
                 self.scope.needs.clear()
@@ -241,7 +270,7 @@ class Reader:
             (own if spec.kind.name == "USER_OUTPUT" else changed).append((self._argument(arg), spec.target))
         names = _output_names(self.exported, len(own))
         pairs = [(value, name) for (value, _), name in zip(own, names, strict=True) if value is not None]
-        pairs += [(value, f"{target}.new") for value, target in changed]
+        pairs += [(value, f"{target}{NEW}") for value, target in changed]
         return [self._result(value) for value, _ in pairs], [name for _, name in pairs]
 
     def _result(self, value: Any) -> Value:
@@ -252,9 +281,32 @@ class Reader:
         )
 
 
+class Nodes:
+    """A module of torch as a program whose nodes are read."""
+
+    def __init__(self, module: Any) -> None:
+        self.graph, self.graph_module = module.graph, module
+
+
+class Body(Reader):
+    """The graph of a body: what it reads is given."""
+
+    def __init__(self, module: Any, scope: Scope) -> None:
+        super().__init__(Nodes(module), scope)
+
+    def results_of(self, operands: Sequence[Any]) -> list[Any]:
+        """What the body gives for operands."""
+        nodes = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
+        self.values.update(zip(nodes, operands, strict=True))
+        self.nodes()
+        (node,) = (each for each in self.exported.graph.nodes if each.op == "output")
+        found = self._argument(node.args[0])
+        return found if isinstance(found, list) else [found]
+
+
 def scope_name(target: Any) -> str:
     """The name under which a node's op is declared."""
-    return str(target).removeprefix("aten.")
+    return getattr(target, "__name__", "") if isinstance(target, FunctionType) else str(target).removeprefix("aten.")
 
 
 def _attribute(module: Any, name: str) -> Any:
@@ -269,7 +321,7 @@ def location_of(node: Any) -> Location:
 
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     home = str(Path(torch.__file__).parent)
-    own = [each for each in frames if not each[0].startswith((home, "torch/"))] or frames
+    own = [each for each in frames if not each[0].startswith((home, "torch/")) and each[0] != FILE] or frames
     return Location(own[-1][0], int(own[-1][1]), name=node.name) if own else Location(name=node.name)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from egshape.errors import InvalidInput, MissingDependency, ParseError, Unsupported
-from egshape.frontends.frontend import Cost, Forms, Writing
+from egshape.errors import InvalidInput, MissingDependency, ParseError
+from egshape.frontends.frontend import Cost, Forms, Writing, keeps_whole
 from egshape.ir.graph import Graph
 
 _ARCHIVE = b"PK\x03\x04"
@@ -39,7 +39,9 @@ class Torch:
         if isinstance(source, Path) and not source.is_file():
             raise InvalidInput("there is no such file", where=str(source))
         try:
-            exported = torch.export.load(BytesIO(source) if isinstance(source, bytes) else source)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # torch's own, of what pytree calls a leaf
+                exported = torch.export.load(BytesIO(source) if isinstance(source, bytes) else source)
         except Exception as error:  # zipfile's, json's and torch's own, by version
             raise ParseError(
                 f"is no program that torch.export.save wrote: {error}",
@@ -55,19 +57,21 @@ class Torch:
     def _graph(self, exported: Any, name: str) -> Graph:
         from egshape.frontends.torch.convert import read
 
-        return read(exported, name)
+        return read(exported, name, whole=keeps_whole())
 
     def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
-        """Not yet: raises Unsupported."""
-        raise Unsupported("graphs are not written as programs of torch", where=str(path), hint="save as .mlir or .onnx")
+        """Raises MissingDependency without torch, else as ``saving.save``."""
+        needed()
+        from egshape.frontends.torch import saving
+
+        return saving.save(graph, path)
 
     def cost(self, graph: Graph) -> Cost:
-        """Ops, and the bytes of constants."""
-        ops = list(graph.body.walk())
-        held: Mapping[int, int] = {
-            id(op.attrs["value"]): op.attrs["value"].nbytes for op in ops if op.name == "constant"
-        }
-        return Cost(len(ops), "ops", sum(held.values()))
+        """Nodes, those of regions too, but for checks; and the bytes of tensors. Without torch ops of ours."""
+        needed()
+        from egshape.frontends.torch.module import written
+
+        return written(graph).emitter.cost()
 
 
 def needed() -> Any:

@@ -15,6 +15,10 @@ from egshape.frontends.torch.types import dtype_of, size_of
 from egshape.ir.graph import Value
 from egshape.ops.host import UNKNOWN, call_of
 
+_TRUSTING = frozenset(("linalg_ldl_solve.default", "linalg_lu_solve.default", "lu_unpack.default", "ormqr.default"))
+"""Ops that take pivots and reflectors as they come, and may end the process for others: they are not run with drawn
+numbers."""
+
 
 def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """A node as a host call: a size among its arguments is an operand too. Raises Unsupported for what is no op of
@@ -25,10 +29,7 @@ def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -
     if not isinstance(target, torch._ops.OpOverload):
         raise Unsupported(f"{target} has no lowering", where=str(s.location))
     operands: list[Value] = []
-    raw = [list(node.args), dict(node.kwargs)]
-    payload = {"op": str(target), "args": _packed(s, list(args), raw[0], operands), "options": {}}
-    for key, value in options.items():
-        payload["options"][key] = _packed(s, value, node.kwargs[key], operands)
+    payload = payload_of(s, node, args, options, operands)
     vals = node.meta.get("val")
     several = list(vals) if isinstance(vals, list | tuple) else [vals]
     if not several or any(not isinstance(each, torch.Tensor | torch.SymInt | None) for each in several):
@@ -36,16 +37,26 @@ def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -
     tensors = [each for each in several if isinstance(each, torch.Tensor)]
     attrs = {
         "target": str(target),
-        "call": call_of("torch", json.dumps(payload, sort_keys=True).encode()),
+        "call": call_of("torch", payload.encode()),
         "dtypes": tuple(dtype_of(each.dtype) for each in tensors),
         "ranks": tuple(len(each.shape) for each in tensors),
         "sizes": tuple(_told(s, size) for each in tensors for size in each.shape),
     }
-    random = torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable
-    results = iter(s.add("host_effect" if random else "host_call", operands, attrs))
+    if any(each.layout is not torch.strided for each in tensors):
+        raise Unsupported(f"a result of {target} is sparse", where=str(s.location), hint="call to_dense before")
+    alone = torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable or s.call.op in _TRUSTING
+    results = iter(s.add("host_effect" if alone else "host_call", operands, attrs))
     s.program.hosted.append((str(target), str(s.location)))
     out = [next(results) if isinstance(each, torch.Tensor) else None for each in several]
     return out if isinstance(vals, list | tuple) else out[0]
+
+
+def payload_of(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any], operands: list[Value]) -> str:
+    """A call of torch as text; its operands are added to the list."""
+    payload = {"op": str(node.target), "args": _packed(s, list(args), list(node.args), operands), "options": {}}
+    for key, value in options.items():
+        payload["options"][key] = _packed(s, value, node.kwargs[key], operands)
+    return json.dumps(payload, sort_keys=True)
 
 
 def _told(s: Scope, size: Any) -> Dim:

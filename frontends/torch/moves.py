@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
-
-import numpy as np
+from functools import partial
 
 from egshape.dims import Dim, bcast, const, minimum, product
 from egshape.errors import EgshapeError
+from egshape.frontends import shaping
+from egshape.frontends.shaping import joined_by_form, running_window, start_of
 from egshape.frontends.torch.scope import Number, Scope
 from egshape.ir.graph import Block, Value
-from egshape.ir.types import integer_range, is_integer, numpy_dtype
 from egshape.ops.kinds import comparison
 
 ZERO, ONE = const(0), const(1)
@@ -38,15 +37,9 @@ def wide(dtype: str) -> str:
 def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
     """The size of a broadcast axis; ``bcast(a, b)`` where that is open. Raises EgshapeError for two numbers that do not
     broadcast."""
-    if one is two or two.const == 1:
-        return one
-    if one.const == 1:
-        return two
-    if one.const is not None and two.const is not None:
-        raise EgshapeError(f"sizes {one} and {two} do not broadcast", code="invalid-model")
-    for number in (one, two):
-        if number.const is not None:
-            return number  # the other one is 1 or equal to it
+    known = joined_by_form(one, two)
+    if known is not None:
+        return known
     if s.decide("==", one, two) is True:
         return one
     for given, other in ((one, two), (two, one)):
@@ -57,13 +50,7 @@ def joined_size(s: Scope, one: Dim, two: Dim) -> Dim:
 
 def joined(s: Scope, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
     """The shape to which all of these broadcast, aligned at the last axis."""
-    out = []
-    for column in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=ONE):
-        size = column[0]
-        for other in column[1:]:
-            size = joined_size(s, size, other)
-        out.append(size)
-    return tuple(reversed(out))
+    return shaping.joined(shapes, partial(joined_size, s))
 
 
 def expand(s: Scope, value: Value, shape: Sequence[Dim]) -> Value:
@@ -177,6 +164,25 @@ def taken(s: Scope, x: Value, axis: int, places: Value) -> Value:
     )
 
 
+def row_at(s: Scope, x: Value, at: Value) -> Value:
+    """What lies at a place along the first axis, which is not empty where that runs."""
+    return s.one(
+        "gather",
+        (x, reshape(s, at, (ONE,))),
+        offset_dims=tuple(range(x.type.rank - 1)),
+        collapsed=(0,),
+        start_index_map=(0,),
+        index_vector_dim=0,
+        sizes=(ONE, *x.type.dims[1:]),
+    )
+
+
+def with_row(s: Scope, stack: Value, row: Value, at: Value) -> Value:
+    """Rows with another one at a place."""
+    zeros = [s.scalar(0, "i64")] * row.type.rank
+    return s.one("dynamic_update_slice", (stack, reshape(s, row, (ONE, *row.type.dims)), at, *zeros))
+
+
 def single(s: Scope, size: Dim) -> Dim:
     """How much of an axis of this size one place takes: an element, or nothing where it has none."""
     return ONE if s.decide("<=", ONE, size) is True else minimum(size, ONE)
@@ -197,19 +203,6 @@ def wrapped(s: Scope, places: Value, size: Dim) -> Value:
 
 
 # -- folds -------------------------------------------------------------------------------------------------------
-
-
-def start_of(ours: str, dtype: str) -> np.ndarray:
-    """The number from which a reduction starts: its neutral element."""
-    if ours in ("multiply", "and") and (ours == "multiply" or dtype == "i1"):
-        number: float = 1
-    elif ours in ("add", "or"):
-        number = 0
-    elif dtype == "i1" or is_integer(dtype):
-        number = integer_range(dtype)[0 if ours == "maximum" else 1]
-    else:
-        number = -np.inf if ours == "maximum" else np.inf
-    return np.array(number).astype(numpy_dtype(dtype))
 
 
 def fold(s: Scope, ours: str, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
@@ -253,18 +246,9 @@ def centered(s: Scope, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Val
 
 def running(s: Scope, ours: str, x: Value, axis: int) -> Value:
     """What one of our binary ops makes of the elements up to each place of an axis."""
-    size = x.type.dims[axis]
     body = s.region([(x.type.dtype, ())] * 2, lambda inner, left, right: inner.one(ours, (left, right)))
-    ones, padding = (ONE,) * x.type.rank, [ZERO] * (2 * x.type.rank)
-    padding[2 * axis] = size - 1
-    attrs = {
-        "window": (*ones[:axis], size, *ones[axis + 1 :]),
-        "strides": ones,
-        "base_dilation": ones,
-        "window_dilation": ones,
-        "padding": tuple(padding),
-    }
-    return s.add("reduce_window", (x, s.constant(start_of(ours, x.type.dtype))), attrs, regions=(body,))[0]
+    attrs = running_window(x.type.dims, axis, (x.type.dims[axis] - 1, ZERO))
+    return s.add("reduce_window", (x, s.constant(start_of(ours, x.type.dtype))), dict(attrs), regions=(body,))[0]
 
 
 def before(s: Scope, dtypes: Sequence[str], direction: str) -> Block:

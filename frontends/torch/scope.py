@@ -29,6 +29,8 @@ DECIDED = 24
 class Program:
     """What all blocks of one conversion share."""
 
+    whole: bool = False
+    """Whether ops that are several of ours stay one composite."""
     bounds: Bounds = field(default_factory=Bounds)
     arrays: dict[Value, np.ndarray] = field(default_factory=dict)
     """Values that are small constants."""
@@ -200,6 +202,16 @@ class Scope:
         out = Scope(self.program, self.builder.child())
         out.location, out.call = self.location, self.call
         return out
+
+    def argument(self, outer: Value) -> Value:
+        """An argument of this region for a value outside of it, of which the same is known."""
+        arg = self.builder.arg(None, outer.type.dtype, outer.type.dims)
+        known = self.builder.elements(outer)
+        if known is not None:
+            self.builder.set_elements(arg, known)
+        if outer in self.program.arrays:
+            self.program.arrays[arg] = self.program.arrays[outer]
+        return arg
 
     def region(
         self, arguments: Sequence[tuple[str, Sequence[Dim]]], body: Callable[..., Value | Sequence[Value]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from egshape.dims import Dim, const, floordiv, maximum, minimum, mod, product
 from egshape.facts import Relation
-from egshape.frontends.torch.moves import ONE, compare, convert, reshape
+from egshape.frontends.torch.moves import ONE, against, compare, convert, fold, reshape
 from egshape.frontends.torch.registry import NoLowering
 from egshape.frontends.torch.scope import Scope
 from egshape.ir.graph import Value
@@ -271,6 +271,13 @@ def within(s: Scope, size: Any, min: int | None = None, max: int | None = None) 
         s.check(Relation("<=", const(min or 0), dim(size)), "a size is {1}, which is below {0}")
     if max is not None:
         s.check(Relation("<=", dim(size), const(max)), "a size is {0}, which is above {1}")
+
+
+@symbolic("_linalg_check_errors.default")
+def factored(s: Scope, info: Value, name: str, *_: Any, **__: Any) -> None:
+    """A check that no factorization of a batch failed."""
+    flat = s.one("reshape", (info,), shape=(product(info.type.dims),)) if info.type.rank != 1 else info
+    s.check_value(fold(s, "and", against(s, "EQ", flat, 0), (0,)), f"{name}: a matrix has no such factors")
 
 
 @symbolic("_assert_tensor_metadata.default")

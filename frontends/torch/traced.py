@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from egshape.dims import Dim
-from egshape.frontends.torch.convert import Reader, facts_of
+from egshape.frontends.torch.convert import Nodes, Reader, facts_of
 from egshape.frontends.torch.registry import HANDLERS
 from egshape.frontends.torch.scope import Program, Scope
 from egshape.ir.builder import BlockBuilder
@@ -58,18 +58,11 @@ def read(module: Any, name: str) -> Traced:
     return Traced(graph, taken, outputs, tuple(program.hosted))
 
 
-class _Module:
-    """A traced module with the names that an exported program has."""
-
-    def __init__(self, module: Any) -> None:
-        self.graph, self.graph_module = module.graph, module
-
-
 class _TracedReader(Reader):
     """Takes every placeholder as an input, and every result as it is."""
 
     def __init__(self, module: Any, scope: Scope) -> None:
-        super().__init__(_Module(module), scope)
+        super().__init__(Nodes(module), scope)
 
     def arguments(self) -> tuple[int, ...]:
         """Add the inputs; the places of those that are tensors or sizes."""

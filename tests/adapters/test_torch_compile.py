@@ -118,6 +118,26 @@ def test_gradients_follow_eager() -> None:
     assert [each.role for each in egshape.torch.report().graphs] == ["forward", "backward"]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_in_training_are_one_op(kind: Any) -> None:
+    model = Recurrent(kind).train()
+    fast = torch.compile(model, backend=egshape.torch.backend, dynamic=True)
+    for batch, length in ((2, 5), (3, 9)):
+        x = torch.randn(batch, length, 8)
+        found = []
+        for each in (model, fast):
+            model.zero_grad()
+            with torch._dynamo.config.patch(allow_rnn=True):
+                out, last = each(x)
+            (out.square().sum() + last.sum()).backward()
+            found.append((out, last, *(parameter.grad.clone() for parameter in model.parameters())))
+        same(found[1], found[0])
+    forward, backward, *more = egshape.torch.report().graphs
+    assert not forward.fallback and not forward.error and (kind is nn.GRU or not more)
+    assert backward.fallback == (f"egshape.{kind.__name__.lower()}_backward.default",)
+
+
 @pytest.mark.long_but("pooled")
 @pytest.mark.parametrize(
     ("model", "make", "axes"),

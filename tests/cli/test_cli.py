@@ -324,3 +324,8 @@ def test_custom_ops_of_a_file(tmp_path: Path, capsys: Captured) -> None:
             assert [file[name].tolist() for name in file.files] == [[2, 4, 6]]
     assert main(["shapes", str(model), "--ops", str(tmp_path / "none.py")]) == 2
     assert "none.py" in capsys.readouterr().err
+
+
+def test_prelude_without_the_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "prelude", "trnspose"]) == 2
+    assert "did you mean transpose?" in capsys.readouterr().err

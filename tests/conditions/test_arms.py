@@ -5,6 +5,7 @@ nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,7 @@ def _session(session: Any, arrays: Sequence[Array]) -> Sequence[Array]:
     return found
 
 
+@pytest.mark.long_but("if-*")
 @pytest.mark.parametrize("demand", ARMS)
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("op", ["if", "case"])
@@ -136,6 +138,35 @@ def test_a_program_left_as_it_was_is_checked_as_a_model(tmp_path: Path) -> None:
         for sizes in product(SIZES, SIZES):
             arrays = tuple(np.ones(size, np.float32) for size in sizes)
             assert (outcome(run, arrays) is None) == (sizes[0] != sizes[1]), f"{name} at {sizes}"
+
+
+TESTS = {
+    "n == m": "%test = stablehlo.compare EQ, %left, %right : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+    "n != m": "%test = stablehlo.compare NE, %left, %right : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+    "n == 1": "%test = stablehlo.compare EQ, %left, %unit : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+    "n == m and q": """%same = stablehlo.compare EQ, %left, %right : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        %test = stablehlo.and %same, %q : tensor<i1>""",
+    "not n == m": """%same = stablehlo.compare EQ, %left, %right : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        %test = stablehlo.not %same : tensor<i1>""",
+}
+
+
+@pytest.mark.long_but("*n == m-broadcast*", "*n != m-add*")
+@pytest.mark.parametrize("demand", ARMS)
+@pytest.mark.parametrize("test", TESTS)
+def test_an_arm_that_sizes_decide(test: str, demand: str, tmp_path: Path) -> None:
+    """Sizes that are equal in an arm are one size there, and nowhere else."""
+    sizes = """%unit = stablehlo.constant dense<1> : tensor<i32>
+        %left = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+        %right = stablehlo.get_dimension_size %b, dim = 0 : (tensor<?xf32>) -> tensor<i32>"""
+    for arms in ((ARMS[demand], PLAIN), (PLAIN, ARMS[demand])):
+        regions = ", ".join(f"{{ {arm} }}" for arm in arms)
+        chosen = f'%0 = "stablehlo.if"(%test) ({regions}) : (tensor<i1>) -> tensor<?xf32>'
+        graph = stablehlo(SIGNATURE, sizes, TESTS[test], chosen, "return %0 : tensor<?xf32>")
+        points = [(arrays, outcome(partial(interpret, graph), arrays)) for arrays in inputs("if")[:50]]
+        for name, run in roads(graph, tmp_path):
+            for arrays, wanted in points:
+                assert outcome(run, arrays) == wanted, f"{name} at {[each.tolist() for each in arrays]}"
 
 
 @pytest.mark.long

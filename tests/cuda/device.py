@@ -89,6 +89,8 @@ class Emulated:
         self.blocks: dict[int, tuple[int, object]] = {}
         """Bytes and memory of what is allocated, by its address."""
         self._starts: list[int] = []
+        self.late: list[tuple[int, Any]] = []
+        """Copies of pageable memory that the device does not have yet, though their calls have returned."""
         self.pinned: dict[int, Any] = {}
         """Memory of the host, by its address."""
         self._kernels: dict[int, _Kernel] = {}
@@ -253,7 +255,13 @@ class Emulated:
         return 0
 
     def _cuMemcpyHtoD_v2(self, target: int, source: int, size: int) -> int:
-        return self._copy(target, source, size, "dh")
+        self.late.append((target, ctypes.create_string_buffer(ctypes.string_at(source, size), size)))
+        return 0
+
+    def _cuCtxSynchronize(self) -> None:
+        late, self.late = self.late, []
+        for target, staged in late:
+            self._copy(target, ctypes.addressof(staged), len(staged), "dh")
 
     def _cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
         return NO_CAPTURE if stream in self.capturing else self._copy(target, source, size, "dh")
@@ -335,6 +343,9 @@ class Emulated:
             return NO_CAPTURE
         self.capturing[stream] = []
         return 0
+
+    def _cuStreamIsCapturing(self, stream: int, place: int) -> None:
+        ctypes.c_int32.from_address(place).value = int(stream in self.capturing)
 
     def _cuStreamEndCapture(self, stream: int, place: int) -> int:
         if stream not in self.capturing:

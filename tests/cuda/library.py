@@ -1,6 +1,7 @@
 """A cuBLASLt that is not there: what runtime/cublaslt.py calls, with numpy on the memory of the emulated device.
 
-It knows matrices as the library does, in columns, and refuses what the library would: a line shorter than its rows,
+It knows matrices as the library does, in columns, adds parts of a sum in the result's type where it is not told
+otherwise, and refuses what the library would: a line shorter than its rows,
 sides that do not fit, an address that is not aligned as the heuristic was told."""
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _P, _I, _L = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint64
 _TYPES = {0: np.dtype(np.float32), 1: np.dtype(np.float64), 2: np.dtype(np.float16), 14: np.dtype(ml_dtypes.bfloat16)}
 _SIGNATURES = {
     "cublasLtCreate": [_P],
+    "cublasLtDestroy": [_P],
     "cublasLtMatmul": [*[_P] * 14, _L, _P],
     "cublasLtMatmulDescCreate": [_P, _I, _I],
     "cublasLtMatmulDescDestroy": [_P],
@@ -32,15 +34,17 @@ _SIGNATURES = {
     "cublasLtMatmulPreferenceSetAttribute": [_P, _I, _P, _L],
     "cublasLtMatmulAlgoGetHeuristic": [*[_P] * 7, _I, _P, _P],
 }
+_ANY_SCHEME, _IN_COMPUTE_TYPE = 7, 2
+"""Ways to add the parts of a sum that is split: all, and the one in the type of sums."""
 REFUSED = 15
 """The status of what is not supported."""
 
 
 class Library:
-    """``refuses``: the heuristic finds nothing. ``calls`` counts."""
+    """``refuses``: the heuristic finds nothing; ``fails``: what products end with. ``calls`` counts."""
 
-    def __init__(self, device: Emulated, refuses: bool = False) -> None:
-        self.device, self.refuses = device, refuses
+    def __init__(self, device: Emulated, refuses: bool = False, fails: int = 0) -> None:
+        self.device, self.refuses, self.fails = device, refuses, fails
         self.calls: Counter[str] = Counter()
         self.faults: list[str] = []
         self.objects: dict[int, dict[Any, int]] = {}
@@ -85,7 +89,9 @@ class Library:
     def _destroy(self, handle: int) -> None:
         del self.objects[handle]
 
-    _cublasLtMatmulDescDestroy = _cublasLtMatrixLayoutDestroy = _cublasLtMatmulPreferenceDestroy = _destroy
+    _cublasLtDestroy = _cublasLtMatmulDescDestroy = _cublasLtMatrixLayoutDestroy = _cublasLtMatmulPreferenceDestroy = (
+        _destroy
+    )
 
     def _set(self, handle: int, attribute: int, place: int, size: int) -> None:
         self.objects[handle][attribute] = int.from_bytes(ctypes.string_at(place, size), "little")
@@ -99,12 +105,15 @@ class Library:
         if self.refuses:
             return REFUSED
         alignments = [self.objects[wish][number] for number in (5, 6, 7, 8)]
-        data = b"".join(each.to_bytes(8, "little") for each in alignments)
+        schemes = self.objects[wish].get(3, _ANY_SCHEME)
+        data = b"".join(each.to_bytes(8, "little") for each in (*alignments, schemes & ~_IN_COMPUTE_TYPE))
         ctypes.memmove(results, data + bytes(96 - len(data)), 96)
         ctypes.c_int32.from_address(count).value = 1
         return 0
 
     def _cublasLtMatmul(self, *words: int) -> int:
+        if self.fails:
+            return self.fails
         handle, desc, alpha, a, a_of, b, b_of, beta, c, c_of, d, d_of, algorithm, *_ = words
         kind = ctypes.c_double if self.objects[desc]["scale"] else ctypes.c_float
         scales = kind.from_address(alpha).value, kind.from_address(beta).value
@@ -112,7 +121,8 @@ class Library:
         for address, number in ((a, 0), (b, 1), (c, 2), (d, 3)):
             wanted = int.from_bytes(ctypes.string_at(algorithm + 8 * number, 8), "little")
             assert address % wanted == 0, "an address is not aligned as it was said to be"
-        about = dict(self.objects[desc])
+        split = int.from_bytes(ctypes.string_at(algorithm + 32, 8), "little")
+        about = {**self.objects[desc], "split": split}
         layouts = [dict(self.objects[each]) for each in (a_of, b_of, d_of)]
 
         def run() -> None:
@@ -132,7 +142,13 @@ class Library:
         left = one.transpose(0, 2, 1) if desc.get(3) else one
         right = two.transpose(0, 2, 1) if desc.get(4) else two
         assert left.shape[2] == right.shape[1] and left.shape[1] == out.shape[1] and right.shape[2] == out.shape[2]
-        found = np.matmul(left.astype(inner), right.astype(inner))
+        if desc["split"]:
+            half = left.shape[2] // 2
+            parts = (left[:, :, :half], right[:, :half]), (left[:, :, half:], right[:, half:])
+            one_half, other = (np.matmul(x.astype(inner), y.astype(inner)).astype(out.dtype) for x, y in parts)
+            found = (one_half + other).astype(inner)
+        else:
+            found = np.matmul(left.astype(inner), right.astype(inner))
         if more is not None:
             found = found + self._matrices(layouts[2], more).astype(inner)
         if desc.get(7, 1) & 4:

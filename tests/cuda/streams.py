@@ -3,7 +3,8 @@ order that respects only what the driver promises.
 
 That is: the order of a stream, waits for events, synchronization, and the default stream, which waits for the streams
 that were made without CU_STREAM_NON_BLOCKING and which those wait for; streams that the device did not make wait for
-nothing, as torch's do not. Copies between the device and the host read and write the host's memory when their turn
+nothing, as torch's do not. A copy of pageable memory returns when that memory is read, which the device may get later.
+Copies between the device and the host read and write the host's memory when their turn
 comes, as they do with pinned memory and may do with any. Memory that a stream allocates or frees is there from, and
 until, that turn: what reads it before or after is an error, and finds rubbish."""
 
@@ -154,8 +155,8 @@ class Adversary(Emulated):
         return self._queued_copy(target, source, size, stream, "dd")
 
     def _cuMemcpyHtoD_v2(self, target: int, source: int, size: int) -> int:
-        op = self.put(0, lambda: self._copy(target, source, size, "dh"))
-        self._do(op)
+        staged = ctypes.create_string_buffer(ctypes.string_at(source, size), size)
+        self.put(0, lambda: self._copy(target, ctypes.addressof(staged), size, "dh"))
         return self.error
 
     def _cuGraphLaunch(self, graph: int, stream: int) -> int:

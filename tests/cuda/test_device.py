@@ -25,10 +25,9 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 from egshape.ir.interpret import interpret
 from egshape.lower.cuda.driver import Cuda, compile_cuda
-from egshape.runtime import RunError, cuda
+from egshape.runtime import RunError, cuda, cuda_call
 from egshape.runtime.cuda import chosen_image
 from egshape.runtime.cuda_arrays import DeviceArray
-from egshape.runtime.cuda_call import GRAPHS
 from egshape.runtime.cuda_function import CudaFunction
 from tests.cuda.device import APART, ARCHITECTURE, Emulated, compiled, image
 from tests.fuzz.differential import argument, constant, graph_of, region, wanted
@@ -350,22 +349,98 @@ def test_sizes_that_come_again_are_captured(device: Emulated) -> None:
     assert device.calls["cuGraphLaunch"] == 4, "another size runs kernel by kernel first"
 
 
-def test_only_some_graphs_are_kept(device: Emulated) -> None:
+def test_only_some_graphs_are_kept(device: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not used any more gives way."""
+    monkeypatch.setattr(cuda_call, "GRAPHS", 4)
     function = chained(device)
-    for n in range(1, 41):
-        for _ in range(2):
+    for n in range(1, 13):
+        for _ in range(10):
             equal(function(rows(n, 3)), chain(), rows(n, 3))
-    assert device.calls["cuGraphInstantiateWithFlags"] == 40 and len(device._graphs) <= GRAPHS
+    assert device.calls["cuGraphInstantiateWithFlags"] == 12 and len(device._graphs) <= 4
     equal(function(rows(1, 3)), chain(), rows(1, 3))
+
+
+def test_many_sizes_in_turn_are_captured(device: Emulated) -> None:
+    function = chained(device)
+    function(rows(60, 3))  # memory for all
+    for _ in range(3):
+        for n in range(1, 41):
+            equal(function(rows(n, 3)), chain(), rows(n, 3))
+    assert device.calls["cuGraphInstantiateWithFlags"] == 40 and device.calls["cuGraphLaunch"] == 80
+
+
+def test_more_sizes_in_turn_than_graphs(device: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some are captured and stay so."""
+    monkeypatch.setattr(cuda_call, "GRAPHS", 4)
+    function = chained(device)
+    function(rows(60, 3))  # memory for all
+    for _ in range(10):
+        for n in range(1, 7):
+            equal(function(rows(n, 3)), chain(), rows(n, 3))
+    assert device.calls["cuGraphInstantiateWithFlags"] == 4 and device.calls["cuGraphLaunch"] == 36
+
+
+def test_sizes_that_never_come_again_push_no_graph_out(device: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_call, "GRAPHS", 4)
+    function = chained(device)
+    function(rows(60, 3))  # memory for all
+    for n in (1, 1, 2, 2, *range(10, 60), 1, 2):
+        equal(function(rows(n, 3)), chain(), rows(n, 3))
+    assert device.calls["cuGraphInstantiateWithFlags"] == 2 and device.calls["cuGraphLaunch"] == 4
 
 
 @pytest.mark.parametrize("name", ["cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags"])
 def test_where_nothing_can_be_captured_kernels_are_launched(name: str, device: Emulated) -> None:
     function = chained(device)
-    device.fail(name, 1, 901)
+    for number in (1, 2):
+        device.fail(name, number, 901)
     for n in (3, 3, 3, 4, 4):
         equal(function(rows(n)), chain(), rows(n))
-    assert device.calls[name] == 1 and not device.calls["cuGraphLaunch"]
+    assert device.calls[name] == 2 and not device.calls["cuGraphLaunch"]
+
+
+@pytest.mark.parametrize("name", ["cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags"])
+def test_a_capture_that_fails_is_tried_once_more(name: str, device: Emulated) -> None:
+    function = chained(device)
+    device.fail(name, 1, 901)
+    for _ in range(3):
+        equal(function(rows(3)), chain(), rows(3))
+    assert device.calls[name] == 2 and device.calls["cuGraphLaunch"] == 2
+
+
+def test_a_stream_that_the_caller_captures_is_refused(device: Emulated) -> None:
+    function = chained(device)
+    stream = device.driver().made("cuStreamCreate", 1)
+    function(rows(3), stream=stream)
+    device._cuStreamBeginCapture_v2(stream, 0)
+    allocated = device.used()
+    with pytest.raises(EgshapeError, match="the stream is being captured"):
+        function(rows(3), stream=stream)
+    assert not device.capturing[stream] and device.used() == allocated
+    device.capturing.pop(stream)
+    equal(function(rows(3), stream=stream, device=False), chain(), rows(3))
+
+
+def test_constants_are_there_before_the_first_call(device: Emulated) -> None:
+    """Copies of pageable memory may return before the device has it."""
+    b = BlockBuilder()
+    x = argument(b, "x", "f32", [N, const(64)])
+    weights = b.one("constant", [], {"value": np.arange(64 * 8, dtype=np.float32).reshape(64, 8)})
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "dtype": "f32"}
+    graph = graph_of(b, b.one("dot_general", [x, weights], attrs))
+    stream = device.driver().made("cuStreamCreate", 1)
+    found = compiled(graph, device)(np.ones((2, 64), np.float32), stream=stream, device=False)
+    np.testing.assert_array_equal(found, interpret(graph, [np.ones((2, 64), np.float32)])[0])
+
+
+def test_tables_of_a_call_that_are_half_made_are_given_back(device: Emulated) -> None:
+    for name in ("cuStreamCreate", "cuEventCreate"):
+        function = chained(device)
+        function.load()
+        device.fail(name, 1, 2)
+        with pytest.raises(EgshapeError, match="error 2"):
+            function(rows(3))
+        equal(function(rows(3)), chain(), rows(3))
 
 
 def test_a_failure_inside_of_a_capture_ends_it(device: Emulated) -> None:

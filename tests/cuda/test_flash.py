@@ -103,6 +103,7 @@ CASES = [Case(mask=mask) for mask in MASKS] + [
 ]
 
 
+@pytest.mark.long_but("*'f32', mask='causal'*", "*'bf16', mask='length'*", "*'f16', mask='bool'*")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_equals_the_interpreter(case: Case, small: None) -> None:
     check(case, (case.inputs(*sizes) for sizes in SIZES))

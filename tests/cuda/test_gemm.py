@@ -3,6 +3,7 @@ where the library has nothing."""
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import ml_dtypes
@@ -220,3 +221,43 @@ def test_models(name: str, shared_models: Path) -> None:
     graph = egshape.optimize(egshape.load(shared_models / f"{name}.mlir"), validate=False, explain=False).graph
     check_model(compiled(graph, device, library=library.functions), name, shared_models)
     assert library.calls["cublasLtMatmul"] and not device.faults and not library.faults
+
+
+def test_parts_of_a_sum_are_not_rounded() -> None:
+    """The library may split a sum: 256 in bf16 and 1 more are 257 only if the parts are added in f32."""
+    graph = _graph("bf16", "bf16", "bmk", "bkn", False)
+    device = Emulated()
+    library = Library(device)
+    function = compiled(graph, device, library=library.functions)
+    rng = np.random.default_rng(4)
+    one, two = (rng.normal(size=size).astype(TYPES["bf16"]) for size in ((1, 8, 600), (1, 600, 8)))
+    wanted = np.matmul(one.astype(np.float64), two.astype(np.float64)).astype(np.float32).astype(TYPES["bf16"])
+    np.testing.assert_array_equal(function(one, two), wanted)
+    assert library.calls["cublasLtMatmul"] == 1
+
+
+def test_what_the_library_does_not_compute_is_noted() -> None:
+    graph = _graph("f32", "f32", "bmk", "bkn", False)
+    arrays = [np.ones(shape, np.float32) for shape in ((1, 2, 3), (1, 3, 4))]
+    for options, said in (({"refuses": 1}, "f32 to f32, 1 x 2 x 4 x 3: "), ({"fails": 13}, "1 calls failed")):
+        device = Emulated()
+        library = Library(device, **options)
+        function = compiled(graph, device, library=library.functions)
+        np.testing.assert_array_equal(function(*arrays), np.full((1, 2, 4), 3, np.float32))
+        (fault,) = function.library_faults()
+        assert said in fault
+    device = Emulated()
+    library = Library(device)
+    function = compiled(graph, device, library=library.functions)
+    function(*arrays)
+    assert library.calls["cublasLtMatmul"] and function.library_faults() == ()
+
+
+def test_the_library_is_given_back() -> None:
+    device = Emulated()
+    library = Library(device)
+    function = compiled(_graph("f32", "f32", "bmk", "bkn", False), device, library=library.functions)
+    function(*(np.ones(shape, np.float32) for shape in ((1, 2, 3), (1, 3, 4))))
+    del function
+    gc.collect()
+    assert not library.objects and not library.faults

@@ -258,7 +258,7 @@ def _shape(image: bytes, folder: Path) -> dict[str, list[str]]:
 
 
 def test_instructions(tmp_path: Path) -> None:
-    pytest.importorskip("cuda.core", reason="needs NVRTC (extra cuda)")
+    pytest.importorskip("cuda.bindings", reason="needs NVRTC (extra cuda)")
     if shutil.which("nvdisasm") is None:
         pytest.skip("needs nvdisasm of the CUDA toolkit")
     cases = {

@@ -50,7 +50,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Adversary]:
         ordered.test_results_in_arrays_of_the_caller,
         ordered.test_streams_of_the_caller,
         ordered.test_sizes_that_come_again_are_captured,
-        ordered.test_only_some_graphs_are_kept,
+        ordered.test_constants_are_there_before_the_first_call,
         ordered.test_several_threads,
         ordered.test_profile,
     ],

@@ -148,3 +148,19 @@ def test_a_fact_about_a_data_dependent_size_does_not_reach_types() -> None:
     (made,) = (op for op in result.ops if op.name == "broadcast_in_dim")
     assert [str(op.attrs["sides"][1]) for op in checks] == ["1"]
     assert made.result.type.dims == spread.type.dims  # and not [1], which only the check says
+
+
+def test_a_size_that_shape_code_gives_is_written_as_what_it_is() -> None:
+    """Once facts say what a size is, the shape code that gave it is gone; its name is longer known than it is short."""
+    builder = BlockBuilder()
+    size = builder.one("get_dimension_size", [builder.arg("x", "f32", [None], ["a"])], {"dim": 0})
+    square = builder.one("multiply", [size, size])
+    again = builder.one("divide", [builder.one("multiply", [square, square]), square])
+    shape = builder.one("reshape", [again], {"shape": (const(1),)})
+    zero = builder.one("constant", [], {"value": np.zeros((), np.float32)})
+    zeros = builder.one("broadcast_in_dim", [zero, shape], {"dims": ()})
+    graph = Graph("g", builder.finish([zeros]), ("out0",))
+    result = egshape.optimize(graph, ["a in [1,3]"])
+    assert result.report.status == "saturated"
+    assert [value.type.dims for value in result.graph.outputs] == [(A * A,)]
+    assert named(result.graph, "broadcast_in_dim") and not named(result.graph, "divide")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ import pytest
 pytest.importorskip("jax")
 
 import egshape
-from egshape.errors import CheckFailed, Unsupported
+from egshape.dims import symbol
+from egshape.errors import CheckFailed, ParseError, Unsupported
 from egshape.frontends.stablehlo import emit, read
-from egshape.ir.calls import in_line, is_call, shared
+from egshape.frontends.stablehlo.scope import Scope
+from egshape.ir.calls import in_line, is_call, key_at, shared, size_names, substitute
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
+from egshape.ir.text import parse_graph, print_graph
 
 T, ROW = "tensor<?x?xf32>", "tensor<?xf32>"
 STEPS = (
@@ -251,6 +255,53 @@ def test_the_text_form_holds_calls(tmp_path: Path) -> None:
     assert found.tobytes() == wanted.tobytes()
 
 
+def test_the_text_form_holds_a_function_once(tmp_path: Path) -> None:
+    """In each call the sizes are its own: rows of three lengths."""
+    source = f"""
+func.func @main(%x: {T}, %y: {T}, %a: {ROW}, %b: {ROW}) -> ({T}, {T}) {{
+  %0 = call @layer(%x, %a) : ({T}, {ROW}) -> {T}
+  %1 = call @layer(%y, %b) : ({T}, {ROW}) -> {T}
+  %2 = call @layer(%0, %a) : ({T}, {ROW}) -> {T}
+  return %2, %1 : {T}, {T} }}
+{_layer()}"""
+    graph = read(source, "t.mlir")
+    text = print_graph(graph, locations=True)
+    assert text.count(" like %") == 2 and text.count("tanh") == STEPS.count("tanh")
+    again = parse_graph(text)
+    assert print_graph(again, locations=True) == text
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3), (5, 4), (3,), (4,))]
+    for wanted, found in zip(interpret(graph, inputs), interpret(again, inputs), strict=True):
+        assert found.tobytes() == wanted.tobytes()
+    egshape.save(egshape.optimize(graph), tmp_path / "o.egs")
+    assert _calls(egshape.optimize(tmp_path / "o.egs").graph) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("like %0", "like %3"), "no call that gives %3 stands before"),
+        ((" <n, k>", " <n>"), "the function is of 2 sizes, not 1"),
+        (("%5: f32[n, k] = call(%0) {name=f}", "%5: f32[n, k] = tanh(%0)"), "tanh calls no function"),
+    ],
+)
+def test_a_text_that_names_no_function(change: tuple[str, str], message: str) -> None:
+    text = """graph g(%x: f32[n, k], %y: f32[m, k]) {
+  symbols n = size(%x, 0), k = size(%x, 1), m = size(%y, 0)
+  %0: f32[n, k] = call(%x) {name=f} (%1: f32[n, k]) {
+    %2: f32[n, k] = tanh(%1)
+    return %2
+  }
+  %4: f32[m, k] = call(%y) {name=f} like %0 <m, k>
+  %5: f32[n, k] = call(%0) {name=f} like %0 <n, k>
+  return %4 as a, %5 as b
+}
+"""
+    assert print_graph(parse_graph(text)) == text
+    with pytest.raises(ParseError, match=message):
+        parse_graph(text.replace(*change))
+
+
 def test_in_onnx_calls_stand_in_line(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     egshape.save(egshape.optimize(read(_stack(2), "t.mlir")).graph, tmp_path / "o.onnx")
@@ -263,3 +314,26 @@ def test_a_further_layer_adds_its_call_only() -> None:
     assert many.report.ops.after.total == few.report.ops.after.total + 22
     asked = [sum(each.count for each in result.report.rewrites) for result in (few, many)]
     assert asked[0] == asked[1]
+
+
+def test_a_function_is_derived_once_for_arguments_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[str] = []
+    derived = Scope._derived
+
+    def counted(scope: Scope, name: str, *rest: Any) -> Any:
+        times.append(name)
+        return derived(scope, name, *rest)
+
+    monkeypatch.setattr(Scope, "_derived", counted)
+    graph = read(_fixed(_stack(5)), "t.mlir")
+    assert _calls(graph) == 5 and times == ["layer"]
+    values = [value for op in graph.body.walk() for value in op.results]
+    assert len({value.name for value in values}) == len(values)
+
+
+def test_the_key_of_a_function_in_other_sizes_is_that_of_a_copy() -> None:
+    (region,) = read(_stack(2), "t.mlir").body.ops[0].regions
+    name = size_names(region)[0]
+    for size in (symbol("z"), symbol("z") * 2 + 1, symbol(size_names(region)[1])):
+        assert key_at(region, {name: size}) == key_at(substitute(region, {}, sizes={name: size}), {})
+    assert key_at(region, {name: symbol("z")}) == key_at(region, {}) != key_at(region, {name: symbol("z") * 2})

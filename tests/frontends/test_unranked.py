@@ -11,10 +11,12 @@ pytest.importorskip("jax")
 
 import egshape
 from egshape.api import optimize, shapes_table
-from egshape.errors import Unsupported
+from egshape.cli import main as run_cli
+from egshape.errors import ParseError, Unsupported
 from egshape.frontends.stablehlo import read
 from egshape.frontends.stablehlo.emit import bytecode, write
 from egshape.frontends.stablehlo.ranks import ranked
+from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
 
 U = "tensor<*xf32>"
@@ -27,7 +29,10 @@ def main(args: str, results: str, body: str, more: str = "") -> str:
 
 def ranks(text: str) -> str:
     """The ranks of the inputs and outputs; * for one that is not known."""
-    graph = read(text, "t.mlir")
+    return ranks_of(read(text, "t.mlir"))
+
+
+def ranks_of(graph: Graph) -> str:
     return " ".join(
         "*" if value.type.shape is None else str(value.type.rank) for value in (*graph.inputs, *graph.outputs)
     )
@@ -209,3 +214,60 @@ def test_the_table_of_shapes_counts_levels() -> None:
     table = shapes_table(read(main(f"%x: {U}, %y: tensor<?xf32>, %z: tensor<2xf32>", U, body), "t.mlir"))
     assert table.levels() == {"static": 1, "ranked": 2, "unranked": 2}
     assert "f32[*]" in str(table)
+
+
+DEPTH = " %d = stablehlo.get_dimension_size %y, dim = 1 : (tensor<*xf32>) -> tensor<i32>\n return %d : tensor<i32>"
+"""It needs the rank, and does not say it."""
+
+
+@pytest.mark.parametrize(
+    ("argument", "name"),
+    [
+        (f"%y: {U}", "arg0"),
+        (f'%y: {U} loc("tokens")', "tokens"),
+        (f'%y: {U} {{mhlo.sharding = "{{replicated}}"}} loc("tokens")', "tokens"),
+    ],
+)
+def test_a_rank_is_said_where_nothing_tells_it(argument: str, name: str, tmp_path: Path) -> None:
+    source = main(argument, "tensor<i32>", DEPTH)
+    error = refused(source)
+    assert error.hint == f'write its type with a rank, as tensor<?x?xf32>, or say it, as --annotate "{name}: ?[?, ?]"'
+    graph = read(source, "t.mlir", {name: 3, "other": 7})
+    assert ranks_of(graph) == "3 0"
+    (tmp_path / "t.mlir").write_text(source)
+    for said in (f"{name}: f32[?, 4*m, n]", f"{name}: ?[?, 4*m, n]"):
+        called = egshape.fn(said)(tmp_path / "t.mlir")
+        assert called(np.zeros((2, 8, 3), np.float32)) == 8
+        assert "4*m = 7 has no solution" in called.refusal(np.zeros((2, 7, 3), np.float32))
+
+
+def test_the_rank_of_a_value_inside_is_said() -> None:
+    body = f"""  %a = stablehlo.custom_call @foo(%x) : (tensor<?xf32>) -> {U}
+  %b = stablehlo.tanh %a : {U}
+  %d = stablehlo.get_dimension_size %b, dim = 1 : ({U}) -> tensor<i32>
+  return %d : tensor<i32>"""
+    source = main("%x: tensor<?xf32>", "tensor<i32>", body)
+    assert '--annotate "%a: ?[?, ?]"' in refused(source).hint
+    for name in ("%a", "%b"):
+        graph = read(source, "t.mlir", {name: 2})
+        assert [str(op.results[0].type.rank) for op in graph.ops[:2]] == ["2", "2"]
+
+
+def test_what_uses_tell_goes_before_what_is_said() -> None:
+    """The types that are said are checked against the graph."""
+    source = main(f"%x: {U}", U, f" %0 = stablehlo.transpose %x, dims = [1, 0] : ({U}) -> {U}\n return %0 : {U}")
+    assert ranks_of(read(source, "t.mlir", {"arg0": 3})) == "2 2"
+
+
+def test_a_rank_that_cannot_be_is_named() -> None:
+    with pytest.raises(ParseError) as caught:
+        read(main(f"%y: {U}", "tensor<i32>", DEPTH), "t.mlir", {"arg0": 1})
+    assert "it was said that arg0 has rank 1: is it so?" in str(caught.value)
+
+
+def test_the_command_line_says_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.mlir").write_text(main(f"%y: {U}", "tensor<i32>", DEPTH))
+    assert run_cli(["shapes", str(tmp_path / "t.mlir")]) == 2
+    assert '--annotate "arg0: ?[?, ?]"' in capsys.readouterr().err
+    assert run_cli(["shapes", str(tmp_path / "t.mlir"), "--annotate", "arg0: f32[b, 2*c]"]) == 0
+    assert "f32" in capsys.readouterr().out

@@ -14,13 +14,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 import egshape
+from egshape.dims import const, symbol
 from egshape.errors import Unsupported
+from egshape.facts import Relation
 from egshape.ir.graph import Graph
 from egshape.ops import REGISTRY
 from tests.conditions.drawn import DRAWN, drawn
@@ -147,6 +150,20 @@ def labels(kinds: Sequence[str], seed: int) -> Iterator[str]:
         seed += 1
 
 
+def pinned(graph: Graph, arrays: Sequence[Array]) -> Graph:
+    """The graph where every second size of its inputs is assumed to be the number that it is there, and the others to
+    be equal where they are: kernels are chosen by such sizes."""
+    sizes = {
+        each.name: arrays[graph.inputs.index(each.value)].shape[each.axis]
+        for each in graph.body.symbols
+        if each.value in graph.inputs and each.axis is not None and not each.offset
+    }
+    numbers, others = list(sizes.items())[::2], list(sizes.items())[1::2]
+    facts = [Relation("==", symbol(name), const(size)) for name, size in numbers]
+    facts += [Relation("==", symbol(a), symbol(b)) for (a, one), (b, two) in pairwise(others) if one == two]
+    return replace(graph, facts=graph.facts.with_text(*map(str, facts), assumed=True))
+
+
 # -- running -------------------------------------------------------------------------------------------------------
 
 
@@ -161,12 +178,16 @@ def faults(label: str, fences: bool = True) -> list[str]:
     wide = widened(run.graph)
     better = None if kind == "op" else optimized(run.graph)
     forms = (
-        ("raw", compiled, run.graph, fences),
-        ("in pieces", compiled_in_pieces, run.graph, False),
-        ("optimized in pieces", compiled_in_pieces, better and better.graph, False),
+        ("raw", compiled, run.graph, fences, run.inputs),
+        ("in pieces", compiled_in_pieces, run.graph, False, run.inputs),
+        ("optimized in pieces", compiled_in_pieces, better and better.graph, False, run.inputs),
+        *(
+            ("pinned", compiled, pinned(run.graph, arrays), fences, [(what, arrays)])
+            for what, arrays in run.inputs[:1] * (kind != "careless")
+        ),
     )
     out = []
-    for form, compiler, graph, fenced in forms:
+    for form, compiler, graph, fenced, inputs in forms:
         if graph is None:
             continue
         try:
@@ -175,7 +196,7 @@ def faults(label: str, fences: bool = True) -> list[str]:
             if not run.may_be_refused:
                 out.append(f"{form}: refused: {refusal}")
             continue
-        for what, arrays in run.inputs:
+        for what, arrays in inputs:
             print(f"  {form} {what}", flush=True)
             # The raw graph is the meaning of the optimized one too.
             wrong = verdict(function, run.graph, wide, arrays, fences=fenced, relative=run.relative)

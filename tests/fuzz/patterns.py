@@ -661,6 +661,25 @@ def same_operands(m: Maker) -> Value:
     return m.one(m.choice(names[kind(x)]), (x, x))
 
 
+@pattern("tensor.neutral/again-right")
+def again_right(m: Maker) -> Value:
+    x, y, name = two_that_select(m)
+    return m.one(name, (m.one(name, (x, y)), y))
+
+
+@pattern("tensor.neutral/again-left")
+def again_left(m: Maker) -> Value:
+    x, y, name = two_that_select(m)
+    return m.one(name, (x, m.one(name, (x, y))))
+
+
+def two_that_select(m: Maker) -> tuple[Value, Value, str]:
+    """Two values and an op that gives one of them, or another one."""
+    x = m.value()
+    names = {"f": ("maximum", "minimum", "add"), "i": ("and", "or", "maximum", "add"), "b": ("and", "or", "xor")}
+    return x, m.like(x), m.choice(names[kind(x)])
+
+
 @pattern("tensor.neutral/convert-same")
 def convert_same(m: Maker) -> Value:
     x = m.value()

@@ -124,7 +124,7 @@ def test_python_looks_at_the_limits_too() -> None:
     tick()
 
 
-@pytest.mark.long_but("ac-add", "both-ways", "one-step", "panics", "wraps")
+@pytest.mark.long_but("ac-add", "panics", "wraps")
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_a_ruleset_that_fails_is_left_out_by_name(name: str, exploding: dict[str, Path]) -> None:
     graph = egshape.load(chain(9).encode(), format="mlir")

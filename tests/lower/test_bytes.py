@@ -66,7 +66,7 @@ def products(program):
         for step in program.steps
         if isinstance(step, Run)
         for stmt in statements(step.kernel.body)
-        if isinstance(stmt, Product) and stmt.signed
+        if isinstance(stmt, Product) and stmt.elements
     ]
 
 
@@ -135,7 +135,7 @@ def test_constants_are_packed_once(kind, side):
     graph = graph_of(b, dot(b, moving, fixed) if side else dot(b, fixed, moving))
     program = plan(graph)
     (made,) = products(program)
-    assert made.right.kind == "const" and made.signed == "right"
+    assert made.right.kind == "const" and made.elements == "u8s8"
     check(graph, *([numbers(rng, "ui8", (m, 37) if side else (37, m)), numbers(rng, "ui8", ())] for m in (0, 1, 9)))
 
 

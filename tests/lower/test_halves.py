@@ -1,50 +1,192 @@
-"""Products and convolutions of 16-bit floats: their sums are f32, and rounded once."""
+"""Products of bf16 and f16: of whole numbers, whose sums are exact; the interpreter's for every layout and CPU."""
 
-from __future__ import annotations
+import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-import egshape
-from egshape.ir.text import parse_graph
+from egshape.dims import const, symbol
+from egshape.ir.builder import BlockBuilder
 from egshape.ir.types import numpy_dtype
+from egshape.lower import gemm, native
+from egshape.lower.pairs import Pairs
+from egshape.plan.halves import paired
+from egshape.plan.loops import Product, statements
+from egshape.plan.planner import plan
+from egshape.plan.program import Run
+from tests.fuzz.differential import argument, graph_of
+from tests.lower.checking import check, compiled
+from tests.lower.test_bytes import CPUS
 
-TEXT = """graph f(%x: DTYPE[b, n, k], %y: DTYPE[b, k, m]) {
-  symbols b = size(%x, 0), n = size(%x, 1), k = size(%x, 2), m = size(%y, 2)
-  %0: DTYPE[b, n, m] = dot_general(%x, %y) {lhs_batch=[0], rhs_batch=[0], lhs_contract=[2], rhs_contract=[1], \
-precision=[], dtype=DTYPE}
-  return %0 as z
-}"""
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_sums_of_a_product(dtype: str, threads: int) -> None:
-    graph = parse_graph(TEXT.replace("DTYPE", dtype))
-    compiled = egshape.compile(graph, target="llvm", threads=threads, optimize=False)
-    kind, rng = numpy_dtype(dtype), np.random.default_rng(0)
-    for b, n, k, m in ((1, 1, 4096, 1), (2, 3, 300, 5), (0, 2, 2, 2), (2, 3, 0, 4), (1, 64, 40, 33), (2, 1, 9, 0)):
-        x, y = (rng.integers(0, 3, shape).astype(kind) for shape in ((b, n, k), (b, k, m)))
-        wanted = (x.astype(np.float32) @ y.astype(np.float32)).astype(kind)  # small integers: f32 holds the sums
-        for found in (compiled(x, y), egshape.compile(graph, "interpret", optimize=False)(x, y)):
-            np.testing.assert_array_equal(found, wanted, err_msg=f"b, n, k, m = {b, n, k, m}")
+B, M, N, K = (symbol(name) for name in "bmnk")
+KINDS = ("bf16", "f16")
+SIZES = ((0, 1, 1), (1, 1, 0), (1, 7, 3), (5, 33, 9), (20, 49, 33), (9, 127, 2), (17, 24, 8))
 
 
-CONVOLUTION = """graph f(%x: DTYPE[b, c, h], %k: DTYPE[d, c, 3]) {
-  symbols b = size(%x, 0), c = size(%x, 1), h = size(%x, 2), d = size(%k, 0)
-  %0: DTYPE[b, d, h] = convolution(%x, %k) {numbers=(0, 1, [2], 1, 0, [2], 0, 1, [2]), strides=[1], padding=<1, 1>, \
-lhs_dilation=[1], rhs_dilation=[1], reversal=[0], feature_groups=1, batch_groups=1, precision=[], dtype=DTYPE}
-  return %0 as z
-}"""
+def numbers(rng, dtype, shape):
+    return rng.integers(-8, 9, shape).astype(numpy_dtype(dtype))
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_sums_of_a_convolution(dtype: str) -> None:
-    graph = parse_graph(CONVOLUTION.replace("DTYPE", dtype))
-    compiled, kind = egshape.compile(graph, target="llvm", threads=2, optimize=False), numpy_dtype(dtype)
-    for b, c, h, d in ((1, 1024, 1, 1), (2, 500, 5, 3), (0, 3, 4, 2), (1, 0, 4, 2)):
-        x, k = np.ones((b, c, h), kind), np.ones((d, c, 3), kind)
-        row = np.convolve(np.full(h, c, np.float32), np.ones(3, np.float32), "same") if h > 2 else np.full(h, c)
-        wanted = np.broadcast_to(row.astype(np.float32), (b, d, h)).astype(kind)
-        for found in (compiled(x, k), egshape.compile(graph, "interpret", optimize=False)(x, k)):
-            np.testing.assert_array_equal(found, wanted, err_msg=f"b, c, h, d = {b, c, h, d}")
+def dot(b, left, right, *, turned=False, batch=(), dtype="bf16"):
+    """(batch, m, k) by (batch, k, n), or (batch, n, k) if ``turned``."""
+    last = len(batch) + 1
+    attrs = {"lhs_batch": batch, "rhs_batch": batch, "lhs_contract": (last,), "dtype": dtype}
+    return b.one("dot_general", [left, right], {**attrs, "rhs_contract": (last if turned else last - 1,)})
+
+
+def products(graph):
+    """The products by panels in a graph's program."""
+    runs = [step for step in plan(graph).steps if isinstance(step, Run)]
+    return [stmt for step in runs for stmt in statements(step.kernel.body) if isinstance(stmt, Product)]
+
+
+def two_arguments(kind, turned, dtype):
+    b = BlockBuilder()
+    x, y = argument(b, "x", kind, [M, K]), argument(b, "y", kind, [N, K] if turned else [K, N])
+    return graph_of(b, dot(b, x, y, turned=turned, dtype=dtype))
+
+
+def feed(rng, kind, turned, m, n, k):
+    return [numbers(rng, kind, (m, k)), numbers(rng, kind, (n, k) if turned else (k, n))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("wide", [False, True])
+def test_layouts_and_results(kind, turned, wide):
+    graph = two_arguments(kind, turned, "f32" if wide else kind)
+    (made,) = products(graph)
+    assert made.elements == ("bf16" if kind == "bf16" else "")
+    rng = np.random.default_rng(1)
+    check(graph, *(feed(rng, kind, turned, *sizes) for sizes in SIZES))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("deep", [36, 37])
+def test_constants_are_packed_once(kind, side, deep):
+    rng = np.random.default_rng(2)
+    b = BlockBuilder()
+    weights = b.one("constant", [], {"value": numbers(rng, kind, (deep, 50) if side else (50, deep))})
+    x = argument(b, "x", kind, [M, const(deep)] if side else [const(deep), M])
+    graph = graph_of(b, dot(b, x, weights, dtype=kind) if side else dot(b, weights, x, dtype=kind))
+    (made,) = products(graph)
+    assert made.right.kind == "const"
+    check(graph, *([numbers(rng, kind, (m, deep) if side else (deep, m))] for m in (0, 1, 9)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize("turned", [False, True])
+def test_known_rows(kind, rows, turned):
+    """Few rows are multiplied where they lie."""
+    b = BlockBuilder()
+    x = argument(b, "x", kind, [const(rows), K])
+    y = argument(b, "y", kind, [N, K] if turned else [K, N])
+    graph = graph_of(b, b.one("negate", [dot(b, x, y, turned=turned, dtype=kind)]))
+    rng = np.random.default_rng(3)
+    check(graph, *(feed(rng, kind, turned, rows, n, k) for n, k in ((0, 3), (1, 1), (5, 0), (70, 33), (129, 8))))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_and_epilogues(kind):
+    """Heads that lie between the rows, an operand that is computed, a sum of the result."""
+    b = BlockBuilder()
+    x, y = argument(b, "x", kind, [M, B, K]), argument(b, "y", kind, [B, N, K])
+    heads = b.one("transpose", [x], {"permutation": (1, 0, 2)})
+    out = dot(b, b.one("add", [heads, heads]), y, turned=True, batch=(0,), dtype=kind)
+    graph = graph_of(b, b.one("abs", [b.one("add", [out, out])]))
+    rng = np.random.default_rng(4)
+    shapes = ((2, 3, 5, 7), (0, 1, 1, 1), (1, 20, 33, 8), (3, 1, 1, 2))
+    check(graph, *([numbers(rng, kind, (m, c, k)), numbers(rng, kind, (c, n, k))] for c, m, n, k in shapes))
+
+
+def test_sums_are_rounded_once():
+    """256 + 1 is 256 in bf16: 300 ones are 300 only if they are added in f32."""
+    graph = two_arguments("bf16", False, "bf16")
+    one = np.ones((1, 300), numpy_dtype("bf16"))
+    assert compiled(graph)(one, one.T.copy()).astype(np.float32).item() == 300
+
+
+def test_what_is_not_finite():
+    graph = two_arguments("bf16", True, "f32")
+    x = np.array([[np.inf, 1], [np.nan, 0], [3e38, 3e38], [0, 1]], np.float32).astype(numpy_dtype("bf16"))
+    y = np.array([[1, -1], [10, 10]], np.float32).astype(numpy_dtype("bf16"))
+    found = compiled(graph)(x, y)
+    assert np.isposinf(found[0]).all() and np.isnan(found[1]).all() and found[2].tolist() == [0, np.inf]
+
+
+def test_paired():
+    whole = np.array([[1, 2], [3, 4], [5, 6]], numpy_dtype("bf16"))
+    found = paired(whole).view(np.uint16).view(numpy_dtype("bf16")).astype(int)
+    assert found.tolist() == [[1, 3, 2, 4], [5, 0, 6, 0]]
+
+
+# -- CPUs -------------------------------------------------------------------------------------------------------------
+
+
+def test_instructions_follow_the_cpu():
+    assert Pairs(16, frozenset({"+avx512bf16"})).dot and Pairs(8, frozenset({"+avx512bf16", "+avx512vl"})).dot
+    assert not Pairs(8, frozenset({"+avx512bf16"})).dot and not Pairs(16, frozenset({"+avx512f"})).dot
+    here = native.host_machine()
+    if here.triple.startswith("x86_64"):
+        features = "+sse2,+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512bf16"
+        assert "vdpbf16ps" in native.assembly(
+            gemm.text("bf16", features), replace(here, cpu="x86-64", features=features)
+        )
+
+
+@pytest.mark.parametrize("cpu", sorted(CPUS))
+def test_other_cpus(cpu, monkeypatch):
+    here = native.host_machine()
+    wanted = {each for each in CPUS[cpu].split(",") if each}
+    if not here.triple.startswith("x86_64") or not wanted <= set(here.features.split(",")):
+        pytest.skip("this machine has not the instructions of this CPU")
+    cpu_name = "x86-64" if cpu == "knl" else cpu
+    monkeypatch.setattr(native, "host_machine", lambda: replace(here, cpu=cpu_name, features=CPUS[cpu]))
+    rng = np.random.default_rng(6)
+    kinds = KINDS if "f16c" in CPUS[cpu] or "avx512f" in CPUS[cpu] else KINDS[:1]  # LLVM calls a library for f16 there
+    for kind, turned in itertools.product(kinds, (False, True)):
+        function = compiled(two_arguments(kind, turned, "f32"))
+        for sizes in SIZES:
+            x, y = feed(rng, kind, turned, *sizes)
+            wide = y.astype(np.float32)
+            np.testing.assert_array_equal(function(x, y), x.astype(np.float32) @ (wide.T if turned else wide))
+
+
+def test_other_architectures_compile():
+    machine = native.Machine("aarch64-unknown-linux-gnu", "generic", "+neon", "")
+    native._binding().initialize_all_targets()
+    native._binding().initialize_all_asmprinters()
+    assert len(native.object_code(gemm.text("bf16", machine.features), machine)) > 500
+
+
+# -- convolutions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long_but("3-1-2-1-False-*", "2-3-1-1-*", "3-1-1-2-True-bf16", "1-1-1-1-True-*")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("taps,groups,stride,dilation", [(1, 1, 1, 1), (3, 1, 2, 1), (2, 3, 1, 1), (3, 1, 1, 2)])
+def test_convolutions(kind, constant, taps, groups, stride, dilation):
+    """Products of places and features, direct sums of groups, the input dilated."""
+    rng = np.random.default_rng(7)
+    kernel = numbers(rng, kind, (6, 6 // groups, taps, taps))
+    b = BlockBuilder()
+    x = argument(b, "x", kind, [N, const(6), B, M])
+    w = b.one("constant", [], {"value": kernel}) if constant else argument(b, "w", kind, kernel.shape)
+    attrs = {
+        "strides": (stride, stride),
+        "padding": (const(1),) * 4,
+        "lhs_dilation": (dilation, dilation),
+        "rhs_dilation": (1, 1),
+        "reversal": (False, False),
+        "numbers": (0, 1, (2, 3), 1, 0, (2, 3), 0, 1, (2, 3)),
+        "feature_groups": groups,
+        "batch_groups": 1,
+        "dtype": kind,
+    }
+    graph = graph_of(b, b.one("negate", [b.one("convolution", [x, w], attrs)]))
+    shapes = ((0, 6, 3, 3), (1, 6, 1, 1), (2, 6, 5, 9), (1, 6, 20, 4))
+    check(graph, *([numbers(rng, kind, shape), *([] if constant else [kernel])] for shape in shapes))

@@ -133,6 +133,7 @@ def test_interpreter_gives_the_expected(journey: Journey, cases: list[tuple[Arra
             assert_close(interpret(graph, inputs), outputs)
 
 
+@pytest.mark.long_but("bert_plain", "while_decode", "nonzero_size", "moe_topk", "convnet")
 def test_xla_gives_the_expected(journey: Journey, cases: list[tuple[Arrays, Arrays]]) -> None:
     verify_stablehlo(journey.saved)
     for inputs, outputs in first_and_last(cases):
@@ -177,6 +178,7 @@ def test_no_assertion_is_lost(journey: Journey) -> None:
     assert {row.status for row in rows.values()} <= {"proved", "kept"}
 
 
+@pytest.mark.long_but("bert_plain", "while_decode", "nonzero_size", "moe_topk", "convnet")
 def test_what_was_rejected_is_rejected_by_xla(journey: Journey) -> None:
     count = 0
     for sizes, arrays in rejected_inputs(journey, 30 if ALL else 3):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from egshape.dims import symbol
+from egshape.adapters.native import compile_function
+from egshape.dims import Dim, const, symbol
+from egshape.errors import EgshapeError
 from egshape.facts import Facts
 from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Graph
 from egshape.plan.known import LARGEST, Known
-from egshape.plan.loops import Loop
+from egshape.plan.loops import Loop, Product, statements
 from egshape.plan.planner import plan
 from egshape.plan.program import Run
 from tests.fuzz.differential import argument, graph_of
@@ -62,3 +66,42 @@ def test_arrays_of_equal_sizes_are_one_loop() -> None:
     (kernel,) = (step.kernel for step in program.steps if isinstance(step, Run))
     (loop,) = kernel.body
     assert isinstance(loop, Loop) and str(loop.extent) == "x0*x1", "both are read by one index"
+
+
+def _product(*relations: tuple[str, Dim, Dim]) -> Graph:
+    """x @ y behind checks."""
+    b = BlockBuilder()
+    x, y = (argument(b, name, "f32", [symbol(f"{name}0"), symbol(f"{name}1")]) for name in "xy")
+    for kind, *sides in relations:
+        b.add("check", (), {"relation": kind, "sides": tuple(sides), "message": "is known", "args": ()})
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
+    return graph_of(b, b.one("dot_general", [x, y], {**attrs, "dtype": "f32"}))
+
+
+def test_kernels_are_chosen_by_sizes_that_are_checked_at_entry() -> None:
+    """One column is a sum for each row; a panel for it would be empty but for one of 48."""
+
+    def panels(*relations: tuple[str, Dim, Dim]) -> bool:
+        steps = plan(_product(*relations)).steps
+        kernels = [step.kernel for step in steps if isinstance(step, Run)]
+        return any(isinstance(each, Product) for kernel in kernels for each in statements(kernel.body))
+
+    three, one = ("==", symbol("x1"), const(3)), ("==", symbol("y1"), const(1))
+    assert panels(three) and panels(("<=", symbol("y1"), const(1)))
+    assert not panels(three, one) and not panels(("==", symbol("x1"), symbol("y1")), ("==", symbol("x1"), const(1)))
+
+
+def test_what_is_checked_at_entry_is_still_checked() -> None:
+    graph = _product(("==", symbol("x1"), const(3)), ("==", symbol("y1"), const(1)))
+    run = compile_function(graph)
+    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((3, 1), np.float32)
+    np.testing.assert_array_equal(run(x, y), x @ y)
+    for wrong in ((x, np.ones((3, 2), np.float32)), (x[:, :2], y[:2]), (x, np.ones((2, 1), np.float32))):
+        with pytest.raises(EgshapeError):
+            run(*wrong)
+    with pytest.raises(EgshapeError):  # no sizes fit, which is found when it runs
+        compile_function(_product(("==", symbol("x1"), const(3)), ("==", symbol("y0"), const(4))))(x, y)
+    never = compile_function(_product(("==", symbol("y1"), const(1)), ("==", symbol("y1"), const(2))))
+    for columns in (1, 2):
+        with pytest.raises(EgshapeError, match="is known"):
+            never(x, np.ones((3, columns), np.float32))

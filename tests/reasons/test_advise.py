@@ -114,6 +114,7 @@ def test_a_fact_about_nothing_is_an_error() -> None:
         advise(expanded(), Facts.parse("nowhere == 3"))
 
 
+@pytest.mark.long_but("bert_plain", "scan_rnn", "nonzero_size", "while_decode")
 def test_advice_on_the_models(model_name: str, shared_models: Path) -> None:
     pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
     graph = api.load(shared_models / f"{model_name}.mlir")

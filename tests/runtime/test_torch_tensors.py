@@ -208,6 +208,7 @@ def test_a_size_that_does_not_fit_names_input_and_axis() -> None:
             function(torch.ones(2, 4), torch.ones(3, 4))
 
 
+@pytest.mark.long_but("3")
 @pytest.mark.parametrize("rows", [3, 40_000])
 def test_results_keep_their_memory(rows: int) -> None:
     """Small results lie in numpy's memory, large ones in blocks that are used again: not while a tensor is on it."""

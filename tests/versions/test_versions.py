@@ -165,6 +165,25 @@ def test_proposed_are_a_broadcast_that_does_not_expand_and_likely_sizes() -> Non
     assert propose(egshape.load(ROWS, "stablehlo"), most=1, seconds=0) == ()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("likely", "best"),
+    [
+        ((), "arg0.0 == arg1.0; arg0.1 == arg1.1"),
+        (("likely arg1.0 = 1", "likely arg0.0 = 8"), "arg1.0 == 1; arg0.1 == arg1.1"),
+        (("likely arg1.0 = 1, 8", "likely arg0.0 = 8"), "arg0.0 == arg1.0; arg0.1 == arg1.1"),
+    ],
+)
+def test_broadcasts_are_guessed_together_by_what_is_saved(likely: tuple[str, ...], best: str) -> None:
+    graph = egshape.load(ADD.replace(b"<?x", b"<?x?x"), "stablehlo")
+    found = propose(graph, Facts.parse(*likely), most=8)
+    assert max(found, key=lambda each: each.bytes).guard == best
+    x = _array(8, 3)
+    fn = egshape.compile(graph, "interpret", versions=[best])
+    for y in (x, x[:1], x[:, :1], x[:1, :1]):
+        np.testing.assert_array_equal(fn(x, y), x + y)
+
+
 def test_likely_sizes_follow_equations() -> None:
     from egshape.egraph.cost import likely_sizes
 

@@ -46,20 +46,37 @@ def cubin(text: str, architecture: str = "sm_90") -> bytes:
 
     Raises EgshapeError ``dependency`` where NVRTC is missing, ``cuda-compile`` with the compiler's log."""
     try:
-        from cuda.core import Program, ProgramOptions
-    except ImportError as error:
+        from cuda.bindings import nvrtc
+
+        code, program = nvrtc.nvrtcCreateProgram(text.encode(), b"egshape.cu", 0, [], [])
+    except (ImportError, RuntimeError) as error:
         raise _missing(error) from error
+    if code:
+        raise _missing(RuntimeError(code.name))
+    options = [f"--gpu-architecture={architecture}".encode(), b"--fmad=false"]
     try:
-        options = ProgramOptions(arch=architecture, fma=False)
-        return bytes(Program(text, "c++", options).compile("cubin").code)
-    except Exception as error:
-        if "--gpu-architecture" in str(error):
-            raise InvalidInput(
-                f"the installed NVRTC does not compile for {architecture}",
-                hint="name architectures such as sm_80 or sm_90",
-            ) from error
-        raise EgshapeError(
-            f"NVRTC refuses a kernel for {architecture}: {error}",
-            code="cuda-compile",
-            hint="a fault of egshape; please report it",
-        ) from error
+        (code,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if code:
+            _, size = nvrtc.nvrtcGetProgramLogSize(program)
+            log = bytes(size)
+            nvrtc.nvrtcGetProgramLog(program, log)
+            raise _refused(architecture, code.name, log.rstrip(b"\0 \n").decode(errors="replace"))
+        _, size = nvrtc.nvrtcGetCUBINSize(program)
+        found = bytes(size)
+        nvrtc.nvrtcGetCUBIN(program, found)
+        return found
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _refused(architecture: str, code: str, log: str) -> EgshapeError:
+    if "--gpu-architecture" in log:
+        return InvalidInput(
+            f"the installed NVRTC does not compile for {architecture}",
+            hint="name architectures such as sm_80 or sm_90",
+        )
+    return EgshapeError(
+        f"NVRTC refuses a kernel for {architecture}: {code}: {log}",
+        code="cuda-compile",
+        hint="a fault of egshape; please report it",
+    )

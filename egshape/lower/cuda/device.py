@@ -103,7 +103,23 @@ class Device(Decider):
         self.error([w.value(f"sext i32 {code} to i64"), "-1", str(number_of("push"))])
         w.line(f"ret i32 {DEVICE_CALL}")
         w.block(good)
+        self._alone()
         self.begin_memory()
+
+    def _alone(self) -> None:
+        """Leave where the caller captures the stream: what is allocated or copied up is no work to be repeated."""
+        w = self.w
+        status = w.slot("i32")
+        w.line(f"store i32 0, ptr {status}")
+        code = w.value(f"call i32 %device_capturing(ptr {self.stream()}, ptr {status})")
+        found = w.value(f"or i32 {code}, {w.value(f'load i32, ptr {status}')}")
+        bad, good = w.label("bad"), w.label("good")
+        w.line(f"br i1 {w.value(f'icmp ne i32 {found}, 0')}, label %{bad}, label %{good}")
+        w.block(bad)
+        self.error([w.value(f"sext i32 {code} to i64"), "-1", str(number_of("capturing"))])
+        w.value(f"call i32 %device_pop(ptr {self.dropped})")
+        w.line(f"ret i32 {DEVICE_CALL}")
+        w.block(good)
 
     def end(self) -> None:
         """Wait where the caller's memory is the host's, as its arrays are the caller's again; give the context back."""

@@ -12,7 +12,7 @@ from egshape.dims import const
 from egshape.ir.types import itemsize
 from egshape.lower.cuda.calls import Calls
 from egshape.plan.program import Gemm, Side
-from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, MADE, ROW
+from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, MADE, ROW, STATE
 
 _POINTERS = ("left", "right", "out", "bias", "residual")
 
@@ -87,6 +87,18 @@ run:
   %code = call i32 %matmul(ptr %handle, ptr %descriptorof, ptr %alpha, ptr %right, ptr %rightof, ptr %left, ptr %leftof,
     ptr %beta, ptr %more, ptr %outof, ptr %out, ptr %outof, ptr %algorithmof, ptr %workspace, i64 %workspace_bytes,
     ptr %stream)
+  %fails = icmp ne i32 %code, 0
+  br i1 %fails, label %failed, label %done
+failed:
+  %failedat = getelementptr i64, ptr %state, i64 {STATE.index("failed")}
+  %before = load i64, ptr %failedat
+  %after = add i64 %before, 1
+  store i64 %after, ptr %failedat
+  %statusat = getelementptr i64, ptr %state, i64 {STATE.index("status")}
+  %status = sext i32 %code to i64
+  store i64 %status, ptr %statusat
+  br label %done
+done:
   ret i32 %code
 }}
 """

@@ -2,8 +2,8 @@
 time, and from then on launched at once.
 
 That is a whole program that decides nothing by data, or else each part of one between two places where the host
-decides, loops' bodies too, if it has enough launches. Some graphs are kept, the oldest goes first. Copies of the
-caller's arrays stay outside: they lie elsewhere at each call."""
+decides, loops' bodies too, if it has enough launches. Some graphs are kept, one that is used no more goes first. Copies
+of the caller's arrays stay outside: they lie elsewhere at each call."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from itertools import groupby
 from egshape.dims import const
 from egshape.lower.cuda.calls import Calls
 from egshape.lower.cuda.decide import can_defer
-from egshape.lower.cuda.table import GRAPH_ROW, RELAXED
+from egshape.lower.cuda.table import RELAXED, SEARCH
 from egshape.lower.entry import Entry
 from egshape.plan.gpu.placement import Placement, flat
 from egshape.plan.memory import touched
 from egshape.plan.program import Branch, CheckSizes, CheckValue, Copy, DefineSize, HostCall, Repeat, Run, Step
 from egshape.runtime.abi.call import DEVICE_CAPTURE
 
-DECLARATIONS = GRAPH_ROW
+DECLARATIONS = SEARCH
 LEAST, LEAST_OF_A_PART = 2, 4
 """Launches from which one launch of a graph is less work."""
 

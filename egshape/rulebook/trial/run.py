@@ -66,7 +66,7 @@ def try_rules(
     if rule:
         wanted = [each for each in wanted if each.name == rule]
         if not wanted:
-            raise EgshapeError(f"there is no rule named {rule}", hint="`egshape rules list` shows all", code="rules")
+            raise EgshapeError(f"there is no rule named {rule}", hint="egshape rules list shows all", code="rules")
     found = _Tensors(extra, seed)
     tensors = [each for each in wanted if _over_tensors(each, everything)]
     found.run(tensors, len(tensors) <= FEW_RULES if thorough is None else thorough, progress)

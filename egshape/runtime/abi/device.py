@@ -21,6 +21,7 @@ FUNCTIONS = {
     "exec_free": "cuGraphExecDestroy",
     "follow": "cuStreamWaitEvent",
     "fill": "cuMemsetD8Async",
+    "capturing": "cuStreamIsCapturing",
 }
 """Words that hold addresses of functions, and their names in the driver; each gives 0 or an error."""
 WORDS = (
@@ -52,8 +53,13 @@ host's, or an input on the device is not aligned."""
 ALIGN = 16
 """What kernels may rely on of the address of an array."""
 GRAPH_HEAD = 3
-"""Words before the rows of ``graphs``: how many there are, which is replaced next, the words of a key. A row is the
-graph (0: the key was seen once) and its key."""
+"""Words before the rows of ``graphs``: how many there are, how often one was sought, the words of a key."""
+GRAPH_ROW = ("graph", "used", "hash")
+"""Words of a row before its key: the graph (0: the next call captures it), when it was used last (0: never)."""
+GRAPH_SEEN = 4096
+"""Words behind the rows, a power of two: hashes of keys that were seen."""
+GRAPH_LIVE = 4
+"""A graph gives way to another one once so many times the number of rows were sought without it."""
 KEPT = 2
 """Blocks of memory of a result that are kept for later calls."""
 RESULT_WORDS = 2 + 3 * KEPT

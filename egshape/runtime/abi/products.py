@@ -25,8 +25,8 @@ BIAS, GELU = 1, 2
 MADE = ("descriptor", "left", "right", "out", "algorithm")
 """Words of a row behind its key: what was made, null if the library cannot; the algorithm takes 8 words."""
 ROW = len(KEY) + len(MADE) - 1 + 8
-STATE = ("handle", "matmul", "set", "make", "workspace", "workspace_bytes", "mask", "rows")
+STATE = ("handle", "matmul", "set", "make", "workspace", "workspace_bytes", "mask", "rows", "failed", "status")
 """``make``: int make(row), which fills in a row for the key that stands there; ``mask``: the number of rows, a power of
-two, minus 1."""
+two, minus 1; ``failed``: how many products the library refused when they were called, ``status``: what it said last."""
 BIAS_POINTER = 8
 """The library's attribute of a descriptor that holds where the bias lies."""

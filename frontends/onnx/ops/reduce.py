@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from egshape.dims import Dim, const, product
 from egshape.frontends.onnx.broadcast import expand
-from egshape.frontends.onnx.folds import fold, start_of
+from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.computed import count_of, joined_up, named, sizes_where, squeezed
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
@@ -15,6 +15,7 @@ from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
 from egshape.frontends.onnx.scope import Operand, Scope
 from egshape.frontends.onnx.sizes import axes_of
+from egshape.frontends.shaping import start_of
 from egshape.ir.graph import Value
 from egshape.ir.types import is_integer
 from egshape.ops.kinds import comparison

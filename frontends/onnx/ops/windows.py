@@ -9,7 +9,7 @@ import numpy as np
 
 from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, product, relu
 from egshape.facts import Relation
-from egshape.frontends.onnx.folds import fold, start_of
+from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
 from egshape.frontends.onnx.ops.normalization import mean_of
@@ -18,6 +18,7 @@ from egshape.frontends.onnx.ops.shaping import reshape
 from egshape.frontends.onnx.registry import onnx_op
 from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import of_length
+from egshape.frontends.shaping import start_of
 from egshape.ir.graph import Value
 
 _ZERO, _ONE = const(0), const(1)

@@ -70,7 +70,7 @@ def addmm(s: Scope, bias: Value, x: Value, y: Value, *, beta: Number = 1, alpha:
     return s.one("add", (expand(s, bias, out.type.dims), out))
 
 
-@aten_op("scaled_dot_product_attention.default")
+@aten_op("scaled_dot_product_attention.default", composite=True)
 def attention(
     s: Scope,
     query: Value,

@@ -85,7 +85,7 @@ def _arange_of_floats(s: Scope, start: Any, end: Any, step: Any) -> Value:
     return _line(s, const(max(math.ceil((end - start) / step), 0)), start, step)
 
 
-@aten_op("tril.default", "triu.default")
+@aten_op("tril.default", "triu.default", composite=True)
 def triangle(s: Scope, x: Value, diagonal: Number = 0) -> Value:
     """The lower or upper triangle of the last two axes, zeros elsewhere."""
     dims, rank = x.type.dims[-2:], x.type.rank

@@ -293,7 +293,7 @@ def relu(s: Scope, x: Value) -> Value:
     return with_number(s, "maximum", x, 0)
 
 
-@aten_op("gelu.default")
+@aten_op("gelu.default", composite=True)
 def gelu(s: Scope, x: Value, approximate: str = "none") -> Value:
     """x Phi(x), by erf or tanh."""
     dtype, x = x.type.dtype, convert(s, x, wide(x.type.dtype))
@@ -307,7 +307,7 @@ def gelu(s: Scope, x: Value, approximate: str = "none") -> Value:
     return convert(s, s.one("multiply", (half, with_number(s, "add", inner, 1))), dtype)
 
 
-@aten_op("silu.default")
+@aten_op("silu.default", composite=True)
 def silu(s: Scope, x: Value) -> Value:
     """x * sigmoid(x)."""
     dtype, x = x.type.dtype, convert(s, x, wide(x.type.dtype))
@@ -320,7 +320,7 @@ def leaky_relu(s: Scope, x: Value, negative_slope: float = 0.01) -> Value:
     return select(s, against(s, "GT", x, 0), x, with_number(s, "multiply", x, negative_slope))
 
 
-@aten_op("elu.default")
+@aten_op("elu.default", composite=True)
 def elu(s: Scope, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     """scale x where x > 0, else scale alpha (e^(input_scale x) - 1)."""
     low = s.one("exponential_minus_one", (with_number(s, "multiply", x, input_scale),))

@@ -39,7 +39,7 @@ def inside(s: Scope, places: Value, size: Dim) -> None:
     s.check_value(fits, f"{s.call.op}: an index is out of range")
 
 
-@aten_op("embedding.default")
+@aten_op("embedding.default", composite=True)
 def embedding(
     s: Scope,
     weight: Value,
@@ -53,7 +53,7 @@ def embedding(
     return taken(s, weight, 0, indices)
 
 
-@aten_op("index_select.default")
+@aten_op("index_select.default", composite=True)
 def index_select(s: Scope, x: Value, dim: int, index: Value) -> Value:
     """Places of an axis."""
     if not x.type.rank or index.type.rank != 1:
@@ -63,7 +63,7 @@ def index_select(s: Scope, x: Value, dim: int, index: Value) -> Value:
     return taken(s, x, axis, index)
 
 
-@aten_op("index.Tensor", "_unsafe_index.Tensor")
+@aten_op("index.Tensor", "_unsafe_index.Tensor", composite=True)
 def index(s: Scope, x: Value, indices: Sequence[Value | None]) -> Value:
     """numpy's advanced indexing: the named axes become those of the places."""
     axes, places = _places(s, x, indices)
@@ -124,7 +124,7 @@ def _back(axes: Sequence[int], inner: int, rank: int) -> list[int]:
     return [*outer[: axes[0]], *range(inner), *outer[axes[0] :]]
 
 
-@aten_op("index_put.default", "_unsafe_index_put.default")
+@aten_op("index_put.default", "_unsafe_index_put.default", composite=True)
 def index_put(s: Scope, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False) -> Value:
     """x with elements put at, or added to those at, places."""
     masks = [each for each in indices if each is not None and each.type.dtype == "i1"]
@@ -170,7 +170,7 @@ def _cut_to(s: Scope, x: Value, like: Value, but: int) -> Value:
     return x
 
 
-@aten_op("gather.default")
+@aten_op("gather.default", composite=True)
 def gather(s: Scope, x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
     """Along one axis the elements at places, which each place of the other axes has for itself."""
     if not x.type.rank or not index.type.rank:
@@ -211,6 +211,7 @@ _REDUCED = {
     "scatter_reduce.two",
     "scatter.reduce",
     "scatter.value_reduce",
+    composite=True,
 )
 def scatter(
     s: Scope,

@@ -93,9 +93,9 @@ def transpose(s: Scope, x: Value, dim0: int = 0, dim1: int = -1) -> Value:
 @aten_op("squeeze.dim", "squeeze.dims")
 def squeeze(s: Scope, x: Value, dim: int | Sequence[int]) -> Value:
     """Without these axes where they have size 1."""
-    gone = {axis for axis in axes_of(dim, x.type.rank) if x.type.dims[axis].const == 1} if x.type.rank else set()
-    open_ = [axis for axis in axes_of(dim, x.type.rank) if x.type.rank and x.type.dims[axis].const is None]
-    for axis in open_:  # torch decided that it is not 1
+    named = axes_of(dim, x.type.rank) if dim not in ([], ()) and x.type.rank else ()
+    gone = {axis for axis in named if x.type.dims[axis].const == 1}
+    for axis in (axis for axis in named if x.type.dims[axis].const is None):  # torch decided that it is not 1
         s.check(Relation("!=", x.type.dims[axis], ONE), "an axis of size 1 was not to be there when this was exported")
     return reshape(s, x, [size for axis, size in enumerate(x.type.dims) if axis not in gone])
 
@@ -201,7 +201,7 @@ def unbind(s: Scope, x: Value, dim: int = 0) -> list[Value]:
     return [without(s, window(s, x, axis, const(at), const(at + 1)), axis) for at in range(count)]
 
 
-@aten_op("diagonal.default", "diagonal_copy.default")
+@aten_op("diagonal.default", "diagonal_copy.default", composite=True)
 def diagonal(s: Scope, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """The diagonal of two axes as a last one."""
     one, two = axis_of(dim1, x.type.rank), axis_of(dim2, x.type.rank)
@@ -259,7 +259,7 @@ def flip(s: Scope, x: Value, dims: Sequence[int]) -> Value:
     return s.one("reverse", (x,), dims=axes_of(dims, x.type.rank)) if dims and x.type.rank else x
 
 
-@aten_op("roll.default")
+@aten_op("roll.default", composite=True)
 def roll(s: Scope, x: Value, shifts: Any, dims: Any = ()) -> Value:
     """Axes moved on, what falls out at the end comes in at the front."""
     moves = [shifts] if not isinstance(shifts, list | tuple) else list(shifts)

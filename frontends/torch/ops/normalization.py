@@ -27,7 +27,14 @@ from egshape.frontends.torch.symbolic import dim as size_of
 from egshape.ir.graph import Value
 
 
-@aten_op("softmax.int", "_softmax.default", "log_softmax.int", "_log_softmax.default", "_safe_softmax.default")
+@aten_op(
+    "softmax.int",
+    "_softmax.default",
+    "log_softmax.int",
+    "_log_softmax.default",
+    "_safe_softmax.default",
+    composite=True,
+)
 def softmax(s: Scope, x: Value, dim: int, dtype: str | bool | None = None) -> Value:
     """exp(x - max) over its sum along an axis, or the logarithm of that."""
     if not x.type.rank:
@@ -61,7 +68,7 @@ def inverse_deviation(s: Scope, variance: Value, epsilon: float) -> Value:
     return s.one("rsqrt", (with_number(s, "add", variance, epsilon),))
 
 
-@aten_op("layer_norm.default", "native_layer_norm.default")
+@aten_op("layer_norm.default", "native_layer_norm.default", composite=True)
 def layer_norm(
     s: Scope,
     x: Value,
@@ -96,7 +103,7 @@ def _scaled(s: Scope, x: Value, weight: Value | None, bias: Value | None, axes: 
     return x
 
 
-@aten_op("rms_norm.default")
+@aten_op("rms_norm.default", composite=True)
 def rms_norm(
     s: Scope, x: Value, normalized_shape: Sequence[Number], weight: Value | None = None, eps: float | None = None
 ) -> Value:
@@ -109,7 +116,7 @@ def rms_norm(
     return convert(s, _scaled(s, out, weight, None, axes), s.dtype)
 
 
-@aten_op("group_norm.default", "native_group_norm.default")
+@aten_op("group_norm.default", "native_group_norm.default", composite=True)
 def group_norm(s: Scope, x: Value, *args: object) -> Value | list[Value]:
     """Groups of channels by their own mean and deviation, scaled and shifted by channel."""
     native = s.call.op.startswith("native")
@@ -143,7 +150,7 @@ def _by_channel(s: Scope, x: Value, mean: Value, inverse: Value, weight: Value |
     return convert(s, _scaled(s, out, weight, bias, (1,)), x.type.dtype)
 
 
-@aten_op("_native_batch_norm_legit_no_training.default")
+@aten_op("_native_batch_norm_legit_no_training.default", composite=True)
 def batch_norm(
     s: Scope,
     x: Value,
@@ -165,6 +172,7 @@ def batch_norm(
     "_native_batch_norm_legit.default",
     "_native_batch_norm_legit.no_stats",
     "_native_batch_norm_legit_functional.default",
+    composite=True,
 )
 def batch_norm_in_training(s: Scope, x: Value, weight: Value | None, bias: Value | None, *args: object) -> list[Value]:
     """Each channel by its own mean and deviation in the batch; functional: the running ones moved towards them."""

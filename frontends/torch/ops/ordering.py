@@ -18,7 +18,7 @@ def _sorted(s: Scope, x: Value, axis: int, descending: bool) -> list[Value]:
     return list(s.add("sort", (x, places), {"dim": axis, "stable": True}, regions=(order,)))
 
 
-@aten_op("sort.default", "sort.stable")
+@aten_op("sort.default", "sort.stable", composite=True)
 def sort(s: Scope, x: Value, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> list[Value]:
     """The elements of an axis in order, and their places."""
     if not x.type.rank:
@@ -26,7 +26,7 @@ def sort(s: Scope, x: Value, dim: int = -1, descending: bool = False, *, stable:
     return _sorted(s, x, axis_of(dim, x.type.rank), descending)
 
 
-@aten_op("topk.default")
+@aten_op("topk.default", composite=True)
 def top_k(s: Scope, x: Value, k: Number, dim: int = -1, largest: bool = True, sorted: bool = True) -> list[Value]:
     """The k largest or smallest elements of an axis, and their places."""
     if not x.type.rank:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from egshape.dims import const
-from egshape.frontends.torch.moves import ONE, reshape, transposed, window, without
+from egshape.frontends.torch.moves import ONE, reshape, row_at, transposed, window, with_row, without
 from egshape.frontends.torch.ops.contraction import linear
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Scope
@@ -16,7 +16,7 @@ Step = Callable[[Scope, Value, Value, list[Value]], list[Value]]
 """From the gates of the input, those of the state, and the old states to the new ones, of which the first goes out."""
 
 
-@aten_op("lstm.input", "egshape.lstm.default")
+@aten_op("lstm.input", "egshape.lstm.default", composite=True)
 def lstm(
     s: Scope,
     x: Value,
@@ -35,7 +35,8 @@ def lstm(
     )
 
 
-@aten_op("gru.input", "rnn_tanh.input", "rnn_relu.input")
+@aten_op("gru.input", "rnn_tanh.input", "rnn_relu.input", composite=True)
+@aten_op("egshape.gru.default", "egshape.rnn_tanh.default", "egshape.rnn_relu.default")
 def gru(
     s: Scope,
     x: Value,
@@ -49,7 +50,7 @@ def gru(
     batch_first: bool,
 ) -> list[Value]:
     """The outputs of the last layer, and the last state of each layer and direction."""
-    step = _gru_step if s.call.op.startswith("gru") else _relu_step if "relu" in s.call.op else _tanh_step
+    step = _gru_step if "gru" in s.call.op else _relu_step if "relu" in s.call.op else _tanh_step
     return _layers(
         s, step, x, [hx], params, has_biases, num_layers, dropout if train else 0, bidirectional, batch_first
     )
@@ -109,22 +110,11 @@ def _direction(
         return inner.one("compare", (at, count), direction="LT", kind="SIGNED")
 
     def body(inner: Scope, now: Value, out: Value, *old: Value) -> Sequence[Value]:
-        one, zero = inner.scalar(1, "i64"), inner.scalar(0, "i64")
+        one = inner.scalar(1, "i64")
         at = inner.one("subtract", (inner.one("subtract", (count, one)), now)) if backwards else now
-        gates = inner.one(
-            "gather",
-            (ahead, reshape(inner, at, (ONE,))),
-            offset_dims=(0, 1),
-            collapsed=(0,),
-            start_index_map=(0,),
-            index_vector_dim=0,
-            sizes=(ONE, *ahead.type.dims[1:]),
-        )
         held = linear(inner, old[0], r, after)
-        new = step(inner, gates, held, list(old))
-        row = reshape(inner, new[0], (ONE, *new[0].type.dims))
-        out = inner.one("dynamic_update_slice", (out, row, at, zero, zero))
-        return [inner.one("add", (now, one)), out, *new]
+        new = step(inner, row_at(inner, ahead, at), held, list(old))
+        return [inner.one("add", (now, one)), with_row(inner, out, new[0], at), *new]
 
     return list(s.add("while", carried, {}, regions=(s.region(types, going), s.region(types, body)))[1:])
 

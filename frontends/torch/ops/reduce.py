@@ -41,7 +41,7 @@ def total(s: Scope, x: Value, dim: Axes = None, keepdim: bool = False, dtype: st
     return convert(s, fold(s, "add", held, axes, keepdim), s.dtype)
 
 
-@aten_op("mean.dim", "mean.default")
+@aten_op("mean.dim", "mean.default", composite=True)
 def mean(s: Scope, x: Value, dim: Axes = None, keepdim: bool = False, dtype: str | None = None) -> Value:
     """The mean over axes."""
     axes = axes_of(dim, x.type.rank)
@@ -86,7 +86,7 @@ def any_of(s: Scope, x: Value, dim: Axes = None, keepdim: bool = False) -> Value
     return convert(s, fold(s, ours, truth_of(s, x), axes, keepdim), s.dtype)
 
 
-@aten_op("max.dim", "min.dim")
+@aten_op("max.dim", "min.dim", composite=True)
 def extreme_with_place(s: Scope, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     """The largest or smallest element of an axis, and its first place."""
     axis = axis_of(dim, x.type.rank)
@@ -96,7 +96,7 @@ def extreme_with_place(s: Scope, x: Value, dim: int, keepdim: bool = False) -> l
     return [each if not keepdim else kept(s, each, x, (axis,)) for each in _best(s, x, axis, s.call.op[:3])]
 
 
-@aten_op("argmax.default", "argmin.default")
+@aten_op("argmax.default", "argmin.default", composite=True)
 def arg_extreme(s: Scope, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     """The first place of the largest or smallest element, of an axis or of all."""
     if not x.type.rank:
@@ -126,7 +126,7 @@ def _best(s: Scope, x: Value, axis: int, kind: str) -> tuple[Value, Value]:
     return best, fold(s, "minimum", select(s, same, places, s.full(2**62, places)), (axis,))
 
 
-@aten_op("var.correction", "var_mean.correction", "std.correction", "std_mean.correction")
+@aten_op("var.correction", "var_mean.correction", "std.correction", "std_mean.correction", composite=True)
 def variance(
     s: Scope, x: Value, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Value | list[Value]:
@@ -157,13 +157,13 @@ def cumulative(s: Scope, x: Value, dim: int, dtype: str | None = None) -> Value:
     return convert(s, found, s.dtype)
 
 
-@aten_op("count_nonzero.dim_IntList", "count_nonzero.default")
+@aten_op("count_nonzero.dim_IntList", "count_nonzero.default", composite=True)
 def count_nonzero(s: Scope, x: Value, dim: Any = None) -> Value:
     """How many elements are not 0."""
     return fold(s, "add", convert(s, truth_of(s, x), "i64"), axes_of(dim, x.type.rank))
 
 
-@aten_op("logsumexp.default")
+@aten_op("logsumexp.default", composite=True)
 def log_sum_exp(s: Scope, x: Value, dim: Axes, keepdim: bool = False) -> Value:
     """log(sum(exp(x))), by the largest element where that is finite."""
     if not x.type.rank or integers(x.type.dtype):
@@ -177,7 +177,7 @@ def log_sum_exp(s: Scope, x: Value, dim: Axes, keepdim: bool = False) -> Value:
     return convert(s, kept(s, found, x, axes) if keepdim else found, x.type.dtype)
 
 
-@aten_op("linalg_vector_norm.default")
+@aten_op("linalg_vector_norm.default", composite=True)
 def norm(
     s: Scope, x: Value, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: str | None = None
 ) -> Value:

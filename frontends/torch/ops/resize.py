@@ -34,7 +34,7 @@ def _step(s: Scope, size: Dim, target: Dim, factor: float | None) -> Value:
     return s.one("divide", (s.scalar(size, "f32"), s.scalar(target, "f32")))
 
 
-@aten_op("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec")
+@aten_op("upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec", composite=True)
 def nearest(s: Scope, x: Value, output_size: Numbers, scale_factors: Sequence[float] | None = None) -> Value:
     """The element at the rounded down place."""
     targets = _targets(x, output_size, scale_factors)
@@ -62,7 +62,7 @@ def _repeated(s: Scope, x: Value, axis: int, times: int) -> Value:
     return reshape(s, spread_along(s, x, others, split), (*dims[:axis], dims[axis] * times, *dims[axis + 1 :]))
 
 
-@aten_op("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec")
+@aten_op("upsample_linear1d.vec", "upsample_bilinear2d.vec", "upsample_trilinear3d.vec", composite=True)
 def linear(
     s: Scope,
     x: Value,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, ceildiv, const, floordiv, minimum, product
 from egshape.facts import Relation
+from egshape.frontends.shaping import start_of
 from egshape.frontends.torch.moves import (
     ONE,
     ZERO,
@@ -17,7 +18,6 @@ from egshape.frontends.torch.moves import (
     reshape,
     select,
     spread_along,
-    start_of,
     transposed,
     wide,
 )
@@ -60,7 +60,7 @@ def _fits(s: Scope, sizes: Sequence[Dim], windows: Windows) -> None:
         s.check(Relation("<=", reach, whole), "a window of {0} does not fit into a padded axis of {1}")
 
 
-@aten_op("convolution.default")
+@aten_op("convolution.default", composite=True)
 def convolution(
     s: Scope,
     x: Value,
@@ -181,7 +181,7 @@ def _as_given(s: Scope, out: Value, x: Value) -> Value:
     return out if out.type.rank == x.type.rank else reshape(s, out, out.type.dims[1:])
 
 
-@aten_op("max_pool1d.default", "max_pool2d.default", "max_pool3d.default")
+@aten_op("max_pool1d.default", "max_pool2d.default", "max_pool3d.default", composite=True)
 def max_pool(
     s: Scope,
     x: Value,
@@ -197,7 +197,7 @@ def max_pool(
     return _as_given(s, _window_fold(s, "maximum", held, windows), x)
 
 
-@aten_op("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
+@aten_op("max_pool2d_with_indices.default", "max_pool3d_with_indices.default", composite=True)
 def max_pool_with_places(
     s: Scope,
     x: Value,
@@ -227,7 +227,7 @@ def max_pool_with_places(
     return [_as_given(s, each, x) for each in found]
 
 
-@aten_op("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default")
+@aten_op("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default", composite=True)
 def avg_pool(
     s: Scope,
     x: Value,
@@ -272,6 +272,7 @@ def _counts(s: Scope, x: Value, windows: Windows, padded: tuple[Dim, ...] | None
     "adaptive_avg_pool1d.default",
     "adaptive_avg_pool2d.default",
     "adaptive_avg_pool3d.default",
+    composite=True,
 )
 def adaptive_avg_pool(s: Scope, x: Value, output_size: Numbers) -> Value:
     """So many windows along each spatial axis, that cover it: place j counts for window i where

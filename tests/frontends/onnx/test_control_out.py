@@ -98,7 +98,7 @@ def feeds(graph: Graph, sizes: dict[str, int], trip: int) -> dict[str, np.ndarra
     return {value.name: made[value.name] for value in graph.inputs}
 
 
-@pytest.mark.long_but("*-17")
+@pytest.mark.long_but("[bcginr]*-17")
 @pytest.mark.parametrize("opset", [13, 17, 21])
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_keeps_its_nodes_and_its_results(name: str, opset: int, tmp_path: Path) -> None:

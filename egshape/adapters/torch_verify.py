@@ -1,0 +1,72 @@
+"""Two exported programs side by side in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egshape.adapters.onnx_verify import Compared, Runtime, compare_models
+from egshape.facts import Facts
+from egshape.frontends.torch.held import NEW
+from egshape.frontends.torch.types import array_of, tensor_of
+from egshape.ir.graph import Graph
+from egshape.ir.types import dtype_name
+
+
+def compare_programs(original: Path, written: Path, graph: Graph, facts: Facts, *, excluding: bool) -> Compared:
+    """As ``compare_models``, for files of ``torch.export.save``."""
+    runtime = Runtime("torch", lambda path: Session(Path(str(path)), graph))
+    return compare_models(original, written, graph, facts, excluding=excluding, runtime=runtime)
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output."""
+
+    name: str
+
+
+class Session:
+    """An exported program, run by arrays in the order of a graph's inputs: arguments, and buffers that it changes."""
+
+    def __init__(self, path: Path, graph: Graph) -> None:
+        import torch
+
+        self._program = torch.export.load(path)
+        self._module = self._program.module()
+        self._buffers = dict(self._module.named_buffers())
+        self._inputs = [value.name for value in graph.inputs]
+        self._outputs = graph.output_names
+
+    def get_inputs(self) -> list[Port]:
+        """The inputs of the graph."""
+        return [Port(name) for name in self._inputs]
+
+    def get_outputs(self) -> list[Port]:
+        """The outputs of the graph."""
+        return [Port(name) for name in self._outputs]
+
+    def run(self, _: None, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The outputs for these inputs."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        def tensor(name: str) -> Any:
+            return tensor_of(np.array(arrays[name]), dtype_name(arrays[name].dtype))
+
+        given = iter([name for name in self._inputs if name not in self._buffers])
+        examples, kwargs = self._program.example_inputs
+        args, named = pytree.tree_map_only(torch.Tensor, lambda _: tensor(next(given)), (examples, kwargs))
+        with torch.no_grad():
+            for name in self._inputs:
+                if name in self._buffers:
+                    self._buffers[name].copy_(tensor(name))
+            found = self._module(*args, **named)
+            leaves = [each for each in pytree.tree_leaves(found) if each is not None]
+            results = iter([each if isinstance(each, torch.Tensor) else torch.tensor(each) for each in leaves])
+            changed = {f"{name}{NEW}": buffer for name, buffer in self._buffers.items() if name in self._inputs}
+            return [array_of(changed[name] if name in changed else next(results)) for name in self._outputs]
