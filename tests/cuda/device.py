@@ -108,6 +108,10 @@ class Emulated:
         """The driver of this device. ``library``: functions of cuBLASLt."""
         return Driver(self.functions, library=lambda: library, keep=self)
 
+    def keep(self, needed: object) -> None:
+        """Let something live as long as the device."""
+        self._keep.append(needed)
+
     def image(self, functions: Sequence[Function], architecture: str) -> bytes:
         """What this device takes for the image of kernels."""
         return image(functions, architecture)

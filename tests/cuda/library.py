@@ -51,6 +51,7 @@ class Library:
         self._keep: list[object] = []
         self._next = 64
         self.functions = {name: self._address(name) for name in FUNCTIONS}
+        device.keep(self)
 
     def _address(self, name: str) -> int:
         does: Callable[..., int | None] = getattr(self, f"_{name}")

@@ -30,7 +30,7 @@ done:
 }
 """
 _WAYS = 4
-"""Places that a hash may have among those that were seen."""
+"""Places of a set of hashes that were seen; the lower bits of a hash tell its set."""
 _WAYS_SEEN = "".join(
     f"""  %number{k} = add i64 %set, {k}
   %at{k} = getelementptr i64, ptr %seen, i64 %number{k}
@@ -40,6 +40,13 @@ _WAYS_SEEN = "".join(
 """
     for k in range(_WAYS)
 )
+_ENTER = "".join(
+    f"""  %moved{k} = select i1 %second, i64 %last{k}, i64 {f"%last{k - 1}" if k else "%hash"}
+  store i64 %moved{k}, ptr %at{k}
+"""
+    for k in range(_WAYS)
+)
+"""What is new stands in front of the others of its set, the last of which goes."""
 SEARCH = f"""declare i32 @memcmp(ptr, ptr, i64)
 {_HASH_OF}define internal ptr @egs_graph_row(ptr %graphs, ptr %key, ptr %exec_free) noinline {{
 entry:
@@ -88,11 +95,7 @@ new:
   %behind = mul i64 %count, %stride
   %seen = getelementptr i64, ptr %rows, i64 %behind
   %set = and i64 %hash, {GRAPH_SEEN - _WAYS}
-{_WAYS_SEEN}  %way = and i64 %clock, {_WAYS - 1}
-  %chosen = add i64 %set, %way
-  %placeof = getelementptr i64, ptr %seen, i64 %chosen
-  store i64 %hash, ptr %placeof
-  %lately = sub i64 %clock, %least
+{_WAYS_SEEN}{_ENTER}  %lately = sub i64 %clock, %least
   %patience = mul i64 %count, {GRAPH_LIVE}
   %rested = icmp sgt i64 %lately, %patience
   %unused = icmp eq i64 %least, 0
