@@ -5,7 +5,6 @@ Results go to stdout, notes and progress to stderr. Exit 0: done; 1: the answer 
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -15,15 +14,16 @@ import typer
 
 from egshape import __version__
 from egshape.commands.compile import compile
+from egshape.commands.ending import ending
 from egshape.commands.facts import facts
+from egshape.commands.many import of_many
 from egshape.commands.models import optimize, run, shapes
 from egshape.commands.reasons import advise, explain, prove
 from egshape.commands.rules import app as rules
 from egshape.commands.shapelib import app as shapelib
-from egshape.commands.terminal import put, say
+from egshape.commands.terminal import put
 from egshape.commands.versions import buckets, versions
 from egshape.commands.viz import viz
-from egshape.errors import EgshapeError
 
 app = typer.Typer(
     name="egshape",
@@ -32,7 +32,19 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (optimize, shapes, facts, prove, explain, advise, versions, buckets, compile, run, viz):
+for command in (
+    of_many(optimize, output="", report=".json"),
+    of_many(shapes),
+    facts,
+    prove,
+    explain,
+    of_many(advise),
+    versions,
+    buckets,
+    of_many(compile, output=".egx"),
+    run,
+    viz,
+):
     app.command()(command)
 app.add_typer(rules, name="rules")
 app.add_typer(shapelib, name="shapelib")
@@ -42,30 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. ``argv`` defaults to the process's own arguments."""
     if argv is None:  # the process is ours: what is half written goes when it is told to end
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        app(args=list(argv) if argv is not None else None, prog_name="egshape")
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except EgshapeError as error:
-        say(f"egshape: {error}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except MemoryError as error:
-        say(f"egshape: out of memory{f': {error}' if str(error) else ''}")
-        return 2
-    except BaseException as error:  # a panic of the engine is no Exception
-        if os.environ.get("EGSHAPE_TRACEBACK"):
-            raise
-        if isinstance(error, OSError) and error.errno is not None:  # of our own files it is an EgshapeError
-            say(f"egshape: {error.filename or 'output'}: {error.strerror}")
-            return 2
-        say(
-            f"egshape: internal error: {type(error).__name__}: {error} "
-            "(a fault of egshape; EGSHAPE_TRACEBACK=1 shows where)"
-        )
-        return 2
-    return 0
+    return ending(lambda: app(args=list(argv) if argv is not None else None, prog_name="egshape"))
 
 
 @app.callback(invoke_without_command=True)

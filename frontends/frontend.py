@@ -100,6 +100,9 @@ class Frontend(Protocol):
     def read(self, source: Path | bytes, name: str, forms: Forms | None) -> Graph:
         """The graph of a model. Raises EgshapeError naming place, cause and way out."""
 
+    def beside(self, path: Path) -> tuple[Path, ...]:
+        """The other files that the model at a path is in. Raises EgshapeError for one that cannot be read."""
+
     def read_object(self, model: object, forms: Forms | None) -> Graph:
         """The graph of a model object that it recognises. Raises as ``read``."""
 

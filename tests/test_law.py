@@ -82,6 +82,7 @@ LAYERS = [
             "observed",
             "versions",
             "buckets",
+            "cluster",
         ],
     ),
 ]

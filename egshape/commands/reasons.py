@@ -22,7 +22,7 @@ from egshape.commands.options import (
     OpsOpt,
     RulesOpt,
 )
-from egshape.commands.terminal import put, say, trials
+from egshape.commands.terminal import bar, put, say
 from egshape.errors import EgshapeError, ParseError
 from egshape.show import print_table
 
@@ -107,7 +107,7 @@ def advise(
 
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     known = read_facts(facts) or Facts()
-    with trials() as on_trial:
+    with bar("optimize") as on_trial:
         found = advise_within(graph, known.with_text(*(assume or ()), assumed=True), limit, seconds, on_trial=on_trial)
     shown = table(found)
     if as_json:

@@ -25,18 +25,19 @@ def progress() -> Iterator[Tracer]:
 
 
 @contextmanager
-def trials() -> Iterator[Callable[[int, int, str], None]]:
-    """What moves a progress bar over trials, if somebody watches."""
+def bar(of: str) -> Iterator[Callable[[int, int, str], None]]:
+    """What moves a progress bar over things that are counted, if somebody watches: how many are done, of how many, and
+    what is said of the last. ``of``: what is said before the first."""
     if not sys.stderr.isatty():
-        yield lambda number, total, fact: None
+        yield lambda number, total, said: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("optimize", total=None)
-        yield lambda number, total, fact: bar.update(task, completed=number, total=total, description=fact)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(of, total=None)
+        yield lambda number, total, said: shown.update(task, completed=number, total=total, description=said or of)
 
 
 def put(text: str) -> None:

@@ -24,7 +24,7 @@ from egshape.commands.options import (
     RulesOpt,
     Stage,
 )
-from egshape.commands.terminal import put, say, trials
+from egshape.commands.terminal import bar, put, say
 from egshape.errors import EgshapeError, ParseError
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _measured(result: Result, inputs: Path) -> Profile:
 def _advice(graph: Graph, facts: Facts, seconds: float) -> AdviceTable:
     from egshape.reasons.advise import advise_within, table
 
-    with trials() as on_trial:
+    with bar("optimize") as on_trial:
         return table(advise_within(graph, facts, seconds=seconds, on_trial=on_trial))
 
 

@@ -49,6 +49,10 @@ class Egs:
             raise type(error)(error.message, where=place, hint=error.hint, code=error.code) from None
         return graph
 
+    def beside(self, path: Path) -> tuple[Path, ...]:
+        """One file holds all."""
+        return ()
+
     def read_object(self, model: object, forms: Forms | None) -> Graph:
         """Never asked: it recognises nothing."""
         raise InvalidInput(f"a {type(model).__name__} is no text of a graph")

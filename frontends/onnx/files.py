@@ -38,6 +38,14 @@ class Model:
             return array_of(tensor, where, self._external(tensor, where))
         return array_of(tensor, where, self.raw.get(tensor.name) if not tensor.HasField("raw_data") else None)
 
+    def beside(self) -> tuple[Path, ...]:
+        """The files of external data of its initializers. Raises as ``array``."""
+        tensors = [each for each in self.proto.graph.initializer if each.data_location == TensorProto.EXTERNAL]
+        places = [
+            (entry.value, each.name) for each in tensors for entry in each.external_data if entry.key == "location"
+        ]
+        return tuple(dict.fromkeys(self._inside(location, name, self.name) for location, name in places))
+
     def _external(self, tensor: TensorProto, where: str) -> memoryview:
         given = {entry.key: entry.value for entry in tensor.external_data}
         path = self._inside(given.get("location", ""), tensor.name, where)

@@ -35,6 +35,12 @@ class Onnx:
         """Raises as ``egshape.frontends.onnx.read``."""
         return files.read(source, name, forms)
 
+    def beside(self, path: Path) -> tuple[Path, ...]:
+        """The files of external data."""
+        from egshape.frontends.onnx.files import open_model
+
+        return open_model(path, path.name).beside()
+
     def read_object(self, model: Any, forms: Forms | None) -> Graph:
         """Raises InvalidInput for a model that protobuf cannot serialize, else as ``read``."""
         try:

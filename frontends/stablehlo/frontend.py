@@ -41,6 +41,10 @@ class StableHlo:
         ranks = {key: form.axes for key, form in (forms or {}).items() if isinstance(form, Rank)}
         return stablehlo.read(source, name, ranks)
 
+    def beside(self, path: Path) -> tuple[Path, ...]:
+        """One file holds all."""
+        return ()
+
     def read_object(self, model: object, forms: Forms | None) -> Graph:
         """Raises as ``convert.from_exported``."""
         from egshape.frontends import stablehlo

@@ -50,6 +50,10 @@ class Torch:
             ) from None
         return self._graph(exported, Path(name).stem)
 
+    def beside(self, path: Path) -> tuple[Path, ...]:
+        """One file holds all."""
+        return ()
+
     def read_object(self, model: Any, forms: Forms | None) -> Graph:
         """Raises Unsupported for what has no graph, naming the node and the model's line."""
         return self._graph(model, "model")

@@ -19,7 +19,7 @@ def _commands(group: Any, name: str = "") -> list[tuple[str, set[str]]]:
         whole = f"{name} {word}".strip()
         if hasattr(command, "commands"):
             found += _commands(command, whole)
-        elif any(parameter.name == "model" for parameter in command.params):
+        elif any(parameter.name in ("model", "models") for parameter in command.params):
             found.append((whole, {option for parameter in command.params for option in parameter.opts}))
     return found
 
