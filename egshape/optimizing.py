@@ -14,11 +14,12 @@ from egshape.egraph.budget import STEPS
 from egshape.egraph.snapshot import without_collecting
 from egshape.errors import InvalidInput
 from egshape.facts import Facts, Relation, SymbolFacts, several
+from egshape.frontends.registry import of_graph
 from egshape.inner import settled
 from egshape.ir import display
 from egshape.ir.graph import Graph, Op, Value
 from egshape.limits import Deadlines, LimitReached, Limits, holding
-from egshape.measure import never_worse
+from egshape.measure import cost, never_worse
 from egshape.models import Model, load
 from egshape.ops.host import HOST_CALLS, unresolved
 from egshape.ops.shape_function import assuming
@@ -26,7 +27,7 @@ from egshape.pipeline import Optimized
 from egshape.reasons.explain import explain as explain_sizes
 from egshape.reasons.explain import explain_fact
 from egshape.reasons.explain_value import explain_removed, explain_value
-from egshape.report import Explanation, ValueExplanation
+from egshape.report import Explanation, StageRow, ValueExplanation
 from egshape.reporting import reported
 from egshape.result import Optimization
 from egshape.rulelang.size_functions import size_functions
@@ -35,6 +36,8 @@ from egshape.trace import Tracer
 
 _SHOWN = 3
 """How many values a note names."""
+_ROUNDS = 3
+"""How often a model is read once more, since a part of it would be written larger."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,37 @@ class _Asked:
 def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
     """``optimize``, of a graph that is loaded and facts that are read."""
     started = time.monotonic()
+    result, larger = _once(graph, user, asked, tracer)
+    rounds = iter(range(_ROUNDS))
+    read, limits = graph, asked.limits
+    while larger is not None and next(rounds, None) is not None:
+        frontend, spent = of_graph(graph), time.monotonic() - started
+        found = None if frontend is None else frontend.in_part(read, larger)
+        left = None if limits.seconds is None else limits.seconds - spent
+        if found is None or (left is not None and left < spent):
+            break
+        (read, places), inner = found, Tracer(tracer.on_stage, tracer.keep_events)
+        try:
+            again, larger = _once(read, user, replace(asked, limits=replace(limits, seconds=left)), inner)
+        except InvalidInput:  # a fact speaks of a value inside of what is one op now
+            break
+        if larger is None and again.graph is not read and cost(again.graph).count < cost(graph).count:
+            return _taken(again, places, tracer, inner)
+    return result
+
+
+def _taken(result: Result, left: Sequence[str], tracer: Tracer, inner: Tracer) -> Result:
+    """A result in which nodes stay as they came, with what was noted on the way there."""
+    shown = ", ".join(left[:_SHOWN]) + (f" and {len(left) - _SHOWN} others" if len(left) > _SHOWN else "")
+    inner.note(f"left as they were, since they would be written larger: {shown}")
+    tracer.notes[:], tracer.events[:], tracer.stages[:] = inner.notes, inner.events, [*tracer.stages, *inner.stages]
+    stages = tuple(StageRow(name=stage.name, seconds=stage.seconds) for stage in tracer.stages)
+    return replace(result, report=result.report.model_copy(update={"notes": tuple(inner.notes), "stages": stages}))
+
+
+def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Result, Graph | None]:
+    """The result of the graph as it was read, and what it would have been where that would be larger."""
+    started = time.monotonic()
     deadlines = Deadlines.of(asked.limits, len(graph.body.symbols))
     for note in graph.metadata.get("notes", ()):
         tracer.note(note)
@@ -170,12 +204,16 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
         tracer.note(f"not optimized, a fault of ours: the result differs from the original {done.difference}")
         done = replace(done, graph=graph, outcome=replace(done.outcome, status="fallback"))
     checked = done.graph is not graph and done.outcome.status == "saturated"
+    whole: Graph | None = None
     if done.graph is not graph and not asked.refine_signature and not asked.allow_larger:
+        tried = done.graph
         with tracer.stage("measure"):
             done, larger = _measured(job, done, {each.rule for each in dropped}, time.monotonic() - started)
         if larger:
             tracer.note(larger)
             checked = False
+            if set(graph.body.ops) <= set(done.graph.body.ops):
+                whole = tried
     if done.outcome.computed and done.graph is not graph:
         tracer.note(_still_computed(done.outcome.computed))
     functions = tuple(_optimized_function(each, asked, started, tracer) for each in graph.functions)
@@ -184,7 +222,7 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
     with without_collecting():  # no deadline holds from here on
         report = reported(graph, done, known, tracer, dropped)
     result = replace(_expecting(done.graph, known), checked=checked, functions=functions)
-    return Result(result, known, report, graph, done)
+    return Result(result, known, report, graph, done), whole
 
 
 def _measured(job: Job, done: Optimized, omit: Collection[str], seconds: float) -> tuple[Optimized, str]:

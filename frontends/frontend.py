@@ -110,5 +110,9 @@ class Frontend(Protocol):
         """Write a graph, in full or not at all; what of it the file does not hold, as notes. Raises EgshapeError for
         a graph that the format cannot hold, and a file that cannot be written."""
 
+    def in_part(self, graph: Graph, result: Graph) -> tuple[Graph, tuple[str, ...]] | None:
+        """The model of a graph read once more, so that what of it a result makes larger can only stay as it came, and
+        the places of that; None where there is no such way."""
+
     def cost(self, graph: Graph) -> Cost:
         """What a graph costs as a model of this format. Raises EgshapeError where it cannot hold it."""

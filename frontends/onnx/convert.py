@@ -66,7 +66,7 @@ def read(source: Path | bytes, name: str, forms: Mapping[str, Form] | None = Non
     """
     model = open_model(source, name)
     try:
-        return _graph(model, forms or {})
+        return graph_of(model, forms or {})
     except EgshapeError:
         raise
     except BUGS as fault:
@@ -79,7 +79,8 @@ def read(source: Path | bytes, name: str, forms: Mapping[str, Form] | None = Non
         ) from fault
 
 
-def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
+def graph_of(model: Model, forms: Mapping[str, Form], whole: frozenset[str] = frozenset()) -> Graph:
+    """The graph of a parsed model; ``whole``: the locations of nodes that are one op each. Raises as ``read``."""
     proto = model.proto
     opsets: dict[str, int] = {}
     for each in proto.opset_import:
@@ -87,7 +88,7 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
         if opsets.setdefault(domain, version) != version:
             raise ParseError(f"imports the opsets {opsets[domain]} and {version} of one domain", where=model.name)
     if opsets.get("", OLDEST) < OLDEST:
-        return _graph(_upgraded(model, opsets[""]), forms)
+        return graph_of(_upgraded(model, opsets[""]), forms, whole)
     if opsets.get("", OLDEST) > onnx_opset_version():
         raise Unsupported(
             f"is of opset {opsets['']}, the installed onnx knows up to {onnx_opset_version()}",
@@ -95,7 +96,7 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
             hint="install a newer onnx",
         )
     functions = {("" if each.domain in STANDARD else each.domain, each.name): each for each in proto.functions}
-    program = Program(model, lower, host.call, functions, shared_functions(proto.graph, functions))
+    program = Program(model, lower, host.call, functions, whole, shared_functions(proto.graph, functions))
     builder = BlockBuilder(decide=program.bounds.decide)
     builder.names.keep(name for node in proto.graph.node for name in node.output if name.isdigit())
     scope = Scope(program, builder, opsets)
@@ -123,7 +124,7 @@ def _graph(model: Model, forms: Mapping[str, Form]) -> Graph:
     facts = _facts(held, values, program)
     body = shared(without_spent(builder.finish(flat(results)), program.spent))
     metadata = _metadata(model, program, given, results, (*_unranked(body), *_left_out(unknown)))
-    own = None if "structure" in metadata or older.DOMAIN in opsets else own_of(model, body)
+    own = None if "structure" in metadata or older.DOMAIN in opsets else own_of(model, body, forms, whole)
     title = proto.graph.name or Path(model.name).stem
     return Graph(title, body, names_of(names, results), facts, metadata, own=own)
 

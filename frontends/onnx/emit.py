@@ -9,6 +9,7 @@ Checks are nodes too (``emit_checks``), or listed in the metadata."""
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -74,6 +75,8 @@ class Emitter:
             }
         self.found = False
         """Whether there are checks."""
+        self.written: Counter[str] = Counter()
+        """How many nodes were written for ops of a location."""
         self.listed: list[str] = []
         """Checks of sizes of inputs that the nodes do not make."""
         self.lost: list[str] = []
@@ -192,7 +195,9 @@ class Emitter:
             if op.name == "check":
                 self._check(op)
             elif op not in parts and (not _waits(op) or any(value in wanted for value in op.results)):
+                before = len(self.scope.frame.nodes)
                 self._op(op, slices.get(op.operands[0], ()) if op.operands else (), wanted)
+                self.written[str(op.location)] += len(self.scope.frame.nodes) - before
                 for relation in op.requires:
                     self.scope.bounds.learn(relation)
 
@@ -415,9 +420,9 @@ def _composite(e: Emitter, op: Op, wanted: Mapping[Value, str]) -> None:
         return
     inputs = [e.name(value) for value in op.operands]
     names = e.fresh_names(op, wanted)
-    e.scope.frame.nodes.append(
-        node_of(op.attrs["name"], op.attrs["attrs"], inputs, names, e.scope.titles.fresh(str(op.location)))
-    )
+    node = node_of(op.attrs["name"], op.attrs["attrs"], inputs, names, e.scope.titles.fresh(str(op.location)))
+    rebind(node, {}, e.scope.names.fresh)
+    e.scope.frame.nodes.append(node)
     _bound(e, op, names)
     if _keeps_its_shape(op):
         e.scope.gives(op.result, e.scope.given(op.operands[0]))

@@ -56,6 +56,12 @@ class Onnx:
         """Raises as ``egshape.frontends.onnx.save``."""
         return files.save(graph, path, how.opset, how.external_data, how.checks)
 
+    def in_part(self, graph: Graph, result: Graph) -> tuple[Graph, tuple[str, ...]] | None:
+        """Nodes of which there are more than before are one op each."""
+        from egshape.frontends.onnx.in_part import in_part
+
+        return in_part(graph, result)
+
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of graphs inside and of each function too, but for checks, which are wanted."""
         from egshape.frontends.onnx import messages

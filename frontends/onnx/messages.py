@@ -52,6 +52,8 @@ class Written:
     notes: tuple[str, ...]
     cost: Cost
     """Checks apart."""
+    nodes: Mapping[str, int]
+    """How many nodes there are for ops of a location, checks apart."""
 
 
 def write(graph: Graph, opset: int | None = None, checks: str = "nodes") -> Iterator[bytes | memoryview]:
@@ -115,7 +117,7 @@ def _anew(
     nodes = [node for function in called for node in function.node]
     size = sum(array.nbytes for array in first.scope.initializers.values()) + size_of(nodes)
     cost = Cost(nodes_of(bare) + sum(1 for _ in nodes_in(nodes)), "nodes", size)
-    return Written(model, emitter.scope.initializers, emitter.notes(checks), cost)
+    return Written(model, emitter.scope.initializers, emitter.notes(checks), cost, first.written)
 
 
 def _as_it_came(graph: Graph, front: tuple[Op, ...], opset: int, checks: str) -> Written:
@@ -148,7 +150,7 @@ def _behind(front: tuple[Op, ...], graph: Graph, emitter: Emitter, checks: str) 
             info.CopyFrom(emitter.info(info.name, types[info.name]))
     held = [(each.key, each.value) for each in model.metadata_props]
     _say(model, graph, held, emitter.listed if checks != "none" else ())
-    return Written(model, {**arrays, **emitter.scope.initializers}, emitter.notes(checks), own.cost)
+    return Written(model, {**arrays, **emitter.scope.initializers}, emitter.notes(checks), own.cost, {})
 
 
 def _model(

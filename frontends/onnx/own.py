@@ -3,7 +3,7 @@ attributes and loops included, behind the checks that are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -14,6 +14,7 @@ from egshape.frontends.frontend import Cost
 from egshape.frontends.onnx.checks import CHECKS, TITLE
 from egshape.frontends.onnx.files import Model
 from egshape.frontends.onnx.node import graphs_of, nodes_in
+from egshape.frontends.onnx.structure import Form
 from egshape.frontends.onnx.subgraphs import reads
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Block, Graph, Op
@@ -26,6 +27,9 @@ class Own:
 
     model: Model
     body: Block
+    forms: Mapping[str, Form]
+    whole: frozenset[str] = frozenset()
+    """As of ``convert.graph_of``."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return _nothing, ()  # views of a file: a graph of another process is written without
@@ -70,11 +74,11 @@ class Own:
         return out, apart
 
 
-def own_of(model: Model, body: Block) -> Own | None:
+def own_of(model: Model, body: Block, forms: Mapping[str, Form], whole: frozenset[str]) -> Own | None:
     """The model, for a writer; None where its message does not hold all of it."""
     nodes = [*model.proto.graph.node, *(node for function in model.proto.functions for node in function.node)]
     inner = list(_tensors(model.proto.graph, nodes))[len(model.proto.graph.initializer) :]
-    return None if any(each.data_location == TensorProto.EXTERNAL for each in inner) else Own(model, body)
+    return None if any(each.data_location == TensorProto.EXTERNAL for each in inner) else Own(model, body, forms, whole)
 
 
 def nodes_of(graph: GraphProto) -> int:

@@ -77,6 +77,8 @@ class Program:
     lower: Results
     call: Results
     functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
+    """The locations of nodes that are one op each, whatever their declaration says (``in_part``)."""
     shared: frozenset[tuple[str, str]] = frozenset()
     """Those of them that stay functions wherever they can."""
     derived: Functions = field(default_factory=Functions)
@@ -416,7 +418,9 @@ class Scope:
         args = iter([self.argument(inner.builder, value) for value in given])
         found = results_of(handler(inner, node, *(None if value is None else next(args) for value in operands)))
         places = [place for place, value in enumerate(found) if value is not None and node.wants(place)]
-        wanted: list[Value] = [found[place] for place in places]
+        wanted = [value for value in (found[place] for place in places) if isinstance(value, Value)]
+        if len(wanted) != len(places):
+            raise NoLowering("a sequence is no result of a composite")
         block = inner.builder.finish(wanted)
         attrs = {
             "name": node.title,
@@ -586,7 +590,8 @@ def declared(node: Node, operands: Sequence[Operand], scope: Scope) -> Iterator[
             raise node.error(f"leaves out its input {name!r}")
     if not found.sequences and any(isinstance(value, Items) for value in operands):
         raise node.error("takes a sequence where it wants a tensor")
-    if found.composite:
+    whole = str(node.location) in scope.program.whole
+    if found.composite or whole:
         yield lambda: scope.composite(node, operands, found.handler)
-    else:
+    if not found.composite:
         yield lambda: results_of(found.handler(scope, node, *operands))

@@ -59,6 +59,10 @@ class StableHlo:
         write_atomic(path, emit.bytecode(text) if form == "mlirbc" else text)
         return emit.unheld(graph)
 
+    def in_part(self, graph: Graph, result: Graph) -> tuple[Graph, tuple[str, ...]] | None:
+        """A program is read in one way."""
+        return None
+
     def cost(self, graph: Graph) -> Cost:
         """Statements of the text, and calls."""
         from egshape.frontends.stablehlo import emit

@@ -70,6 +70,10 @@ class Torch:
 
         return saving.save(graph, path)
 
+    def in_part(self, graph: Graph, result: Graph) -> tuple[Graph, tuple[str, ...]] | None:
+        """A program is read in one way."""
+        return None
+
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of regions too, but for checks; and the bytes of tensors. Without torch ops of ours."""
         needed()
