@@ -14,7 +14,7 @@ PY := .venv/bin/python
 SUM := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 READY := .venv/.ready-$(SUM)
 
-.PHONY: help setup demo test test-all test-here test-quick test-long test-newer lint fuzz fuzz-llvm fuzz-onnx corpora \
+.PHONY: help setup demo test test-all test-here test-quick test-long test-newer style lint fuzz fuzz-llvm fuzz-onnx corpora \
         models zoo backend bench cuda docs clean
 
 help:
@@ -36,7 +36,7 @@ demo: $(READY) ## optimize a JAX export, show its shapes, compare both programs 
 	@echo "The first values of out/shapes.tsv:" && head -n 12 out/shapes.tsv
 	$(PY) examples/demo.py examples/encoder.mlir out/encoder.opt.mlir
 
-test: lint test-quick ## lint and the tests but for the long ones: what to run before a change is offered
+test: style test-quick ## lint and the tests but for the long ones: what to run before a change is offered
 
 test-all: test test-long test-newer ## all of it: the long tests too, and all again on a newer Python with the newer egglog
 
@@ -54,10 +54,12 @@ test-here: $(READY)
 test-newer:
 	@.ci/test-newer
 
-lint: $(READY) ## ruff, mypy --strict, the import law
+style: $(READY)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check --quiet .
 	$(PY) -m mypy
+
+lint: style ## ruff, mypy --strict, the import law
 	$(PY) -m pytest tests/test_law.py
 
 fuzz: $(READY) ## the long differential fuzz

@@ -10,6 +10,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -115,16 +116,23 @@ def _modules() -> dict[str, Path]:
 MODULES = _modules()
 
 
+@lru_cache(maxsize=4)
+def _nodes(source: str) -> list[ast.AST]:
+    """All nodes of a module; of the last few, since each is asked about several times."""
+    return list(ast.walk(ast.parse(source)))
+
+
 def _imports(source: str, modules: dict[str, Path]) -> Iterator[tuple[ast.stmt, str, bool]]:
     """Every import statement with each module that it names, and whether it runs at import time."""
-    tree = ast.parse(source)
+    nodes = _nodes(source)
     inner = {
         node
-        for function in ast.walk(tree)
+        for function in nodes
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node, alias.name, node not in inner
@@ -169,11 +177,6 @@ def violations(module: str, source: str, modules: dict[str, Path]) -> list[str]:
             if package not in sys.stdlib_module_names | {"numpy"} and not on_demand:
                 wrong.append(f"{where}: the runtime may not import {target}")
     return wrong
-
-
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_imports(module: str) -> None:
-    assert violations(module, MODULES[module].read_text(), MODULES) == []
 
 
 def imports_of(modules: dict[str, Path]) -> dict[str, set[str]]:
@@ -258,7 +261,7 @@ def formats_named(source: str) -> list[str]:
     """The texts in a module that are the name of a format, a suffix or a class of one."""
     return [
         node.value
-        for node in ast.walk(ast.parse(source))
+        for node in _nodes(source)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in FORMATS
     ]
 
@@ -290,18 +293,12 @@ LEAVES = {
 def ops_listed(source: str) -> list[tuple[int, list[str]]]:
     """What lists two ops or more in a module, with its line: tuples, lists and sets of names, keys of dicts."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         items = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
         names = [each.value for each in items if isinstance(each, ast.Constant) and each.value in OPS]
         if len(set(names)) > 1:
             found.append((node.lineno, names))
     return found
-
-
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_no_ops_are_listed_by_hand(module: str) -> None:
-    if not any(module == leaf or module.startswith(f"{leaf}.") for leaf in LEAVES):
-        assert ops_listed(MODULES[module].read_text()) == []
 
 
 @pytest.mark.parametrize("leaf", sorted(LEAVES))
@@ -347,7 +344,7 @@ ASKED = {
 def ops_asked_for(source: str) -> dict[str, int]:
     """The ops with which a module compares a name, a function or an op, and the line of the last."""
     found = {}
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             if any(_names_an_op(side) for side in sides):
@@ -369,12 +366,6 @@ def _texts(node: ast.AST) -> list[str]:
     return [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_no_op_is_asked_for_by_name(module: str) -> None:
-    if not any(module == leaf or module.startswith(f"{leaf}.") for leaf in LEAVES):
-        assert set(ops_asked_for(MODULES[module].read_text())) - EVERYWHERE == ASKED.get(module, set())
-
-
 @pytest.mark.parametrize(
     ("source", "asked"),
     [
@@ -392,8 +383,14 @@ def test_an_op_that_is_asked_for_is_found(source: str, asked: set[str]) -> None:
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
-def test_length(module: str) -> None:
-    lines = len(MODULES[module].read_text().splitlines())
+def test_a_module_keeps_the_law(module: str) -> None:
+    """Its imports; no ops are listed by hand, or asked for by name; its length. One test, so that it is read once."""
+    source = MODULES[module].read_text()
+    assert violations(module, source, MODULES) == []
+    if not any(module == leaf or module.startswith(f"{leaf}.") for leaf in LEAVES):
+        assert ops_listed(source) == []
+        assert set(ops_asked_for(source)) - EVERYWHERE == ASKED.get(module, set())
+    lines = len(source.splitlines())
     assert lines <= LONGEST, f"{module} has {lines} lines: a file past {LONGEST} is two subjects"
 
 
