@@ -7,7 +7,7 @@ The JSON of facts and of proofs belongs to ``egshape.facts`` and ``egshape.prove
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -120,6 +120,38 @@ class StageRow(_Json):
     seconds: float
 
 
+class Changes(_Json):
+    """How many parts of each kind a model had, and has now. ``unit``: what these are called."""
+
+    unit: str
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+    def total(self) -> str:
+        """Both totals."""
+        return f"{sum(self.before.values())} {self.unit} -> {sum(self.after.values())} {self.unit}"
+
+    def lines(self) -> Iterator[str]:
+        """The kinds whose number changed, those first of which most are gone."""
+        every = [(name, self.before.get(name, 0), self.after.get(name, 0)) for name in {**self.before, **self.after}]
+        every = sorted((row for row in every if row[1] != row[2]), key=lambda row: (row[2] - row[1], row[0]))
+        rows = every if len(every) <= _KINDS_SHOWN else every[: _KINDS_SHOWN - 1]
+        rest = every[len(rows) :]
+        if rest:
+            rows.append((f"{len(rest)} other kinds", sum(row[1] for row in rest), sum(row[2] for row in rest)))
+        width = max((len(row[0]) for row in rows), default=0)
+        for name, old, new in rows:
+            yield f"  {name:<{width}}  {old:>5} -> {new}"
+
+
+class FileChanges(Changes):
+    """The same of a model file, in the terms of its format; ``bytes`` before and after, ``seconds`` by stage."""
+
+    bytes: tuple[int, int] | None = None
+    """None where no file was written, or it was not of the model's format."""
+    seconds: Mapping[str, float] = {}
+
+
 class Report(_Json):
     """What ``optimize`` did."""
 
@@ -138,6 +170,14 @@ class Report(_Json):
     dropped_rules: tuple[str, ...] = ()
     """Rules of the user that failed and were left out."""
     shape_functions: tuple[ShapeFunctionRow, ...] = ()
+    file: FileChanges | None = None
+    """Of the model's file; the command line says it."""
+
+    @property
+    def changes(self) -> Changes:
+        """The ops of the graph before and after."""
+        before, after = self.ops.before, self.ops.after
+        return Changes(unit="ops", before=before.by_name, after=after.by_name)
 
     def in_short(self) -> str:
         """One line: the model, how many ops before and after, and how it ended."""
@@ -147,20 +187,8 @@ class Report(_Json):
         """What happened, for a person: totals, the kinds of ops whose number changed, checks. ``seconds``: those that
         it took, the sum of the stages' where they are not given."""
         seconds = sum(stage.seconds for stage in self.stages) if seconds is None else seconds
-        before, after = self.ops.before, self.ops.after
-        yield f"{self.model}: {before.total} ops -> {after.total} ops ({self.status}, {seconds:.2f} s)"
-        changes = [
-            (name, before.by_name.get(name, 0), after.by_name.get(name, 0))
-            for name in {**before.by_name, **after.by_name}
-        ]
-        changes = sorted((row for row in changes if row[1] != row[2]), key=lambda row: (row[2] - row[1], row[0]))
-        rows = changes if len(changes) <= _KINDS_SHOWN else changes[: _KINDS_SHOWN - 1]
-        rest = changes[len(rows) :]
-        if rest:
-            rows.append((f"{len(rest)} other kinds", sum(row[1] for row in rest), sum(row[2] for row in rest)))
-        width = max((len(row[0]) for row in rows), default=0)
-        for name, old, new in rows:
-            yield f"  {name:<{width}}  {old:>5} -> {new}"
+        yield f"{self.model}: {self.changes.total()} ({self.status}, {seconds:.2f} s)"
+        yield from self.changes.lines()
         checks = {status: sum(check.status == status for check in self.checks) for status in ("proved", "kept")}
         yield f"checks: {checks['proved']} proved, {checks['kept']} kept"
 

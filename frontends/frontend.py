@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -113,6 +114,10 @@ class Frontend(Protocol):
     def in_part(self, graph: Graph, result: Graph) -> tuple[Graph, tuple[str, ...]] | None:
         """The model of a graph read once more, so that what of it a result makes larger can only stay as it came, and
         the places of that; None where there is no such way."""
+
+    def kinds(self, model: Graph | Path | bytes) -> tuple[str, Counter[str]]:
+        """What the parts of a model are called, and how many of each kind a model file has, or a graph as it would be
+        written, checks included: as a viewer counts them. Raises EgshapeError where it cannot be read or written."""
 
     def cost(self, graph: Graph) -> Cost:
         """What a graph costs as a model of this format. Raises EgshapeError where it cannot hold it."""

@@ -36,10 +36,13 @@ from egshape.commands.options import (
     ModelArg,
     NodesOpt,
     OpsOpt,
+    QuietOpt,
     RulesOpt,
     SecondsOpt,
     Target,
+    VerboseOpt,
 )
+from egshape.commands.summary import lines, with_file
 from egshape.commands.terminal import put, say
 from egshape.errors import EgshapeError
 from egshape.show import print_table
@@ -87,6 +90,9 @@ def optimize(
             help="Write the weights of an ONNX model to a file beside it; models beyond 2 GB always do.",
         ),
     ] = False,
+    verbose: VerboseOpt = False,
+    quiet: QuietOpt = False,
+    as_json: JsonOpt = False,
     checks: Annotated[
         ChecksAs,
         typer.Option(
@@ -103,6 +109,7 @@ def optimize(
     check_target(report, model=False)
     started = time.perf_counter()
     graph = load_model(model, format, ops, annotate, annotate_file, assume, output)
+    loaded = time.perf_counter()
     result = optimized(
         graph,
         assume,
@@ -114,7 +121,7 @@ def optimize(
         allow_larger=allow_larger,
         decide=decide.value,
     )
-    seconds_taken = time.perf_counter() - started
+    done = time.perf_counter()
     notes: tuple[str, ...] = ()
     if output == "-":
         kind = format or Path(model).suffix.removeprefix(".")
@@ -132,9 +139,13 @@ def optimize(
     for note in notes:
         say(f"egshape: note: {note}")
     whole = result.report.model_copy(update={"notes": (*result.report.notes, *notes)})
+    written = None if output in (None, "-") else Path(str(output))
+    whole = with_file(whole, model, format, result, written, loaded - started, time.perf_counter() - done)
     if report is not None:
         write_atomic(report, whole.model_dump_json(indent=2) + "\n")
-    (say if output == "-" else put)("\n".join(whole.summary(seconds_taken)))
+    if as_json or not quiet:
+        told = whole.model_dump_json() if as_json else "\n".join(lines(whole, verbose))
+        (say if output == "-" else put)(told)
     if strict_rules and result.report.dropped_rules:
         raise typer.Exit(1)
 

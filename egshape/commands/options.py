@@ -79,3 +79,5 @@ SecondsOpt = Annotated[float | None, typer.Option("--seconds", min=0, help="Time
 NodesOpt = Annotated[int | None, typer.Option("--nodes", min=1, help="Budget of e-nodes.")]
 MemoryOpt = Annotated[int | None, typer.Option("--memory", min=1, metavar="MB", help="Memory budget.")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+VerboseOpt = Annotated[bool, typer.Option("--verbose", "-v", help="Say all: every check, seconds by stage.")]
+QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of what was done, only notes and errors.")]

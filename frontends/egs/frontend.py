@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -65,6 +66,11 @@ class Egs:
     def in_part(self, graph: Graph, result: Graph) -> tuple[Graph, tuple[str, ...]] | None:
         """A program is read in one way."""
         return None
+
+    def kinds(self, model: Graph | Path | bytes) -> tuple[str, Counter[str]]:
+        """Ops, those of regions too."""
+        graph = model if isinstance(model, Graph) else self.read(model, "model", None)
+        return "ops", Counter(op.name for op in graph.body.walk())
 
     def cost(self, graph: Graph) -> Cost:
         """Ops, those of regions too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,16 @@ class Onnx:
         from egshape.frontends.onnx.in_part import in_part
 
         return in_part(graph, result)
+
+    def kinds(self, model: Graph | Path | bytes) -> tuple[str, Counter[str]]:
+        """Nodes, those of graphs inside and of each function too."""
+        from egshape.frontends.onnx import messages
+        from egshape.frontends.onnx.files import open_model
+        from egshape.frontends.onnx.node import nodes_in
+
+        proto = messages.whole(model).model if isinstance(model, Graph) else open_model(model, "model").proto
+        graphs = (proto.graph, *proto.functions)
+        return "nodes", Counter(node.op_type for graph in graphs for node in nodes_in(graph.node))
 
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of graphs inside and of each function too, but for checks, which are wanted."""

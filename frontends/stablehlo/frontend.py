@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +63,12 @@ class StableHlo:
     def in_part(self, graph: Graph, result: Graph) -> tuple[Graph, tuple[str, ...]] | None:
         """A program is read in one way."""
         return None
+
+    def kinds(self, model: Graph | Path | bytes) -> tuple[str, Counter[str]]:
+        """Statements, but for what ends a region or function."""
+        from egshape.frontends.stablehlo import statements
+
+        return "statements", statements.kinds(model)
 
     def cost(self, graph: Graph) -> Cost:
         """Statements of the text, and calls."""

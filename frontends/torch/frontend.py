@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -35,20 +36,7 @@ class Torch:
     def read(self, source: Path | bytes, name: str, forms: Forms | None) -> Graph:
         """Raises MissingDependency without torch, ParseError for what is no exported program, else as
         ``read_object``."""
-        torch = needed()
-        if isinstance(source, Path) and not source.is_file():
-            raise InvalidInput("there is no such file", where=str(source))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # torch's own, of what pytree calls a leaf
-                exported = torch.export.load(BytesIO(source) if isinstance(source, bytes) else source)
-        except Exception as error:  # zipfile's, json's and torch's own, by version
-            raise ParseError(
-                f"is no program that torch.export.save wrote: {error}",
-                where=name,
-                hint=f"torch {torch.__version__} reads it; a file of another version may be too new",
-            ) from None
-        return self._graph(exported, Path(name).stem)
+        return self._graph(_loaded(source, name), Path(name).stem)
 
     def beside(self, path: Path) -> tuple[Path, ...]:
         """One file holds all."""
@@ -74,12 +62,39 @@ class Torch:
         """A program is read in one way."""
         return None
 
+    def kinds(self, model: Graph | Path | bytes) -> tuple[str, Counter[str]]:
+        """Calls, those of graphs inside too."""
+        needed()
+        from egshape.frontends.torch.module import module
+
+        root = module(model) if isinstance(model, Graph) else _loaded(model, "model").graph_module
+        graphs = [each.graph for each in root.modules() if hasattr(each, "graph")]
+        names = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
+        return "calls", Counter(str(getattr(name, "__name__", name)) for name in names)
+
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of regions too, but for checks; and the bytes of tensors. Without torch ops of ours."""
         needed()
         from egshape.frontends.torch.module import written
 
         return written(graph).emitter.cost()
+
+
+def _loaded(source: Path | bytes, name: str) -> Any:
+    """The exported program of a file."""
+    torch = needed()
+    if isinstance(source, Path) and not source.is_file():
+        raise InvalidInput("there is no such file", where=str(source))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # torch's own, of what pytree calls a leaf
+            return torch.export.load(BytesIO(source) if isinstance(source, bytes) else source)
+    except Exception as error:  # zipfile's, json's and torch's own, by version
+        raise ParseError(
+            f"is no program that torch.export.save wrote: {error}",
+            where=name,
+            hint=f"torch {torch.__version__} reads it; a file of another version may be too new",
+        ) from None
 
 
 def needed() -> Any:

@@ -77,7 +77,7 @@ def test_optimize_writes_a_smaller_program_and_a_report(small: str, tmp_path: Pa
     assert data["ops"]["after"]["total"] < data["ops"]["before"]["total"]
     assert [check["status"] for check in data["checks"]] == ["kept"]
     out = capsys.readouterr().out
-    assert re.match(r"small: \d+ ops -> \d+ ops \(saturated, \d+\.\d\d s\)\n", out)
+    assert re.match(r"small: \d+ statements -> \d+ statements \(saturated, \d+\.\d\d s\)\n", out)
     assert re.search(r"^  transpose +2 -> 0$", out, re.MULTILINE)
     assert "checks: 0 proved, 1 kept" in out
 

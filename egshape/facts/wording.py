@@ -1,0 +1,26 @@
+"""Relations between sizes in words, for people who do not read them as formulas."""
+
+from __future__ import annotations
+
+import re
+
+from egshape.facts.intervals import to_text
+from egshape.facts.relation import Relation
+
+_REMAINDER = re.compile(r"\(?(.+?)\)? ?% ?(\d+)")
+
+
+def worded(relation: Relation) -> str:
+    """A relation in words: ``n is a multiple of 4``."""
+    lhs, rhs = relation.lhs, relation.rhs
+    if relation.kind == "in":
+        return f"{lhs} lies in {to_text(relation.ranges)}"
+    if relation.kind == "==" and rhs.const == 0 and (found := _REMAINDER.fullmatch(str(lhs))):
+        return f"{found[1]} is a multiple of {found[2]}"
+    if lhs.const is not None and rhs.const is None:
+        return f"{rhs} {_TURNED[relation.kind]} {lhs}"
+    return f"{lhs} {_WORDS[relation.kind]} {rhs}"
+
+
+_WORDS = {"==": "equals", "!=": "is not", "<=": "is at most", "<": "is less than"}
+_TURNED = {"==": "equals", "!=": "is not", "<=": "is at least", "<": "is more than"}
