@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,16 @@ def ranks_said(said: Mapping[str, Annotation]) -> dict[str, Rank]:
     return {name: Rank(len(type.shape)) for name, type in said.items() if name and type.shape is not None}
 
 
-def load(model: Model | Graph, format: str | None = None, forms: Forms | None = None) -> Graph:
+def load(
+    model: Model | Graph, format: str | None = None, forms: Forms | None = None, names: Sequence[str] = ()
+) -> Graph:
     """Load a model: a path (``.mlir``, ``.mlirbc``, ``.onnx``), bytes, with a ``format`` where they do not say theirs,
     a ``jax.export.Exported``, or an ``onnx.ModelProto``. A Graph is given back as it is.
 
     ``forms``: of inputs of an ONNX model that are no tensors, by name: the length of a sequence; for an optional value
     ``"tensor"``, a length, or None for one that is left out. Of values whose rank nothing tells, ``Rank(axes)``.
+
+    ``names``: what the inputs of an ``Exported`` are called, of all that its function takes; it does not say them.
 
     The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
     POOL.prepare()  # what optimizes the model starts while it is read
@@ -42,7 +46,7 @@ def load(model: Model | Graph, format: str | None = None, forms: Forms | None = 
         return model
     frontend = registry.of_object(model)
     if frontend is not None:
-        return frontend.read_object(model, forms)
+        return frontend.read_object(model, forms, names)
     hint = f"give a path, bytes, {' or '.join(each.objects for each in registry.FRONTENDS if each.objects)}"
     if isinstance(getattr(model, "graph", None), Graph):
         hint = "give its .graph, or its .source"

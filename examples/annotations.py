@@ -32,6 +32,12 @@ def any_shape(x: np.ndarray) -> np.ndarray:
     return x.sum()
 
 
+@egshape.fn("x: f32[n, 8]")
+def rows(x: np.ndarray) -> np.ndarray:
+    """Calls another one that types are said of."""
+    return any_shape(x[:, :1]) + x[:, 0]
+
+
 def refused(*arrays: np.ndarray) -> str:
     """What a call is told."""
     try:
@@ -53,6 +59,7 @@ def main() -> None:
     best = egshape.specialised(square, any_shape)
     print("chosen:", best.chosen(np.ones((3, 3), "f4")).name, best.chosen(x).name)
     print("known before:", best.given("f32[k, k]"), best.given("f32[k, k + 1]"))
+    print("inside of another:", rows(x).shape)
 
 
 if __name__ == "__main__":

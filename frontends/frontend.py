@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -104,8 +104,9 @@ class Frontend(Protocol):
     def beside(self, path: Path) -> tuple[Path, ...]:
         """The other files that the model at a path is in. Raises EgshapeError for one that cannot be read."""
 
-    def read_object(self, model: object, forms: Forms | None) -> Graph:
-        """The graph of a model object that it recognises. Raises as ``read``."""
+    def read_object(self, model: object, forms: Forms | None, names: Sequence[str] = ()) -> Graph:
+        """The graph of a model object that it recognises; ``names``: of its inputs, where it does not say them. Raises
+        as ``read``."""
 
     def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
         """Write a graph, in full or not at all; what of it the file does not hold, as notes. Raises EgshapeError for

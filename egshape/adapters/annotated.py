@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from egshape.adapters.entry import Entry
-from egshape.adapters.sources import Arguments, Key, Source, source_of
+from egshape.adapters.sources import Arguments, JaxFunction, Key, Source, source_of
 from egshape.annotate import Annotation, annotate, named
 from egshape.compiling import Function, compile
-from egshape.errors import InvalidInput, TypeMismatch
+from egshape.errors import CheckFailed, InvalidInput, TypeMismatch
 from egshape.ir.graph import Graph
 from egshape.ir.types import dtype_name
 from egshape.models import Model
@@ -92,6 +93,8 @@ class Annotated:
             return self._compiled[key]
 
     def __call__(self, *inputs: Any, **by_name: Any) -> Any:
+        if _traced((*inputs, *by_name.values())):
+            return self._inside(inputs, by_name)
         arrays = self.arrays(inputs, by_name)
         return self.compiled(*arrays)(*arrays)
 
@@ -103,6 +106,8 @@ class Annotated:
     def sizes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """The shapes of the results for arguments of these shapes: sizes in, sizes out, nothing is computed. Raises
         what a call would of such sizes."""
+        if any(isinstance(each, int) for each in shapes):
+            raise InvalidInput("takes a shape for each argument", where=self.name, hint="such as sizes((2, 3))")
         return self.compiled().result_shapes(*shapes)
 
     def into(self, out: Sequence[Any], *inputs: Any) -> Any:
@@ -130,6 +135,24 @@ class Annotated:
             self._agree(key)
             self._entries[key] = Entry(self._types, key)
         return self._entries[key]
+
+    def _inside(self, inputs: Sequence[Any], by_name: Mapping[str, Any]) -> Any:
+        """A call while JAX traces another function: the program's own ops, behind what is said where all sizes are
+        numbers. Raises TypeMismatch and CheckFailed for what is said and does not hold."""
+        if not isinstance(self._source, JaxFunction):
+            raise InvalidInput(
+                "is no function of JAX, and JAX traces its call",
+                where=self.name,
+                hint="egshape.jax_call goes inside of jax.jit",
+            )
+        given = self._source.ordered(inputs, by_name)
+        entry = self.entry(_key(given))
+        shapes = [each.shape for each in given]
+        if all(isinstance(size, int) for shape in shapes for size in shape):
+            arrays = [np.broadcast_to(np.zeros((), each.dtype), each.shape) for each in given]
+            if why := entry.refusal(arrays):
+                raise CheckFailed(why, where=self.name)
+        return self._source.function(*given)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -163,6 +186,12 @@ class Annotated:
             )
         results = zip(graph.output_names, self._returns, strict=False)
         return {name or own: type for own, (name, type) in results}
+
+
+def _traced(inputs: Sequence[Any]) -> bool:
+    """Whether JAX traces one of these."""
+    jax = sys.modules.get("jax")
+    return jax is not None and any(isinstance(each, jax.core.Tracer) for each in inputs)
 
 
 def _array(item: Any) -> Any:

@@ -75,7 +75,7 @@ class JaxFunction:
 
     def graph(self, types: Sequence[Annotation], key: Key) -> Graph:
         """What JAX exports, told what is said: sums and products of names as they are, other sizes unknown."""
-        return load(_exported(self.function, types, key))
+        return load(_exported(self.function, types, key), names=tuple(self.arguments))
 
 
 class TorchModule:

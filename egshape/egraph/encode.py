@@ -4,16 +4,17 @@ seeded with dtype and shape, so that nothing has to travel along a chain of ops 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const
+from egshape.dims import Dim, const, symbol
 from egshape.egraph.constants import Constants
 from egshape.egraph.fold import Folder
 from egshape.egraph.splits import LIMIT
+from egshape.egraph.twins import Twins, acts
 from egshape.ir.arrays import is_splat
 from egshape.ir.graph import Block, Op, Value
 from egshape.ir.keys import hashable, region_key
@@ -66,6 +67,9 @@ class Encoder:
         self._constants = Constants(self.out.constants, self.out.constant_dtypes)
         self._records: dict[Any, int] = {}
         self._keys: dict[Any, int] = {}
+        self._defined: dict[Value, list[tuple[int, str]]] = {}
+        """The axes of values that define symbols."""
+        self._twins: Twins | None = None
 
     def add(self, table: str, *row: Any) -> None:
         """Add a row to a table."""
@@ -155,11 +159,16 @@ class Encoder:
 
     def block(self, block: Block) -> Encoding:
         """Encode all ops of a block."""
+        for each in block.symbols:
+            if each.axis is not None:
+                self._defined.setdefault(each.value, []).append((each.axis, each.name))
         for value in block.args:
             self.leaf(value)
+        self._twins = twins = Twins(block, self.registry)
         for index, op in enumerate(block.ops):
+            twins.step(op)
             self.op(index, op)
-        for value in (*block.results, *(symbol.value for symbol in block.symbols)):
+        for value in (*block.results, *(each.value for each in block.symbols)):
             self.leaf(value)  # a captured value that no op of the block reads
         return self.out
 
@@ -271,10 +280,20 @@ class Encoder:
             return int(value)
         return self.record(value)
 
-    def _acts(self, op: Op) -> bool:
-        """Whether a run of the op does more than give its results: two that look the same are two runs."""
-        inside = [each for region in op.regions for each in region.walk()]
-        return any(each.name != "check" and self.registry[each.name].effect for each in inside)
+    def _result_types(self, op: Op, same: Mapping[str, Dim]) -> tuple[Any, ...]:
+        """The types of an op's results. Sizes that they define count by their place, those of one op only and of what
+        is equal to it: the sizes of another one are others. ``same``: sizes that come of the same data as earlier ones.
+        """
+        own = dict(same)
+        for place, value in enumerate(op.results):
+            for axis, name in self._defined.get(value, ()):
+                own[name] = symbol(f"\0{place}.{axis}")
+        types = tuple(
+            (value.type.dtype, tuple(size.substitute(own) if own else size for size in value.type.dims))
+            for value in op.results
+        )
+        defines = any(value in self._defined for value in op.results)
+        return (*types, self._twins.first(op.results[0]) if self._twins is not None and defines else None)
 
     def _call(self, index: int, op: Op, decl: OpDecl, nodes: list[int]) -> None:
         """An op with regions, or with attributes that the e-graph has no sort for."""
@@ -285,13 +304,14 @@ class Encoder:
         hidden = ()
         if len(flat) > MAX_RANK:
             hidden, flat, sizes = flat, (), ()
+        same = self._twins.same if self._twins is not None else {}
         key = (
             op.name,
             hidden,
             hashable({name: value for name, value in op.attrs.items() if name not in sizes}),
-            tuple(region_key(region, captures) for region in op.regions),
-            tuple(value.type for value in op.results),
-            index if self._acts(op) else None,
+            tuple(region_key(region, captures, same) for region in op.regions),
+            self._result_types(op, same),
+            index if acts(op, self.registry) else None,
         )
         number = self._keys.get(key)
         if number is None:

@@ -59,7 +59,7 @@ class Twins:
         """What is equal from here on."""
         if self._idle:
             return []
-        twin = None if self._acts(op) else self._known.setdefault(self._key(op), op)
+        twin = None if acts(op, self.registry) else self._known.setdefault(self._key(op), op)
         found = list[Relation]()
         if twin is not None and twin is not op:
             self._first |= dict(zip(op.results, twin.results, strict=True))
@@ -77,15 +77,14 @@ class Twins:
         }
         return found
 
-    def _acts(self, op: Op) -> bool:
-        """Whether an op, or one inside of it, may do something else each time."""
-        inner = (each for region in op.regions for each in region.walk())
-        return any(self.registry[each.name].effect for each in (op, *inner))
+    def first(self, value: Value) -> Value:
+        """The first of the values that are equal to one, of those that came by."""
+        return self._first.get(value, value)
 
     def _key(self, op: Op) -> Any:
         read = op.captures()
-        operands = tuple(self._first.get(value, value) for value in (*op.operands, *read))
-        regions = tuple(region_key(region, read) for region in op.regions)
+        operands = tuple(self.first(value) for value in (*op.operands, *read))
+        regions = tuple(region_key(region, read, self.same) for region in op.regions)
         attrs = {name: _put(attr, self.same) for name, attr in op.attrs.items()}
         return op.name, operands, hashable(attrs), regions
 
@@ -119,7 +118,7 @@ class Twins:
         """The integers of a value, each a symbol of its own where nothing is known; None for another value."""
         if value not in self._items and _is_followed(value):
             shape = tuple(int(size.const or 0) for size in value.type.dims)
-            name = self._first.get(value, value).name
+            name = self.first(value).name
             own = [symbol(f"\0{name}.{at}") - ANY for at in range(int(np.prod(shape, dtype=np.int64)))]
             self._items[value] = object_array(own, shape)
         return self._items.get(value)
@@ -143,6 +142,13 @@ class Twins:
                     yield Relation("<=", symbol(each.name) - each.offset, self._most[item])
                 if first is not each:
                     yield Relation("==", symbol(each.name), symbol(first.name) + (each.offset - first.offset))
+
+
+def acts(op: Op, registry: Registry) -> bool:
+    """Whether a run of an op does more than give its results, so that two that look the same are two runs. A check says
+    the same each time."""
+    inner = (each for region in op.regions for each in region.walk())
+    return any(each.name != "check" and registry[each.name].effect for each in (op, *inner))
 
 
 def _is_followed(value: Value) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim
+from egshape.dims import Dim, symbol
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import TensorType
 
@@ -24,8 +24,8 @@ def hashable(value: Any) -> Any:
 
 
 def region_key(region: Block, captures: Sequence[Value], sizes: Mapping[str, Dim] | None = None) -> Any:
-    """The key of a region; values it captures count by their place in ``captures``. ``sizes``: what its symbols are
-    called."""
+    """The key of a region; values it captures count by their place in ``captures``, sizes that it defines itself by
+    theirs. ``sizes``: what other symbols are called."""
     numbers: dict[Value, int] = {value: -1 - place for place, value in enumerate(captures)}
     return _Keys(sizes or {}).block(region, numbers)
 
@@ -33,11 +33,15 @@ def region_key(region: Block, captures: Sequence[Value], sizes: Mapping[str, Dim
 class _Keys:
     """Makes keys in which sizes stand in the place of symbols."""
 
-    def __init__(self, sizes: Mapping[str, Dim]) -> None:
-        self._sizes = sizes
+    def __init__(self, sizes: Mapping[str, Dim], inner: int = 0) -> None:
+        self._sizes, self._inner = sizes, inner
         self._known: dict[Any, Any] = {}
 
     def block(self, block: Block, numbers: dict[Value, int]) -> Any:
+        own = {each.name: symbol(f"\0{self._inner + place}") for place, each in enumerate(block.symbols)}
+        if own.keys() - self._sizes.keys():
+            self._inner += len(own)
+            return _Keys({**own, **self._sizes}, self._inner).block(block, numbers)
         for value in block.args:
             numbers[value] = len(numbers)
         ops = []

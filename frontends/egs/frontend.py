@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,7 +55,7 @@ class Egs:
         """One file holds all."""
         return ()
 
-    def read_object(self, model: object, forms: Forms | None) -> Graph:
+    def read_object(self, model: object, forms: Forms | None, names: Sequence[str] = ()) -> Graph:
         """Never asked: it recognises nothing."""
         raise InvalidInput(f"a {type(model).__name__} is no text of a graph")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ class Onnx:
 
         return open_model(path, path.name).beside()
 
-    def read_object(self, model: Any, forms: Forms | None) -> Graph:
+    def read_object(self, model: Any, forms: Forms | None, names: Sequence[str] = ()) -> Graph:
         """Raises InvalidInput for a model that protobuf cannot serialize, else as ``read``."""
         try:
             data = bytes(model.SerializeToString())

@@ -45,13 +45,16 @@ _NAMED = "jax.global_constant"
 _KEEPS_SIZE = ("stablehlo.convert", "stablehlo.reshape")
 
 
-def read(source: str | bytes, name: str, ranks: Mapping[str, int] | None = None) -> Graph:
+def read(
+    source: str | bytes, name: str, ranks: Mapping[str, int] | None = None, arguments: Sequence[str] = ()
+) -> Graph:
     """The graph of a StableHLO module.
 
     Args:
         source: text, MLIR bytecode, a portable artifact, or what ``jax.export.Exported.serialize`` gives.
         name: what messages and locations call it, a file name as a rule.
         ranks: of values for which the text says no rank and their uses tell none, by name: ``x``, ``%y``.
+        arguments: names of the inputs, where the module says none.
 
     Raises:
         ParseError: the source does not parse or verify; ``where`` is file:line:col.
@@ -67,20 +70,22 @@ def read(source: str | bytes, name: str, ranks: Mapping[str, int] | None = None)
         return op.name in HANDLERS or op.name in plain or not op.name.startswith(host.DIALECTS)
 
     with parsed(source, name, ranks) as (hlo, module):
-        return _graph(Module(hlo, module, name, known, source), name, plain)
+        return _graph(Module(hlo, module, name, known, source), name, plain, arguments)
 
 
-def from_exported(exported: Exported) -> Graph:
-    """The graph of what ``jax.export.export`` gives. Errors as of ``read``."""
+def from_exported(exported: Exported, arguments: Sequence[str] = ()) -> Graph:
+    """The graph of what ``jax.export.export`` gives. ``arguments``: names of all that the function takes, in order.
+    Errors as of ``read``."""
     try:
         serialized = bytes(exported.mlir_module_serialized)
     except AttributeError:
         raise MissingDependency("needs a jax.export.Exported", hint="give jax.export.export(jax.jit(f))(...)") from None
-    return read(serialized, exported.fun_name)
+    kept = [arguments[place] for place in exported.module_kept_var_idx] if arguments else ()
+    return read(serialized, exported.fun_name, arguments=kept)
 
 
-def _graph(module: Module, name: str, plain: Mapping[str, OpDecl]) -> Graph:
-    main = module.entry()
+def _graph(module: Module, name: str, plain: Mapping[str, OpDecl], arguments: Sequence[str]) -> Graph:
+    main = _called(module.entry(), arguments)
     held = _held_facts(module)
     with assuming(held):
         graph = _of_function(module, main, module.name or PurePath(name).stem, plain, held)
@@ -113,6 +118,14 @@ def _of_function(module: Module, main: Function, name: str, plain: Mapping[str, 
         _facts(held, main, inputs),
         _metadata(module, main, program, inputs, results),
     )
+
+
+def _called(main: Function, arguments: Sequence[str]) -> Function:
+    """The function whose last arguments have these names; before them JAX hands in sizes."""
+    places = list(main.body.locations)
+    first = len(places) - len(arguments)
+    places[first:] = [replace(place, name=name) for place, name in zip(places[first:], arguments, strict=True)]
+    return replace(main, body=replace(main.body, locations=tuple(places)))
 
 
 # -- inputs ------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,11 +47,11 @@ class StableHlo:
         """One file holds all."""
         return ()
 
-    def read_object(self, model: object, forms: Forms | None) -> Graph:
+    def read_object(self, model: object, forms: Forms | None, names: Sequence[str] = ()) -> Graph:
         """Raises as ``convert.from_exported``."""
         from egshape.frontends import stablehlo
 
-        return stablehlo.from_exported(model)
+        return stablehlo.from_exported(model, names)
 
     def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
         """There is no choice in how. Raises as ``emit.write``."""

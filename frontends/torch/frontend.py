@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -42,7 +43,7 @@ class Torch:
         """One file holds all."""
         return ()
 
-    def read_object(self, model: Any, forms: Forms | None) -> Graph:
+    def read_object(self, model: Any, forms: Forms | None, names: Sequence[str] = ()) -> Graph:
         """Raises Unsupported for what has no graph, naming the node and the model's line."""
         return self._graph(model, "model")
 

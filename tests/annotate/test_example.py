@@ -17,6 +17,7 @@ refused: argument x, axis 1: 4*m = 15 has no solution
 refused: argument w, axis 0: the size is 4, not 4*m, where m is 2 by argument x, axis 1
 chosen: square any_shape
 known before: <Specialised square> <Specialised any_shape>
+inside of another: (2,)
 """
 
 
