@@ -29,7 +29,7 @@ app = typer.Typer(
     name="egshape",
     help="Shape reasoning and rewriting for tensor programs with symbolic sizes.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 for command in (

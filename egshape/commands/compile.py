@@ -86,10 +86,11 @@ def compile(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Compile MODEL once for every size, to a file that `egshape run` and `egshape.runtime.load` take.
+    """Compile MODEL once for every size, to a file.
 
-    The file holds native code for this computer's processor, and kernels of a device for --target cuda: give it only to
-    those who would run your programs, and run only files from those whose programs you would run."""
+    `egshape run` and `egshape.runtime.load` take the file. It holds native code for this computer's processor, and
+    kernels of a device for --target cuda: give it only to those who would run your programs, and run only files from
+    those whose programs you would run."""
     from egshape.signature import with_sizes
 
     if emit is None and output.is_dir():

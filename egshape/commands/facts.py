@@ -41,8 +41,9 @@ def facts(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Print what is known of the sizes of MODEL's inputs: stated, assumed and derived. Other commands start from it
-    with --facts F.json."""
+    """Print what is known of the sizes of MODEL's inputs.
+
+    Facts are stated, assumed or derived. Other commands start from them with --facts F.json."""
     check_target(output, model=False)
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     known = optimized(graph, assume, facts=read_facts(facts, likely), rules=rules, validate=False).derived

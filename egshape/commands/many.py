@@ -22,9 +22,7 @@ from egshape.show import print_table
 
 ModelsArg = Annotated[
     list[str],
-    typer.Argument(
-        metavar="MODEL...", help="Model files, patterns such as 'models/**/*.onnx', or - for standard input."
-    ),
+    typer.Argument(metavar="MODEL", help="Model files, patterns such as 'models/**/*.onnx', or - for standard input."),
 ]
 JobsOpt = Annotated[
     int | None,

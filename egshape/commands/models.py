@@ -103,8 +103,7 @@ def optimize(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Make MODEL smaller without changing what it computes."""
-
+    """Make MODEL smaller; it computes the same."""
     check_target(output)
     check_target(report, model=False)
     started = time.perf_counter()
@@ -160,8 +159,9 @@ def shapes(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Print the shape of every value of MODEL, where its sizes come from, and how many values are static (all sizes are
-    numbers), ranked and unranked."""
+    """Print the shape of every value of MODEL.
+
+    Also where its sizes come from, and how many values are static (all sizes are numbers), ranked and unranked."""
     from egshape import api
 
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
@@ -189,7 +189,9 @@ def run(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Run MODEL, or a file that `egshape compile` wrote, on the arrays of an .npz file."""
+    """Run MODEL on the arrays of an .npz file.
+
+    MODEL may be a file that `egshape compile` wrote."""
     from egshape import api
 
     check_target(output, model=False)

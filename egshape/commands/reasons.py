@@ -40,7 +40,9 @@ def prove(
     rules: RulesOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
-    """Decide whether GOAL holds for all sizes that satisfy the given facts."""
+    """Decide whether GOAL holds for all sizes.
+
+    All, that is, which satisfy the given facts."""
     from egshape.prove import prove as decide
     from egshape.rulelang.size_functions import size_functions
 
@@ -69,7 +71,9 @@ def explain(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Say why two sizes A and B of MODEL are equal, or the statement A holds; or what became of a value A."""
+    """Say why two sizes A and B of MODEL are equal.
+
+    With A alone: why a statement holds, or what became of a value."""
     from egshape.reasons.explain import replayed
 
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
@@ -101,7 +105,9 @@ def advise(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Name the facts that would make MODEL smaller or faster if they hold, each tried, the best first."""
+    """Name facts that would make MODEL smaller or faster.
+
+    Each is tried; the best comes first. They help only if they hold."""
     from egshape.facts import Facts
     from egshape.reasons.advise import advise_within, table
 

@@ -53,7 +53,9 @@ def show(
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
 ) -> None:
-    """Show one rule: its statement, guard, reason, examples and text."""
+    """Show one rule.
+
+    Its statement, guard, reason, examples and text."""
     from egshape import rulebook
 
     declare_ops(ops)
@@ -63,7 +65,9 @@ def show(
 
 @app.command()
 def check(items: ItemsArg = None, as_json: JsonOpt = False, ops: OpsOpt = None) -> None:
-    """Check rule files: form, words, growth, overlap, examples; with line, caret and way out."""
+    """Check the form of rule files.
+
+    Words, growth, overlap, examples; each complaint with line, caret and way out."""
     from egshape import rulebook
     from egshape.rulebook.trying import check_report
 
@@ -89,7 +93,9 @@ def test(
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
 ) -> None:
-    """Try rules out: examples, counter-examples, and whether what they state is true."""
+    """Try rules out, and whether they are true.
+
+    Examples, counter-examples, proofs, and drawn programs."""
     from egshape import rulebook
     from egshape.rulebook.trial import proofs
     from egshape.rulebook.trying import test_report
@@ -129,7 +135,9 @@ def profile(
     format: FormatOpt = None,
     ops: OpsOpt = None,
 ) -> None:
-    """Say what each rule did on MODEL: matches, unions, growth, time, and whether the result hangs on it."""
+    """Say what each rule did on MODEL.
+
+    Matches, unions, growth, time, and whether the result hangs on it."""
     from egshape import rulebook
 
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
@@ -173,7 +181,9 @@ def trace(
     format: FormatOpt = None,
     ops: OpsOpt = None,
 ) -> None:
-    """List every application of a rule on MODEL: before, after, and where in the model."""
+    """List every application of a rule on MODEL.
+
+    Before, after, and where in the model."""
     from egshape import rulebook
 
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
@@ -195,7 +205,9 @@ def prelude(
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
 ) -> None:
-    """Print the ops, functions and relations that rules may use, with types and docs."""
+    """Print the words that rules may use.
+
+    Ops, functions and relations with types and what they mean."""
     from egshape import rulebook
     from egshape.rulebook.models import Prelude
 

@@ -28,8 +28,10 @@ def list_(file: FileArg = None) -> None:
 
 @app.command()
 def check(file: FileArg = None) -> None:
-    """Hold each against what its op gives at small sizes, 0 and 1 too, and those of the library against torch, ONNX and
-    ONNX Runtime where they are installed; exit 1 where one differs."""
+    """Compare shape functions with what ops give.
+
+    At small sizes, 0 and 1 too; those of the library also with torch, ONNX and ONNX Runtime, where these are
+    installed. The exit code is 1 where one differs."""
     from egshape.shapelib.library import entries, mismatch
     from egshape.shapelib.peers import peers
 

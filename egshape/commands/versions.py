@@ -45,7 +45,9 @@ def versions(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Name the guards behind which MODEL is worth compiling once more, in the order in which they are asked."""
+    """Name guards behind which MODEL is faster.
+
+    They are the versions that are worth compiling, in the order in which guards are asked."""
     from egshape.versions import Proposed, measured, propose
 
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
@@ -76,7 +78,9 @@ def buckets(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Propose sizes to which inputs of MODEL are padded, the cheapest for the sizes seen, likely, or in a range."""
+    """Propose sizes to which inputs are padded.
+
+    They are the cheapest for the sizes of MODEL that were seen, are likely, or lie in a range."""
     from egshape.buckets import Buckets
     from egshape.buckets import buckets as cheapest
     from egshape.optimizing import resolve

@@ -83,7 +83,9 @@ def viz(
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
-    """Draw MODEL with its shapes (Graphviz text on stdout without -o), or write a report about it."""
+    """Draw MODEL with its shapes, or write a report.
+
+    Without -o Graphviz text goes to stdout."""
     if output is not None and output.suffix not in _KINDS:
         raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
     rows = _profile(profile) if profile is not None else None
