@@ -22,7 +22,7 @@ from egshape.frontends.torch.stand_ins import FILE, as_themselves
 from egshape.frontends.torch.symbolic import SYMBOLIC
 from egshape.frontends.torch.types import array_of, dim_of, dtype_of
 from egshape.ir.builder import BlockBuilder
-from egshape.ir.graph import Graph, Location, Value
+from egshape.ir.graph import Block, Graph, Location, Value
 
 _MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_blocking"))
 """Arguments that say where and how elements lie."""
@@ -43,6 +43,7 @@ def read(
     *,
     trained: bool = False,
     whole: bool = False,
+    held: Facts | None = None,
 ) -> Graph:
     """The graph of a ``torch.export.ExportedProgram``: its inputs are the user's, flattened, then the buffers that it
     changes, and its parameters if it is to be ``trained``; its outputs the user's, then the new values of these
@@ -50,6 +51,7 @@ def read(
 
     labels: names of sizes, by the place of an input and an axis; equal names are equal sizes, checked at entry.
     whole: ops that are several of ours stay one composite each, which goes out as the call that it was.
+    held: facts that came with the program, whose symbols name sizes too.
 
     Raises EgshapeError for what has no graph, naming the node and the model's line."""
     program = Program(whole=whole)
@@ -57,13 +59,25 @@ def read(
     decomposed = exported.run_decompositions(dict(_table()))
     as_themselves(decomposed)
     reader = Reader(decomposed, scope)
-    reader.inputs(labels or {}, trained=trained)
+    reader.inputs(labels or {}, held or Facts(), trained=trained)
     notes = _entry_checks(exported, decomposed, reader)
     reader.nodes()
     results, names = reader.outputs()
     body = scope.builder.finish(results)
+    facts = _with(held or Facts(), facts_of(reader.given, program), body)
     metadata = {"format": "torch", "host_calls": tuple(program.hosted), "notes": tuple(notes)}
-    return Graph(name, body, tuple(names), facts_of(reader.given, program), metadata, own=Held(reader.state))
+    return Graph(name, body, tuple(names), facts, metadata, own=Held(reader.state))
+
+
+def _with(held: Facts, found: Facts, body: Block) -> Facts:
+    """The facts of a program with those that came with it and speak of its sizes."""
+    known = {each.name for each in body.symbols}
+    said = [each for each in held.statements() if each.symbols() <= known]
+    out = found.with_relations(said)
+    for each in held.symbols:
+        if each.name in known and each.likely:
+            out = out.with_symbol(each.name, likely=each.likely)
+    return out
 
 
 @cache
@@ -92,7 +106,7 @@ class Reader:
 
     # -- inputs ------------------------------------------------------------------------------------------------
 
-    def inputs(self, labels: Mapping[tuple[int, int], str], *, trained: bool) -> None:
+    def inputs(self, labels: Mapping[tuple[int, int], str], held: Facts, *, trained: bool) -> None:
         """The user's inputs, then changed buffers and parameters that are trained, then constants."""
         signature = self.exported.graph_signature
         nodes = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
@@ -105,21 +119,31 @@ class Reader:
             if spec.target in changed or (trained and spec.kind.name == "PARAMETER"):
                 own.append((node, spec.target))
                 self.state[spec.target] = self._tensor(spec)
-        self._name([node.meta["val"] for node, _ in own], [name for _, name in own], labels)
+        called = {each.sources[0]: each.name for each in held.symbols if each.sources}
+        self._name([node.meta["val"] for node, _ in own], [name for _, name in own], labels, called)
         for node, name in own:
             self.values[node] = self.by_name[node.name] = self._input(node.meta["val"], name)
         for node, spec in specs:
             if node not in self.values:
                 self.values[node] = self._constant(spec)
 
-    def _name(self, vals: Sequence[Any], names: Sequence[str], labels: Mapping[tuple[int, int], str]) -> None:
-        """Name torch's symbols: after the first axis that has this size, or the label of it."""
+    def _name(
+        self,
+        vals: Sequence[Any],
+        names: Sequence[str],
+        labels: Mapping[tuple[int, int], str],
+        called: Mapping[str, str] = {},
+    ) -> None:
+        """Name torch's symbols: after the first axis that has this size, or the label of it; ``called``: what axes
+        (``x.1``) are called where no label says it."""
         for place, (val, name) in enumerate(zip(vals, names, strict=True)):
             for axis, size in enumerate(getattr(val, "shape", ())):
                 expr = None if isinstance(size, int) else size.node.expr
                 if expr is None or not expr.is_Symbol or expr in self.scope.program.sizes:
                     continue
-                self.scope.program.sizes[expr] = symbol(labels.get((place, axis), f"{name}.{axis}"))
+                self.scope.program.sizes[expr] = symbol(
+                    labels.get((place, axis)) or called.get(f"{name}.{axis}", f"{name}.{axis}")
+                )
 
     def _input(self, val: Any, name: str) -> Any:
         import torch

@@ -10,7 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from egshape.errors import InvalidInput, MissingDependency, ParseError
+from egshape.errors import EgshapeError, InvalidInput, MissingDependency, ParseError
+from egshape.facts import Facts
 from egshape.frontends.frontend import Cost, Forms, Writing, keeps_whole
 from egshape.ir.graph import Graph
 
@@ -37,7 +38,15 @@ class Torch:
     def read(self, source: Path | bytes, name: str, forms: Forms | None) -> Graph:
         """Raises MissingDependency without torch, ParseError for what is no exported program, else as
         ``read_object``."""
-        return self._graph(_loaded(source, name), Path(name).stem)
+        from egshape.frontends.torch.saving import FACTS
+
+        extra = {FACTS: ""}
+        exported = _loaded(source, name, extra)
+        try:
+            held = Facts.from_json(extra[FACTS]) if extra[FACTS] else Facts()
+        except EgshapeError as error:
+            raise type(error)(f"{FACTS}: {error.message}", where=name, hint=error.hint, code=error.code) from None
+        return self._graph(exported, Path(name).stem, held)
 
     def beside(self, path: Path) -> tuple[Path, ...]:
         """One file holds all."""
@@ -45,12 +54,12 @@ class Torch:
 
     def read_object(self, model: Any, forms: Forms | None, names: Sequence[str] = ()) -> Graph:
         """Raises Unsupported for what has no graph, naming the node and the model's line."""
-        return self._graph(model, "model")
+        return self._graph(model, "model", Facts())
 
-    def _graph(self, exported: Any, name: str) -> Graph:
+    def _graph(self, exported: Any, name: str, held: Facts) -> Graph:
         from egshape.frontends.torch.convert import read
 
-        return read(exported, name, whole=keeps_whole())
+        return read(exported, name, whole=keeps_whole(), held=held)
 
     def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
         """Raises MissingDependency without torch, else as ``saving.save``."""
@@ -81,15 +90,15 @@ class Torch:
         return written(graph).emitter.cost()
 
 
-def _loaded(source: Path | bytes, name: str) -> Any:
-    """The exported program of a file."""
+def _loaded(source: Path | bytes, name: str, extra: dict[str, str] | None = None) -> Any:
+    """The exported program of a file; ``extra``: further files of it, which are read into the dict."""
     torch = needed()
     if isinstance(source, Path) and not source.is_file():
         raise InvalidInput("there is no such file", where=str(source))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # torch's own, of what pytree calls a leaf
-            return torch.export.load(BytesIO(source) if isinstance(source, bytes) else source)
+            return torch.export.load(BytesIO(source) if isinstance(source, bytes) else source, extra_files=extra)
     except Exception as error:  # zipfile's, json's and torch's own, by version
         raise ParseError(
             f"is no program that torch.export.save wrote: {error}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import egshape
 from egshape.errors import CheckFailed, EgshapeError, Unsupported
+from egshape.facts import Facts
 from egshape.frontends.frontend import kept_whole
 from egshape.frontends.torch.registry import COMPOSITES
 from egshape.ir.graph import Graph
@@ -326,3 +328,19 @@ def test_optimizing_never_writes_more_nodes() -> None:
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "torch_out.py"), run_name="__main__")
     assert "batch 0, length 4: the file is equal to eager" in capsys.readouterr().out
+
+
+def test_a_file_keeps_names_of_sizes_and_facts(tmp_path: Path) -> None:
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x * y[:, None].sum()
+
+    graph = egshape.torch.export(
+        Net(), (torch.ones(2, 3), torch.ones(3)), dynamic_shapes={"x": {0: "b", 1: "s"}, "y": {0: "s"}}
+    )
+    graph = replace(graph, facts=graph.facts.merge(Facts.parse("likely b = 32", "s <= 4*b")))
+    egshape.save(graph, tmp_path / "net.pt2")
+    again = egshape.load(tmp_path / "net.pt2")
+    assert [str(value.type) for value in again.inputs] == ["f32[b, s]", "f32[s]"]
+    assert [str(each) for each in again.facts.statements()] == ["s <= 4*b"]
+    assert again.facts.symbol("b").likely == (32,)
