@@ -105,7 +105,7 @@ def test_report_json() -> None:
     assert data["equalities"] == [["arg0.0", "arg1.0", [{"rule": "r", "from": ["a"], "to": "b", "location": ""}]]]
     assert set(data) == {
         *("version", "model", "ops", "inputs", "outputs", "symbols", "equalities"),
-        *("checks", "rewrites", "stages", "status", "notes", "dropped_rules", "shape_functions"),
+        *("checks", "rewrites", "stages", "status", "notes", "dropped_rules", "shape_functions", "file"),
     }
     assert Report.model_validate_json(report.model_dump_json()) == report
     with pytest.raises(ValidationError):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from egshape.adapters.torch_arguments import arguments_of, by_argument, label_of, leaves
-from egshape.errors import Unsupported
+from egshape.errors import EgshapeError, Unsupported
 from egshape.frontends.torch.frontend import needed
 from egshape.frontends.torch.stand_ins import standing
 from egshape.ir.graph import Graph
@@ -50,6 +50,7 @@ def export(
         if (label := label_of(spec))
     }
     failed: list[str] = []
+    unread: EgshapeError | None = None
     for road, note in _ROADS:
         try:
             with _quiet():
@@ -58,7 +59,13 @@ def export(
             failed.append(str(error).strip().split("\n")[0])
             continue
         notes = [note.format(failed[0] if failed else "")] if note else []
-        return _read(exported, type(model).__name__, labels, notes, trained, whole)
+        try:
+            return _read(exported, type(model).__name__, labels, notes, trained, whole)
+        except EgshapeError as error:
+            unread = unread or error
+            failed.append(str(error))
+    if unread is not None:
+        raise unread
     raise Unsupported(f"torch does not export {type(model).__name__}: {failed[-1]}", hint="see torch.export's message")
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 from egshape.dims import Dim, const, floordiv, maximum, minimum, mod
 from egshape.facts import Relation
 from egshape.frontends.torch.scope import Scope
+from egshape.frontends.torch.symbolic import asserted, both, either, negated
 from egshape.ir.graph import Value
 
 _RELATIONS = {ast.Eq: "==", ast.NotEq: "!=", ast.LtE: "<=", ast.Lt: "<", ast.GtE: ">=", ast.Gt: ">"}
@@ -38,15 +40,14 @@ def add(scope: Scope, texts: Sequence[str], inputs: Mapping[str, Any]) -> list[s
     """Add a check for each guard; notes for those that are not understood."""
     notes = []
     for text in texts:
+        said = f"the program was exported for {_readable(text)}"
         try:
-            relations = [
-                each for part in _parts(ast.parse(text, mode="eval").body) for each in _relations(part, inputs)
-            ]
+            parts = [_truth(scope, part, inputs) for part in _parts(ast.parse(text, mode="eval").body)]
         except (SyntaxError, _Unread):
             notes.append(f"torch's guard {text} is not checked")
             continue
-        for relation in relations:
-            scope.check(relation, f"the program was exported for {_readable(text)}: one side is {{0}}, the other {{1}}")
+        for part in parts:
+            asserted(scope, part, f"{said}: one side is {{0}}, the other {{1}}" if isinstance(part, Relation) else said)
     return notes
 
 
@@ -55,19 +56,29 @@ def _readable(text: str) -> str:
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:
+    """What must all hold: of an ``and`` its parts, of a chain of comparisons each."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
         return [part for value in node.values for part in _parts(value)]
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:
+        sides = (node.left, *node.comparators)
+        return [ast.Compare(one, [op], [two]) for one, op, two in zip(sides, node.ops, node.comparators, strict=False)]
     return [node]
 
 
-def _relations(node: ast.expr, inputs: Mapping[str, Any]) -> list[Relation]:
-    if not isinstance(node, ast.Compare):
-        raise _Unread
-    sides = [_size(each, inputs) for each in (node.left, *node.comparators)]
-    kinds = [_RELATIONS.get(type(each)) for each in node.ops]
-    if None in kinds:
-        raise _Unread
-    return [Relation.of(one, kind or "", two) for one, kind, two in zip(sides, kinds, sides[1:], strict=False)]
+def _truth(scope: Scope, node: ast.expr, inputs: Mapping[str, Any]) -> Any:
+    """A relation, a condition that is computed from sizes, or what is known. Raises _Unread."""
+    match node:
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _RELATIONS:
+            return Relation.of(_size(left, inputs), _RELATIONS[type(op)], _size(right, inputs))
+        case ast.Compare() | ast.BoolOp(op=ast.And()):
+            return reduce(partial(both, scope), [_truth(scope, part, inputs) for part in _parts(node)])
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return reduce(partial(either, scope), [_truth(scope, part, inputs) for part in values])
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return negated(scope, _truth(scope, inner, inputs))
+        case ast.Constant(value=bool(known)):
+            return known
+    raise _Unread
 
 
 def _size(node: ast.expr, inputs: Mapping[str, Any]) -> Dim:

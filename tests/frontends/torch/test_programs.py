@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ import numpy as np
 import pytest
 
 import egshape
-from egshape.errors import CheckFailed, EgshapeError, ParseError
+from egshape.errors import CheckFailed, EgshapeError, ParseError, Unsupported
+from egshape.facts import Facts
+from egshape.frontends.torch import guards
+from egshape.frontends.torch.scope import Program, Scope
+from egshape.ir.builder import BlockBuilder
+from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
 from tests.frontends.torch.running import exported, loaded, same, torch
 
@@ -95,6 +101,49 @@ def test_guards_of_torch_are_where_they_are_read() -> None:
     """``_guards_code`` is private: this fails when a version of torch drops it."""
     program = exported(lambda x: x * (2 if x.shape[0] > 3 else 3), (torch.ones(4, 3),), ((0,),))
     assert any("size()" in each for each in program._guards_code)
+
+
+@pytest.mark.parametrize(
+    ("guard", "good", "bad"),
+    [
+        ("L['x'].size()[0] != 1 or L['x'].size()[1] == 3", [(1, 3), (2, 5)], [(1, 2)]),
+        ("not (L['x'].size()[0] == 1 or L['x'].size()[1] >= 9)", [(2, 8), (0, 0)], [(1, 3), (2, 9)]),
+        ("2 <= L['x'].size()[0] <= 4 and L['x'].size()[1] % 2 == 0", [(2, 2), (4, 0)], [(1, 2), (5, 2), (3, 1)]),
+        ("(1 < L['x'].size()[0] < 4) or L['x'].size()[1] == 0", [(2, 3), (9, 0)], [(1, 1), (4, 4)]),
+        ("True", [(1, 1)], []),
+    ],
+)
+def test_a_guard_is_a_check(guard: str, good: Sequence[tuple[int, int]], bad: Sequence[tuple[int, int]]) -> None:
+    program = Program()
+    scope = Scope(program, BlockBuilder(decide=program.bounds.decide))
+    value = scope.builder.arg("x", "f32", (None, None), ["a", "b"])
+    assert guards.add(scope, [guard], {"x": value}) == []
+    graph = Graph("g", scope.builder.finish([value]), ("y",), Facts(), {})
+    for shape in good:
+        interpret(graph, [np.zeros(shape, np.float32)])
+    for shape in bad:
+        with pytest.raises(CheckFailed, match="the program was exported for"):
+            interpret(graph, [np.zeros(shape, np.float32)])
+
+
+def test_what_no_road_can_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first reason is given; a road that can be read is taken."""
+    from egshape.adapters import torch_export
+
+    calls = []
+
+    def read(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) < 2:
+            raise Unsupported("the first road")
+        return "graph"
+
+    monkeypatch.setattr(torch_export, "_read", read)
+    module, given = torch.nn.ReLU(), (torch.ones(2, 3),)
+    assert egshape.torch.export(module, given, dynamic_shapes=({0: "n"},)) == "graph" and len(calls) == 2
+    monkeypatch.setattr(torch_export, "_read", lambda *_: (_ for _ in ()).throw(Unsupported("none")))
+    with pytest.raises(Unsupported, match="none"):
+        egshape.torch.export(module, given, dynamic_shapes=({0: "n"},))
 
 
 def test_an_assertion_is_a_check() -> None:
