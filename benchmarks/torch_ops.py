@@ -3,7 +3,8 @@
 python -m benchmarks.torch_ops                   all; --seconds 600 for ten minutes, the rest with the next call
 python -m benchmarks.torch_ops --only "add float32"
 
-Programs are entries with a dtype (``benchmarks/robustness/torch_corpus.py``); the table counts samples."""
+Programs are entries with a dtype (``benchmarks/robustness/torch_corpus.py``); the table counts samples: the first one of
+each, as many as EGSHAPE_SAMPLES says. torch's lists of samples need the package expecttest."""
 
 from __future__ import annotations
 
@@ -47,6 +48,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="for all together; what is left is run by the next call")
     parser.add_argument("--out", type=Path, default=Path("out/torch_ops.jsonl"), help="file of the results")
     options = parser.parse_args()
+    if not programs():
+        parser.error("torch's samples need torch and expecttest: pip install 'egshape[torch]' expecttest")
     chosen = options.only or [each for each in programs() if options.kind in each][: options.limit]
     run_corpus(NAME, chosen, options.out, options.seconds, 1)
     rows = [row for row in read(options.out) if row.program in set(chosen)]

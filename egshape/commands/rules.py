@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from egshape.commands.files import declare_ops, load_model
+from egshape.atomic import write_atomic
+from egshape.commands.files import declare_ops, load_model, read_bytes
 from egshape.commands.options import (
     AnnotateFileOpt,
     AnnotateOpt,
@@ -119,6 +121,29 @@ def test(
         if not proofs.available():
             say('egshape: note: z3 is not installed, so rules over sizes are sampled (pip install "egshape[verify]")')
     raise typer.Exit(1 if report.bad else 0)
+
+
+@app.command()
+def fmt(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Rule files.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit with 1 where a file is laid out otherwise.")
+    ] = False,
+) -> None:
+    """Lay rule files out in one way.
+
+    Spaces, indentation and empty lines change, words and comments do not."""
+    from egshape.rulelang.layout import laid_out
+
+    texts = {file: read_bytes(file).decode(errors="replace") for file in files}
+    new = {file: laid_out(text, str(file)) for file, text in texts.items()}  # all are read before one is written
+    changed = [file for file in files if new[file] != texts[file]]
+    for file in changed:
+        put(str(file))
+        if not check:
+            write_atomic(file, new[file])
+    say(f"egshape: {len(changed)} of {_count(len(files), 'file')} {'would be ' if check else ''}laid out anew")
+    raise typer.Exit(1 if check and changed else 0)
 
 
 @app.command()

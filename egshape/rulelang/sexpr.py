@@ -87,7 +87,8 @@ def _fail(message: str, at: Position) -> EgshapeError:
     return EgshapeError(message, where=str(at), hint="balance the parentheses and quotes", code="rules")
 
 
-def _tokens(text: str, file: str) -> Iterator[tuple[str, str, Position]]:
+def tokens(text: str, file: str) -> Iterator[tuple[str, str, Position]]:
+    """The kinds, texts and places of all tokens, comments too. Raises EgshapeError at an open string."""
     offset, line, start = 0, 1, 0
     while offset < len(text):
         at = Position(file, line, offset - start + 1)
@@ -118,7 +119,7 @@ def read(text: str, file: str = "<text>") -> tuple[SExpr | Comment, ...]:
         else:
             top.append(item)
 
-    for kind, token, at in _tokens(text, file):
+    for kind, token, at in tokens(text, file):
         if kind == "comment":
             if not open_lists:
                 top.append(Comment(token, at))
