@@ -3,8 +3,8 @@
 python -m benchmarks.torch_ops                   all; --seconds 600 for ten minutes, the rest with the next call
 python -m benchmarks.torch_ops --only "add float32"
 
-Programs are entries with a dtype (``benchmarks/robustness/torch_corpus.py``); the table counts samples: the first one of
-each, as many as EGSHAPE_SAMPLES says. torch's lists of samples need the package expecttest."""
+Programs are entries with a dtype (``benchmarks/robustness/torch_corpus.py``); the table counts samples: the first one
+of each, or as many as EGSHAPE_SAMPLES says. torch's lists of samples need the package expecttest."""
 
 from __future__ import annotations
 
