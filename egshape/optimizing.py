@@ -143,8 +143,13 @@ def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Resu
         frontend, spent = of_graph(graph), time.monotonic() - started
         found = None if frontend is None else frontend.in_part(read, larger)
         left = None if limits.seconds is None else limits.seconds - spent
-        if found is None or (left is not None and left < spent):
+        if found is None:
             break
+        if left is not None and left < spent:
+            note = "no time was left to optimize the part of it that did not grow"
+            tracer.note(note)
+            notes = (*result.report.notes, note)
+            return replace(result, report=result.report.model_copy(update={"notes": notes}))
         (read, places), inner = found, Tracer(tracer.on_stage, tracer.keep_events)
         try:
             again, larger = _once(read, user, replace(asked, limits=replace(limits, seconds=left)), inner)

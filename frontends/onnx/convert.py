@@ -124,7 +124,7 @@ def graph_of(model: Model, forms: Mapping[str, Form], whole: frozenset[str] = fr
     facts = _facts(held, values, program)
     body = shared(without_spent(builder.finish(flat(results)), program.spent))
     metadata = _metadata(model, program, given, results, (*_unranked(body), *_left_out(unknown)))
-    own = None if "structure" in metadata or older.DOMAIN in opsets else own_of(model, body, forms, whole)
+    own = None if "structure" in metadata or older.DOMAIN in opsets else own_of(model, body, facts, forms, whole)
     title = proto.graph.name or Path(model.name).stem
     return Graph(title, body, names_of(names, results), facts, metadata, own=own)
 

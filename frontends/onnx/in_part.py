@@ -16,10 +16,10 @@ from egshape.ir.graph import Graph
 
 def in_part(graph: Graph, result: Graph) -> tuple[Graph, tuple[str, ...]] | None:
     """The model of a graph, read so that the nodes stay of which a result has more, and the places of these; None
-    where there are no more than before."""
+    where there are no more than before, or the graph is not as it was read."""
     own = graph.own
-    if not isinstance(own, Own):
-        return None
+    if not isinstance(own, Own) or not own.made(graph):
+        return None  # what was said of the graph since would be lost
     try:
         written = messages.whole(result).nodes
         there = Counter(

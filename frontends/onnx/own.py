@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
+from egshape.facts import Facts
 from egshape.frontends.frontend import Cost
 from egshape.frontends.onnx.checks import CHECKS, TITLE
 from egshape.frontends.onnx.files import Model
@@ -23,16 +24,21 @@ from egshape.ir.types import TEXT, numpy_dtype
 
 @dataclass(frozen=True)
 class Own:
-    """A model, and the block that was made of it."""
+    """A model, and the block and facts that were made of it."""
 
     model: Model
     body: Block
+    facts: Facts
     forms: Mapping[str, Form]
     whole: frozenset[str] = frozenset()
     """As of ``convert.graph_of``."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return _nothing, ()  # views of a file: a graph of another process is written without
+
+    def made(self, graph: Graph) -> bool:
+        """Whether a graph is what was made of the model, and nothing more is said of it."""
+        return (graph.body, graph.facts) == (self.body, self.facts)
 
     def front(self, graph: Graph, checks: str) -> tuple[Op, ...] | None:
         """The checks of sizes that stand before what was read; None where the graph is another, or checks that are
@@ -74,11 +80,15 @@ class Own:
         return out, apart
 
 
-def own_of(model: Model, body: Block, forms: Mapping[str, Form], whole: frozenset[str]) -> Own | None:
+def own_of(model: Model, body: Block, facts: Facts, forms: Mapping[str, Form], whole: frozenset[str]) -> Own | None:
     """The model, for a writer; None where its message does not hold all of it."""
     nodes = [*model.proto.graph.node, *(node for function in model.proto.functions for node in function.node)]
     inner = list(_tensors(model.proto.graph, nodes))[len(model.proto.graph.initializer) :]
-    return None if any(each.data_location == TensorProto.EXTERNAL for each in inner) else Own(model, body, forms, whole)
+    return (
+        None
+        if any(each.data_location == TensorProto.EXTERNAL for each in inner)
+        else Own(model, body, facts, forms, whole)
+    )
 
 
 def nodes_of(graph: GraphProto) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,3 +129,27 @@ def test_only_what_grew_is_named() -> None:
     ]
     found = egshape.optimize(model(nodes, [info("s", 7, [2])], info("y", 1, [None]), [integers("flat", -1)]))
     assert [note for note in found.report.notes if "stays" in note] == []
+
+
+def test_what_is_said_of_the_graph_is_not_lost(tmp_path: Path) -> None:
+    source, feed, _ = CASES["a shape that data tell"]
+    graph = egshape.load(source).annotate("x", "f32[2*k, m]")
+    egshape.save(egshape.optimize(graph).graph, tmp_path / "m.onnx")
+    session = ort.InferenceSession(tmp_path / "m.onnx")
+    np.testing.assert_array_equal(session.run(["y"], feed)[0], feed["x"].reshape(2, 4, 3))
+    with pytest.raises(Exception, match="Non-zero status code"):
+        session.run(["y"], {**feed, "x": WORDS[:3]})
+
+
+def test_no_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    from egshape import optimizing
+
+    once = optimizing._once
+
+    def slow(*given: Any) -> Any:
+        time.sleep(0.4)
+        return once(*given)
+
+    monkeypatch.setattr(optimizing, "_once", slow)
+    found = egshape.optimize(CASES["a shape that data tell"][0], limits=egshape.Limits(seconds=0.6))
+    assert "no time was left to optimize the part of it that did not grow" in found.report.notes
