@@ -16,7 +16,7 @@ import numpy as np
 from egshape.adapters.torch_recurrent import as_one_op
 from egshape.api import compile as compile_program
 from egshape.api import optimize
-from egshape.errors import EgshapeError, InvalidInput
+from egshape.errors import EgshapeError, InvalidInput, Unsupported
 from egshape.frontends.torch.traced import Output, Traced, read, table
 from egshape.frontends.torch.types import array_of, tensor_of
 
@@ -123,6 +123,13 @@ def backend(module: Any, example_inputs: Sequence[Any], *, options: Mapping[str,
     from functorch.compile import aot_module_simplified, min_cut_rematerialization_partition
 
     chosen = Options.of(options)
+    strange = next((type(each).__name__ for each in example_inputs if _is_subclass(each)), "")
+    if strange:  # its own meaning of ops is not in what torch traces
+        told = f"an input is a {strange}, a subclass of torch.Tensor"
+        if not chosen.fallback:
+            raise Unsupported(told, hint="give a plain tensor")
+        _LOG.graphs.append(CompiledGraph("inference", fallback=("<graph>",), error=told, line=_first_line(module)))
+        return module.forward
     as_one_op(module)
 
     def compiler(role: Role) -> Callable[[Any, Sequence[Any]], Any]:
@@ -137,6 +144,15 @@ def backend(module: Any, example_inputs: Sequence[Any], *, options: Mapping[str,
         partition_fn=min_cut_rematerialization_partition,
         decompositions=table(),
     )
+
+
+def _is_subclass(given: Any) -> bool:
+    """Whether it is a tensor of another class than torch's own, those included that torch traces with."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    own = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, FakeTensor)
+    return isinstance(given, torch.Tensor) and type(given) not in own
 
 
 def _compiled(module: Any, role: Role, options: Options) -> Any:

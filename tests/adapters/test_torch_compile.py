@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: its back en
 pytest.importorskip("llvmlite", reason="compiling needs the extra llvm")
 
 import egshape  # noqa: E402
-from egshape.errors import InvalidInput  # noqa: E402
+from egshape.errors import EgshapeError, InvalidInput  # noqa: E402
 
 nn = torch.nn
 
@@ -219,6 +219,63 @@ def test_what_cannot_be_compiled_runs_in_torch_and_is_named() -> None:
     same(fast(x), function(x))
     (graph,) = egshape.torch.report().graphs
     assert any("matrix_exp" in name for name in graph.fallback), graph
+
+
+class Marked(torch.Tensor):
+    """A tensor of a class of its own."""
+
+
+def test_a_tensor_subclass_runs_in_torch_and_is_named() -> None:
+    def function(x: Any) -> Any:
+        return x * 2 + 1
+
+    fast = torch.compile(function, backend=egshape.torch.backend)
+    given = torch.ones(3).as_subclass(Marked)
+    found = fast(given)
+    assert type(found) is Marked and found.tolist() == [3, 3, 3]
+    (graph,) = egshape.torch.report().graphs
+    assert graph.fallback == ("<graph>",) and "a Marked, a subclass" in graph.error
+    strict = torch.compile(function, backend=egshape.torch.backend, options={"fallback": False})
+    with pytest.raises(Exception, match="a Marked, a subclass"):
+        strict(torch.ones(4).as_subclass(Marked))
+    assert fast(torch.nn.Parameter(torch.ones(2))).tolist() == [3, 3]
+
+
+def test_a_branch_on_data_is_two_graphs() -> None:
+    def function(x: Any) -> Any:
+        return x * 2 if x.sum() > 0 else x - 1
+
+    fast = torch.compile(function, backend=egshape.torch.backend)
+    for x in (torch.ones(3), -torch.ones(3)):
+        same(fast(x), function(x))
+    assert len(egshape.torch.report().graphs) == 3  # the sum, and each arm
+
+
+def test_an_op_that_nobody_knows_runs_in_torch_and_is_named() -> None:
+    lib = torch.library.Library("egshape_tests", "FRAGMENT")
+    lib.define("odd(Tensor x) -> Tensor")
+    lib.impl("odd", lambda x: x + 1, "CPU")
+    torch.library.register_fake("egshape_tests::odd", torch.empty_like, lib=lib)
+
+    def function(x: Any) -> Any:
+        return torch.ops.egshape_tests.odd(x * 2) * 3
+
+    fast = torch.compile(function, backend=egshape.torch.backend)
+    same(fast(torch.ones(3)), function(torch.ones(3)))
+    (graph,) = egshape.torch.report().graphs
+    assert graph.fallback == ("egshape_tests.odd.default",)
+
+
+def test_inputs_that_do_not_fit_are_named() -> None:
+    graph = egshape.torch.export(torch.nn.ReLU(), (torch.ones(3),), dynamic_shapes=({0: "n"},))
+    run = egshape.compile(graph)
+    for given, said in (
+        (torch.ones(3, dtype=torch.float64), "wants elements of float32, got float64"),
+        (torch.ones(3, 3), "wants rank 1"),
+        (torch.ones(3).to_sparse(), "cannot be read as an array"),
+    ):
+        with pytest.raises(EgshapeError, match=said):
+            run(given)
 
 
 def test_options() -> None:
