@@ -221,6 +221,42 @@ def test_what_cannot_be_compiled_runs_in_torch_and_is_named() -> None:
     assert any("matrix_exp" in name for name in graph.fallback), graph
 
 
+class Encoder(torch.nn.Module):
+    """A residual layer, a norm, a mean over the sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.norm, self.out = torch.nn.Linear(16, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(torch.relu(self.norm(self.inner(x)) + x)).mean(1)
+
+
+@pytest.mark.long
+def test_48_shapes_are_one_graph_and_never_more_than_torchs_own() -> None:
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    shapes = [(batch, length) for batch in (1, 2, 3, 4, 5, 7, 8, 9) for length in (1, 2, 3, 5, 8, 13)]
+    model = Encoder().eval()
+    with torch.no_grad():
+        fast = egshape.torch.compile(model, ({0: "b", 1: "s"},))
+        for batch, length in (*shapes, (0, 3)):
+            x = torch.randn(batch, length, 16)
+            same(fast(x), model(x))
+        assert len(egshape.torch.report().graphs) == 1
+        egshape.torch.reset()
+        ours = torch.compile(model, backend=egshape.torch.backend, dynamic=True)
+        for shape in shapes:
+            ours(torch.randn(*shape, 16))
+        made = len(egshape.torch.report().graphs)
+        torch._dynamo.reset()
+        counter = CompileCounterWithBackend("aot_eager")
+        theirs = torch.compile(model, backend=counter, dynamic=True)
+        for shape in shapes:
+            theirs(torch.randn(*shape, 16))
+        assert made <= counter.frame_count
+
+
 class Marked(torch.Tensor):
     """A tensor of a class of its own."""
 
