@@ -50,7 +50,6 @@ _UNARY = {
     "erfc": "erfc",
     "erfinv": "erf_inv",
     "lgamma": "lgamma",
-    "digamma": "digamma",
 }
 """Functions of floats; integers become floats first."""
 
@@ -312,6 +311,14 @@ def silu(s: Scope, x: Value) -> Value:
     """x * sigmoid(x)."""
     dtype, x = x.type.dtype, convert(s, x, wide(x.type.dtype))
     return convert(s, s.one("multiply", (x, s.one("logistic", (x,)))), dtype)
+
+
+@aten_op("digamma.default")
+def digamma(s: Scope, x: Value) -> Value:
+    """The derivative of log gamma; at 0 and -0 the pole that is approached, where ours says that it is not defined."""
+    x = convert(s, x, s.dtype)
+    pole = s.one("divide", (s.full(-1, x), x))
+    return select(s, against(s, "EQ", x, 0), pole, s.one("digamma", (x,)))
 
 
 @aten_op("leaky_relu.default")

@@ -38,6 +38,7 @@ UNARY = {
     "sign": torch.sign,
     "sign of NaN": lambda x: torch.sign(x / 0 * 0),
     "reciprocal": torch.reciprocal,
+    "digamma at its poles": lambda x: torch.digamma(torch.cat([x.round().abs(), -x.round().abs(), x])),
     "log2": lambda x: torch.log2(x.abs() + 1),
     "isnan": lambda x: torch.isnan(x.log()),
     "isinf": lambda x: torch.isinf(1 / torch.relu(x)),
