@@ -17,6 +17,7 @@ from egshape.commands.options import (
     AssumeOpt,
     FactsOpt,
     FormatOpt,
+    JsonOpt,
     LikelyOpt,
     MemoryOpt,
     ModelArg,
@@ -83,6 +84,7 @@ def compile(
             help='How many guards are chosen at most, or a guard such as "n == 1", which may be repeated.',
         ),
     ] = None,
+    as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
@@ -91,6 +93,7 @@ def compile(
     `egshape run` and `egshape.runtime.load` take the file. It holds native code for this computer's processor, and
     kernels of a device for --target cuda: give it only to those who would run your programs, and run only files from
     those whose programs you would run."""
+    from egshape.commands.answers import Compiled, File, Version
     from egshape.signature import with_sizes
 
     if emit is None and output.is_dir():
@@ -131,12 +134,19 @@ def compile(
 
     made: Any = _with_versions(graph, versions, assume, known, function) if versions else function()
     written = made.save(output, "egx" if emit is None else "c")
-    print_table(("file", "bytes"), [(str(path), str(path.stat().st_size)) for path in written])
-    if versions:
-        print_table(
-            ("version", "bytes of code"), [(each.guard or "any other size", str(each.code)) for each in made.versions]
-        )
-    put(f"memory: {made.memory}")
+    told = Compiled(
+        files=tuple(map(File.of, written)),
+        versions=tuple(Version(guard=each.guard, code_bytes=each.code) for each in (made.versions if versions else ())),
+        memory=str(made.memory),
+    )
+    if as_json:
+        put(told.model_dump_json())
+        return
+    print_table(("file", "bytes"), [(each.file, str(each.bytes)) for each in told.files])
+    if told.versions:
+        rows = [(each.guard or "any other size", str(each.code_bytes)) for each in told.versions]
+        print_table(("version", "bytes of code"), rows)
+    put(f"memory: {told.memory}")
 
 
 def _with_versions(

@@ -186,6 +186,7 @@ def run(
     assume: AssumeOpt = None,
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
+    as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
@@ -216,6 +217,12 @@ def run(
         buffer = io.BytesIO()
         np.savez(buffer, **named)
         write_atomic(output, buffer.getvalue())
+    if as_json:
+        from egshape.commands.answers import Output, Ran
+
+        outputs = (Output(name=name, dtype=str(each.dtype), shape=each.shape) for name, each in named.items())
+        put(Ran(outputs=tuple(outputs), file=str(output) if output else None).model_dump_json())
+        return
     print_table(
         ("output", "dtype", "shape"),
         [(name, str(array.dtype), str(list(array.shape))) for name, array in named.items()],

@@ -129,6 +129,7 @@ def fmt(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit with 1 where a file is laid out otherwise.")
     ] = False,
+    as_json: JsonOpt = False,
 ) -> None:
     """Lay rule files out in one way.
 
@@ -139,9 +140,14 @@ def fmt(
     new = {file: laid_out(text, str(file)) for file, text in texts.items()}  # all are read before one is written
     changed = [file for file in files if new[file] != texts[file]]
     for file in changed:
-        put(str(file))
+        if not as_json:
+            put(str(file))
         if not check:
             write_atomic(file, new[file])
+    if as_json:
+        from egshape.commands.answers import LaidOut
+
+        put(LaidOut(files=len(files), changed=tuple(map(str, changed))).model_dump_json())
     say(f"egshape: {len(changed)} of {_count(len(files), 'file')} {'would be ' if check else ''}laid out anew")
     raise typer.Exit(1 if check and changed else 0)
 

@@ -19,6 +19,7 @@ from egshape.commands.options import (
     AssumeOpt,
     FactsOpt,
     FormatOpt,
+    JsonOpt,
     ModelArg,
     OpsOpt,
     RulesOpt,
@@ -80,6 +81,7 @@ def viz(
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
+    as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
@@ -94,10 +96,22 @@ def viz(
         result = optimized(graph, assume, facts=read_facts(facts), rules=rules)
         found = _measured(result, inputs) if inputs is not None else rows
         _report(result, output, advise_seconds, found)
+        if as_json:
+            _tell("report", output)
         return
     stage = Stage.why if why is not None else stage
     text = _DRAWN[stage](_Request(graph, around, hops, most, shape_code, why, assume, read_facts(facts), rules))
-    _write(text, output)
+    if output is not None or not as_json:
+        _write(text, output)
+    if as_json:
+        _tell(stage.value, output, text)
+
+
+def _tell(stage: str, output: Path | None, text: str | None = None) -> None:
+    from egshape.commands.answers import Drawn, File
+
+    file = File.of(output) if output is not None else None
+    put(Drawn(stage=stage, file=file, text=None if file else text).model_dump_json())
 
 
 class _Request:
