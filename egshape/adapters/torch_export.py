@@ -8,11 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from egshape.adapters.torch_arguments import arguments_of, by_argument, label_of, leaves
 from egshape.errors import EgshapeError, Unsupported
 from egshape.frontends.torch.frontend import needed
 from egshape.frontends.torch.stand_ins import standing
 from egshape.ir.graph import Graph
+from egshape.ir.interpret import check_shapes
+from egshape.ir.types import numpy_dtype
 
 
 def export(
@@ -60,7 +64,9 @@ def export(
             continue
         notes = [note.format(failed[0] if failed else "")] if note else []
         try:
-            return _read(exported, type(model).__name__, labels, notes, trained, whole)
+            graph = _read(exported, type(model).__name__, labels, notes, trained, whole)
+            _try(graph, [tensor.shape for tensor, _ in flat])
+            return graph
         except EgshapeError as error:
             unread = unread or error
             failed.append(str(error))
@@ -87,6 +93,17 @@ def _read(
 
     graph = read(exported, name, labels, trained=trained, whole=whole)
     return replace(graph, metadata={**graph.metadata, "notes": (*notes, *graph.metadata["notes"])})
+
+
+def _try(graph: Graph, shapes: Sequence[Sequence[int]]) -> None:
+    """Raises EgshapeError where a graph refuses the sizes that it was exported with: torch decided otherwise of sizes
+    without a value than it does of these."""
+    buffers = graph.inputs[len(shapes) :]
+    if len(shapes) > len(graph.inputs) or any(size.const is None for each in buffers for size in each.type.dims):
+        return
+    given = [*map(tuple, shapes), *(tuple(size.const or 0 for size in each.type.dims) for each in buffers)]
+    zeros = [np.zeros((), numpy_dtype(each.type.dtype)) for each in graph.inputs]
+    check_shapes(graph, list(map(np.broadcast_to, zeros, given)))
 
 
 # -- roads ---------------------------------------------------------------------------------------------------------

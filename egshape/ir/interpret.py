@@ -68,15 +68,22 @@ def shapes_of(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[tuple[int, ..
     run = _Run(REGISTRY, None, max_while=0, check_requires=True)
     found = []
     with run.block_symbols(graph.body):
-        run.bind_inputs(graph, arrays)
-        given = {each.name for each in graph.body.symbols if each.value in graph.inputs and each.axis is not None}
-        given |= run.sizes.keys()
-        run.ops([op for op in graph.ops if _asks_only(op, given)])
+        given = run.bind_shapes(graph, arrays)
         for name, value in zip(graph.output_names, graph.outputs, strict=True):
             if value.type.shape is None or any(dim.symbols() - given for dim in value.type.shape):
                 raise EgshapeError(f"the shape of {name} depends on data", code="input")
             found.append(tuple(size.evaluate(run.sizes) for size in value.type.shape))
     return tuple(found)
+
+
+def check_shapes(graph: Graph, arrays: Sequence[np.ndarray]) -> None:
+    """Raises EgshapeError where sizes of these arrays are refused, whatever their data."""
+    run = _Run(REGISTRY, None, max_while=0, check_requires=True)
+    with run.block_symbols(graph.body):
+        given = run.bind_shapes(graph, arrays)
+        for op in graph.ops:
+            if all(relation.symbols() <= given for relation in op.requires):
+                run.check_required(op)
 
 
 def _asks_only(op: Op, names: Set[str]) -> bool:
@@ -200,6 +207,14 @@ class _Run:
                         f"its type {value.type} wants {_shown(size, wanted)}",
                         code="input",
                     )
+
+    def bind_shapes(self, graph: Graph, arrays: Sequence[np.ndarray]) -> Set[str]:
+        """Bind the inputs and run the checks of their sizes; the names of these."""
+        self.bind_inputs(graph, arrays)
+        given = {each.name for each in graph.body.symbols if each.value in graph.inputs and each.axis is not None}
+        given |= self.sizes.keys()
+        self.ops([op for op in graph.ops if _asks_only(op, given)])
+        return given
 
     def check_facts(self, graph: Graph) -> None:
         """Assumed facts hold or the program is rejected."""

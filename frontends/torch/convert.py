@@ -354,9 +354,10 @@ def _call(node: Any) -> Call:
 
     vals = node.meta.get("val")
     several = list(vals) if isinstance(vals, list | tuple) else [vals]
-    dtypes = tuple(dtype_of(each.dtype) for each in several if isinstance(each, torch.Tensor))
+    tensors = [each for each in several if isinstance(each, torch.Tensor)]
+    dtypes, ranks = tuple(dtype_of(each.dtype) for each in tensors), tuple(each.dim() for each in tensors)
     symbols = tuple(each.node.expr for each in several if isinstance(each, torch.SymInt))
-    return Call(scope_name(node.target), node.name, dtypes, _promoted(node), symbols)
+    return Call(scope_name(node.target), node.name, dtypes, _promoted(node), symbols, ranks)
 
 
 def _promoted(node: Any) -> str:

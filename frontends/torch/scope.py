@@ -59,6 +59,8 @@ class Call:
     """The dtype in which the first two arguments meet."""
     symbols: tuple[Any, ...] = ()
     """Of a result that is a size: torch's symbol."""
+    ranks: tuple[int, ...] = ()
+    """Of the results that are tensors."""
 
 
 class Scope:

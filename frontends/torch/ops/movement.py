@@ -92,11 +92,17 @@ def transpose(s: Scope, x: Value, dim0: int = 0, dim1: int = -1) -> Value:
 
 @aten_op("squeeze.dim", "squeeze.dims")
 def squeeze(s: Scope, x: Value, dim: int | Sequence[int]) -> Value:
-    """Without these axes where they have size 1."""
+    """Without these axes where they have size 1. Whether an open one is 1 torch decided: the rank of the result tells."""
     named = axes_of(dim, x.type.rank) if dim not in ([], ()) and x.type.rank else ()
     gone = {axis for axis in named if x.type.dims[axis].const == 1}
-    for axis in (axis for axis in named if x.type.dims[axis].const is None):  # torch decided that it is not 1
-        s.check(Relation("!=", x.type.dims[axis], ONE), "an axis of size 1 was not to be there when this was exported")
+    open_axes = [axis for axis in named if x.type.dims[axis].const is None]
+    left_out = x.type.rank - len(gone) - s.call.ranks[0]
+    if left_out not in (0, len(open_axes)):
+        raise NoLowering("which of these axes have size 1 is open")
+    for axis in open_axes:
+        kind, is_one = ("==", "an axis of size {0} was of size 1") if left_out else ("!=", "an axis of size 1 was not")
+        s.check(Relation(kind, x.type.dims[axis], ONE), f"{is_one} to be there when this was exported")
+        gone |= {axis} if left_out else set()
     return reshape(s, x, [size for axis, size in enumerate(x.type.dims) if axis not in gone])
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import egshape
 from egshape.errors import CheckFailed, EgshapeError
+from egshape.ir.interpret import interpret
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the tests of its frontend do not run")
 
@@ -83,6 +85,17 @@ def test_an_op_that_a_token_orders() -> None:
     torch.testing.assert_close(function(2 * torch.eye(3)), torch.linalg.cholesky(2 * torch.eye(3)))
     with pytest.raises(CheckFailed, match=r"linalg.cholesky: a matrix has no such factors"):
         function(-torch.eye(3))
+
+
+def test_an_axis_that_torch_leaves_out_must_have_size_1() -> None:
+    """The condition number takes the first and the last singular value as parts of one element."""
+    graph = egshape.torch.export(
+        Call(torch.linalg.cond), [torch.randn(5, 4)], dynamic_shapes={"args": ({0: "n", 1: "m"},)}
+    )
+    for sizes in ((5, 4), (2, 7), (1, 1), (3, 1)):
+        same(graph, torch.linalg.cond, [torch.randn(sizes)])
+    with pytest.raises(EgshapeError, match=r"f32\[1\]|size 1"):
+        interpret(graph, [np.zeros((0, 3), np.float32)])
 
 
 def test_a_size_that_is_carried_is_refused() -> None:

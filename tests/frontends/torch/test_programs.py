@@ -18,7 +18,7 @@ from egshape.frontends.torch.scope import Program, Scope
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
-from tests.frontends.torch.running import exported, loaded, same, torch
+from tests.frontends.torch.running import Call, exported, loaded, same, torch
 
 
 class Counting(torch.nn.Module):  # type: ignore[misc, name-defined]
@@ -136,11 +136,12 @@ def test_what_no_road_can_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(given)
         if len(calls) < 2:
             raise Unsupported("the first road")
-        return "graph"
+        return graph
 
-    monkeypatch.setattr(torch_export, "_read", read)
     module, given = torch.nn.ReLU(), (torch.ones(2, 3),)
-    assert egshape.torch.export(module, given, dynamic_shapes=({0: "n"},)) == "graph" and len(calls) == 2
+    graph = loaded(module, given)
+    monkeypatch.setattr(torch_export, "_read", read)
+    assert egshape.torch.export(module, given, dynamic_shapes=({0: "n"},)) is graph and len(calls) == 2
     monkeypatch.setattr(torch_export, "_read", lambda *_: (_ for _ in ()).throw(Unsupported("none")))
     with pytest.raises(Unsupported, match="none"):
         egshape.torch.export(module, given, dynamic_shapes=({0: "n"},))
@@ -206,6 +207,21 @@ def test_export_takes_sizes_0_and_1() -> None:
     assert str(graph.inputs[0].type) == "f32[b, s, 3]"
     for sizes in ((5, 2), (1, 1), (0, 4), (3, 0)):
         same(graph, model, (torch.rand(*sizes, 3),))
+
+
+def test_export_takes_the_sizes_of_its_example() -> None:
+    """Of a size without a value torch decides that it is not 1; of the example it knows better."""
+
+    def first_row(x: Any) -> Any:
+        return x[:1].squeeze(0) * 2
+
+    graph = egshape.torch.export(Call(first_row), [torch.randn(5, 4)], dynamic_shapes={"args": ({0: "n", 1: "m"},)})
+    for sizes in ((5, 4), (1, 1), (3, 0)):
+        same(graph, first_row, [torch.randn(sizes)])
+    with pytest.raises(CheckFailed, match="an axis of size 0 was of size 1 to be there"):
+        interpret(graph, [np.zeros((0, 2), np.float32)])
+    (note,) = graph.metadata["notes"]
+    assert "could not trace sizes without a value" in note and "was not to be there" in note
 
 
 def test_export_refuses_names_of_no_argument() -> None:
