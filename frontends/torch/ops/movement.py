@@ -92,7 +92,7 @@ def transpose(s: Scope, x: Value, dim0: int = 0, dim1: int = -1) -> Value:
 
 @aten_op("squeeze.dim", "squeeze.dims")
 def squeeze(s: Scope, x: Value, dim: int | Sequence[int]) -> Value:
-    """Without these axes where they have size 1. Whether an open one is 1 torch decided: the rank of the result tells."""
+    """Without these axes where they have size 1; whether an open one is 1, the rank of the result tells."""
     named = axes_of(dim, x.type.rank) if dim not in ([], ()) and x.type.rank else ()
     gone = {axis for axis in named if x.type.dims[axis].const == 1}
     open_axes = [axis for axis in named if x.type.dims[axis].const is None]
