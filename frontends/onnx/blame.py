@@ -12,7 +12,7 @@ from onnx import TypeProto, defs, helper, shape_inference
 
 from egshape.errors import EgshapeError, InternalError
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.scope import Operand
+from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.types import tensor_type
 from egshape.ir.graph import Value
 

@@ -20,7 +20,8 @@ from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.facts.intervals import Ranges, normalized
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.scope import Choice, Scope
+from egshape.frontends.onnx.program import Choice
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.size_terms import forms, plan
 from egshape.ir.builder import small
 from egshape.ir.graph import NOWHERE, Block, Location, Op, Value

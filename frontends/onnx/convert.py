@@ -24,8 +24,9 @@ from egshape.frontends.onnx.lowering import lower
 from egshape.frontends.onnx.node import STANDARD
 from egshape.frontends.onnx.ops import older
 from egshape.frontends.onnx.own import own_of
+from egshape.frontends.onnx.program import Items, Operand, Program
 from egshape.frontends.onnx.ranks import Functions, inferred
-from egshape.frontends.onnx.scope import Items, Operand, Program, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, operand
 from egshape.frontends.onnx.subgraphs import reads as reads_of
 from egshape.frontends.onnx.types import dtype_of

@@ -13,8 +13,9 @@ from egshape.errors import EgshapeError
 from egshape.frontends.calls import LEAST_SHARED, Checked, called_often, demands, in_callers_terms, likeness
 from egshape.frontends.onnx.files import DEPTH_LIMIT
 from egshape.frontends.onnx.node import STANDARD, Node, called_by, nodes_in
+from egshape.frontends.onnx.program import Operand, Program
 from egshape.frontends.onnx.ranks import Functions
-from egshape.frontends.onnx.scope import Operand, Program, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.types import tensor_type
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.calls import split

@@ -11,7 +11,8 @@ from onnx import ModelProto, TensorProto, TypeProto, defs, helper, numpy_helper,
 from egshape.dims import Dim, const, symbol
 from egshape.errors import EgshapeError, Unsupported
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.program import Operand
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.subgraphs import free_names
 from egshape.frontends.onnx.types import dtype_of, tensor_type
 from egshape.ir.graph import Value

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from egshape.frontends.onnx import functions, host
 from egshape.frontends.onnx.blame import BUGS, blamed, check_counts
+from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.node import Node
-from egshape.frontends.onnx.registry import DECLARATIONS, NoLowering
-from egshape.frontends.onnx.scope import Operand, Scope, declared
+from egshape.frontends.onnx.program import Items, Operand
+from egshape.frontends.onnx.registry import DECLARATIONS, Handler, NoLowering, results_of
+from egshape.frontends.onnx.scope import Scope
 from egshape.ir.graph import Value
 from egshape.ir.types import TEXT
 
@@ -36,7 +40,7 @@ def _lowered(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Oper
     plain = declared_op is None or not declared_op.sequences
     if plain and any(isinstance(value, Value) and _handed_on(value) for value in operands):
         return host.call(scope, node, operands)
-    for way in declared(node, operands, scope):
+    for way in _declared(node, operands, scope):
         try:
             return way()
         except NoLowering:
@@ -44,9 +48,41 @@ def _lowered(scope: Scope, node: Node, operands: Sequence[Operand]) -> list[Oper
     function = functions.schema_function(node, operands)
     if function is not None:
         try:
-            return scope.composite(
-                node, operands, lambda inner, _, *args: functions.inline(inner, node, function, args)
+            return composite(
+                scope, node, operands, lambda inner, _, *args: functions.inline(inner, node, function, args)
             )
         except NoLowering:
             scope.needs.clear()
     return host.call(scope, node, operands)
+
+
+@cache
+def _signature(handler: Handler) -> inspect.Signature:
+    """The parameters of a handler."""
+    return inspect.signature(handler)
+
+
+def _declared(node: Node, operands: Sequence[Operand], scope: Scope) -> Iterator[Callable[[], list[Operand]]]:
+    """How the declaration of a node's op lowers it, if there is one."""
+    found = DECLARATIONS.find(node.domain, node.op, node.opset)
+    if found is None:
+        return
+    try:
+        given = _signature(found.handler).bind(scope, node, *operands).arguments
+    except TypeError:
+        raise node.error(f"has {len(operands)} inputs") from None
+    for name, parameter in _signature(found.handler).parameters.items():
+        left_out = (
+            None in given.get(name, ())
+            if parameter.kind is parameter.VAR_POSITIONAL
+            else (name in given and given[name] is None)
+        )
+        if left_out and parameter.annotation == "Value":  # the text: annotations are not evaluated
+            raise node.error(f"leaves out its input {name!r}")
+    if not found.sequences and any(isinstance(value, Items) for value in operands):
+        raise node.error("takes a sequence where it wants a tensor")
+    whole = str(node.location) in scope.program.whole
+    if found.composite or whole:
+        yield lambda: composite(scope, node, operands, found.handler)
+    if not found.composite:
+        yield lambda: results_of(found.handler(scope, node, *operands))

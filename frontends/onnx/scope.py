@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
+from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
-from egshape.frontends.bounds import Bounds
-from egshape.frontends.calls import Functions
-from egshape.frontends.onnx.files import Model
 from egshape.frontends.onnx.node import STANDARD, Node, resolved
-from egshape.frontends.onnx.registry import DECLARATIONS, Fork, Handler, NoLowering, results_of
-from egshape.frontends.onnx.spans import Lookup, Span
+from egshape.frontends.onnx.program import Operand, Program
+from egshape.frontends.onnx.registry import Fork, NoLowering, results_of
+from egshape.frontends.onnx.spans import Lookup
 from egshape.ir.builder import BlockBuilder, small
 from egshape.ir.graph import NOWHERE, Block, Location, Value
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
-from egshape.ops.base import ELEMENT_LIMIT, Ratio, concrete_attrs, object_array
+from egshape.ops.base import ELEMENT_LIMIT, concrete_attrs, object_array
 
 DECIDED = 24
 """Statements about larger expressions are left undecided: they take long, and are seldom decided."""
@@ -40,76 +35,6 @@ FORKS = 64
 
 LOOKUPS = 4
 """So many facts that lookups give are tried."""
-
-
-@dataclass(frozen=True, eq=False)
-class Items:
-    """A sequence of tensors whose length is known while the model is read. An optional value that is not there is
-    None, as an operand that is left out."""
-
-    dtype: str
-    parts: tuple[Value, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Integers that are the first of two constants where a condition of one element holds, else the second."""
-
-    condition: Value
-    numbers: tuple[tuple[int, ...], tuple[int, ...]]
-
-
-Operand = Value | Items | None
-
-
-Results = Callable[["Scope", Node, Sequence[Operand]], list[Operand]]
-"""What gives the results of a node, in ONNX's order."""
-
-
-@dataclass
-class Program:
-    """What all blocks of one conversion share.
-
-    lower: what gives the results of any node (``lowering.lower``); call: of one that runs on the host
-    (``host.call``)."""
-
-    model: Model
-    lower: Results
-    call: Results
-    functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
-    whole: frozenset[str] = frozenset()
-    """The locations of nodes that are one op each, whatever their declaration says (``in_part``)."""
-    shared: frozenset[tuple[str, str]] = frozenset()
-    """Those of them that stay functions wherever they can."""
-    derived: Functions = field(default_factory=Functions)
-    bounds: Bounds = field(default_factory=Bounds)
-    arrays: dict[Value, np.ndarray] = field(default_factory=dict)
-    """Values that are constants."""
-    relations: list[Relation] = field(default_factory=list)
-    """What holds of data-dependent sizes."""
-    hosted: list[tuple[str, str]] = field(default_factory=list)
-    """Ops that became host calls, and where."""
-    named: set[Value] = field(default_factory=set)
-    forks: int = 0
-    sizes: set[Dim] = field(default_factory=set)
-    """Sizes of axes of values: none is negative."""
-    joins: dict[Dim, frozenset[Dim]] = field(default_factory=dict)
-    """Undecided sizes of broadcast axes, by the sizes that they are joined of."""
-    spans: dict[Value, Span] = field(default_factory=dict)
-    """Between which sizes the elements of integer tensors lie."""
-    lookups: list[Lookup] = field(default_factory=list)
-    lists: dict[Value, tuple[Relation, ...]] = field(default_factory=dict)
-    """By distances from a list of intervals, the conditions that are met where they are 0."""
-    choices: dict[Value, Choice] = field(default_factory=dict)
-    """Vectors of integers that are one constant where a condition holds, else another."""
-    spent: set[Value] = field(default_factory=set)
-    """Places and conditions that became checks."""
-    counts: dict[tuple[Value, object], Dim] = field(default_factory=dict)
-    """How many elements of a value are so, by what is counted."""
-    ranks: dict[str, int] = field(default_factory=dict)
-    """Ranks that the model states, or that uses tell, by name; names of functions are others."""
-    decided: dict[Relation, bool | None] = field(default_factory=dict)
-    """Decisions, which are forgotten when something is learnt."""
 
 
 class Scope:
@@ -408,51 +333,6 @@ class Scope:
         args = [inner.builder.arg(None, dtype, tuple(shape)) for dtype, shape in arguments]
         return inner.builder.finish(results_of(body(inner, *args)))
 
-    def composite(self, node: Node, operands: Sequence[Operand], handler: Handler) -> list[Operand]:
-        """A node as one composite op; ``handler`` adds its decomposition. The results in ONNX's order."""
-        given = [value for value in operands if isinstance(value, Value)]
-        if len(given) != sum(value is not None for value in operands):
-            raise NoLowering("a sequence is no operand of a composite")
-        inner = Scope(self.program, self.builder.child(), self.opsets, stack=self.stack)
-        inner.location, inner.label = node.location, self.label
-        args = iter([self.argument(inner.builder, value) for value in given])
-        found = results_of(handler(inner, node, *(None if value is None else next(args) for value in operands)))
-        places = [place for place, value in enumerate(found) if value is not None and node.wants(place)]
-        wanted = [value for value in (found[place] for place in places) if isinstance(value, Value)]
-        if len(wanted) != len(places):
-            raise NoLowering("a sequence is no result of a composite")
-        block = inner.builder.finish(wanted)
-        attrs = {
-            "name": node.title,
-            "attrs": node.record([place for place, value in enumerate(operands) if value is not None], places),
-            "version": node.opset,
-            "whole": True,
-        }
-        results = self.add(
-            "composite", given, attrs, regions=(block,), result_names=[node.outputs[place] for place in places]
-        )
-        own = {symbol.name for symbol in block.symbols}
-        self._equal_sizes(results, wanted, own)
-        for value, inside in zip(results, wanted, strict=True):
-            self.program.named.add(value)
-            known = inner.builder.elements(inside)
-            if known is not None and not any(_names(item) & own for item in known.reshape(-1)):
-                self.builder.set_elements(value, known)
-            if inside in self.program.arrays:
-                self.program.arrays[value] = self.program.arrays[inside]
-        out: list[Operand] = [None] * len(found)
-        for place, value in zip(places, results, strict=True):
-            out[place] = value
-        return out
-
-    def _equal_sizes(self, results: Sequence[Value], inside: Sequence[Value], own: set[str]) -> None:
-        """Axes of a composite's results to which its region gives one size that only it can name are equal."""
-        first: dict[Dim, Dim] = {}
-        for value, within in zip(results, inside, strict=True):
-            for size, named in zip(value.type.shape or (), within.type.shape or (), strict=True):
-                if named.symbols() & own and first.setdefault(named, size) is not size and self.builder.parent is None:
-                    self.program.relations.append(Relation("==", first[named], size, str(self.location)))
-
     def argument(self, builder: BlockBuilder, value: Value) -> Value:
         """An argument of a region, of which is known what is of a value."""
         arg = builder.arg(None, value.type.dtype, value.type.shape)
@@ -559,39 +439,3 @@ class Scope:
 
 def _weight(size: Dim) -> int:
     return sum(1 + len(mono) for mono, _ in size.terms)
-
-
-def _names(item: Any) -> frozenset[str]:
-    return item.symbols() if isinstance(item, Dim | Relation | Ratio) else frozenset()
-
-
-@cache
-def signature(handler: Handler) -> inspect.Signature:
-    """The parameters of a handler."""
-    return inspect.signature(handler)
-
-
-def declared(node: Node, operands: Sequence[Operand], scope: Scope) -> Iterator[Callable[[], list[Operand]]]:
-    """How the declaration of a node's op lowers it, if there is one."""
-    found = DECLARATIONS.find(node.domain, node.op, node.opset)
-    if found is None:
-        return
-    try:
-        given = signature(found.handler).bind(scope, node, *operands).arguments
-    except TypeError:
-        raise node.error(f"has {len(operands)} inputs") from None
-    for name, parameter in signature(found.handler).parameters.items():
-        left_out = (
-            None in given.get(name, ())
-            if parameter.kind is parameter.VAR_POSITIONAL
-            else (name in given and given[name] is None)
-        )
-        if left_out and parameter.annotation == "Value":  # the text: annotations are not evaluated
-            raise node.error(f"leaves out its input {name!r}")
-    if not found.sequences and any(isinstance(value, Items) for value in operands):
-        raise node.error("takes a sequence where it wants a tensor")
-    whole = str(node.location) in scope.program.whole
-    if found.composite or whole:
-        yield lambda: scope.composite(node, operands, found.handler)
-    if not found.composite:
-        yield lambda: results_of(found.handler(scope, node, *operands))

@@ -10,7 +10,7 @@ from onnx import NodeProto, TypeProto, ValueInfoProto, helper
 
 from egshape.errors import Unsupported
 from egshape.frontends.frontend import Rank
-from egshape.frontends.onnx.scope import Items, Operand
+from egshape.frontends.onnx.program import Items, Operand
 from egshape.frontends.onnx.types import dtype_of, elem_type_of
 from egshape.ir.graph import Value
 

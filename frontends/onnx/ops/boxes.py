@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egshape.dims import Dim, const, product
+from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold, running
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert
 from egshape.frontends.onnx.ops.ordering import bounded
 from egshape.frontends.onnx.ops.sampling import compared
 from egshape.frontends.onnx.ops.shaping import reshape, window
+from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import onnx_op
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import equal
 from egshape.ir.graph import Value
 
@@ -32,7 +34,7 @@ def non_max_suppression(
     least: Value | None = None,
 ) -> Operand:
     """The boxes of each class by falling score, without those that overlap a better one."""
-    (found,) = s.composite(node, (boxes, scores, most, overlap, least), _suppressed)
+    (found,) = composite(s, node, (boxes, scores, most, overlap, least), _suppressed)
     bounded(s, found, 0, product(scores.type.dims))
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from egshape.dims import Dim, const
 from egshape.frontends.onnx.broadcast import expand, joined
+from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
@@ -18,7 +19,7 @@ from egshape.ir.graph import Value
 def matmul(s: Scope, node: Node, x: Value, y: Value) -> Value:
     """numpy.matmul: one contraction, the batch axes of both brought to one shape."""
     if summing_dtype(x.type.dtype) != x.type.dtype:
-        found: Value = s.composite(node, (x, y), _wide_matmul)[0]  # type: ignore[assignment]
+        found: Value = composite(s, node, (x, y), _wide_matmul)[0]  # type: ignore[assignment]
         return found
     return product_of(s, x, y, x.type.dtype)
 

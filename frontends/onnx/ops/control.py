@@ -11,8 +11,9 @@ from egshape.frontends.onnx.checks import require
 from egshape.frontends.onnx.files import DEPTH_LIMIT
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.shaping import reshape
+from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import Fork, onnx_op
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, rebuilt
 from egshape.ir.graph import Block, Value
 

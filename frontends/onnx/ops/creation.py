@@ -9,11 +9,13 @@ import numpy as np
 from onnx import TensorProto
 
 from egshape.dims import Dim, ceildiv, const, product, relu
+from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare, convert
 from egshape.frontends.onnx.ops.shaping import reshape
+from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import of_length
 from egshape.frontends.onnx.spans import Span
 from egshape.frontends.onnx.types import dense, dtype_of
@@ -77,7 +79,7 @@ def range_of(s: Scope, node: Node, start: Value, limit: Value, delta: Value) -> 
     known = [_known(s, each) for each in (start, limit, delta)]
     ends = [each for each in known if each is not None and each.exact]
     if len(ends) < 3 or not ends[2].num.const:
-        return s.composite(node, (start, limit, delta), _range_of_data)[0]
+        return composite(s, node, (start, limit, delta), _range_of_data)[0]
     # In floats all that is computed is exact where the ends are, counted in the finest of their fractions.
     den = max(each.den for each in ends)
     first, last, step = (each.num * (den // each.den) for each in ends)
@@ -85,13 +87,13 @@ def range_of(s: Scope, node: Node, start: Value, limit: Value, delta: Value) -> 
     sign = 1 if by > 0 else -1
     span = (last - first) * sign
     if is_float(dtype) and not _surely(s, ends, (first, last, span), dtype):
-        return s.composite(node, (start, limit, delta), _range_of_data)[0]
+        return composite(s, node, (start, limit, delta), _range_of_data)[0]
     count = ceildiv(span if s.decide("<=", const(0), span) is True else relu(span), const(abs(by)))
     if first.const == 0 and by == den == 1:
         line = s.one("iota", dtype=dtype, dim=0, shape=(count,))
     else:
-        found = s.composite(
-            node, (start, limit, delta), lambda inner, _, start, limit, delta: _line(inner, start, delta, (count,))
+        found = composite(
+            s, node, (start, limit, delta), lambda inner, _, start, limit, delta: _line(inner, start, delta, (count,))
         )[0]
         assert isinstance(found, Value)
         line = found

@@ -10,9 +10,11 @@ import numpy as np
 
 from egshape.dims import Dim, const, floordiv, maximum, mod
 from egshape.frontends.onnx.broadcast import broadcast, expand, joined
+from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.node import Node
+from egshape.frontends.onnx.program import Choice, Operand
 from egshape.frontends.onnx.registry import Handler, NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Choice, Operand, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.builder import small
 from egshape.ir.graph import Value
@@ -215,7 +217,7 @@ def _cast(s: Scope, node: Node, dtype: str, x: Value, *others: Value) -> Value:
 
 def _composite(s: Scope, node: Node, body: Callable[[Scope, Value], Value], *operands: Value) -> Value:
     """The node as one op whose body needs the first operand alone."""
-    found = s.composite(node, operands, lambda inner, _, x, *_rest: body(inner, x))[0]
+    found = composite(s, node, operands, lambda inner, _, x, *_rest: body(inner, x))[0]
     assert isinstance(found, Value)
     return found
 
@@ -285,7 +287,7 @@ def modulo(s: Scope, node: Node, x: Value, y: Value) -> Operand:
         return s.vector(
             [mod(size, divisor[0]) for size in sizes], x.type.dtype, tuple(size.const or 0 for size in x.type.dims)
         )
-    return s.composite(node, (x, y), _modulo)[0]
+    return composite(s, node, (x, y), _modulo)[0]
 
 
 def _modulo(s: Scope, node: Node, x: Value, y: Value) -> Value:

@@ -8,12 +8,14 @@ import numpy as np
 
 from egshape.dims import Dim, const
 from egshape.frontends.onnx.checks import distance_read, only_row
+from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare
 from egshape.frontends.onnx.ops.shaping import reshape, single, taken, window
+from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
 from egshape.ir.graph import Block, Value
 from egshape.ir.types import is_integer
@@ -40,7 +42,7 @@ def gather(s: Scope, node: Node, x: Value, indices: Value) -> Operand:
         counted = np.array([at % size.const for at in places], np.int64)
         counted = counted.reshape([each.const or 0 for each in indices.type.dims])
         return taken(s, x, axis, s.constant(counted), empty=True)
-    found = s.composite(node, (x, indices), _gather)[0]
+    found = composite(s, node, (x, indices), _gather)[0]
     s.look_up(indices, size)
     return found
 
@@ -132,7 +134,7 @@ def gather_nd(s: Scope, node: Node, x: Value, indices: Value) -> Operand:
     """Slices at index vectors, which the last axis of the indices holds: a composite, but for a check."""
     if not node.int("batch_dims", 0) and indices.type.dims == (const(1),) and only_row(s, node, x, indices, 0):
         return reshape(s, x, x.type.dims[1:])
-    return s.composite(node, (x, indices), _gather_nd)[0]
+    return composite(s, node, (x, indices), _gather_nd)[0]
 
 
 def _gather_nd(s: Scope, node: Node, x: Value, indices: Value) -> Value:

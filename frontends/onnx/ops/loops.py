@@ -14,8 +14,9 @@ from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.control import nested, subgraph
 from egshape.frontends.onnx.ops.movement import concat_along, transposed
 from egshape.frontends.onnx.ops.shaping import reshape, taken
+from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
 from egshape.ir.graph import Block, Value
 

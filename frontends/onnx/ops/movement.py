@@ -12,12 +12,14 @@ from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.onnx.broadcast import expand, joined
 from egshape.frontends.onnx.checks import only_target, relate, require
+from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops import computed
 from egshape.frontends.onnx.ops.elementwise import compare
 from egshape.frontends.onnx.ops.shaping import reshape, taken, window
+from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
-from egshape.frontends.onnx.scope import MOST_SIZES, Operand, Scope
+from egshape.frontends.onnx.scope import MOST_SIZES, Scope
 from egshape.frontends.onnx.sizes import axes_of, axis_of, clamped, equal, exact_quotient, of_length
 from egshape.ir.graph import Value
 
@@ -136,7 +138,7 @@ def flatten(s: Scope, node: Node, x: Value) -> Value:
 def squeeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value:
     """Without axes of size 1; all that are known to be 1 where none are named."""
     if given is not None and s.numbers(given) is None:
-        found: Value = s.composite(node, (x, given), computed.squeeze)[0]  # type: ignore[assignment]
+        found: Value = composite(s, node, (x, given), computed.squeeze)[0]  # type: ignore[assignment]
         return found
     axes = axes_of(s, node, given, x.type.rank)
     if axes is None:
@@ -153,7 +155,7 @@ def unsqueeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Val
     numbers = node.ints("axes", ()) if given is None else s.numbers(given)
     if numbers is None:
         assert given is not None
-        found: Value = s.composite(node, (x, given), computed.unsqueeze)[0]  # type: ignore[assignment]
+        found: Value = composite(s, node, (x, given), computed.unsqueeze)[0]  # type: ignore[assignment]
         return found
     rank = x.type.rank + len(numbers)
     axes = {axis_of(node, axis, rank) for axis in numbers}
@@ -245,7 +247,7 @@ def slice_of(
 ) -> Value:
     """Parts of axes, counted from either end, clamped to the axis; a negative step goes backwards."""
     if any(each is not None and s.numbers(each) is None for each in (axes, steps)):
-        found: Value = s.composite(node, (x, starts, ends, axes, steps), computed.slices)[0]  # type: ignore[assignment]
+        found: Value = composite(s, node, (x, starts, ends, axes, steps), computed.slices)[0]  # type: ignore[assignment]
         return found
     given: list[Sequence[object]]
     if starts is None or ends is None:
@@ -326,7 +328,7 @@ def split(s: Scope, node: Node, x: Value, given: Value | None = None) -> Sequenc
     """Parts along an axis: of the given sizes, or equal ones (the last one smaller where they do not divide)."""
     axis = axis_of(node, node.int("axis", 0), x.type.rank)
     if node.has("num_outputs") and given is None and x.type.dims[axis].const is None:
-        return s.composite(node, (x,), _split)  # the sizes of its parts would be computed else
+        return composite(s, node, (x,), _split)  # the sizes of its parts would be computed else
     return _split(s, node, x, given)
 
 

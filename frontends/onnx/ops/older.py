@@ -20,7 +20,8 @@ from egshape.frontends.onnx.registry import onnx_op
 from egshape.ir.graph import Value
 
 if TYPE_CHECKING:
-    from egshape.frontends.onnx.scope import Operand, Scope
+    from egshape.frontends.onnx.program import Operand
+    from egshape.frontends.onnx.scope import Scope
 
 DOMAIN = "egshape.older"
 """The domain of marked nodes."""

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from egshape.dims import Dim, const, minimum, product
 from egshape.facts import Relation
+from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold, running
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.elementwise import compare, convert
 from egshape.frontends.onnx.ops.movement import transposed
 from egshape.frontends.onnx.ops.shaping import reshape, taken, window
+from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Block, Value
@@ -53,7 +55,7 @@ def top_k(s: Scope, node: Node, x: Value, k: Value | None = None) -> list[Operan
     """The k largest or smallest elements of an axis and their places, of equal ones the first."""
     if k is not None and k.type.rank == 1 and k.type.dims[0].const == 1:
         s.sizes(k, node.outputs[0], "k")  # named out here, so that both results have this size
-    found = s.composite(node, (x,) if k is None else (x, k), _top_k)
+    found = composite(s, node, (x,) if k is None else (x, k), _top_k)
     axis = axis_of(node, node.int("axis", -1), x.type.rank)
     for value in found:
         bounded(s, value, axis, x.type.dims[axis])
@@ -82,7 +84,7 @@ def true_places(s: Scope, mask: Value, label: str) -> Value:
 @onnx_op("NonZero")
 def non_zero(s: Scope, node: Node, x: Value) -> Operand:
     """The places of all elements that are not 0, a column each."""
-    (found,) = s.composite(node, (x,), _non_zero)
+    (found,) = composite(s, node, (x,), _non_zero)
     bounded(s, found, 1, product(x.type.dims))
     counted(s, found, 1, x, product(x.type.dims))
     return found
@@ -108,7 +110,7 @@ def _non_zero(s: Scope, node: Node, x: Value) -> Value:
 @onnx_op("Compress")
 def compress(s: Scope, node: Node, x: Value, condition: Value) -> Operand:
     """The slices of an axis (or the elements) at which a condition holds."""
-    (found,) = s.composite(node, (x, condition), _compress)
+    (found,) = composite(s, node, (x, condition), _compress)
     axis = axis_of(node, node.int("axis"), x.type.rank) if node.has("axis") else 0
     most = minimum(condition.type.dims[0], x.type.dims[axis] if node.has("axis") else product(x.type.dims))
     bounded(s, found, axis, most)
@@ -133,7 +135,7 @@ def _compress(s: Scope, node: Node, x: Value, condition: Value) -> Value:
 def unique(s: Scope, node: Node, x: Value) -> list[Operand]:
     """The different elements, or slices of an axis, in ascending order or that of their first places; these places,
     which of them each element is, and how often each is there."""
-    found = s.composite(node, (x,), _unique)
+    found = composite(s, node, (x,), _unique)
     axis = axis_of(node, node.int("axis"), x.type.rank) if node.has("axis") else None
     most = product(x.type.dims) if axis is None else x.type.dims[axis]
     for place, value in enumerate(found):

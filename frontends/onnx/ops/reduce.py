@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 
 from egshape.dims import Dim, const, product
 from egshape.frontends.onnx.broadcast import expand
+from egshape.frontends.onnx.composites import composite
 from egshape.frontends.onnx.folds import fold
 from egshape.frontends.onnx.node import Node
 from egshape.frontends.onnx.ops.computed import count_of, joined_up, named, sizes_where, squeezed
 from egshape.frontends.onnx.ops.elementwise import convert, summing_dtype
 from egshape.frontends.onnx.ops.movement import not_empty
 from egshape.frontends.onnx.ops.shaping import reshape
+from egshape.frontends.onnx.program import Operand
 from egshape.frontends.onnx.registry import NoLowering, onnx_op
-from egshape.frontends.onnx.scope import Operand, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axes_of
 from egshape.frontends.shaping import start_of
 from egshape.ir.graph import Value
@@ -81,7 +83,7 @@ def reduce(s: Scope, node: Node, x: Value, axes: Value | None = None) -> Operand
     if found is not None:
         return found
     handler = _reduce if axes is None or s.numbers(axes) is not None else _reduce_data
-    return s.composite(node, (x,) if axes is None else (x, axes), handler)[0]
+    return composite(s, node, (x,) if axes is None else (x, axes), handler)[0]
 
 
 def _of_sizes(s: Scope, node: Node, x: Value) -> Value | None:

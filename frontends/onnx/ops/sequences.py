@@ -14,8 +14,9 @@ from egshape.frontends.onnx.ops.control import nested, subgraph
 from egshape.frontends.onnx.ops.indexing import counted_from_front
 from egshape.frontends.onnx.ops.movement import concat_along, cut, must_fill
 from egshape.frontends.onnx.ops.shaping import reshape, taken, window
+from egshape.frontends.onnx.program import Items, Operand
 from egshape.frontends.onnx.registry import onnx_op
-from egshape.frontends.onnx.scope import Items, Operand, Scope
+from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.sizes import axis_of
 from egshape.frontends.onnx.types import dtype_of
 from egshape.ir.graph import Value
