@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from egshape.adapters.torch_arguments import arguments_of, by_argument, label_of, leaves
-from egshape.errors import EgshapeError, Unsupported
+from egshape.adapters.torch_arguments import arguments_of, by_argument
+from egshape.adapters.torch_roads import Asked, check_at, graph_of
+from egshape.errors import CheckFailed, EgshapeError, UndefinedSize
 from egshape.frontends.torch.frontend import needed
-from egshape.frontends.torch.stand_ins import standing
+from egshape.ir.choice import chosen
 from egshape.ir.graph import Graph
-from egshape.ir.interpret import check_shapes
-from egshape.ir.types import numpy_dtype
+
+_MOST_EXPORTS = 8
+"""Exports of a module at most, one for each choice of sizes that torch decides otherwise."""
 
 
 def export(
@@ -41,137 +39,93 @@ def export(
 
     The roads that torch has are tried in turn: sizes without a value, which nothing can be specialised to; sizes that
     are treated as if they could be 0 and 1; sizes as ``torch.export`` takes them, where it decides what happens below
-    2. The notes of the graph (``graph.metadata["notes"]``) say which was taken, and what else a size must fulfil is a
-    check. Raises Unsupported with torch's reason if none works."""
+    2. Sizes 0 and 1 that the program of the others refuses are exported apart, and the graph chooses between both
+    (but for ``trained`` and ``whole``, where the guard stays). The notes of the graph (``graph.metadata["notes"]``) say
+    which road was taken, and what else a size must fulfil is a check. Raises Unsupported with torch's reason if none
+    works."""
     needed()
     given = arguments_of(model, args, kwargs or {})
-    wanted = by_argument(dynamic_shapes, list(given))
-    flat = [leaf for name, value in given.items() for leaf in leaves(value, wanted.get(name))]
-    labels = {
-        (place, axis): label
-        for place, (_, axes) in enumerate(flat)
-        for axis, spec in axes.items()
-        if (label := label_of(spec))
+    asked = Asked(
+        model, tuple(args), dict(kwargs or {}), by_argument(dynamic_shapes, list(given)), trained=trained, whole=whole
+    )
+    return graph_of(asked) if trained or whole else _complete(asked, [_MOST_EXPORTS])
+
+
+def _complete(asked: Asked, left: list[int]) -> Graph:
+    """A graph that takes what the model takes where a size is 0 or 1. ``left``: how many exports may be tried."""
+    graph = general = graph_of(asked)
+    for name, number, shapes in _refused(general, asked.shapes):
+        special = _special(asked, general, shapes, left) if left[0] > 0 else None
+        joined = chosen(name, number, special, graph) if special is not None else None
+        if joined is not None:
+            note = f"{name} = {number} has a program of its own: torch decides otherwise of it than of other sizes"
+            graph = replace(joined, metadata={**joined.metadata, "notes": (*joined.metadata["notes"], note)})
+    return graph
+
+
+def _refused(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[str, int, list[tuple[int, ...]]]]:
+    """The sizes 0 and 1 that a graph refuses: the symbol, the number, and the shapes of the inputs there, which are the
+    example's otherwise."""
+    inputs = graph.inputs[: len(shapes)]
+    example = {
+        each.name: shapes[inputs.index(each.value)][each.axis]
+        for each in graph.body.symbols
+        if each.axis is not None and each.value in inputs
     }
-    failed: list[str] = []
-    unread: EgshapeError | None = None
-    for road, note in _ROADS:
-        try:
-            with _quiet():
-                exported = road(model, args, dict(kwargs or {}), given, wanted)
-        except Exception as error:  # torch's own, of many kinds
-            failed.append(str(error).strip().split("\n")[0])
-            continue
-        notes = [note.format(failed[0] if failed else "")] if note else []
-        try:
-            graph = _read(exported, type(model).__name__, labels, notes, trained, whole)
-            _try(graph, [tensor.shape for tensor, _ in flat])
-            return graph
-        except EgshapeError as error:
-            unread = unread or error
-            failed.append(str(error))
-    if unread is not None:
-        raise unread
-    raise Unsupported(f"torch does not export {type(model).__name__}: {failed[-1]}", hint="see torch.export's message")
+    for name in example:
+        for number in (1, 0):
+            try:
+                there = [tuple(dim.evaluate({**example, name: number}) for dim in each.type.dims) for each in inputs]
+                check_at(graph, there)
+            except CheckFailed:
+                yield name, number, there
+            except (EgshapeError, UndefinedSize):
+                continue  # no input has such a shape
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """torch logs a trace of its own for each road that it cannot go."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
-def _read(
-    exported: Any, name: str, labels: Mapping[tuple[int, int], str], notes: Sequence[str], trained: bool, whole: bool
-) -> Graph:
-    from egshape.frontends.torch.convert import read
-
-    graph = read(exported, name, labels, trained=trained, whole=whole)
-    return replace(graph, metadata={**graph.metadata, "notes": (*notes, *graph.metadata["notes"])})
-
-
-def _try(graph: Graph, shapes: Sequence[Sequence[int]]) -> None:
-    """Raises EgshapeError where a graph refuses the sizes that it was exported with: torch decided otherwise of sizes
-    without a value than it does of these."""
-    buffers = graph.inputs[len(shapes) :]
-    if len(shapes) > len(graph.inputs) or any(size.const is None for each in buffers for size in each.type.dims):
-        return
-    given = [*map(tuple, shapes), *(tuple(size.const or 0 for size in each.type.dims) for each in buffers)]
-    zeros = [np.zeros((), numpy_dtype(each.type.dtype)) for each in graph.inputs]
-    check_shapes(graph, list(map(np.broadcast_to, zeros, given)))
-
-
-# -- roads ---------------------------------------------------------------------------------------------------------
-
-
-def _unbacked(
-    model: Any, args: Sequence[Any], kwargs: dict[str, Any], given: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> Any:
-    """Sizes without a value: what needs one fails. The marks are left on copies of the arguments."""
+def _special(asked: Asked, general: Graph, shapes: Sequence[tuple[int, ...]], left: list[int]) -> Graph | None:
+    """The graph of a part of the example that has these shapes, the sizes that differ from the example's fixed; None
+    where torch has none, or one with other inputs or outputs."""
     import torch
-    from torch._dynamo.decorators import mark_unbacked
+    from torch.utils._pytree import tree_map_only
 
-    def copied(value: Any) -> Any:
-        return torch.utils._pytree.tree_map_only(torch.Tensor, lambda each: each.detach().clone(), value)
-
-    args, kwargs = copied(tuple(args)), copied(kwargs)
-    for name, value in arguments_of(model, args, kwargs).items():
-        for tensor, axes in leaves(value, wanted.get(name)):
-            for axis, spec in axes.items():
-                low, high = getattr(spec, "min", None), getattr(spec, "max", None)
-                bounds = {"min": low, "max": high} if isinstance(low, int) and isinstance(high, int) else {}
-                mark_unbacked(tensor, axis, shape_id=label_of(spec) or None, **bounds)
-    with standing():
-        return torch.export.export(model, args, kwargs, strict=True)
-
-
-def _oblivious(
-    model: Any, args: Sequence[Any], kwargs: dict[str, Any], given: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> Any:
-    """Sizes with a value that torch treats as if they could be 0 and 1; where it cannot there is a guard."""
-    import torch.fx.experimental._config as settings
-
-    with settings.patch(backed_size_oblivious=True):
-        return _plain(model, args, kwargs, given, wanted)
-
-
-def _plain(
-    model: Any, args: Sequence[Any], kwargs: dict[str, Any], given: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> Any:
-    """As ``torch.export`` takes sizes."""
-    import torch
-
-    shapes = {name: _opened(value, wanted.get(name)) for name, value in given.items()} if wanted else None
-    return torch.export.export(model, tuple(args), kwargs, dynamic_shapes=shapes)
-
-
-def _opened(value: Any, spec: Any) -> Any:
-    """What torch takes for an argument: names are open axes."""
-    import torch
-    from torch.export import Dim
-
-    if isinstance(value, torch.Tensor):
-        return {
-            axis: Dim.AUTO if isinstance(each, str) else each
-            for _, axes in leaves(value, spec)
-            for axis, each in axes.items()
+    tensors = [tensor for tensor, _ in asked.flat if isinstance(tensor, torch.Tensor)]
+    if any(new > old for one, two in zip(shapes, asked.shapes, strict=True) for new, old in zip(one, two, strict=True)):
+        return None
+    parts = {id(tensor): _part(tensor, shape) for tensor, shape in zip(tensors, shapes, strict=True)}
+    axes = {
+        id(tensor): {
+            axis: spec for axis, spec in open_axes.items() if tensor.shape[axis] == parts[id(tensor)].shape[axis]
         }
-    if isinstance(value, Mapping):
-        return {key: _opened(each, (spec or {}).get(key)) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(
-            _opened(each, one) for each, one in zip(value, list(spec) if spec else [None] * len(value), strict=True)
+        for tensor, open_axes in asked.flat
+        if isinstance(tensor, torch.Tensor)
+    }
+    args, kwargs = tree_map_only(torch.Tensor, lambda each: parts[id(each)], (asked.args, asked.kwargs))
+    wanted = tree_map_only(torch.Tensor, lambda each: axes[id(each)], asked.given)
+    left[0] -= 1
+    try:
+        found = _complete(replace(asked, args=args, kwargs=kwargs, wanted=wanted), left)
+    except EgshapeError:
+        return None
+    return found if _alike(found, general) else None
+
+
+def _part(tensor: Any, shape: Sequence[int]) -> Any:
+    for axis, size in enumerate(shape):
+        tensor = tensor.narrow(axis, 0, size)
+    return tensor
+
+
+def _alike(one: Graph, two: Graph) -> bool:
+    """Whether two graphs have inputs and outputs of the same names, dtypes and ranks."""
+
+    def form(graph: Graph) -> object:
+        return (
+            [(each.name, each.type.dtype, each.type.rank) for each in graph.inputs],
+            [
+                (name, each.type.dtype, each.type.rank)
+                for name, each in zip(graph.output_names, graph.outputs, strict=True)
+            ],
         )
-    return None
 
-
-_ROADS: tuple[tuple[Any, str], ...] = (
-    (_unbacked, ""),
-    (_oblivious, "torch could not trace sizes without a value ({0}): a guard of its own may refuse some sizes"),
-    (_plain, "torch decides what happens at sizes below 2 ({0})"),
-)
+    return form(one) == form(two)

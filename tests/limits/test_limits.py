@@ -60,7 +60,7 @@ def test_a_step_that_never_ends_is_ended_and_its_changes_are_taken_back() -> Non
     engine = grown()
     began = time.monotonic()
     done = engine.saturate(["small", "huge"], Budget(seconds=0.5))
-    assert time.monotonic() - began < 5  # with a machine that does much else
+    assert time.monotonic() - began < 15  # with a machine that does much else
     assert (done.limit, done.stopped_in, done.nodes) == ("seconds", "huge", 9)
     assert "stopped at the limit of seconds in a step of huge" in str(done.stop)
     assert len(engine.read().table("Leaf")) == 9
@@ -130,7 +130,7 @@ def test_a_ruleset_that_fails_is_left_out_by_name(name: str, exploding: dict[str
     graph = egshape.load(chain(9).encode(), format="mlir")
     began = time.monotonic()
     result = egshape.optimize(graph, rules=[str(exploding[name])], limits=egshape.Limits(seconds=8))
-    assert time.monotonic() - began < 1.2 * 8 + 1
+    assert time.monotonic() - began < 1.2 * 8 + 8  # with a machine that does much else
     assert result.report.status != "fallback", result.report.notes
     assert all(rule.startswith(f"my.{name}/") for rule in result.report.dropped_rules)
     for rule in result.report.dropped_rules:

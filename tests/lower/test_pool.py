@@ -75,7 +75,7 @@ def test_an_idle_pool_takes_no_time():
     function(*arrays(rows(), (400, 257)))
     before = time.process_time()
     time.sleep(0.3)
-    assert time.process_time() - before < 0.05
+    assert time.process_time() - before < 0.15
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the system does not say who ran")

@@ -133,6 +133,10 @@ def test_a_goal_is_one_relation(text: str) -> None:
         prove(text)
 
 
+QUICK = 5.0
+"""Seconds; alone it is 0.02, and a collection of what earlier tests left may fall into it."""
+
+
 def _seconds(goal: str, given: list[str], status: str) -> float:
     """Of this process alone: what else the machine does is not counted."""
     start = time.process_time()
@@ -143,10 +147,10 @@ def _seconds(goal: str, given: list[str], status: str) -> float:
 def test_a_long_chain_is_quick() -> None:
     chain = [f"a{i} >= a{i + 1}" for i in range(200)]
     random.Random(1).shuffle(chain)
-    assert _seconds("a0 >= a200", chain, "proved") < 1.0  # alone it is about 0.02
-    assert _seconds("a0 > a200", chain, "refuted") < 1.0
+    assert _seconds("a0 >= a200", chain, "proved") < QUICK
+    assert _seconds("a0 > a200", chain, "refuted") < QUICK
     backwards = "; ".join(f"a{i} >= a{i + 1}" for i in reversed(range(200)))
-    assert _seconds("a0 >= a200", [backwards], "proved") < 1.0
+    assert _seconds("a0 >= a200", [backwards], "proved") < QUICK
 
 
 def test_nothing_slow_is_imported() -> None:
@@ -159,8 +163,8 @@ def test_a_large_polynomial_is_quick() -> None:
     names = [f"x{i}" for i in range(6)]
     monomials = [m for d in (1, 2, 3) for m in itertools.combinations_with_replacement(names, d)][:83]
     text = " + ".join("*".join((str(i + 1), *m)) for i, m in enumerate(monomials)) + " + 7"
-    assert _seconds(f"{text} >= 7", [], "proved") < 1.0
-    assert _seconds(f"{text} <= 10000000", [f"{n} <= 10" for n in names], "proved") < 1.0
+    assert _seconds(f"{text} >= 7", [], "proved") < QUICK
+    assert _seconds(f"{text} <= 10000000", [f"{n} <= 10" for n in names], "proved") < QUICK
 
 
 def _expression(rng: random.Random, depth: int) -> str:

@@ -47,7 +47,7 @@ def test_runs_where_numpy_alone_is_installed(whole, tmp_path):
     script = (
         "import time, numpy as np\nfrom egshape.runtime import load\n"
         f"start = time.process_time(); f = load({str(whole)!r}); took = time.process_time() - start\n"
-        "print(f(np.ones((2, 4), np.float32), np.ones((4, 3), np.float32))[0].shape, f.threads, took < 0.5)\n"
+        "print(f(np.ones((2, 4), np.float32), np.ones((4, 3), np.float32))[0].shape, f.threads, took < 2)\n"
         "heavy = {'egglog', 'pydantic', 'llvmlite', 'jax'}\n"
         "print(sorted({each.split('.')[0] for each in sys.modules} & heavy))\n"
     )

@@ -128,7 +128,7 @@ def test_a_guard_is_a_check(guard: str, good: Sequence[tuple[int, int]], bad: Se
 
 def test_what_no_road_can_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first reason is given; a road that can be read is taken."""
-    from egshape.adapters import torch_export
+    from egshape.adapters import torch_roads
 
     calls = []
 
@@ -140,9 +140,9 @@ def test_what_no_road_can_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     module, given = torch.nn.ReLU(), (torch.ones(2, 3),)
     graph = loaded(module, given)
-    monkeypatch.setattr(torch_export, "_read", read)
+    monkeypatch.setattr(torch_roads, "_read", read)
     assert egshape.torch.export(module, given, dynamic_shapes=({0: "n"},)) is graph and len(calls) == 2
-    monkeypatch.setattr(torch_export, "_read", lambda *_: (_ for _ in ()).throw(Unsupported("none")))
+    monkeypatch.setattr(torch_roads, "_read", lambda *_: (_ for _ in ()).throw(Unsupported("none")))
     with pytest.raises(Unsupported, match="none"):
         egshape.torch.export(module, given, dynamic_shapes=({0: "n"},))
 
