@@ -84,6 +84,8 @@ LAYERS = [
             "versions",
             "buckets",
             "cluster",
+            "choice",
+            "equality",
         ],
     ),
 ]

@@ -48,7 +48,15 @@ class Asked:
         return [tuple(each.shape) for each, _ in self.flat if isinstance(each, torch.Tensor)]
 
 
-def graph_of(asked: Asked) -> Graph:
+@dataclass(frozen=True)
+class Exported:
+    """A graph; ``silent``: the sizes of which torch may have decided something without a guard that says so."""
+
+    graph: Graph
+    silent: tuple[int, ...]
+
+
+def exported(asked: Asked) -> Exported:
     """The graph of the first road that torch can go and that can be read. Raises Unsupported with torch's reason if
     there is none."""
     labels = {
@@ -59,17 +67,17 @@ def graph_of(asked: Asked) -> Graph:
     }
     failed: list[str] = []
     unread: EgshapeError | None = None
-    for road, note in _ROADS:
+    for road, note, silent in _ROADS:
         try:
             with _quiet():
-                exported = road(asked)
+                program = road(asked)
         except Exception as error:  # torch's own, of many kinds
             failed.append(str(error).strip().split("\n")[0])
             continue
         try:
-            graph = _read(exported, asked, labels, [note.format(failed[0] if failed else "")] if note else [])
+            graph = _read(program, asked, labels, [note.format(failed[0] if failed else "")] if note else [])
             check_at(graph, asked.shapes)
-            return graph
+            return Exported(graph, silent)
         except EgshapeError as error:
             unread = unread or error
             failed.append(str(error))
@@ -101,10 +109,10 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _read(exported: Any, asked: Asked, labels: Mapping[tuple[int, int], str], notes: Sequence[str]) -> Graph:
+def _read(program: Any, asked: Asked, labels: Mapping[tuple[int, int], str], notes: Sequence[str]) -> Graph:
     from egshape.frontends.torch.convert import read
 
-    graph = read(exported, type(asked.model).__name__, labels, trained=asked.trained, whole=asked.whole)
+    graph = read(program, type(asked.model).__name__, labels, trained=asked.trained, whole=asked.whole)
     return replace(graph, metadata={**graph.metadata, "notes": (*notes, *graph.metadata["notes"])})
 
 
@@ -166,8 +174,10 @@ def _opened(value: Any, spec: Any) -> Any:
     return None
 
 
-_ROADS: tuple[tuple[Any, str], ...] = (
-    (_unbacked, ""),
-    (_oblivious, "torch could not trace sizes without a value ({0}): a guard of its own may refuse some sizes"),
-    (_plain, "torch decides what happens at sizes below 2 ({0})"),
+_ROADS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
+    (_unbacked, "", ()),
+    (_oblivious, "torch could not trace sizes without a value ({0}): a guard of its own may refuse some sizes", (0,)),
+    (_plain, "torch decides what happens at sizes below 2 ({0})", (1, 0)),
 )
+"""Roads with what is noted of each, and the sizes of which torch takes it that no size is one: nothing says where that
+decides something."""

@@ -1,4 +1,5 @@
-"""Two graphs of one program as one graph: a graph for one number that a size may be, and one for the others."""
+"""Two graphs of one program, one for a number that a size may be and one for the others, as one graph: the second
+alone, where it does the same at that number, else both with a choice."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, product, symbol
-from egshape.facts import Relation
+from egshape.dims import Dim, const, product, symbol
+from egshape.errors import UndefinedSize
+from egshape.facts import Facts, Relation
+from egshape.frontends.bounds import Bounds
 from egshape.ir.builder import Names
 from egshape.ir.calls import substitute, values_of
 from egshape.ir.graph import Block, Graph, Op, Value
@@ -18,11 +21,61 @@ _SCALAR = TensorType("i64", ())
 _FLAG = TensorType("i1", ())
 
 
+def fixed(graph: Graph, size: str, number: int) -> Graph:
+    """The graph where a symbol is a number, without the checks of that size alone which that fails."""
+    sizes: dict[str, Dim] = {size: const(number)}
+    args = {
+        value: Value(value.name, TensorType(value.type.dtype, tuple(dim.substitute(sizes) for dim in value.type.dims)))
+        for value in graph.inputs
+    }
+    ops = tuple(op for op in graph.ops if not _refuses(op, size, number))
+    symbols = tuple(replace(each, value=args.get(each.value, each.value)) for each in graph.body.symbols)
+    inner = substitute(replace(graph.body, args=(), ops=ops, symbols=()), args, str, sizes)
+    own = tuple(each for each in symbols if each.name != size)
+    return replace(graph, body=Block(tuple(args.values()), inner.ops, inner.results, own), facts=Facts())
+
+
+def freed(graph: Graph, size: str, number: int) -> Graph | None:
+    """The graph whose checks admit a number as this size, and no more else than before; None where that is no check of
+    this size alone that the sizes behind 0 and 1 all pass."""
+    above, ops = Bounds().with_fact(Relation("<=", const(2), symbol(size))), []
+    for op in graph.ops:
+        if _refuses(op, size, number):
+            relation = relation_of(op)
+            if relation is None or not above.decide(relation):
+                return None
+            other = 1 - number
+            if _refuses(op, size, other):
+                sides = symbol(size), const(other)
+                ops.append(replace(op, attrs={**op.attrs, "relation": "!=", "sides": sides, "args": sides}))
+        else:
+            ops.append(op)
+    return replace(graph, body=replace(graph.body, ops=tuple(ops)))
+
+
+def relation_of(op: Op) -> Relation | None:
+    """What an op checks of sizes."""
+    if op.name != "check" or op.attrs["relation"] == "value":
+        return None
+    return Relation(op.attrs["relation"], *op.attrs["sides"])
+
+
+def _refuses(op: Op, size: str, number: int) -> bool:
+    """Whether an op is a check of one size alone which a number fails."""
+    relation = relation_of(op)
+    if relation is None or relation.symbols() != {size}:
+        return False
+    try:
+        return not relation.holds({size: number})
+    except UndefinedSize:
+        return True
+
+
 def chosen(size: str, number: int, special: Graph, general: Graph) -> Graph | None:
     """The graph that does what ``special`` does where the symbol ``size`` of ``general`` is ``number``, else what
     ``general`` does. Both have the same inputs and outputs, and ``special`` knows that size. None where a graph has
     sizes that data give: nothing names them behind both."""
-    if not (_entered(special) and _entered(general)):
+    if not (entered(special) and entered(general)):
         return None
     names = Names()
     for value in values_of(general.body):
@@ -36,12 +89,12 @@ def chosen(size: str, number: int, special: Graph, general: Graph) -> Graph | No
     return replace(general, body=body, metadata=_metadata(special, general))
 
 
-def _entered(graph: Graph) -> bool:
-    """Whether all sizes of a graph are known when it is entered."""
-    return all(each.value in graph.inputs for each in graph.body.symbols)
+def entered(graph: Graph) -> bool:
+    """Whether axes of the inputs give all sizes of a graph."""
+    return all(each.axis is not None and each.value in graph.inputs for each in graph.body.symbols)
 
 
-def _sizes(special: Graph, general: Graph) -> dict[str, Dim]:
+def sizes_in(special: Graph, general: Graph) -> dict[str, Dim]:
     """What the symbols of the special graph are in the other one."""
     return {
         each.name: general.inputs[special.inputs.index(each.value)].type.dims[each.axis]
@@ -63,7 +116,7 @@ def _asked(size: str, number: int, names: Names) -> list[Op]:
 
 def _arm(special: Graph, general: Graph, names: Names) -> Block:
     """The ops of the special graph on the other one's inputs, and results of the other one's types."""
-    sizes = _sizes(special, general)
+    sizes = sizes_in(special, general)
     before: list[Op] = []
     after: list[Op] = []
     mapping: dict[Value, Value] = {}

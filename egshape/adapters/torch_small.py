@@ -1,0 +1,159 @@
+"""Sizes 0 and 1 of a module of PyTorch that torch decides otherwise of than of the others, so that the program of these
+refuses them: each is exported apart. Mostly both programs turn out to be the same once they are optimized; then torch
+need not have decided, and the refusal goes. Else the graph chooses between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from egshape.adapters.torch_roads import Asked, Exported, check_at, exported
+from egshape.choice import chosen, fixed, freed, relation_of
+from egshape.dims import symbol
+from egshape.equality import stands_for
+from egshape.errors import CheckFailed, EgshapeError, UndefinedSize, Unsupported
+from egshape.ir.graph import Graph
+
+_MOST_EXPORTS = 16
+"""Exports of a module at most."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A number that a size may be, the others as in the example: ``shapes`` of the inputs there, and whether the
+    program for other sizes refuses it."""
+
+    size: str
+    number: int
+    shapes: Sequence[tuple[int, ...]]
+    refused: bool
+
+
+@dataclass
+class Small:
+    """The exports of a module."""
+
+    made: dict[Any, Exported | None] = field(default_factory=dict)
+
+    def complete(self, asked: Asked, only: Set[str] | None = None) -> Graph:
+        """A graph that is right where a size is 0 or 1, and takes it where torch exports the module for it. ``only``:
+        where one of these sizes is."""
+        found = self._exported(asked)
+        graph, tried, apart = found.graph, set[str](), list[Case]()
+        for case in _cases(found.graph, asked.shapes):
+            if (case.refused or case.number in found.silent) and (only is None or case.size in only):
+                special = self._special(asked, graph, case, tried if case.refused else frozenset())
+                if special is not None:
+                    wider = _with(graph if case.refused else found.graph, case, special)
+                    if wider is None:
+                        apart.append(case)
+                    elif case.refused:
+                        graph = _noted(wider, case, "is computed as other sizes are, though torch decides apart of it")
+                    tried |= {case.size} if case.refused else set()
+        for case in apart:
+            graph = self._joined(asked, graph, case, only)
+        return graph
+
+    def _joined(self, asked: Asked, graph: Graph, case: Case, only: Set[str] | None) -> Graph:
+        """Both programs with a choice."""
+        special = self._special(asked, graph, case, only)
+        both = chosen(case.size, case.number, special, graph) if special is not None else None
+        return graph if both is None else _noted(both, case, "has a program of its own: torch decides apart of it")
+
+    def _exported(self, asked: Asked) -> Exported:
+        """The program of an example, exported once. Raises EgshapeError where there is none."""
+        key = tuple((tuple(tensor.shape), tuple(axes)) for tensor, axes in asked.flat if hasattr(tensor, "shape"))
+        if key not in self.made:
+            if len(self.made) >= _MOST_EXPORTS:
+                raise Unsupported("more choices of sizes 0 and 1 are programs of their own than are tried")
+            self.made[key] = None
+            self.made[key] = exported(asked)
+        found = self.made[key]
+        if found is None:
+            raise Unsupported("there is no program of these sizes")
+        return found
+
+    def _special(self, asked: Asked, graph: Graph, case: Case, only: Set[str] | None) -> Graph | None:
+        """The graph of a part of the example, with the size that is refused fixed; None where torch has none, or one
+        with other inputs or outputs."""
+        part = _part(asked, case.shapes)
+        if part is None:
+            return None
+        try:
+            found = self.complete(part, only)
+        except EgshapeError:
+            return None
+        return found if _alike(found, graph) else None
+
+
+def _cases(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> Iterator[Case]:
+    """Each size of a graph as 1 and as 0, the others as in the example."""
+    inputs = graph.inputs[: len(shapes)]
+    example = {
+        each.name: shapes[inputs.index(each.value)][each.axis]
+        for each in graph.body.symbols
+        if each.axis is not None and each.value in inputs
+    }
+    for name in example:
+        for number in (1, 0, *_excluded(graph, name)):
+            try:
+                there = [tuple(dim.evaluate({**example, name: number}) for dim in each.type.dims) for each in inputs]
+                check_at(graph, there)
+                yield Case(name, number, there, False)
+            except CheckFailed:
+                yield Case(name, number, there, True)
+            except (EgshapeError, UndefinedSize):
+                continue  # no input has such a shape
+
+
+def _excluded(graph: Graph, size: str) -> Iterator[int]:
+    """Other numbers that a check says this size is not."""
+    for op in graph.ops:
+        relation = relation_of(op)
+        sides = (relation.lhs, relation.rhs) if relation is not None and relation.kind == "!=" else ()
+        if symbol(size) in sides:
+            yield from (side.const for side in sides if side.const is not None and side.const > 1)
+
+
+def _part(asked: Asked, shapes: Sequence[tuple[int, ...]]) -> Asked | None:
+    """The example cut to these shapes, what is cut no longer open; None where it would have to grow, or where the
+    author excludes the size."""
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    if any(new > old for one, two in zip(shapes, asked.shapes, strict=True) for new, old in zip(one, two, strict=True)):
+        return None
+    leaves = [(tensor, axes) for tensor, axes in asked.flat if isinstance(tensor, torch.Tensor)]
+    parts, specs = {}, {}
+    for (tensor, axes), shape in zip(leaves, shapes, strict=True):
+        parts[id(tensor)] = tensor[tuple(slice(0, size) for size in shape)]
+        specs[id(tensor)] = {axis: spec for axis, spec in axes.items() if tensor.shape[axis] == shape[axis]}
+        if any((getattr(spec, "min", None) or 0) > shape[axis] for axis, spec in axes.items()):
+            return None
+    args, kwargs = tree_map_only(torch.Tensor, lambda each: parts[id(each)], (asked.args, asked.kwargs))
+    wanted = tree_map_only(torch.Tensor, lambda each: specs[id(each)], asked.given)
+    return replace(asked, args=args, kwargs=kwargs, wanted=wanted)
+
+
+def _alike(one: Graph, two: Graph) -> bool:
+    """Whether two graphs have inputs and outputs of the same names, dtypes and ranks."""
+
+    def form(graph: Graph) -> Any:
+        names = (*(each.name for each in graph.inputs), *graph.output_names)
+        return names, [(each.type.dtype, each.type.rank) for each in (*graph.inputs, *graph.outputs)]
+
+    return bool(form(one) == form(two))
+
+
+def _noted(graph: Graph, case: Case, said: str) -> Graph:
+    notes = (*graph.metadata["notes"], f"{case.size} = {case.number} {said}")
+    return replace(graph, metadata={**graph.metadata, "notes": tuple(dict.fromkeys(notes))})
+
+
+def _with(graph: Graph, case: Case, special: Graph) -> Graph | None:
+    """The graph, without checks that refuse a case, where it does there what the special one does; None where that is
+    not shown."""
+    wider = freed(graph, case.size, case.number)
+    there = fixed(graph, case.size, case.number)
+    return wider if wider is not None and stands_for(there, special) else None
