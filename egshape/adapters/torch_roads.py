@@ -76,6 +76,7 @@ def exported(asked: Asked) -> Exported:
             continue
         try:
             graph = _read(program, asked, labels, [note.format(failed[0] if failed else "")] if note else [])
+            _check_open(graph, asked)
             check_at(graph, asked.shapes)
             return Exported(graph, silent)
         except EgshapeError as error:
@@ -85,6 +86,21 @@ def exported(asked: Asked) -> Exported:
         raise unread
     name = type(asked.model).__name__
     raise Unsupported(f"torch does not export {name}: {failed[-1]}", hint="see torch.export's message")
+
+
+def _check_open(graph: Graph, asked: Asked) -> None:
+    """Raises Unsupported where a size that is to be open and has a name is a number."""
+    import torch
+
+    tensors = [(tensor, axes) for tensor, axes in asked.flat if isinstance(tensor, torch.Tensor)]
+    for (_, axes), value in zip(tensors, graph.inputs, strict=False):
+        for axis, spec in axes.items():
+            if label_of(spec) and value.type.dims[axis].const is not None:
+                raise Unsupported(
+                    f"axis {axis} of {value.name} is to be the size {label_of(spec)}, but in torch's program it is "
+                    f"{value.type.dims[axis]}",
+                    hint="a loop of Python over a size fixes it: leave it out of dynamic_shapes, or write it as ops",
+                )
 
 
 def check_at(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> None:

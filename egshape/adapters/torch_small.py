@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from egshape.adapters.torch_roads import Asked, Exported, check_at, exported
-from egshape.choice import chosen, fixed, freed, relation_of
+from egshape.choice import chosen, fixed, freed, relation_of, sizes_in
 from egshape.dims import symbol
 from egshape.equality import stands_for
 from egshape.errors import CheckFailed, EgshapeError, UndefinedSize, Unsupported
@@ -84,7 +84,7 @@ class Small:
             found = self.complete(part, only)
         except EgshapeError:
             return None
-        return found if _alike(found, graph) else None
+        return found if _alike(found, graph, case) else None
 
 
 def _cases(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> Iterator[Case]:
@@ -136,14 +136,23 @@ def _part(asked: Asked, shapes: Sequence[tuple[int, ...]]) -> Asked | None:
     return replace(asked, args=args, kwargs=kwargs, wanted=wanted)
 
 
-def _alike(one: Graph, two: Graph) -> bool:
-    """Whether two graphs have inputs and outputs of the same names, dtypes and ranks."""
+def _alike(special: Graph, graph: Graph, case: Case) -> bool:
+    """Whether the special graph takes all that the other one takes where its size is the number, under the same names,
+    and gives outputs of the same names, dtypes and ranks."""
 
-    def form(graph: Graph) -> Any:
-        names = (*(each.name for each in graph.inputs), *graph.output_names)
-        return names, [(each.type.dtype, each.type.rank) for each in (*graph.inputs, *graph.outputs)]
+    def form(each: Graph) -> Any:
+        names = (*(value.name for value in each.inputs), *each.output_names)
+        return names, [(value.type.dtype, value.type.rank) for value in (*each.inputs, *each.outputs)]
 
-    return bool(form(one) == form(two))
+    if form(special) != form(graph):
+        return False
+    there = fixed(graph, case.size, case.number)
+    sizes = sizes_in(special, there)
+    return all(
+        inner.substitute(sizes) == outer
+        for one, two in zip(special.inputs, there.inputs, strict=True)
+        for inner, outer in zip(one.type.dims, two.type.dims, strict=True)
+    )
 
 
 def _noted(graph: Graph, case: Case, said: str) -> Graph:

@@ -139,9 +139,9 @@ def test_what_no_road_can_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         return graph
 
     module, given = torch.nn.ReLU(), (torch.ones(2, 3),)
-    graph = loaded(module, given)
+    graph = loaded(module, given, [[0]])
     monkeypatch.setattr(torch_roads, "_read", read)
-    assert egshape.torch.export(module, given, dynamic_shapes=({0: "n"},)) is graph and len(calls) == 2
+    assert egshape.torch.export(module, given, dynamic_shapes=({0: "n"},)) is graph and len(calls) >= 2
     monkeypatch.setattr(torch_roads, "_read", lambda *_: (_ for _ in ()).throw(Unsupported("none")))
     with pytest.raises(Unsupported, match="none"):
         egshape.torch.export(module, given, dynamic_shapes=({0: "n"},))
