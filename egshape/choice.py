@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.dims import Dim, const, product, symbol
+from egshape.dims import Dim, const, symbol
 from egshape.errors import UndefinedSize
 from egshape.facts import Facts, Relation
 from egshape.frontends.bounds import Bounds
@@ -51,6 +51,13 @@ def freed(graph: Graph, size: str, number: int) -> Graph | None:
         else:
             ops.append(op)
     return replace(graph, body=replace(graph.body, ops=tuple(ops)))
+
+
+def excluded(graph: Graph, size: str, number: int, message: str) -> Graph:
+    """The graph with a check that a size is not this number."""
+    sides = symbol(size), const(number)
+    attrs = {"relation": "!=", "sides": sides, "message": message, "args": (), "fact": ""}
+    return replace(graph, body=replace(graph.body, ops=(Op("check", (), attrs, ()), *graph.ops)))
 
 
 def relation_of(op: Op) -> Relation | None:
@@ -133,12 +140,12 @@ def _arm(special: Graph, general: Graph, names: Names) -> Block:
 
 
 def _reshaped(value: Value, dims: tuple[Dim, ...], names: Names, ops: list[Op]) -> Value:
-    """A value in other dims, which have as many elements where the arm runs."""
+    """A value in other dims, which are its own where the arm runs."""
     if value.type.dims == dims:
         return value
     out = Value(names.fresh(), TensorType(value.type.dtype, dims))
-    same = Relation("==", product(value.type.dims), product(dims))
-    ops.append(Op("reshape", (value,), {"shape": dims}, (out,), requires=(same,)))
+    same = tuple(Relation("==", one, two) for one, two in zip(value.type.dims, dims, strict=True) if one != two)
+    ops.append(Op("reshape", (value,), {"shape": dims}, (out,), requires=same))
     return out
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from egshape.adapters.torch_roads import Asked, Exported, check_at, exported
-from egshape.choice import chosen, fixed, freed, relation_of, sizes_in
+from egshape.choice import chosen, excluded, fixed, freed, relation_of, sizes_in
 from egshape.dims import symbol
 from egshape.equality import stands_for
 from egshape.errors import CheckFailed, EgshapeError, UndefinedSize, Unsupported
@@ -17,6 +17,8 @@ from egshape.ir.graph import Graph
 
 _MOST_EXPORTS = 16
 """Exports of a module at most."""
+
+_OTHER = "at this size the model gives results of other dtypes or ranks, or takes other sizes"
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,10 @@ class Small:
         graph, tried, apart = found.graph, set[str](), list[Case]()
         for case in _cases(found.graph, asked.shapes):
             if (case.refused or case.number in found.silent) and (only is None or case.size in only):
-                special = self._special(asked, graph, case, tried if case.refused else frozenset())
-                if special is not None:
+                special = self._special(asked, case, tried if case.refused else frozenset())
+                if special is not None and not _alike(special, graph, case):
+                    graph = graph if case.refused else excluded(graph, case.size, case.number, _OTHER)
+                elif special is not None:
                     wider = _with(graph if case.refused else found.graph, case, special)
                     if wider is None:
                         apart.append(case)
@@ -57,7 +61,7 @@ class Small:
 
     def _joined(self, asked: Asked, graph: Graph, case: Case, only: Set[str] | None) -> Graph:
         """Both programs with a choice."""
-        special = self._special(asked, graph, case, only)
+        special = self._special(asked, case, only)
         both = chosen(case.size, case.number, special, graph) if special is not None else None
         return graph if both is None else _noted(both, case, "has a program of its own: torch decides apart of it")
 
@@ -74,17 +78,15 @@ class Small:
             raise Unsupported("there is no program of these sizes")
         return found
 
-    def _special(self, asked: Asked, graph: Graph, case: Case, only: Set[str] | None) -> Graph | None:
-        """The graph of a part of the example, with the size that is refused fixed; None where torch has none, or one
-        with other inputs or outputs."""
+    def _special(self, asked: Asked, case: Case, only: Set[str] | None) -> Graph | None:
+        """The graph of a part of the example, with the size that is refused fixed; None where torch has none."""
         part = _part(asked, case.shapes)
         if part is None:
             return None
         try:
-            found = self.complete(part, only)
+            return self.complete(part, only)
         except EgshapeError:
             return None
-        return found if _alike(found, graph, case) else None
 
 
 def _cases(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> Iterator[Case]:

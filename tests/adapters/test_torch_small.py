@@ -75,6 +75,30 @@ def test_several_sizes_and_other_numbers() -> None:
                 same(graph, many, [torch.rand(rows, places), torch.rand(others)])
 
 
+def test_another_rank_is_refused() -> None:
+    """torch leaves no guard here either."""
+
+    def ranks(x: Any) -> Any:
+        return x.sum() if x.shape[0] == 0 else x * 2
+
+    graph = exported(ranks, [(6, 3)], [{0: "k"}])
+    for size in (1, 2, 6):
+        same(graph, ranks, [torch.rand(size, 3)])
+    with pytest.raises(CheckFailed, match="results of other dtypes or ranks"):
+        egshape.compile(graph, target="interpret")(torch.rand(0, 3))
+
+
+def test_other_sizes_of_results_are_refused_where_they_differ() -> None:
+    def turned(x: Any) -> Any:
+        return (x.expand(x.shape[1], -1) * 3).reshape(1, -1) if x.shape[0] == 1 else x * 2
+
+    graph = exported(turned, [(5, 3)], [{0: "n", 1: "m"}])
+    for sizes in ((2, 3), (4, 4), (1, 1), (3, 1)):
+        same(graph, turned, [torch.rand(*sizes)])
+    with pytest.raises(CheckFailed):
+        egshape.compile(graph, target="interpret")(torch.rand(1, 3))
+
+
 def test_a_bound_of_the_author_holds() -> None:
     def branched(x: Any) -> Any:
         return x * 2 if x.shape[0] > 1 else x * 3
