@@ -154,6 +154,9 @@ def _tried(trial: Trial, model: Model) -> Row:
         with trial.stage("compare"):
             found, after = _outcome(lambda given=given: function(*given))
         points.append(Point(str(sizes), before, after, _difference(found, wanted) if not before and not after else ""))
+    guarded = next((point for point in points if not point.before and "check at guards" in point.after), None)
+    if guarded is not None:
+        raise Ended("rejected-clearly", f"at {guarded.sizes} a guard of torch: {guarded.after}"[:300])
     row = trial.verdict(points)
     return Row(**{**row.__dict__, "detail": row.detail or trial.notes[:300]})
 

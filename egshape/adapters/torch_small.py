@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from math import inf
+from time import monotonic
 from typing import Any
 
 from egshape.adapters.torch_roads import Asked, Exported, check_at, exported
@@ -14,9 +16,10 @@ from egshape.dims import symbol
 from egshape.equality import stands_for
 from egshape.errors import CheckFailed, EgshapeError, UndefinedSize, Unsupported
 from egshape.ir.graph import Graph
+from egshape.limits import Limits
 
-_MOST_EXPORTS = 16
-"""Exports of a module at most."""
+SECONDS, TIMES = 30.0, 4.0
+"""So long is looked at small sizes, or so many times as long as the first export took, whichever is more."""
 
 _OTHER = "at this size the model gives results of other dtypes or ranks, or takes other sizes"
 
@@ -34,9 +37,11 @@ class Case:
 
 @dataclass
 class Small:
-    """The exports of a module."""
+    """The exports of a module: by shapes and open axes what torch gave."""
 
     made: dict[Any, Exported | None] = field(default_factory=dict)
+    until: float = inf
+    """When no further case is begun."""
 
     def complete(self, asked: Asked, only: Set[str] | None = None) -> Graph:
         """A graph that is right where a size is 0 or 1, and takes it where torch exports the module for it. ``only``:
@@ -45,11 +50,14 @@ class Small:
         graph, tried, apart = found.graph, set[str](), list[Case]()
         for case in _cases(found.graph, asked.shapes):
             if (case.refused or case.number in found.silent) and (only is None or case.size in only):
+                if monotonic() > self.until:
+                    graph = _noted(graph, case, "was not looked at: no time was left")
+                    continue
                 special = self._special(asked, case, tried if case.refused else frozenset())
                 if special is not None and not _alike(special, graph, case):
                     graph = graph if case.refused else excluded(graph, case.size, case.number, _OTHER)
                 elif special is not None:
-                    wider = _with(graph if case.refused else found.graph, case, special)
+                    wider = self._with(graph if case.refused else found.graph, case, special)
                     if wider is None:
                         apart.append(case)
                     elif case.refused:
@@ -69,14 +77,22 @@ class Small:
         """The program of an example, exported once. Raises EgshapeError where there is none."""
         key = tuple((tuple(tensor.shape), tuple(axes)) for tensor, axes in asked.flat if hasattr(tensor, "shape"))
         if key not in self.made:
-            if len(self.made) >= _MOST_EXPORTS:
-                raise Unsupported("more choices of sizes 0 and 1 are programs of their own than are tried")
-            self.made[key] = None
+            self.made[key], began = None, monotonic()
             self.made[key] = exported(asked)
+            if self.until == inf:
+                self.until = monotonic() + max(SECONDS, TIMES * (monotonic() - began))
         found = self.made[key]
         if found is None:
             raise Unsupported("there is no program of these sizes")
         return found
+
+    def _with(self, graph: Graph, case: Case, special: Graph) -> Graph | None:
+        """The graph, without checks that refuse a case, where it does there what the special one does; None where that
+        is not shown in time."""
+        wider = freed(graph, case.size, case.number)
+        there = fixed(graph, case.size, case.number)
+        limits = Limits(seconds=max(self.until - monotonic(), 1.0))
+        return wider if wider is not None and stands_for(there, special, limits) else None
 
     def _special(self, asked: Asked, case: Case, only: Set[str] | None) -> Graph | None:
         """The graph of a part of the example, with the size that is refused fixed; None where torch has none."""
@@ -160,11 +176,3 @@ def _alike(special: Graph, graph: Graph, case: Case) -> bool:
 def _noted(graph: Graph, case: Case, said: str) -> Graph:
     notes = (*graph.metadata["notes"], f"{case.size} = {case.number} {said}")
     return replace(graph, metadata={**graph.metadata, "notes": tuple(dict.fromkeys(notes))})
-
-
-def _with(graph: Graph, case: Case, special: Graph) -> Graph | None:
-    """The graph, without checks that refuse a case, where it does there what the special one does; None where that is
-    not shown."""
-    wider = freed(graph, case.size, case.number)
-    there = fixed(graph, case.size, case.number)
-    return wider if wider is not None and stands_for(there, special) else None
