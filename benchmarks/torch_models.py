@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.robustness.__main__ import run_corpus
 from benchmarks.robustness.hub_corpus import programs
-from benchmarks.robustness.outcome import Row, read
+from benchmarks.robustness.outcome import Row
 
 NAME = "benchmarks.robustness.hub_corpus"
 
@@ -44,8 +44,7 @@ def main() -> int:
     if not programs():
         parser.error("the models need torch and transformers: pip install 'egshape[torch]' transformers")
     chosen = options.only or programs()
-    run_corpus(NAME, chosen, options.out, options.seconds, 1)
-    rows = [row for row in read(options.out) if row.program in set(chosen)]
+    rows = run_corpus(NAME, chosen, options.out, options.seconds, 1)
     print(table(rows))
     return 1 if any(row.fault for row in rows) else 0
 

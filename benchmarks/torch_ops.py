@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.robustness.__main__ import run_corpus
-from benchmarks.robustness.outcome import OUTCOMES, Row, read
+from benchmarks.robustness.outcome import OUTCOMES, Row
 from benchmarks.robustness.torch_corpus import counted, programs
 
 NAME = "benchmarks.robustness.torch_corpus"
@@ -51,8 +51,7 @@ def main() -> int:
     if not programs():
         parser.error("torch's samples need torch and expecttest: pip install 'egshape[torch]' expecttest")
     chosen = options.only or [each for each in programs() if options.kind in each][: options.limit]
-    run_corpus(NAME, chosen, options.out, options.seconds, 1)
-    rows = [row for row in read(options.out) if row.program in set(chosen)]
+    rows = run_corpus(NAME, chosen, options.out, options.seconds, 1)
     print(table(rows))
     return 1 if any(row.fault for row in rows) else 0
 

@@ -10,9 +10,8 @@ from egshape.decide.context import Context
 from egshape.decide.reason import Believed, Check
 from egshape.egraph.stages import RegionEntry
 from egshape.egraph.twins import Twins
-from egshape.facts import Relation
 from egshape.ir.calls import substitute
-from egshape.ir.graph import Block, Op, Value
+from egshape.ir.graph import Block, Op, Value, relation_of
 from egshape.ops import REGISTRY
 
 Run = Callable[[Block, RegionEntry], Block]
@@ -41,8 +40,8 @@ def _next(body: Block, start: int) -> int | None:
     entry = {each.name for each in body.symbols if each.value in body.args}
     told: set[str] = set()
     for place, op in enumerate(body.ops[start:], start):
-        if _is_of_sizes(op):
-            told |= _relation(op).symbols() - entry
+        if (relation := relation_of(op)) is not None:
+            told |= relation.symbols() - entry
         elif told and _speak(body.ops[place:], told):
             return place - 1
         else:
@@ -56,14 +55,6 @@ def _speak(ops: Sequence[Op], names: Set[str]) -> bool:
     return sum(any(size.symbols() & names for size in each) for each in sizes) > 1
 
 
-def _is_of_sizes(op: Op) -> bool:
-    return op.name == "check" and bool(op.attrs["sides"])
-
-
-def _relation(op: Op) -> Relation:
-    return Relation(op.attrs["relation"], *op.attrs["sides"])
-
-
 def _optimized(run: Run, body: Block, place: int, context: Context, believed: Sequence[Believed]) -> Block:
     first, rest = body.ops[: place + 1], body.ops[place + 1 :]
     made = {value for op in rest for value in op.results}
@@ -71,8 +62,8 @@ def _optimized(run: Run, body: Block, place: int, context: Context, believed: Se
     outer = tuple(each for each in body.symbols if each.value not in made)
     read = Block((), rest, body.results, own).captures()
     arguments = tuple(dict.fromkeys((*read, *(each.value for each in outer))))
-    checks = filter(_is_of_sizes, first)
-    held = [(_relation(op), Check(location=str(op.location))) for op in checks]
+    told = ((relation_of(op), Check(location=str(op.location))) for op in first)
+    held = [(relation, why) for relation, why in told if relation is not None]
     known = context.copy()
     known.assume_all(held)
     twins = Twins(body, REGISTRY)

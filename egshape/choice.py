@@ -14,7 +14,7 @@ from egshape.facts import Facts, Relation
 from egshape.frontends.bounds import Bounds
 from egshape.ir.builder import Names
 from egshape.ir.calls import substitute, values_of
-from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.ir.graph import Block, Graph, Op, Value, relation_of
 from egshape.ir.types import TensorType
 
 _SCALAR = TensorType("i64", ())
@@ -58,13 +58,6 @@ def excluded(graph: Graph, size: str, number: int, message: str) -> Graph:
     sides = symbol(size), const(number)
     attrs = {"relation": "!=", "sides": sides, "message": message, "args": (), "fact": ""}
     return replace(graph, body=replace(graph.body, ops=(Op("check", (), attrs, ()), *graph.ops)))
-
-
-def relation_of(op: Op) -> Relation | None:
-    """What an op checks of sizes."""
-    if op.name != "check" or op.attrs["relation"] == "value":
-        return None
-    return Relation(op.attrs["relation"], *op.attrs["sides"])
 
 
 def _refuses(op: Op, size: str, number: int) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency, Unsupported
 from egshape.facts import Facts, several
+from egshape.ir.arrays import unread
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph
 from egshape.ir.inputs import checked_inputs
@@ -134,8 +135,7 @@ class Compiled:
     def result_shapes(self, *shapes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """As of ``CompiledFunction``."""
         arrays = [
-            np.broadcast_to(np.zeros((), dtype), shape)
-            for shape, (_, dtype, _) in zip(self.ordered(shapes, {}), self.inputs, strict=True)
+            unread(dtype, shape) for shape, (_, dtype, _) in zip(self.ordered(shapes, {}), self.inputs, strict=True)
         ]
         return shapes_of(self.graph, checked_inputs(self.graph, arrays))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from egshape.choice import entered, relation_of, sizes_in
+from egshape.choice import entered, sizes_in
+from egshape.egraph.twins import acts
 from egshape.errors import EgshapeError
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.ir.builder import Names
 from egshape.ir.calls import substitute, values_of
-from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.ir.graph import Block, Graph, Value, relation_of
 from egshape.limits import Limits
 from egshape.ops import REGISTRY
 from egshape.optimizing import optimize
@@ -24,7 +25,7 @@ def stands_for(one: Graph, other: Graph, limits: Limits | None = None) -> bool:
     A check of ``other`` must be one of ``one`` too, or follow from these: of sizes by what is kept of them, of data
     where both conditions are equal. Programs that act, by random numbers say, or have sizes that data give are not
     compared."""
-    if any(_acts(op) for graph in (one, other) for op in graph.body.walk()) or not (entered(one) and entered(other)):
+    if any(acts(op, REGISTRY) for graph in (one, other) for op in graph.ops) or not (entered(one) and entered(other)):
         return False
     mine, its = _conditions(one), _conditions(other)
     both = _beside(one, other, mine, its)
@@ -39,11 +40,6 @@ def stands_for(one: Graph, other: Graph, limits: Limits | None = None) -> bool:
     results, wanted = _next(values, one.outputs), _next(values, other.outputs)
     held, asked = _next(values, mine), _next(values, its)
     return results == wanted and set(asked) <= set(held) and _implied(_relations(joint), _relations(alone))
-
-
-def _acts(op: Op) -> bool:
-    """Whether a run of an op does more than give its results, or refuse."""
-    return op.name != "check" and bool(REGISTRY[op.name].effect)
 
 
 def _conditions(graph: Graph) -> list[Value]:

@@ -26,7 +26,9 @@ _KINDS_SHOWN = 12
 """Rows of the summary of ``optimize``."""
 
 
-class _Json(BaseModel):
+class Json(BaseModel):
+    """What is printed as JSON: frozen, without other fields."""
+
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
@@ -36,7 +38,7 @@ class _Json(BaseModel):
     )
 
 
-class Step(_Json):
+class Step(Json):
     """One step of a chain of reasons: ``rule`` takes the statements ``from`` to the statement ``to``."""
 
     rule: str
@@ -45,21 +47,21 @@ class Step(_Json):
     location: str = ""
 
 
-class OpCount(_Json):
+class OpCount(Json):
     """How many ops a graph has, those of its regions included."""
 
     total: int
     by_name: dict[str, int]
 
 
-class OpCounts(_Json):
+class OpCounts(Json):
     """Op counts of the graph that came in and of the graph that went out."""
 
     before: OpCount
     after: OpCount
 
 
-class Signature(_Json):
+class Signature(Json):
     """An input or output; ``shape`` holds one text for each axis, such as "b", "16*p" or "7"."""
 
     name: str
@@ -68,7 +70,7 @@ class Signature(_Json):
     """None if the rank is unknown."""
 
 
-class Symbol(_Json):
+class Symbol(Json):
     """What is known about one symbol: where it comes from, its range, ``divisor`` as [divisor, remainder]."""
 
     name: str
@@ -78,7 +80,7 @@ class Symbol(_Json):
     likely: tuple[int, ...] = ()
 
 
-class CheckRow(_Json):
+class CheckRow(Json):
     """A condition on sizes: proved away, kept in the program, or false at every admitted size."""
 
     text: str
@@ -89,7 +91,7 @@ class CheckRow(_Json):
     """The chain that proved it; empty for a check that is kept."""
 
 
-class ShapeFunctionRow(_Json):
+class ShapeFunctionRow(Json):
     """What became of one op whose type an author's shape function gives."""
 
     op: str
@@ -105,7 +107,7 @@ class ShapeFunctionRow(_Json):
     """Whether the op is in the result, another op gives its value, or nobody needs that."""
 
 
-class RewriteRow(_Json):
+class RewriteRow(Json):
     """How often a rule changed the e-graph, and the seconds it took."""
 
     rule: str
@@ -113,14 +115,14 @@ class RewriteRow(_Json):
     seconds: float
 
 
-class StageRow(_Json):
+class StageRow(Json):
     """Seconds spent in a stage."""
 
     name: str
     seconds: float
 
 
-class Changes(_Json):
+class Changes(Json):
     """How many parts of each kind a model had, and has now. ``unit``: what these are called."""
 
     unit: str
@@ -152,7 +154,7 @@ class FileChanges(Changes):
     seconds: Mapping[str, float] = {}
 
 
-class Report(_Json):
+class Report(Json):
     """What ``optimize`` did."""
 
     version: Literal[1] = 1
@@ -197,7 +199,7 @@ class Report(_Json):
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
-class ShapeRow(_Json):
+class ShapeRow(Json):
     """One value: ``from`` lists for each axis the input axes and values that its size comes from."""
 
     name: str
@@ -215,7 +217,7 @@ class ShapeRow(_Json):
         return "static" if all(size.isdecimal() for size in self.shape) else "ranked"
 
 
-class ShapeTable(_Json):
+class ShapeTable(Json):
     """Every value of a graph with its shape in terms of the input symbols."""
 
     version: Literal[1] = 1
@@ -238,7 +240,7 @@ class ShapeTable(_Json):
         return table(self.rows())
 
 
-class Explanation(_Json):
+class Explanation(Json):
     """Why two sizes are equal, or what is missing for it."""
 
     version: Literal[1] = 1
@@ -261,7 +263,7 @@ class Explanation(_Json):
         return display.html(self)
 
 
-class ValueExplanation(_Json):
+class ValueExplanation(Json):
     """What became of a value, by which rules, and what stands for it in the result."""
 
     version: Literal[1] = 1
@@ -280,7 +282,7 @@ class ValueExplanation(_Json):
         return display.html(self)
 
 
-class AdviceRow(_Json):
+class AdviceRow(Json):
     """A fact that would help: what it removes, and the bytes that need not be moved at the likely sizes."""
 
     fact: str
@@ -292,7 +294,7 @@ class AdviceRow(_Json):
     """The conditions on sizes that need no longer be checked."""
 
 
-class AdviceTable(_Json):
+class AdviceTable(Json):
     """The facts that would help, the best first; ``tried`` of ``candidates`` facts were tried."""
 
     version: Literal[1] = 1

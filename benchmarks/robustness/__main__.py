@@ -32,8 +32,8 @@ class Progress:
                 print(f"\r\033[K{said[:110]}", end="\n" if self.done == self.total else "", file=sys.stderr, flush=True)
 
 
-def run_corpus(name: str, chosen: list[str], file: Path, seconds: float | None, jobs: int) -> None:
-    """Run programs of a corpus that are not in the file yet, and add their rows to it."""
+def run_corpus(name: str, chosen: list[str], file: Path, seconds: float | None, jobs: int) -> list[Row]:
+    """Run programs of a corpus that are not in the file yet, and add their rows to it; the rows that there are."""
     known = {row.program for row in read(file)}
     left = [program for program in chosen if program not in known]
     progress = Progress(name, len(left))
@@ -52,6 +52,8 @@ def run_corpus(name: str, chosen: list[str], file: Path, seconds: float | None, 
                 each.result()
         finally:  # also when interrupted: no worker is left behind
             stop.set()
+    wanted = set(chosen)
+    return [row for row in read(file) if row.program in wanted]
 
 
 def main() -> int:
@@ -66,7 +68,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="forget the results that are there")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    started, rows = time.monotonic(), []
+    started, rows = time.monotonic(), list[Row]()
     for name in options.only.split(","):
         if name not in NAMES:
             parser.error(f"there is no corpus {name}: known are {', '.join(NAMES)}")
@@ -81,9 +83,7 @@ def main() -> int:
         # Corpora share the time by their number, so that a part of each is run.
         after = len(NAMES) - NAMES.index(name)
         left = None if options.seconds is None else max(options.seconds - (time.monotonic() - started), 0) / after
-        run_corpus(name, chosen, file, left, options.jobs)
-        wanted = set(chosen)
-        rows += [row for row in read(file) if row.program in wanted]
+        rows += run_corpus(name, chosen, file, left, options.jobs)
     print(table(rows))
     return 1 if any(row.fault for row in rows) else 0
 

@@ -34,7 +34,6 @@ _VOCABULARY = 97
 _TEXT = {"vocab_size": _VOCABULARY, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1}
 _LAYERS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 _GROUPED = {**_TEXT, **_LAYERS, "num_key_value_heads": 2, "eos_token_id": 2}
-_SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,8 @@ MODELS = (
     Model("MT5", _T5, "two"),
     Model("Bart", _BART, "two"),
     Model("Marian", {**_BART, "pad_token_id": 0}, "two"),
-    Model("ViT", {**_SMALL, "image_size": 32, "patch_size": 8}, "pictures", ONE_SIZE),
-    Model("Beit", {**_SMALL, "image_size": 32, "patch_size": 8}, "pictures", ONE_SIZE),
+    Model("ViT", {**_LAYERS, "image_size": 32, "patch_size": 8}, "pictures", ONE_SIZE),
+    Model("Beit", {**_LAYERS, "image_size": 32, "patch_size": 8}, "pictures", ONE_SIZE),
     Model("ConvNext", {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 24, 32]}, "pictures", PICTURES),
     Model("ResNet", {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "layer_type": "basic"}, "pictures",
           PICTURES),
@@ -102,7 +101,7 @@ MODELS = (
     Model("Segformer", {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 8, 16, 16], "num_attention_heads": [1, 1, 2, 2]},
           "pictures", PICTURES),
     Model("MobileNetV2", {"depth_multiplier": 0.25}, "pictures", PICTURES),
-    Model("Wav2Vec2", {**_SMALL, "vocab_size": _VOCABULARY, "conv_dim": (8, 8), "conv_kernel": (10, 3),
+    Model("Wav2Vec2", {**_LAYERS, "vocab_size": _VOCABULARY, "conv_dim": (8, 8), "conv_kernel": (10, 3),
                        "conv_stride": (5, 2), "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4},
           "signal", ((2, 700), (1, 200), (3, 401), (1, 1000), (0, 300), (4, 64))),
 )  # fmt: skip

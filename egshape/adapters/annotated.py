@@ -16,6 +16,7 @@ from egshape.adapters.sources import Arguments, JaxFunction, Key, Source, source
 from egshape.annotate import Annotation, annotate, named
 from egshape.compiling import Function, compile
 from egshape.errors import CheckFailed, InvalidInput, TypeMismatch
+from egshape.ir.arrays import unread
 from egshape.ir.graph import Graph
 from egshape.ir.types import dtype_name
 from egshape.models import Model
@@ -149,7 +150,7 @@ class Annotated:
         entry = self.entry(_key(given))
         shapes = [each.shape for each in given]
         if all(isinstance(size, int) for shape in shapes for size in shape):
-            arrays = [np.broadcast_to(np.zeros((), each.dtype), each.shape) for each in given]
+            arrays = [unread(each.dtype, each.shape) for each in given]
             if why := entry.refusal(arrays):
                 raise CheckFailed(why, where=self.name)
         return self._source.function(*given)

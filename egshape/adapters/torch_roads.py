@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from egshape.adapters.torch_arguments import arguments_of, label_of, leaves
 from egshape.errors import EgshapeError, Unsupported
+from egshape.frontends.torch.quiet import quiet
 from egshape.frontends.torch.stand_ins import standing
+from egshape.ir.arrays import unread
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import check_shapes
 from egshape.ir.types import numpy_dtype
@@ -69,7 +67,7 @@ def exported(asked: Asked) -> Exported:
     unread: EgshapeError | None = None
     for road, note, silent in _ROADS:
         try:
-            with _quiet():
+            with quiet():
                 program = road(asked)
         except Exception as error:  # torch's own, of many kinds
             failed.append(str(error).strip().split("\n")[0])
@@ -110,19 +108,8 @@ def check_at(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> None:
     if len(shapes) > len(graph.inputs) or any(size.const is None for each in buffers for size in each.type.dims):
         return
     given = [*shapes, *(tuple(size.const or 0 for size in each.type.dims) for each in buffers)]
-    zeros = [np.zeros((), numpy_dtype(each.type.dtype)) for each in graph.inputs]
-    check_shapes(graph, list(map(np.broadcast_to, zeros, given)))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """torch logs a trace of its own for each road that it cannot go."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
+    dtypes = [numpy_dtype(each.type.dtype) for each in graph.inputs]
+    check_shapes(graph, list(map(unread, dtypes, given)))
 
 
 def _read(program: Any, asked: Asked, labels: Mapping[tuple[int, int], str], notes: Sequence[str]) -> Graph:

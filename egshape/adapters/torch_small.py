@@ -11,11 +11,11 @@ from time import monotonic
 from typing import Any
 
 from egshape.adapters.torch_roads import Asked, Exported, check_at, exported
-from egshape.choice import chosen, excluded, fixed, freed, relation_of, sizes_in
+from egshape.choice import chosen, excluded, fixed, freed, sizes_in
 from egshape.dims import symbol
 from egshape.equality import stands_for
 from egshape.errors import CheckFailed, EgshapeError, UndefinedSize, Unsupported
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Graph, relation_of
 from egshape.limits import Limits
 
 SECONDS, TIMES = 30.0, 4.0
@@ -49,20 +49,24 @@ class Small:
         found = self._exported(asked)
         graph, tried, apart = found.graph, set[str](), list[Case]()
         for case in _cases(found.graph, asked.shapes):
-            if (case.refused or case.number in found.silent) and (only is None or case.size in only):
-                if monotonic() > self.until:
-                    graph = _noted(graph, case, "was not looked at: no time was left")
-                    continue
-                special = self._special(asked, case, tried if case.refused else frozenset())
-                if special is not None and not _alike(special, graph, case):
-                    graph = graph if case.refused else excluded(graph, case.size, case.number, _OTHER)
-                elif special is not None:
-                    wider = self._with(graph if case.refused else found.graph, case, special)
-                    if wider is None:
-                        apart.append(case)
-                    elif case.refused:
-                        graph = _noted(wider, case, "is computed as other sizes are, though torch decides apart of it")
-                    tried |= {case.size} if case.refused else set()
+            if not (case.refused or case.number in found.silent) or (only is not None and case.size not in only):
+                continue
+            if monotonic() > self.until:
+                graph = _noted(graph, case, "was not looked at: no time was left")
+                continue
+            special = self._special(asked, case, tried if case.refused else frozenset())
+            if special is None:
+                continue
+            base = graph if case.refused else found.graph
+            there, wider = fixed(base, case.size, case.number), freed(base, case.size, case.number)
+            if not _alike(special, there):
+                graph = graph if case.refused else excluded(graph, case.size, case.number, _OTHER)
+                continue
+            if wider is None or not stands_for(there, special, self._limits):
+                apart.append(case)
+            elif case.refused:
+                graph = _noted(wider, case, "is computed as other sizes are, though torch decides apart of it")
+            tried |= {case.size} if case.refused else set()
         for case in apart:
             graph = self._joined(asked, graph, case, only)
         return graph
@@ -86,13 +90,10 @@ class Small:
             raise Unsupported("there is no program of these sizes")
         return found
 
-    def _with(self, graph: Graph, case: Case, special: Graph) -> Graph | None:
-        """The graph, without checks that refuse a case, where it does there what the special one does; None where that
-        is not shown in time."""
-        wider = freed(graph, case.size, case.number)
-        there = fixed(graph, case.size, case.number)
-        limits = Limits(seconds=max(self.until - monotonic(), 1.0))
-        return wider if wider is not None and stands_for(there, special, limits) else None
+    @property
+    def _limits(self) -> Limits:
+        """Of what is left of the time."""
+        return Limits(seconds=max(self.until - monotonic(), 1.0))
 
     def _special(self, asked: Asked, case: Case, only: Set[str] | None) -> Graph | None:
         """The graph of a part of the example, with the size that is refused fixed; None where torch has none."""
@@ -154,17 +155,16 @@ def _part(asked: Asked, shapes: Sequence[tuple[int, ...]]) -> Asked | None:
     return replace(asked, args=args, kwargs=kwargs, wanted=wanted)
 
 
-def _alike(special: Graph, graph: Graph, case: Case) -> bool:
-    """Whether the special graph takes all that the other one takes where its size is the number, under the same names,
-    and gives outputs of the same names, dtypes and ranks."""
+def _alike(special: Graph, there: Graph) -> bool:
+    """Whether the special graph takes all that the other one takes with its size put in, under the same names, and
+    gives outputs of the same names, dtypes and ranks."""
 
     def form(each: Graph) -> Any:
         names = (*(value.name for value in each.inputs), *each.output_names)
         return names, [(value.type.dtype, value.type.rank) for value in (*each.inputs, *each.outputs)]
 
-    if form(special) != form(graph):
+    if form(special) != form(there):
         return False
-    there = fixed(graph, case.size, case.number)
     sizes = sizes_in(special, there)
     return all(
         inner.substitute(sizes) == outer

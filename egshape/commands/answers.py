@@ -8,14 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
+
+from egshape.report import Json
 
 
-class _Json(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
-class Output(_Json):
+class Output(Json):
     """An array that a run gave."""
 
     name: str
@@ -23,7 +21,7 @@ class Output(_Json):
     shape: tuple[int, ...]
 
 
-class Ran(_Json):
+class Ran(Json):
     """``run --json``; ``file``: where the arrays were written."""
 
     version: Literal[1] = 1
@@ -31,7 +29,7 @@ class Ran(_Json):
     file: str | None = None
 
 
-class File(_Json):
+class File(Json):
     """A file that was written."""
 
     file: str
@@ -43,14 +41,14 @@ class File(_Json):
         return cls(file=str(path), bytes=path.stat().st_size)
 
 
-class Version(_Json):
+class Version(Json):
     """Native code that runs where ``guard`` holds; "" is any other size."""
 
     guard: str
     code_bytes: int
 
 
-class Compiled(_Json):
+class Compiled(Json):
     """``compile --json``; ``memory``: the bytes that a call takes, as text."""
 
     version: Literal[1] = 1
@@ -59,7 +57,7 @@ class Compiled(_Json):
     memory: str
 
 
-class Drawn(_Json):
+class Drawn(Json):
     """``viz --json``: the file that was written, else the Graphviz text."""
 
     version: Literal[1] = 1
@@ -68,7 +66,7 @@ class Drawn(_Json):
     text: str | None = None
 
 
-class LaidOut(_Json):
+class LaidOut(Json):
     """``rules fmt --json``: the files whose layout changed, or would."""
 
     version: Literal[1] = 1
@@ -76,7 +74,7 @@ class LaidOut(_Json):
     changed: tuple[str, ...]
 
 
-class ShapeFunctionEntry(_Json):
+class ShapeFunctionEntry(Json):
     """A shape function, the operands that it is tried on, and how it differs from what the op gives ("" if not)."""
 
     op: str
@@ -85,9 +83,9 @@ class ShapeFunctionEntry(_Json):
     wrong: str = ""
 
 
-class ShapeFunctions(_Json):
+class ShapeFunctions(Json):
     """``shapelib list --json`` and ``shapelib check --json``; ``known_to``: how many of them a peer was asked about."""
 
     version: Literal[1] = 1
     functions: tuple[ShapeFunctionEntry, ...]
-    known_to: dict[str, int] = {}
+    known_to: dict[str, int] = Field(default_factory=dict)

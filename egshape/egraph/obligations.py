@@ -24,7 +24,7 @@ from egshape.errors import Contradiction, EgshapeError
 from egshape.facts import Relation
 from egshape.ir.builder import fits, small
 from egshape.ir.calls import is_call
-from egshape.ir.graph import Block, Op, SymbolDef, Value
+from egshape.ir.graph import Block, Op, SymbolDef, Value, relation_of
 from egshape.ir.types import integer_range
 from egshape.ops.base import Registry
 from egshape.ops.checks import format_message
@@ -431,9 +431,9 @@ class Walker:
 
     def _stated(self, op: Op) -> Relation | Literal[True] | None:
         """The relation that a check states, True if its predicate folds to true, None if it is data."""
-        if op.attrs["relation"] != "value":
-            lhs, rhs = op.attrs["sides"]
-            return Relation(op.attrs["relation"], lhs, rhs)
+        relation = relation_of(op)
+        if relation is not None:
+            return relation
         known = self.elements.get(op.operands[0])
         item = None if known is None else known.reshape(-1)[0]
         if isinstance(item, Relation):

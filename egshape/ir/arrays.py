@@ -1,6 +1,8 @@
-"""Arrays by their bits, without copies of the large ones: 0.0 and -0.0 differ, a NaN equals itself."""
+"""Arrays without copies of the large ones: by their bits (0.0 and -0.0 differ, a NaN equals itself), and by shape."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -16,3 +18,8 @@ def is_splat(array: np.ndarray) -> bool:
     rows = bits(array)
     few = rows[:: max(1, len(rows) // 64)]
     return bool((few == rows[:1]).all()) and (len(few) == len(rows) or bool((rows == rows[:1]).all()))
+
+
+def unread(dtype: Any, shape: Any) -> np.ndarray:
+    """An array of which nobody reads more than dtype and shape; it takes no memory."""
+    return np.broadcast_to(np.zeros((), dtype), shape)

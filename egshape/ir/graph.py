@@ -209,6 +209,13 @@ def blocks_of(block: Block) -> list[Block]:
     return [block, *(inner for op in block.ops for region in op.regions for inner in blocks_of(region))]
 
 
+def relation_of(op: Op) -> Relation | None:
+    """What a check says of sizes; None of another op, and of a check of data."""
+    if op.name != "check" or op.attrs["relation"] == "value":
+        return None
+    return Relation(op.attrs["relation"], *op.attrs["sides"])
+
+
 def dims_of(attr: Attr) -> Iterator[Dim]:
     """Every Dim inside an attribute."""
     if isinstance(attr, Dim):

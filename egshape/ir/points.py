@@ -12,7 +12,7 @@ from egshape.dims import Dim, const, symbol
 from egshape.errors import UndefinedSize
 from egshape.facts import Facts, Relation
 from egshape.facts.absorb import about_symbol, linear_symbol
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Graph, relation_of
 
 Data = Literal["plain", "zeros", "special"]
 
@@ -105,8 +105,8 @@ def _relations(graphs: Sequence[Graph], facts: Facts, names: Sequence[str]) -> l
     for graph in graphs:
         for op in graph.ops:
             found += op.requires
-            if op.name == "check" and op.attrs["relation"] != "value":
-                found.append(Relation(op.attrs["relation"], *op.attrs["sides"]))
+            if (relation := relation_of(op)) is not None:
+                found.append(relation)
     known = set(names)
     return [each for each in dict.fromkeys(found) if each.symbols() <= known]
 

@@ -15,7 +15,7 @@ from egshape.egraph.cost import LAUNCH, CostModel, likely_sizes
 from egshape.egraph.obligations import Check
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Facts, Relation, parse_facts
-from egshape.ir.graph import Graph, Op, Value, blocks_of, dims_of
+from egshape.ir.graph import Graph, Op, Value, blocks_of, dims_of, relation_of
 from egshape.ops import REGISTRY
 from egshape.optimizing import Result, optimize
 from egshape.pipeline import entry_facts
@@ -188,10 +188,11 @@ def measure(result: Result, likely: dict[str, int], own: Iterable[Key] = ()) -> 
         if check.index != GIVEN and check.relation is not None
     }
     for number, op in enumerate(op for op in result.graph.body.walk() if op.name == "check"):
-        if op.attrs["relation"] == "value":
+        relation = relation_of(op)
+        if relation is None:
             checks.add(("data", number))
             continue
-        key = key_of(Relation(op.attrs["relation"], *op.attrs["sides"]))
+        key = key_of(relation)
         if key in asked or key not in set(own):
             checks.add(key)
     return Measure(len(ops), frozenset(checks), round(sum(_moved(op, model) for op in ops)))

@@ -17,7 +17,7 @@ from egshape.egraph.sizes import Sizes
 from egshape.errors import EgshapeError, InternalError
 from egshape.facts import Facts, Relation
 from egshape.facts.relation import parse_relation
-from egshape.ir.graph import Block, Op, blocks_of
+from egshape.ir.graph import Block, Op, blocks_of, relation_of
 from egshape.pipeline import entry_facts
 from egshape.prove import prove
 from egshape.reasons.replay import Checked, Key, follows_by_ring, key_of, replay
@@ -282,8 +282,8 @@ def givens(result: Optimization) -> Givens:
     performs, and what its shape code computes."""
     found: list[tuple[Relation, str]] = [(each, "") for each, _ in entry_facts(result.source, result.facts)]
     for op in result.graph.body.walk():
-        if op.name == "check" and op.attrs["relation"] != "value":
-            found.append((Relation(op.attrs["relation"], *op.attrs["sides"]), str(op.location)))
+        if (relation := relation_of(op)) is not None:
+            found.append((relation, str(op.location)))
     if result.unchanged:  # there the ops themselves reject what they imply
         found += [
             (check.relation, check.location)

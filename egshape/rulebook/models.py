@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from egshape.report import Json
 
 
-class _Json(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
-class RuleEntry(_Json):
+class RuleEntry(Json):
     """A rule and what its file says of it. ``origin``: shipped, file, or the package that ships it; given or
     theory for what a step may be named after that is no rule of a file."""
 
@@ -28,14 +24,14 @@ class RuleEntry(_Json):
     text: str
 
 
-class RuleList(_Json):
+class RuleList(Json):
     """``rules list --json``."""
 
     version: Literal[1] = 1
     rules: tuple[RuleEntry, ...]
 
 
-class OpEntry(_Json):
+class OpEntry(Json):
     """A word of the language: an op, function, relation or constructor. ``form`` is how a rule writes it."""
 
     name: str
@@ -47,14 +43,14 @@ class OpEntry(_Json):
     custom: bool = False
 
 
-class Prelude(_Json):
+class Prelude(Json):
     """``rules prelude --json``."""
 
     version: Literal[1] = 1
     words: tuple[OpEntry, ...]
 
 
-class Problem(_Json):
+class Problem(Json):
     """One mistake in a file; line and column count from 1."""
 
     code: str
@@ -68,7 +64,7 @@ class Problem(_Json):
     rule: str
 
 
-class CheckReport(_Json):
+class CheckReport(Json):
     """``rules check --json``."""
 
     version: Literal[1] = 1
@@ -76,7 +72,7 @@ class CheckReport(_Json):
     problems: tuple[Problem, ...]
 
 
-class TestRow(_Json):
+class TestRow(Json):
     """What trying one rule gave. ``points``: at how many sizes or numbers; ``graphs``: on how many programs it
     fired, with which ``ranks`` and ``dtypes``."""
 
@@ -94,7 +90,7 @@ class TestRow(_Json):
     examples: tuple[str, ...]
 
 
-class TestReport(_Json):
+class TestReport(Json):
     """``rules test --json``. ``proofs``: whether z3 was there to prove rules over sizes."""
 
     __test__ = False
@@ -105,7 +101,7 @@ class TestReport(_Json):
     rules: tuple[TestRow, ...]
 
 
-class ProfileRow(_Json):
+class ProfileRow(Json):
     """One rule in a run. ``unions``: tensors or sizes that it made equal; ``grew``: e-nodes that it added;
     ``decisive``: whether the result is another without it (None: not tried), ``without`` says how."""
 
@@ -119,7 +115,7 @@ class ProfileRow(_Json):
     without: str
 
 
-class StepRow(_Json):
+class StepRow(Json):
     """A step that changed the e-graph: which rule ran, and e-nodes before and after."""
 
     rule: str
@@ -128,7 +124,7 @@ class StepRow(_Json):
     seconds: float
 
 
-class ProfileReport(_Json):
+class ProfileReport(Json):
     """``rules profile --json``. Rules run one at a time here, so that each is measured alone."""
 
     version: Literal[1] = 1
@@ -142,7 +138,7 @@ class ProfileReport(_Json):
     notes: tuple[str, ...]
 
 
-class TraceRow(_Json):
+class TraceRow(Json):
     """One application: the rule, the value it rewrote ("" for a term that a rule made), and both sides. ``location`` is
     that of the op in the model, ``where`` that of the rule."""
 
@@ -154,7 +150,7 @@ class TraceRow(_Json):
     location: str
 
 
-class TraceReport(_Json):
+class TraceReport(Json):
     """``rules trace --json``."""
 
     version: Literal[1] = 1

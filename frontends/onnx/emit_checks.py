@@ -36,12 +36,12 @@ from egshape.dims.forms import FORMS
 from egshape.errors import EgshapeError
 from egshape.facts import Relation, parse_facts
 from egshape.frontends.onnx.checks import NO_SIZE, TITLE, described, distances
-from egshape.frontends.onnx.emit_scope import Frame, Guard, Scope, condition
+from egshape.frontends.onnx.emit_scope import Frame, Guard, Scope
 from egshape.frontends.onnx.emit_sizes import EXTREMES, Sizes
 from egshape.frontends.onnx.subgraphs import reads, rebind
 from egshape.frontends.size_ranges import SIZE, Range, Ranges
 from egshape.frontends.size_terms import forms
-from egshape.ir.graph import Op, Value
+from egshape.ir.graph import Op, Value, relation_of
 from egshape.ir.types import integer_range
 
 COMPARISONS = 9
@@ -111,7 +111,7 @@ class Checks:
         listed = _listing(fact)
         if listed is None or (listed.ranges[-1][1] is None and self.scope.opset < EXTREMES):
             return False
-        parts, here = listed.parts(), {condition(each) for each in frame.block.ops if each.attrs.get("fact") == fact}
+        parts, here = listed.parts(), {relation_of(each) for each in frame.block.ops if each.attrs.get("fact") == fact}
         if relation not in parts or not here.issuperset(parts):
             return False
         if relation in frame.made:

@@ -15,7 +15,7 @@ from egshape.dims import Call, Dim, bcast, const, minimum, symbol
 from egshape.dims.functions import SHIPPED
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
-from egshape.ir.graph import Block, Op, SymbolDef, Value
+from egshape.ir.graph import Block, SymbolDef, Value, relation_of
 
 SMALL = 1024
 """Constants of at most so many bytes that are equal become one initializer."""
@@ -26,13 +26,6 @@ Key = tuple[Any, ...]
 def broadcast(sizes: Iterable[Dim]) -> Dim:
     """What sizes broadcast to."""
     return reduce(bcast, sizes, const(1))
-
-
-def condition(op: Op) -> Relation | None:
-    """What a check of sizes says; None of another op."""
-    if op.name != "check" or not op.attrs["sides"]:
-        return None
-    return Relation(op.attrs["relation"], *op.attrs["sides"])
 
 
 def _joins(*sizes: Dim) -> bool:
@@ -190,7 +183,7 @@ class Scope:
         Those that do are checks that nodes may make by sizes which are known by the others."""
         block = self.frame.block
         if block not in self._checked:
-            found = [each for each in map(condition, block.ops) if each and not _joins(each.lhs, each.rhs)]
+            found = [each for each in map(relation_of, block.ops) if each and not _joins(each.lhs, each.rhs)]
             zero = {each.lhs - each.rhs for each in found if each.kind == "=="}
             self._checked[block] = self.bounds.with_fact(*found), zero
         return self._checked[block]

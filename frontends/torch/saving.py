@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from egshape.atomic import write_atomic
 from egshape.errors import Unsupported
 from egshape.frontends.torch import entry
 from egshape.frontends.torch.module import Written, assembled, written
+from egshape.frontends.torch.quiet import quiet
 from egshape.frontends.torch.scope import label_of
 from egshape.frontends.torch.types import torch_dtype
 from egshape.ir.graph import Graph, Value
@@ -43,7 +42,7 @@ def exported(graph: Graph, found: Written) -> tuple[Any, tuple[str, ...]]:
         module = assembled(found.emitter, found.held)
         args = [_tensor(value, sizes) for value in found.arguments.values()]
         try:
-            with _quiet():
+            with quiet():
                 program = road(module, args, list(found.arguments.values()))
                 entry.state(program)
         except Exception as error:  # torch's own, of many kinds
@@ -82,17 +81,6 @@ def _closed(program: Any, found: Written) -> str:
             if size.const is None and isinstance(taken, int):
                 return f"axis {axis} of {name}"
     return ""
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """torch logs a trace of its own for each road that it cannot go."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 # -- roads -------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from egshape.ir.graph import Value
 def matmul(s: Scope, node: Node, x: Value, y: Value) -> Value:
     """numpy.matmul: one contraction, the batch axes of both brought to one shape."""
     if summing_dtype(x.type.dtype) != x.type.dtype:
-        found: Value = composite(s, node, (x, y), _wide_matmul)[0]  # type: ignore[assignment]
+        found = composite(s, node, (x, y), _wide_matmul)[0]
+        assert isinstance(found, Value)
         return found
     return product_of(s, x, y, x.type.dtype)
 

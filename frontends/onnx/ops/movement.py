@@ -138,7 +138,8 @@ def flatten(s: Scope, node: Node, x: Value) -> Value:
 def squeeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Value:
     """Without axes of size 1; all that are known to be 1 where none are named."""
     if given is not None and s.numbers(given) is None:
-        found: Value = composite(s, node, (x, given), computed.squeeze)[0]  # type: ignore[assignment]
+        found = composite(s, node, (x, given), computed.squeeze)[0]
+        assert isinstance(found, Value)
         return found
     axes = axes_of(s, node, given, x.type.rank)
     if axes is None:
@@ -155,7 +156,8 @@ def unsqueeze(s: Scope, node: Node, x: Value, given: Value | None = None) -> Val
     numbers = node.ints("axes", ()) if given is None else s.numbers(given)
     if numbers is None:
         assert given is not None
-        found: Value = composite(s, node, (x, given), computed.unsqueeze)[0]  # type: ignore[assignment]
+        found = composite(s, node, (x, given), computed.unsqueeze)[0]
+        assert isinstance(found, Value)
         return found
     rank = x.type.rank + len(numbers)
     axes = {axis_of(node, axis, rank) for axis in numbers}
@@ -247,7 +249,8 @@ def slice_of(
 ) -> Value:
     """Parts of axes, counted from either end, clamped to the axis; a negative step goes backwards."""
     if any(each is not None and s.numbers(each) is None for each in (axes, steps)):
-        found: Value = composite(s, node, (x, starts, ends, axes, steps), computed.slices)[0]  # type: ignore[assignment]
+        found = composite(s, node, (x, starts, ends, axes, steps), computed.slices)[0]
+        assert isinstance(found, Value)
         return found
     given: list[Sequence[object]]
     if starts is None or ends is None:
