@@ -138,8 +138,9 @@ def optimize(
     for note in notes:
         say(f"egshape: note: {note}")
     whole = result.report.model_copy(update={"notes": (*result.report.notes, *notes)})
-    written = None if output in (None, "-") else Path(str(output))
-    whole = with_file(whole, model, format, result, written, loaded - started, time.perf_counter() - done)
+    if report is not None or as_json or not quiet:  # both files are read once more, to be counted
+        written = None if output in (None, "-") else Path(str(output))
+        whole = with_file(whole, model, format, result, written, loaded - started, time.perf_counter() - done)
     if report is not None:
         write_atomic(report, whole.model_dump_json(indent=2) + "\n")
     if as_json or not quiet:
