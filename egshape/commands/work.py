@@ -135,6 +135,10 @@ def _through(
                         running[executor.submit(work, made(tasks[number]))] = number
                     except EgshapeError as error:
                         yield number, _failed(str(error))
+                    except BrokenProcessPool:  # a process has died since the last look
+                        waiting.append(number)
+                        died = True
+                        break
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     number, raised = running.pop(future), future.exception()
                     if isinstance(raised, BrokenProcessPool):

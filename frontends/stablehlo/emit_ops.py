@@ -290,11 +290,21 @@ def _dynamic_slice(scope: Scope, op: Op) -> str:
     return f"stablehlo.dynamic_slice {refs(scope, op.operands)}, sizes = {sizes} : {signature(op)}"
 
 
-@_emits("dynamic_update_slice", "optimization_barrier")
-def _plain(scope: Scope, op: Op) -> str:
-    if op.name == "optimization_barrier":
-        return f'"stablehlo.optimization_barrier"({refs(scope, op.operands)}) : {signature(op)}'
-    return f"stablehlo.{op.name} {refs(scope, op.operands)} : {signature(op)}"
+@_emits("dynamic_update_slice")
+def _dynamic_update_slice(scope: Scope, op: Op) -> str:
+    return f"stablehlo.dynamic_update_slice {refs(scope, op.operands)} : {signature(op)}"
+
+
+@_emits("optimization_barrier")
+def _optimization_barrier(scope: Scope, op: Op) -> str:
+    """Each operand in the type of its result, which may know more of the sizes."""
+    names = []
+    for value, result in zip(op.operands, op.results, strict=True):
+        name, one, two = scope.names[value], types([value]), types([result])
+        same = f"stablehlo.convert {name} : ({one}) -> {two}"
+        names.append(name if one == two else scope.line(scope.frames[-1], same))
+    results = types(op.results)
+    return f'"stablehlo.optimization_barrier"({", ".join(names)}) : ({results}) -> ({results})'
 
 
 # -- contraction ----

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +180,26 @@ def test_only_the_task_that_ends_its_process_fails(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(work, "_failed", lambda why: Done(7))
     made = lambda task: task if task.model != "9" else Task(("tests.cli.test_many", "ends"), "9")  # noqa: E731
     assert {number: done.code for number, done in each(tasks, 2, made=made)} == {0: 7, 1: 0, 2: 0, 3: 0}
+
+
+def test_a_process_that_dies_between_two_looks() -> None:
+    """Handing out a task says so; it goes to a new process."""
+    broken = [BrokenProcessPool("a process died")]
+
+    class Inline(Executor):
+        """Does tasks at once."""
+
+        def submit(self, function: Any, /, *args: Any, **named: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            if args[0].model == "1" and broken:
+                raise broken.pop()
+            future.set_result(Done(0, out=args[0].model))
+            return future
+
+    tasks = [Task(("os.path", "exists"), str(number)) for number in range(3)]
+    found = dict(each(tasks, 2, new=lambda jobs: Inline()))
+    assert {number: (done.code, done.out) for number, done in found.items()} == {k: (0, str(k)) for k in range(3)}
+    assert not broken
 
 
 def ends(model: str) -> None:

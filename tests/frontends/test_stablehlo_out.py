@@ -18,6 +18,7 @@ from egshape.frontends.stablehlo import read
 from egshape.frontends.stablehlo.emit import write
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Block, Graph, SymbolDef, Value
+from egshape.ir.text import parse_graph
 from egshape.ir.verify import verify
 from egshape.ops import REGISTRY
 
@@ -473,3 +474,18 @@ def test_a_square_of_integers_is_a_product(dtype: str, name: str) -> None:
     builder = BlockBuilder()
     x = builder.arg("x", dtype, [None, 4])
     assert name in write(Graph("g", builder.finish([builder.one("square", (x,))]), ("out0",)))
+
+
+def test_a_barrier_has_operands_of_its_results_types() -> None:
+    """Where the results know more of the sizes, as rewriting may leave it."""
+    text = """graph g(%x: f32[1, a]) {
+  symbols a = size(%x, 1)
+  check() {relation="==", sides=<a, 1>, message="one", args=[], fact=""}
+  %y: f32[1, 1] = optimization_barrier(%x)
+  return %y as y
+}
+"""
+    written = write(parse_graph(text))
+    assert "(tensor<1x1xf32>) -> (tensor<1x1xf32>)" in written
+    (found,) = run_stablehlo(written, [np.full((1, 1), 3, np.float32)])
+    assert found.tolist() == [[3]]
