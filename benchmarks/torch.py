@@ -73,6 +73,45 @@ class Encoder(nn.Module):
         return x
 
 
+class DecoderStep(nn.Module):
+    """One token of a decoder layer: what it was before is a cache of keys and values, which grows by one."""
+
+    def __init__(self, width: int = 256, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.one, self.two = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.into, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        batch, width = x.shape[0], x.shape[2]
+        q, k, v = self.into(self.one(x)).view(batch, 1, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        mixed = nn.functional.scaled_dot_product_attention(q, keys, values).transpose(1, 2)
+        x = x + self.out(mixed.reshape(batch, 1, width))
+        return x + self.back(nn.functional.gelu(self.wide(self.two(x)))), keys, values
+
+
+class Experts(nn.Module):
+    """A mixture of experts: each token goes to two of eight, how many an expert gets is known when it runs."""
+
+    def __init__(self, width: int = 128, experts: int = 8) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, experts, bias=False)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width)) for _ in range(experts)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = x.reshape(-1, x.shape[-1])
+        weights, chosen = self.gate(tokens).softmax(-1).topk(2, dim=-1)
+        out = torch.zeros_like(tokens)
+        for number, expert in enumerate(self.experts):
+            rows, place = torch.where(chosen == number)
+            out = out.index_add(0, rows, expert(tokens[rows]) * weights[rows, place, None])
+        return out.view(x.shape)
+
+
 def convolutions() -> nn.Module:
     """A small network of convolutions."""
     return nn.Sequential(
@@ -90,6 +129,12 @@ def convolutions() -> nn.Module:
 
 NETWORKS = {
     "encoder": Network(Encoder, lambda b, s: (torch.randn(b, s, 256),), ({0: "b", 1: "s"},)),
+    "decoder": Network(
+        DecoderStep,
+        lambda b, s: (torch.randn(b, 1, 256), torch.randn(b, 4, s, 64), torch.randn(b, 4, s, 64)),
+        ({0: "b"}, {0: "b", 2: "s"}, {0: "b", 2: "s"}),
+    ),
+    "experts": Network(Experts, lambda b, s: (torch.randn(b, s, 128),), ({0: "b", 1: "s"},)),
     "lstm": Network(Recurrent, lambda b, s: (torch.randn(b, s, 64),), ({0: "b", 1: "s"},)),
     "convolutions": Network(convolutions, lambda b, s: (torch.randn(b, 3, s + 8, s + 8),), ({0: "b", 2: "h", 3: "w"},)),
 }

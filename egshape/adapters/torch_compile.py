@@ -18,7 +18,7 @@ from egshape.api import compile as compile_program
 from egshape.api import optimize
 from egshape.errors import EgshapeError, InvalidInput, Unsupported
 from egshape.frontends.torch.traced import Output, Traced, read, table
-from egshape.frontends.torch.types import array_of, tensor_of
+from egshape.frontends.torch.types import tensor_of
 
 Role = Literal["inference", "forward", "backward"]
 
@@ -156,8 +156,6 @@ def _is_subclass(given: Any) -> bool:
 
 
 def _compiled(module: Any, role: Role, options: Options) -> Any:
-    from functorch.compile import make_boxed_func
-
     start = time.perf_counter()
     line = _first_line(module)
     try:
@@ -169,6 +167,8 @@ def _compiled(module: Any, role: Role, options: Options) -> Any:
             raise
         told = str(error) if isinstance(error, EgshapeError) else "".join(traceback.format_exception_only(error))
         _LOG.graphs.append(CompiledGraph(role, fallback=("<graph>",), error=told.strip(), line=line))
+        from functorch.compile import make_boxed_func
+
         return make_boxed_func(module.forward)
     after = result.graph
     symbols = tuple(sorted({name for value in after.inputs for size in value.type.dims for name in size.symbols()}))
@@ -183,7 +183,7 @@ def _compiled(module: Any, role: Role, options: Options) -> Any:
             line=line,
         )
     )
-    return make_boxed_func(_Call(traced, run))
+    return _Call(traced, run)
 
 
 def _first_line(module: Any) -> str:
@@ -194,28 +194,33 @@ def _first_line(module: Any) -> str:
 
 
 class _Call:
-    """A compiled graph, called with what torch passes: tensors and sizes."""
+    """A compiled graph, called with the list of tensors and sizes that torch passes, which it empties (what torch calls
+    boxed): tensors are read as they are."""
+
+    _boxed_call = True
 
     def __init__(self, traced: Traced, run: Callable[..., Any]) -> None:
-        self._traced, self._run = traced, run
+        self._run, self._outputs = run, traced.outputs
+        self._inputs, self._sizes = traced.inputs, traced.sizes
+        plain = tuple(Output(number, is_size=False, order=None) for number in range(len(traced.graph.outputs)))
+        self._plain = self._outputs == plain and len(self._sizes) < len(self._inputs)
         self._dtypes = [value.type.dtype for value in traced.graph.outputs]
 
-    def __call__(self, *args: Any) -> list[Any]:
-        given = [args[place] for place in self._traced.inputs]
-        found = self._run(*(_array(each) for each in given))
-        arrays = found if isinstance(found, tuple) else (found,)
-        return [self._result(each, arrays) if isinstance(each, Output) else each for each in self._traced.outputs]
+    def __call__(self, args: list[Any]) -> list[Any]:
+        given = [np.asarray(args[at], np.int64) if at in self._sizes else args[at] for at in self._inputs]
+        args.clear()
+        found = self._run(*given)
+        results = found if isinstance(found, tuple) else (found,)
+        if self._plain:
+            return list(results)
+        return [self._result(each, results) if isinstance(each, Output) else each for each in self._outputs]
 
-    def _result(self, output: Output, arrays: Sequence[np.ndarray]) -> Any:
-        array = arrays[output.number]
+    def _result(self, output: Output, results: Sequence[Any]) -> Any:
+        found = results[output.number]
         if output.is_size:
-            return int(array)
-        tensor = tensor_of(np.asarray(array), self._dtypes[output.number])
+            return int(found)
+        tensor = tensor_of(found, self._dtypes[output.number]) if isinstance(found, np.ndarray) else found
         if output.order is None:
             return tensor
         back = [output.order.index(axis) for axis in range(len(output.order))]
         return tensor.permute(output.order).contiguous().permute(back)
-
-
-def _array(given: Any) -> np.ndarray:
-    return array_of(given) if hasattr(given, "detach") else np.asarray(int(given), np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import FunctionType
 from typing import Any
 
 from egshape.adapters.torch_arguments import arguments_of, by_argument
@@ -35,6 +36,10 @@ def compile(
     return CompiledModule(module, dynamic_shapes, options)
 
 
+MOST_SEEN = 4096
+"""Kinds of arguments that are remembered."""
+
+
 class CompiledModule:
     """What ``compile`` gives: called as the module is. ``module`` is the module itself."""
 
@@ -45,7 +50,7 @@ class CompiledModule:
         """The ways of tracing that are left; the first is taken."""
         self._run = self._compiled()
         self._seen: set[Any] = set()
-        """Kinds of arguments that are compiled without any size: torch's settings do not matter to them."""
+        """Arguments that need nothing compiled, so that torch's settings do not matter to them."""
 
     def __repr__(self) -> str:
         return f"egshape.torch.compile({type(self.module).__name__}, {self._shapes!r})"
@@ -53,28 +58,49 @@ class CompiledModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from torch._dynamo.exc import TorchDynamoException
 
-        kind = _kind(self.module, args, kwargs) if len(self._roads) == len(_ROADS) else None
+        kind = self._kind(args, kwargs)
         if kind is not None and kind in self._seen:
             try:
                 return self._run(*args)
             except CheckFailed:
                 return self.module(*args)
         sources = "" if self._shapes is None else self._sources(args, kwargs)
-        while len(self._roads) > 1:
+        while True:
             try:
                 with self._roads[0](sources):
                     found = self._run(*args, **kwargs)
-                if len(self._roads) == len(_ROADS):
-                    self._seen.add(kind)
+                self._remember(args, kwargs)
                 return found
             except (TorchDynamoException, AssertionError) as error:  # torch asserts that two such sizes are equal
+                if len(self._roads) == 1:
+                    raise
                 note(type(self.module).__name__, _reason(error))
             except CheckFailed:  # an assertion that torch made of a broadcast, or an error of the module: it says which
                 return self.module(*args, **kwargs)
             self._roads.pop(0)
             self._run = self._compiled()
-        with self._roads[0](sources):
-            return self._run(*args, **kwargs)
+
+    def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """All of a call that torch compiles for: with sizes where it looks at them, which it does on all roads but the
+        first. None where arguments are not tensors alone."""
+        import torch
+
+        if kwargs or not all(isinstance(each, torch.Tensor) for each in args):
+            return None
+        sized = len(self._roads) < len(_ROADS)
+        return (
+            self.module.training,
+            torch.is_grad_enabled(),
+            *((type(x), x.shape if sized else x.dim(), x.dtype, x.requires_grad) for x in args),
+        )
+
+    def _remember(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Note that such arguments need nothing compiled."""
+        kind = self._kind(args, kwargs)
+        if kind is not None:
+            if len(self._seen) >= MOST_SEEN:
+                self._seen.clear()
+            self._seen.add(kind)
 
     def _compiled(self) -> Any:
         import torch
@@ -82,7 +108,7 @@ class CompiledModule:
         def compiler(graph: Any, inputs: Sequence[Any]) -> Any:
             return backend(graph, inputs, options=vars(self._options))
 
-        return torch.compile(self.module, backend=compiler, fullgraph=len(self._roads) > 1)
+        return torch.compile(_called(self.module), backend=compiler, fullgraph=len(self._roads) > 1)
 
     def _sources(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The open axes as torch names them."""
@@ -94,6 +120,16 @@ class CompiledModule:
             for root in (f"L['{name}']", f"L['args'][{place}]", f"L['kwargs']['{name}']"):
                 found += [f"{path}:{axis}" for path, axes in _open_axes(value, wanted.get(name), root) for axis in axes]
         return ",".join(found)
+
+
+def _called(module: Any) -> Callable[..., Any]:
+    """A call of the module as a function whose code is its own: torch keeps what it compiled, how often, and what it
+    will not look at again by code, and all modules of a class have one ``forward``."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return module(*args, **kwargs)
+
+    return FunctionType(call.__code__.replace(), call.__globals__, call.__name__, None, call.__closure__)
 
 
 def _open_axes(value: Any, spec: Any, path: str) -> Iterator[tuple[str, list[int]]]:
@@ -136,19 +172,6 @@ _ROADS: tuple[Callable[[str], AbstractContextManager[None]], ...] = (
 )
 """How torch traces: sizes without a value; with one that decides as little as can be; as it does by default, where each
 pattern of sizes that are 0 or 1 has a graph of its own."""
-
-
-def _kind(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """All of a call but sizes that torch looks at; None where arguments are not tensors alone."""
-    import torch
-
-    if kwargs or not all(isinstance(each, torch.Tensor) for each in args):
-        return None
-    return (
-        module.training,
-        torch.is_grad_enabled(),
-        *((type(each), each.dim(), each.dtype, each.requires_grad) for each in args),
-    )
 
 
 def _reason(error: Exception) -> str:

@@ -7,6 +7,7 @@ no multiple of the vector, the last columns are read under a mask.
 table of pairs: t(i, j) = sum over c < k, s < taps of a(i*ar + c*ac + table(s, 0)*al) * b(c*br + table(s, 1)*bl + j).
 Whole vectors of the last columns are read and written.
 ``egs_pack_T(k, n, s, sr, sc, t, w)``: t(l*w + j) = s(l*sr + j*sc), 0 from column n to w.
+``egs_dots_T``: products of few rows with columns that lie along memory (``lower/dots.py``), of f32 and f64.
 T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
 with sign or without; bf16, whose elements are pairs (``pairs``).
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from egshape.lower import dots
 from egshape.lower.pairs import Pairs
 from egshape.lower.quads import Quads
 from egshape.plan.loops import PANEL_BYTES
@@ -456,7 +458,9 @@ done:
 
 def called(module: str) -> list[str]:
     """The dtypes of the products in a module's text."""
-    return [dtype for dtype in TYPES if any(f"@egs_{name}_{dtype}(" in module for name in ("tile", "reach", "pack"))]
+    return [
+        dtype for dtype in TYPES if any(f"@egs_{name}_{dtype}(" in module for name in ("tile", "reach", "pack", "dots"))
+    ]
 
 
 def declarations(module: str) -> str:
@@ -465,6 +469,7 @@ def declarations(module: str) -> str:
         f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr)
 declare hidden void @egs_reach_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr, i64, i64, i64, ptr)
 declare hidden void @egs_pack_{dtype}(i64, i64, ptr, i64, i64, ptr, i64)
+declare hidden void @egs_dots_{dtype}(i64, i64, i64, ptr, i64, ptr, i64, ptr)
 """
         for dtype in called(module)
     )
@@ -483,4 +488,5 @@ def text(dtype: str, features: str) -> str:
     for reach, some in ((False, widths), (True, _widths(shape))):
         parts += [_block(t, rows, vectors, reach) for vectors in some for rows in range(1, shape.rows + 1)]
         parts += [*(_by_rows(t, shape, vectors, reach) for vectors in some), _tile(t, shape, reach)]
-    return "".join([*parts, *(() if t.group else (_pack(t),)), _WHOLE])
+    few = dots.Lanes(dtype, name, size, t.lanes, t.panel, (4, 2, 1) if shape.bytes == 64 else (2, 1))
+    return "".join([*parts, *(() if t.group else (_pack(t), dots.text(few))), _WHOLE])

@@ -60,14 +60,18 @@ def product(kernel: Around, g: Product) -> None:
     left, ar, ac = _matrix(kernel, g.left)
     width = _rounded(w, n, panel_step(g.dtype))
     right, step, columns, taps = kernel.address(g.right, w.dim(g.panel)), width, width, ""
+    dots: tuple[str, str, str] | None = None
     if g.reach is not None:
         step = w.dim(g.reach.channel)
         taps = (
             f", i64 {w.dim(g.reach.left)}, i64 {w.dim(g.reach.right)}, i64 {w.dim(g.reach.taps)}, "
             f"ptr {kernel.address(g.reach.table, '0')}"
         )
-    elif g.direct is not None:
+    elif g.direct is not None and g.direct.column is const(1):
         right, step, columns = _choice(kernel, g.direct, w.dim(g.few), n, right, width)
+    elif g.direct is not None:
+        place, _, apart = _matrix(kernel, g.direct)
+        dots = w.value(f"icmp sle i64 {w.dim(g.few)}, {FEW_ROWS}"), place, apart
     lines = _Lines(w, g.reach, n) if g.reach is not None and g.reach.line else None
     blocks = w.value(f"udiv i64 {w.value(f'add nuw i64 {m}, {TILE_ROWS - 1}')}, {TILE_ROWS}")
     share = w.value(f"udiv i64 {m}, {w.value(f'call i64 @llvm.umax.i64(i64 {blocks}, i64 1)')}")
@@ -79,10 +83,17 @@ def product(kernel: Around, g: Product) -> None:
         more = w.value(f"zext i1 {w.value(f'icmp slt i64 {number}, {longer}')} to i64")
         rows = w.value(f"add nuw nsw i64 {share}, {more}")
         at = w.value(f"getelementptr {name}, ptr {left}, i64 {w.value(f'mul nsw i64 {first}, {ar}')}")
-        w.line(
+        call = (
             f"call void @egs_{'reach' if taps else 'tile'}_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, "
             f"i64 {ar}, i64 {ac}, ptr {right}, i64 {step}, ptr {tile}{taps})"
         )
+        if dots is None:
+            w.line(call)
+        else:
+            few, place, apart = dots
+            sizes = f"i64 {rows}, i64 {n}, i64 {k}"
+            short = f"call void @egs_dots_{kind}({sizes}, ptr {at}, i64 {ar}, ptr {place}, i64 {apart}, ptr {tile})"
+            _either(w, few, short, call)
         if _down(g):
             _rows(kernel, g, n, tile, first, rows)
             return
@@ -184,6 +195,17 @@ def _choice(kernel: Around, direct: Matrix, rows: str, n: str, packed: str, widt
         w.value(f"select i1 {few}, i64 {step}, i64 {width}"),
         w.value(f"select i1 {few}, i64 {n}, i64 {width}"),
     )
+
+
+def _either(w: Writer, condition: str, then: str, other: str) -> None:
+    """One of two instructions without a result."""
+    first, second, behind = (w.label("e") for _ in range(3))
+    w.line(f"br i1 {condition}, label %{first}, label %{second}")
+    for label, instruction in ((first, then), (second, other)):
+        w.block(label)
+        w.line(instruction)
+        w.line(f"br label %{behind}")
+    w.block(behind)
 
 
 def _spans(w: Writer, g: Product, n: str) -> Iterator[tuple[str, str]]:

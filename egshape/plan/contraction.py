@@ -97,9 +97,10 @@ def product(p: Steps, cluster: Cluster) -> None:
     if turned:
         left, right, rows, columns, m, n = right, left, columns, rows, n, m
     dtype = op.attrs["dtype"]
-    sums = m is ONE and right.column is ONE and right.buffer.kind != "const"
+    along = left.column is ONE
+    sums = m is ONE and not along and right.column is ONE and right.buffer.kind != "const"
     wide = Matrix(right.buffer, right.offset, right.column, right.row)
-    side = None if sums else packed(p, dtype, wide, d.batch, m, n, k)
+    side = None if sums else packed(p, dtype, wide, d.batch, m, n, k, along=along)
     sides = Sides(rows, columns, m, n, k, left, turned)
     if side is not None:
         panelled(p, cluster, d, sides, side)

@@ -123,7 +123,7 @@ class Convolution(Operands):
             return packed(p, dtype, wide, [(self.group, const(self.groups))], count, self.outputs, self.depth)
         weights = self.weights("gito")
         wide = Matrix(weights, self.group * self.depth * self.outputs, self.outputs, ONE)
-        return Right(dtype, self.depth, self.outputs, ZERO, wide, weights, ZERO)
+        return Right(dtype, self.depth, self.outputs, ZERO, wide, weights, ZERO, direct=True)
 
     def by_features(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
         """Rows are features, columns the places of one image as they lie in the padded input, padding between lines

@@ -246,7 +246,8 @@ class Product:
     strides count elements, offsets numbers of their buffers.
 
     ``right`` is a packed panel at ``panel`` of its buffer. Where there is ``direct``, the same columns where they lie
-    (column stride 1), that is read instead if ``few`` <= FEW_ROWS. ``body`` runs for each element, in no stated order,
+    (row or column stride 1; with row stride 1 the left side's columns lie so too), that is read instead if ``few`` <=
+    FEW_ROWS. ``body`` runs for each element, in no stated order,
     with the symbols ``row`` and ``column`` and the sum in the local ``value``."""
 
     dtype: str

@@ -166,9 +166,9 @@ def matrix(expr: Expr, batch: Axes, free: Axes, deep: Axes) -> Matrix | None:
 
 @dataclass(frozen=True, eq=False)
 class Right:
-    """The right side (k, n) of products, in panels at ``offset`` of ``buffer``; or where it lies (``wide``) if ``few``,
-    the number of all rows, is small. Where there is ``elements`` (``Product.elements``), ``unit`` numbers of the buffer
-    make one of the panels, and they lie nowhere else."""
+    """The right side (k, n) of products, in panels at ``offset`` of ``buffer``; or, if ``direct``, where it lies
+    (``wide``) while ``few``, the number of all rows, is small. Where there is ``elements`` (``Product.elements``),
+    ``unit`` numbers of the buffer make one of the panels, and they lie nowhere else."""
 
     dtype: str
     k: Dim
@@ -179,6 +179,7 @@ class Right:
     offset: Dim
     elements: str = ""
     unit: int = 1
+    direct: bool = False
 
     def columns(self, p: Steps) -> Dim:
         """Index of the panel: a new loop variable, or 0 where there is one only."""
@@ -195,8 +196,9 @@ class Right:
         """The product of ``m`` rows with a panel, which lies at ``at`` if not in its place among the others."""
         start = panel * panel_columns(self.dtype)
         direct = None
-        if self.buffer.data is None and self.wide.column is ONE and not self.elements:
-            direct = Matrix(self.wide.buffer, self.wide.offset + start, self.wide.row, self.wide.column)
+        if self.direct and self.buffer.data is None and not self.elements:
+            wide = self.wide
+            direct = Matrix(wide.buffer, wide.offset + start * wide.column, wide.row, wide.column)
         (i,), (j,) = row.symbols(), column.symbols()
         place = self.offset + start * self.k * self.unit if at is None else at
         return Product(
@@ -229,9 +231,20 @@ class Right:
         return self.n if panel is ZERO else minimum(const(width), self.n - panel * width)
 
 
-def packed(p: Steps, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, k: Dim, rounds: Dim = ONE) -> Right:
+def packed(
+    p: Steps,
+    dtype: str,
+    wide: Matrix,
+    batch: Axes,
+    few: Dim,
+    n: Dim,
+    k: Dim,
+    rounds: Dim = ONE,
+    along: bool = False,
+) -> Right:
     """A right operand in panels: made now if it is constant, else by a kernel unless rows are known to be few.
-    ``rounds`` is 0 where sizes make it needless."""
+    ``rounds`` is 0 where sizes make it needless; ``along``: the left side's columns lie along memory, so that few rows
+    may read columns that do so too where they lie."""
     step = const(panel_step(dtype))
     area = k * (ceildiv(n, step) * step)
     at = linear(tuple(index for index, _ in batch), tuple(size for _, size in batch)) * area
@@ -242,15 +255,16 @@ def packed(p: Steps, dtype: str, wide: Matrix, batch: Axes, few: Dim, n: Dim, k:
             name = f"{wide.buffer.name}.panels.{len(p.packed)}"
             p.packed[key] = Buffer(name, dtype, const(data.size), "const", data)
         return Right(dtype, k, n, few, wide, p.packed[key], at)
-    if wide.column is ONE and wide.buffer.data is None and few.const is not None and few.const <= FEW_ROWS:
-        return Right(dtype, k, n, few, wide, wide.buffer, ZERO)
+    direct = wide.buffer.data is None and (wide.column is ONE or (along and wide.row is ONE))
+    if direct and few.const is not None and few.const <= FEW_ROWS:
+        return Right(dtype, k, n, few, wide, wide.buffer, ZERO, direct=True)
     target = p.scratch("panels", dtype, total([*(size for _, size in batch), area, rounds]))
-    right = Right(dtype, k, n, few, wide, target, at)
+    right = Right(dtype, k, n, few, wide, target, at, direct=direct)
     panel = right.columns(p)
     start = panel * panel_columns(dtype)
     source = Matrix(wide.buffer, wide.offset + start * wide.column, wide.row, wide.column)
     body: Stmt = Pack(dtype, k, right.some(panel), source, target, at + start * k)
-    if wide.column is ONE:
+    if direct:
         body = If(Test((few - FEW_ROWS - 1,)), (body,))
     p.run("pack", loops([*batch, (panel, right.count * rounds)], [body]), (target,), once=True)
     return right

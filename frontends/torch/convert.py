@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import re
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,9 @@ _MEMORY = frozenset(("layout", "device", "pin_memory", "memory_format", "non_blo
 """Arguments that say where and how elements lie."""
 
 _FRAME = re.compile(r'File "(.*?)", line (\d+), in')
+
+_CALLERS = str(Path(inspect.getfile(EgshapeError)).parent / "adapters")
+"""Files of ours that call a model."""
 
 _LARGE = 2**31 - 1
 """No axis is longer: an upper bound from here on says nothing."""
@@ -340,12 +344,12 @@ def _attribute(module: Any, name: str) -> Any:
 
 
 def location_of(node: Any) -> Location:
-    """The model's line: the innermost frame that is none of torch's own."""
+    """The model's line: the innermost frame that is none of torch's own, nor of what calls it here."""
     import torch
 
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    home = str(Path(torch.__file__).parent)
-    own = [each for each in frames if not each[0].startswith((home, "torch/")) and each[0] != FILE] or frames
+    homes = (str(Path(torch.__file__).parent), "torch/", _CALLERS)
+    own = [each for each in frames if not each[0].startswith(homes) and each[0] != FILE] or frames
     return Location(own[-1][0], int(own[-1][1]), name=node.name) if own else Location(name=node.name)
 
 

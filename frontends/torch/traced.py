@@ -21,6 +21,8 @@ class Traced:
 
     graph: Graph
     inputs: tuple[int, ...]
+    sizes: frozenset[int]
+    """The places among them whose arguments are sizes, not tensors."""
     outputs: tuple[Any, ...]
     hosted: tuple[tuple[str, str], ...]
     """Ops that torch runs, and where the model has them."""
@@ -55,7 +57,7 @@ def read(module: Any, name: str) -> Traced:
     body = reader.scope.builder.finish(results)
     names = tuple(f"out{number}" for number in range(len(results)))
     graph = Graph(name, body, names, facts_of(reader.given, program), {"format": "torch"})
-    return Traced(graph, taken, outputs, tuple(program.hosted))
+    return Traced(graph, taken, reader.sizes, outputs, tuple(program.hosted))
 
 
 class _TracedReader(Reader):
@@ -63,6 +65,8 @@ class _TracedReader(Reader):
 
     def __init__(self, module: Any, scope: Scope) -> None:
         super().__init__(Nodes(module), scope)
+
+    sizes: frozenset[int] = frozenset()
 
     def arguments(self) -> tuple[int, ...]:
         """Add the inputs; the places of those that are tensors or sizes."""
@@ -76,6 +80,7 @@ class _TracedReader(Reader):
             self.values[node] = self._input(val, name)
             if len(self.given) > before:
                 taken.append(place)
+        self.sizes = frozenset(place for place in taken if not hasattr(vals[place], "shape"))
         return tuple(taken)
 
     def _input(self, val: Any, name: str) -> Any:

@@ -257,6 +257,43 @@ def test_48_shapes_are_one_graph_and_never_more_than_torchs_own() -> None:
         assert made <= counter.frame_count
 
 
+def test_modules_of_a_class_that_torch_gave_up_are_compiled() -> None:
+    """torch marks the code of a module that it skips (without ``allow_rnn``), or compiled too often."""
+    model = Recurrent(nn.LSTM).eval()
+    with torch.no_grad():
+        torch.compile(model, backend="eager", dynamic=True)(torch.randn(2, 3, 8))
+        fast = egshape.torch.compile(model, ({0: "b", 1: "s"},))
+        for shape in ((2, 3, 8), (1, 5, 8), (4, 1, 8)):
+            x = torch.randn(*shape)
+            same(fast(x), model(x))
+        for width in range(2, 14):  # more than torch compiles of one code
+            layer = nn.Linear(width, 3)
+            same(egshape.torch.compile(layer, ({0: "b"},))(torch.ones(2, width)), layer(torch.ones(2, width)))
+    graphs = egshape.torch.report().graphs
+    assert len(graphs) == 13 and not any(graph.error for graph in graphs)
+    assert graphs[0].line and "adapters" not in graphs[0].line.replace("tests/adapters", "")
+
+
+def test_sizes_and_orders_of_results_are_what_torch_states() -> None:
+    """Results that lie in another order in memory, or are sizes, go by the side of plain ones."""
+
+    class Several(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return x.exp().transpose(0, 1), x.shape[0], (x * 2).bfloat16(), x > 0
+
+    model = Several()
+    with torch.no_grad():
+        fast = egshape.torch.compile(model, ({0: "b"},))
+        for rows in (3, 1, 0, 7):
+            x = torch.randn(rows, 4)
+            for found, wanted in zip(fast(x), model(x), strict=True):
+                if isinstance(wanted, torch.Tensor):
+                    same(found, wanted)
+                    assert found.stride() == wanted.stride() or 1 in wanted.shape or not wanted.numel()
+                else:
+                    assert found == wanted
+
+
 class Marked(torch.Tensor):
     """A tensor of a class of its own."""
 

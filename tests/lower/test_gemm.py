@@ -6,6 +6,7 @@ import pytest
 from egshape.adapters.native import compile_function
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
+from egshape.plan.loops import Product, statements
 from egshape.plan.planner import plan
 from egshape.plan.program import Run
 from tests.fuzz.differential import argument, constant, graph_of
@@ -202,6 +203,26 @@ def test_infinities_and_nans_go_through():
         (found,) = call(function, [one, two])
         with np.errstate(all="ignore"):
             np.testing.assert_array_equal(found, one @ two)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_few_rows_read_columns_that_lie_along_memory(dtype):
+    """Nothing is packed up to 16 rows; the depth's last part is read under a mask, behind which lie nans here."""
+    kind = np.dtype({"f32": np.float32, "f64": np.float64}[dtype])
+    b = BlockBuilder()
+    x, y = argument(b, "x", dtype, [M, K]), argument(b, "y", dtype, [N, K])
+    graph = graph_of(b, b.one("tanh", [dot(b, x, y, (1, 1), dtype=dtype)]))
+    kernels = [step.kernel for step in plan(graph).steps if isinstance(step, Run)]
+    products = [each for kernel in kernels for each in statements(kernel.body) if isinstance(each, Product)]
+    assert [each.direct is not None and each.direct.row is const(1) for each in products] == [True]
+    function = compiled(graph)
+    for m, n, k in [(m, n, k) for m in range(1, 19) for n, k in ((1, 1), (7, 5), (49, 16), (51, 70))]:
+        held = np.full(n * k + 64, np.nan, kind)
+        held[: n * k] = RNG.integers(-2, 3, n * k) / 16
+        two = held[: n * k].reshape(n, k)
+        one = (RNG.integers(-2, 3, (m, k)) / 16).astype(kind)
+        (found,) = call(function, [one, two])
+        close(found, np.tanh(one.astype(np.float64) @ two.T.astype(np.float64)), k)
 
 
 def test_threads_give_the_same_bits():

@@ -59,6 +59,8 @@ def test_other_cpus(cpu, dtype, monkeypatch):
             (20, 49, 33),
             (9, 127, 2),
             (17, 24, 17),
+            (3, 11, 41),
+            (16, 6, 70),
         ):
             one = rng.integers(-4, 5, (m, k)).astype(dtype.replace("f", "float"))
             two = rng.integers(-4, 5, (k, n)).astype(one.dtype)

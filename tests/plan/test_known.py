@@ -12,7 +12,7 @@ from egshape.facts import Facts
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.plan.known import LARGEST, Known
-from egshape.plan.loops import Loop, Product, statements
+from egshape.plan.loops import Loop, Pack, statements
 from egshape.plan.planner import plan
 from egshape.plan.program import Run
 from tests.fuzz.differential import argument, graph_of
@@ -79,16 +79,16 @@ def _product(*relations: tuple[str, Dim, Dim]) -> Graph:
 
 
 def test_kernels_are_chosen_by_sizes_that_are_checked_at_entry() -> None:
-    """One column is a sum for each row; a panel for it would be empty but for one of 48."""
+    """One column is turned into one row, which reads the other side where it lies: nothing is packed."""
 
-    def panels(*relations: tuple[str, Dim, Dim]) -> bool:
+    def packs(*relations: tuple[str, Dim, Dim]) -> bool:
         steps = plan(_product(*relations)).steps
         kernels = [step.kernel for step in steps if isinstance(step, Run)]
-        return any(isinstance(each, Product) for kernel in kernels for each in statements(kernel.body))
+        return any(isinstance(each, Pack) for kernel in kernels for each in statements(kernel.body))
 
     three, one = ("==", symbol("x1"), const(3)), ("==", symbol("y1"), const(1))
-    assert panels(three) and panels(("<=", symbol("y1"), const(1)))
-    assert not panels(three, one) and not panels(("==", symbol("x1"), symbol("y1")), ("==", symbol("x1"), const(1)))
+    assert packs(three) and packs(("<=", symbol("y1"), const(1)))
+    assert not packs(three, one) and not packs(("==", symbol("x1"), symbol("y1")), ("==", symbol("x1"), const(1)))
 
 
 def test_what_is_checked_at_entry_is_still_checked() -> None:
