@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FunctionType
 from typing import Any
 
 from egshape.adapters.torch_arguments import arguments_of, by_argument
 from egshape.adapters.torch_compile import Options, backend, note
 from egshape.errors import CheckFailed
+from egshape.frontends.torch.stand_ins import STANDS_FOR, standing
 
 
 def compile(
@@ -108,7 +109,8 @@ class CompiledModule:
         def compiler(graph: Any, inputs: Sequence[Any]) -> Any:
             return backend(graph, inputs, options=vars(self._options))
 
-        return torch.compile(_called(self.module), backend=compiler, fullgraph=len(self._roads) > 1)
+        options = {"guard_filter_fn": lambda guards: [STANDS_FOR not in guard.name for guard in guards]}
+        return torch.compile(_called(self.module), backend=compiler, fullgraph=len(self._roads) > 1, options=options)
 
     def _sources(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The open axes as torch names them."""
@@ -150,9 +152,10 @@ def _open_axes(value: Any, spec: Any, path: str) -> Iterator[tuple[str, list[int
 
 
 @contextmanager
-def _settings(oblivious: bool = False, **sources: str) -> Iterator[None]:
+def _settings(oblivious: bool = False, standing_in: bool = False, **sources: str) -> Iterator[None]:
     """torch's settings under which no two sizes are one by chance, and recurrent modules and data-dependent sizes are
     traced. ``sources`` name the open axes; ``oblivious``: 0 and 1 are sizes like others."""
+    import torch
     import torch._dynamo.config as dynamo
     import torch.compiler.config as compiler
     import torch.fx.experimental._config as symbolic
@@ -161,12 +164,13 @@ def _settings(oblivious: bool = False, **sources: str) -> Iterator[None]:
         dynamo.patch(allow_rnn=True, capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True),
         symbolic.patch(use_duck_shape=False, backed_size_oblivious=oblivious),
         compiler.patch(**sources),
+        standing() if standing_in and not torch.is_grad_enabled() else nullcontext(),
     ):
         yield
 
 
 _ROADS: tuple[Callable[[str], AbstractContextManager[None]], ...] = (
-    lambda sources: _settings(unbacked_sources=sources),
+    lambda sources: _settings(unbacked_sources=sources, standing_in=True),
     lambda sources: _settings(True, dynamic_sources=sources),
     lambda sources: _settings(dynamic_sources=sources),
 )

@@ -348,8 +348,9 @@ def location_of(node: Any) -> Location:
     import torch
 
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    homes = (str(Path(torch.__file__).parent), "torch/", _CALLERS)
-    own = [each for each in frames if not each[0].startswith(homes) and each[0] != FILE] or frames
+    outside = [each for each in frames if each[0] != FILE and not each[0].startswith(_CALLERS)]
+    homes = (str(Path(torch.__file__).parent), "torch/")
+    own = [each for each in outside if not each[0].startswith(homes)] or outside
     return Location(own[-1][0], int(own[-1][1]), name=node.name) if own else Location(name=node.name)
 
 

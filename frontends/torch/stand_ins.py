@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any
 
 FILE = __file__
+STANDS_FOR = "scaled_dot_product_attention"
+"""The function of torch that is another one while a program is traced; a guard on which it is would fail afterwards."""
 
 
 @cache
@@ -35,7 +37,8 @@ def _attention() -> Any:
 
 @contextmanager
 def standing() -> Iterator[None]:
-    """Inside, what modules call is the custom op. Not for two threads at once."""
+    """Inside, what modules call while they are traced is the custom op. Not for two threads at once."""
+    import torch
     from torch.nn import functional
 
     attend, made = functional.scaled_dot_product_attention, _attention()
@@ -50,7 +53,7 @@ def standing() -> Iterator[None]:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
-        if dropout_p:
+        if dropout_p or not torch.compiler.is_compiling():  # another thread may run a module meanwhile
             return attend(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
         return made(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
 

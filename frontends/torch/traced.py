@@ -10,6 +10,7 @@ from egshape.dims import Dim
 from egshape.frontends.torch.convert import Nodes, Reader, facts_of
 from egshape.frontends.torch.registry import HANDLERS
 from egshape.frontends.torch.scope import Program, Scope
+from egshape.frontends.torch.stand_ins import as_themselves
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 
@@ -49,6 +50,7 @@ def read(module: Any, name: str) -> Traced:
     """The graph of a ``torch.fx.GraphModule`` whose nodes say their values (``meta["val"]``): sizes that torch guards
     are symbols here that may be any size. Raises EgshapeError for what has no graph, naming the op and the model's
     line."""
+    as_themselves(module)
     program = Program()
     reader = _TracedReader(module, Scope(program, BlockBuilder(decide=program.bounds.decide)))
     taken = reader.arguments()

@@ -257,6 +257,35 @@ def test_48_shapes_are_one_graph_and_never_more_than_torchs_own() -> None:
         assert made <= counter.frame_count
 
 
+class Attending(nn.Module):  # type: ignore[misc, name-defined]
+    """Attention: torch's own asks whether an axis is empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.into = nn.Linear(8, 24)
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = self.into(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def test_attention_at_every_size_is_one_graph_and_its_gradient_is_torchs() -> None:
+    model = Attending()
+    whole = nn.functional.scaled_dot_product_attention
+    fast = egshape.torch.compile(model, ({0: "b", 1: "s"},))
+    with torch.no_grad():
+        for batch, length in ((2, 5), (1, 7), (3, 1), (1, 1), (4, 6), (2, 5)):
+            x = torch.randn(batch, length, 8)
+            same(fast(x), model(x))
+    assert len(egshape.torch.report().graphs) == 1
+    assert nn.functional.scaled_dot_product_attention is whole
+    x = torch.randn(2, 5, 8, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    fast(x).square().sum().backward()
+    model(y).square().sum().backward()
+    same(x.grad, y.grad)
+
+
 def test_modules_of_a_class_that_torch_gave_up_are_compiled() -> None:
     """torch marks the code of a module that it skips (without ``allow_rnn``), or compiled too often."""
     model = Recurrent(nn.LSTM).eval()

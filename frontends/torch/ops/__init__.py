@@ -1,6 +1,7 @@
 """The declared ATen ops, one module a family."""
 
 from egshape.frontends.torch.ops import (  # noqa: F401
+    attention,
     contraction,
     creation,
     elementwise,

@@ -109,7 +109,15 @@ def add(s: Scope, x: Operand, y: Operand, alpha: Number = 1) -> Value:
     return binary(s, ours, one, two)
 
 
-@aten_op("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "floor_divide.default")
+@aten_op(
+    "div.Tensor",
+    "div.Scalar",
+    "div.Tensor_mode",
+    "div.Scalar_mode",
+    "true_divide.Tensor",
+    "true_divide.Scalar",
+    "floor_divide.default",
+)
 def divide(s: Scope, x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
     """x / y as it is, rounded down or towards zero; integers are divided as floats where it is not rounded."""
     mode = "floor" if s.call.op.startswith("floor_divide") else rounding_mode
@@ -373,7 +381,14 @@ def copy(s: Scope, x: Value, source: Value, non_blocking: bool = False) -> Value
     return expand(s, convert(s, source, x.type.dtype), joined(s, [x.type.dims, source.type.dims]))
 
 
-@aten_op("_to_copy.default", "to.dtype", "to.dtype_layout", "to.device", "_to_copy.out")
+@aten_op(
+    "_to_copy.default",
+    "to.dtype",
+    "to.dtype_layout",
+    "to.device",
+    "_to_copy.out",
+    "prims.convert_element_type.default",
+)
 def to_copy(s: Scope, x: Value, *_: Any, **__: Any) -> Value:
     """Another dtype; floats to integers are rounded towards zero."""
     if x.type.dtype.startswith("c") and not s.dtype.startswith("c"):
