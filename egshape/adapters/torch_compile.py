@@ -143,6 +143,7 @@ def backend(module: Any, example_inputs: Sequence[Any], *, options: Mapping[str,
         inference_compiler=compiler("inference"),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=table(),
+        keep_inference_input_mutations=True,
     )
 
 
@@ -205,15 +206,36 @@ class _Call:
         plain = tuple(Output(number, is_size=False, order=None) for number in range(len(traced.graph.outputs)))
         self._plain = self._outputs == plain and len(self._sizes) < len(self._inputs)
         self._dtypes = [value.type.dtype for value in traced.graph.outputs]
+        names = traced.graph.output_names
+        over = getattr(run, "manifest", {}).get("over", {})
+        self._in_place = {number: place for place, number in traced.written if names[number] in over}
+        self._copied = {number: place for place, number in traced.written if names[number] not in over}
 
     def __call__(self, args: list[Any]) -> list[Any]:
         given = [np.asarray(args[at], np.int64) if at in self._sizes else args[at] for at in self._inputs]
+        if self._in_place or self._copied:
+            results = self._written(args, given)
+        else:
+            found = self._run(*given)
+            results = found if isinstance(found, tuple) else (found,)
         args.clear()
-        found = self._run(*given)
-        results = found if isinstance(found, tuple) else (found,)
         if self._plain:
             return list(results)
         return [self._result(each, results) if isinstance(each, Output) else each for each in self._outputs]
+
+    def _written(self, args: Sequence[Any], given: Sequence[Any]) -> Sequence[Any]:
+        """The results of a graph that changes arguments: in their memory where it can, else they are copied there."""
+        out = [
+            args[self._in_place[number]] if number in self._in_place else None for number in range(len(self._dtypes))
+        ]
+        out = [each if each is None or each.is_contiguous() else None for each in out]
+        found = self._run(*given, out=out) if self._in_place else self._run(*given)
+        results = found if isinstance(found, tuple) else (found,)
+        for number, place in (self._in_place | self._copied).items():
+            if out[number] is None:
+                new = results[number]
+                args[place].copy_(tensor_of(new, self._dtypes[number]) if isinstance(new, np.ndarray) else new)
+        return results
 
     def _result(self, output: Output, results: Sequence[Any]) -> Any:
         found = results[output.number]

@@ -74,6 +74,7 @@ def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
         "name": program.name,
         "inputs": [described(port) for port in program.inputs],
         "outputs": [{**described(port), "late": each} for port, each in zip(program.outputs, late, strict=True)],
+        "over": {port.name: port.over for port in program.outputs if port.over is not None},
         "checks": host.tables.checks,
         "sizes": host.tables.sizes,
         "host_calls": host.tables.host_calls,

@@ -6,7 +6,7 @@ needs it, or where reading it again at each use costs more than memory does; all
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise, takewhile
 
@@ -16,7 +16,7 @@ from egshape.facts import Relation, parse_facts
 from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ops.host import HOST_CALLS
-from egshape.plan import attention, control, epilogue, integers, products, regroup, roots, rows, updates
+from egshape.plan import attention, control, donated, epilogue, integers, products, regroup, roots, rows, updates
 from egshape.plan.conditions import conditions
 from egshape.plan.fusion import fused
 from egshape.plan.gpu import flash
@@ -72,13 +72,22 @@ class Planner(Steps):
         self._entry_checks()
         self._settle_entry()
         body = self.graph.body
-        for name, value in zip(self.graph.output_names, body.results, strict=True):
+        named = tuple(zip(self.graph.output_names, body.results, strict=True))
+        over = donated.updates_of(body) if self.target == "llvm" else {}
+        for name, value in named:
             if value not in self.outputs and value not in body.args:
-                self.outputs[value] = Buffer(name, value.type.dtype, product(sizes_of(value)), "output")
+                buffer = Buffer(name, value.type.dtype, product(sizes_of(value)), "output")
+                if value in over:
+                    self.donated[over[value]] = buffer
+                else:
+                    self.outputs[value] = buffer
+        for value, buffer in self.donated.items():
+            self.store(value, buffer)
+            self.places[value] = buffer
         self.block(body)
-        outputs = tuple(
-            self._output(name, value) for name, value in zip(self.graph.output_names, body.results, strict=True)
-        )
+        made = {name: self._output(name, value) for name, value in named if value not in over}
+        made |= self._given_back(over, {value: name for name, value in named})
+        outputs = tuple(made[name] for name in self.graph.output_names)
         steps = fused(self.steps, self.target != "llvm") if self.known.forms else tuple(self.steps)
         return Program(self.graph.name, inputs, outputs, self.entry, steps, constants(steps))
 
@@ -157,6 +166,18 @@ class Planner(Steps):
             buffer = Buffer(name, value.type.dtype, product(sizes), "output")
             self.store(value, buffer)
         return Port(name, buffer, sizes)
+
+    def _given_back(self, over: Mapping[Value, Value], names: Mapping[Value, str]) -> dict[str, Port]:
+        """The outputs that lie where inputs do, copied there if they were made elsewhere: as if all at once."""
+        places = {value: self.donated[given] for value, given in over.items()}
+        moved = [(self.buffer(value), target) for value, target in places.items()]
+        for source, target in moved:
+            if source is not target:
+                self.steps.append(Copy(source, target))
+        return {
+            names[value]: Port(names[value], target, sizes_of(value), over[value].name)
+            for value, target in places.items()
+        }
 
     # -- blocks ---------------------------------------------------------------------------------------------------
 
@@ -388,7 +409,7 @@ def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
     """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
     ``target``: ``llvm``, where products are panels, or ``cuda``. Raises Unsupported, naming op and location, for what
     is not compiled."""
-    return Planner(signed(inlined(expand(graph))), facts, target).plan()
+    return Planner(donated.with_updates(signed(inlined(expand(graph)))), facts, target).plan()
 
 
 def _axis_name(value: Value, axis: int) -> str:

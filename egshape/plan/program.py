@@ -135,11 +135,13 @@ class Repeat:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Port:
-    """An input or output: its name, its buffer and its shape."""
+    """An input or output: its name, its buffer and its shape. ``over``: of an output, the input whose memory may be its
+    own (plan/donated.py)."""
 
     name: str
     buffer: Buffer
     shape: tuple[Dim, ...]
+    over: str | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

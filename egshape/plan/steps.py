@@ -59,6 +59,8 @@ class Steps(Reader, ABC):
         """Constant right operands of products in panels."""
         self.appended: dict[Op, Buffer] = {}
         """Concatenations that append to what a loop carries, whose size is a symbol of its own."""
+        self.donated: dict[Value, Buffer] = {}
+        """Inputs that are given back changed, and the buffers of the outputs (plan/donated.py)."""
         self.waiting: set[Value] = set()
         """Results of row kernels that are not written yet."""
         self.buffer_names: Counter[str] = Counter()

@@ -50,7 +50,7 @@ def spare(p: Steps, value: Value, block: Block, number: int) -> Buffer | None:
     names = {*own, *p.places, *p.same}
     for name in names:
         if p.places.get(p.root(name)) is buffer:
-            if p.root(name) not in own or max(uses.get(name, (0,))) > number:
+            if p.root(name) not in own or (name not in p.donated and max(uses.get(name, (0,))) > number):
                 return None
         elif p.root(name) not in p.places and name in p.producers and (name in p.waiting or name in uses):
             later = name in p.waiting or max(uses.get(name, (0,))) > number

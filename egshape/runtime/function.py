@@ -18,7 +18,7 @@ from egshape.runtime.errors import RunError, described
 from egshape.runtime.host_calls import HostCalls, HostFunction
 from egshape.runtime.memory import as_array, free, owned
 from egshape.runtime.names import ordered as in_order
-from egshape.runtime.objects import Reader, no_memory_is_shared
+from egshape.runtime.objects import Reader, is_same_memory, no_memory_is_shared
 from egshape.runtime.pool import shared
 from egshape.runtime.profile import KernelTime, Memory, Profile
 from egshape.runtime.redzones import Watch
@@ -95,10 +95,12 @@ class CompiledFunction:
     """Calls native code on arrays in input order or by name; gives one array, or a tuple in output order.
 
     Names that are no identifiers go as ``fn(**{"a/b:0": x})``; all names as one mapping, ``fn({"out": x})``, too.
-    Contiguous inputs are read where they lie, and anything with DLPack or an array interface is taken. ``out`` may give
-    an array, or None, for each output. Where torch's tensors come in, results are tensors (runtime/torch_tensors.py).
-    Safe to call from several threads at once: each call has an arena of its own, which later calls reuse. A copy is the
-    function itself; pickled it is what an artifact holds."""
+    Contiguous inputs are read where they lie, and anything with DLPack or an array interface is taken. ``out`` may
+    give an array, or None, for each output; for one that is an input with changes (``manifest["over"]``) it may be
+    the input itself, which is changed where it lies (after an error of such a call its elements are undefined). Where
+    torch's tensors come in, results are tensors (runtime/torch_tensors.py). Safe to call from several threads at
+    once: each call has an arena of its own, which later calls reuse. A copy is the function itself; pickled it is
+    what an artifact holds."""
 
     target = "llvm"
 
@@ -128,6 +130,9 @@ class CompiledFunction:
         self._outputs = tuple(
             Output(p["name"], array_dtype(p["dtype"]), len(p["shape"]), p["late"]) for p in manifest["outputs"]
         )
+        names = [p["name"] for p in manifest["inputs"]]
+        over = manifest.get("over", {})
+        self._over = {k: names.index(over[each.name]) for k, each in enumerate(self._outputs) if each.name in over}
         self._late = any(output.late for output in self._outputs)
         self._single = len(self._outputs) == 1
         self._objects = Reader([dtype for _, dtype, _ in self._inputs])
@@ -464,7 +469,8 @@ class CompiledFunction:
                     "input",
                     "",
                 )
-            others = [*inputs, *(each for j, each in enumerate(out) if each is not None and j != k)]
+            read = [each for j, each in enumerate(inputs) if j != self._over.get(k) or not is_same_memory(each, array)]
+            others = [*read, *(each for j, each in enumerate(out) if each is not None and j != k)]
             if not no_memory_is_shared(array, others):
                 raise self._failure(f"out for {output.name!r} overlaps another array of the call", "input", "")
         return list(out)

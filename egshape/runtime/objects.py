@@ -100,3 +100,8 @@ class Reader:
 def no_memory_is_shared(array: np.ndarray, others: Sequence[np.ndarray]) -> bool:
     """Whether an array overlaps none of the others."""
     return not any(np.may_share_memory(array, other) for other in others)
+
+
+def is_same_memory(one: np.ndarray, two: np.ndarray) -> bool:
+    """Whether two contiguous arrays are one array: the same bytes in the same shape."""
+    return one.ctypes.data == two.ctypes.data and one.shape == two.shape and one.nbytes == two.nbytes

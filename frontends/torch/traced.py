@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from egshape.dims import Dim
-from egshape.frontends.torch.convert import Nodes, Reader, facts_of
+from egshape.errors import Unsupported
+from egshape.frontends.torch.convert import Nodes, Reader, facts_of, location_of
 from egshape.frontends.torch.registry import HANDLERS
 from egshape.frontends.torch.scope import Program, Scope
 from egshape.frontends.torch.stand_ins import as_themselves
@@ -25,6 +26,8 @@ class Traced:
     sizes: frozenset[int]
     """The places among them whose arguments are sizes, not tensors."""
     outputs: tuple[Any, ...]
+    written: tuple[tuple[int, int], ...]
+    """The places of arguments that the graph changes, and the numbers of the outputs that are their new values."""
     hosted: tuple[tuple[str, str], ...]
     """Ops that torch runs, and where the model has them."""
 
@@ -56,10 +59,12 @@ def read(module: Any, name: str) -> Traced:
     taken = reader.arguments()
     reader.nodes()
     results, outputs = reader.results()
+    written = tuple((place, len(results) + k) for k, place in enumerate(reader.written))
+    results += reader.written.values()
     body = reader.scope.builder.finish(results)
     names = tuple(f"out{number}" for number in range(len(results)))
     graph = Graph(name, body, names, facts_of(reader.given, program), {"format": "torch"})
-    return Traced(graph, taken, reader.sizes, outputs, tuple(program.hosted))
+    return Traced(graph, taken, reader.sizes, outputs, written, tuple(program.hosted))
 
 
 class _TracedReader(Reader):
@@ -67,8 +72,9 @@ class _TracedReader(Reader):
 
     def __init__(self, module: Any, scope: Scope) -> None:
         super().__init__(Nodes(module), scope)
-
-    sizes: frozenset[int] = frozenset()
+        self.sizes: frozenset[int] = frozenset()
+        self.written: dict[int, Value] = {}
+        """The new values of arguments that the graph changes, by place."""
 
     def arguments(self) -> tuple[int, ...]:
         """Add the inputs; the places of those that are tensors or sizes."""
@@ -84,6 +90,18 @@ class _TracedReader(Reader):
                 taken.append(place)
         self.sizes = frozenset(place for place in taken if not hasattr(vals[place], "shape"))
         return tuple(taken)
+
+    def _node(self, node: Any) -> Any:
+        if str(node.target) != "aten.copy_.default":
+            return super()._node(node)
+        target, source = node.args[0], self._argument(node.args[1])
+        if target.op != "placeholder":
+            raise Unsupported(
+                f"{node.target} changes {target.name}, which is no argument", where=str(location_of(node))
+            )
+        places = [each for each in self.exported.graph.nodes if each.op == "placeholder"]
+        self.written[places.index(target)] = self.values[target] = source
+        return source
 
     def _input(self, val: Any, name: str) -> Any:
         """A size that is an axis of a tensor too is that axis: torch makes sure of it before each call."""

@@ -18,7 +18,6 @@ from egshape.frontends.torch.moves import (
     single,
     taken,
     tensor,
-    transposed,
     window,
     wrapped,
 )
@@ -67,24 +66,18 @@ def index_select(s: Scope, x: Value, dim: int, index: Value) -> Value:
 def index(s: Scope, x: Value, indices: Sequence[Value | None]) -> Value:
     """numpy's advanced indexing: the named axes become those of the places."""
     axes, places = _places(s, x, indices)
-    rest = [axis for axis in range(x.type.rank) if axis not in axes]
-    moved = transposed(s, x, (*axes, *rest))
-    shape = places[0].type.dims
-    count, inner = len(axes), len(shape)
-    if count == 1:
-        out = taken(s, moved, 0, places[0])
-    else:
-        sizes = [single(s, size) for size in moved.type.dims[:count]]
-        out = s.one(
-            "gather",
-            (moved, _vectors(s, places)),
-            offset_dims=tuple(range(inner, inner + len(rest))),
-            collapsed=tuple(range(count)),
-            start_index_map=tuple(range(count)),
-            index_vector_dim=inner,
-            sizes=(*sizes, *moved.type.dims[count:]),
-        )
-    return transposed(s, out, _back(axes, inner, x.type.rank))
+    if len(axes) == 1:
+        return taken(s, x, axes[0], places[0])
+    first, inner, outer = _first(axes), places[0].type.rank, x.type.rank - len(axes)
+    return s.one(
+        "gather",
+        (x, _vectors(s, places)),
+        offset_dims=(*range(first), *range(first + inner, outer + inner)),
+        collapsed=tuple(sorted(axes)),
+        start_index_map=tuple(axes),
+        index_vector_dim=inner,
+        sizes=tuple(single(s, size) if axis in axes else size for axis, size in enumerate(x.type.dims)),
+    )
 
 
 def _places(s: Scope, x: Value, indices: Sequence[Value | None]) -> tuple[list[int], list[Value]]:
@@ -115,13 +108,10 @@ def _vectors(s: Scope, places: Sequence[Value]) -> Value:
     return wide[0] if len(wide) == 1 else s.one("concatenate", wide, dim=wide[0].type.rank - 1)
 
 
-def _back(axes: Sequence[int], inner: int, rank: int) -> list[int]:
-    """Where the axes of a result go whose first ones are those of the places: where the first named axis was if these
-    stand side by side, else they stay in front."""
-    outer = list(range(inner, inner + rank - len(axes)))
-    if list(axes) != list(range(axes[0], axes[0] + len(axes))):
-        return [*range(inner), *outer]
-    return [*outer[: axes[0]], *range(inner), *outer[axes[0] :]]
+def _first(axes: Sequence[int]) -> int:
+    """How many of the other axes stand before those of the places: these are where the first named axis was if the
+    named ones stand side by side, else in front."""
+    return axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
 
 
 @aten_op("index_put.default", "_unsafe_index_put.default", composite=True)
@@ -133,25 +123,17 @@ def index_put(s: Scope, x: Value, indices: Sequence[Value | None], values: Value
         mask = reshape(s, masks[0], (*masks[0].type.dims, *(ONE,) * (x.type.rank - masks[0].type.rank)))
         return select(s, mask, reshape(s, convert(s, values, x.type.dtype), ()), x)
     axes, places = _places(s, x, indices)
-    rest = [axis for axis in range(x.type.rank) if axis not in axes]
-    order = (*axes, *rest)
-    moved, shape = transposed(s, x, order), places[0].type.dims
-    back = _back(axes, len(shape), x.type.rank)
-    full = (*shape, *moved.type.dims[len(axes) :])
-    given = expand(s, convert(s, values, x.type.dtype), [full[axis] for axis in back])
-    given = transposed(s, given, _inverse(back))
+    shape = places[0].type.dims
+    first = _first(axes)
+    whole = [size for axis, size in enumerate(x.type.dims) if axis not in axes]
+    given = expand(s, convert(s, values, x.type.dtype), (*whole[:first], *shape, *whole[first:]))
     attrs = {
-        "update_window_dims": tuple(range(len(shape), len(full))),
-        "inserted_window_dims": tuple(range(len(axes))),
-        "scatter_dims_to_operand_dims": tuple(range(len(axes))),
+        "update_window_dims": (*range(first), *range(first + len(shape), len(whole) + len(shape))),
+        "inserted_window_dims": tuple(sorted(axes)),
+        "scatter_dims_to_operand_dims": tuple(axes),
         "index_vector_dim": len(shape),
     }
-    out = _scattered(s, moved, _vectors(s, places), given, "add" if accumulate else "", attrs)
-    return transposed(s, out, _inverse(order))
-
-
-def _inverse(order: Sequence[int]) -> list[int]:
-    return sorted(range(len(order)), key=order.__getitem__)
+    return _scattered(s, x, _vectors(s, places), given, "add" if accumulate else "", attrs)
 
 
 def _scattered(s: Scope, x: Value, places: Value, values: Value, ours: str, attrs: dict[str, object]) -> Value:
