@@ -129,13 +129,13 @@ def _tried(trial: Trial, model: Model) -> Row:
 
     try:
         with trial.stage("oracle"):
-            module, example = _module(model), _inputs(model, *model.sizes[0])
+            module, example = module_of(model), inputs_of(model, *model.sizes[0])
             module(*example)
     except Exception as error:
         raise Ended("no-oracle", f"{type(error).__name__}: {error}"[:300]) from error
     try:
         with trial.stage("export"):  # most of it torch's own time, once for each choice of sizes that it decides apart
-            graph = egshape.torch.export(module, example, dynamic_shapes={"args": tuple(map(_axes, example))})
+            graph = egshape.torch.export(module, example, dynamic_shapes={"args": tuple(map(axes_of, example))})
     except EgshapeError as error:
         raise Ended("rejected-clearly", f"export, {error.code}: {error}"[:300]) from error
     with trial.ours("optimize", runs=True):
@@ -147,7 +147,7 @@ def _tried(trial: Trial, model: Model) -> Row:
         function = egshape.compile(result, target="llvm")
     points = []
     for sizes in model.sizes:
-        given = _inputs(model, *sizes)
+        given = inputs_of(model, *sizes)
         with trial.stage("oracle"), torch.no_grad():
             wanted, before = _outcome(lambda given=given: module(*given))
         with trial.stage("compare"):
@@ -160,7 +160,7 @@ def _tried(trial: Trial, model: Model) -> Row:
     return Row(**{**row.__dict__, "detail": row.detail or trial.notes[:300]})
 
 
-def _module(model: Model) -> Any:
+def module_of(model: Model) -> Any:
     """The model in eager mode: of its arguments it takes tensors only, and gives one."""
     import torch
     import transformers
@@ -190,7 +190,7 @@ def _module(model: Model) -> Any:
     return Wrapped().eval()
 
 
-def _inputs(model: Model, batch: int, size: int) -> tuple[Any, ...]:
+def inputs_of(model: Model, batch: int, size: int) -> tuple[Any, ...]:
     import torch
 
     torch.manual_seed(batch + size)
@@ -205,7 +205,7 @@ def _inputs(model: Model, batch: int, size: int) -> tuple[Any, ...]:
             return (torch.randn(batch, size),)
 
 
-def _axes(tensor: Any) -> dict[int, str]:
+def axes_of(tensor: Any) -> dict[int, str]:
     """The open axes of an example: batch and length, or batch and sides, where a model takes pictures of any size."""
     if tensor.ndim == 2:
         return {0: "batch", 1: f"length{tensor.shape[1]}"}
