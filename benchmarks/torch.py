@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch._inductor.config
 from torch import nn
 
 import egshape
@@ -189,6 +190,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    torch._inductor.config.force_disable_caches = True  # a first call is a first one on this machine
     print(f"torch {torch.__version__}, {args.threads} threads")
     for name in args.networks.split(","):
         print(name)

@@ -103,7 +103,7 @@ def main() -> None:
         model = next(each for each in hub_corpus.MODELS if each.name == name)
         module, example = hub_corpus.module_of(model), hub_corpus.inputs_of(model, *model.sizes[0])
         auto = torch.export.Dim.AUTO
-        axes = tuple({axis: auto for axis in hub_corpus.axes_of(each)} for each in example)
+        axes = tuple(dict.fromkeys(hub_corpus.axes_of(each), auto) for each in example)
         try:
             program = torch.export.export(module, example, dynamic_shapes={"args": axes})
             graph = egshape.load(program)
@@ -116,7 +116,9 @@ def main() -> None:
         kinds = [one + two for one, two in zip(kinds, (before[1], after[1]), strict=True)]
         print(f"{name}: {row[1]} of {row[0]} shape ops redundant -> {row[3]} of {row[2]}", flush=True)
     share = 100 * totals[3] / max(totals[1], 1)
-    print(f"all: {totals[1]} of {totals[0]} -> {totals[3]} of {totals[2]}: {share:.1f} % of the redundant ones are left")
+    print(
+        f"all: {totals[1]} of {totals[0]} -> {totals[3]} of {totals[2]}: {share:.1f} % of the redundant ones are left"
+    )
     for title, each in zip(("torch", "egshape"), kinds, strict=True):
         print(f"  {title}: " + (", ".join(f"{kind} {number}" for kind, number in sorted(each.items())) or "none"))
 

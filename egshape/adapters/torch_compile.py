@@ -157,10 +157,13 @@ def _is_subclass(given: Any) -> bool:
 
 
 def _compiled(module: Any, role: Role, options: Options) -> Any:
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
     start = time.perf_counter()
     line = _first_line(module)
     try:
-        traced = read(module, role)
+        with unset_fake_temporarily():  # constants of the graph are read
+            traced = read(module, role)
         result = optimize(traced.graph, assume=options.facts)
         run = compile_program(result, target=options.target, threads=options.threads)
     except Exception as error:

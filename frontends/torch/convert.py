@@ -211,7 +211,17 @@ class Reader:
             if node.op == "call_function":
                 self.values[node] = self._node(node)
             elif node.op == "get_attr":
-                self.values[node] = _attribute(self.exported.graph_module, node.target)
+                self.values[node] = self._held_by_module(node)
+
+    def _held_by_module(self, node: Any) -> Any:
+        """A body, or a tensor that the program itself has."""
+        import torch
+
+        found = _attribute(self.exported.graph_module, node.target)
+        if not isinstance(found, torch.Tensor):
+            return found
+        self.scope.location = Location(name=node.name)
+        return self.scope.constant(array_of(found))
 
     def _node(self, node: Any) -> Any:
         if node.target is operator.getitem and not isinstance(self.values.get(node.args[0]), Value):

@@ -112,3 +112,84 @@ def test_a_cache_that_lies_apart_is_changed_too() -> None:
         torch.testing.assert_close(fast(wide, place, x), function(exact, place, x))
         torch.testing.assert_close(wide, exact)
     assert not any(graph.fallback for graph in egshape.torch.report().graphs)
+
+
+def _twice(c: Any, x: Any) -> Any:
+    c[0] = x
+    c[1] = c[0] * 2
+    return c.sum(0)
+
+
+def _old_and_new(c: Any, x: Any) -> Any:
+    old = c * 3
+    c[0] = x
+    return old + c
+
+
+def _exchanged(c: Any, x: Any) -> Any:
+    old = c.clone()
+    c[0], c[1] = old[1], old[0]
+    return c
+
+
+def _both(c: Any, x: Any) -> Any:
+    c[-1] = x
+    x.mul_(2)
+    return c.sum()
+
+
+def _added(c: Any, x: Any) -> Any:
+    c.index_put_((torch.tensor([0, 0, 1]),), x.expand(3, -1), accumulate=True)
+    return c.mean()
+
+
+def _kept(c: Any, x: Any) -> Any:
+    c[c > 0] = 0.5
+    return c + x
+
+
+def _every_other(c: Any, x: Any) -> Any:
+    c[1::2] = x
+    return None
+
+
+def _through_a_view(c: Any, x: Any) -> Any:
+    c.t()[0] = 1.0
+    return c[1:], c.t()
+
+
+CHANGES = (_twice, _old_and_new, _exchanged, _both, _added, _kept, _every_other, _through_a_view)
+LAYOUTS: dict[str, Callable[[], Any]] = {
+    "plain": lambda: torch.randn(4, 5),
+    "turned": lambda: torch.randn(5, 4).t(),
+    "every other": lambda: torch.randn(4, 10)[:, ::2],
+    "a part": lambda: torch.randn(6, 5)[1:5],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__.strip("_"))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_arguments_change_as_in_eager(change: Callable[[Any, Any], Any], layout: str) -> None:
+    fast = torch.compile(change, backend="egshape", dynamic=True, options={"fallback": False})
+    with torch.no_grad():
+        for _ in range(2):
+            ours = LAYOUTS[layout](), torch.randn(5)
+            eager = tuple(map(copy.deepcopy, ours))
+            found, wanted = fast(*ours), change(*eager)
+            for one, two in zip((found, ours), (wanted, eager), strict=True):
+                torch.testing.assert_close(one, two)
+    assert not any(graph.fallback for graph in egshape.torch.report().graphs)
+
+
+def test_one_tensor_given_twice_and_parts_that_overlap() -> None:
+    def function(a: Any, b: Any) -> Any:
+        a.index_fill_(0, torch.tensor([1]), 3.0)
+        return a + b
+
+    fast = torch.compile(function, backend="egshape")
+    with torch.no_grad():
+        ours = torch.randn(6, 4)
+        eager = ours.clone()
+        torch.testing.assert_close(fast(ours, ours), function(eager, eager))
+        torch.testing.assert_close(fast(ours[:3], ours[2:5]), function(eager[:3], eager[2:5]))
+        torch.testing.assert_close(ours, eager)

@@ -123,17 +123,21 @@ def index_put(s: Scope, x: Value, indices: Sequence[Value | None], values: Value
         mask = reshape(s, masks[0], (*masks[0].type.dims, *(ONE,) * (x.type.rank - masks[0].type.rank)))
         return select(s, mask, reshape(s, convert(s, values, x.type.dtype), ()), x)
     axes, places = _places(s, x, indices)
-    shape = places[0].type.dims
-    first = _first(axes)
+    return put(s, x, axes, places, values, "add" if accumulate else "")
+
+
+def put(s: Scope, x: Value, axes: Sequence[int], places: Sequence[Value], values: Value, ours: str = "") -> Value:
+    """x with values at places along axes, of one shape; or with what an op makes of the old ones and these."""
+    shape, first = places[0].type.dims, _first(axes)
     whole = [size for axis, size in enumerate(x.type.dims) if axis not in axes]
     given = expand(s, convert(s, values, x.type.dtype), (*whole[:first], *shape, *whole[first:]))
-    attrs = {
+    attrs: dict[str, object] = {
         "update_window_dims": (*range(first), *range(first + len(shape), len(whole) + len(shape))),
         "inserted_window_dims": tuple(sorted(axes)),
         "scatter_dims_to_operand_dims": tuple(axes),
         "index_vector_dim": len(shape),
     }
-    return _scattered(s, x, _vectors(s, places), given, "add" if accumulate else "", attrs)
+    return _scattered(s, x, _vectors(s, places), given, ours, attrs)
 
 
 def _scattered(s: Scope, x: Value, places: Value, values: Value, ours: str, attrs: dict[str, object]) -> Value:

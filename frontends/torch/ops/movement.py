@@ -23,8 +23,10 @@ from egshape.frontends.torch.moves import (
     transposed,
     window,
     with_axis,
+    with_number,
     without,
 )
+from egshape.frontends.torch.ops.indexing import put
 from egshape.frontends.torch.registry import NoLowering, aten_op
 from egshape.frontends.torch.scope import Number, Scope
 from egshape.frontends.torch.symbolic import dim as size_of
@@ -305,7 +307,9 @@ def slice_scatter(
     first, last = bound(s, start, size, ZERO), bound(s, end, size, size)
     src = convert(s, src, x.type.dtype)
     if step != 1:
-        raise NoLowering("a step")
+        number = line(s, ceildiv(maximum(last - first, 0), step))
+        places = with_number(s, "add", with_number(s, "multiply", number, step), first)
+        return put(s, x, [axis], [places], src)
     if first.const == 0 and last is size:
         return expand(s, src, x.type.dims)
     s.check(Relation("<=", first, last), "a part starts at {0} and ends before, at {1}")
