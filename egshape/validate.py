@@ -23,7 +23,7 @@ from egshape.ir.points import Data, Point, points_of
 from egshape.ir.types import TEXT, numpy_dtype
 from egshape.limits import LimitReached
 from egshape.ops import REGISTRY
-from egshape.ops.host import HOST_CALLS, unresolved
+from egshape.ops.host import HOST_CALLS, trusts, unresolved
 
 MAX_COST = 3_000_000
 """Elements computed by one run of one graph, estimated; sizes that cost more are left out."""
@@ -136,6 +136,12 @@ def late(limit: str = "seconds") -> str:
     return f"the comparison with the original was stopped at the limit of {limit}"
 
 
+def trusting(graph: Graph) -> str:
+    """A call that must not run with invented data, "" if there is none."""
+    calls = (op for op in graph.body.walk() if op.name in HOST_CALLS and trusts(op.attrs["call"]))
+    return next((str(op.attrs["target"]) for op in calls), "")
+
+
 def unfit(graph: Graph) -> str:
     """Why a graph cannot be interpreted at small sizes, "" if it can."""
     for op in graph.body.walk():
@@ -145,6 +151,8 @@ def unfit(graph: Graph) -> str:
             return f"not validated: {op.attrs['target']} cannot be run here"
         if op.name == "host_effect":
             return f"not validated: {op.attrs['target']} may give other results each time"
+    if trusting(graph):
+        return f"not validated: {trusting(graph)} may end the process for inputs that are not a program's own"
     if any(value.type.dtype == TEXT for value in graph.inputs):
         return "not validated: an input is text"
     if any(value.type.shape is None for value in graph.inputs):

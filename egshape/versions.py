@@ -21,7 +21,7 @@ from egshape.ir.points import Point
 from egshape.optimizing import Result, optimize, resolve
 from egshape.reasons.advise import candidates, from_checks, saving
 from egshape.runtime.versioned import Version, VersionedFunction
-from egshape.validate import inputs_at
+from egshape.validate import inputs_at, trusting
 
 SECONDS = 30.0
 """Time for all trials together."""
@@ -207,13 +207,14 @@ def timed(graph: Graph, version: Version, general: Any, facts: Facts | None = No
 
 
 def _inputs(graph: Graph, facts: Facts) -> Sequence[Any] | None:
-    """Inputs at likely sizes, None where there are none, or too large ones."""
+    """Inputs at likely sizes, None where there are none, or too large ones, or a call trusts what it gets."""
     sizes = likely_sizes(resolve(graph, facts), sorted(each.name for each in graph.body.symbols))
     try:
         elements = sum(prod(max(dim.evaluate(sizes), 0) for dim in value.type.shape or ()) for value in graph.inputs)
     except UndefinedSize:
         return None
-    return inputs_at(graph, Point({}, sizes, "plain"), 0) if elements <= LARGEST else None
+    fit = elements <= LARGEST and not trusting(graph)
+    return inputs_at(graph, Point({}, sizes, "plain"), 0) if fit else None
 
 
 def _seconds(function: Callable[..., Any], inputs: Sequence[Any], calls: int) -> float:

@@ -24,6 +24,7 @@ from egshape.ops.base import OpDecl
 from egshape.ops.host import UNKNOWN, HostFunction, call_of
 from egshape.plan.reader import REFUSED
 from egshape.runtime.cuda_arrays import DeviceArray
+from egshape.runtime.torch_tensors import array_of, has_tensor, is_tensor_type, tensors_of
 
 _PART = {"c64": "f32", "c128": "f64"}
 _TWO = const(2)
@@ -52,6 +53,10 @@ def joined(pairs: np.ndarray) -> np.ndarray:
     whole = np.ascontiguousarray(pairs)
     dtype = np.complex64 if whole.dtype == np.float32 else np.complex128
     return whole.reshape(-1).view(dtype).reshape(pairs.shape[:-1])
+
+
+def _is_host_tensor(item: Any) -> bool:
+    return is_tensor_type(type(item)) and item.device.type == "cpu"
 
 
 def host_function(payload: bytes) -> HostFunction:
@@ -208,8 +213,10 @@ class PairFunction(WrappedFunction):
         self._wanted = [is_complex(value.type.dtype) for value in graph.outputs]
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
-        """One array, or a tuple in output order. Raises EgshapeError as the graph does."""
+        """One array, or a tuple in output order; tensors where one came in. Raises EgshapeError as the graph does."""
         arrays = self.ordered(inputs, named)
+        brought = has_tensor(arrays)
+        arrays = tuple([array_of(each) if brought and _is_host_tensor(each) else each for each in arrays])
         given = []
         for (name, dtype), array in zip(self._given, arrays, strict=True):
             given.append(split(_complex(name, dtype, array)) if is_complex(dtype) else array)
@@ -218,6 +225,7 @@ class PairFunction(WrappedFunction):
         shown = tuple(
             joined(_on_host(each)) if mask else each for each, mask in zip(results, self._wanted, strict=True)
         )
+        shown = tensors_of(shown) if brought else shown
         return shown if isinstance(found, tuple) else shown[0]
 
     def save(self, path: Any, form: str = "egx") -> Any:

@@ -197,6 +197,10 @@ def _first_line(module: Any) -> str:
     return next((place for place in places if place), "")
 
 
+_TOKEN = np.zeros(0, np.float32)
+"""What torch traces in the place of what orders effects, for which it passes None."""
+
+
 class _Call:
     """A compiled graph, called with the list of tensors and sizes that torch passes, which it empties (what torch calls
     boxed): tensors are read as they are."""
@@ -216,13 +220,15 @@ class _Call:
 
     def __call__(self, args: list[Any]) -> list[Any]:
         given = [np.asarray(args[at], np.int64) if at in self._sizes else args[at] for at in self._inputs]
+        if any(each is None for each in given):
+            given = [_TOKEN if each is None else each for each in given]
         if self._in_place or self._copied:
             results = self._written(args, given)
         else:
             found = self._run(*given)
             results = found if isinstance(found, tuple) else (found,)
         args.clear()
-        if self._plain:
+        if self._plain and not any(isinstance(each, np.ndarray) for each in results):
             return list(results)
         return [self._result(each, results) if isinstance(each, Output) else each for each in self._outputs]
 

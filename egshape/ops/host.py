@@ -22,9 +22,14 @@ RESOLVERS = {
     "reference": "egshape.adapters.pairs:host_function",
     "stablehlo": "egshape.adapters.xla:host_function",
     "torch": "egshape.adapters.torch_host:function",
+    "torch.trusting": "egshape.adapters.torch_host:function",
 }
 """What makes the function of a call from its payload, by the call's kind: ``module:attribute``. Imported when a call
 runs first, since a frontend's library is no part of the core."""
+
+TRUSTING = frozenset(("torch.trusting",))
+"""Kinds of calls whose functions take places and the like as they come, and write to wrong memory for others: they run
+with a program's own data only, never with invented data."""
 
 HOST_CALLS = frozenset(("host_call", "host_effect"))
 """The ops of this module."""
@@ -47,6 +52,11 @@ def resolve(call: tuple[str, str]) -> HostFunction:
     module, _, name = RESOLVERS[kind].partition(":")
     maker = getattr(import_module(module), name)
     return maker(base64.b64decode(payload))  # type: ignore[no-any-return]
+
+
+def trusts(call: tuple[str, str]) -> bool:
+    """Whether a ``call`` must not run with invented data."""
+    return call[0] in TRUSTING
 
 
 def unresolved(call: tuple[str, str]) -> str:

@@ -31,7 +31,7 @@ def array_of(tensor: Any) -> np.ndarray:
     plain = tensor.detach().resolve_conj().resolve_neg()
     name = str(plain.dtype).removeprefix("torch.")
     if name != "bfloat16" and not name.startswith("float8"):
-        found: np.ndarray = plain.numpy()
+        found: np.ndarray = plain.numpy(force=plain.device.type == "cpu")  # zeros that have no memory get some
         return found
     torch = sys.modules["torch"]
     bits = plain.view(torch.int16 if name == "bfloat16" else torch.uint8).numpy()
@@ -40,13 +40,14 @@ def array_of(tensor: Any) -> np.ndarray:
 
 
 def resolved(items: Sequence[Any]) -> tuple[Any, ...]:
-    """Items where tensors that torch negates lazily are negated: native code reads their memory as it is."""
-    return tuple([each.resolve_neg() if is_lazy(each) else each for each in items])
+    """Items where tensors that torch negates lazily are negated, and zeros that have no memory have some: native code
+    reads memory as it is."""
+    return tuple([array_of(each) if is_lazy(each) else each for each in items])
 
 
 def is_lazy(item: Any) -> bool:
     """Whether an item is a tensor whose elements are not what its memory says."""
-    return is_tensor_type(type(item)) and bool(item.is_neg())
+    return is_tensor_type(type(item)) and bool(item.is_neg() or item._is_zerotensor())
 
 
 def written_array_of(tensor: Any) -> np.ndarray:

@@ -13,11 +13,12 @@ from egshape.frontends.torch.scope import Scope
 from egshape.frontends.torch.symbolic import truth
 from egshape.frontends.torch.types import dtype_of, size_of
 from egshape.ir.graph import Value
+from egshape.ir.types import is_integer
 from egshape.ops.host import UNKNOWN, call_of
 
-_TRUSTING = frozenset(("linalg_ldl_solve.default", "linalg_lu_solve.default", "lu_unpack.default", "ormqr.default"))
-"""Ops that take pivots and reflectors as they come, and may end the process for others: they are not run with drawn
-numbers."""
+_TRUSTING = frozenset(("ormqr.default", "fractional_max_pool2d.default", "fractional_max_pool3d.default"))
+"""Ops that take floats as they come (reflectors, places of windows), and write to wrong memory for others. All that
+take integers and are no plain ops do so until shown otherwise: gradients of pools trust the places that they saved."""
 
 
 def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
@@ -37,18 +38,27 @@ def call(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any]) -
     tensors = [each for each in several if isinstance(each, torch.Tensor)]
     attrs = {
         "target": str(target),
-        "call": call_of("torch", payload.encode()),
+        "call": call_of("torch.trusting" if _trusts(s, target, operands) else "torch", payload.encode()),
         "dtypes": tuple(dtype_of(each.dtype) for each in tensors),
         "ranks": tuple(len(each.shape) for each in tensors),
         "sizes": tuple(_told(s, size) for each in tensors for size in each.shape),
     }
     if any(each.layout is not torch.strided for each in tensors):
         raise Unsupported(f"a result of {target} is sparse", where=str(s.location), hint="call to_dense before")
-    alone = torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable or s.call.op in _TRUSTING
+    alone = torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable
     results = iter(s.add("host_effect" if alone else "host_call", operands, attrs))
     s.program.hosted.append((str(target), str(s.location)))
     out = [next(results) if isinstance(each, torch.Tensor) else None for each in several]
     return out if isinstance(vals, list | tuple) else out[0]
+
+
+def _trusts(s: Scope, target: Any, operands: Sequence[Value]) -> bool:
+    """Whether an op may write to wrong memory where its inputs are not such as programs give it."""
+    import torch
+
+    plain = torch.Tag.pointwise in target.tags or (torch.Tag.core in target.tags and "backward" not in s.call.op)
+    integers = any(each.type.rank and is_integer(each.type.dtype) for each in operands)
+    return s.call.op in _TRUSTING or (integers and not plain)
 
 
 def payload_of(s: Scope, node: Any, args: Sequence[Any], options: Mapping[str, Any], operands: list[Value]) -> str:

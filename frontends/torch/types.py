@@ -64,7 +64,7 @@ def array_of(tensor: Any) -> np.ndarray:
     held = tensor.detach().cpu().resolve_conj().resolve_neg()
     bits = _AS_BITS.get(dtype_of(held.dtype))
     if bits is None:
-        return np.asarray(held.numpy())
+        return np.asarray(held.numpy(force=True))  # zeros that have no memory get some
     return np.asarray(held.view(getattr(torch, bits[0])).numpy().view(bits[1]))
 
 

@@ -323,6 +323,66 @@ def test_sizes_and_orders_of_results_are_what_torch_states() -> None:
                     assert found == wanted
 
 
+def test_what_trusts_its_inputs_is_never_run_with_invented_ones() -> None:
+    """The gradient of this pool writes where the places that it saved say: with others the process ends."""
+
+    def function(x: Any) -> Any:
+        return nn.functional.adaptive_max_pool1d(x, 3).square().sum()
+
+    fast = torch.compile(function, backend="egshape", dynamic=False)
+    ours = torch.randn(3, 4, 7, requires_grad=True)
+    eager = ours.detach().clone().requires_grad_()
+    fast(ours).backward()
+    function(eager).backward()
+    same(ours.grad, eager.grad)
+    *_, backward = egshape.torch.report().graphs
+    assert backward.fallback == ("aten.adaptive_max_pool2d_backward.default",)
+
+
+def test_a_program_with_a_call_that_trusts_its_inputs_is_not_compared() -> None:
+    from egshape.validate import trusting, unfit
+
+    class Unpacked(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, data: Any, pivots: Any) -> Any:
+            return torch.lu_unpack(data, pivots)[1]
+
+    graph = egshape.torch.export(Unpacked(), torch.linalg.lu_factor(torch.randn(3, 3)))
+    assert trusting(graph) == "aten.lu_unpack.default"
+    assert "not a program's own" in unfit(graph) and not trusting(egshape.torch.export(net(), (torch.ones(2, 8),)))
+
+
+def test_complex_numbers_and_zeros_without_memory() -> None:
+    def function(x: Any, y: Any) -> Any:
+        z = torch.complex(x, y)
+        return (z * z).real, z.abs()
+
+    fast = torch.compile(function, backend="egshape")
+    ours = [torch.randn(5, requires_grad=True) for _ in range(2)]
+    eager = [each.detach().clone().requires_grad_() for each in ours]
+    for one, two in zip(fast(*ours), function(*eager), strict=True):
+        same(one, two)
+        one.sum().backward(retain_graph=True)
+        two.sum().backward(retain_graph=True)
+    for one, two in zip(ours, eager, strict=True):
+        same(one.grad, two.grad)
+    zeros = torch._efficientzerotensor((4,))
+    same(torch.compile(lambda x: x + 1, backend="egshape")(zeros), torch.ones(4))
+
+
+def test_ops_that_tokens_order_have_gradients() -> None:
+    """torch passes None for a token."""
+
+    def function(x: Any) -> Any:
+        return torch.linalg.inv(x).square().sum() + torch.linalg.cholesky(x).sum()
+
+    half = torch.randn(4, 4)
+    ours = (half @ half.T + 4 * torch.eye(4)).requires_grad_()
+    eager = ours.detach().clone().requires_grad_()
+    torch.compile(function, backend="egshape")(ours).backward()
+    function(eager).backward()
+    same(ours.grad, eager.grad)
+
+
 class Marked(torch.Tensor):
     """A tensor of a class of its own."""
 
