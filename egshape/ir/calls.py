@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -152,51 +153,58 @@ def substitute(
 ) -> Block:
     """A copy of a block that reads other captured values; its own values are made anew, with names that ``name`` makes
     of theirs, and with ``sizes`` in the place of symbols."""
-    return _Copier(name, sizes or {}).block(block, dict(mapping))
+    size = (lambda dim: dim.substitute(sizes)) if sizes else None
+    return _Copier(name, size).block(block, dict(mapping))
+
+
+def resized(block: Block, size: Callable[[Dim], Dim]) -> Block:
+    """A block with other forms of its sizes, but for those of its arguments and symbols; its values are made anew."""
+    copier = _Copier(str, size)
+    return copier.block(block, dict(zip(block.args, block.args, strict=True)))
 
 
 class _Copier:
-    def __init__(self, name: Callable[[str], str], sizes: Mapping[str, Dim]) -> None:
+    """Copies blocks. ``size``: what a size becomes; None where all stay."""
+
+    def __init__(self, name: Callable[[str], str], size: Callable[[Dim], Dim] | None) -> None:
         self._name = name
-        self._sizes = sizes
-        self._known: dict[Dim, Dim] = {}
+        self._size = size and cache(size)
 
     def block(self, block: Block, known: dict[Value, Value]) -> Block:
         def fresh(value: Value) -> Value:
             known[value] = Value(self._name(value.name), self._type(value.type))
             return known[value]
 
-        args = tuple(map(fresh, block.args))
+        args = tuple(known[value] if value in known else fresh(value) for value in block.args)
         ops = []
         for op in block.ops:
             operands = tuple(known.get(operand, operand) for operand in op.operands)
             regions = tuple(self.block(region, dict(known)) for region in op.regions)
             changed = replace(op, operands=operands, regions=regions, results=tuple(map(fresh, op.results)))
-            ops.append(self._resized(changed) if self._sizes else changed)
+            ops.append(self._resized(changed) if self._size else changed)
         symbols = tuple(
-            replace(each, name=min(self._size(symbol(each.name)).symbols()), value=known.get(each.value, each.value))
+            replace(each, name=self._symbol(each.name), value=known.get(each.value, each.value))
             for each in block.symbols
         )
         return Block(args, tuple(ops), tuple(known.get(value, value) for value in block.results), symbols)
 
+    def _symbol(self, name: str) -> str:
+        return min(self._size(symbol(name)).symbols()) if self._size else name
+
     def _resized(self, op: Op) -> Op:
         attrs = {name: self._attr(attr) for name, attr in op.attrs.items()}
-        return replace(op, attrs=attrs, requires=tuple(each.substitute(self._sizes) for each in op.requires))
+        requires = (replace(each, lhs=self._attr(each.lhs), rhs=self._attr(each.rhs)) for each in op.requires)
+        return replace(op, attrs=attrs, requires=tuple(requires))
 
     def _attr(self, attr: Attr) -> Attr:
         if isinstance(attr, Dim):
-            return self._size(attr)
+            return self._size(attr) if self._size else attr
         return tuple(map(self._attr, attr)) if isinstance(attr, tuple) else attr
 
     def _type(self, type: TensorType) -> TensorType:
-        if not self._sizes or type.shape is None:
+        if not self._size or type.shape is None:
             return type
         return TensorType(type.dtype, tuple(map(self._size, type.shape)))
-
-    def _size(self, size: Dim) -> Dim:
-        if size not in self._known:
-            self._known[size] = size.substitute(self._sizes)
-        return self._known[size]
 
 
 def split(function: Block) -> tuple[tuple[Op, ...], Block]:

@@ -6,6 +6,7 @@ no multiple of the vector, the last columns are read under a mask.
 ``egs_reach_T(rows, n, k, a, ar, ac, b, br, t, al, bl, taps, table)``: the same where the depth is k times the taps of a
 table of pairs: t(i, j) = sum over c < k, s < taps of a(i*ar + c*ac + table(s, 0)*al) * b(c*br + table(s, 1)*bl + j).
 Whole vectors of the last columns are read and written.
+``egs_runs_T``: the same, tap by tap: the depth of a tap lies together on both sides.
 ``egs_pack_T(k, n, s, sr, sc, t, w)``: t(l*w + j) = s(l*sr + j*sc), 0 from column n to w.
 ``egs_dots_T``: products of few rows with columns that lie along memory (``lower/dots.py``), of f32 and f64.
 T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
@@ -16,7 +17,7 @@ AVX-512, 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from egshape.lower import dots
@@ -108,6 +109,8 @@ class _Type:
 
 _ARGS = "i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %b, i64 %br, ptr %t"
 _REACH = ", i64 %al, i64 %bl, i64 %taps, ptr %table"
+BLOCK, REACH, RUNS = "block", "reach", "runs"
+"""Kinds of blocks: one depth; channels and the taps of each; taps and the channels of each."""
 _WHOLE = """!0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.unroll.disable"}
 """
@@ -116,20 +119,20 @@ MASKED = 0
 """Instead of a number of vectors: one under a mask."""
 
 
-def _name(t: _Type, rows: int, vectors: int, reach: bool) -> str:
-    return f"egs_{'reach' if reach else 'block'}_{t.dtype}_{rows}_{vectors or 'masked'}"
+def _name(t: _Type, rows: int, vectors: int, kind: str) -> str:
+    return f"egs_{kind}_{t.dtype}_{rows}_{vectors or 'masked'}"
 
 
-def _more(t: _Type, vectors: int, reach: bool) -> str:
+def _more(t: _Type, vectors: int, kind: str) -> str:
     """What blocks take beside the arguments of all."""
-    return _REACH if reach else f", {t.mask} %mask" if vectors == MASKED else ""
+    return _REACH if kind != BLOCK else f", {t.mask} %mask" if vectors == MASKED else ""
 
 
-def _block(t: _Type, rows: int, vectors: int, reach: bool) -> str:
-    """A product of ``rows`` rows and ``vectors`` vectors of columns; ``reach``: over channels and taps."""
-    masked, count, width = vectors == MASKED, vectors or 1, t.panel
+def _block(t: _Type, rows: int, vectors: int, kind: str) -> str:
+    """A product of ``rows`` rows and ``vectors`` vectors of columns."""
+    reach, masked, count, width = kind == REACH, vectors == MASKED, vectors or 1, t.panel
     cells = [(r, v) for r in range(rows) for v in range(count)]
-    name = f"{_name(t, rows, vectors, reach)}({_ARGS}{_more(t, vectors, reach)})"
+    name = f"{_name(t, rows, vectors, kind)}({_ARGS}{_more(t, vectors, kind)})"
     lines = [
         f"define internal void @{name} noinline nounwind {{",
         "entry:",
@@ -138,19 +141,7 @@ def _block(t: _Type, rows: int, vectors: int, reach: bool) -> str:
     ]
     for r in range(0 if reach else rows):
         lines += [f"  %ai{r} = mul nsw i64 %ar, {r}", f"  %a{r} = getelementptr {t.name}, ptr %a, i64 %ai{r}"]
-    lines += (
-        _taps(t, cells)
-        if reach
-        else [
-            "  %some = icmp sgt i64 %k, 0",
-            "  br i1 %some, label %loop, label %store",
-            "loop:",
-            "  %l = phi i64 [ 0, %entry ], [ %next, %loop ]",
-            "  %at = phi i64 [ 0, %entry ], [ %an, %loop ]",
-            "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]",
-            *(f"  %s{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells),
-        ]
-    )
+    lines += _BEGIN[kind](t, cells)
     for v in range(count):
         lines += [
             f"  %bp{v} = getelementptr {t.name}, ptr %bp, i64 {t.lanes * v}",
@@ -167,28 +158,8 @@ def _block(t: _Type, rows: int, vectors: int, reach: bool) -> str:
         ]
         lines += [line for v in range(count) for line in t.step(f"f{r}_{v}", f"x{r}", f"b{v}", f"s{r}_{v}")]
     lines += ["  %next = add nuw nsw i64 %l, 1"]
-    last = "channelled" if reach else "loop"
-    lines += (
-        [
-            "  %again = icmp slt i64 %next, %taps",
-            "  br i1 %again, label %loop, label %channelled, !llvm.loop !0",
-            "channelled:",
-            "  %bn = getelementptr i8, ptr %bc, i64 %bs",
-            "  %an = add nsw i64 %ac.0, %as",
-            "  %cn = add nuw nsw i64 %c, 1",
-            "  %more = icmp slt i64 %cn, %k",
-            "  br i1 %more, label %channel, label %store, !llvm.loop !0",
-            "store:",
-        ]
-        if reach
-        else [
-            "  %bn = getelementptr i8, ptr %bp, i64 %bs",
-            "  %an = add nsw i64 %at, %as",
-            "  %more = icmp slt i64 %next, %k",
-            "  br i1 %more, label %loop, label %store",
-            "store:",
-        ]
-    )
+    last, end = _END[kind]
+    lines += [*end, "store:"]
     lines += [f"  %g{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %{last} ]" for r, v in cells]
     for r, v in cells:
         lines += [
@@ -198,35 +169,115 @@ def _block(t: _Type, rows: int, vectors: int, reach: bool) -> str:
     return "\n".join([*lines, "  ret void", "}", ""])
 
 
-def _taps(t: _Type, cells: Iterable[tuple[int, int]]) -> Iterator[str]:
-    """The beginning of the loops over channels and taps: where both sides lie."""
-    v = t.vector
-    yield from (
-        f"  %ars = mul nsw i64 %ar, {t.size}",
+Cells = Sequence[tuple[int, int]]
+
+
+def _whole(t: _Type, cells: Cells) -> list[str]:
+    """The beginning of a loop over one depth."""
+    return [
+        "  %some = icmp sgt i64 %k, 0",
+        "  br i1 %some, label %loop, label %store",
+        "loop:",
+        "  %l = phi i64 [ 0, %entry ], [ %next, %loop ]",
+        "  %at = phi i64 [ 0, %entry ], [ %an, %loop ]",
+        "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]",
+        *(f"  %s{r}_{v} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{v}, %loop ]" for r, v in cells),
+    ]
+
+
+def _some(t: _Type, cells: Cells, outer: str, index: str, latch: str) -> list[str]:
+    """The beginning of the outer one of two loops; nothing is done where one of them is empty."""
+    return [
+        *(() if outer == "tap" else (f"  %ars = mul nsw i64 %ar, {t.size}",)),
         f"  %als = mul nsw i64 %al, {t.size}",
         f"  %bls = mul nsw i64 %bl, {t.size}",
         "  %some.c = icmp sgt i64 %k, 0",
         "  %some.s = icmp sgt i64 %taps, 0",
         "  %some = and i1 %some.c, %some.s",
-        "  br i1 %some, label %channel, label %store",
-        "channel:",
-        "  %c = phi i64 [ 0, %entry ], [ %cn, %channelled ]",
-        "  %ac.0 = phi i64 [ 0, %entry ], [ %an, %channelled ]",
-        "  %bc = phi ptr [ %b, %entry ], [ %bn, %channelled ]",
-    )
-    yield from (f"  %c{r}_{k} = phi {v} [ zeroinitializer, %entry ], [ %f{r}_{k}, %channelled ]" for r, k in cells)
-    yield from ("  br label %loop", "loop:", "  %l = phi i64 [ 0, %channel ], [ %next, %loop ]")
-    yield from (f"  %s{r}_{k} = phi {v} [ %c{r}_{k}, %channel ], [ %f{r}_{k}, %loop ]" for r, k in cells)
-    yield from (
-        "  %pair = getelementptr [2 x i64], ptr %table, i64 %l",
+        f"  br i1 %some, label %{outer}, label %store",
+        f"{outer}:",
+        f"  %{index} = phi i64 [ 0, %entry ], [ %{index}n, %{latch} ]",
+        *(f"  %c{r}_{k} = phi {t.vector} [ zeroinitializer, %entry ], [ %f{r}_{k}, %{latch} ]" for r, k in cells),
+    ]
+
+
+def _pair(number: str) -> list[str]:
+    """How far a tap lies on both sides."""
+    return [
+        f"  %pair = getelementptr [2 x i64], ptr %table, i64 {number}",
         "  %ta = load i64, ptr %pair",
         "  %other = getelementptr i64, ptr %pair, i64 1",
         "  %tb = load i64, ptr %other",
         "  %ax = mul nsw i64 %ta, %als",
-        "  %at = add nsw i64 %ac.0, %ax",
         "  %bx = mul nsw i64 %tb, %bls",
+    ]
+
+
+def _taps(t: _Type, cells: Cells) -> list[str]:
+    """The beginning of the loops over channels and taps: where both sides lie."""
+    return [
+        *_some(t, cells, "channel", "c", "channelled"),
+        "  %ac.0 = phi i64 [ 0, %entry ], [ %an, %channelled ]",
+        "  %bc = phi ptr [ %b, %entry ], [ %bn, %channelled ]",
+        "  br label %loop",
+        "loop:",
+        "  %l = phi i64 [ 0, %channel ], [ %next, %loop ]",
+        *(f"  %s{r}_{k} = phi {t.vector} [ %c{r}_{k}, %channel ], [ %f{r}_{k}, %loop ]" for r, k in cells),
+        *_pair("%l"),
+        "  %at = add nsw i64 %ac.0, %ax",
         "  %bp = getelementptr i8, ptr %bc, i64 %bx",
-    )
+    ]
+
+
+def _runs(t: _Type, cells: Cells) -> list[str]:
+    """The beginning of the loops over taps and what lies together at each."""
+    return [
+        *_some(t, cells, "tap", "c", "tapped"),
+        *_pair("%c"),
+        "  %b.0 = getelementptr i8, ptr %b, i64 %bx",
+        "  br label %loop",
+        "loop:",
+        "  %l = phi i64 [ 0, %tap ], [ %next, %loop ]",
+        "  %at = phi i64 [ %ax, %tap ], [ %an, %loop ]",
+        "  %bp = phi ptr [ %b.0, %tap ], [ %bn, %loop ]",
+        *(f"  %s{r}_{k} = phi {t.vector} [ %c{r}_{k}, %tap ], [ %f{r}_{k}, %loop ]" for r, k in cells),
+    ]
+
+
+_BEGIN = {BLOCK: _whole, REACH: _taps, RUNS: _runs}
+_STEP = [
+    "  %bn = getelementptr i8, ptr %bp, i64 %bs",
+    "  %an = add nsw i64 %at, %as",
+    "  %more = icmp slt i64 %next, %k",
+]
+_END = {
+    BLOCK: ("loop", [*_STEP, "  br i1 %more, label %loop, label %store"]),
+    REACH: (
+        "channelled",
+        [
+            "  %again = icmp slt i64 %next, %taps",
+            "  br i1 %again, label %loop, label %channelled, !llvm.loop !0",
+            "channelled:",
+            "  %bn = getelementptr i8, ptr %bc, i64 %bs",
+            "  %an = add nsw i64 %ac.0, %as",
+            "  %cn = add nuw nsw i64 %c, 1",
+            "  %more = icmp slt i64 %cn, %k",
+            "  br i1 %more, label %channel, label %store, !llvm.loop !0",
+        ],
+    ),
+    RUNS: (
+        "tapped",
+        [
+            *_STEP,
+            "  br i1 %more, label %loop, label %tapped",
+            "tapped:",
+            "  %cn = add nuw nsw i64 %c, 1",
+            "  %again = icmp slt i64 %cn, %taps",
+            "  br i1 %again, label %tap, label %store, !llvm.loop !0",
+        ],
+    ),
+}
+"""How the loops of a block end: where its sums are behind them, and the lines."""
 
 
 def _load(t: _Type, pointer: str, masked: bool) -> str:
@@ -238,11 +289,11 @@ def _load(t: _Type, pointer: str, masked: bool) -> str:
     return f"load {t.vector}, ptr {pointer}, align {t.size}"
 
 
-def _by_rows(t: _Type, shape: Shape, vectors: int, reach: bool) -> str:
+def _by_rows(t: _Type, shape: Shape, vectors: int, kind: str) -> str:
     """The blocks of one width for any number of rows up to TILE_ROWS."""
-    more = _more(t, vectors, reach)
+    more = _more(t, vectors, kind)
     lines = [
-        f"define internal void @{_name(t, 0, vectors, reach)}(i64 %rows, {_ARGS}{more}) noinline nounwind {{",
+        f"define internal void @{_name(t, 0, vectors, kind)}(i64 %rows, {_ARGS}{more}) noinline nounwind {{",
         "entry:",
     ]
     cases = " ".join(f"i64 {rows}, label %r{rows}" for rows in range(1, TILE_ROWS + 1))
@@ -255,7 +306,7 @@ def _by_rows(t: _Type, shape: Shape, vectors: int, reach: bool) -> str:
                 f"  %ai{name} = mul nsw i64 %ar, {begin}",
                 f"  %a{name} = getelementptr {t.name}, ptr %a, i64 %ai{name}",
                 f"  %t{name} = getelementptr {t.name}, ptr %t, i64 {begin * t.panel}",
-                f"  call void @{_name(t, count, vectors, reach)}(i64 %k, ptr %a{name}, i64 %ar, i64 %ac, ptr %b, "
+                f"  call void @{_name(t, count, vectors, kind)}(i64 %k, ptr %a{name}, i64 %ar, i64 %ac, ptr %b, "
                 f"i64 %br, ptr %t{name}{more})",
             ]
         lines.append("  br label %done")
@@ -275,9 +326,10 @@ def _widths(shape: Shape) -> list[int]:
     return list(range(shape.vectors, 0, -1))
 
 
-def _tile(t: _Type, shape: Shape, reach: bool) -> str:
-    """All columns: the widest blocks first, then narrower ones, then the masked one, or whole vectors if ``reach``."""
-    name, more, last = "reach" if reach else "tile", _more(t, shape.vectors, reach), len(_widths(shape))
+def _tile(t: _Type, shape: Shape, kind: str) -> str:
+    """All columns: the widest blocks first, then narrower ones, then the masked one, or whole vectors with taps."""
+    reach, more, last = kind != BLOCK, _more(t, shape.vectors, kind), len(_widths(shape))
+    name = kind if reach else "tile"
     lines = [
         f"define hidden void @egs_{name}_{t.dtype}(i64 %rows, i64 %n, {_ARGS}{more}) noinline nounwind {{",
         "entry:",
@@ -295,7 +347,7 @@ def _tile(t: _Type, shape: Shape, reach: bool) -> str:
             f"  %fit{at} = icmp sle i64 %n{at}, %all",
             f"  br i1 %fit{at}, label %body{at}, label %head{at + 1}",
             f"body{at}:",
-            *_call(t, f"{at}", f"%j{at}", vectors, more, reach),
+            *_call(t, f"{at}", f"%j{at}", vectors, more, kind),
             f"  br label %head{at}",
         ]
         before, source = f"%j{at}", f"head{at}"
@@ -311,7 +363,7 @@ def _tile(t: _Type, shape: Shape, reach: bool) -> str:
         f"  %ce = insertelement <{t.lanes} x i32> poison, i32 %count, i32 0",
         f"  %cs = shufflevector <{t.lanes} x i32> %ce, <{t.lanes} x i32> poison, <{t.lanes} x i32> zeroinitializer",
         f"  %mask = icmp slt <{t.lanes} x i32> <{', '.join(f'i32 {k}' for k in range(t.lanes))}>, %cs",
-        *_call(t, "rest", before, MASKED, _more(t, MASKED, False), False),
+        *_call(t, "rest", before, MASKED, _more(t, MASKED, BLOCK), BLOCK),
         "  br label %done",
         "done:",
         "  ret void",
@@ -321,11 +373,11 @@ def _tile(t: _Type, shape: Shape, reach: bool) -> str:
     return "\n".join(lines)
 
 
-def _call(t: _Type, name: str, j: str, vectors: int, more: str, reach: bool) -> list[str]:
+def _call(t: _Type, name: str, j: str, vectors: int, more: str, kind: str) -> list[str]:
     return [
         f"  %bp{name} = getelementptr {t.name}, ptr %b, i64 {j}",
         f"  %tp{name} = getelementptr {t.name}, ptr %t, i64 {j}",
-        f"  call void @{_name(t, 0, vectors, reach)}(i64 %rows, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %bp{name}, "
+        f"  call void @{_name(t, 0, vectors, kind)}(i64 %rows, i64 %k, ptr %a, i64 %ar, i64 %ac, ptr %bp{name}, "
         f"i64 %br, ptr %tp{name}{more})",
     ]
 
@@ -456,11 +508,12 @@ done:
 """
 
 
+_CALLED = ("tile", "reach", "runs", "pack", "dots")
+
+
 def called(module: str) -> list[str]:
     """The dtypes of the products in a module's text."""
-    return [
-        dtype for dtype in TYPES if any(f"@egs_{name}_{dtype}(" in module for name in ("tile", "reach", "pack", "dots"))
-    ]
+    return [dtype for dtype in TYPES if any(f"@egs_{name}_{dtype}(" in module for name in _CALLED)]
 
 
 def declarations(module: str) -> str:
@@ -468,6 +521,7 @@ def declarations(module: str) -> str:
     return "".join(
         f"""declare hidden void @egs_tile_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr)
 declare hidden void @egs_reach_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr, i64, i64, i64, ptr)
+declare hidden void @egs_runs_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, ptr, i64, i64, i64, ptr)
 declare hidden void @egs_pack_{dtype}(i64, i64, ptr, i64, i64, ptr, i64)
 declare hidden void @egs_dots_{dtype}(i64, i64, i64, ptr, i64, ptr, i64, ptr)
 """
@@ -485,8 +539,8 @@ def text(dtype: str, features: str) -> str:
         t.group.declaration if t.group else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
         f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n",
     ]
-    for reach, some in ((False, widths), (True, _widths(shape))):
-        parts += [_block(t, rows, vectors, reach) for vectors in some for rows in range(1, shape.rows + 1)]
-        parts += [*(_by_rows(t, shape, vectors, reach) for vectors in some), _tile(t, shape, reach)]
+    for kind, some in ((BLOCK, widths), (REACH, widths[:-1]), (RUNS, widths[:-1])):
+        parts += [_block(t, rows, vectors, kind) for vectors in some for rows in range(1, shape.rows + 1)]
+        parts += [*(_by_rows(t, shape, vectors, kind) for vectors in some), _tile(t, shape, kind)]
     few = dots.Lanes(dtype, name, size, t.lanes, t.panel, (4, 2, 1) if shape.bytes == 64 else (2, 1))
     return "".join([*parts, *(() if t.group else (_pack(t), dots.text(few))), _WHOLE])

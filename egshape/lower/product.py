@@ -61,8 +61,9 @@ def product(kernel: Around, g: Product) -> None:
     width = _rounded(w, n, panel_step(g.dtype))
     right, step, columns, taps = kernel.address(g.right, w.dim(g.panel)), width, width, ""
     dots: tuple[str, str, str] | None = None
+    routine = "tile"
     if g.reach is not None:
-        step = w.dim(g.reach.channel)
+        step, routine = w.dim(g.reach.channel), "runs" if g.reach.runs else "reach"
         taps = (
             f", i64 {w.dim(g.reach.left)}, i64 {w.dim(g.reach.right)}, i64 {w.dim(g.reach.taps)}, "
             f"ptr {kernel.address(g.reach.table, '0')}"
@@ -84,7 +85,7 @@ def product(kernel: Around, g: Product) -> None:
         rows = w.value(f"add nuw nsw i64 {share}, {more}")
         at = w.value(f"getelementptr {name}, ptr {left}, i64 {w.value(f'mul nsw i64 {first}, {ar}')}")
         call = (
-            f"call void @egs_{'reach' if taps else 'tile'}_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, "
+            f"call void @egs_{routine}_{kind}(i64 {rows}, i64 {columns}, i64 {k}, ptr {at}, "
             f"i64 {ar}, i64 {ac}, ptr {right}, i64 {step}, ptr {tile}{taps})"
         )
         if dots is None:

@@ -12,23 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.ops.contraction import summed_in
-from egshape.plan.contraction import converted, zero
-from egshape.plan.convolution_operands import Operands, index_of
+from egshape.plan.convolution_operands import index_of
+from egshape.plan.convolution_sums import Sums
 from egshape.plan.loops import (
     ROW_GROUP,
-    Assign,
     Buffer,
-    Call,
-    Expr,
     Index,
     Load,
-    Local,
     Matrix,
     Product,
     Reach,
@@ -45,12 +39,12 @@ from egshape.plan.reader import ZERO, Indices
 
 FEW_FEATURES = 4
 """Input times output features of a group up to which sums are direct."""
-FEW_TAPS = 64
-"""Taps up to which a direct sum is written out."""
 TURNED = 32
 """Storing a block whose rows are places, which lie side by side, takes about as long as so much depth."""
 TILE = 8
 """Places of a line that fill a block's rows."""
+MANY_FEATURES = 32
+"""Features from which rows may be gathered: the copy is a small part of the product."""
 TWICE = 1 << 22
 """Bytes up to which a constant kernel lies in panels and in rows where both are needed."""
 Products = Callable[[Dim, Matrix, Stmt], Product]
@@ -69,7 +63,7 @@ def is_product(op: Op) -> bool:
     )
 
 
-class Convolution(Operands):
+class Convolution(Sums):
     """The kernels of a convolution."""
 
     def emit(self) -> None:
@@ -115,13 +109,15 @@ class Convolution(Operands):
         return maximum((lines - 1) * sizes[-1] + self.spots[-1], 0) * minimum(total(self.spots[-2:]), ONE)
 
     def features(self) -> Right:
-        """The kernel as (channel and tap, feature): in panels if it is constant, else as it is copied."""
+        """The kernel as (channel and tap, or tap and channel where features are last; feature): in panels if it is
+        constant, else as it is copied."""
         p, dtype = self.p, self.dtype
         count = self.count * total(self.spots)
         if self.kept is not None:
-            wide = Matrix(self.weights("goit"), self.group * self.outputs * self.depth, ONE, self.depth)
+            weights = self.weights("goti" if self.last else "goit")
+            wide = Matrix(weights, self.group * self.outputs * self.depth, ONE, self.depth)
             return packed(p, dtype, wide, [(self.group, const(self.groups))], count, self.outputs, self.depth)
-        weights = self.weights("gito")
+        weights = self.weights("gtio" if self.last else "gito")
         wide = Matrix(weights, self.group * self.depth * self.outputs, self.outputs, ONE)
         return Right(dtype, self.depth, self.outputs, ZERO, wide, weights, ZERO, direct=True)
 
@@ -129,7 +125,7 @@ class Convolution(Operands):
         """Rows are features, columns the places of one image as they lie in the padded input, padding between lines
         included; ``rounds`` is 0 where nothing is to be done."""
         p, dtype = self.p, self.dtype
-        table = self.table(lambda number, place: (number, place), sizes)
+        table = self.table(lambda number, ahead, _: (number, ahead), sizes)
         p.start()
         i, column, line = symbol(p.name("i")), symbol(p.name("i")), symbol(p.name("i"))
         image, outer = index_of(p, self.count), tuple(index_of(p, size) for size in self.spots[:-2])
@@ -186,11 +182,19 @@ class Convolution(Operands):
         """Where the input of the first place at the first tap lies."""
         return self.index(sizes, ZERO, self.start, self.start, ZERO)
 
-    def table(self, pair: Callable[[Dim, Dim], tuple[Dim, Dim]], sizes: tuple[Dim, ...]) -> Buffer:
-        """What a product knows of the taps: two numbers of each, made of its number in the kernel and of how far what
-        it reads lies from what the first tap reads."""
+    @property
+    def joined(self) -> bool:
+        """Whether what the taps of a line read lies together, channels and taps in turn."""
+        apart = self.spread[-1] * self.a["rhs_dilation"][-1]
+        return self.last and self.groups == 1 and apart == 1
+
+    def table(self, pair: Callable[[Dim, Dim, Dim], tuple[Dim, Dim]], sizes: tuple[Dim, ...]) -> Buffer:
+        """What a product knows of the taps, or of the first one of each line where these are joined: two numbers of
+        each, made of its number in the kernel, of how far what it reads lies from what the first tap reads, and of its
+        place in the table."""
         p = self.p
-        taps = tuple(index_of(p, size) for size in self.taps)
+        counts = (*self.taps[:-1], ONE) if self.joined else self.taps
+        taps = tuple(index_of(p, size) for size in counts)
         number = linear(
             tuple(tap * spread + first for tap, spread, first in zip(taps, self.spread, self.first, strict=True)),
             self.full,
@@ -198,11 +202,11 @@ class Convolution(Operands):
         ahead = self.index(sizes, ZERO, self.start, taps, ZERO) - self.origin(sizes)
         p.start()
         target = p.scratch("taps", "i64", total(self.full) * 2)
+        place = linear(taps, counts)
         stores = [
-            Store(target, linear(taps, self.taps) * 2 + side, Index("i64", dim))
-            for side, dim in enumerate(pair(number, ahead))
+            Store(target, place * 2 + side, Index("i64", dim)) for side, dim in enumerate(pair(number, ahead, place))
         ]
-        p.run("taps", loops(zip(taps, self.taps, strict=True), stores), (target,))
+        p.run("taps", loops(zip(taps, counts, strict=True), stores), (target,))
         return target
 
     def left(self, features: Right, panel: Dim, rounds: Dim) -> Matrix:
@@ -222,12 +226,6 @@ class Convolution(Operands):
     ) -> tuple[list[Stmt], tuple[Buffer, ...]]:
         """The same of rows that are places."""
         return [], ()
-
-    def stored(self, out: Buffer, value: Var, image: Dim, feature: Dim, spots: Indices) -> Store:
-        """The epilogue of an element of a group, whose sum is ``value``."""
-        at = self.at(image, self.group * self.outputs + feature, spots)
-        self.p.locals[self.op.result, at] = converted(self.op.attrs["dtype"], value)
-        return Store(out, self.cluster.place(at), self.p.read(self.cluster.value, at))
 
     @property
     def pointwise(self) -> bool:
@@ -308,17 +306,87 @@ class Convolution(Operands):
 
     def by_places(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
         """Rows are the places of a line, or of all images where these are more and lines short (not of phases, whose
-        kernels are many); columns are features. ``rounds`` is 0 where nothing is to be done."""
-        table = self.table(lambda number, place: (place, number), sizes)
+        kernels are many), or gathered ones where lines fill blocks badly; columns are features. ``rounds`` is 0 where
+        nothing is to be done."""
+        table = self.table(lambda number, ahead, _: (ahead, number), sizes)
         long, images = self.spots[-1], self.count
         phased = any(spread > 1 for spread in self.spread)
-        lines = ONE
+        lines, gathered = ONE, ZERO
         if images is not ONE and not phased:
             lines = minimum(ONE, maximum(long - TILE + 1, 0) + maximum(long - images + 1, 0))
+        if not phased and self.last and self.groups == 1 and (self.outputs.const or 0) >= MANY_FEATURES:
+            gathered = self.broken() * lines
         if lines is not ZERO:
-            self.along(len(self.spots), out, features, source, sizes, table, rounds * lines)
+            self.along(len(self.spots), out, features, source, sizes, table, rounds * lines * (ONE - gathered))
         if lines is not ONE:
             self.along(0, out, features, source, sizes, table, rounds * (ONE - lines))
+        if gathered is not ZERO:
+            self.gathered(out, features, source, sizes, rounds * gathered)
+
+    def broken(self) -> Dim:
+        """1 where lines fill blocks of rows so badly that all places taken as one line make less than three quarters
+        of the blocks, else 0."""
+        tile, lines = const(TILE), self.count * total(self.spots[:-1])
+        apart: Dim = lines * ceildiv(self.spots[-1], tile)
+        whole: Dim = ceildiv(lines * self.spots[-1], tile)
+        return minimum(ONE, maximum(apart * 3 - whole * 4, 0))
+
+    def gathered(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
+        """Rows are copies of what the places of all images read, one behind the other; ``rounds`` as above."""
+        p, dtype = self.p, self.dtype
+        shape, run = (self.count, *self.spots), self.run
+        table = self.table(lambda number, _, place: (place * run, number), sizes)
+        p.start()
+        deep, every = self.inputs * total(self.taps), total(shape)
+        target = p.scratch("gathered", dtype, every * deep * rounds)
+        at = [index_of(p, size) for size in (*shape, *self.taps, self.inputs)]
+        spots, taps = tuple(at[1 : len(shape)]), tuple(at[len(shape) : -1])
+        element = Load(dtype, source, self.index(sizes, at[0], spots, taps, at[-1]))
+        axes: Axes = [(symbol(p.name("i")), rounds), *zip(at, (*shape, *self.taps, self.inputs), strict=True)]
+        store: Stmt = Store(target, linear(tuple(at), (*shape, *self.taps, self.inputs)), element)
+        p.run("gather", loops(axes, [store]), (target,), once=True)
+        p.start()
+        block, i, j = symbol(p.name("i")), symbol(p.name("i")), symbol(p.name("i"))
+        first, panel = block * ROW_GROUP, features.columns(p)
+        image, *places = parts(first + i, [(ONE, size) for size in shape])
+        value = Var(dtype, p.name("v"))
+        left = Matrix(target, first * deep, deep, ONE)
+        store = self.stored(out, value, image, panel * panel_columns(dtype) + j, tuple(places))
+        many = minimum(const(ROW_GROUP), every - first)
+        body = self.multiplied(features, panel, many, left, i, j, value, store, table)
+        nest: Axes = [(panel, features.count), (block, ceildiv(every, const(ROW_GROUP)) * rounds)]
+        p.run(self.cluster.label, loops(nest, [body]), (out,), once=True)
+
+    @property
+    def run(self) -> Dim:
+        """Elements that lie together at a tap of the table, where features are last."""
+        elements: Dim = self.inputs * (self.taps[-1] if self.joined else ONE)
+        return elements
+
+    def multiplied(
+        self,
+        right: Right,
+        number: Dim,
+        many: Dim,
+        left: Matrix,
+        row: Dim,
+        column: Dim,
+        value: Var,
+        body: Stmt,
+        table: Buffer,
+    ) -> Product:
+        """The product of places with a panel of features, by the taps of a table."""
+        made = right.product(number, many, left, row, column, value.name, body)
+        step = ceildiv(made.n, const(panel_step(self.dtype))) * panel_step(self.dtype)
+        buffer, offset = made.right, made.panel
+        if made.direct is not None:
+            step, buffer, offset = made.direct.row, made.direct.buffer, made.direct.offset
+        reach = Reach(total(self.taps), ONE, total(self.full) * step, step, ZERO, ZERO, ZERO, "", table)
+        if self.last:
+            taps = total(self.taps[:-1] if self.joined else self.taps)
+            reach = replace(reach, taps=taps, channel=step, right=step * self.inputs, runs=True)
+        deep = self.run if self.last else self.inputs
+        return replace(made, k=deep, right=buffer, panel=offset, direct=None, reach=reach)
 
     def along(
         self,
@@ -350,13 +418,7 @@ class Convolution(Operands):
         value = Var(dtype, p.name("v"))
 
         def product(right: Right, number: Dim, body: Stmt) -> Product:
-            made = right.product(number, many, left, i, j, value.name, body)
-            row = ceildiv(made.n, const(panel_step(dtype))) * panel_step(dtype)
-            buffer, offset = made.right, made.panel
-            if made.direct is not None:
-                row, buffer, offset = made.direct.row, made.direct.buffer, made.direct.offset
-            reach = Reach(total(self.taps), ONE, total(self.full) * row, row, ZERO, ZERO, ZERO, "", table)
-            return replace(made, k=self.inputs, right=buffer, panel=offset, direct=None, reach=reach)
+            return self.multiplied(right, number, many, left, i, j, value, body, table)
 
         before, private = self.row_sums(product, value, i)
         store = self.stored(out, value, at[0], panel * panel_columns(dtype) + j, tuple(at[1:]))
@@ -367,70 +429,3 @@ class Convolution(Operands):
             (block, ceildiv(shape[axis], const(ROW_GROUP)) * rounds),
         ]
         p.run(self.cluster.label, loops(nest, [*before, product(features, panel, store)]), (out,), private, once=True)
-
-    # -- direct ---------------------------------------------------------------------------------------------------
-
-    def sums(self) -> None:
-        """Sums over the taps of few features, the innermost loop along the result's last axis."""
-        p, dtype = self.p, self.dtype
-        weights = self.weights("tigo" if self.last else "goit")
-        source, sizes = self.flat() if self.last else self.padded()
-        p.start()
-        out = p.new_buffer(self.cluster.result)
-        image, feature = index_of(p, self.count), index_of(p, self.outputs)
-        spots = tuple(index_of(p, size) for size in self.spots)
-        at = self.at(image, self.group * self.outputs + feature, spots)
-        value = Var(dtype, p.name("v"))
-        p.locals[self.op.result, at] = converted(self.op.attrs["dtype"], value)
-        store = Store(out, self.cluster.place(at), p.read(self.cluster.value, at))
-        body = [*self.summed(value, source, sizes, weights, image, feature, spots), store]
-        by_axis = {
-            self.o_batch: [(image, self.count)],
-            self.o_feature: [(self.group, const(self.groups)), (feature, self.outputs)],
-        }
-        by_axis |= {axis: [(spot, size)] for axis, spot, size in zip(self.o_space, spots, self.spots, strict=True)}
-        nest: Axes = [each for axis in range(len(spots) + 2) for each in by_axis[axis]]
-        p.run(self.cluster.label, loops(nest, body), (out,), once=True)
-        p.places[self.cluster.result] = out
-
-    def summed(
-        self,
-        value: Var,
-        source: Buffer,
-        sizes: tuple[Dim, ...],
-        weights: Buffer,
-        image: Dim,
-        feature: Dim,
-        spots: Indices,
-    ) -> list[Stmt]:
-        """The sum of one element, written out where the taps are few."""
-
-        def item(channel: Dim, taps: Indices) -> Expr:
-            inner = (
-                linear((*taps, channel), (*self.taps, self.inputs))
-                if self.last
-                else linear((channel, *taps), (self.inputs, *self.taps))
-            )
-            whole = self.group * self.outputs + feature
-            weight = inner * (self.outputs * self.groups) + whole if self.last else whole * self.depth + inner
-            index = (
-                self.tapped(sizes, image, spots, taps, channel)
-                if self.last
-                else self.split(sizes, image, spots, taps, channel)
-            )
-            return Call(self.dtype, "multiply", (Load(self.dtype, source, index), Load(self.dtype, weights, weight)))
-
-        counts = [size.const for size in (self.inputs, *self.taps)]
-        if None not in counts and self.depth.const is not None and self.depth.const <= FEW_TAPS:
-            result: Expr = zero(self.dtype)
-            for place in np.ndindex(*[count or 0 for count in counts]):
-                at = tuple(const(index) for index in place)
-                result = Call(self.dtype, "add", (result, item(at[0], at[1:])), fast=True)
-            return [Local(value.name, result)]
-        channel = index_of(self.p, self.inputs)
-        taps = tuple(index_of(self.p, size) for size in self.taps)
-        more = Call(self.dtype, "add", (value, item(channel, taps)), fast=True)
-        return [
-            Local(value.name, zero(self.dtype)),
-            *loops([(channel, self.inputs), *zip(taps, self.taps, strict=True)], [Assign(value.name, more)]),
-        ]

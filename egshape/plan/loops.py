@@ -225,7 +225,8 @@ class Reach:
     two numbers: tap s of channel c of the left side lies at c * left.column + table[2*s] * ``left``, of the right side
     at c * ``channel`` + table[2*s + 1] * ``right``, whose columns are read by whole vectors. Where there is ``line``,
     columns are places of lines that begin ``pitch`` apart, the first one the place ``start``: ``body`` runs for those
-    of the first ``long`` places of a line, with the symbol ``line`` and the place in the column's symbol."""
+    of the first ``long`` places of a line, with the symbol ``line`` and the place in the column's symbol. ``runs``: tap
+    by tap, the channels of each in turn; else channel by channel."""
 
     taps: Dim
     left: Dim
@@ -236,6 +237,7 @@ class Reach:
     long: Dim
     line: str
     table: Buffer
+    runs: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -17,7 +17,9 @@ from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ops.host import HOST_CALLS
 from egshape.plan import attention, control, donated, epilogue, integers, products, regroup, roots, rows, updates
+from egshape.plan.channels import channels_last
 from egshape.plan.conditions import conditions
+from egshape.plan.forms import in_form
 from egshape.plan.fusion import fused
 from egshape.plan.gpu import flash
 from egshape.plan.gpu import products as gpu_products
@@ -409,7 +411,9 @@ def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
     """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
     ``target``: ``llvm``, where products are panels, or ``cuda``. Raises Unsupported, naming op and location, for what
     is not compiled."""
-    return Planner(donated.with_updates(signed(inlined(expand(graph)))), facts, target).plan()
+    whole = expand(graph)
+    whole = donated.with_updates(signed(inlined(in_form(whole) if facts == "all" else whole)))
+    return Planner(channels_last(whole) if target == "llvm" else whole, facts, target).plan()
 
 
 def _axis_name(value: Value, axis: int) -> str:
