@@ -12,6 +12,8 @@ import argparse
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +36,11 @@ class Model:
         self.rng = np.random.default_rng(0)
         self.channels: dict[str, int] = {"x": 3}
 
-    def op(self, kind: str, *xs: str, like: str | None = None, channels: int = 0, **attrs: Any) -> str:
-        """A node; its result has the channels of ``like``, or so many."""
+    def op(self, kind: str, *xs: str, channels: int = 0, **attrs: Any) -> str:
+        """A node; its result has the channels of its first operand, or so many."""
         out = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(xs), [out], **attrs))
-        self.channels[out] = channels or self.channels[like or xs[0]]
+        self.channels[out] = channels or self.channels[xs[0]]
         return out
 
     def constant(self, array: Any) -> str:
@@ -54,7 +56,12 @@ class Model:
         kernel = self.rng.standard_normal((outputs, inputs, size, size)) * spread
         weights = self.constant(kernel.astype(np.float32))
         bias = self.constant((self.rng.standard_normal(outputs) * 0.1).astype(np.float32))
-        options = {"strides": [stride] * 2, "pads": [size // 2] * 4, "group": groups, "kernel_shape": [size] * 2}
+        options: dict[str, Any] = {
+            "strides": [stride] * 2,
+            "pads": [size // 2] * 4,
+            "group": groups,
+            "kernel_shape": [size] * 2,
+        }
         return self.op("Conv", x, weights, bias, channels=outputs, **options)
 
     def relu(self, x: str) -> str:
@@ -156,7 +163,11 @@ def detector(width: int = 16) -> bytes:
     fine = split(m.silu(m.conv(split(x, 2 * width), 4 * width, 3, 2)), 4 * width)
     coarse = pyramid(split(m.silu(m.conv(fine, 8 * width, 3, 2)), 8 * width))
     scales = m.constant(np.array([1, 1, 2, 2], np.float32))
-    options = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    options: dict[str, Any] = {
+        "mode": "nearest",
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    }
     up = m.op("Resize", coarse, "", scales, **options)
     merged = split(m.op("Concat", up, fine, axis=1, channels=12 * width), 4 * width)
     out = m.op("Concat", head(merged), head(coarse), axis=1)
@@ -196,10 +207,29 @@ def cpu_name() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
+def ratios(case: Case, table: Table, threads: int, seconds: float, batches: Sequence[int]) -> list[float]:
+    """ONNX Runtime's time over ours at each of a network's points, a row of the table each."""
+    model = case.build()
+    compiled, other = egshape.compile(model, target="llvm", threads=threads), session(model, threads)
+    found: list[float] = []
+    for (height, width), batch in product(case.images, batches):
+        x = np.random.default_rng(0).standard_normal((batch, 3, height, width), np.float32)
+        wanted, got = other.run(None, {"x": x})[0], np.asarray(compiled(x))
+        if wanted.shape != got.shape or not np.allclose(wanted, got, rtol=TOLERANCE, atol=TOLERANCE):
+            raise SystemExit(f"{case.name} at {x.shape}: results differ by {np.abs(wanted - got).max():.2g}")
+        runs = {"egshape": partial(compiled, x), "onnxruntime": partial(other.run, None, {"x": x})}
+        samples = sampled(runs, 15, seconds)
+        found.append(samples.ratio("onnxruntime", "egshape"))
+        times = [shown(samples.typical(name)) for name in runs]
+        table.row([f"{case.name}, {batch} x {height} x {width}", *times, f"{found[-1]:.2f}"])
+    table.row([f"{case.name}, geometric mean", "", "", f"{np.exp(np.mean(np.log(found))):.2f}"])
+    return found
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="only networks whose name contains this")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.5, help="for each row, at most")
     parser.add_argument("--batches", default="1,4,16")
@@ -207,30 +237,9 @@ def main() -> None:
     args = parser.parse_args()
     print(f"{cpu_name()}, {args.threads} thread(s), ONNX Runtime {ort.__version__}, onnx {onnx.__version__}")
     table = Table(["case", "egshape", "ONNX Runtime", "ratio"], markdown=args.markdown)
-    every: list[float] = []
-    for case in CASES:
-        if args.only not in case.name:
-            continue
-        model = case.build()
-        compiled = egshape.compile(model, target="llvm", threads=args.threads)
-        other = session(model, args.threads)
-        own: list[float] = []
-        for height, width in case.images:
-            for batch in map(int, args.batches.split(",")):
-                x = np.random.default_rng(0).standard_normal((batch, 3, height, width), np.float32)
-                wanted, got = other.run(None, {"x": x})[0], np.asarray(compiled(x))
-                if wanted.shape != got.shape or not np.allclose(wanted, got, rtol=TOLERANCE, atol=TOLERANCE):
-                    raise SystemExit(f"{case.name} at {x.shape}: results differ by {np.abs(wanted - got).max():.2g}")
-                runs: dict[str, Callable[[], object]] = {
-                    "egshape": lambda x=x: compiled(x),  # type: ignore[misc]
-                    "onnxruntime": lambda x=x: other.run(None, {"x": x}),  # type: ignore[misc]
-                }
-                found = sampled(runs, 15, args.seconds)
-                own.append(found.ratio("onnxruntime", "egshape"))
-                times = [shown(found.typical(name)) for name in runs]
-                table.row([f"{case.name}, {batch} x {height} x {width}", *times, f"{own[-1]:.2f}"])
-        table.row([f"{case.name}, geometric mean", "", "", f"{np.exp(np.mean(np.log(own))):.2f}"])
-        every += own
+    batches = [int(each) for each in args.batches.split(",")]
+    chosen = [case for case in CASES if args.only in case.name]
+    every = [ratio for case in chosen for ratio in ratios(case, table, args.threads, args.seconds, batches)]
     if every:
         table.row(["all, geometric mean", "", "", f"{np.exp(np.mean(np.log(every))):.2f} (least {min(every):.2f})"])
 

@@ -1,7 +1,7 @@
 """Products of few rows with a right operand whose columns each lie along memory: read where it lies, not packed.
 
 ``egs_dots_T(rows, n, k, a, ar, b, bc, t)``: t(i, j) = sum over l < k of a(i*ar + l) * b(j*bc + l), written to the block
-t of at most 8 rows, which stand a panel apart. T is f32 or f64.
+t of at most 8 rows, which stand the widest panel apart. T is f32 or f64.
 
 Vectors run along the depth: blocks of 4 columns, whose sums of a few rows stay in registers until the end, where the
 lanes of each are added. Each column is read from memory once for all rows."""
@@ -23,7 +23,7 @@ class Lanes:
     name: str
     size: int
     count: int
-    panel: int
+    room: int
     rows: tuple[int, ...]
 
     @property
@@ -84,7 +84,7 @@ def _block(t: Lanes, rows: int, columns: int) -> str:
 def _one(t: Lanes, r: int) -> Iterator[str]:
     """The lanes of one sum are added and stored."""
     yield f"  %x{r} = call reassoc {t.name} @llvm.vector.reduce.fadd.{t.suffix}({t.name} -0.0, {t.vector} %g{r}_0)"
-    yield f"  %tp{r} = getelementptr {t.name}, ptr %t, i64 {r * t.panel}"
+    yield f"  %tp{r} = getelementptr {t.name}, ptr %t, i64 {r * t.room}"
     yield f"  store {t.name} %x{r}, ptr %tp{r}, align {t.size}"
 
 
@@ -112,7 +112,7 @@ def _four(t: Lanes, r: int) -> Iterator[str]:
         held = [name]
     picks = list(range(0, n, n // 4)) if n >= 4 else [0, 1, 2, 3]
     yield f"  %x{r} = {_picked(t, held[0], held[-1], picks)}"
-    yield f"  %tp{r} = getelementptr {t.name}, ptr %t, i64 {r * t.panel}"
+    yield f"  %tp{r} = getelementptr {t.name}, ptr %t, i64 {r * t.room}"
     yield f"  store <4 x {t.name}> %x{r}, ptr %tp{r}, align {t.size}"
 
 
@@ -182,7 +182,7 @@ def _rows(t: Lanes, number: int, columns: int) -> Iterator[str]:
             f"row{name}:",
             f"  %ao{name} = mul nsw i64 %i{name}, %ar",
             f"  %a{name} = getelementptr {t.name}, ptr %a, i64 %ao{name}",
-            f"  %to{name} = mul nsw i64 %i{name}, {t.panel}",
+            f"  %to{name} = mul nsw i64 %i{name}, {t.room}",
             f"  %tt{name} = getelementptr {t.name}, ptr %t{number}, i64 %to{name}",
             f"  call void @egs_dots_{t.dtype}_{rows}_{columns}(i64 %k, ptr %a{name}, i64 %ar, ptr %b{number}, i64 %bc, "
             f"ptr %tt{name})",

@@ -72,7 +72,7 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
     dump(graph, program, made, machine)
     codes = (
         native.cached_object(native.whole(made.text, machine.features), machine),
-        *(native.products_object(dtype, machine) for dtype in gemm.called(made.text)),
+        *(native.products_object(dtype, kind, machine) for dtype, kind in gemm.called(made.text)),
     )
     shared = native.pool_symbols()
     entries, keep = native.load(codes, native.ENTRIES, {**native.libm_symbols(), **shared})

@@ -1,8 +1,8 @@
 """The kernels of matrix products: blocks of rows and columns in registers, panels packed from right operands.
 
 ``egs_tile_T(rows, n, k, a, ar, ac, b, br, t)``: a block of at most 8 rows and a panel's columns of a product, written
-to the block t, whose rows stand a panel apart: t(i, j) = sum over l < k of a(i*ar + l*ac) * b(l*br + j). Where n is
-no multiple of the vector, the last columns are read under a mask.
+to the block t, whose rows stand the widest panel apart: t(i, j) = sum over l < k of a(i*ar + l*ac) * b(l*br + j). Where
+n is no multiple of the vector, the last columns are read under a mask.
 ``egs_reach_T(rows, n, k, a, ar, ac, b, br, t, al, bl, taps, table)``: the same where the depth is k times the taps of a
 table of pairs: t(i, j) = sum over c < k, s < taps of a(i*ar + c*ac + table(s, 0)*al) * b(c*br + table(s, 1)*bl + j).
 Whole vectors of the last columns are read and written.
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from egshape.lower import dots
 from egshape.lower.pairs import Pairs
 from egshape.lower.quads import Quads
-from egshape.plan.loops import PANEL_BYTES
+from egshape.plan.loops import ROOM_BYTES
 
 TILE_ROWS = 8
 """Rows of a block."""
@@ -84,8 +84,8 @@ class _Type:
         return f"v{self.lanes}{_SUFFIXES[self.name]}"
 
     @property
-    def panel(self) -> int:
-        return PANEL_BYTES // self.size
+    def room(self) -> int:
+        return ROOM_BYTES // self.size
 
     def operand(self, name: str, right: bool = False) -> Iterator[str]:
         """What is made of the vector %name before it is multiplied."""
@@ -115,6 +115,8 @@ _WHOLE = """!0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.unroll.disable"}
 """
 """Loops over taps are left as they are: written out, their sums would not fit in registers."""
+EVEN = 3
+"""Vectors of a block of which none is taken where one more would be left."""
 MASKED = 0
 """Instead of a number of vectors: one under a mask."""
 
@@ -130,7 +132,7 @@ def _more(t: _Type, vectors: int, kind: str) -> str:
 
 def _block(t: _Type, rows: int, vectors: int, kind: str) -> str:
     """A product of ``rows`` rows and ``vectors`` vectors of columns."""
-    reach, masked, count, width = kind == REACH, vectors == MASKED, vectors or 1, t.panel
+    reach, masked, count, width = kind == REACH, vectors == MASKED, vectors or 1, t.room
     cells = [(r, v) for r in range(rows) for v in range(count)]
     name = f"{_name(t, rows, vectors, kind)}({_ARGS}{_more(t, vectors, kind)})"
     lines = [
@@ -305,7 +307,7 @@ def _by_rows(t: _Type, shape: Shape, vectors: int, kind: str) -> str:
             lines += [
                 f"  %ai{name} = mul nsw i64 %ar, {begin}",
                 f"  %a{name} = getelementptr {t.name}, ptr %a, i64 %ai{name}",
-                f"  %t{name} = getelementptr {t.name}, ptr %t, i64 {begin * t.panel}",
+                f"  %t{name} = getelementptr {t.name}, ptr %t, i64 {begin * t.room}",
                 f"  call void @{_name(t, count, vectors, kind)}(i64 %k, ptr %a{name}, i64 %ar, i64 %ac, ptr %b, "
                 f"i64 %br, ptr %t{name}{more})",
             ]
@@ -345,7 +347,8 @@ def _tile(t: _Type, shape: Shape, kind: str) -> str:
             f"  %j{at} = phi i64 [ {before}, %{source} ], [ %n{at}, %body{at} ]",
             f"  %n{at} = add nuw nsw i64 %j{at}, {columns}",
             f"  %fit{at} = icmp sle i64 %n{at}, %all",
-            f"  br i1 %fit{at}, label %body{at}, label %head{at + 1}",
+            *_even(t, at, vectors),
+            f"  br i1 %{'wide' if vectors == EVEN else 'fit'}{at}, label %body{at}, label %head{at + 1}",
             f"body{at}:",
             *_call(t, f"{at}", f"%j{at}", vectors, more, kind),
             f"  br label %head{at}",
@@ -371,6 +374,14 @@ def _tile(t: _Type, shape: Shape, kind: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _even(t: _Type, at: int, vectors: int) -> Iterator[str]:
+    """Where one vector would be left, whose sums are too few to hide what a step takes, two blocks of two do it."""
+    if vectors == EVEN:
+        yield f"  %left{at} = sub nsw i64 %all, %n{at}"
+        yield f"  %alone{at} = icmp ne i64 %left{at}, {t.lanes}"
+        yield f"  %wide{at} = and i1 %fit{at}, %alone{at}"
 
 
 def _call(t: _Type, name: str, j: str, vectors: int, more: str, kind: str) -> list[str]:
@@ -508,12 +519,18 @@ done:
 """
 
 
-_CALLED = ("tile", "reach", "runs", "pack", "dots")
+_ROUTINES = {BLOCK: ("tile", "pack", "dots"), REACH: ("reach",), RUNS: ("runs",)}
+"""What is compiled together, as an object of its own."""
 
 
-def called(module: str) -> list[str]:
-    """The dtypes of the products in a module's text."""
-    return [dtype for dtype in TYPES if any(f"@egs_{name}_{dtype}(" in module for name in _CALLED)]
+def called(module: str) -> list[tuple[str, str]]:
+    """The dtypes and kinds of the products in a module's text."""
+    return [
+        (dtype, kind)
+        for dtype in TYPES
+        for kind, names in _ROUTINES.items()
+        if any(f"@egs_{name}_{dtype}(" in module for name in names)
+    ]
 
 
 def declarations(module: str) -> str:
@@ -525,22 +542,24 @@ declare hidden void @egs_runs_{dtype}(i64, i64, i64, ptr, i64, i64, ptr, i64, pt
 declare hidden void @egs_pack_{dtype}(i64, i64, ptr, i64, i64, ptr, i64)
 declare hidden void @egs_dots_{dtype}(i64, i64, i64, ptr, i64, ptr, i64, ptr)
 """
-        for dtype in called(module)
+        for dtype in dict.fromkeys(dtype for dtype, _ in called(module))
     )
 
 
-def text(dtype: str, features: str) -> str:
-    """The kernels of a dtype for a CPU of these features, as a module of LLVM IR."""
+def text(dtype: str, features: str, kind: str) -> str:
+    """The kernels of a dtype and kind for a CPU of these features, as a module of LLVM IR."""
     shape, (name, size) = shape_for(features), TYPES[dtype]
     t = _Type(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
-    v, widths = t.vector, (*_widths(shape), 0)
+    v, widths = t.vector, (*_widths(shape), *((MASKED,) if kind == BLOCK else ()))
     parts = [
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
         t.group.declaration if t.group else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
         f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n",
+        *(_block(t, rows, vectors, kind) for vectors in widths for rows in range(1, shape.rows + 1)),
+        *(_by_rows(t, shape, vectors, kind) for vectors in widths),
+        _tile(t, shape, kind),
     ]
-    for kind, some in ((BLOCK, widths), (REACH, widths[:-1]), (RUNS, widths[:-1])):
-        parts += [_block(t, rows, vectors, kind) for vectors in some for rows in range(1, shape.rows + 1)]
-        parts += [*(_by_rows(t, shape, vectors, kind) for vectors in some), _tile(t, shape, kind)]
-    few = dots.Lanes(dtype, name, size, t.lanes, t.panel, (4, 2, 1) if shape.bytes == 64 else (2, 1))
-    return "".join([*parts, *(() if t.group else (_pack(t), dots.text(few))), _WHOLE])
+    if kind == BLOCK and not t.group:
+        few = dots.Lanes(dtype, name, size, t.lanes, t.room, (4, 2, 1) if shape.bytes == 64 else (2, 1))
+        parts += [_pack(t), dots.text(few)]
+    return "".join([*parts, _WHOLE])

@@ -86,9 +86,9 @@ def whole(text: str, features: str) -> str:
 
 
 @functools.cache
-def products_object(dtype: str, machine: Machine) -> bytes:
-    """The object of the kernels of products, made once for all modules."""
-    return cached_object(gemm.text(dtype, machine.features), machine)
+def products_object(dtype: str, kind: str, machine: Machine) -> bytes:
+    """The object of the kernels of products of a kind, made once for all modules."""
+    return cached_object(gemm.text(dtype, machine.features, kind), machine)
 
 
 def _optimized(text: str, machine: Machine, level: int = 3) -> tuple[Any, Any]:

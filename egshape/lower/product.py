@@ -17,7 +17,7 @@ from egshape.plan.loops import (
     Reach,
     Stmt,
     Store,
-    panel_columns,
+    panel_room,
     panel_step,
     statements,
 )
@@ -54,7 +54,7 @@ def product(kernel: Around, g: Product) -> None:
     w = kernel.w
     name, _ = TYPES[g.dtype]
     kind = g.elements or g.dtype
-    panel = panel_columns(g.dtype)
+    panel = panel_room(g.dtype)
     tile = w.slot(f"[{TILE_ROWS * panel} x {name}], align 64")
     m, n, k = (w.dim(each) for each in (g.m, g.n, g.k))
     left, ar, ac = _matrix(kernel, g.left)
@@ -126,7 +126,7 @@ def _rows(kernel: Around, g: Product, n: str, tile: str, first: str, rows: str) 
         top = w.value(f"getelementptr {name}, ptr {tile}, i64 {column}")
         with w.loop(rows) as row:
             w.symbols[g.row] = w.value(f"add nuw nsw i64 {first}, {row}")
-            down = w.value(f"mul nuw nsw i64 {row}, {panel_columns(g.dtype)}")
+            down = w.value(f"mul nuw nsw i64 {row}, {panel_room(g.dtype)}")
             place = w.value(f"getelementptr {name}, ptr {top}, i64 {down}")
             kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
             kernel.body(g.body)

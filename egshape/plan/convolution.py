@@ -45,6 +45,8 @@ TILE = 8
 """Places of a line that fill a block's rows."""
 MANY_FEATURES = 32
 """Features from which rows may be gathered: the copy is a small part of the product."""
+SHARES = 4
+"""Blocks of gathered rows below which their features are shared out."""
 TWICE = 1 << 22
 """Bytes up to which a constant kernel lies in panels and in rows where both are needed."""
 Products = Callable[[Dim, Matrix, Stmt], Product]
@@ -332,30 +334,35 @@ class Convolution(Sums):
         return minimum(ONE, maximum(apart * 3 - whole * 4, 0))
 
     def gathered(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
-        """Rows are copies of what the places of all images read, one behind the other; ``rounds`` as above."""
+        """Rows are copies of what some places of all images read, one behind the other; ``rounds`` as above. Where
+        places are few, threads share the features."""
         p, dtype = self.p, self.dtype
         shape, run = (self.count, *self.spots), self.run
         table = self.table(lambda number, _, place: (place * run, number), sizes)
         p.start()
         deep, every = self.inputs * total(self.taps), total(shape)
-        target = p.scratch("gathered", dtype, every * deep * rounds)
-        at = [index_of(p, size) for size in (*shape, *self.taps, self.inputs)]
-        spots, taps = tuple(at[1 : len(shape)]), tuple(at[len(shape) : -1])
-        element = Load(dtype, source, self.index(sizes, at[0], spots, taps, at[-1]))
-        axes: Axes = [(symbol(p.name("i")), rounds), *zip(at, (*shape, *self.taps, self.inputs), strict=True)]
-        store: Stmt = Store(target, linear(tuple(at), (*shape, *self.taps, self.inputs)), element)
-        p.run("gather", loops(axes, [store]), (target,), once=True)
-        p.start()
-        block, i, j = symbol(p.name("i")), symbol(p.name("i")), symbol(p.name("i"))
-        first, panel = block * ROW_GROUP, features.columns(p)
-        image, *places = parts(first + i, [(ONE, size) for size in shape])
-        value = Var(dtype, p.name("v"))
-        left = Matrix(target, first * deep, deep, ONE)
-        store = self.stored(out, value, image, panel * panel_columns(dtype) + j, tuple(places))
+        target = p.scratch("gathered", dtype, deep * ROW_GROUP * rounds)
+        part, block, row, i, j, number = (symbol(p.name("i")) for _ in range(6))
+        first, blocks = block * ROW_GROUP, ceildiv(every, const(ROW_GROUP))
         many = minimum(const(ROW_GROUP), every - first)
-        body = self.multiplied(features, panel, many, left, i, j, value, store, table)
-        nest: Axes = [(panel, features.count), (block, ceildiv(every, const(ROW_GROUP)) * rounds)]
-        p.run(self.cluster.label, loops(nest, [body]), (out,), once=True)
+
+        image, *spots = parts(first + row, [(ONE, size) for size in shape])
+        at = [index_of(p, size) for size in (*self.taps, self.inputs)]
+        element = Load(dtype, source, self.index(sizes, image, tuple(spots), tuple(at[:-1]), at[-1]))
+        copied = linear((row, *at), (every, *self.taps, self.inputs))
+        axes: Axes = [(row, many), *zip(at, (*self.taps, self.inputs), strict=True)]
+        copy = loops(axes, [Store(target, copied, element)])
+
+        shares = minimum(features.count, ceildiv(const(SHARES), maximum(blocks, 1)))
+        each = ceildiv(features.count, maximum(shares, 1))
+        panel = part * each + number
+        value, left = Var(dtype, p.name("v")), Matrix(target, ZERO, deep, ONE)
+        image, *spots = parts(first + i, [(ONE, size) for size in shape])
+        store = self.stored(out, value, image, panel * panel_columns(dtype) + j, tuple(spots))
+        product = self.multiplied(features, panel, many, left, i, j, value, store, table)
+        inner = loops([(number, minimum(each, features.count - part * each))], [product])
+        nest: Axes = [(part, shares * rounds), (block, blocks)]
+        p.run(self.cluster.label, loops(nest, [*copy, *inner]), (out,), (target,), once=True)
 
     @property
     def run(self) -> Dim:

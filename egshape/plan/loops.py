@@ -196,9 +196,24 @@ PANEL_BYTES = 192
 """Bytes of a row of a panel: three of the widest vectors."""
 
 
+ROOM_BYTES = 256
+"""Bytes of a row of the widest panel: a rest of one vector is part of the panel before, whose blocks are two and two
+vectors wide then."""
+
+
 def panel_columns(dtype: str) -> int:
     """Columns of a full panel."""
     return PANEL_BYTES // itemsize(dtype)
+
+
+def panel_room(dtype: str) -> int:
+    """Columns of the widest panel."""
+    return ROOM_BYTES // itemsize(dtype)
+
+
+def panel_count(columns: int, dtype: str) -> int:
+    """The number of panels of so many columns."""
+    return max(-(-(columns - panel_step(dtype)) // panel_columns(dtype)), min(columns, 1))
 
 
 def panel_step(dtype: str) -> int:

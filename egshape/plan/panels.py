@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from egshape.dims import Dim, ceildiv, const, minimum, symbol
+from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import dtype_name, numpy_dtype
@@ -28,6 +28,8 @@ from egshape.plan.loops import (
     linear,
     name_of,
     panel_columns,
+    panel_count,
+    panel_room,
     panel_step,
 )
 from egshape.plan.reader import ZERO, Indices
@@ -183,12 +185,14 @@ class Right:
 
     def columns(self, p: Steps) -> Dim:
         """Index of the panel: a new loop variable, or 0 where there is one only."""
-        return ZERO if self.n.const is not None and self.n.const <= panel_columns(self.dtype) else symbol(p.name("i"))
+        return ZERO if self.n.const is not None and self.n.const <= panel_room(self.dtype) else symbol(p.name("i"))
 
     @property
     def count(self) -> Dim:
         """The number of panels."""
-        return ceildiv(self.n, const(panel_columns(self.dtype)))
+        if self.n.const is None:
+            return ceildiv(self.n, const(panel_columns(self.dtype)))
+        return const(panel_count(self.n.const, self.dtype))
 
     def product(
         self, panel: Dim, m: Dim, left: Matrix, row: Dim, column: Dim, value: str, body: Stmt, at: Dim | None = None
@@ -227,8 +231,13 @@ class Right:
 
     def some(self, panel: Dim) -> Dim:
         """The columns of a panel."""
-        width = panel_columns(self.dtype)
-        return self.n if panel is ZERO else minimum(const(width), self.n - panel * width)
+        width, last = panel_columns(self.dtype), self.count.const
+        if panel is ZERO and last in (0, 1):
+            return self.n
+        most = const(width)
+        if last is not None and self.n.const is not None and self.n.const > last * width:
+            most += maximum(panel - (last - 2), 0) * panel_step(self.dtype)
+        return minimum(most, self.n - panel * width)
 
 
 def packed(
@@ -305,8 +314,9 @@ def panels(whole: np.ndarray) -> np.ndarray:
     k, n = whole.shape
     width, step = (each(dtype_name(whole.dtype)) for each in (panel_columns, panel_step))
     out, at = np.zeros(k * (-(-n // step) * step), whole.dtype), 0
-    for begin in range(0, n, width):
-        part = whole[:, begin : begin + width]
+    count = panel_count(n, dtype_name(whole.dtype))
+    for begin in range(0, count * width, width):
+        part = whole[:, begin : n if begin == (count - 1) * width else begin + width]
         room = -(-part.shape[1] // step) * step
         out[at : at + k * room].reshape(k, room)[:, : part.shape[1]] = part
         at += k * room

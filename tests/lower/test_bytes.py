@@ -248,7 +248,8 @@ def test_instructions_follow_the_cpu():
     for name, features in (("u8s8", "+avx2,+fma,+avxvnni"), ("s8u8", "+avx2,+fma,+avxvnni")):
         code = (
             native.assembly(
-                gemm.text(name, features), replace(native.host_machine(), cpu="x86-64", features=f"{features},+sse2")
+                gemm.text(name, features, gemm.BLOCK),
+                replace(native.host_machine(), cpu="x86-64", features=f"{features},+sse2"),
             )
             if native.host_machine().triple.startswith("x86_64")
             else "vpdpbusd"
@@ -278,7 +279,7 @@ def test_other_architectures_compile():
     native._binding().initialize_all_targets()
     native._binding().initialize_all_asmprinters()
     for name in ("u8s8", "s8u8", "i32"):
-        assert len(native.object_code(gemm.text(name, machine.features), machine)) > 500
+        assert len(native.object_code(gemm.text(name, machine.features, gemm.BLOCK), machine)) > 500
 
 
 def test_saturating_conversions_to_bytes():

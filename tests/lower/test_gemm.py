@@ -78,7 +78,7 @@ def test_tails_and_layouts(left, right, dtype):
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("wide", [1, 16, 20, 48, 64, 100, 147])
+@pytest.mark.parametrize("wide", [1, 16, 20, 48, 64, 100, 112, 147])
 def test_constant_operands_are_packed_once(side, turned, wide):
     for deep in (1, 33):
         b = BlockBuilder()

@@ -72,7 +72,8 @@ def test_other_architectures_compile():
     machine = native.Machine("aarch64-unknown-linux-gnu", "generic", "+neon", "")
     native._binding().initialize_all_targets()
     native._binding().initialize_all_asmprinters()
-    kernels = gemm.text("f32", machine.features)
-    assert "<4 x float>" in kernels and len(native.object_code(kernels, machine)) > 1000
+    for kind in (gemm.BLOCK, gemm.REACH, gemm.RUNS):
+        kernels = gemm.text("f32", machine.features, kind)
+        assert "<4 x float>" in kernels and len(native.object_code(kernels, machine)) > 1000
     text = native.whole(module(plan(product("f32", True))).text, machine.features)
     assert len(native.object_code(text, machine)) > 1000

@@ -133,7 +133,7 @@ def test_instructions_follow_the_cpu():
     if here.triple.startswith("x86_64"):
         features = "+sse2,+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512bf16"
         assert "vdpbf16ps" in native.assembly(
-            gemm.text("bf16", features), replace(here, cpu="x86-64", features=features)
+            gemm.text("bf16", features, gemm.BLOCK), replace(here, cpu="x86-64", features=features)
         )
 
 
@@ -159,7 +159,7 @@ def test_other_architectures_compile():
     machine = native.Machine("aarch64-unknown-linux-gnu", "generic", "+neon", "")
     native._binding().initialize_all_targets()
     native._binding().initialize_all_asmprinters()
-    assert len(native.object_code(gemm.text("bf16", machine.features), machine)) > 500
+    assert len(native.object_code(gemm.text("bf16", machine.features, gemm.BLOCK), machine)) > 500
 
 
 # -- convolutions -----------------------------------------------------------------------------------------------------
