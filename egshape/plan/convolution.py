@@ -88,14 +88,14 @@ class Convolution(Sums):
         features = self.features()
         source, sizes = self.flat() if self.last else self.padded()
         p.start()
-        out = p.new_buffer(self.cluster.result)
+        out = self.target()
         for each in phases or [self]:
             wide = ZERO if self.last else each.wide(each.slab(sizes))
             if wide is not ZERO:
                 each.by_features(out, features, source, sizes, wide)
             if wide is not ONE:
                 each.by_places(out, features, source, sizes, ONE - wide)
-        p.places[self.cluster.result] = out
+        self.made(out)
 
     def wide(self, columns: Dim) -> Dim:
         """1 where so many columns, of which the places along the last two axes are some, fill panels about as well as
@@ -270,7 +270,7 @@ class Convolution(Sums):
             )
         )
         p.start()
-        out = p.new_buffer(self.cluster.result)
+        out = self.target()
         value, i, j = Var(dtype, p.name("v")), symbol(p.name("i")), symbol(p.name("i"))
         panel = features.columns(p)
         if right is not None:
@@ -301,7 +301,7 @@ class Convolution(Sums):
                 (block, ceildiv(every, const(ROW_GROUP)) * (ONE - wide)),
             ]
             p.run(self.cluster.label, loops(nest, [product]), (out,), once=True)
-        p.places[self.cluster.result] = out
+        self.made(out)
         return True
 
     # -- places by features ---------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ class Bytes(Convolution):
                 every = _call("subtract", every, _call("multiply", zero, Index("i32", self.count_in)))
             found = _call("add", found, _call("multiply", Load("i32", self.added, feature), every))
         self.p.locals[self.op.result, index] = found
-        return Store(out, self.cluster.place(index), self.p.read(self.cluster.value, index))
+        return Store(out, self.place(index), self.p.read(self.cluster.value, index))
 
 
 def _call(op: str, one: Expr, two: Expr) -> Call:

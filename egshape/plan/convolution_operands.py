@@ -97,6 +97,8 @@ class Operands:
         self.shift = self.phase = (ZERO,) * len(self.taps)
         """How far into the padded input the first place reads, and where it lies in the result, whose places of this
         kind are ``spread`` apart."""
+        self.skip = (ZERO,) * len(self.taps)
+        """Places of the input that no tap of the first place reads, as it lies."""
         self.spots = tuple(shape[axis] for axis in self.o_space)
         self.depth = self.inputs * total(self.taps)
         self.last = self.o_feature == len(shape) - 1
@@ -217,6 +219,12 @@ class Operands:
 
     def flat(self) -> tuple[Buffer, tuple[Dim, ...]]:
         """The input padded, features last; and its sizes."""
+        framed = self.p.frames.get(self.p.root(self.x))
+        if framed is not None:
+            axes = self.a["numbers"][0], *self.space, self.a["numbers"][1]
+            low = (framed.low[axis] for axis in self.space)
+            self.skip = tuple(one - two for one, two in zip(low, self.a["padding"][::2], strict=True))
+            return framed.buffer, tuple(framed.sizes[axis] for axis in axes)
         rooms = tuple(
             (spot - 1) * stride + (size - 1) * step + 1
             for spot, size, step, stride in zip(
@@ -226,16 +234,18 @@ class Operands:
         sizes = (self.count, *(maximum(room, 0) for room in rooms), self.inputs * self.groups)
         at = tuple(index_of(self.p, size) for size in sizes)
         target = self.scratch(sizes)
-        axes: Axes = list(zip(at, sizes, strict=True))
-        inner = self.copied(target, linear(at, sizes), axes[1:], at[0], at[-1], at[1:-1])
-        self.p.run("pad", loops(axes[:1], inner), (target,), once=True)
+        nest: Axes = list(zip(at, sizes, strict=True))
+        inner = self.copied(target, linear(at, sizes), nest[1:], at[0], at[-1], at[1:-1])
+        self.p.run("pad", loops(nest[:1], inner), (target,), once=True)
         return target, sizes
 
     def tapped(self, sizes: tuple[Dim, ...], image: Dim, spots: Sequence[Dim], taps: Indices, channel: Dim) -> Dim:
         """Where the input of a place at a tap lies, features last."""
         place = tuple(
-            spot * stride + tap * step
-            for spot, stride, tap, step in zip(spots, self.a["strides"], taps, self.a["rhs_dilation"], strict=True)
+            spot * stride + tap * step + skip
+            for spot, stride, tap, step, skip in zip(
+                spots, self.a["strides"], taps, self.a["rhs_dilation"], self.skip, strict=True
+            )
         )
         return linear((image, *place, self.group * self.inputs + channel), sizes)
 

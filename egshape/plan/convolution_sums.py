@@ -9,9 +9,10 @@ import numpy as np
 from egshape.dims import Dim, const, symbol
 from egshape.plan.contraction import converted, zero
 from egshape.plan.convolution_operands import Operands, index_of
+from egshape.plan.framed import frame_of
 from egshape.plan.loops import Assign, Buffer, Call, Expr, Load, Local, Stmt, Store, Var, linear
 from egshape.plan.panels import Axes, loops
-from egshape.plan.reader import Indices
+from egshape.plan.reader import Frame, Indices
 
 FEW_TAPS = 64
 """Taps up to which a direct sum is written out."""
@@ -20,7 +21,9 @@ STRIP = 4
 
 
 class Sums(Operands):
-    """The kernels of a convolution that is summed directly."""
+    """The kernels of a convolution that is summed directly, and where a convolution's result lies."""
+
+    frame: Frame | None = None
 
     def sums(self) -> None:
         """Sums over the taps of few features, the innermost loop along the result's last axis."""
@@ -28,7 +31,7 @@ class Sums(Operands):
         weights = self.weights("tigo" if self.last else "goit")
         source, sizes = self.flat() if self.last else self.padded()
         p.start()
-        out = p.new_buffer(self.cluster.result)
+        out = self.target()
         image, feature = index_of(p, self.count), index_of(p, self.outputs)
         spots = tuple(index_of(p, size) for size in self.spots)
         by_axis: dict[int, Axes] = {
@@ -59,13 +62,32 @@ class Sums(Operands):
             p.run(self.cluster.label, loops(nest((self.o_space[-1], self.o_feature)), two), (out,), once=True)
         else:
             p.run(self.cluster.label, loops(nest(), body([spots])), (out,), once=True)
-        p.places[self.cluster.result] = out
+        self.made(out)
+
+    def target(self) -> Buffer:
+        """The buffer of the result: padded, where the convolution that reads it wants it so."""
+        cluster = self.cluster
+        moved = cluster.elementwise < len(cluster.ops) or self.quads
+        self.frame = None if moved else frame_of(self.p, cluster.result)
+        self.p.start()
+        return self.p.new_buffer(cluster.result) if self.frame is None else self.frame.buffer
+
+    def made(self, out: Buffer) -> None:
+        """The result is there."""
+        if self.frame is None:
+            self.p.places[self.cluster.result] = out
+        else:
+            self.p.frames[self.cluster.result] = self.frame
+
+    def place(self, at: Indices) -> Dim:
+        """Where an element of the result is stored."""
+        return self.cluster.place(at) if self.frame is None else self.frame.place(at)
 
     def stored(self, out: Buffer, value: Var, image: Dim, feature: Dim, spots: Indices) -> Store:
         """The epilogue of an element of a group, whose sum is ``value``."""
         at = self.at(image, self.group * self.outputs + feature, spots)
         self.p.locals[self.op.result, at] = converted(self.op.attrs["dtype"], value)
-        return Store(out, self.cluster.place(at), self.p.read(self.cluster.value, at))
+        return Store(out, self.place(at), self.p.read(self.cluster.value, at))
 
     @property
     def written_out(self) -> bool:

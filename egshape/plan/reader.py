@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
@@ -89,6 +90,19 @@ def reshape_is_affine(source: Sequence[Dim], target: Sequence[Dim]) -> bool:
     return groups is not None and all(len(left) <= 1 for left, _ in groups)
 
 
+@dataclass(frozen=True)
+class Frame:
+    """Where a value lies within a larger one of ``sizes``, from ``low`` on along each axis."""
+
+    buffer: Buffer
+    sizes: tuple[Dim, ...]
+    low: tuple[Dim, ...]
+
+    def place(self, at: Indices) -> Dim:
+        """Where an element lies."""
+        return linear(tuple(low + index for low, index in zip(self.low, at, strict=True)), self.sizes)
+
+
 class Regroup(ABC):
     """How the kernel in the making reads through reshapes that merge or regroup axes."""
 
@@ -103,6 +117,8 @@ class Reader:
     def __init__(self, facts: str = "all") -> None:
         self.known = Known(facts)
         self.places: dict[Value, Buffer] = {}
+        self.frames: dict[Value, Frame] = {}
+        """Values that lie padded."""
         self.producers: dict[Value, Op] = {}
         self.same: dict[Value, Value] = {}
         self.constants: dict[Value, Buffer] = {}
@@ -148,6 +164,8 @@ class Reader:
         buffer = self.places.get(value)
         if buffer is not None:
             return Load(value.type.dtype, buffer, linear(at, value.type.dims))
+        if value in self.frames:
+            return Load(value.type.dtype, self.frames[value].buffer, self.frames[value].place(at))
         if value in self.scratch_rows:
             first = len(at) - self.scratch_axes
             return Load(value.type.dtype, self.scratch_rows[value], linear(at[first:], value.type.dims[first:]))
