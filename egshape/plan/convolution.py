@@ -45,8 +45,8 @@ TILE = 8
 """Places of a line that fill a block's rows."""
 MANY_FEATURES = 32
 """Features from which rows may be gathered: the copy is a small part of the product."""
-SHARES = 4
-"""Blocks of gathered rows below which their features are shared out."""
+FEW_ROWS = 256
+"""Rows up to which all are gathered before they are multiplied."""
 TWICE = 1 << 22
 """Bytes up to which a constant kernel lies in panels and in rows where both are needed."""
 Products = Callable[[Dim, Matrix, Stmt], Product]
@@ -334,35 +334,48 @@ class Convolution(Sums):
         return minimum(ONE, maximum(apart * 3 - whole * 4, 0))
 
     def gathered(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
-        """Rows are copies of what some places of all images read, one behind the other; ``rounds`` as above. Where
-        places are few, threads share the features."""
-        p, dtype = self.p, self.dtype
-        shape, run = (self.count, *self.spots), self.run
+        """Rows are copies of what some places of all images read, one behind the other; ``rounds`` as above. Few are
+        copied at once, so that threads share features; of many each block for itself, which stays in the cache."""
+        run, every = self.run, self.count * total(self.spots)
         table = self.table(lambda number, _, place: (place * run, number), sizes)
+        few = minimum(ONE, maximum(const(FEW_ROWS + 1) - every, 0)) * rounds
+        self.gathered_by(out, features, source, sizes, table, few, True)
+        self.gathered_by(out, features, source, sizes, table, rounds - few, False)
+
+    def gathered_by(
+        self,
+        out: Buffer,
+        features: Right,
+        source: Buffer,
+        sizes: tuple[Dim, ...],
+        table: Buffer,
+        rounds: Dim,
+        whole: bool,
+    ) -> None:
+        """``whole``: all rows are copied first, else the rows of each block."""
+        p, dtype, shape = self.p, self.dtype, (self.count, *self.spots)
         p.start()
         deep, every = self.inputs * total(self.taps), total(shape)
-        target = p.scratch("gathered", dtype, deep * ROW_GROUP * rounds)
-        part, block, row, i, j, number = (symbol(p.name("i")) for _ in range(6))
-        first, blocks = block * ROW_GROUP, ceildiv(every, const(ROW_GROUP))
+        panel, block, row, i, j = (symbol(p.name("i")) for _ in range(5))
+        first, blocks = block * ROW_GROUP, ceildiv(every, const(ROW_GROUP)) * rounds
         many = minimum(const(ROW_GROUP), every - first)
-
-        image, *spots = parts(first + row, [(ONE, size) for size in shape])
+        target = p.scratch("gathered", dtype, (every if whole else const(ROW_GROUP)) * deep * rounds)
+        image, *spots = parts(row if whole else first + row, [(ONE, size) for size in shape])
         at = [index_of(p, size) for size in (*self.taps, self.inputs)]
         element = Load(dtype, source, self.index(sizes, image, tuple(spots), tuple(at[:-1]), at[-1]))
         copied = linear((row, *at), (every, *self.taps, self.inputs))
-        axes: Axes = [(row, many), *zip(at, (*self.taps, self.inputs), strict=True)]
+        axes: Axes = [(row, every * rounds if whole else many), *zip(at, (*self.taps, self.inputs), strict=True)]
         copy = loops(axes, [Store(target, copied, element)])
-
-        shares = minimum(features.count, ceildiv(const(SHARES), maximum(blocks, 1)))
-        each = ceildiv(features.count, maximum(shares, 1))
-        panel = part * each + number
-        value, left = Var(dtype, p.name("v")), Matrix(target, ZERO, deep, ONE)
+        value, left = Var(dtype, p.name("v")), Matrix(target, first * deep if whole else ZERO, deep, ONE)
         image, *spots = parts(first + i, [(ONE, size) for size in shape])
         store = self.stored(out, value, image, panel * panel_columns(dtype) + j, tuple(spots))
-        product = self.multiplied(features, panel, many, left, i, j, value, store, table)
-        inner = loops([(number, minimum(each, features.count - part * each))], [product])
-        nest: Axes = [(part, shares * rounds), (block, blocks)]
-        p.run(self.cluster.label, loops(nest, [*copy, *inner]), (out,), (target,), once=True)
+        product = [self.multiplied(features, panel, many, left, i, j, value, store, table)]
+        if whole:
+            p.run("gather", copy, (target,), once=True)
+            p.run(self.cluster.label, loops([(panel, features.count), (block, blocks)], product), (out,), once=True)
+        else:
+            body = [*copy, *loops([(panel, features.count)], product)]
+            p.run(self.cluster.label, loops([(block, blocks)], body), (out,), (target,), once=True)
 
     @property
     def run(self) -> Dim:

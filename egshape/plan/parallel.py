@@ -62,7 +62,7 @@ def split(kernel: Kernel) -> Split | None:
     if isinstance(own, Dim) or not loops or not (writes_only(kernel) or independent(loops, kernel.private)):
         return None
     last = loops[-1].body
-    flat = not any(isinstance(each, Loop | While) or hasattr(each, "work") for each in last)
+    flat = not any(isinstance(each, Loop | While | Product | Pack) for each in last)
     taken = loops[:-1] if flat and len(loops) > 1 else loops
     own_names = {each.var for each in loops}
     taken = list(takewhile(lambda loop: not loop.extent.symbols() & own_names, taken[:MOST_LOOPS]))
@@ -77,7 +77,7 @@ def _grain(body: tuple[Stmt, ...]) -> int:
     iterations with a remainder; sums in the two may be rounded in another order. Ranges that are multiples of any
     vector leave each iteration where it is when one thread runs all."""
     inner = [stmt.extent.const for stmt in statements(body) if isinstance(stmt, Loop)]
-    whole = any(isinstance(stmt, While) or hasattr(stmt, "work") for stmt in statements(body))
+    whole = any(isinstance(stmt, While | Product | Pack) for stmt in statements(body))
     return 1 if whole or any(extent is None or extent > _UNROLLED for extent in inner) else 256
 
 
