@@ -1,31 +1,21 @@
 """Networks on images against ONNX Runtime: ONNX models as exporters write them, sizes open, compiled once.
 
-    python -m benchmarks.vision [--only NAME] [--threads 1] [--seconds 1.5] [--batches 1,4,16] [--markdown]
+    python -m benchmarks.vision [--only NAME] [--at "16 x"] [--threads 1] [--seconds 1.5] [--markdown]
 
-One process, alternating runs, medians; results are compared before anything is timed. Ratios are ONNX Runtime's time
-over ours: above 1, egshape is faster.
+One process, alternating runs, medians; results are compared before anything is timed (``benchmarks.beside_ort``).
 """
 
 from __future__ import annotations
 
-import argparse
-import platform
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-import egshape
-from benchmarks.cpu import Table, sampled, shown
-
-TOLERANCE = 2e-3
+from benchmarks.beside_ort import Case, Point, run
 
 
 class Model:
@@ -174,77 +164,29 @@ def detector(width: int = 16) -> bytes:
     return m.built(m.op("Sigmoid", out))
 
 
-@dataclass(frozen=True)
-class Case:
-    """A network, and the heights and widths at which it is timed."""
-
-    name: str
-    build: Callable[[], bytes]
-    images: tuple[tuple[int, int], ...]
+def _images(*sizes: tuple[int, int]) -> tuple[Point, ...]:
+    """Batches of 1, 4 and 16 images of each height and width."""
+    return tuple(
+        Point(
+            f"{batch} x {height} x {width}",
+            {"x": np.random.default_rng(0).standard_normal((batch, 3, height, width), np.float32)},
+        )
+        for (height, width), batch in product(sizes, (1, 4, 16))
+    )
 
 
 CASES = (
-    Case("conv net", lambda: residual((2, 2, 2), (64, 128, 256)), ((64, 64), (112, 112), (97, 131))),
-    Case("depthwise net", depthwise, ((64, 64), (112, 112), (97, 131))),
-    Case("ResNet-18", lambda: residual((2, 2, 2, 2), (64, 128, 256, 512)), ((64, 64), (160, 160), (224, 224))),
-    Case("MobileNet-like", inverted, ((64, 64), (160, 160), (224, 224))),
-    Case("YOLO-like", detector, ((64, 64), (160, 192), (320, 320))),
+    Case("conv net", lambda: residual((2, 2, 2), (64, 128, 256)), partial(_images, (64, 64), (112, 112), (97, 131))),
+    Case("depthwise net", depthwise, partial(_images, (64, 64), (112, 112), (97, 131))),
+    Case(
+        "ResNet-18",
+        lambda: residual((2, 2, 2, 2), (64, 128, 256, 512)),
+        partial(_images, (64, 64), (160, 160), (224, 224)),
+    ),
+    Case("MobileNet-like", inverted, partial(_images, (64, 64), (160, 160), (224, 224))),
+    Case("YOLO-like", detector, partial(_images, (64, 64), (160, 192), (320, 320))),
 )
 
 
-def session(model: bytes, threads: int) -> Any:
-    """ONNX Runtime with all of its optimizations. Its threads stop spinning where a run ends: they would take the other
-    side's processors."""
-    options = ort.SessionOptions()
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
-    return ort.InferenceSession(model, options, ["CPUExecutionProvider"])
-
-
-def cpu_name() -> str:
-    """The CPU as the system names it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def ratios(case: Case, table: Table, threads: int, seconds: float, batches: Sequence[int]) -> list[float]:
-    """ONNX Runtime's time over ours at each of a network's points, a row of the table each."""
-    model = case.build()
-    compiled, other = egshape.compile(model, target="llvm", threads=threads), session(model, threads)
-    found: list[float] = []
-    for (height, width), batch in product(case.images, batches):
-        x = np.random.default_rng(0).standard_normal((batch, 3, height, width), np.float32)
-        wanted, got = other.run(None, {"x": x})[0], np.asarray(compiled(x))
-        if wanted.shape != got.shape or not np.allclose(wanted, got, rtol=TOLERANCE, atol=TOLERANCE):
-            raise SystemExit(f"{case.name} at {x.shape}: results differ by {np.abs(wanted - got).max():.2g}")
-        runs = {"egshape": partial(compiled, x), "onnxruntime": partial(other.run, None, {"x": x})}
-        samples = sampled(runs, 15, seconds)
-        found.append(samples.ratio("onnxruntime", "egshape"))
-        times = [shown(samples.typical(name)) for name in runs]
-        table.row([f"{case.name}, {batch} x {height} x {width}", *times, f"{found[-1]:.2f}"])
-    table.row([f"{case.name}, geometric mean", "", "", f"{np.exp(np.mean(np.log(found))):.2f}"])
-    return found
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="only networks whose name contains this")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1.5, help="for each row, at most")
-    parser.add_argument("--batches", default="1,4,16")
-    parser.add_argument("--markdown", action="store_true")
-    args = parser.parse_args()
-    print(f"{cpu_name()}, {args.threads} thread(s), ONNX Runtime {ort.__version__}, onnx {onnx.__version__}")
-    table = Table(["case", "egshape", "ONNX Runtime", "ratio"], markdown=args.markdown)
-    batches = [int(each) for each in args.batches.split(",")]
-    chosen = [case for case in CASES if args.only in case.name]
-    every = [ratio for case in chosen for ratio in ratios(case, table, args.threads, args.seconds, batches)]
-    if every:
-        table.row(["all, geometric mean", "", "", f"{np.exp(np.mean(np.log(every))):.2f} (least {min(every):.2f})"])
-
-
 if __name__ == "__main__":
-    main()
+    run(CASES, __doc__)

@@ -7,7 +7,8 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,9 @@ SIGNATURES = {
     "cuMemFreeHost": "p",
     "cuMemsetD8Async": "pusp",
     "cuMemGetInfo_v2": "pp",
-    "cuMemcpyHtoD_v2": "pps",
     "cuMemPoolCreate": "pp",
     "cuMemPoolSetAttribute": "pip",
+    "cuMemPoolTrimTo": "ps",
     "cuMemAllocFromPoolAsync": "pspp",
     "cuMemFreeAsync": "pp",
     "cuMemcpyHtoDAsync_v2": "ppsp",
@@ -58,6 +59,7 @@ SIGNATURES = {
     "cuEventQuery": "p",
     "cuEventSynchronize": "p",
     "cuPointerGetAttribute": "pip",
+    "cuThreadExchangeStreamCaptureMode": "p",
     "cuStreamBeginCapture_v2": "pi",
     "cuStreamIsCapturing": "pp",
     "cuStreamEndCapture": "pp",
@@ -72,6 +74,7 @@ _MAJOR, _MINOR = 75, 76
 _SHARED_BYTES = 8
 _RELEASE_THRESHOLD = 4
 _KEEP = 2**64 - 1
+_RELAXED = 2
 OUT_OF_MEMORY = 2
 _NO_BINARY, _NO_DEVICE = 209, 100
 _ALIGN = 256
@@ -141,6 +144,21 @@ class Driver:
         """The device's context is current inside of a ``with``."""
         return _Current(self)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """The context is current, and what is called is no business of captures that other threads make."""
+        with self.current():
+            mode = ctypes.c_int32(_RELAXED)
+            self("cuThreadExchangeStreamCaptureMode", ctypes.addressof(mode), fails=False)
+            try:
+                yield
+            finally:
+                self("cuThreadExchangeStreamCaptureMode", ctypes.addressof(mode), fails=False)
+
+    def trim(self) -> None:
+        """Give memory back that the pool keeps and no program uses."""
+        self("cuMemPoolTrimTo", self.pool, 0, fails=False)
+
     def error(self, code: int) -> str:
         """What the driver says of an error code."""
         said = []
@@ -198,8 +216,9 @@ class Driver:
         self("cuMemGetInfo_v2", ctypes.addressof(free), ctypes.addressof(total), fails=False)
         return free.value, total.value
 
-    def uploaded(self, arrays: Sequence[np.ndarray]) -> tuple[int, list[int]]:
-        """Memory that holds arrays one after the other, and where each lies. Raises RunError where it is not there."""
+    def uploaded(self, arrays: Sequence[np.ndarray], stream: int) -> tuple[int, list[int]]:
+        """Memory that holds arrays one after the other, and where each lies: on the device, for any stream, once this
+        returns. Raises RunError where there is no memory."""
         places, size = [], 0
         for array in arrays:
             places.append(size)
@@ -216,8 +235,8 @@ class Driver:
             raise RunError(f"cuMemAlloc_v2 fails: {self.error(code)}", "cuda")
         for array, place in zip(arrays, places, strict=True):
             if array.nbytes:
-                self("cuMemcpyHtoD_v2", start.value + place, array.ctypes.data, array.nbytes)
-        self("cuCtxSynchronize")  # a copy of pageable memory may return before the device has it
+                self("cuMemcpyHtoDAsync_v2", start.value + place, array.ctypes.data, array.nbytes, stream)
+        self("cuStreamSynchronize", stream)  # a copy of pageable memory may return before the device has it
         return start.value, [start.value + place for place in places]
 
     def implied(self, one: int, two: int) -> bool:

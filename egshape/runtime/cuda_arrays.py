@@ -27,26 +27,27 @@ class Block:
     """Memory of a result on the device, given back in the order of its stream ``queue`` once nothing refers to it.
 
     Its ``home`` keeps some, to compute later results in, which is in the stream's order
-    too. What another stream reads by an export is in no order that is known here: such a block is not used again, and
-    given back only when the device has done all of its work. ``keep`` owns the function's own stream."""
+    too. What another stream reads by an export is in another order: such a block is not used again, and given back
+    behind what that stream has got by then; where the reader did not say which stream it is, once the device has done
+    all of its work. ``keep`` owns the function's own stream."""
 
-    __slots__ = ("address", "bytes", "driver", "home", "keep", "queue", "settled", "taken")
+    __slots__ = ("address", "bytes", "driver", "home", "keep", "queue", "readers", "settled")
 
     def __init__(
         self, address: int, bytes: int, driver: Driver, queue: int, keep: object, home: weakref.ref[Home] | None = None
     ) -> None:
         self.address, self.bytes, self.driver, self.queue, self.keep = address, bytes, driver, queue, keep
         self.home = home
-        self.taken = False
-        """Whether a stream has it of which nothing is known."""
+        self.readers: tuple[int, ...] = ()
+        """Other streams that have it."""
         self.settled = False
         """Whether all work on it is done, so that its stream need not exist any more."""
 
     def export(self, reader: int) -> None:
-        """Another library reads it from now on, on the stream ``reader``."""
-        if self.taken or reader == self.queue or self.driver.implied(reader, self.queue):
+        """Another library reads it from now on, on the stream ``reader`` (negative: it does not say which)."""
+        if reader in (self.queue, *self.readers) or self.driver.implied(reader, self.queue):
             return
-        self.taken = True
+        self.readers = *self.readers, reader
         home = self.home() if self.home is not None else None
         if home is not None:
             home.forget(self)
@@ -54,10 +55,14 @@ class Block:
     def __del__(self) -> None:
         if not self.address:
             return
-        with contextlib.suppress(RunError), self.driver.current():
-            if self.taken and not self.settled:
-                self.driver("cuCtxSynchronize", fails=False)
-            self.driver("cuMemFreeAsync", self.address, 0 if self.settled else self.queue, fails=False)
+        with contextlib.suppress(RunError), self.driver.aside():  # what cannot be waited for is not given back
+            order = 0 if self.settled else self.queue
+            for reader in self.readers:
+                if reader < 0 or reader == dlpack.PER_THREAD:
+                    self.driver("cuCtxSynchronize")
+                else:
+                    self.driver.follow(order, reader)
+            self.driver("cuMemFreeAsync", self.address, order, fails=False)
 
 
 class DeviceArray:

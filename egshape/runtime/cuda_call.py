@@ -51,14 +51,15 @@ class Loaded:
 
     def __del__(self) -> None:
         driver = self.driver
-        with driver.current():
-            driver("cuCtxSynchronize", fails=False)
+        with driver.aside():  # tables and blocks have waited for the caller's streams
+            driver("cuStreamSynchronize", self.stream, fails=False)
             driver.blocking.discard(self.stream)
             driver("cuStreamDestroy_v2", self.stream, fails=False)
             if self.memory:
                 driver("cuMemFree_v2", self.memory, fails=False)
             if self.module:
                 driver("cuModuleUnload", self.module, fails=False)
+            driver.trim()
 
 
 def loaded(
@@ -67,10 +68,10 @@ def loaded(
     """A program's kernels and constants on a device. Raises RunError where it cannot run there."""
     functions: list[Mapping[str, object]] = manifest["functions"]  # type: ignore[assignment]
     toolkit: Sequence[int] = manifest["toolkit"]  # type: ignore[assignment]
-    with driver.current():
+    with driver.aside():
         module, found = driver.load(driver.image(images, toolkit), functions) if functions else (0, [])
         stream = driver.made("cuStreamCreate", 0)
-        memory, places = driver.uploaded(constants)
+        memory, places = driver.uploaded(constants, stream)
         products = driver.library() if manifest["products"] else None
     driver.blocking.add(stream)
     return Loaded(
@@ -95,7 +96,7 @@ class DeviceCall(Call):
     ) -> None:
         super().__init__(inputs, axes, outputs, fixed)
         self.loaded, self.stream = on, stream
-        self.capture = self.pinned = self.event = 0  # what fails below leaves tables that can be given back
+        self.capture = self.pinned = self.event = self.last = 0  # what fails below leaves tables that can be given back
         self.products: Products | None = None
         self.blocks: list[list[Block | None]] = [[None] * KEPT for _ in outputs]
         """Memory of each result, for later calls too."""
@@ -111,6 +112,8 @@ class DeviceCall(Call):
             self.capture = on.driver.made("cuStreamCreate", _NON_BLOCKING) if graph_words else 0
             self.pinned = on.driver.made("cuMemAllocHost_v2", pinned) if pinned else 0
             self.event = on.driver.made("cuEventCreate", EVENT_WITHOUT_TIME)
+            if stream not in (0, on.stream):  # a stream that may be gone when these tables go
+                self.last = on.driver.made("cuEventCreate", EVENT_WITHOUT_TIME)
         sizes = sum(output.rank for output in outputs)
         self.results = (ctypes.c_int64 * (RESULT_WORDS * len(outputs) + sizes + 1))()
         self._shapes: list[tuple[int, ...]] = [()] * len(outputs)
@@ -203,6 +206,18 @@ class DeviceCall(Call):
                     found = True
         return found
 
+    def ended(self) -> None:
+        """Note where the stream's work of this call ends."""
+        if self.last:
+            self.loaded.driver("cuEventRecord", self.last, self.stream, fails=False)
+
+    def wait(self) -> None:
+        """Wait for the work of these tables' calls, and of no other ones. The context is current."""
+        if self.last:
+            self.loaded.driver("cuEventSynchronize", self.last, fails=False)
+        elif self.stream in (0, self.loaded.stream):
+            self.loaded.driver("cuStreamSynchronize", self.stream, fails=False)
+
     # -- arrays of others ---------------------------------------------------------------------------------------------
 
     def hold(self, items: object) -> None:
@@ -227,16 +242,17 @@ class DeviceCall(Call):
 
     def __del__(self) -> None:
         driver, arena = self.loaded.driver, self.words[_ARENA]
-        with driver.current():
-            driver("cuCtxSynchronize", fails=False)
+        with driver.aside():
+            self.wait()
             for blocks in self.blocks:
                 for k in range(KEPT):
                     if _alone(blocks, k):
                         blocks[k].settled = True  # type: ignore[union-attr]
             for event, _ in self._pending:
                 driver("cuEventDestroy_v2", event, fails=False)
-            if self.event:
-                driver("cuEventDestroy_v2", self.event, fails=False)
+            for event in (self.event, self.last):
+                if event:
+                    driver("cuEventDestroy_v2", event, fails=False)
             if self.pinned:
                 driver("cuMemFreeHost", self.pinned, fails=False)
             for graph in self._graph_rows()[:, 0]:

@@ -211,6 +211,7 @@ class CudaFunction(CompiledFunction):
 
     def _give(self, call: DeviceCall) -> None:
         """Tables that the next call on their stream may use."""
+        call.ended()
         calls = self._streams.setdefault(call.stream, [])
         calls.append(call)
         if len(self._streams) > _MOST_STREAMS:  # of streams that are used no more
@@ -253,11 +254,13 @@ class CudaFunction(CompiledFunction):
 
     def _released(self, call: DeviceCall) -> bool:
         """Give back memory that only later results would use; whether there was some."""
-        found = [each.release() for calls in (*self._streams.values(), [call]) for each in list(calls)]
+        every = [each for calls in (*self._streams.values(), [call]) for each in list(calls)]
+        found = [each.release() for each in every]
         if any(found):
-            driver = call.loaded.driver
-            with driver.current():
-                driver("cuCtxSynchronize", fails=False)
+            with call.loaded.driver.aside():
+                for each in every:
+                    each.wait()
+                call.loaded.driver.trim()
         return any(found)
 
     def _made(self, code: int, call: DeviceCall, given: Sequence[Any]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import threading
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,22 @@ from egshape.runtime.cuda_function import CudaFunction
 
 APART = 1 << 60
 ILLEGAL, INVALID, NO_MEMORY, NOT_FOUND, NO_CAPTURE = 700, 1, 2, 500, 901
+UNSAFE = frozenset(
+    f"cu{name}"
+    for name in (
+        "CtxSynchronize",
+        "StreamSynchronize",
+        "EventSynchronize",
+        "EventQuery",
+        "MemAlloc_v2",
+        "MemFree_v2",
+        "MemAllocHost_v2",
+        "MemFreeHost",
+        "ModuleLoadData",
+        "ModuleUnload",
+    )
+)
+"""What ends a strict capture of another thread, unless the caller's thread says that it is none of its business."""
 _TYPES = {"p": ctypes.c_void_p, "u": ctypes.c_uint32, "i": ctypes.c_int32, "s": ctypes.c_uint64}
 _NAMES = {NO_MEMORY: b"CUDA_ERROR_OUT_OF_MEMORY", ILLEGAL: b"CUDA_ERROR_ILLEGAL_ADDRESS", 100: b"CUDA_ERROR_NO_DEVICE"}
 CAPABILITY = (9, 0)
@@ -89,8 +106,6 @@ class Emulated:
         self.blocks: dict[int, tuple[int, object]] = {}
         """Bytes and memory of what is allocated, by its address."""
         self._starts: list[int] = []
-        self.late: list[tuple[int, Any]] = []
-        """Copies of pageable memory that the device does not have yet, though their calls have returned."""
         self.pinned: dict[int, Any] = {}
         """Memory of the host, by its address."""
         self._kernels: dict[int, _Kernel] = {}
@@ -101,6 +116,9 @@ class Emulated:
         """What kernels were launched on."""
         self.capturing: dict[int, list[tuple[int, bytes, tuple[int, ...]]]] = {}
         """What is captured of each stream that is."""
+        self.strictly: set[int] = set()
+        """Streams whose capture any thread's unsafe call ends."""
+        self._thread = threading.local()
         self._graphs: dict[int, list[tuple[int, bytes, tuple[int, ...]]]] = {}
         self.functions = {name: self._address(name, kinds) for name, kinds in SIGNATURES.items()}
 
@@ -143,6 +161,9 @@ class Emulated:
                 if name == "cuStreamEndCapture":
                     self.capturing.pop(arguments[0], None)  # it is over, whatever came of it
                 return code
+            if name in UNSAFE and self.strictly & self.capturing.keys() and not getattr(self._thread, "mode", 0):
+                self.faults.append(f"{name} ends a capture of another thread")
+                self.capturing.clear()
             try:
                 return does(*[each or 0 for each in arguments]) or 0
             except Exception as error:
@@ -258,14 +279,16 @@ class Emulated:
         ctypes.memmove(real[0], real[1], size)
         return 0
 
-    def _cuMemcpyHtoD_v2(self, target: int, source: int, size: int) -> int:
-        self.late.append((target, ctypes.create_string_buffer(ctypes.string_at(source, size), size)))
-        return 0
+    def _cuCtxSynchronize(self) -> int:
+        if not self.capturing:
+            return 0
+        self.faults.append("all of the device's work is waited for while a stream is captured")
+        self.capturing.clear()
+        return NO_CAPTURE
 
-    def _cuCtxSynchronize(self) -> None:
-        late, self.late = self.late, []
-        for target, staged in late:
-            self._copy(target, ctypes.addressof(staged), len(staged), "dh")
+    def _cuThreadExchangeStreamCaptureMode(self, place: int) -> None:
+        given, now = ctypes.c_int32.from_address(place), getattr(self._thread, "mode", 0)
+        self._thread.mode, given.value = given.value, now
 
     def _cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
         return NO_CAPTURE if stream in self.capturing else self._copy(target, source, size, "dh")
@@ -346,6 +369,7 @@ class Emulated:
         if stream in self.capturing or not stream:
             return NO_CAPTURE
         self.capturing[stream] = []
+        (self.strictly.discard if mode else self.strictly.add)(stream)
         return 0
 
     def _cuStreamIsCapturing(self, stream: int, place: int) -> None:

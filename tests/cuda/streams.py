@@ -42,6 +42,8 @@ class Adversary(Emulated):
         self.pending: set[int] = set()
         """Addresses that a stream has allocated, which is not yet its turn."""
         self.error = 0
+        self.gone: set[int] = set()
+        """Streams that are destroyed."""
         super().__init__(**options)
 
     def _address(self, name: str, kinds: str) -> int:
@@ -64,6 +66,8 @@ class Adversary(Emulated):
     def put(self, stream: int, run: Callable[[], int | None], after: Op | None = None) -> Op:
         """Queue work."""
         key = self._key(stream)
+        if key in self.gone:
+            self.faults.append("a stream is used that is destroyed")
         needs = [self.last[key]] if key in self.last else []
         if key == 0:
             needs += [op for other, op in self.last.items() if other in self.blocking or other < 0]
@@ -154,11 +158,6 @@ class Adversary(Emulated):
     def _cuMemcpyDtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
         return self._queued_copy(target, source, size, stream, "dd")
 
-    def _cuMemcpyHtoD_v2(self, target: int, source: int, size: int) -> int:
-        staged = ctypes.create_string_buffer(ctypes.string_at(source, size), size)
-        self.put(0, lambda: self._copy(target, ctypes.addressof(staged), size, "dh"))
-        return self.error
-
     def _cuGraphLaunch(self, graph: int, stream: int) -> int:
         steps = list(self._graphs[graph])
         self.launched += [self._kernels[kernel].name for kernel, _, _ in steps if kernel]
@@ -213,6 +212,7 @@ class Adversary(Emulated):
     def _cuStreamDestroy_v2(self, stream: int) -> None:
         if self.queues.pop(stream, None):
             self.faults.append("a stream is destroyed that has work")
+        self.gone.add(stream)
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
         if stream not in self.capturing:
@@ -244,6 +244,8 @@ class Adversary(Emulated):
         return error
 
     def _cuCtxSynchronize(self) -> int:
+        if self.capturing:
+            return super()._cuCtxSynchronize()
         self.drain()
         error, self.error = self.error, 0
         return error

@@ -591,3 +591,28 @@ def test_python_is_called_between_kernels(payload: bytes, device: Emulated, monk
         where, rest = function(x, device=stays)
         np.testing.assert_array_equal(np.asarray(where), 2 * np.flatnonzero(-x > 0))
         np.testing.assert_array_equal(np.asarray(rest), -x)
+
+
+def test_what_is_dropped_ends_no_capture_of_another_thread(device: Emulated) -> None:
+    """Results, tables and programs go while somebody captures a stream of theirs: nothing waits for all of the device,
+    and what is called is marked as no business of captures."""
+    driver = device.driver()
+    capture, side = driver.made("cuStreamCreate", 1), driver.made("cuStreamCreate", 1)
+    function = chained(device)
+    one, _ = function(rows(3), device=True)
+    two, _ = function(rows(3), device=True, stream=side)
+    capsule = one.__dlpack__(stream=side)
+    device._cuStreamBeginCapture_v2(capture, 0)
+    del one, two, _, capsule, function
+    gc.collect()
+    assert capture in device.capturing
+    device.capturing.pop(capture)
+
+
+def test_memory_that_the_pool_keeps_is_given_back(device: Emulated) -> None:
+    function = chained(device)
+    function(rows(3))
+    before = device.calls["cuMemPoolTrimTo"]
+    del function
+    gc.collect()
+    assert device.calls["cuMemPoolTrimTo"] == before + 1

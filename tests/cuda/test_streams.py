@@ -212,3 +212,16 @@ def test_a_capsule_without_a_stream_is_held(device: Adversary, memory: Memory) -
         del given, _
     for n, found in enumerate(made):
         close(found, exact(exact(rows(5) + n)[0]))
+
+
+def test_a_stream_of_the_caller_may_go_before_the_function(device: Adversary) -> None:
+    """What waits for the work of a stream that is gone waits for an event."""
+    function = chained(device)
+    stream = device.driver().made("cuStreamCreate", 1)
+    for n in range(3):
+        function(rows(5) + n, device=True, stream=stream)
+    with device.lock:
+        device._cuStreamSynchronize(stream)
+        device._cuStreamDestroy_v2(stream)
+    function(rows(5))
+    del function
