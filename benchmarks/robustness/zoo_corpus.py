@@ -1,7 +1,7 @@
 """(d) Each model of the zoo with five random facts that are true at some of the sizes that it admits: optimized, saved,
 and held against the original in ONNX Runtime. At sizes that the fact excludes the result may reject, or be right.
 
-Needs ``python -m benchmarks.fetch``; what is not there is left out."""
+Needs ``python -m benchmarks.zoo.fetch``; what is not there is left out."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 import egshape
-from benchmarks import fetch
 from benchmarks.robustness.agree import difference
 from benchmarks.robustness.outcome import Row
 from benchmarks.robustness.trial import Ended, Point, Trial
-from benchmarks.zoo_inputs import NoSizes, Plan, Probe, session
-from benchmarks.zoo_plans import plan_of
+from benchmarks.zoo import fetch
+from benchmarks.zoo.inputs import NoSizes, Plan, Probe, session
+from benchmarks.zoo.plans import plan_of
 
 SERVED = 5
 FACTS = 5

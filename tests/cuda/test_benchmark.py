@@ -20,19 +20,13 @@ import pytest
 pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)")
 pytest.importorskip("jax", reason="the models are written in JAX (extra stablehlo)")
 
-from benchmarks import (
-    cuda,
-    cuda_bench,
-    cuda_cases,
-    cuda_checks,
-    cuda_groups,
-    cuda_static,
-    cuda_table,
-    cuda_timed,
-    cuda_tune,
-    cuda_weights,
-)
-from benchmarks.cuda_rows import Broken, Context, Row
+from benchmarks.cuda import __main__ as cuda
+from benchmarks.cuda import bench as cuda_bench
+from benchmarks.cuda import cases as cuda_cases
+from benchmarks.cuda import checks, static, table, tune, weights
+from benchmarks.cuda import groups as cuda_groups
+from benchmarks.cuda import timed as cuda_timed
+from benchmarks.cuda.rows import Broken, Context, Row
 from egshape.adapters.cuda import compile_function
 from egshape.ir.graph import Graph
 from egshape.runtime.function import CompiledFunction
@@ -73,11 +67,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("cases")
     chosen = [replace(case, **SMALL[case.name]) for case in cuda_cases.CASES if case.name in SMALL]
     knobs = [
-        cuda_tune.Knob("egshape.plan.gpu.turned:NARROW_SIDE", ("transpose f16", "missing"), (0.5, 1)),
-        cuda_tune.Knob("egshape.plan.gpu.turned:MISSING", ("transpose f16",)),
+        tune.Knob("egshape.plan.gpu.turned:NARROW_SIDE", ("transpose f16", "missing"), (0.5, 1)),
+        tune.Knob("egshape.plan.gpu.turned:MISSING", ("transpose f16",)),
     ]
-    cuda_cases.make(where, [*chosen, *cuda_tune.cases(knobs, chosen)], compiled)
-    cuda_checks.ops(where, compiled, ("tanh",), ("f32",))
+    cuda_cases.make(where, [*chosen, *tune.cases(knobs, chosen)], compiled)
+    checks.ops(where, compiled, ("tanh",), ("f32",))
     return where
 
 
@@ -108,7 +102,7 @@ def test_groups(group: str, peers: str, folder: Path) -> None:
     torch = pytest.importorskip("torch", reason="peers are torch's") if peers == "torch" else None
     kept: list[str] = []
     listed = rows(context(folder, torch, keep=kept.append), group)
-    text = cuda_table.report(listed)
+    text = table.report(listed)
     assert group == "check" or all(f"| {row.case} | {row.sizes} |" in text for row in listed), text
     if group == "bandwidth":
         assert [bool(row.values.get("ours facts")) for row in listed] == [True, False, True, False, True]
@@ -168,8 +162,8 @@ def pretended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
 def test_what_runs_on_a_device_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = pretended(folder, monkeypatch)
     triton = SimpleNamespace(function=lambda kind, made: {"columns": lambda x: x.sum(0)}.get(kind))
-    monkeypatch.setattr("benchmarks.cuda_triton", triton, raising=False)
-    monkeypatch.setitem(sys.modules, "benchmarks.cuda_triton", triton)  # type: ignore[arg-type]
+    monkeypatch.setattr("benchmarks.cuda.triton", triton, raising=False)
+    monkeypatch.setitem(sys.modules, "benchmarks.cuda.triton", triton)  # type: ignore[arg-type]
     listed = rows(found, "bandwidth")
     assert [row.case for row in listed if "triton/ours" in row.values] == ["column sums"] * 2
     assert all(row.values["error"] < 1e-3 for row in listed)
@@ -243,7 +237,7 @@ def test_wrong_results_are_rows(folder: Path, tmp_path: Path) -> None:
     first, *others = cuda.rows_of(context(tmp_path), "check")
     assert first.status == "WRONG" and first.note.startswith("inputs [[5, 33], [33]], device=False: out0"), first
     assert all(row.status == "ok" for row in others if row.case != first.case)
-    report = cuda_table.report([first, *others])
+    report = table.report([first, *others])
     assert "| check | softmax(x+b) |  | WRONG |" in report and "| check: all right |" in report
 
 
@@ -333,34 +327,34 @@ def test_the_sanitizer(folder: Path, tmp_path: Path) -> None:
 
 def test_weights_are_drawn_again(tmp_path: Path) -> None:
     options = {"layers": 1, "width": 16, "heads": 2, "words": 5, "places": 4}
-    made = cuda_weights.weights("bert", options)
+    made = weights.weights("bert", options)
     first, *_ = made.values()
     assert first.array().shape == (5, 16) and abs(first.array()).max() <= 0.5
-    assert first.array().tobytes() == cuda_weights.Weight(0, (5, 16), 0.5).array().tobytes()
+    assert first.array().tobytes() == weights.Weight(0, (5, 16), 0.5).array().tobytes()
     assert made["first"].array().mean() > 0.9 and not np.array_equal(made["0.q"].array(), made["0.k"].array())
 
 
 def test_artifacts_without_their_weights(tmp_path: Path) -> None:
     options = {"layers": 1, "width": 32, "heads": 2}
     graph = cuda_cases.cuda_models.build("layer", "f32", options)
-    made = list(cuda_weights.weights("layer", options).values())
+    made = list(weights.weights("layer", options).values())
     path = tmp_path / "layer.egx"
     compiled(graph).save(path)
     whole = path.read_bytes()
     with pytest.raises(ValueError, match="is no weight"):
-        cuda_weights.hollow(path, made[1:], np.float32, 0)
-    assert cuda_weights.hollow(path, made, np.float32)["drawn"] >= 6
+        weights.hollow(path, made[1:], np.float32, 0)
+    assert weights.hollow(path, made, np.float32)["drawn"] >= 6
     assert path.stat().st_size < len(whole) / 2
-    again = cuda_weights.filled(path, tmp_path / "again.egx")
+    again = weights.filled(path, tmp_path / "again.egx")
     exact = path.with_name("exact.egx")
     exact.write_bytes(whole)
     one, two = (
-        cuda_weights._constants(each, count)
+        weights._constants(each, count)
         for each in (again, exact)
         for count in [len(cuda_bench.loaded(exact)._constants)]
     )
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
-    assert cuda_weights.filled(exact, tmp_path / "other.egx") == exact
+    assert weights.filled(exact, tmp_path / "other.egx") == exact
 
 
 def test_the_runtime_side_needs_numpy_alone() -> None:
@@ -369,7 +363,7 @@ def test_the_runtime_side_needs_numpy_alone() -> None:
     code = (
         "import sys\nclass Block:\n    def find_spec(self, name, path=None, target=None):\n"
         f"        if name.partition('.')[0] in {blocked!r}: raise ImportError(name)\n"
-        "sys.meta_path.insert(0, Block())\nimport benchmarks.cuda\n"
+        "sys.meta_path.insert(0, Block())\nimport benchmarks.cuda.__main__\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -389,7 +383,7 @@ def test_facts_and_symbols() -> None:
 
 def test_goals() -> None:
     values = {"of a copy": 0.9, "bytes": 1 << 30, "compiled/ours": 0.5, "triton/ours": math.nan}
-    text = cuda_table.report(
+    text = table.report(
         [
             Row("bandwidth", "chain", "rows 8 width 64", values=values),
             Row("bandwidth", "chain", "rows 8 width 63", values={**values, "of a copy": 0.6}),
@@ -410,16 +404,16 @@ def test_constants_are_changed_where_they_are_read() -> None:
 
 
 def test_what_is_tried() -> None:
-    known = [knob for knob in cuda_tune.KNOBS if knob.values()]
+    known = [knob for knob in tune.KNOBS if knob.values()]
     assert known, "the constants have other names now"
     assert all({knob.name.partition(":")[2]} == {name.partition("=")[0] for name in knob.values()} for knob in known)
-    assert {name for knob in cuda_tune.KNOBS for name in knob.cases} <= {case.name for case in cuda_cases.CASES}
-    missing = [knob.name for knob in cuda_tune.KNOBS if not knob.values()]
+    assert {name for knob in tune.KNOBS for name in knob.cases} <= {case.name for case in cuda_cases.CASES}
+    missing = [knob.name for knob in tune.KNOBS if not knob.values()]
     assert not missing, f"no such constants: {missing}"
 
 
 def test_blocks_on_a_multiprocessor() -> None:
-    machine = cuda_static.MACHINES["sm_90"]
+    machine = static.MACHINES["sm_90"]
     assert machine.resident(256, 32, 0) == 8, "threads bound it"
     assert machine.resident(256, 168, 0) == 1, "registers: 168 * 32 = 21 pieces of 256, 8 warps, 43008 of 65536"
     assert machine.resident(32, 16, 0) == 32, "blocks"
@@ -433,26 +427,26 @@ def test_programs_of_files_and_cases(tmp_path: Path) -> None:
         "  %y = stablehlo.transpose %x, dims = [1, 0] : (tensor<?x?xf32>) -> tensor<?x?xf32>\n"
         "  return %y : tensor<?x?xf32>\n}\n"
     )
-    found = {name: graph for name, graph, _ in cuda_static.programs([path], "column sums")}
+    found = {name: graph for name, graph, _ in static.programs([path], "column sums")}
     assert list(found) == ["turned", "column sums", "column sums facts", "column sums blind"]
     facts = {name: str(found[name]().facts) for name in found}
     assert "1024" in facts["column sums"] and "1024" not in facts["column sums blind"]
-    assert not list(cuda_static.programs([], None))
+    assert not list(static.programs([], None))
 
 
 def test_what_is_known_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_static, "cubins", lambda functions, architecture: b"image")
-    functions, image_bytes = cuda_static.compiled(cuda_cases.cuda_graphs.build("transpose", "f32", {}), "sm_90")
+    monkeypatch.setattr(static, "cubins", lambda functions, architecture: b"image")
+    functions, image_bytes = static.compiled(cuda_cases.graphs.build("transpose", "f32", {}), "sm_90")
     (name, *_) = [each.kernel.name for each in functions]
-    (row, *_) = cuda_static.static(functions, b"", "sm_90")
-    assert row.registers is None and "?" in cuda_static.cells("model", row)
+    (row, *_) = static.static(functions, b"", "sm_90")
+    assert row.registers is None and "?" in static.cells("model", row)
     texts = {
         "cuobjdump": f"Function {name}:\n  REG:40 STACK:8 SHARED:512 LOCAL:0\n",
         "nvdisasm": f"\t.section x\n.text.{name}:\n  LDG.E.128 R1;\n STS.128 [R2];\n LDG.E R3;\n BAR.SYNC 0;\n"
         " STL R4;\n",
     }
-    monkeypatch.setattr(cuda_static, "_tool", lambda tool, *_, image: texts[tool])
-    found = {row.name: row for row in cuda_static.static(functions, image_bytes, "sm_90")}[name]
+    monkeypatch.setattr(static, "_tool", lambda tool, *_, image: texts[tool])
+    found = {row.name: row for row in static.static(functions, image_bytes, "sm_90")}[name]
     assert (found.registers, found.stack) == (40, 8) and found.shared >= 512 and found.resident
     assert {kind: count for kind, count in found.counts.items() if count} == {"16-byte": 2, "BAR": 1, "spills": 1}
-    assert cuda_static.cells("model", found)[:4] == ("model", name, str(found.threads), "40")
+    assert static.cells("model", found)[:4] == ("model", name, str(found.threads), "40")

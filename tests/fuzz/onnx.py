@@ -100,7 +100,7 @@ def own_models() -> dict[str, bytes]:
 
 def zoo_models() -> dict[str, bytes]:
     """The small models of the zoo's cache."""
-    from benchmarks import fetch
+    from benchmarks.zoo import fetch
 
     return {model.name: path.read_bytes() for model, path in fetch.models() if model.bytes <= SMALL}
 

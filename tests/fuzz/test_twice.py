@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import egshape
-from benchmarks import fetch
+from benchmarks.zoo import fetch
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Graph
 from tests.fuzz.engine import program

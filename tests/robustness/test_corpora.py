@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("jax", reason="needs the extra stablehlo")
 pytest.importorskip("onnxruntime", reason="needs the extra onnx")
 
-from benchmarks import fetch
 from benchmarks.robustness import grammar_corpus, jax_corpus, jax_exports, onnx_corpus, zoo_corpus
 from benchmarks.robustness.corpora import NAMES, corpus
 from benchmarks.robustness.outcome import Row
+from benchmarks.zoo import fetch
 from egshape.ops import REGISTRY
 
 GOOD = ("right", "opaque")
@@ -58,7 +58,7 @@ def test_grammar(seed: int) -> None:
 @pytest.mark.parametrize("program", zoo_corpus.programs()[:1] or ["no zoo"])
 def test_zoo(program: str) -> None:
     if program == "no zoo":
-        pytest.skip(f"no models in {fetch.cache_folder()} (python -m benchmarks.fetch brings them)")
+        pytest.skip(f"no models in {fetch.cache_folder()} (python -m benchmarks.zoo.fetch brings them)")
     assert run("zoo", program).outcome in GOOD
 
 

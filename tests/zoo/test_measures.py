@@ -14,7 +14,9 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from benchmarks import fetch, zoo, zoo_inputs, zoo_measures, zoo_shapes, zoo_tools  # noqa: E402
+from benchmarks.zoo import __main__ as zoo  # noqa: E402
+from benchmarks.zoo import fetch, measures, shapes, tools  # noqa: E402
+from benchmarks.zoo import inputs as zoo_inputs  # noqa: E402
 
 F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741
 node = helper.make_node
@@ -73,13 +75,13 @@ def flattening(tmp_path: Path) -> Path:
 
 
 def test_shape_arithmetic_is_counted(flattening: Path) -> None:
-    model = zoo_measures.skeleton(flattening)
-    assert sum(zoo_measures.nodes(model).values()) == 10, "constants are no nodes"
-    assert zoo_measures.shape_nodes(model) == 8
-    seen = zoo_measures.observe(flattening, plan_for(flattening))
+    model = measures.skeleton(flattening)
+    assert sum(measures.nodes(model).values()) == 10, "constants are no nodes"
+    assert measures.shape_nodes(model) == 8
+    seen = measures.observe(flattening, plan_for(flattening))
     # Each of the two: the shape, the batch, the batch as a vector, the batch and -1.
-    assert zoo_measures.small_tensors(model, seen) == (8, 4)
-    assert zoo_measures.no_ops(model, seen) == {"Reshape": 2}
+    assert measures.small_tensors(model, seen) == (8, 4)
+    assert measures.no_ops(model, seen) == {"Reshape": 2}
 
 
 def test_data_is_no_shape_arithmetic(tmp_path: Path) -> None:
@@ -90,8 +92,8 @@ def test_data_is_no_shape_arithmetic(tmp_path: Path) -> None:
         node("Shape", ["j"], ["s"]),
         node("Expand", ["x", "s"], ["y"]),
     ]
-    model = zoo_measures.skeleton(saved(tmp_path, nodes, inputs=[floats("x", "n")]))
-    assert zoo_measures.shape_nodes(model) == 1
+    model = measures.skeleton(saved(tmp_path, nodes, inputs=[floats("x", "n")]))
+    assert measures.shape_nodes(model) == 1
 
 
 @pytest.mark.parametrize(("source", "count"), [("s", 4), ("x", 1)])
@@ -105,8 +107,8 @@ def test_floats_of_sizes_belong_to_it(source: str, count: int, tmp_path: Path) -
         node("Cast", ["r"], ["t"], to=I),
         node("ConstantOfShape", ["t"], ["y"]),
     ]
-    model = zoo_measures.skeleton(saved(tmp_path, nodes, inputs=[floats("x", "n")]))
-    assert zoo_measures.shape_nodes(model) == count
+    model = measures.skeleton(saved(tmp_path, nodes, inputs=[floats("x", "n")]))
+    assert measures.shape_nodes(model) == count
 
 
 def test_subgraphs_are_counted(tmp_path: Path) -> None:
@@ -116,8 +118,8 @@ def test_subgraphs_are_counted(tmp_path: Path) -> None:
     other = helper.make_graph([node("ConstantOfShape", ["outside"], ["o"])], "e", [], out)
     nodes = [node("Shape", ["x"], ["outside"]), node("If", ["c"], ["y"], then_branch=then, else_branch=other)]
     inputs = [floats("x", "n"), helper.make_tensor_value_info("c", TensorProto.BOOL, [])]
-    model = zoo_measures.skeleton(saved(tmp_path, nodes, inputs=inputs))
-    assert (sum(zoo_measures.nodes(model).values()), zoo_measures.shape_nodes(model)) == (5, 2)
+    model = measures.skeleton(saved(tmp_path, nodes, inputs=inputs))
+    assert (sum(measures.nodes(model).values()), measures.shape_nodes(model)) == (5, 2)
 
 
 # -- sizes that a model admits -------------------------------------------------------------------------------------
@@ -191,14 +193,14 @@ def test_faults_are_found(flattening: Path, tmp_path: Path) -> None:
 
 
 def test_coverage_knows_right_from_wrong() -> None:
-    seen = zoo_measures.Seen("float32", (6, 3), 0, None)
-    assert not zoo_shapes._is_wrong(["2*s0", "floor(s0/2) + 2"], [seen], [{"s0": 3}])
-    assert zoo_shapes._is_wrong(["2*s0", "s0 + 1"], [seen], [{"s0": 3}])
+    seen = measures.Seen("float32", (6, 3), 0, None)
+    assert not shapes._is_wrong(["2*s0", "floor(s0/2) + 2"], [seen], [{"s0": 3}])
+    assert shapes._is_wrong(["2*s0", "s0 + 1"], [seen], [{"s0": 3}])
 
 
 def test_an_absent_tool_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(zoo_tools.TOOLS, "nobody", ("a_package_that_nobody_has", zoo_tools.TOOLS["ort"][1]))
-    assert not zoo_tools.installed("nobody") and zoo_tools.installed("ort")
+    monkeypatch.setitem(tools.TOOLS, "nobody", ("a_package_that_nobody_has", tools.TOOLS["ort"][1]))
+    assert not tools.installed("nobody") and tools.installed("ort")
 
 
 # -- fetching ------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cuda_weights import TYPES, filled, named
+from benchmarks.cuda.weights import TYPES, filled, named
 from benchmarks.equal import distance, double
 from egshape.runtime import load
 from egshape.runtime.cuda import Driver
@@ -193,8 +193,10 @@ class Bench:
             return self._tensor(array)
         found = Memory(self.driver, array.shape, array.dtype)
         if array.nbytes:
+            plain = np.ascontiguousarray(array)
             with self.driver.current():
-                self.driver("cuMemcpyHtoD_v2", found.address, np.ascontiguousarray(array).ctypes.data, array.nbytes)
+                self.driver("cuMemcpyHtoDAsync_v2", found.address, plain.ctypes.data, array.nbytes, 0)
+                self.driver("cuStreamSynchronize", 0)
         return found
 
     def _tensor(self, array: Array) -> Any:

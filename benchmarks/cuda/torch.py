@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.cuda_weights import TYPES, Weight, weights
+from benchmarks.cuda.weights import TYPES, Weight, weights
 
 Function = Callable[..., Any]
 Options = Mapping[str, int]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.cuda_rows import Row
+from benchmarks.cuda.rows import Row
 
 LARGE = 120 << 20
 """Bytes of inputs and outputs from which a kernel is one of memory, not of the cache."""

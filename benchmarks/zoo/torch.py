@@ -1,4 +1,4 @@
-"""Small torch modules of our own in the ways of well-known models, for ``benchmarks.zoo_exports``.
+"""Small torch modules of our own in the ways of well-known models, for ``benchmarks.zoo.exports``.
 
 They are written as model authors write them: sizes read with ``x.shape`` or ``x.size()`` wherever one is needed, masks
 expanded in every call, heads split and merged with ``view``, caches concatenated in every layer. Weights are random.

@@ -7,8 +7,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import zoo_inputs, zoo_measures
-from benchmarks.zoo_inputs import Plan, Probe, Relation
+from benchmarks.zoo import inputs as zoo_inputs
+from benchmarks.zoo import measures as zoo_measures
+from benchmarks.zoo.inputs import Plan, Probe, Relation
 from egshape.atomic import write_atomic
 
 

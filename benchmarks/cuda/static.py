@@ -1,8 +1,8 @@
 """What is known of kernels before they run: registers, spills, shared memory, how many blocks a multiprocessor holds,
 which instructions there are.
 
-``python -m benchmarks.cuda_static MODEL... [--cases WORD] [--architecture sm_90] [--most 12]`` compiles models, or
-cases of ``benchmarks.cuda_cases``, with NVRTC; no GPU is needed. ``cuobjdump`` and ``nvdisasm`` of the CUDA toolkit are
+``python -m benchmarks.cuda.static MODEL... [--cases WORD] [--architecture sm_90] [--most 12]`` compiles models, or
+cases of ``benchmarks.cuda.cases``, with NVRTC; no GPU is needed. ``cuobjdump`` and ``nvdisasm`` of the CUDA toolkit are
 read where they are on the PATH; without them only threads and launches are known. None of it is a speed."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import egshape
-from benchmarks import cuda_cases
+from benchmarks.cuda import cases as cuda_cases
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.ir.graph import Graph
 from egshape.lower.cuda.driver import Function, compile_cuda, cubins

@@ -1,7 +1,7 @@
 """Makes a folder in which the constants that a planner for GPUs goes by have several values each, for
 ``python -m benchmarks.cuda FOLDER --only tune`` to time where a GPU is.
 
-``python -m benchmarks.cuda_tune FOLDER [--only WORD]`` needs what ``benchmarks.cuda_cases`` needs. A value that changes
+``python -m benchmarks.cuda.tune FOLDER [--only WORD]`` needs what ``benchmarks.cuda.cases`` needs. A value that changes
 no kernel of a case makes no artifact. What is best is then written where the constant is defined."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cuda_cases import CASES, Case, Variant, make
+from benchmarks.cuda.cases import CASES, Case, Variant, make
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What the host takes for a call of a program for CUDA, on a driver whose functions do nothing: no GPU is needed.
 
-``python -m benchmarks.cuda_host`` compiles small programs with a given number of inputs and results, calls them with
+``python -m benchmarks.cuda.host`` compiles small programs with a given number of inputs and results, calls them with
 arrays of the device, and prints microseconds a call: the median of rounds, each the mean of many calls. The driver's
 functions are native code that returns at once, and gives new addresses where memory is asked for; a real driver adds
 its own time, mostly that of its launches. Where torch is installed, its tensors are measured too: those of the host,

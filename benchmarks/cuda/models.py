@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import egshape
-from benchmarks.cuda_weights import TYPES, named, weights
+from benchmarks.cuda.weights import TYPES, named, weights
 from egshape.ir.graph import Block, Graph, Op
 
 Options = Mapping[str, int]

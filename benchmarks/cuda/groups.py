@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import cuda_torch
-from benchmarks.cuda_bench import Bench, listed
-from benchmarks.cuda_rows import POISON, Case, Context, Row, functions
-from benchmarks.cuda_weights import named
+from benchmarks.cuda import torch as cuda_torch
+from benchmarks.cuda.bench import Bench, listed
+from benchmarks.cuda.rows import POISON, Case, Context, Row, functions
+from benchmarks.cuda.weights import named
 from benchmarks.equal import fault
 from egshape.runtime.cuda_function import CudaFunction
 from egshape.runtime.errors import RunError

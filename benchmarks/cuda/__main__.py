@@ -1,7 +1,7 @@
 """Programs on a GPU: whether results are right, and how long they take, against copies, torch, Triton and cuBLASLt.
 
 ``python -m benchmarks.cuda FOLDER [--seconds 540] [--only check,bandwidth,...] [--out OUT]`` on a machine with a GPU,
-on a folder that ``benchmarks.cuda_cases`` made elsewhere. Numpy and a CUDA driver are needed; what is compared with
+on a folder that ``benchmarks.cuda.cases`` made elsewhere. Numpy and a CUDA driver are needed; what is compared with
 torch needs torch. What matters most comes first; each group runs in a process of its own, since some errors end a
 process's use of the device, and rows are written as they come: OUT/rows.jsonl, OUT/results.json, OUT/table.md,
 OUT/kept.txt (profiles, what the sanitizer says), OUT/log.txt. What is printed last says how far the goals are
@@ -21,11 +21,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cuda_bench import Bench, loaded
-from benchmarks.cuda_groups import WHOLE, sample
-from benchmarks.cuda_rows import Broken, Context, Row, functions
-from benchmarks.cuda_table import report
-from benchmarks.cuda_timed import EACH
+from benchmarks.cuda.bench import Bench, loaded
+from benchmarks.cuda.groups import WHOLE, sample
+from benchmarks.cuda.rows import Broken, Context, Row, functions
+from benchmarks.cuda.table import report
+from benchmarks.cuda.timed import EACH
 from egshape.runtime.cuda import opened
 from egshape.runtime.errors import RunError
 

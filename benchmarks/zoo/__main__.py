@@ -1,10 +1,10 @@
 """Real ONNX models through egshape and through the optimizers that people use, a table each.
 
-    python -m benchmarks.fetch                      once: fills the cache
+    python -m benchmarks.zoo.fetch                      once: fills the cache
     python -m benchmarks.zoo [FILE.onnx ...] [--only NAME] [--tools egshape,onnxslim] [--json OUT.json]
                              [--no-shapes] [--no-speed] [--threads 1]
 
-What is counted is defined in ``benchmarks/zoo_measures.py``, once for all: nodes, shape-related nodes, size-dependent
+What is counted is defined in ``benchmarks/zoo/measures.py``, once for all: nodes, shape-related nodes, size-dependent
 small tensors with the distinct values among them, no-ops. A model that a tool wrote is **whole** if onnx.checker takes
 it, inputs and outputs kept their names, and ONNX Runtime, with no optimization of its own, gives the original's outputs
 within 1e-4 (integers exactly) at every point of the model's plan: sizes that it admits, found by trying, 1 and odd ones
@@ -28,9 +28,14 @@ from typing import Any
 import numpy as np
 import onnx
 
-from benchmarks import fetch, zoo_inputs, zoo_measures, zoo_shapes, zoo_speed, zoo_tools
-from benchmarks.zoo_inputs import Plan, Probe
-from benchmarks.zoo_plans import plan_of
+from benchmarks.zoo import fetch
+from benchmarks.zoo import inputs as zoo_inputs
+from benchmarks.zoo import measures as zoo_measures
+from benchmarks.zoo import shapes as zoo_shapes
+from benchmarks.zoo import speed as zoo_speed
+from benchmarks.zoo import tools as zoo_tools
+from benchmarks.zoo.inputs import Plan, Probe
+from benchmarks.zoo.plans import plan_of
 from egshape.atomic import write_atomic
 
 ORIGINAL = "original"
@@ -229,7 +234,7 @@ def main() -> int:
     options = parser.parse_args()
     chosen = _chosen(options)
     if not chosen:
-        print(f"skipped: no models in {fetch.cache_folder()} (python -m benchmarks.fetch brings them)")
+        print(f"skipped: no models in {fetch.cache_folder()} (python -m benchmarks.zoo.fetch brings them)")
         return 0
     asked = [tool for tool in options.tools.split(",") if tool]
     tools = [tool for tool in asked if zoo_tools.installed(tool)]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import cuda_torch
-from benchmarks.cuda_bench import Bench, listed, moved, random_arrays, shape_at
-from benchmarks.cuda_rows import POISON, Case, Context, Row, Sizes, functions, sizes_text
+from benchmarks.cuda import torch as cuda_torch
+from benchmarks.cuda.bench import Bench, listed, moved, random_arrays, shape_at
+from benchmarks.cuda.rows import POISON, Case, Context, Row, Sizes, functions, sizes_text
 from egshape.runtime.cuda_function import CudaFunction
 
 Call = Callable[..., Any]
@@ -43,9 +43,9 @@ def peers(context: Context, case: Case, *, compiled: bool = True) -> Peers:
     if compiled and context.compiler is not None:
         found["compiled"] = torch.compile(eager, dynamic=True, **context.compiler)
     if case["group"] == "bandwidth" and context.bench.real:
-        from benchmarks import cuda_triton
+        from benchmarks.cuda import triton
 
-        other = cuda_triton.function(kind, made)
+        other = triton.function(kind, made)
         found |= {"triton": other} if other is not None else {}
     return Peers(cuda_torch.exact(torch, kind, options, made), found)
 

@@ -1,4 +1,4 @@
-"""ONNX exports of the torch modules in ``benchmarks.zoo_torch``, by both of torch's exporters."""
+"""ONNX exports of the torch modules in ``benchmarks.zoo.torch``, by both of torch's exporters."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def release() -> str | None:
         return None
     import torch
 
-    sources = [Path(__file__).with_name(name) for name in ("zoo_exports.py", "zoo_torch.py")]
+    sources = [Path(__file__).with_name(name) for name in ("exports.py", "torch.py")]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return f"torch {torch.__version__} sources {digest[:12]}"
 
@@ -105,7 +105,7 @@ def export(name: str) -> bytes:
     """The model's file, weights inside; the same weights on every call."""
     import torch
 
-    from benchmarks import zoo_torch
+    from benchmarks.zoo import torch as zoo_torch
 
     recipe = EXPORTS[name]
     torch.manual_seed(0)

@@ -1,7 +1,7 @@
 """Makes the folder that ``benchmarks.cuda`` measures: artifacts with kernels, inputs and results to check them by, and
 the sizes at which each is timed.
 
-``python -m benchmarks.cuda_cases FOLDER [--only WORD]`` needs egshape with NVRTC and jax, and no GPU; what it writes
+``python -m benchmarks.cuda.cases FOLDER [--only WORD]`` needs egshape with NVRTC and jax, and no GPU; what it writes
 needs numpy and a driver. Weights of models stay at home: they are drawn again where they are used."""
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from typing import Any
 from unittest import mock
 
 import egshape
-from benchmarks import cuda_checks, cuda_graphs, cuda_models
-from benchmarks.cuda_bench import random_arrays
-from benchmarks.cuda_weights import TYPES, hollow, named, weights
+from benchmarks.cuda import checks, graphs
+from benchmarks.cuda import models as cuda_models
+from benchmarks.cuda.bench import random_arrays
+from benchmarks.cuda.weights import TYPES, hollow, named, weights
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.runtime.function import CompiledFunction
@@ -77,12 +78,12 @@ class Case:
 
     def build(self) -> Graph:
         """The graph, not optimized."""
-        source = cuda_graphs if self.kind in cuda_graphs.KINDS else cuda_models
+        source = graphs if self.kind in graphs.KINDS else cuda_models
         return source.build(self.kind, self.dtype, self.options)
 
     def inputs(self) -> list[dict[str, Any]]:
         """Dtype, shape and draw of each input."""
-        source = cuda_graphs if self.kind in cuda_graphs.KINDS else cuda_models
+        source = graphs if self.kind in graphs.KINDS else cuda_models
         return [
             {"dtype": dtype, "shape": shape, "draw": list(self.draws.get(number, ("normal",)))}
             for number, (dtype, shape) in enumerate(source.inputs(self.kind, self.dtype, self.options))
@@ -340,7 +341,7 @@ def _made(folder: Path, name: str, case: Case, compile: Compiler) -> dict[str, A
         launches = max(launches, len(function.manifest["kernels"]))
     if case.small:
         sets = [random_arrays(inputs, sizes, k) for k, sizes in enumerate(case.small)]
-        cuda_checks.store(folder / f"{name}.npz", graph, sets)
+        checks.store(folder / f"{name}.npz", graph, sets)
     return {
         "name": case.name,
         "group": case.group,
@@ -366,7 +367,7 @@ def optimized(case: Case, variant: Variant, graph: Graph) -> Graph:
         for each in (() if variant.blind else case.likely, variant.facts)
     )
     known = graph.facts.merge(Facts.parse(*likely)) if likely else graph.facts
-    plain = case.kind in cuda_graphs.KINDS
+    plain = case.kind in graphs.KINDS
     return egshape.optimize(replace(graph, facts=known), assume=facts, explain=False, validate=plain).graph
 
 
@@ -397,9 +398,9 @@ def main() -> None:
     print(make(chosen.folder, cases, note=partial(print, flush=True)))
     begin = time.perf_counter()
     if not chosen.only and chosen.models.is_dir():
-        print(cuda_checks.models(chosen.folder, chosen.models, compiled), "sample models")
+        print(checks.models(chosen.folder, chosen.models, compiled), "sample models")
     if not chosen.only and not chosen.without_ops:
-        count, refused = cuda_checks.ops(chosen.folder, compiled)
+        count, refused = checks.ops(chosen.folder, compiled)
         print(f"{count} ops in {time.perf_counter() - begin:.0f} s; not compiled: {', '.join(refused) or 'none'}")
     size = sum(each.stat().st_size for each in chosen.folder.iterdir())
     print(f"{size / 2**20:.1f} MiB")

@@ -1,6 +1,6 @@
 """The optimizers that the zoo compares, each run in a process of its own, so that memory, time and crashes are its own.
 
-    python -m benchmarks.zoo_tools TOOL IN.onnx OUT.onnx        prints one line of JSON: seconds, peak and base MB
+    python -m benchmarks.zoo.tools TOOL IN.onnx OUT.onnx        prints one line of JSON: seconds, peak and base MB
 
 A tool that is not installed is absent, never an error: pip install onnxsim onnxslim onnxscript brings the peers.
 """
@@ -106,7 +106,7 @@ def installed(tool: str) -> bool:
 
 def run_tool(tool: str, source: Path, target: Path, timeout: float) -> Outcome:
     """Run a tool on a file in its own process; it is ended after ``timeout`` seconds."""
-    command = [sys.executable, "-m", "benchmarks.zoo_tools", tool, str(source), str(target)]
+    command = [sys.executable, "-m", "benchmarks.zoo.tools", tool, str(source), str(target)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
     except subprocess.TimeoutExpired:

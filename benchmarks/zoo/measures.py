@@ -22,7 +22,7 @@ import onnx
 import onnx.inliner
 from onnx import defs
 
-from benchmarks.zoo_inputs import Plan, Probe, session
+from benchmarks.zoo.inputs import Plan, Probe, session
 
 SHAPE_OPERANDS: Mapping[str, tuple[int, ...]] = {
     "Reshape": (1,),

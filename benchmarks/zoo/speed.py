@@ -3,7 +3,7 @@
 Both sides get the same arrays and threads, in one process, in alternating runs; medians and their ratio. Outputs are
 compared before anything is timed. Each model has a process of its own, so that a crash is a line and not the end.
 
-    python -m benchmarks.zoo_speed NAME FILE.onnx [--threads 1]        prints a line of JSON a point
+    python -m benchmarks.zoo.speed NAME FILE.onnx [--threads 1]        prints a line of JSON a point
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fetch import cache_folder
-from benchmarks.zoo_inputs import Plan, session
-from benchmarks.zoo_plans import plan_of
+from benchmarks.zoo.fetch import cache_folder
+from benchmarks.zoo.inputs import Plan, session
+from benchmarks.zoo.plans import plan_of
 
 SECONDS = 0.6
 """Of timing for each point and model, both sides together."""
@@ -60,7 +60,7 @@ class Timing:
 
 def run(name: str, path: Path, threads: int) -> list[Timing]:
     """The timings of a model, measured in another process."""
-    command = [sys.executable, "-m", "benchmarks.zoo_speed", name, str(path), f"--threads={threads}"]
+    command = [sys.executable, "-m", "benchmarks.zoo.speed", name, str(path), f"--threads={threads}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:

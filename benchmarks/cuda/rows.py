@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.cuda_bench import Bench
+from benchmarks.cuda.bench import Bench
 from egshape.runtime.cuda_function import CudaFunction
 
 Case = Mapping[str, Any]

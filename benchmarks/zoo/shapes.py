@@ -20,9 +20,9 @@ from pathlib import Path
 
 import onnx
 
-from benchmarks import zoo_measures
-from benchmarks.zoo_inputs import UNKNOWN, Plan
-from benchmarks.zoo_measures import Seen
+from benchmarks.zoo import measures
+from benchmarks.zoo.inputs import UNKNOWN, Plan
+from benchmarks.zoo.measures import Seen
 
 Sizes = Mapping[str, int]
 Shape = Sequence[int | str | None]
@@ -54,8 +54,8 @@ class Coverage:
 
 def coverages(name: str, path: Path, plan: Plan) -> list[Coverage]:
     """What each inference says about a model."""
-    seen = zoo_measures.observe(path, plan).points
-    bare, full = zoo_measures.skeleton(path), onnx.load(path)
+    seen = measures.observe(path, plan).points
+    bare, full = measures.skeleton(path), onnx.load(path)
     known = {x for x in seen[0] if all(x in point for point in seen)}
     made = [x for node in bare.graph.node if node.op_type != "Constant" for x in node.output if x in known]
     symbols = _rename(full)

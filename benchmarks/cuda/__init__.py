@@ -1,0 +1,1 @@
+"""Compiled graphs beside vendors' libraries on a GPU: ``python -m benchmarks.cuda``."""
