@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.tools.machine import measured_on
 from egshape.commands.cluster import over
 from egshape.commands.work import Done, Task, each
 from egshape.show import table
@@ -131,7 +132,7 @@ def main(argv: Sequence[str]) -> int:
     for way in found:
         figures = (f"{way.seconds:.1f}", f"{count / way.seconds:.1f}", f"{one / way.seconds:.2f}")
         rows.append((way.name, str(way.workers), *figures, f"{1e3 * way.overhead:.1f}"))
-    print(f"{count} models of 4 ops, {os.cpu_count()} processors")
+    print(f"{measured_on(())}, {count} models of 4 ops, {os.cpu_count()} processors")
     print(table(rows))
     last, overhead = found[-1], max(way.overhead for way in found if way.name == "cluster")
     least = TASKS * sum(last.spent) / len(last.spent) / MACHINES

@@ -19,6 +19,7 @@ import torch._inductor.config
 from torch import nn
 
 import egshape
+from benchmarks.tools.machine import measured_on
 
 SIZES = ((1, 16), (2, 33), (4, 64), (8, 20), (1, 128), (3, 7), (16, 48))
 
@@ -191,7 +192,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch._inductor.config.force_disable_caches = True  # a first call is a first one on this machine
-    print(f"torch {torch.__version__}, {args.threads} threads")
+    print(measured_on(["torch"], args.threads))
     for name in args.networks.split(","):
         print(name)
         measured(NETWORKS[name], args.rounds, args.threads)

@@ -20,6 +20,7 @@ import torch
 
 import egshape
 from benchmarks.robustness import hub_corpus
+from benchmarks.tools.machine import measured_on
 from egshape.ir.graph import Block, Graph, Op
 
 VIEWS = {"view", "_unsafe_view", "reshape"}
@@ -115,6 +116,7 @@ def main() -> None:
         totals = [one + two for one, two in zip(totals, row, strict=True)]
         kinds = [one + two for one, two in zip(kinds, (before[1], after[1]), strict=True)]
         print(f"{name}: {row[1]} of {row[0]} shape ops redundant -> {row[3]} of {row[2]}", flush=True)
+    print(measured_on(["torch", "transformers"]))
     share = 100 * totals[3] / max(totals[1], 1)
     print(
         f"all: {totals[1]} of {totals[0]} -> {totals[3]} of {totals[2]}: {share:.1f} % of the redundant ones are left"

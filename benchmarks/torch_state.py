@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 import egshape
+from benchmarks.tools.machine import measured_on
 
 WIDTH, HEADS = 256, 4
 WAYS = ("eager", "inductor", "torch.compile(backend='egshape')", "egshape.torch.compile", "export and compile, out=")
@@ -98,6 +99,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     cache = 2 * args.batch * args.longest * WIDTH * 4 / 2**20
+    print(measured_on(["torch"]))
     print(f"a cache of {cache:.0f} MiB, {args.steps} steps")
     for way in WAYS:
         with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 import egshape
+from benchmarks.tools.machine import measured_on
 from benchmarks.torch import Encoder
 
 WORDS = 97
@@ -166,6 +167,7 @@ def main() -> None:
     }
     if not args.no_inductor:
         compilers["inductor"] = lambda module: torch.compile(module, dynamic=True)
+    print(measured_on(["torch"], args.threads))
     for name in args.networks.split(","):
         torch.compiler.reset()
         egshape.torch.reset()

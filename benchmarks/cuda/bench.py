@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cuda.weights import TYPES, filled, named
-from benchmarks.equal import distance, double
+from benchmarks.tools.equal import distance, double
 from egshape.runtime import load
 from egshape.runtime.cuda import Driver
 from egshape.runtime.cuda_function import CudaFunction

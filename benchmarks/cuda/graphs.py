@@ -72,7 +72,7 @@ KINDS = (*_BUILDERS, "softmax")
 def build(kind: str, dtype: str, options: Options) -> Graph:
     """A graph by its kind."""
     if kind == "softmax":
-        from benchmarks.networks import softmax_bias
+        from benchmarks.cpu.networks import softmax_bias
 
         return softmax_bias().graph()
     return _BUILDERS[kind](dtype, options)

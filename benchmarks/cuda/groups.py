@@ -19,7 +19,7 @@ from benchmarks.cuda import torch as cuda_torch
 from benchmarks.cuda.bench import Bench, listed
 from benchmarks.cuda.rows import POISON, Case, Context, Row, functions
 from benchmarks.cuda.weights import named
-from benchmarks.equal import fault
+from benchmarks.tools.equal import fault
 from egshape.runtime.cuda_function import CudaFunction
 from egshape.runtime.errors import RunError
 

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from benchmarks.tools.machine import measured_on
 from benchmarks.zoo import fetch
 from benchmarks.zoo import inputs as zoo_inputs
 from benchmarks.zoo import measures as zoo_measures
@@ -251,6 +252,7 @@ def main() -> int:
                     report.speed.extend(zoo_speed.run(name, path, options.threads))
             except zoo_inputs.NoSizes as error:
                 report.skipped[name] = f"no sizes found: {error}"
+    print(measured_on(["onnx", "onnxruntime", "onnxslim", "onnxsim", "onnxoptimizer"], options.threads))
     print(summary(report, tools))
     if options.json:
         write_atomic(options.json, json.dumps(asdict(report), indent=1) + "\n")

@@ -155,6 +155,7 @@ def _array(x: Input, probe: Probe, top: int, rng: np.random.Generator) -> np.nda
 def session(model: str | bytes, threads: int = 1, optimize: bool = False) -> ort.InferenceSession:
     """An ONNX Runtime session on the CPU that prints nothing."""
     options = ort.SessionOptions()
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # else its threads run in others' turns too
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     level = ort.GraphOptimizationLevel

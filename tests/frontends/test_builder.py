@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks import networks, peers
+from benchmarks.cpu import networks, peers
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.frontends.builder import Network
 from egshape.ir.interpret import interpret

@@ -14,8 +14,8 @@ from unittest import mock
 
 import numpy as np
 
-from benchmarks import equal
-from benchmarks.equal import double
+from benchmarks.tools import equal
+from benchmarks.tools.equal import double
 from egshape.adapters.native import compile_function
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
@@ -89,7 +89,8 @@ def expected(graph: Graph, wide: Graph | None, arrays: Sequence[Array]) -> Expec
 
 
 def fault(found: Sequence[Array], wanted: Expected, relative: float | None = None) -> str:
-    """What is wrong with the results, "" if nothing is (``benchmarks.equal``); complex ones are the references' own."""
+    """What is wrong with the results, "" if nothing is (``benchmarks.tools.equal``); complex ones are the
+    references' own."""
     if any(array.dtype.kind == "c" for array in wanted.narrow):
         same = all(
             one.shape == two.shape

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.networks import Array, Built
+from benchmarks.cpu.networks import Array, Built
 from egshape.frontends.builder import Layer
 from egshape.ir.graph import Value
 
@@ -211,6 +211,7 @@ def _session(model: Any, threads: int) -> Run:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # else its threads run in our turns too
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.log_severity_level = 3

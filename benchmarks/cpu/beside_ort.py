@@ -4,19 +4,17 @@ timed. Ratios are ONNX Runtime's time over ours: above 1, egshape is faster."""
 from __future__ import annotations
 
 import argparse
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 
 import egshape
-from benchmarks.cpu import Table, sampled, shown
+from benchmarks.tools.machine import measured_on
+from benchmarks.tools.timing import Table, sampled, shown
 
 TOLERANCE = 2e-3
 
@@ -46,13 +44,6 @@ def session(model: bytes, threads: int) -> Any:
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     return ort.InferenceSession(model, options, ["CPUExecutionProvider"])
-
-
-def cpu_name() -> str:
-    """The CPU as the system names it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def _agree(where: str, wanted: Sequence[np.ndarray], got: Any) -> None:
@@ -91,7 +82,7 @@ def run(cases: Sequence[Case], about: str | None) -> None:
     parser.add_argument("--seconds", type=float, default=1.5, help="for each row, at most")
     parser.add_argument("--markdown", action="store_true")
     args = parser.parse_args()
-    print(f"{cpu_name()}, {args.threads} thread(s), ONNX Runtime {ort.__version__}, onnx {onnx.__version__}")
+    print(measured_on(["onnxruntime", "onnx"], args.threads))
     table = Table(["case", "egshape", "ONNX Runtime", "ratio"], markdown=args.markdown)
     chosen = [case for case in cases if args.only in case.name]
     every = [ratio for case in chosen for ratio in ratios(case, table, args.at, args.threads, args.seconds)]

@@ -4,15 +4,16 @@ and ratios.
     python -m benchmarks.cpu [--case softmax] [--threads 2] [--rounds 15] [--seconds 8] [--peers onnxruntime,torch]
                              [--parts speed,shapes,compile] [--all] [--markdown]
 
-Every network is built once (``benchmarks.networks``) and replayed layer by layer in each peer (``benchmarks.peers``),
-with the same weights and inputs; results are compared before anything is timed. ``--all`` adds BERT-base and
-torch.compile, which take minutes. Ratios are the peer's time over ours: above 1, egshape is faster."""
+Every network is built once (``benchmarks.cpu.networks``) and replayed layer by layer in each peer
+(``benchmarks.cpu.peers``), with the same weights and inputs; results are compared before anything is timed. ``--all``
+adds BERT-base and torch.compile, which take minutes. Ratios are the peer's time over ours: above 1, egshape is
+faster.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -25,15 +26,14 @@ from typing import Any
 import numpy as np
 
 import egshape
-from benchmarks import peers
-from benchmarks.networks import SHAPES, WORKLOADS, Array, Built, Point, Workload, bert, encoder
+from benchmarks.cpu import peers
+from benchmarks.cpu.networks import SHAPES, WORKLOADS, Array, Built, Point, Workload, bert, encoder
+from benchmarks.tools.machine import measured_on
+from benchmarks.tools.timing import Call, Table, sampled, shown
 
-Call = Callable[[], object]
 SLOW = "torch.compile"
 LARGE = 4 << 20
 """Bytes from which a copy is bound by memory, not by its call."""
-SAMPLE = 1e-3
-"""Seconds that one sample takes at least: short calls are repeated."""
 
 
 @dataclass(frozen=True)
@@ -110,86 +110,7 @@ def _copying(nbytes: int, threads: int) -> Call:
     return lambda: list(pool.map(lambda pair: np.copyto(*pair), parts))
 
 
-# -- timing --------------------------------------------------------------------------------------------------------
-
-
-def _time(run: Call, repeat: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeat):
-        run()
-    return (time.perf_counter() - start) / repeat
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Seconds of a call, by name, a sample a round."""
-
-    times: Mapping[str, Sequence[float]]
-    best: bool = False
-    """Take the shortest sample, not the median: what says more on a busy machine."""
-
-    def typical(self, name: str) -> float:
-        """Seconds of a call."""
-        return min(self.times[name]) if self.best else statistics.median(self.times[name])
-
-    def ratio(self, name: str, base: str) -> float:
-        """How many times longer than base it takes: the median of the ratios of samples of one round, which were
-        taken one after the other; or the ratio of the shortest samples."""
-        if self.best:
-            return self.typical(name) / self.typical(base)
-        return statistics.median(one / two for one, two in zip(self.times[name], self.times[base], strict=True))
-
-
-def sampled(runs: Mapping[str, Call], rounds: int, seconds: float, *, best: bool = False) -> Samples:
-    """Alternating samples: at most so many rounds, at least 5, and no more than so many seconds where that is enough
-    for 5."""
-    repeats = {}
-    for name, run in runs.items():
-        run()
-        repeats[name] = max(1, round(SAMPLE / _time(run, 1)))
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    end = time.perf_counter() + seconds
-    for done in range(rounds):
-        if done >= 5 and time.perf_counter() > end:
-            break
-        for name, run in runs.items():
-            times[name].append(_time(run, repeats[name]))
-    return Samples(times, best)
-
-
-# -- tables --------------------------------------------------------------------------------------------------------
-
-
-class Table:
-    """Rows printed as they come, in columns or as Markdown."""
-
-    def __init__(self, columns: Sequence[str], *, markdown: bool) -> None:
-        self._widths = [max(len(name), 34 if not k else 9) for k, name in enumerate(columns)]
-        self._markdown = markdown
-        self.row(columns)
-        if markdown:
-            print("|" + "---|" * len(columns), flush=True)
-
-    def row(self, cells: Sequence[str]) -> None:
-        """Print one row."""
-        if self._markdown:
-            print(f"| {' | '.join(cells)} |", flush=True)
-        else:
-            print(
-                "  ".join(
-                    cell.rjust(width) if k else cell.ljust(width)
-                    for k, (cell, width) in enumerate(zip(cells, self._widths, strict=True))
-                ),
-                flush=True,
-            )
-
-
-def shown(seconds: float) -> str:
-    """A time with a unit."""
-    for unit, scale in (("us", 1e6), ("ms", 1e3)):
-        if seconds * scale < 1000:
-            return f"{seconds * scale:.3g} {unit}"
-    return f"{seconds:.3g} s"
+# -- tables ----------------------------------------------------------------------------------------------------------
 
 
 def speed(workloads: Sequence[Workload], options: Options, *, markdown: bool) -> None:
@@ -292,6 +213,7 @@ def main() -> int:
         if options.case in each.name and (each.quick or options.all or options.case == each.name)
     ]
     parts = options.parts.split(",")
+    print(measured_on(dict.fromkeys(name.partition(".")[0] for name in chosen), options.threads))
     if "speed" in parts:
         speed(workloads, how, markdown=options.markdown)
     if "shapes" in parts and not options.case:

@@ -1,9 +1,9 @@
 """Recurrent networks over texts of different lengths against ONNX Runtime: sizes open, compiled once.
 
-    python -m benchmarks.recurrent [--only NAME] [--at "32 x"] [--threads 1] [--seconds 1.5] [--markdown]
+    python -m benchmarks.cpu.recurrent [--only NAME] [--at "32 x"] [--threads 1] [--seconds 1.5] [--markdown]
 
 A batch is padded to its longest text, as taggers do it. One process, alternating runs, medians; results are compared
-before anything is timed (``benchmarks.beside_ort``).
+before anything is timed (``benchmarks.cpu.beside_ort``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.beside_ort import Case, Point, run
+from benchmarks.cpu.beside_ort import Case, Point, run
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 

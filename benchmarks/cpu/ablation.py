@@ -2,7 +2,7 @@
 no two sizes of different ops taken as equal), the graph rewritten only, facts on, and with facts that a user states too
 (divisibility, ranges). Alternating runs, one process.
 
-    python -m benchmarks.ablation [--case softmax] [--threads 1] [--rounds 15] [--markdown]
+    python -m benchmarks.cpu.ablation [--case softmax] [--threads 1] [--rounds 15] [--markdown]
 
 Ratios are the time with facts off over the time of the column: above 1, the facts help."""
 
@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import egshape
-from benchmarks.cpu import Samples, Table, agree, bound, sampled, shown
-from benchmarks.networks import WORKLOADS, Point, Workload
+from benchmarks.cpu.__main__ import agree, bound
+from benchmarks.cpu.networks import WORKLOADS, Point, Workload
+from benchmarks.tools.machine import measured_on
+from benchmarks.tools.timing import Samples, Table, sampled, shown
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     first, *others = (variant.name for variant in VARIANTS)
+    print(measured_on([], options.threads))
     table = Table(["case", first, *others], markdown=options.markdown)
     for workload in WORKLOADS:
         if options.case in workload.name and (workload.quick or options.all):

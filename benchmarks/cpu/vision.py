@@ -1,8 +1,8 @@
 """Networks on images against ONNX Runtime: ONNX models as exporters write them, sizes open, compiled once.
 
-    python -m benchmarks.vision [--only NAME] [--at "16 x"] [--threads 1] [--seconds 1.5] [--markdown]
+    python -m benchmarks.cpu.vision [--only NAME] [--at "16 x"] [--threads 1] [--seconds 1.5] [--markdown]
 
-One process, alternating runs, medians; results are compared before anything is timed (``benchmarks.beside_ort``).
+One process, alternating runs, medians; results are compared before anything is timed (``benchmarks.cpu.beside_ort``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.beside_ort import Case, Point, run
+from benchmarks.cpu.beside_ort import Case, Point, run
 
 
 class Model:
