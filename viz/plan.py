@@ -13,7 +13,7 @@ from egshape.lower.kernel import function
 from egshape.plan.inplace import in_place
 from egshape.plan.loops import Buffer, Kernel, Loop, Stmt
 from egshape.plan.memory import Layout, layout, touched
-from egshape.plan.planner import Planner, plan
+from egshape.plan.planner import Planner
 from egshape.plan.program import (
     BindSize,
     Branch,
@@ -27,6 +27,7 @@ from egshape.plan.program import (
     Run,
     Step,
 )
+from egshape.plan.targets import TARGETS, plan
 from egshape.viz import graph as graphs
 from egshape.viz.dot import Cluster, Edge, Html, Item, Node, Picture, escaped
 from egshape.viz.look import CHECK, PAPER, RESULT, SHAPE_CODE, Sizes, clipped, small
@@ -74,7 +75,7 @@ def kernel_of(graph: Graph) -> dict[Op, KernelRun]:
     """The run of a kernel that computes each op of the graph's own block.
 
     Raises Unsupported for a graph that cannot be planned."""
-    planner = Planner(graph)
+    planner = Planner(graph, TARGETS["llvm"])
     program = planner.plan()
     named = zip(_kernels(program.steps), runs(in_place(program)).values(), strict=True)
     names = {buffer: run for kernel, run in named for buffer in kernel.outputs}

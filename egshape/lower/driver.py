@@ -19,7 +19,7 @@ from egshape.lower.host import Module, module
 from egshape.lower.weights import Interned, interned
 from egshape.plan.inplace import in_place
 from egshape.plan.memory import THREADS
-from egshape.plan.planner import plan
+from egshape.plan.targets import plan
 
 
 @dataclass(frozen=True)

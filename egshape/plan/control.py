@@ -40,7 +40,7 @@ def loop(p: Steps, op: Op) -> None:
         # Not by p.check, which would believe it of the sizes of later rounds too.
         p.steps += _fitting(op, op.operands, block, {})
     carried = []
-    adding = [_appends(body, place) if grows and p.target == "llvm" else None for place, grows in enumerate(growing)]
+    adding = [_appends(body, place) if grows and p.target.moves_memory else None for place, grows in enumerate(growing)]
     for value, init, inside, grows, last in zip(op.results, op.operands, body.args, growing, adding, strict=True):
         size = product(inside.type.dims)
         if last is not None:
@@ -103,7 +103,7 @@ def _carry(p: Steps, op: Op, carried: list[Buffer], growing: list[bool], own: li
             (name,) = target.size.symbols()
             moves.append(DefineSize(name, size))
         made = source not in carried and not source.size.symbols().isdisjoint(following)
-        if grows and made and sources.count(source) == 1 and p.target == "llvm":
+        if grows and made and sources.count(source) == 1 and p.target.moves_memory:
             exchanged.append(Swap(source, target))
         elif grows or source in carried:
             saved = p.scratch(f"{value.name}.saved", source.dtype, size)

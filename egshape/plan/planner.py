@@ -13,17 +13,11 @@ from itertools import pairwise, takewhile
 from egshape.dims import Dim, ceildiv, const, maximum, minimum, product, symbol
 from egshape.errors import Unsupported
 from egshape.facts import Relation, parse_facts
-from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ops.host import HOST_CALLS
-from egshape.plan import attention, control, donated, epilogue, integers, products, regroup, roots, rows, updates
-from egshape.plan.channels import channels_last
+from egshape.plan import control, donated, epilogue, regroup, roots, rows, updates
 from egshape.plan.conditions import conditions
-from egshape.plan.forms import in_form
 from egshape.plan.fusion import fused
-from egshape.plan.gpu import flash
-from egshape.plan.gpu import products as gpu_products
-from egshape.plan.inlined import inlined
 from egshape.plan.loops import Buffer
 from egshape.plan.memory import constants
 from egshape.plan.program import (
@@ -44,8 +38,8 @@ from egshape.plan.reader import (
     shape_of,
     unsupported,
 )
-from egshape.plan.signed import halves, signed
-from egshape.plan.steps import Cluster, Steps, sizes_of
+from egshape.plan.signed import halves
+from egshape.plan.steps import Steps, Target, sizes_of
 
 LARGEST_TREE = 60
 """Values whose expression has more ops than this get a buffer, which bounds the size of a kernel."""
@@ -57,8 +51,8 @@ CHEAP_INDEX = 4
 class Planner(Steps):
     """Walks a graph in program order and collects steps."""
 
-    def __init__(self, graph: Graph, facts: str = "all", target: str = "llvm") -> None:
-        super().__init__(graph, facts, target)
+    def __init__(self, graph: Graph, target: Target, facts: str = "all") -> None:
+        super().__init__(graph, target, facts)
         self.uses: Counter[Value] = Counter()
         self.widening: set[Op] = set()
         """Ops that make i32 of the bytes that products read."""
@@ -75,7 +69,7 @@ class Planner(Steps):
         self._settle_entry()
         body = self.graph.body
         named = tuple(zip(self.graph.output_names, body.results, strict=True))
-        over = donated.updates_of(body) if self.target == "llvm" else {}
+        over = donated.updates_of(body) if self.target.moves_memory else {}
         for name, value in named:
             if value not in self.outputs and value not in body.args:
                 buffer = Buffer(name, value.type.dtype, product(sizes_of(value)), "output")
@@ -90,7 +84,7 @@ class Planner(Steps):
         made = {name: self._output(name, value) for name, value in named if value not in over}
         made |= self._given_back(over, {value: name for name, value in named})
         outputs = tuple(made[name] for name in self.graph.output_names)
-        steps = fused(self.steps, self.target != "llvm") if self.known.forms else tuple(self.steps)
+        steps = fused(self.steps, not self.target.in_order) if self.known.forms else tuple(self.steps)
         return Program(self.graph.name, inputs, outputs, self.entry, steps, constants(steps))
 
     def _input(self, value: Value) -> Port:
@@ -200,8 +194,7 @@ class Planner(Steps):
                 self.define(each, self.producers.get(each.value))
         if block is self.graph.body:
             self._told_axes()
-        if self.target == "llvm":
-            self.widening.update(integers.widening(block))
+        self.widening.update(self.target.widening(block))
         for number, op in enumerate(block.ops):
             self.op(op, block, number)
 
@@ -221,7 +214,7 @@ class Planner(Steps):
         for condition in conditions(op):
             self.check(condition)
         self._sliced(op)
-        if op not in self.clusters and self._panels(op):
+        if op not in self.clusters and self.target.is_product(self, op):
             self._product(block, number)
         self._chain(block, number)
         if op in self.clusters or (rows.is_row_reduce(op) and self._cluster(block, number)):
@@ -268,20 +261,11 @@ class Planner(Steps):
             self.clusters.update(dict.fromkeys(found.ops, found))
             self.waiting.update(op.result for op in found.ops)
 
-    def _panels(self, op: Op) -> bool:
-        """Whether an op is computed by panels of products, or by what a GPU has for them."""
-        return gpu_products.is_product(op) if self.target != "llvm" else products.is_product(self, op)
-
     def _product(self, block: Block, number: int) -> None:
         """Open the cluster of a product, or of the attention that begins with it."""
         if block not in self.readers:
             self.readers[block] = epilogue.readers(block)
-        uses = self.readers[block]
-        place = block, number, uses, self.clusters, self.waiting
-        if self.target != "llvm":
-            found: Cluster = flash.find(self, *place) or gpu_products.find(self, *place)
-        else:
-            found = (attention.find(*place) if self.known.forms else None) or products.find(*place)
+        found = self.target.product(self, block, number, self.readers[block], self.clusters, self.waiting)
         self.clusters.update(dict.fromkeys(found.ops, found))
         self.waiting.update(op.result for op in found.ops)
 
@@ -372,7 +356,7 @@ class Planner(Steps):
             return
         if (
             op.name == "gather"
-            and self.target == "llvm"
+            and self.target.in_order
             and op.attrs["offset_dims"]
             and self.cost(op.operands[1])[0] > CHEAP_INDEX
         ):
@@ -405,15 +389,6 @@ def _comparisons(relation: Relation) -> Iterator[tuple[str, Dim, Dim]]:
     for (_, end), (start, _) in pairwise(relation.ranges):
         if end is not None and start is not None:
             yield "==", minimum(maximum(size - end, 0), maximum(start - size, 0)), ZERO
-
-
-def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
-    """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
-    ``target``: ``llvm``, where products are panels, or ``cuda``. Raises Unsupported, naming op and location, for what
-    is not compiled."""
-    whole = expand(graph)
-    whole = donated.with_updates(signed(inlined(in_form(whole) if facts == "all" else whole)))
-    return Planner(channels_last(whole) if target == "llvm" else whole, facts, target).plan()
 
 
 def _axis_name(value: Value, axis: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from egshape.dims import Dim
-from egshape.plan.gpu.grid import Launch
+from egshape.plan.grid import Launch
 from egshape.plan.loops import Buffer, Kernel
 
 

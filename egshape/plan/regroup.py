@@ -55,7 +55,7 @@ def find(p: Steps, block: Block, number: int) -> Chain | None:
     """The chain that begins with an op; None where it is no reshape that merges axes, or there is nothing to gain: its
     operand lies in memory, or no work follows."""
     first = block.ops[number]
-    if first.name != "reshape" or p.target != "llvm" or not p.known.forms:
+    if first.name != "reshape" or not p.target.in_order or not p.known.forms:
         return None
     source = p.root(first.operands[0])
     if source in p.places or source in p.outputs or source in p.waiting or p.arrays.of(source) is not None:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from egshape.dims import Dim, const, floordiv, product, symbol
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import numpy_dtype
-from egshape.plan import contraction, convolution_loops, order, partition, pooling, scan
-from egshape.plan.gpu import block_lines
-from egshape.plan.gpu.grid import at_round
+from egshape.plan import block_lines, contraction, convolution_loops, order, partition, pooling, scan
+from egshape.plan.grid import at_round
 from egshape.plan.host_calls import host_call
 from egshape.plan.loops import (
     Assign,
@@ -80,7 +79,7 @@ def reduce(p: Steps, op: Op) -> None:
     outer = [named[axis] for axis in kept if axis in named]
     inner = [named[axis] for axis in sorted(folded) if axis in named]
     across = kept and inner and kept[-1] in named and max(kept) > max(folded) and half == 1
-    if across and p.target == "llvm":
+    if across and p.target.in_order:
         body = _columns(p, op, out[0], flat, inits[0], items[0], outer, inner)
     else:
         body = loops(outer, _rows(p, op, out, flat, inits, items, inner))
@@ -173,7 +172,7 @@ def select_and_scatter(p: Steps, op: Op) -> None:
     chosen = Var("i64", p.name("v"))
     choice = _choice(p, op, windows, chosen)
     first = _converted(op, dtype, p.read(init, ()))
-    if p.target != "llvm":
+    if not p.target.in_order:
         numbers = Buffer(f"{out.name}.chosen", "i64", product(source.type.dims), "temp")
         keep = Store(numbers, linear(windows, source.type.dims), chosen)
         p.run("select", wrap([*choice, keep]), (numbers,), once=True)
@@ -265,7 +264,7 @@ def scatter(p: Steps, op: Op) -> None:
     place, binds = _scatter_place(p, op, at, batch)
     tests = Test(tuple(test for index, size in zip(place, shape, strict=True) for test in (index, size - 1 - index)))
     flat = linear(tuple(place), shape)
-    if p.target != "llvm" and not a["unique"] and all(updates[0].type.dims[k].const == 1 for k in _whole(op)):
+    if not p.target.in_order and not a["unique"] and all(updates[0].type.dims[k].const == 1 for k in _whole(op)):
         numbers = Buffer(f"{out[0].name}.targets", "i64", product(updates[0].type.dims), "temp")
         mine = linear(at, updates[0].type.dims)
         keep = If(tests, (Store(numbers, mine, Index("i64", flat)),), (Store(numbers, mine, Const("i64", -1)),))
@@ -283,7 +282,7 @@ def scatter(p: Steps, op: Op) -> None:
             *(Store(buffer, flat, Var(buffer.dtype, name)) for buffer, name in zip(out, names, strict=True)),
         ),
     )
-    if p.target == "llvm":
+    if p.target.in_order:
         finish(p, op, wrap([*binds, inner]), out)
     else:
         finish(p, op, _apart(op, at, updates[0].type.dims, [*binds, inner]), out)
@@ -369,7 +368,7 @@ def _scatter_place(p: Steps, op: Op, at: Indices, batch: Indices) -> tuple[list[
 
 def _sort(p: Steps, op: Op) -> None:
     """Lines one after the other, or each by a block of a GPU."""
-    if p.target != "llvm":
+    if not p.target.in_order:
         block_lines.sort(p, op)
     elif not partition.partitioned(p, op):
         order.sort(p, op)

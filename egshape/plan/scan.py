@@ -7,7 +7,7 @@ import numpy as np
 from egshape.dims import Dim, minimum, relu, symbol
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import integer_range, is_float, numpy_dtype
-from egshape.plan.gpu import block_lines
+from egshape.plan import block_lines
 from egshape.plan.loops import Assign, Const, Expr, Load, Local, Loop, Stmt, Store, Var, linear, name_of
 from egshape.plan.reader import ZERO, Indices
 from egshape.plan.steps import Steps
@@ -37,7 +37,7 @@ def cumulative(p: Steps, op: Op) -> bool:
         (new,) = p.scalars(op, op.regions[0], [old, p.read(x, place(index))])
         return new
 
-    if p.target != "llvm" and all(size.const == 1 for size in shape[axis + 1 :]):
+    if not p.target.in_order and all(size.const == 1 for size in shape[axis + 1 :]):
         lines, sums = block_lines.scan(
             p,
             op,
@@ -51,7 +51,7 @@ def cumulative(p: Steps, op: Op) -> bool:
         p.places[op.result] = out
         return True
     step = symbol(p.name("i"))
-    alone = p.target != "llvm"  # a thread runs along the axis, its neighbours beside it
+    alone = not p.target.in_order  # a thread runs along the axis, its neighbours beside it
     if alone or all(size.const == 1 for size in shape[axis + 1 :]):
         total = Var(x.type.dtype, p.name("v"))
         round_: list[Stmt] = [Assign(total.name, folded(total, step)), Store(out, linear(place(step), shape), total)]

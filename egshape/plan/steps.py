@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from egshape.dims import Dim, product, symbol
@@ -42,10 +42,35 @@ class Cluster(Protocol):
         """Add the kernels."""
 
 
-class Steps(Reader, ABC):
-    """Collects the steps of a program. ``target``: what they run on."""
+Find = Callable[["Steps", Block, int, Readers, Collection[Op], Collection[Value]], Cluster]
+"""The cluster of the product at a place of a block: of which op reads what, of ops and values that others took."""
 
-    def __init__(self, graph: Graph, facts: str = "all", target: str = "llvm") -> None:
+
+@dataclass(frozen=True)
+class Target:
+    """What a plan asks of the machine that it is made for, beyond loops: the planner tests nothing else.
+    ``plan/targets.py`` names the machines that there are."""
+
+    in_order: bool
+    """Whether a thread runs the rounds of a nest in order, and a nest may be cut into pieces; else the rounds of all
+    loops around an element run at the same time."""
+    moves_memory: bool
+    """Whether results may lie where an input lies that is given away, and a loop may exchange memory from round to
+    round."""
+    is_product: Callable[[Steps, Op], bool]
+    """Whether an op is computed as a product."""
+    product: Find
+    """The cluster of a product, or of the attention that begins with it."""
+    widening: Callable[[Block], Iterable[Op]]
+    """Ops that widen bytes which products read as they are."""
+    laid_out: Callable[[Graph], Graph]
+    """The graph with the layouts that products want."""
+
+
+class Steps(Reader, ABC):
+    """Collects the steps of a program that runs on ``target``."""
+
+    def __init__(self, graph: Graph, target: Target, facts: str = "all") -> None:
         super().__init__(facts)
         self.graph = graph
         self.target = target
@@ -141,7 +166,7 @@ class Steps(Reader, ABC):
     def elements(self, value: Value, target: Buffer, nest: Sequence[Stmt]) -> None:
         """Add the loops that store each element of a value once."""
         op = self.producers[value]
-        pieces = self.known.forms and self.target == "llvm"  # a thread of a GPU has its own test, a block its tile
+        pieces = self.known.forms and self.target.in_order  # a thread of a GPU has its own test, a block its tile
         for part in collapsed(in_pieces(nest)) if pieces else nest:
             self.run(op.name, (tiled(part) if pieces else part,), (target,), once=True, where=place(op))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from egshape.plan.gpu.grid import Launch
-from egshape.plan.gpu.wide import Wide
+from egshape.plan.grid import Launch
 from egshape.plan.loops import (
     Assign,
     Bind,
@@ -48,6 +47,7 @@ from egshape.plan.program import (
     Step,
     Swap,
 )
+from egshape.plan.wide import Wide
 
 
 def kernel_text(kernel: Kernel) -> str:

@@ -13,7 +13,7 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
 from egshape.plan.gpu.launching import launches
-from egshape.plan.planner import plan
+from egshape.plan.targets import plan
 from tests.cuda.emulate import emulated, kernels, likely
 from tests.cuda.test_races import same
 from tests.fuzz.differential import argument, graph_of, region

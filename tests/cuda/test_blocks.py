@@ -16,9 +16,9 @@ from egshape.lower.cuda.kernel import kernel
 from egshape.plan.contraction import converted
 from egshape.plan.gpu import warp_blocks
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.grid import Launch
 from egshape.plan.gpu.mapping import launch
 from egshape.plan.gpu.narrow import narrowed
+from egshape.plan.grid import Launch
 from egshape.plan.loops import (
     Buffer,
     Call,

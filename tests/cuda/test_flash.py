@@ -22,11 +22,11 @@ from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel as printed
 from egshape.plan.gpu import flash_split, flash_tiles
 from egshape.plan.gpu.flash import SWITCH
-from egshape.plan.gpu.grid import Launch
 from egshape.plan.gpu.launching import launches
 from egshape.plan.gpu.mma import Mma
+from egshape.plan.grid import Launch
 from egshape.plan.loops import Attend, Buffer, Kernel, buffers, statements
-from egshape.plan.planner import plan
+from egshape.plan.targets import plan
 from tests.cuda.attention import MASKS, TOLERANCE, Case
 from tests.cuda.device import Emulated, compiled
 from tests.cuda.emulate import chosen, emulated, kernels

@@ -18,8 +18,8 @@ from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 from egshape.plan.gpu import products
-from egshape.plan.planner import plan
 from egshape.plan.program import Gemm, Run
+from egshape.plan.targets import plan
 from egshape.runtime import cublaslt
 from tests.cuda.device import Emulated, compiled
 from tests.cuda.library import Library

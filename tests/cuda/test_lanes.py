@@ -10,8 +10,8 @@ import pytest
 from egshape.dims import const, symbol
 from egshape.ir.types import is_float, numpy_dtype
 from egshape.lower.cuda.kernel import kernel
-from egshape.plan.gpu.grid import Grid, Launch, Threads
 from egshape.plan.gpu.lanes import COMMUTATIVE, LaneFold, lane_fold, lane_folds
+from egshape.plan.grid import Grid, Launch, Threads
 from egshape.plan.loops import Buffer, Call, Choose, Const, Expr, Kernel, Let, Load, Loop, Stmt, Store, Var, buffers
 from tests.cuda.threads import Race, check_launch
 

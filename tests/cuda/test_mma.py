@@ -17,8 +17,8 @@ from egshape.errors import EgshapeError
 from egshape.ir.types import numpy_dtype
 from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel
-from egshape.plan.gpu.grid import Grid, Launch, Threads
 from egshape.plan.gpu.mma import COLUMNS, ROWS, Mma, column_at, mma, padded, row_at
+from egshape.plan.grid import Grid, Launch, Threads
 from egshape.plan.loops import Buffer, Const, Kernel, Load, Loop, Matrix, Stmt, Store, buffers
 from egshape.plan.visit import Moved
 from tests.cuda.text import Texts

@@ -12,7 +12,7 @@ from egshape.dims import Dim, const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.types import numpy_dtype
-from egshape.plan.planner import plan
+from egshape.plan.targets import plan
 from tests.cuda.emulate import emulated, launches
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.oracle import verdict, widened

@@ -18,9 +18,9 @@ from egshape.dims import Dim, const, symbol
 from egshape.ir.types import numpy_dtype
 from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel
-from egshape.plan.gpu.grid import Launch
 from egshape.plan.gpu.launching import launches
 from egshape.plan.gpu.mapping import launch
+from egshape.plan.grid import Launch
 from egshape.plan.loops import (
     Assign,
     Bounds,

@@ -17,7 +17,7 @@ import pytest
 
 from egshape.errors import Unsupported
 from egshape.lower.cuda.kernel import kernel
-from egshape.plan.gpu.grid import Launch
+from egshape.plan.grid import Launch
 from egshape.plan.loops import Buffer
 from tests.cuda.text import ORDERS, Texts
 

@@ -19,11 +19,11 @@ from egshape.ir.graph import Graph
 from egshape.ir.types import is_float, itemsize, numpy_dtype
 from egshape.lower.cuda.kernel import CudaKernel, kernel
 from egshape.ops import REGISTRY
-from egshape.plan.gpu.grid import Launch
 from egshape.plan.gpu.launching import launches
+from egshape.plan.grid import Launch
 from egshape.plan.loops import Buffer
-from egshape.plan.planner import plan
 from egshape.plan.program import Copy, Port, Run
+from egshape.plan.targets import plan
 from tests.cuda.emulate import likely
 from tests.cuda.text import ORDERS, Texts
 from tests.fuzz.differential import argument, graph_of

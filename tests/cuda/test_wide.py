@@ -13,7 +13,6 @@ from egshape.lower.cuda.kernel import kernel
 from egshape.plan.gpu.launching import launches
 from egshape.plan.gpu.mapping import launch
 from egshape.plan.gpu.narrow import LARGEST
-from egshape.plan.gpu.wide import Wide
 from egshape.plan.loops import (
     Assign,
     Bounds,
@@ -35,6 +34,7 @@ from egshape.plan.loops import (
 from egshape.plan.loops import (
     Test as AllOf,
 )
+from egshape.plan.wide import Wide
 from tests.cuda.emulate import chain, chosen, likely
 from tests.cuda.threads import Machine, check_launch, contents
 

@@ -30,7 +30,7 @@ from egshape.ir.types import itemsize
 from egshape.lower import cache as objects
 from egshape.lower.cuda import compiler
 from egshape.lower.cuda.kernel import CudaKernel
-from egshape.plan.gpu.grid import Launch
+from egshape.plan.grid import Launch
 from egshape.plan.loops import Buffer
 
 ORDERS = ("forward", "backward", "random")

@@ -13,8 +13,8 @@ from egshape.ir.types import numpy_dtype
 from egshape.lower import gemm, native
 from egshape.lower.quads import Quads
 from egshape.plan.loops import Product, statements
-from egshape.plan.planner import plan
 from egshape.plan.program import Run
+from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import check, compiled
 

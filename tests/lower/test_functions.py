@@ -99,7 +99,7 @@ def test_power():
 def test_functions_of_other_machines(features):
     """Code is made whatever the vector width, with and without an instruction that scales by powers of two."""
     from egshape.lower.host import module
-    from egshape.plan.planner import plan
+    from egshape.plan.targets import plan
 
     machine = native.host_machine()
     if not machine.triple.startswith("x86_64"):

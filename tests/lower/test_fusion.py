@@ -7,9 +7,9 @@ from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.plan.loops import If, Load, Loop, buffers, expressions, statements
 from egshape.plan.parallel import coefficient
-from egshape.plan.planner import plan
 from egshape.plan.program import Copy, Run
 from egshape.plan.strides import with_strides
+from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, data, graph_of, region
 from tests.lower.checking import check, compiled
 

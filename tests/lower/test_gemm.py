@@ -7,8 +7,8 @@ from egshape.adapters.native import compile_function
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.plan.loops import Product, statements
-from egshape.plan.planner import plan
 from egshape.plan.program import Run
+from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, graph_of
 from tests.lower.checking import call, compiled
 

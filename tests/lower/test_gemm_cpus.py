@@ -9,7 +9,7 @@ from egshape.dims import symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.lower import gemm, native
 from egshape.lower.host import module
-from egshape.plan.planner import plan
+from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import call, compiled
 

@@ -7,8 +7,8 @@ import pytest
 
 import egshape
 from egshape.ir.interpret import interpret
-from egshape.plan.planner import plan
 from egshape.plan.program import Copy, Extend, Repeat, Swap
+from egshape.plan.targets import plan
 
 TEXT = """
 func.func @main(%cache: tensor<?x3xf32>, %wide: tensor<2x?xf32>, %row: tensor<1x3xf32>, %times: tensor<i32>)

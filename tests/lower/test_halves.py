@@ -13,8 +13,8 @@ from egshape.lower import gemm, native
 from egshape.lower.pairs import Pairs
 from egshape.plan.halves import paired
 from egshape.plan.loops import Product, statements
-from egshape.plan.planner import plan
 from egshape.plan.program import Run
+from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import check, compiled
 from tests.lower.test_bytes import CPUS

@@ -6,8 +6,8 @@ import pytest
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.interpret import interpret
-from egshape.plan.planner import plan
 from egshape.plan.program import Run
+from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled
 

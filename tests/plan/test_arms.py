@@ -11,8 +11,8 @@ pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
 
 import egshape
 from egshape.plan.loops import Load, expressions
-from egshape.plan.planner import plan
 from egshape.plan.program import Branch, CheckSizes, Run, Step
+from egshape.plan.targets import plan
 
 SUM = "{0} = chlo.broadcast_add %x, %y : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>"
 TEXT = f"""func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>, %q: tensor<i1>) -> (tensor<?xf32>, tensor<?xf32>) {{{{

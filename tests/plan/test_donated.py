@@ -15,8 +15,8 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 from egshape.ir.interpret import interpret
 from egshape.plan.donated import updates_of, with_updates
-from egshape.plan.planner import plan
 from egshape.plan.program import Copy, Run
+from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 
 N = symbol("n")

@@ -8,8 +8,8 @@ from egshape.errors import CheckFailed
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.interpret import interpret
 from egshape.plan.forms import in_form
-from egshape.plan.planner import plan
 from egshape.plan.program import Run
+from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from egshape.ir.interpret import interpret
-from egshape.plan.planner import plan
 from egshape.plan.program import Run
+from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled
 from tests.plan.test_channels import Images, image

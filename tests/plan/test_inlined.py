@@ -3,8 +3,8 @@
 import numpy as np
 
 from egshape.ir.builder import BlockBuilder
-from egshape.plan.planner import plan
 from egshape.plan.program import Run
+from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled
 

@@ -13,8 +13,8 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.plan.known import LARGEST, Known
 from egshape.plan.loops import Loop, Pack, statements
-from egshape.plan.planner import plan
 from egshape.plan.program import Run
+from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 
 

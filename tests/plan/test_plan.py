@@ -8,9 +8,9 @@ from egshape.errors import Unsupported
 from egshape.ir.builder import BlockBuilder
 from egshape.plan.loops import Pack, Product, statements
 from egshape.plan.memory import layout
-from egshape.plan.planner import plan
 from egshape.plan.program import CheckSizes, Run
 from egshape.plan.reader import reshape_groups
+from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, graph_of, region
 
 B, S = symbol("b"), symbol("s")

@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 
 from egshape.dims import const, symbol
-from egshape.plan import loops
-from egshape.plan.gpu import grid, lanes, mma, wide
+from egshape.plan import grid, loops, wide
+from egshape.plan.gpu import lanes, mma
 from egshape.plan.loops import Buffer, Call, Const, Contract, If, Let, Load, Loop, Matrix, Pack, Store, Var
 from egshape.plan.visit import Moved
 

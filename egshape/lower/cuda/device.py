@@ -20,7 +20,7 @@ from egshape.lower.cuda.decide import Decider
 from egshape.lower.cuda.kernel import CudaKernel, kernel
 from egshape.lower.cuda.memory import DECLARATIONS
 from egshape.lower.entry import Entry
-from egshape.plan.gpu.grid import Launch
+from egshape.plan.grid import Launch
 from egshape.plan.loops import Buffer, Kernel
 from egshape.plan.memory import THREADS
 from egshape.plan.program import Copy, Gemm, Run, Step

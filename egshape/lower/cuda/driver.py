@@ -22,11 +22,11 @@ from egshape.lower.dump import dump
 from egshape.lower.entry import Entry
 from egshape.lower.host import Module, module
 from egshape.plan.gpu.device import on_device
-from egshape.plan.gpu.grid import Launch
 from egshape.plan.gpu.launching import launches
+from egshape.plan.grid import Launch
 from egshape.plan.inplace import in_place
 from egshape.plan.loops import Kernel
-from egshape.plan.planner import plan
+from egshape.plan.targets import plan
 from egshape.plan.text import launch_text
 
 ENTRIES = ("egshape_entry", "egshape_python", "egshape_device")

@@ -12,10 +12,9 @@ from egshape.errors import Unsupported
 from egshape.ir.types import itemsize
 from egshape.lower.cuda import scalar
 from egshape.plan.gpu import flash_tiles
-from egshape.plan.gpu.grid import WARP, Grid, Launch, Threads
 from egshape.plan.gpu.lanes import LANES, LaneFold
 from egshape.plan.gpu.mma import Mma, pitch
-from egshape.plan.gpu.wide import Wide
+from egshape.plan.grid import WARP, Grid, Launch, Threads
 from egshape.plan.loops import (
     Assign,
     Bind,
@@ -39,6 +38,7 @@ from egshape.plan.loops import (
     buffers,
     dims,
 )
+from egshape.plan.wide import Wide
 
 _ACCESSES = {1: "ui8", 2: "ui16", 4: "ui32", 8: "uint2", 16: "uint4"}
 """Types by their bytes."""

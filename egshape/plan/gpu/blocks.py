@@ -13,9 +13,9 @@ from math import isqrt
 from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import is_float
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.grid import Grid, Launch, Threads, at_round
 from egshape.plan.gpu.sides import steps
 from egshape.plan.gpu.warp_blocks import warp_tiles
+from egshape.plan.grid import Grid, Launch, Threads, at_round
 from egshape.plan.loops import (
     Buffer,
     Call,

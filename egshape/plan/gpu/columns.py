@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.plan.gpu import folds as policy
 from egshape.plan.gpu.folds import Fold, Likely, along, fold_of, identity, joined
-from egshape.plan.gpu.grid import Grid, Launch, Threads, at_round
 from egshape.plan.gpu.streams import Rounds, Streams, lanes_of, places, wide
-from egshape.plan.gpu.wide import divides, left, likely_divides
+from egshape.plan.grid import Grid, Launch, Threads, at_round
 from egshape.plan.loops import (
     Assign,
     Buffer,
@@ -30,6 +29,7 @@ from egshape.plan.loops import (
     expressions,
 )
 from egshape.plan.visit import Moved
+from egshape.plan.wide import divides, left, likely_divides
 
 WIDTH = 32
 """Threads of a block along the columns."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from egshape.plan.gpu.grid import Launch
 from egshape.plan.gpu.placement import placement
+from egshape.plan.grid import Launch
 from egshape.plan.loops import Kernel
 from egshape.plan.program import Branch, Gemm, Program, Repeat, Run, Step
 

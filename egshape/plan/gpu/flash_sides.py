@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from egshape.dims import Dim, const, floordiv, symbol
 from egshape.plan.gpu.mma import DEPTH, padded
 from egshape.plan.gpu.sides import Chunks, chunks, follows
-from egshape.plan.gpu.wide import Wide
 from egshape.plan.loops import (
     Bounds,
     Buffer,
@@ -24,6 +23,7 @@ from egshape.plan.loops import (
     name_of,
 )
 from egshape.plan.visit import Moved
+from egshape.plan.wide import Wide
 
 UNROLLED = 16
 """Rounds of a loop whose registers have fixed numbers."""

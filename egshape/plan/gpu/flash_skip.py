@@ -9,9 +9,9 @@ from typing import Protocol
 
 from egshape.dims import Dim, ceildiv, const, floordiv, symbol
 from egshape.plan.gpu.flash_sides import Names
-from egshape.plan.gpu.grid import WARP, Threads
 from egshape.plan.gpu.lanes import lane_fold
 from egshape.plan.gpu.masks import Area, Line, both, lines
+from egshape.plan.grid import WARP, Threads
 from egshape.plan.loops import (
     Assign,
     Attend,

@@ -9,10 +9,10 @@ from egshape.dims import Dim, ceildiv, const, floordiv, minimum, product, relu, 
 from egshape.plan.gpu.flash_skip import Flags, found_lines
 from egshape.plan.gpu.flash_tiles import Shape, Tiles, based, finished, is_low, partial_row, shape
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.grid import Grid, Launch
 from egshape.plan.gpu.mapping import launch as mapped
 from egshape.plan.gpu.mma import DEPTH, ROWS
 from egshape.plan.gpu.narrow import narrowed
+from egshape.plan.grid import Grid, Launch
 from egshape.plan.loops import (
     Assign,
     Attend,

@@ -17,10 +17,10 @@ from egshape.ir.types import itemsize
 from egshape.plan.gpu.flash_sides import Names, Side, nest, whole_tiles
 from egshape.plan.gpu.flash_skip import Flags, Skip, found_lines
 from egshape.plan.gpu.folds import BLOCKS, Likely
-from egshape.plan.gpu.grid import WARP, Grid, Launch, Threads, at_round
 from egshape.plan.gpu.lanes import lane_fold
 from egshape.plan.gpu.masks import Area, both, opened
 from egshape.plan.gpu.mma import COLUMNS, DEPTH, EACH, ROWS, column_at, mma, padded, row_at
+from egshape.plan.grid import WARP, Grid, Launch, Threads, at_round
 from egshape.plan.loops import (
     Assign,
     Attend,

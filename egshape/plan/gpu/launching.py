@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from egshape.plan.gpu import flash_split
 from egshape.plan.gpu.folds import Likely, stages
-from egshape.plan.gpu.grid import Launch
 from egshape.plan.gpu.mapping import THREADS, first_round, launch, leading
 from egshape.plan.gpu.narrow import narrowed
+from egshape.plan.grid import Launch
 from egshape.plan.loops import Attend, Kernel
 
 

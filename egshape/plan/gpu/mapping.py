@@ -8,7 +8,7 @@ from dataclasses import replace
 from egshape.dims import ceildiv, const, product, relu, symbol
 from egshape.plan.gpu import blocks, columns, elements, row_lanes, turned
 from egshape.plan.gpu.folds import LONG, Likely, along, apart
-from egshape.plan.gpu.grid import Grid, Launch, Threads, at_round, is_closed, pieces, with_pieces
+from egshape.plan.grid import Grid, Launch, Threads, at_round, is_closed, pieces, with_pieces
 from egshape.plan.loops import (
     Assign,
     Contract,

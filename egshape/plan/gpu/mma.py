@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from egshape.dims import Dim, const, floordiv, symbol
 from egshape.ir.types import itemsize
 from egshape.plan.contraction import converted
-from egshape.plan.gpu.grid import WARP, Threads
+from egshape.plan.grid import WARP, Threads
 from egshape.plan.loops import Assign, Buffer, Call, Expr, Load, Local, Loop, Matrix, Stmt, Store, Var
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, FloorDiv, Relu, Symbol, const, floordiv, is_nonnegative, symbol
-from egshape.plan.gpu.grid import Launch
-from egshape.plan.gpu.wide import at_most
+from egshape.plan.grid import Launch
 from egshape.plan.loops import (
     Bind,
     Bounds,
@@ -28,6 +27,7 @@ from egshape.plan.loops import (
     expressions,
     statements,
 )
+from egshape.plan.wide import at_most
 
 LARGEST = 2**31 - 1
 

@@ -20,7 +20,6 @@ from egshape.plan import epilogue
 from egshape.plan.contraction import converted, undilated, zero
 from egshape.plan.gpu.gelu import tanh_gelu
 from egshape.plan.gpu.switches import wished
-from egshape.plan.gpu.wide import BYTES
 from egshape.plan.loops import (
     Assign,
     Buffer,
@@ -42,6 +41,7 @@ from egshape.plan.program import Gemm, Run, Side
 from egshape.plan.reader import ZERO, Indices
 from egshape.plan.steps import Steps
 from egshape.plan.visit import Moved
+from egshape.plan.wide import BYTES
 
 LIBRARY = frozenset((("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"), ("bf16", "f32")))
 """Dtypes of sides and result that the library multiplies."""

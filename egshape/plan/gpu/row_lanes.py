@@ -12,12 +12,11 @@ from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import itemsize
 from egshape.plan.gpu import folds as policy
 from egshape.plan.gpu.folds import Likely, identity, joined, totals, zero
-from egshape.plan.gpu.grid import Grid, Launch, Pieces, at_round, is_closed, with_pieces
 from egshape.plan.gpu.joint import Joint, joint, stepped
 from egshape.plan.gpu.lanes import LANES, lane_fold, lane_folds
 from egshape.plan.gpu.sections import Block, Section, joined_sections
 from egshape.plan.gpu.streams import Place, Rounds, Streams, lanes_of, places, wide
-from egshape.plan.gpu.wide import at_most, divides, left, likely_divides, line
+from egshape.plan.grid import Grid, Launch, Pieces, at_round, is_closed, with_pieces
 from egshape.plan.loops import (
     Assign,
     Bounds,
@@ -41,6 +40,7 @@ from egshape.plan.loops import (
 )
 from egshape.plan.parallel import blocked, independent
 from egshape.plan.visit import Moved
+from egshape.plan.wide import at_most, divides, left, likely_divides, line
 
 EACH = 16
 """Words of a row that a thread holds before more threads share it."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from egshape.dims import Dim, const, symbol
-from egshape.plan.gpu.grid import Pieces, Threads
+from egshape.plan.grid import Pieces, Threads
 from egshape.plan.loops import (
     Assign,
     Buffer,

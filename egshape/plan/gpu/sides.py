@@ -9,10 +9,10 @@ from egshape.dims import Atom, Dim, FloorDiv, const, symbol
 from egshape.dims.core import of_atom
 from egshape.ir.types import itemsize
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.wide import BYTES, Lines, Wide, divides, left, likely_divides, lines, multiple
 from egshape.plan.loops import Bounds, Buffer, Choose, Const, Expr, If, Let, Load, Loop, Stmt, Store, Test, expressions
 from egshape.plan.parallel import coefficient
 from egshape.plan.visit import Moved
+from egshape.plan.wide import BYTES, Lines, Wide, divides, left, likely_divides, lines, multiple
 
 
 def follows(expr: Expr, deep: str, place: str) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from egshape.dims import Dim, const, symbol
 from egshape.ir.types import itemsize
-from egshape.plan.gpu.wide import BYTES, Wide, loads, multiple
 from egshape.plan.loops import (
     Bounds,
     Buffer,
@@ -25,6 +24,7 @@ from egshape.plan.loops import (
 )
 from egshape.plan.parallel import coefficient
 from egshape.plan.visit import Moved
+from egshape.plan.wide import BYTES, Wide, loads, multiple
 
 ELEMENT = symbol("$element")
 """Stands for the variable of any of the loops that go over the same elements."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import itemsize
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.grid import WARP, Grid, Launch, Threads, at_round, is_closed
 from egshape.plan.gpu.mma import COLUMNS, EACH, LINE, ROWS, column_at, mma, padded, row_at
 from egshape.plan.gpu.sides import Chunks, chunks, follows, lines_of_parts, parts_of
-from egshape.plan.gpu.wide import Lines, Wide, divides, left, likely_divides, lines
+from egshape.plan.grid import WARP, Grid, Launch, Threads, at_round, is_closed
 from egshape.plan.loops import (
     Buffer,
     Call,
@@ -36,6 +35,7 @@ from egshape.plan.loops import (
     name_of,
 )
 from egshape.plan.visit import Moved
+from egshape.plan.wide import Lines, Wide, divides, left, likely_divides, lines
 
 DEEP_BYTES = 64
 """Bytes of the depth of a tile: 32 of f16 or bf16, 16 of f32."""

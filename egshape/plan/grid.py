@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, const, floordiv
 from egshape.ir.types import itemsize
-from egshape.plan.gpu.wide import BYTES
 from egshape.plan.loops import Buffer, Kernel, Loop
+from egshape.plan.wide import BYTES
 
 WARP = 32
 

@@ -1,0 +1,61 @@
+"""The machines that graphs are planned for, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from egshape.ir.expand import expand
+from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.plan import attention, donated, integers, products
+from egshape.plan.channels import channels_last
+from egshape.plan.epilogue import Readers
+from egshape.plan.forms import in_form
+from egshape.plan.gpu import flash
+from egshape.plan.gpu import products as gpu_products
+from egshape.plan.inlined import inlined
+from egshape.plan.planner import Planner
+from egshape.plan.program import Program
+from egshape.plan.signed import signed
+from egshape.plan.steps import Cluster, Steps, Target
+
+
+def _panels(
+    p: Steps, block: Block, number: int, uses: Readers, taken: Collection[Op], waiting: Collection[Value]
+) -> Cluster:
+    place = block, number, uses, taken, waiting
+    return (attention.find(*place) if p.known.forms else None) or products.find(*place)
+
+
+def _tiles(
+    p: Steps, block: Block, number: int, uses: Readers, taken: Collection[Op], waiting: Collection[Value]
+) -> Cluster:
+    place = block, number, uses, taken, waiting
+    return flash.find(p, *place) or gpu_products.find(p, *place)
+
+
+TARGETS = {
+    "llvm": Target(
+        in_order=True,
+        moves_memory=True,
+        is_product=products.is_product,
+        product=_panels,
+        widening=integers.widening,
+        laid_out=channels_last,
+    ),
+    "cuda": Target(
+        in_order=False,
+        moves_memory=False,
+        is_product=lambda p, op: gpu_products.is_product(op),
+        product=_tiles,
+        widening=lambda block: (),
+        laid_out=lambda graph: graph,
+    ),
+}
+
+
+def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
+    """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
+    ``target``: a name of TARGETS. Raises Unsupported, naming op and location, for what is not compiled."""
+    whole, machine = expand(graph), TARGETS[target]
+    whole = donated.with_updates(signed(inlined(in_form(whole) if facts == "all" else whole)))
+    return Planner(machine.laid_out(whole), machine, facts).plan()
