@@ -23,16 +23,16 @@ from egshape.models import Model, load
 from egshape.ops.shape_function import assuming
 from egshape.optimizing import Result, optimize
 from egshape.rulelang.size_functions import size_functions
-from egshape.runtime.memory import as_array
-from egshape.runtime.names import ordered
-from egshape.runtime.shown import described
-from egshape.runtime.torch_tensors import has_tensor, is_tensor_type, tensors_of
+from egshape.runtime.core.memory import as_array
+from egshape.runtime.core.names import ordered
+from egshape.runtime.core.shown import described
+from egshape.runtime.core.torch_tensors import has_tensor, is_tensor_type, tensors_of
 from egshape.signature import with_sizes
 
 if TYPE_CHECKING:
     from egshape.lower.weights import Interned
-    from egshape.runtime.cuda_function import CudaFunction
-    from egshape.runtime.function import CompiledFunction
+    from egshape.runtime.core.function import CompiledFunction
+    from egshape.runtime.cuda.function import CudaFunction
 
 INTERPRETED = "not planned: each value is an array of its own while something needs it"
 

@@ -20,7 +20,7 @@ from egshape.ir.graph import Graph
 from egshape.ir.points import Point
 from egshape.optimizing import Result, optimize, resolve
 from egshape.reasons.advise import candidates, from_checks, saving
-from egshape.runtime.versioned import Version, VersionedFunction
+from egshape.runtime.core.versioned import Version, VersionedFunction
 from egshape.validate import inputs_at, trusting
 
 SECONDS = 30.0

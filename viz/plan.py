@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from egshape.dims import Dim
 from egshape.ir.graph import Graph, Op
 from egshape.ir.types import TensorType, itemsize
-from egshape.lower.kernel import function
-from egshape.plan.inplace import in_place
-from egshape.plan.loops import Buffer, Kernel, Loop, Stmt
-from egshape.plan.memory import Layout, layout, touched
-from egshape.plan.planner import Planner
-from egshape.plan.program import (
+from egshape.lower.llvm.kernel import function
+from egshape.plan.analysis.inplace import in_place
+from egshape.plan.analysis.memory import Layout, layout, touched
+from egshape.plan.form.planner import Planner
+from egshape.plan.ir.loops import Buffer, Kernel, Loop, Stmt
+from egshape.plan.ir.program import (
     BindSize,
     Branch,
     CheckSizes,

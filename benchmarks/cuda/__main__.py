@@ -26,8 +26,8 @@ from benchmarks.cuda.groups import WHOLE, sample
 from benchmarks.cuda.rows import Broken, Context, Row, functions
 from benchmarks.cuda.table import report
 from benchmarks.cuda.timed import EACH
-from egshape.runtime.cuda import opened
-from egshape.runtime.errors import RunError
+from egshape.runtime.core.errors import RunError
+from egshape.runtime.cuda.driver import opened
 
 ORDER = {
     "check": 2.0,

@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.cuda.weights import TYPES, filled, named
 from benchmarks.tools.equal import distance, double
 from egshape.runtime import load
-from egshape.runtime.cuda import Driver
-from egshape.runtime.cuda_function import CudaFunction
+from egshape.runtime.cuda.driver import Driver
+from egshape.runtime.cuda.function import CudaFunction
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Loader = Callable[[Path], CudaFunction]

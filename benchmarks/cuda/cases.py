@@ -29,7 +29,7 @@ from benchmarks.cuda.bench import random_arrays
 from benchmarks.cuda.weights import TYPES, hollow, named, weights
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
-from egshape.runtime.function import CompiledFunction
+from egshape.runtime.core.function import CompiledFunction
 
 Sizes = dict[str, int]
 Compiler = Callable[[Graph], CompiledFunction]

@@ -16,7 +16,7 @@ import numpy as np
 import egshape
 from egshape.errors import Unsupported
 from egshape.ir.graph import Graph
-from egshape.runtime.function import CompiledFunction
+from egshape.runtime.core.function import CompiledFunction
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Compiler = Callable[[Graph], CompiledFunction]

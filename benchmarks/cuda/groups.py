@@ -20,8 +20,8 @@ from benchmarks.cuda.bench import Bench, listed
 from benchmarks.cuda.rows import POISON, Case, Context, Row, functions
 from benchmarks.cuda.weights import named
 from benchmarks.tools.equal import fault
-from egshape.runtime.cuda_function import CudaFunction
-from egshape.runtime.errors import RunError
+from egshape.runtime.core.errors import RunError
+from egshape.runtime.cuda.function import CudaFunction
 
 Array = np.ndarray[Any, np.dtype[Any]]
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")

@@ -20,10 +20,10 @@ import numpy as np
 
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
-from egshape.lower import native
-from egshape.lower.cuda.driver import compile_cuda
-from egshape.runtime.cuda import SIGNATURES, Driver
-from egshape.runtime.cuda_function import CudaFunction
+from egshape.lower.drivers.cuda import compile_cuda
+from egshape.lower.llvm import native
+from egshape.runtime.cuda.driver import SIGNATURES, Driver
+from egshape.runtime.cuda.function import CudaFunction
 
 CASES = ((1, 2), (28, 2), (64, 64))
 """Inputs and results."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.cuda.bench import Bench
-from egshape.runtime.cuda_function import CudaFunction
+from egshape.runtime.cuda.function import CudaFunction
 
 Case = Mapping[str, Any]
 Sizes = Mapping[str, int]

@@ -22,8 +22,8 @@ import egshape
 from benchmarks.cuda import cases as cuda_cases
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.ir.graph import Graph
-from egshape.lower.cuda.driver import Function, compile_cuda, cubins
-from egshape.plan.work import traffic
+from egshape.lower.drivers.cuda import Function, compile_cuda, cubins
+from egshape.plan.analysis.work import traffic
 
 ARCHITECTURES = ("sm_80", "sm_90")
 LIKELY = 1024

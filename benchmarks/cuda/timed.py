@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.cuda import torch as cuda_torch
 from benchmarks.cuda.bench import Bench, listed, moved, random_arrays, shape_at
 from benchmarks.cuda.rows import POISON, Case, Context, Row, Sizes, functions, sizes_text
-from egshape.runtime.cuda_function import CudaFunction
+from egshape.runtime.cuda.function import CudaFunction
 
 Call = Callable[..., Any]
 SLOW = 0.85

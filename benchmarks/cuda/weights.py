@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from egshape.lower.artifact import write
-from egshape.runtime.weights import mapped
+from egshape.runtime.core.weights import mapped
 
 Array = np.ndarray[Any, np.dtype[Any]]
 TYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "i64": "int64"}

@@ -20,7 +20,7 @@ from egshape.ir.arrays import unread
 from egshape.ir.graph import Graph
 from egshape.ir.types import dtype_name
 from egshape.models import Model
-from egshape.runtime.torch_tensors import array_of, is_tensor_type
+from egshape.runtime.core.torch_tensors import array_of, is_tensor_type
 
 
 def fn(

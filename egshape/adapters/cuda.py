@@ -11,11 +11,12 @@ from typing import Any
 from egshape.adapters.native import failure, host_functions, refuse_host_calls, remade
 from egshape.errors import EgshapeError, InvalidInput
 from egshape.ir.graph import Graph
-from egshape.lower import artifact, native
+from egshape.lower import artifact
 from egshape.lower.cuda.compiler import ARCHITECTURES
-from egshape.lower.cuda.driver import Cuda, ImageMaker, compile_cuda
-from egshape.runtime.cuda import opened
-from egshape.runtime.cuda_function import CudaFunction, Opener
+from egshape.lower.drivers.cuda import Cuda, ImageMaker, compile_cuda
+from egshape.lower.llvm import native
+from egshape.runtime.cuda.driver import opened
+from egshape.runtime.cuda.function import CudaFunction, Opener
 
 OLDEST = 80
 _ARCHITECTURE = re.compile(r"sm_(\d{2,3})[af]?")

@@ -18,8 +18,8 @@ from egshape.adapters.jax_handler import ATTRIBUTE, NAME, library
 from egshape.compiling import Compiled, Function
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency
 from egshape.runtime.abi.call import ERROR_WORDS, WORDS
-from egshape.runtime.cuda_function import CudaFunction
-from egshape.runtime.function import CompiledFunction
+from egshape.runtime.core.function import CompiledFunction
+from egshape.runtime.cuda.function import CudaFunction
 
 try:
     import jax

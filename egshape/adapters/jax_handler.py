@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 from egshape.errors import EgshapeError, MissingDependency
-from egshape.lower import cache
+from egshape.lower.common import cache
 from egshape.runtime.abi.call import ERROR_WORDS, WORDS
-from egshape.runtime.call import UNBOUNDED
+from egshape.runtime.core.call import UNBOUNDED
 
 NAME = "egshape_call"
 ATTRIBUTE = "program"

@@ -12,12 +12,13 @@ import numpy as np
 from egshape.adapters.text import has_text, resolved
 from egshape.errors import CheckFailed, EgshapeError, InvalidInput, Unsupported
 from egshape.ir.graph import Graph
-from egshape.lower import artifact, emit_c, native
-from egshape.lower.driver import Native, compile_native
+from egshape.lower import artifact, emit_c
+from egshape.lower.drivers.llvm import Native, compile_native
+from egshape.lower.llvm import native
 from egshape.lower.weights import Interned
 from egshape.ops.host import HostFunction
 from egshape.runtime.artifact import restored
-from egshape.runtime.function import CompiledFunction
+from egshape.runtime.core.function import CompiledFunction
 
 MOST_THREADS = 1024
 

@@ -22,9 +22,9 @@ from egshape.ir.types import TensorType, is_complex, numpy_dtype
 from egshape.ops import REGISTRY
 from egshape.ops.base import OpDecl
 from egshape.ops.host import UNKNOWN, HostFunction, call_of
-from egshape.plan.reader import REFUSED
-from egshape.runtime.cuda_arrays import DeviceArray
-from egshape.runtime.torch_tensors import array_of, has_tensor, is_tensor_type, tensors_of
+from egshape.plan.analysis.elements import REFUSED
+from egshape.runtime.core.torch_tensors import array_of, has_tensor, is_tensor_type, tensors_of
+from egshape.runtime.cuda.arrays import DeviceArray
 
 _PART = {"c64": "f32", "c128": "f64"}
 _TWO = const(2)

@@ -18,7 +18,7 @@ from egshape.frontends import registry
 from egshape.ir.graph import Graph
 from egshape.ir.types import numpy_dtype
 from egshape.models import Model, load, ranks_said
-from egshape.runtime.names import ordered
+from egshape.runtime.core.names import ordered
 
 EXAMPLES = 100
 """So many sizes are tried to find some at which a program is exported."""

@@ -14,7 +14,7 @@ from egshape.facts.absorb import about_symbol, linear_symbol
 from egshape.ir.graph import Graph
 from egshape.lower import artifact
 from egshape.observed import Observed
-from egshape.runtime.versioned import Condition, Place, Version, VersionedFunction
+from egshape.runtime.core.versioned import Condition, Place, Version, VersionedFunction
 
 MOST_SEEN = 10_000
 """Combinations of sizes that are counted apart; later ones are not counted."""

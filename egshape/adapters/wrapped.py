@@ -7,9 +7,9 @@ from typing import Any
 
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Graph
-from egshape.runtime.names import ordered
-from egshape.runtime.profile import Memory
-from egshape.runtime.shown import described
+from egshape.runtime.core.names import ordered
+from egshape.runtime.core.profile import Memory
+from egshape.runtime.core.shown import described
 
 
 class WrappedFunction:

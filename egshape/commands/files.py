@@ -150,7 +150,7 @@ def read_bytes(path: Path) -> bytes:
 def run_artifact(path: str, inputs: Path, threads: int | None) -> dict[str, np.ndarray[Any, Any]]:
     """The results of a compiled program by name. Raises EgshapeError with what its runtime reports."""
     from egshape.runtime import load
-    from egshape.runtime.errors import RunError
+    from egshape.runtime.core.errors import RunError
 
     try:
         function = load(path, threads)

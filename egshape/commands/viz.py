@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from egshape.facts import Facts
     from egshape.ir.graph import Graph
     from egshape.report import AdviceTable
-    from egshape.runtime.profile import Profile
+    from egshape.runtime.core.profile import Profile
 
 _KINDS = {".dot", ".svg", ".png", ".html"}
 

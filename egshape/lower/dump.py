@@ -9,10 +9,10 @@ from pathlib import Path
 
 from egshape.atomic import write_atomic
 from egshape.ir.graph import Graph
-from egshape.lower import native
-from egshape.lower.functions import text as functions_text
-from egshape.lower.host import ATTRIBUTES, Module
-from egshape.plan.program import Program
+from egshape.lower.host.program import ATTRIBUTES, Module
+from egshape.lower.llvm import native
+from egshape.lower.llvm.functions import text as functions_text
+from egshape.plan.ir.program import Program
 from egshape.plan.text import kernel_text, program_text
 
 _DEFINITION = r"^define internal void @{name}\(.*?^\}}\n"

@@ -12,7 +12,7 @@ import numpy as np
 
 from egshape.atomic import write_atomic
 from egshape.ir.types import NARROW
-from egshape.lower import native
+from egshape.lower.llvm import native
 from egshape.runtime.abi.call import ALIGN, ERROR_WORDS, WORDS
 
 _C_TYPES = {

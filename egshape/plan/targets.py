@@ -6,17 +6,18 @@ from collections.abc import Collection
 
 from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, Value
-from egshape.plan import attention, donated, integers, products
-from egshape.plan.channels import channels_last
-from egshape.plan.epilogue import Readers
-from egshape.plan.forms import in_form
-from egshape.plan.gpu import flash
-from egshape.plan.gpu import products as gpu_products
-from egshape.plan.inlined import inlined
-from egshape.plan.planner import Planner
-from egshape.plan.program import Program
-from egshape.plan.signed import signed
-from egshape.plan.steps import Cluster, Steps, Target
+from egshape.plan.cpu import attention, integers, products
+from egshape.plan.cpu.channels import channels_last
+from egshape.plan.form import donated
+from egshape.plan.form.epilogue import Readers
+from egshape.plan.form.forms import in_form
+from egshape.plan.form.inlined import inlined
+from egshape.plan.form.planner import Planner
+from egshape.plan.form.signed import signed
+from egshape.plan.form.steps import Cluster, Steps, Target
+from egshape.plan.gpu.attention import find as flash
+from egshape.plan.gpu.product import find as gpu_products
+from egshape.plan.ir.program import Program
 
 
 def _panels(

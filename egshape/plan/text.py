@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from egshape.plan.grid import Launch
-from egshape.plan.loops import (
+from egshape.plan.analysis.memory import Layout, touched
+from egshape.plan.analysis.parallel import split
+from egshape.plan.ir.launch import Launch, Wide
+from egshape.plan.ir.loops import (
     Assign,
     Bind,
     Call,
@@ -29,9 +31,7 @@ from egshape.plan.loops import (
     buffers,
     statements,
 )
-from egshape.plan.memory import Layout, touched
-from egshape.plan.parallel import split
-from egshape.plan.program import (
+from egshape.plan.ir.program import (
     BindSize,
     Branch,
     CheckSizes,
@@ -47,7 +47,6 @@ from egshape.plan.program import (
     Step,
     Swap,
 )
-from egshape.plan.wide import Wide
 
 
 def kernel_text(kernel: Kernel) -> str:

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from egshape.runtime.cpu import missing_features
-from egshape.runtime.function import DTYPES, ENTRIES, EXTENDED, CompiledFunction, RunError, array_dtype
-from egshape.runtime.host_calls import HostFunction
-from egshape.runtime.versioned import Condition, Version, VersionedFunction
-from egshape.runtime.weights import mapped
+from egshape.runtime.core.function import DTYPES, ENTRIES, EXTENDED, CompiledFunction, RunError, array_dtype
+from egshape.runtime.core.host_calls import HostFunction
+from egshape.runtime.core.versioned import Condition, Version, VersionedFunction
+from egshape.runtime.core.weights import mapped
+from egshape.runtime.cpu.features import missing_features
 
 VERSION = 4
 _PORT: dict[str, type] = {"name": str, "dtype": str, "shape": list}
@@ -131,8 +131,8 @@ def restored(
     parts = (manifest, library, constants, images, threads, device)
     remade = reduce or (lambda: (restored, parts))
     if on_device:
-        from egshape.runtime.cuda import opened
-        from egshape.runtime.cuda_function import CudaFunction
+        from egshape.runtime.cuda.driver import opened
+        from egshape.runtime.cuda.function import CudaFunction
 
         return CudaFunction(
             manifest,

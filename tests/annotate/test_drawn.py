@@ -12,7 +12,7 @@ import pytest
 import egshape
 from egshape.errors import CheckFailed, EgshapeError, InvalidInput
 from egshape.ir.interpret import interpret
-from egshape.runtime.errors import RunError
+from egshape.runtime.core.errors import RunError
 from tests.annotate.drawn import Drawn, arrays_of, drawn, holds, points, shapes_at
 
 SPEAKS = ("argument ", "value ", "result ")

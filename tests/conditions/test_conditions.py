@@ -9,7 +9,7 @@ import pytest
 
 from egshape.egraph import saturate
 from egshape.ops import REGISTRY
-from egshape.plan import planner
+from egshape.plan.form import planner
 from tests.conditions.drawn import DRAWN, ELSEWHERE, drawn
 from tests.conditions.judges import disagreements, judges, trials, writable, xla
 from tests.lower.opcases import ELEMENTWISE

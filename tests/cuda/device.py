@@ -20,14 +20,15 @@ from typing import Any
 from egshape.adapters.native import failure
 from egshape.ir.graph import Graph
 from egshape.ir.types import itemsize
-from egshape.lower import cache, native
-from egshape.lower.cuda.driver import Function, compile_cuda
-from egshape.lower.functions import text as functions_text
-from egshape.lower.host import ATTRIBUTES
-from egshape.lower.kernel import function
-from egshape.lower.writer import Writer
-from egshape.runtime.cuda import SIGNATURES, Driver
-from egshape.runtime.cuda_function import CudaFunction
+from egshape.lower.common import cache
+from egshape.lower.drivers.cuda import Function, compile_cuda
+from egshape.lower.host.program import ATTRIBUTES
+from egshape.lower.llvm import native
+from egshape.lower.llvm.functions import text as functions_text
+from egshape.lower.llvm.kernel import function
+from egshape.lower.llvm.writer import Writer
+from egshape.runtime.cuda.driver import SIGNATURES, Driver
+from egshape.runtime.cuda.function import CudaFunction
 
 APART = 1 << 60
 ILLEGAL, INVALID, NO_MEMORY, NOT_FOUND, NO_CAPTURE = 700, 1, 2, 500, 901

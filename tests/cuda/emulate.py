@@ -10,13 +10,13 @@ import egshape
 from egshape.dims import Dim, symbol
 from egshape.errors import UndefinedSize
 from egshape.ir.graph import Graph
-from egshape.lower import driver
+from egshape.lower.drivers import llvm as driver
 from egshape.plan.gpu.launching import launches as grid_launches
-from egshape.plan.grid import Grid, Launch, Threads
-from egshape.plan.loops import If, Kernel, Loop, Stmt, Test
-from egshape.plan.program import Branch, Program, Repeat, Run, Step
+from egshape.plan.ir.launch import Grid, Launch, Threads
+from egshape.plan.ir.loops import If, Kernel, Loop, Stmt, Test
+from egshape.plan.ir.program import Branch, Program, Repeat, Run, Step
+from egshape.plan.ir.visit import Moved
 from egshape.plan.targets import plan
-from egshape.plan.visit import Moved
 from egshape.runtime import CompiledFunction
 
 

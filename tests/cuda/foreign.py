@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from egshape.runtime import dlpack
+from egshape.runtime.core import dlpack
 
 
 class Foreign:

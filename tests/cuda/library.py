@@ -1,4 +1,4 @@
-"""A cuBLASLt that is not there: what runtime/cublaslt.py calls, with numpy on the memory of the emulated device.
+"""A cuBLASLt that is not there: what runtime/cuda/cublaslt.py calls, with numpy on the memory of the emulated device.
 
 It knows matrices as the library does, in columns, adds parts of a sum in the result's type where it is not told
 otherwise, and refuses what the library would: a line shorter than its rows,
@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from egshape.runtime.cublaslt import FUNCTIONS
+from egshape.runtime.cuda.cublaslt import FUNCTIONS
 from tests.cuda.device import APART, Emulated
 
 _P, _I, _L = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint64

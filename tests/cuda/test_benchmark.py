@@ -29,7 +29,7 @@ from benchmarks.cuda import timed as cuda_timed
 from benchmarks.cuda.rows import Broken, Context, Row
 from egshape.adapters.cuda import compile_function
 from egshape.ir.graph import Graph
-from egshape.runtime.function import CompiledFunction
+from egshape.runtime.core.function import CompiledFunction
 from tests.cuda.device import Emulated, image
 
 MATRIX = ({"rows": 16, "width": 24}, {"rows": 5, "width": 7})

@@ -13,13 +13,14 @@ from egshape.dims import Dim, const, symbol
 from egshape.errors import EgshapeError
 from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel
-from egshape.plan.contraction import converted
-from egshape.plan.gpu import warp_blocks
+from egshape.plan.analysis.parallel import coefficient
+from egshape.plan.form.dots import converted
 from egshape.plan.gpu.folds import Likely
 from egshape.plan.gpu.mapping import launch
 from egshape.plan.gpu.narrow import narrowed
-from egshape.plan.grid import Launch
-from egshape.plan.loops import (
+from egshape.plan.gpu.product import warps as warp_blocks
+from egshape.plan.ir.launch import Launch
+from egshape.plan.ir.loops import (
     Buffer,
     Call,
     Contract,
@@ -35,7 +36,6 @@ from egshape.plan.loops import (
     expressions,
     statements,
 )
-from egshape.plan.parallel import coefficient
 from tests.cuda.emulate import likely
 from tests.cuda.test_mma import sass
 from tests.cuda.text import Texts

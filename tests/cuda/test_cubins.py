@@ -14,8 +14,8 @@ from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel
 from egshape.plan.gpu.launching import launches as grid_launches
 from egshape.plan.gpu.mapping import launch
-from egshape.plan.grid import Grid, Launch, Threads
-from egshape.plan.loops import Buffer, Call, Kernel, Load, Loop, Store
+from egshape.plan.ir.launch import Grid, Launch, Threads
+from egshape.plan.ir.loops import Buffer, Call, Kernel, Load, Loop, Store
 from egshape.plan.targets import plan
 from tests.cuda import test_blocks, test_wide
 from tests.cuda.emulate import launches, likely

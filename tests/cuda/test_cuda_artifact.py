@@ -18,10 +18,11 @@ pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)"
 import egshape
 from egshape.cli import main
 from egshape.errors import EgshapeError
-from egshape.lower.cuda import driver as lowering
-from egshape.runtime import RunError, cuda, load
+from egshape.lower.drivers import cuda as lowering
+from egshape.runtime import RunError, load
 from egshape.runtime.abi.device import FUNCTIONS
-from egshape.runtime.cuda_function import CudaFunction
+from egshape.runtime.cuda import driver as cuda
+from egshape.runtime.cuda.function import CudaFunction
 from tests.cuda.device import Emulated, image
 from tests.cuda.test_device import chain, equal, rows
 from tests.runtime.isolated import isolated

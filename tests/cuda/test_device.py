@@ -24,11 +24,13 @@ from egshape.errors import CheckFailed, EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 from egshape.ir.interpret import interpret
-from egshape.lower.cuda.driver import Cuda, compile_cuda
-from egshape.runtime import RunError, cuda, cuda_call
-from egshape.runtime.cuda import chosen_image
-from egshape.runtime.cuda_arrays import DeviceArray
-from egshape.runtime.cuda_function import CudaFunction
+from egshape.lower.drivers.cuda import Cuda, compile_cuda
+from egshape.runtime import RunError
+from egshape.runtime.cuda import call as cuda_call
+from egshape.runtime.cuda import driver as cuda
+from egshape.runtime.cuda.arrays import DeviceArray
+from egshape.runtime.cuda.driver import chosen_image
+from egshape.runtime.cuda.function import CudaFunction
 from tests.cuda.device import APART, ARCHITECTURE, Emulated, compiled, image
 from tests.fuzz.differential import argument, constant, graph_of, region, wanted
 from tests.fuzz.engine import program

@@ -20,12 +20,12 @@ from egshape.ir.text import parse_graph, print_graph
 from egshape.ir.types import numpy_dtype
 from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel as printed
-from egshape.plan.gpu import flash_split, flash_tiles
-from egshape.plan.gpu.flash import SWITCH
+from egshape.plan.gpu.attention import split as flash_split
+from egshape.plan.gpu.attention import tiles as flash_tiles
+from egshape.plan.gpu.attention.find import SWITCH
 from egshape.plan.gpu.launching import launches
-from egshape.plan.gpu.mma import Mma
-from egshape.plan.grid import Launch
-from egshape.plan.loops import Attend, Buffer, Kernel, buffers, statements
+from egshape.plan.ir.launch import Launch, Mma
+from egshape.plan.ir.loops import Attend, Buffer, Kernel, buffers, statements
 from egshape.plan.targets import plan
 from tests.cuda.attention import MASKS, TOLERANCE, Case
 from tests.cuda.device import Emulated, compiled

@@ -10,10 +10,9 @@ import pytest
 from egshape.dims import Dim, const, symbol
 from egshape.ir.types import is_float, numpy_dtype
 from egshape.plan.gpu import folds
-from egshape.plan.gpu.lanes import LaneFold
 from egshape.plan.gpu.launching import launches
-from egshape.plan.grid import Launch, Threads
-from egshape.plan.loops import (
+from egshape.plan.ir.launch import LaneFold, Launch, Threads
+from egshape.plan.ir.loops import (
     Assign,
     Buffer,
     Call,

@@ -1,5 +1,5 @@
-"""Products through a library: the native lookup and the descriptors of runtime/cublaslt.py against numpy, and what runs
-where the library has nothing."""
+"""Products through a library: the native lookup and the descriptors of runtime/cuda/cublaslt.py against numpy, and what
+runs where the library has nothing."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from egshape.dims import Dim, const, symbol
 from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
-from egshape.plan.gpu import products
-from egshape.plan.program import Gemm, Run
+from egshape.plan.gpu.product import find as products
+from egshape.plan.ir.program import Gemm, Run
 from egshape.plan.targets import plan
-from egshape.runtime import cublaslt
+from egshape.runtime.cuda import cublaslt
 from tests.cuda.device import Emulated, compiled
 from tests.cuda.library import Library
 from tests.fuzz.differential import argument, graph_of

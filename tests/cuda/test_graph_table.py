@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the table is native code")
 
-from egshape.lower import native
-from egshape.lower.cuda.table import _WAYS, SEARCH
+from egshape.lower.device.table import _WAYS, SEARCH
+from egshape.lower.llvm import native
 from egshape.runtime.abi.device import GRAPH_HEAD, GRAPH_LIVE, GRAPH_ROW, GRAPH_SEEN
 
 ROWS = 8

@@ -9,9 +9,9 @@ from egshape.dims import Dim, const, symbol
 from egshape.ir.types import numpy_dtype
 from egshape.plan.gpu import folds
 from egshape.plan.gpu.joint import joint
-from egshape.plan.gpu.lanes import LaneFold
 from egshape.plan.gpu.launching import launches
-from egshape.plan.loops import (
+from egshape.plan.ir.launch import LaneFold
+from egshape.plan.ir.loops import (
     Assign,
     Buffer,
     Call,

@@ -17,10 +17,10 @@ from egshape.errors import EgshapeError
 from egshape.ir.types import numpy_dtype
 from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel
-from egshape.plan.gpu.mma import COLUMNS, ROWS, Mma, column_at, mma, padded, row_at
-from egshape.plan.grid import Grid, Launch, Threads
-from egshape.plan.loops import Buffer, Const, Kernel, Load, Loop, Matrix, Stmt, Store, buffers
-from egshape.plan.visit import Moved
+from egshape.plan.gpu.product.mma import COLUMNS, ROWS, column_at, mma, padded, row_at
+from egshape.plan.ir.launch import Grid, Launch, Mma, Threads
+from egshape.plan.ir.loops import Buffer, Const, Kernel, Load, Loop, Matrix, Stmt, Store, buffers
+from egshape.plan.ir.visit import Moved
 from tests.cuda.text import Texts
 from tests.cuda.threads import Race, check_launch
 

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)")
 
 from egshape.errors import EgshapeError
-from egshape.runtime import cuda_objects
-from egshape.runtime.cuda_arrays import DeviceArray
-from egshape.runtime.cuda_function import CudaFunction
+from egshape.runtime.cuda import objects as cuda_objects
+from egshape.runtime.cuda.arrays import DeviceArray
+from egshape.runtime.cuda.function import CudaFunction
 from tests.cuda.device import Emulated, compiled
 from tests.cuda.foreign import Foreign
 from tests.cuda.test_device import Interface, chain, equal, rows

@@ -13,13 +13,13 @@ import egshape
 from egshape.dims import const, symbol
 from egshape.errors import UndefinedSize
 from egshape.ir.types import is_float, numpy_dtype
+from egshape.plan.analysis.inplace import in_place
+from egshape.plan.analysis.work import operations
 from egshape.plan.gpu.launching import launches
-from egshape.plan.grid import Grid, Launch, Threads
-from egshape.plan.inplace import in_place
-from egshape.plan.loops import Assign, Buffer, Call, Const, Kernel, Load, Local, Stmt, Store, Var, buffers, dims
-from egshape.plan.program import Program
+from egshape.plan.ir.launch import Grid, Launch, Threads
+from egshape.plan.ir.loops import Assign, Buffer, Call, Const, Kernel, Load, Local, Stmt, Store, Var, buffers, dims
+from egshape.plan.ir.program import Program
 from egshape.plan.targets import plan
-from egshape.plan.work import operations
 from tests.cuda.emulate import chosen, kernels, likely
 from tests.cuda.threads import Machine, Race, check_launch, contents
 

@@ -18,10 +18,11 @@ from egshape.dims import Dim, const, symbol
 from egshape.ir.types import numpy_dtype
 from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel
+from egshape.plan.analysis.work import traffic
 from egshape.plan.gpu.launching import launches
 from egshape.plan.gpu.mapping import launch
-from egshape.plan.grid import Launch
-from egshape.plan.loops import (
+from egshape.plan.ir.launch import Launch
+from egshape.plan.ir.loops import (
     Assign,
     Bounds,
     Buffer,
@@ -39,7 +40,6 @@ from egshape.plan.loops import (
     Var,
     buffers,
 )
-from egshape.plan.work import traffic
 from tests.cuda import threads as checker
 from tests.cuda.emulate import chain
 from tests.cuda.test_folds import fold

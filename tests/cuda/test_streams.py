@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)")
 
 from egshape.ir.interpret import interpret
-from egshape.runtime.cuda_arrays import DeviceArray
+from egshape.runtime.cuda.arrays import DeviceArray
 from tests.cuda import test_device as ordered
 from tests.cuda.device import APART
 from tests.cuda.foreign import Foreign

@@ -7,7 +7,7 @@ import pytest
 
 from egshape.dims import const
 from egshape.lower.cuda.kernel import CudaKernel
-from egshape.plan.loops import Buffer
+from egshape.plan.ir.loops import Buffer
 from tests.cuda.text import ORDERS, Given, TextFault, Texts, check_alignment, without_assembly
 
 ROOM = 64

@@ -17,8 +17,8 @@ import pytest
 
 from egshape.errors import Unsupported
 from egshape.lower.cuda.kernel import kernel
-from egshape.plan.grid import Launch
-from egshape.plan.loops import Buffer
+from egshape.plan.ir.launch import Launch
+from egshape.plan.ir.loops import Buffer
 from tests.cuda.text import ORDERS, Texts
 
 pytestmark = pytest.mark.long  # test_text.py and test_text_models.py run a little of it

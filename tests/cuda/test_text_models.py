@@ -10,7 +10,7 @@ pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)"
 
 import egshape
 from egshape.plan.gpu import narrow
-from egshape.plan.grid import Launch
+from egshape.plan.ir.launch import Launch
 from tests.cuda.device import compiled
 from tests.cuda.text import ORDERS, Texts
 from tests.cuda.text_device import TextDevice

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("llvmlite", reason="the host program is LLVM's (extra llvm)")
 
 from egshape.errors import Unsupported
-from egshape.lower.cuda import driver
+from egshape.lower.drivers import cuda as driver
 from egshape.ops import REGISTRY
-from egshape.runtime.cuda_function import CudaFunction
+from egshape.runtime.cuda.function import CudaFunction
 from tests.cuda.device import compiled
 from tests.cuda.text import ORDERS, Texts
 from tests.cuda.text_device import TextDevice

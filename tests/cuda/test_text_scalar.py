@@ -20,9 +20,9 @@ from egshape.ir.types import is_float, itemsize, numpy_dtype
 from egshape.lower.cuda.kernel import CudaKernel, kernel
 from egshape.ops import REGISTRY
 from egshape.plan.gpu.launching import launches
-from egshape.plan.grid import Launch
-from egshape.plan.loops import Buffer
-from egshape.plan.program import Copy, Port, Run
+from egshape.plan.ir.launch import Launch
+from egshape.plan.ir.loops import Buffer
+from egshape.plan.ir.program import Copy, Port, Run
 from egshape.plan.targets import plan
 from tests.cuda.emulate import likely
 from tests.cuda.text import ORDERS, Texts

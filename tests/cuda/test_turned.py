@@ -10,8 +10,8 @@ import pytest
 from egshape.dims import symbol
 from egshape.lower.cuda.kernel import kernel
 from egshape.plan.gpu.mapping import launch
-from egshape.plan.grid import Launch
-from egshape.plan.loops import Buffer, Call, Kernel, Load, Loop, Store, buffers
+from egshape.plan.ir.launch import Launch
+from egshape.plan.ir.loops import Buffer, Call, Kernel, Load, Loop, Store, buffers
 from tests.cuda.emulate import chain, likely
 from tests.cuda.threads import Machine, check_launch, contents
 

@@ -13,7 +13,8 @@ from egshape.lower.cuda.kernel import kernel
 from egshape.plan.gpu.launching import launches
 from egshape.plan.gpu.mapping import launch
 from egshape.plan.gpu.narrow import LARGEST
-from egshape.plan.loops import (
+from egshape.plan.ir.launch import Wide
+from egshape.plan.ir.loops import (
     Assign,
     Bounds,
     Buffer,
@@ -31,10 +32,9 @@ from egshape.plan.loops import (
     buffers,
     statements,
 )
-from egshape.plan.loops import (
+from egshape.plan.ir.loops import (
     Test as AllOf,
 )
-from egshape.plan.wide import Wide
 from tests.cuda.emulate import chain, chosen, likely
 from tests.cuda.threads import Machine, check_launch, contents
 
@@ -169,7 +169,7 @@ def test_ranges_save_the_test_for_32_bits() -> None:
 
 
 def test_numbers_from_data_keep_64_bits() -> None:
-    from egshape.plan.loops import LetIndex
+    from egshape.plan.ir.loops import LetIndex
 
     at, out = Buffer("at", "i64", M, "input"), Buffer("out", "f32", const(8), "output")
     body: tuple[Stmt, ...] = (LetIndex("$g", Load("i64", at, ROW)), Store(out, symbol("$g"), Const("f32", 1.0)))

@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 
 from egshape.ir.types import itemsize
-from egshape.lower import cache as objects
+from egshape.lower.common import cache as objects
 from egshape.lower.cuda import compiler
 from egshape.lower.cuda.kernel import CudaKernel
-from egshape.plan.grid import Launch
-from egshape.plan.loops import Buffer
+from egshape.plan.ir.launch import Launch
+from egshape.plan.ir.loops import Buffer
 
 ORDERS = ("forward", "backward", "random")
 """Of blocks, and of threads between two barriers."""

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from egshape.lower.cuda.driver import Function
 from egshape.lower.cuda.kernel import CudaKernel
+from egshape.lower.drivers.cuda import Function
 from tests.cuda.device import Emulated, _Kernel
 from tests.cuda.text import Given, TextFault, Texts, known_bytes
 

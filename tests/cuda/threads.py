@@ -16,10 +16,8 @@ import numpy as np
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
-from egshape.plan.gpu.lanes import LaneFold
-from egshape.plan.gpu.mma import Mma
-from egshape.plan.grid import WARP, Grid, Launch, Threads
-from egshape.plan.loops import (
+from egshape.plan.ir.launch import WARP, Grid, LaneFold, Launch, Mma, Threads
+from egshape.plan.ir.loops import (
     Assign,
     Attend,
     Bind,

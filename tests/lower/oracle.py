@@ -20,7 +20,7 @@ from egshape.adapters.native import compile_function
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Block, Graph, Op, SymbolDef, Value
 from egshape.ir.types import TensorType, is_float
-from egshape.lower import tasks
+from egshape.lower.llvm import tasks
 from egshape.runtime import CompiledFunction
 from tests.fuzz.differential import is_fit, wanted
 from tests.lower.checking import call

@@ -5,8 +5,8 @@ import pytest
 
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
-from egshape.plan.memory import layout
-from egshape.plan.program import Run
+from egshape.plan.analysis.memory import layout
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, graph_of, region
 from tests.lower.checking import call, compiled

@@ -10,10 +10,10 @@ from egshape.adapters.native import compile_function
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.types import numpy_dtype
-from egshape.lower import gemm, native
-from egshape.lower.quads import Quads
-from egshape.plan.loops import Product, statements
-from egshape.plan.program import Run
+from egshape.lower.llvm import gemm, native
+from egshape.lower.llvm.quads import Quads
+from egshape.plan.ir.loops import Product, statements
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import check, compiled

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from egshape.adapters.native import compile_function
-from egshape.lower import cache, native
+from egshape.lower.common import cache
+from egshape.lower.llvm import native
 from tests.runtime.test_function import dense, inputs
 
 

@@ -62,7 +62,7 @@ def test_one_compile_serves_every_shape(masked: bool, monkeypatch: pytest.Monkey
     def recompile(*_: object) -> None:
         raise AssertionError("a call compiled something")
 
-    for place in ("egshape.lower.native.object_code", "egshape.lower.native.load"):
+    for place in ("egshape.lower.llvm.native.object_code", "egshape.lower.llvm.native.load"):
         monkeypatch.setattr(place, recompile)
     for batch in range(1, 9):
         for length in (1, 7, 16, 33, 64, 300):

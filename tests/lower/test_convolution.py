@@ -8,7 +8,7 @@ import pytest
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ops import REGISTRY
-from egshape.plan.program import Run
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled

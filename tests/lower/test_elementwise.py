@@ -7,7 +7,7 @@ from egshape.dims import symbol
 from egshape.errors import EgshapeError, Unsupported
 from egshape.ir.builder import BlockBuilder
 from egshape.ops import REGISTRY
-from egshape.plan.reader import REFUSED
+from egshape.plan.analysis.elements import REFUSED
 from tests.fuzz.differential import argument, data, graph_of
 from tests.lower.checking import check, compiled
 

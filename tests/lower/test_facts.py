@@ -9,7 +9,7 @@ from egshape.dims import symbol
 from egshape.errors import CheckFailed, InvalidInput
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.interpret import interpret
-from egshape.plan.program import Run
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, data, graph_of
 from tests.lower.checking import assert_close, call

@@ -8,8 +8,8 @@ import pytest
 from egshape.dims import symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.types import numpy_dtype
-from egshape.lower import native
-from egshape.lower.functions import INLINE
+from egshape.lower.llvm import native
+from egshape.lower.llvm.functions import INLINE
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import compiled
 
@@ -98,7 +98,7 @@ def test_power():
 @pytest.mark.parametrize("features", ["+avx512f,+avx512dq,+avx512bw,+avx512vl", "+avx2,+fma", ""])
 def test_functions_of_other_machines(features):
     """Code is made whatever the vector width, with and without an instruction that scales by powers of two."""
-    from egshape.lower.host import module
+    from egshape.lower.host.program import module
     from egshape.plan.targets import plan
 
     machine = native.host_machine()

@@ -7,8 +7,8 @@ import pytest
 
 from egshape.dims import symbol
 from egshape.ir.builder import BlockBuilder
-from egshape.lower import gemm, native
-from egshape.lower.host import module
+from egshape.lower.host.program import module
+from egshape.lower.llvm import gemm, native
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import call, compiled

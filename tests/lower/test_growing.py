@@ -7,7 +7,7 @@ import pytest
 
 import egshape
 from egshape.ir.interpret import interpret
-from egshape.plan.program import Copy, Extend, Repeat, Swap
+from egshape.plan.ir.program import Copy, Extend, Repeat, Swap
 from egshape.plan.targets import plan
 
 TEXT = """

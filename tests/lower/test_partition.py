@@ -6,7 +6,7 @@ import pytest
 import egshape
 from egshape.dims import symbol
 from egshape.ir.builder import BlockBuilder
-from egshape.plan.program import Copy, Run
+from egshape.plan.ir.program import Copy, Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import check

@@ -6,7 +6,7 @@ import pytest
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.interpret import interpret
-from egshape.plan.program import Run
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled

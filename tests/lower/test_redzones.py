@@ -9,9 +9,9 @@ from egshape.adapters.native import compile_function
 from egshape.dims import const, symbol
 from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
-from egshape.lower import driver
-from egshape.plan.loops import Const, Loop, Store
-from egshape.plan.program import Run
+from egshape.lower.drivers import llvm as driver
+from egshape.plan.ir.loops import Const, Loop, Store
+from egshape.plan.ir.program import Run
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.test_pool import arrays, products, rows
 from tests.plan.test_plan import DOT

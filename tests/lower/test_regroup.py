@@ -9,7 +9,7 @@ import pytest
 from egshape.dims import Dim, const, product, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Value
-from egshape.plan.program import Copy, Run
+from egshape.plan.ir.program import Copy, Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import data, graph_of
 from tests.lower.checking import check

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import egshape
-from egshape.lower import native
-from egshape.lower.driver import compile_native
+from egshape.lower.drivers.llvm import compile_native
+from egshape.lower.llvm import native
 
 ROWS = b"""func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>

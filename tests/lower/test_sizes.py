@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="compiling needs the extra llvm")
 
 from egshape.dims import Dim, const, symbol
-from egshape.lower.sizes import cannot_wrap
+from egshape.lower.host.sizes import cannot_wrap
 
 
 @pytest.mark.parametrize(

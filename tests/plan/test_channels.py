@@ -7,7 +7,7 @@ from egshape.dims import const
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import blocks_of
 from egshape.ir.interpret import interpret
-from egshape.plan.channels import channels_last
+from egshape.plan.cpu.channels import channels_last
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled
 

@@ -14,8 +14,8 @@ from egshape.errors import EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Value
 from egshape.ir.interpret import interpret
-from egshape.plan.donated import updates_of, with_updates
-from egshape.plan.program import Copy, Run
+from egshape.plan.form.donated import updates_of, with_updates
+from egshape.plan.ir.program import Copy, Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from egshape.dims import const
 from egshape.ir.builder import BlockBuilder
-from egshape.plan.program import Run
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled

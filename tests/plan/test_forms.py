@@ -7,8 +7,8 @@ from egshape.dims import ceildiv, const, maximum, symbol
 from egshape.errors import CheckFailed
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.interpret import interpret
-from egshape.plan.forms import in_form
-from egshape.plan.program import Run
+from egshape.plan.form.forms import in_form
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import graph_of
 from tests.lower.checking import call, compiled

@@ -11,9 +11,9 @@ from egshape.errors import EgshapeError
 from egshape.facts import Facts
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
-from egshape.plan.known import LARGEST, Known
-from egshape.plan.loops import Loop, Pack, statements
-from egshape.plan.program import Run
+from egshape.plan.analysis.known import LARGEST, Known
+from egshape.plan.ir.loops import Loop, Pack, statements
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 

@@ -10,9 +10,9 @@ import pytest
 from egshape.dims import Dim, const, symbol
 from egshape.ir.types import numpy_dtype
 from egshape.ops import REGISTRY
-from egshape.plan.gpu.masks import LARGEST, Area, lines, opened
-from egshape.plan.loops import Call, Const, Expr, Index, Load, Test, Var
-from egshape.plan.visit import Moved
+from egshape.plan.gpu.attention.masks import LARGEST, Area, lines, opened
+from egshape.plan.ir.loops import Call, Const, Expr, Index, Load, Test, Var
+from egshape.plan.ir.visit import Moved
 
 ROW, COLUMN, PAST, N = (symbol(name) for name in ("$i", "$j", "p", "n"))
 SCORE = Var("f32", "score")
@@ -129,7 +129,7 @@ def test_what_is_no_line(test: Expr) -> None:
 
 def test_lengths_from_data() -> None:
     """A number that is the same for a block counts, one that differs between its elements does not."""
-    from egshape.plan.loops import Buffer
+    from egshape.plan.ir.loops import Buffer
 
     data = Buffer("lengths", "i32", N, "input")
     for place, known in ((PAST, True), (ROW, False)):

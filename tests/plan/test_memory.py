@@ -8,11 +8,11 @@ import pytest
 from egshape.adapters.native import compile_function
 from egshape.dims import const, maximum, symbol
 from egshape.facts import parse_facts
-from egshape.plan.inplace import in_place
-from egshape.plan.loops import Buffer, Call, Const, Kernel, Load, Loop, Store, statements
-from egshape.plan.memory import layout
-from egshape.plan.program import Branch, CheckSizes, Port, Program, Repeat, Run
-from egshape.runtime.profile import Memory
+from egshape.plan.analysis.inplace import in_place
+from egshape.plan.analysis.memory import layout
+from egshape.plan.ir.loops import Buffer, Call, Const, Kernel, Load, Loop, Store, statements
+from egshape.plan.ir.program import Branch, CheckSizes, Port, Program, Repeat, Run
+from egshape.runtime.core.profile import Memory
 
 N, M = symbol("n"), symbol("m")
 

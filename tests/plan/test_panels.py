@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from egshape.dims import const, symbol
-from egshape.plan.loops import Buffer, Matrix, panel_count
-from egshape.plan.panels import Right, panels
+from egshape.plan.cpu.panels import Right, panels
+from egshape.plan.ir.loops import Buffer, Matrix, panel_count
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 from egshape.dims import const, symbol
 from egshape.errors import Unsupported
 from egshape.ir.builder import BlockBuilder
-from egshape.plan.loops import Pack, Product, statements
-from egshape.plan.memory import layout
-from egshape.plan.program import CheckSizes, Run
-from egshape.plan.reader import reshape_groups
+from egshape.plan.analysis.elements import reshape_groups
+from egshape.plan.analysis.memory import layout
+from egshape.plan.ir.loops import Pack, Product, statements
+from egshape.plan.ir.program import CheckSizes, Run
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, graph_of, region
 

@@ -7,10 +7,9 @@ from typing import get_args
 import pytest
 
 from egshape.dims import const, symbol
-from egshape.plan import grid, loops, wide
-from egshape.plan.gpu import lanes, mma
-from egshape.plan.loops import Buffer, Call, Const, Contract, If, Let, Load, Loop, Matrix, Pack, Store, Var
-from egshape.plan.visit import Moved
+from egshape.plan.ir import launch, loops
+from egshape.plan.ir.loops import Buffer, Call, Const, Contract, If, Let, Load, Loop, Matrix, Pack, Store, Var
+from egshape.plan.ir.visit import Moved
 
 KNOWN = {
     "Dim",
@@ -31,11 +30,11 @@ NODES = (
     loops.Matrix,
     loops.Reach,
     loops.Free,
-    grid.Grid,
-    grid.Threads,
-    wide.Wide,
-    lanes.LaneFold,
-    mma.Mma,
+    launch.Grid,
+    launch.Threads,
+    launch.Wide,
+    launch.LaneFold,
+    launch.Mma,
 )
 AT, N = symbol("$i"), symbol("n")
 
@@ -43,7 +42,7 @@ AT, N = symbol("$i"), symbol("n")
 @pytest.mark.parametrize("kind", NODES, ids=lambda kind: kind.__name__)
 def test_every_field_is_of_a_type_that_the_walk_knows(kind: type) -> None:
     declared = {each for _, each in loops.fields(kind)}
-    assert declared <= KNOWN | PLAIN, f"{kind.__name__} has fields that plan/visit.py and plan/loops.py do not walk"
+    assert declared <= KNOWN | PLAIN, f"{kind.__name__} has fields that nothing in plan/ir/ walks"
 
 
 def test_what_is_inside_is_found_and_changed() -> None:

@@ -21,7 +21,7 @@ from egshape.ops import REGISTRY, elements
 from egshape.ops.base import OpDecl
 from egshape.ops.contracts import OpContract
 from egshape.ops.shapecode import FUNCTIONS
-from egshape.plan.conditions import conditions
+from egshape.plan.analysis.conditions import conditions
 from egshape.rulebook.trial.examples import relation_key
 from egshape.rulelang.contract import Contract, ContractExample, contracts, read_contracts
 from egshape.rulelang.examples import read_example

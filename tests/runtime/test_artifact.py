@@ -14,8 +14,8 @@ from egshape.ir.builder import BlockBuilder
 from egshape.lower.weights import pieces
 from egshape.runtime import load
 from egshape.runtime.abi.call import ALIGN
-from egshape.runtime.errors import RunError
-from egshape.runtime.weights import mapped
+from egshape.runtime.core.errors import RunError
+from egshape.runtime.core.weights import mapped
 from tests.fuzz.differential import argument, constant, graph_of
 from tests.runtime.isolated import isolated
 from tests.runtime.test_function import dense, inputs
@@ -121,7 +121,7 @@ def test_what_is_refused(whole, tmp_path, change, why):
 
 
 def test_a_cpu_that_lacks_something_is_refused_with_its_name(whole, monkeypatch):
-    monkeypatch.setattr("egshape.runtime.cpu._available", lambda: {"sse2"})
+    monkeypatch.setattr("egshape.runtime.cpu.features._available", lambda: {"sse2"})
     with pytest.raises(RunError, match="this one lacks"):
         load(whole)
 

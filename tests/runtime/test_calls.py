@@ -19,8 +19,8 @@ import egshape
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.ir.text import parse_graph
 from egshape.runtime import RunError
-from egshape.runtime.profile import Memory
-from egshape.runtime.shown import in_bytes
+from egshape.runtime.core.profile import Memory
+from egshape.runtime.core.shown import in_bytes
 
 TEXT = """graph gate(%x: f32[n, 4], %`a/b:0`: f32[n, 4], %out: f32[4]) {
   symbols n = size(%x, 0)

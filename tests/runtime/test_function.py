@@ -13,7 +13,7 @@ from egshape.dims import const, symbol
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.runtime.artifact import load
-from egshape.runtime.function import RunError
+from egshape.runtime.core.function import RunError
 from tests.fuzz.differential import argument, constant, graph_of
 
 N, M = symbol("n"), symbol("m")
@@ -155,7 +155,7 @@ def test_damaged_artifacts(function, tmp_path):
 
 
 def test_arrays_read_through_python_give_the_same(monkeypatch):
-    monkeypatch.setattr("egshape.runtime.objects._FOUND", None)
+    monkeypatch.setattr("egshape.runtime.core.objects._FOUND", None)
     plain = egshape.compile(dense(), target="llvm", optimize=False)
     for n in (3, 7, 0, 7):
         x, w = inputs(n)

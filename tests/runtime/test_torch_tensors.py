@@ -20,8 +20,8 @@ import torch
 import egshape
 from egshape.errors import EgshapeError
 from egshape.ir.text import parse_graph
-from egshape.runtime import dlpack
-from egshape.runtime.torch_tensors import array_of, tensor_of
+from egshape.runtime.core import dlpack
+from egshape.runtime.core.torch_tensors import array_of, tensor_of
 
 SUM = """graph add(%x: DTYPE[n, 4], %y: DTYPE[n, 4]) {
   symbols n = size(%x, 0)

@@ -1,9 +1,10 @@
 """What the tables of the runtime hold fits the words that compiled code reads."""
 
 from egshape.adapters.native import compile_function
-from egshape.runtime import artifact, function, objects
+from egshape.runtime import artifact
 from egshape.runtime.abi.call import LAYOUT, PROFILE_WORDS
-from egshape.runtime.profile import KernelTime
+from egshape.runtime.core import function, objects
+from egshape.runtime.core.profile import KernelTime
 from tests.runtime.test_function import identity
 
 

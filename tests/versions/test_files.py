@@ -15,7 +15,7 @@ import egshape
 from egshape.cli import main
 from egshape.errors import EgshapeError
 from egshape.runtime import RunError, VersionedFunction, load
-from egshape.runtime.versioned import Condition, Version
+from egshape.runtime.core.versioned import Condition, Version
 from tests.runtime.isolated import isolated
 
 pytestmark = pytest.mark.long

@@ -15,7 +15,7 @@ from egshape.adapters.versioned import conditions
 from egshape.errors import EgshapeError, InvalidInput
 from egshape.facts import Facts, Relation, parse_facts
 from egshape.observed import MOST_LIKELY, Observed
-from egshape.runtime.versioned import Condition, chooser
+from egshape.runtime.core.versioned import Condition, chooser
 from egshape.versions import FASTER, SHORTEST, Timed, propose, timed
 
 ROWS = b"""func.func @main(%x: tensor<?x?xf32>) -> tensor<?xf32> {

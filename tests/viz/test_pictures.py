@@ -148,7 +148,7 @@ precision=[], dtype=f32}
     }
     """
     from egshape.ir.text import parse_graph
-    from egshape.plan.memory import layout
+    from egshape.plan.analysis.memory import layout
 
     program = program_of(parse_graph(text))
     shown = str(memory_picture(program))

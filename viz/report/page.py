@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from egshape.errors import EgshapeError
 from egshape.report import AdviceTable
-from egshape.runtime.profile import Profile
+from egshape.runtime.core.profile import Profile
 from egshape.viz.dot import has_dot, render
 from egshape.viz.report import renderer
 from egshape.viz.report.data import Json, report_data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egshape.errors import EgshapeError, InvalidInput
-from egshape.lower import cache
+from egshape.lower.common import cache
 from egshape.lower.cuda.kernel import CudaKernel
 from egshape.lower.cuda.prelude import PRELUDE
 

@@ -11,11 +11,10 @@ from egshape.dims.core import Atom, is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.ir.types import itemsize
 from egshape.lower.cuda import scalar
-from egshape.plan.gpu import flash_tiles
-from egshape.plan.gpu.lanes import LANES, LaneFold
-from egshape.plan.gpu.mma import Mma, pitch
-from egshape.plan.grid import WARP, Grid, Launch, Threads
-from egshape.plan.loops import (
+from egshape.plan.gpu.attention import tiles as flash_tiles
+from egshape.plan.gpu.product.mma import pitch
+from egshape.plan.ir.launch import WARP, Grid, LaneFold, Launch, Mma, Threads, Wide
+from egshape.plan.ir.loops import (
     Assign,
     Bind,
     Buffer,
@@ -38,7 +37,6 @@ from egshape.plan.loops import (
     buffers,
     dims,
 )
-from egshape.plan.wide import Wide
 
 _ACCESSES = {1: "ui8", 2: "ui16", 4: "ui32", 8: "uint2", 16: "uint4"}
 """Types by their bytes."""
@@ -264,7 +262,7 @@ class _Printer:
     def _lane_fold(self, stmt: LaneFold) -> None:
         """Butterflies: at each distance a lane joins its own state and that of the lane so far away."""
         index, dtypes = self.fresh("at"), [state.dtype for state in stmt.states]
-        everyone = (1 << min(self.threads, LANES)) - 1
+        everyone = (1 << min(self.threads, WARP)) - 1
         self.line("#pragma unroll")
         with self.block(f"for (i32 {index} = 0; {index} < {stmt.count}; ++{index})"):
             places = [f"{self.pointers[state]}[{index}]" for state in stmt.states]

@@ -10,8 +10,9 @@ from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.plan.gpu import folds as policy
 from egshape.plan.gpu.folds import Fold, Likely, along, fold_of, identity, joined
 from egshape.plan.gpu.streams import Rounds, Streams, lanes_of, places, wide
-from egshape.plan.grid import Grid, Launch, Threads, at_round
-from egshape.plan.loops import (
+from egshape.plan.gpu.wide import divides, left, likely_divides
+from egshape.plan.ir.launch import Grid, Launch, Threads, at_round
+from egshape.plan.ir.loops import (
     Assign,
     Buffer,
     If,
@@ -28,8 +29,7 @@ from egshape.plan.loops import (
     Var,
     expressions,
 )
-from egshape.plan.visit import Moved
-from egshape.plan.wide import divides, left, likely_divides
+from egshape.plan.ir.visit import Moved
 
 WIDTH = 32
 """Threads of a block along the columns."""

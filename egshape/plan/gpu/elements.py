@@ -10,10 +10,11 @@ from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import itemsize
 from egshape.plan.gpu import folds as policy
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.row_lanes import ROOM
+from egshape.plan.gpu.rows.lanes import ROOM
 from egshape.plan.gpu.streams import Place, Rounds, Streams, lanes_of, places, wide
-from egshape.plan.grid import Grid, Launch, Threads, at_round
-from egshape.plan.loops import (
+from egshape.plan.gpu.wide import divides, left, likely_divides
+from egshape.plan.ir.launch import BYTES, Grid, Launch, Threads, at_round
+from egshape.plan.ir.loops import (
     Buffer,
     If,
     Index,
@@ -29,8 +30,7 @@ from egshape.plan.loops import (
     dims,
     expressions,
 )
-from egshape.plan.visit import Moved
-from egshape.plan.wide import BYTES, divides, left, likely_divides
+from egshape.plan.ir.visit import Moved
 
 AHEAD = 32
 """Bytes of each array that a thread has under way, where there are threads enough."""

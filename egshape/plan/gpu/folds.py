@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, ceildiv, const, minimum, product, symbol
 from egshape.ir.types import integer_range, is_float
+from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.gpu.joint import joint, stepped
-from egshape.plan.loops import (
+from egshape.plan.ir.loops import (
     Assign,
     Buffer,
     Call,
@@ -26,8 +27,7 @@ from egshape.plan.loops import (
     expressions,
     linear,
 )
-from egshape.plan.parallel import coefficient
-from egshape.plan.visit import Moved
+from egshape.plan.ir.visit import Moved
 
 Likely = Callable[[Dim], float]
 """A size at the likely sizes."""

@@ -6,40 +6,11 @@ printer for a GPU writes; the loops that a fold holds are the same, run one afte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from egshape.dims import Dim, const, symbol
-from egshape.plan.loops import Buffer, Call, Expr, Let, Load, Loop, Stmt, Store, Var
-
-LANES = 32
-"""Threads of a warp."""
-COMMUTATIVE = frozenset(("maximum", "minimum", "add", "multiply", "and", "or", "xor"))
-"""Ops that give the same bits whichever operand comes first."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class LaneFold(Loop):
-    """Each group of ``width`` neighbouring threads ends with the fold of its members' registers in every one of them.
-
-    All threads of a block do it together, outside of loops over threads. Of each buffer of ``states`` (registers: of
-    ``count`` elements thread * count + r is the thread's own) the values of two lanes are joined by ``new``, in which
-    ``one`` names those of the lower and ``two`` those of the higher one: neighbours first, then pairs of them, and so
-    on, in every lane the same bits. The extent is the number of groups, the body does it for one."""
-
-    width: int
-    count: int
-    states: tuple[Buffer, ...]
-    one: tuple[str, ...]
-    two: tuple[str, ...]
-    new: tuple[Expr, ...]
-
-    @property
-    def commutes(self) -> bool:
-        """Whether it does not matter which lane is the lower one."""
-        if len(self.new) != 1 or not isinstance(self.new[0], Call) or self.new[0].op not in COMMUTATIVE:
-            return False
-        names = [arg.name for arg in self.new[0].args if isinstance(arg, Var)]
-        return sorted(names) == sorted((*self.one, *self.two))
+from egshape.plan.ir.launch import COMMUTATIVE, WARP, LaneFold
+from egshape.plan.ir.loops import Buffer, Call, Expr, Let, Load, Loop, Stmt, Store, Var
 
 
 def lane_fold(var: str, op: Call | str, buffer: Buffer, threads: int, width: int) -> LaneFold:
@@ -60,7 +31,7 @@ def lane_folds(
 ) -> LaneFold:
     """The fold of several register buffers together: ``join`` gives the states of two lanes, the lower one first, as
     one. Raises AssertionError where lanes or registers do not fit the block."""
-    assert width in (2, 4, 8, 16, LANES) and threads % width == 0 and (threads % LANES == 0 or threads < LANES)
+    assert width in (2, 4, 8, 16, WARP) and threads % width == 0 and (threads % WARP == 0 or threads < WARP)
     (count,) = {(state.size.const or 0) // threads for state in states}
     ones = tuple(Var(state.dtype, f"{var}.one{k}") for k, state in enumerate(states))
     twos = tuple(Var(state.dtype, f"{var}.two{k}") for k, state in enumerate(states))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from egshape.plan.gpu import flash_split
+from egshape.plan.gpu.attention import split as flash_split
 from egshape.plan.gpu.folds import Likely, stages
 from egshape.plan.gpu.mapping import THREADS, first_round, launch, leading
 from egshape.plan.gpu.narrow import narrowed
-from egshape.plan.grid import Launch
-from egshape.plan.loops import Attend, Kernel
+from egshape.plan.ir.launch import Launch
+from egshape.plan.ir.loops import Attend, Kernel
 
 
 def launches(kernel: Kernel, likely: Likely, threads: int = THREADS) -> tuple[Launch, ...]:

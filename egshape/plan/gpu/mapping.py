@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egshape.dims import ceildiv, const, product, relu, symbol
-from egshape.plan.gpu import blocks, columns, elements, row_lanes, turned
+from egshape.plan.analysis.parallel import independent, writes_only
+from egshape.plan.gpu import columns, elements, turned
 from egshape.plan.gpu.folds import LONG, Likely, along, apart
-from egshape.plan.grid import Grid, Launch, Threads, at_round, is_closed, pieces, with_pieces
-from egshape.plan.loops import (
+from egshape.plan.gpu.product import blocks
+from egshape.plan.gpu.rows import lanes as row_lanes
+from egshape.plan.ir.launch import Grid, Launch, Threads, at_round, is_closed, pieces, with_pieces
+from egshape.plan.ir.loops import (
     Assign,
     Contract,
     Free,
@@ -26,8 +29,7 @@ from egshape.plan.loops import (
     name_of,
     statements,
 )
-from egshape.plan.parallel import independent, writes_only
-from egshape.plan.visit import Moved
+from egshape.plan.ir.visit import Moved
 
 THREADS = 256
 """Threads of a block."""

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, FloorDiv, Relu, Symbol, const, floordiv, is_nonnegative, symbol
-from egshape.plan.grid import Launch
-from egshape.plan.loops import (
+from egshape.plan.gpu.wide import at_most
+from egshape.plan.ir.launch import Launch
+from egshape.plan.ir.loops import (
     Bind,
     Bounds,
     Expr,
@@ -27,7 +28,6 @@ from egshape.plan.loops import (
     expressions,
     statements,
 )
-from egshape.plan.wide import at_most
 
 LARGEST = 2**31 - 1
 

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 from egshape.dims import Dim, const, symbol
 from egshape.ir.types import itemsize
-from egshape.plan.loops import (
+from egshape.plan.analysis.parallel import coefficient
+from egshape.plan.gpu.wide import loads, multiple
+from egshape.plan.ir.launch import BYTES, Wide
+from egshape.plan.ir.loops import (
     Bounds,
     Buffer,
     Expr,
@@ -22,9 +25,7 @@ from egshape.plan.loops import (
     Test,
     name_of,
 )
-from egshape.plan.parallel import coefficient
-from egshape.plan.visit import Moved
-from egshape.plan.wide import BYTES, Wide, loads, multiple
+from egshape.plan.ir.visit import Moved
 
 ELEMENT = symbol("$element")
 """Stands for the variable of any of the loops that go over the same elements."""

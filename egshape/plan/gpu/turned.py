@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import itemsize
+from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.gpu.folds import Likely
 from egshape.plan.gpu.streams import Rounds, Streams
-from egshape.plan.grid import Grid, Launch, Threads, at_round
-from egshape.plan.loops import Buffer, Expr, Index, Kernel, Let, LetIndex, Load, Loop, Stmt, Store
-from egshape.plan.parallel import coefficient
-from egshape.plan.visit import Moved
-from egshape.plan.wide import BYTES, divides, left, likely_divides, loads
+from egshape.plan.gpu.wide import divides, left, likely_divides, loads
+from egshape.plan.ir.launch import BYTES, Grid, Launch, Threads, at_round
+from egshape.plan.ir.loops import Buffer, Expr, Index, Kernel, Let, LetIndex, Load, Loop, Stmt, Store
+from egshape.plan.ir.visit import Moved
 
 SIDE, NARROW_SIDE = 32, 64
 """Elements of a side of a tile: a warp moves whole lines of memory, of 16 bits and less too."""

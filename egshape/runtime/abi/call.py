@@ -1,4 +1,4 @@
-"""A call of native code: the structure that it takes, and what it gives back (lower/entry.py)."""
+"""A call of native code: the structure that it takes, and what it gives back (lower/host/entry.py)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ERROR_WORDS = 24
 PROFILE_WORDS = 4
 """Words of a row of the table ``profile``, for each kernel: calls, nanoseconds, bytes and operations (both double)."""
 CHECK, AXIS, MEMORY, SIZE, NO_SIZE, SHAPES, OBJECT, HOST_SIZE, HOST, ZONE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-"""What the entry gives where it does not give 0; lower/entry.py says what the words of the error hold then."""
+"""What the entry gives where it does not give 0; lower/host/entry.py says what the words of the error hold then."""
 DEVICE_CALL, DEVICE_MEMORY, DEVICE_CAPTURE, DEVICE_STREAM = 11, 12, 13, 14
 """The same of a device: a call of its driver, its memory, a graph that was captured, another stream."""
 LAYOUT = ("items", "type", "array", "data", "rank", "dims", "descr", "flags", "types", "ensure", "release", "clear")

@@ -57,7 +57,7 @@ def test_h(body: Body, x: str, y: str, first: tuple[int, int], second: tuple[int
 def test_h_compiled() -> None:
     """Native code says the same, before it does anything."""
     pytest.importorskip("llvmlite")
-    from egshape.runtime.errors import RunError
+    from egshape.runtime.core.errors import RunError
 
     body, x, y, first, second, message = CASES[0]
     said = egshape.fn(x, y)(program("x: f32[?, ?]; y: f32[?, ?]", body))

@@ -1,0 +1,1 @@
+"""Host programs that drive a CUDA device."""

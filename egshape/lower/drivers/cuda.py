@@ -1,0 +1,139 @@
+"""A graph to native code that drives a CUDA device, and the kernels' images for its architectures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from egshape.dims import Dim
+from egshape.egraph.cost import likely_sizes
+from egshape.errors import UndefinedSize
+from egshape.ir.graph import Graph
+from egshape.lower.cuda import compiler
+from egshape.lower.cuda.kernel import CudaKernel
+from egshape.lower.device.device import Device
+from egshape.lower.drivers.llvm import likely_peak
+from egshape.lower.dump import dump
+from egshape.lower.host.entry import Entry
+from egshape.lower.host.program import Module, module
+from egshape.lower.llvm import native
+from egshape.plan.analysis.inplace import in_place
+from egshape.plan.gpu.launching import launches
+from egshape.plan.gpu.program import on_device
+from egshape.plan.ir.launch import Launch
+from egshape.plan.ir.loops import Kernel
+from egshape.plan.targets import plan
+from egshape.plan.text import launch_text
+
+ENTRIES = ("egshape_entry", "egshape_python", "egshape_device")
+_FREE_SIZE = 64
+"""Of a symbol of which nothing is known."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel of an image: its source, and the launch that it was printed from."""
+
+    kernel: CudaKernel
+    launch: Launch
+
+
+ImageMaker = Callable[[Sequence[Function], str], bytes]
+"""The image of kernels for an architecture."""
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """Native code in this process that drives a device, and the images that it needs there, by architecture."""
+
+    module: Module
+    code: bytes
+    machine: native.Machine
+    entries: dict[str, int]
+    images: Mapping[str, bytes]
+    toolkit: tuple[int, ...]
+    """The version of CUDA that made the images."""
+    keep: object
+
+    @property
+    def constants(self) -> list[np.ndarray]:
+        """The arrays that the program reads."""
+        return [buffer.data for buffer in self.module.constants if buffer.data is not None]
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What a runtime must know."""
+        machine = self.machine
+        return {
+            **self.module.manifest,
+            "triple": machine.triple,
+            "cpu": machine.cpu,
+            "features": machine.features,
+            "llvm": machine.version,
+            "architectures": list(self.images),
+            "toolkit": list(self.toolkit),
+        }
+
+
+def cubins(functions: Sequence[Function], architecture: str) -> bytes:
+    """The cubin of kernels, from the cache if it is there."""
+    return compiler.cached_cubin(compiler.source([each.kernel for each in functions]), architecture)
+
+
+def compile_cuda(
+    graph: Graph,
+    architectures: Sequence[str] = compiler.ARCHITECTURES,
+    facts: str = "all",
+    make: ImageMaker | None = None,
+) -> Cuda:
+    """Native code of a graph that drives a device of one of these architectures. ``make``: who makes the images, NVRTC
+    by default. Raises Unsupported for an op that is not compiled, naming it and its location, and EgshapeError
+    ``dependency`` where NVRTC is missing.
+
+    EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
+    sizes = likely_sizes(
+        graph.facts,
+        sorted(
+            {
+                name
+                for value in graph.inputs
+                if value.type.shape is not None
+                for size in value.type.shape
+                for name in size.symbols()
+            }
+        ),
+    )
+
+    def likely(size: Dim) -> float:
+        known = {name: sizes.get(name, _FREE_SIZE) for name in size.symbols()}
+        try:
+            return float(size.evaluate(known))
+        except UndefinedSize:
+            return float(_FREE_SIZE)
+
+    def mapped(kernel: Kernel) -> Sequence[Launch]:
+        return launches(kernel, likely)
+
+    program = on_device(in_place(plan(graph, facts, "cuda")), mapped)
+    found: list[Device] = []
+    zones = bool(os.environ.get("EGSHAPE_REDZONES"))
+
+    def device(host: Entry) -> Device:
+        found.append(Device(host, zones))
+        return found[0]
+
+    made = module(program, device, reuse=not zones)
+    made.manifest["peak"] |= likely_peak(graph, made)
+    machine = native.baseline_machine()
+    functions = [Function(each, found[0].launches[each.name]) for each in found[0].functions.values()]
+    sources = {each.kernel.name: launch_text(each.launch) + each.kernel.source for each in functions}
+    dump(graph, program, made, machine, sources)
+    images = {each: (make or cubins)(functions, each) for each in architectures} if functions else {}
+    code = native.cached_object(native.whole(made.text, machine.features), machine)
+    entries, keep = native.load([code], ENTRIES, native.libm_symbols())
+    toolkit = compiler.toolkit() if make is None and functions else ()
+    return Cuda(made, code, machine, entries, images, toolkit, keep)

@@ -1,0 +1,189 @@
+"""LLVM IR to object code, in this process or as a shared library."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from egshape.errors import EgshapeError, MissingDependency
+from egshape.lower.common import cache
+from egshape.lower.llvm import gemm, pool
+from egshape.lower.llvm.functions import scales
+from egshape.lower.llvm.scalar import LIBM
+from egshape.lower.llvm.writer import HINTS
+
+_DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9.]+)\(", re.MULTILINE)
+_CALLED = re.compile(r"call (?:[a-z]+ )*?([a-z0-9]+) @([A-Za-z_0-9.]+)\(([^\n]*)\)$", re.MULTILINE)
+ENTRIES = ("egshape_entry", "egshape_python")
+_FUNCTIONS = (*LIBM.values(), "nextafter", "nextafterf")
+
+
+def _binding() -> Any:
+    try:
+        from llvmlite import binding
+    except ImportError:
+        raise MissingDependency("llvmlite is not installed", hint="pip install 'egshape[llvm]'") from None
+    return binding
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What code is made for."""
+
+    triple: str
+    cpu: str
+    features: str
+    version: str
+
+
+def host_machine() -> Machine:
+    """This computer."""
+    binding = _binding()
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    features = binding.get_host_cpu_features().flatten()
+    version = ".".join(map(str, binding.llvm_version_info))
+    return Machine(binding.get_process_triple(), binding.get_host_cpu_name(), features, version)
+
+
+_BASELINE = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt")
+"""Features of x86-64-v3 beyond the first x86-64, as LLVM names them."""
+
+
+def baseline_machine() -> Machine:
+    """A processor that most of this kind are at least, where this one is: code for it moves between machines."""
+    here = host_machine()
+    if not here.triple.startswith("x86_64") or not {f"+{each}" for each in _BASELINE} <= set(here.features.split(",")):
+        return here
+    return Machine(here.triple, "x86-64-v3", ",".join(f"+{each}" for each in _BASELINE), here.version)
+
+
+def completed(text: str) -> str:
+    """The module with declarations of the intrinsics and C functions that it calls."""
+    declared = set(_DECLARED.findall(text))
+    called: dict[str, str] = {}
+    for result, name, args in _CALLED.findall(text):
+        if name.startswith(("egs_", "egshape_")) or name in declared or name in called:
+            continue
+        types = ", ".join(re.findall(r"(?:^|, )([a-z0-9]+) ", args))
+        pure = "" if name.startswith("llvm.") else " nounwind willreturn memory(none)"
+        called[name] = f"declare {result} @{name}({types}){pure}\n"
+    return "".join(called.values()) + text
+
+
+def whole(text: str, features: str) -> str:
+    """The module with all that it calls, but the kernels of products, for a CPU of these features."""
+    hints = HINTS if "!llvm.loop" in text else ""
+    return completed(text + scales(text, features) + gemm.declarations(text)) + hints
+
+
+@functools.cache
+def products_object(dtype: str, kind: str, machine: Machine) -> bytes:
+    """The object of the kernels of products of a kind, made once for all modules."""
+    return cached_object(gemm.text(dtype, machine.features, kind), machine)
+
+
+def _optimized(text: str, machine: Machine, level: int = 3) -> tuple[Any, Any]:
+    """A whole module behind LLVM's passes, and the target machine that prints it as position-independent code."""
+    binding = _binding()
+    target = binding.Target.from_triple(machine.triple).create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=level, reloc="pic", codemodel="default"
+    )
+    module = binding.parse_assembly(text)
+    module.triple = machine.triple
+    module.data_layout = str(target.target_data)
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+    builder = binding.create_pass_builder(target, options)
+    builder.getModulePassManager().run(module, builder)
+    return module, target
+
+
+def object_code(text: str, machine: Machine, level: int = 3) -> bytes:
+    """Object code of a whole module, optimized as far as ``level`` says."""
+    module, target = _optimized(text, machine, level)
+    return bytes(target.emit_object(module))
+
+
+def assembly(text: str, machine: Machine) -> str:
+    """A whole module as assembler text, for people."""
+    module, target = _optimized(text, machine)
+    return str(target.emit_assembly(module))
+
+
+def cached_object(text: str, machine: Machine) -> bytes:
+    """The object of a whole module, from the cache if it is there. The key: the IR, the CPU and the versions."""
+    parts = (text, machine.triple, machine.cpu, machine.features, machine.version)
+    return cache.cached(parts, lambda: object_code(text, machine))
+
+
+def libm_symbols() -> dict[str, int]:
+    """Addresses of the C library's functions."""
+    import ctypes.util
+
+    library = ctypes.CDLL(ctypes.util.find_library("m") or None)
+    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
+
+
+def load(codes: Sequence[bytes], names: Sequence[str], symbols: Mapping[str, int]) -> tuple[dict[str, int], object]:
+    """The addresses of functions of some objects, and what must stay alive as long as they are used."""
+    binding = _binding()
+    target = binding.Target.from_default_triple().create_target_machine(jit=True)
+    # JITLink lays an object out as one piece: parts that lie far apart in a full address space cannot reach each other.
+    jit = binding.create_lljit_compiler(target, use_jit_link=True)
+    builder = binding.JITLibraryBuilder().add_current_process()
+    for code in codes:
+        builder = builder.add_object_img(code)
+    for name, address in symbols.items():
+        builder = builder.import_symbol(name, address)
+    for name in names:
+        builder = builder.export_symbol(name)
+    tracker = builder.link(jit, "egshape")
+    return {name: int(tracker[name]) for name in names}, (jit, tracker)
+
+
+def pool_object(machine: Machine) -> bytes:
+    """The object of the thread pool."""
+    return cached_object(pool.text(machine.triple), machine)
+
+
+@functools.cache
+def pool_symbols() -> Mapping[str, int]:
+    """Addresses of the pool's functions in this process, which are there once and stay: its threads never end."""
+    found, keep = load([pool_object(host_machine())], pool.NAMES, {})
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
+    return found
+
+
+def shared_library(codes: Sequence[bytes], assembler: str = "") -> bytes:
+    """The objects, and what an assembler text adds, linked with the system's cc."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "code.so")
+        sources = [Path(folder, f"{k}.o") for k in range(len(codes))]
+        for source, code in zip(sources, codes, strict=True):
+            source.write_bytes(code)
+        if assembler:
+            sources.append(Path(folder, "more.s"))
+            sources[-1].write_text(assembler)
+        linker = shlex.split(os.environ.get("CC", "")) or ["cc"]
+        command = [*linker, "-shared", "-Wl,-Bsymbolic", "-o", str(target), *map(str, sources), "-lm", "-lpthread"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise MissingDependency(
+                f"cannot run {command[0]!r}: {error.strerror}", hint="artifacts need a C linker; set CC"
+            ) from None
+        if done.returncode:
+            said = done.stderr.strip()[:400] or f"it gives the code {done.returncode} and says nothing"
+            raise EgshapeError(f"linking with {command[0]!r} failed: {said}", hint="CC chooses another", code="link")
+        return target.read_bytes()

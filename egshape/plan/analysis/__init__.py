@@ -1,0 +1,1 @@
+"""What a plan rests on: what is known of sizes, what may run in parallel, how much work there is, where memory lies."""

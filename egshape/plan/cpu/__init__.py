@@ -1,0 +1,1 @@
+"""Plans for this processor: products by panels, attention, convolutions, layouts."""

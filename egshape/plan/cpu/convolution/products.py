@@ -1,0 +1,452 @@
+"""Convolution: products whose one side is read from the padded input by taps, or direct sums.
+
+The input is copied once, padded, so that no tap needs a test, and split by the stride (element s*i + r goes to part r,
+place i), so that places of a line whose tap is the same lie side by side at every stride and dilation. Nothing is
+gathered: a product reads each tap where it lies. Rows of a product are features and columns places, as they lie, the
+padding between lines included; or rows are the places of a line and columns features, which wastes nothing where
+features fill vectors. Sizes decide. Taps that only meet padding are left out, and an input that is dilated is taken
+apart. Few features of a group are summed directly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
+from egshape.dims import product as total
+from egshape.ir.graph import Op
+from egshape.ops.contraction import summed_in
+from egshape.plan.analysis.elements import ZERO, Indices
+from egshape.plan.cpu.convolution.operands import index_of
+from egshape.plan.cpu.convolution.sums import Sums
+from egshape.plan.cpu.panels import Right, packed
+from egshape.plan.form.matrices import ONE, Axes, loops, matrix, parts
+from egshape.plan.ir.loops import (
+    ROW_GROUP,
+    Buffer,
+    Index,
+    Load,
+    Matrix,
+    Product,
+    Reach,
+    Stmt,
+    Store,
+    Var,
+    linear,
+    name_of,
+    panel_columns,
+    panel_step,
+)
+
+FEW_FEATURES = 4
+"""Input times output features of a group up to which sums are direct."""
+TURNED = 32
+"""Storing a block whose rows are places, which lie side by side, takes about as long as so much depth."""
+TILE = 8
+"""Places of a line that fill a block's rows."""
+MANY_FEATURES = 32
+"""Features from which rows may be gathered: the copy is a small part of the product."""
+FEW_ROWS = 256
+"""Rows up to which all are gathered before they are multiplied."""
+TWICE = 1 << 22
+"""Bytes up to which a constant kernel lies in panels and in rows where both are needed."""
+Products = Callable[[Dim, Matrix, Stmt], Product]
+"""A panel's product with some rows of a left side and its epilogue."""
+
+
+def is_product(op: Op) -> bool:
+    """Whether a convolution is computed by products, or direct sums, of f32 or f64; 16-bit floats are widened."""
+    if op.name != "convolution" or op.result.type.rank < 3:
+        return False
+    dtype = op.attrs["dtype"]
+    return (
+        summed_in(dtype) in ("f32", "f64")
+        and op.attrs["batch_groups"] == 1
+        and all(x.type.dtype == dtype for x in op.operands[:2])
+    )
+
+
+class Convolution(Sums):
+    """The kernels of a convolution."""
+
+    def emit(self) -> None:
+        """Add them: direct sums where groups are many and features few, else products."""
+        features = (self.inputs * self.outputs).const
+        if self.groups > 1 and features is not None and features <= FEW_FEATURES:
+            self.sums()
+        else:
+            self.products()
+
+    def products(self) -> None:
+        """Products of features and the places of an image, or of places and features, whichever wastes less; sizes
+        decide when the function runs."""
+        p = self.p
+        if self.pointwise and self.x.type.dtype == self.dtype and self.plain():
+            return
+        phases = self.phases()
+        if not phases:
+            self.trim()
+        features = self.features()
+        source, sizes = self.flat() if self.last else self.padded()
+        p.start()
+        out = self.target()
+        for each in phases or [self]:
+            wide = ZERO if self.last else each.wide(each.slab(sizes))
+            if wide is not ZERO:
+                each.by_features(out, features, source, sizes, wide)
+            if wide is not ONE:
+                each.by_places(out, features, source, sizes, ONE - wide)
+        self.made(out)
+
+    def wide(self, columns: Dim) -> Dim:
+        """1 where so many columns, of which the places along the last two axes are some, fill panels about as well as
+        the features would, else 0."""
+        step = const(panel_step(self.dtype))
+        deep = self.inputs * total(self.full if None in [size.const for size in self.taps] else self.taps)
+        features = total(self.spots[-2:]) * ceildiv(self.outputs, step) * (deep + TURNED)
+        return minimum(ONE, maximum(features - ceildiv(columns, step) * self.outputs * deep + 1, 0))
+
+    def slab(self, sizes: tuple[Dim, ...]) -> Dim:
+        """Places along the last two axes, with the padding between lines; none where an axis has none."""
+        lines = self.spots[-2] if len(self.spots) > 1 else ONE
+        return maximum((lines - 1) * sizes[-1] + self.spots[-1], 0) * minimum(total(self.spots[-2:]), ONE)
+
+    def features(self) -> Right:
+        """The kernel as (channel and tap, or tap and channel where features are last; feature): in panels if it is
+        constant, else as it is copied."""
+        p, dtype = self.p, self.dtype
+        count = self.count * total(self.spots)
+        if self.kept is not None:
+            weights = self.weights("goti" if self.last else "goit")
+            wide = Matrix(weights, self.group * self.outputs * self.depth, ONE, self.depth)
+            return packed(p, dtype, wide, [(self.group, const(self.groups))], count, self.outputs, self.depth)
+        weights = self.weights("gtio" if self.last else "gito")
+        wide = Matrix(weights, self.group * self.depth * self.outputs, self.outputs, ONE)
+        return Right(dtype, self.depth, self.outputs, ZERO, wide, weights, ZERO, direct=True)
+
+    def by_features(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
+        """Rows are features, columns the places of one image as they lie in the padded input, padding between lines
+        included; ``rounds`` is 0 where nothing is to be done."""
+        p, dtype = self.p, self.dtype
+        table = self.table(lambda number, ahead, _: (number, ahead), sizes)
+        p.start()
+        i, column, line = symbol(p.name("i")), symbol(p.name("i")), symbol(p.name("i"))
+        image, outer = index_of(p, self.count), tuple(index_of(p, size) for size in self.spots[:-2])
+        count, width = self.slab(sizes), panel_columns(dtype)
+        number = ZERO if count.const is not None and count.const <= width else symbol(p.name("i"))
+        start, panel = number * width, features.columns(p)
+        spots = (*outer, line, column) if len(self.spots) > 1 else (column,)
+        begin = (*outer, *[ZERO] * len(self.spots[-2:]))
+        at = self.index(sizes, image, begin, self.start, ZERO) + start
+        reach = Reach(
+            total(self.taps), ONE, total(sizes[2:]), ONE, start, sizes[-1], self.spots[-1], name_of(line), table
+        )
+        value = Var(dtype, p.name("v"))
+
+        def product(many: Dim, left: Matrix, body: Stmt) -> Product:
+            deep = Matrix(left.buffer, left.offset, left.row, left.column * total(self.full))
+            return Product(
+                dtype,
+                many,
+                minimum(const(width), count - start),
+                self.inputs,
+                deep,
+                source,
+                at,
+                None,
+                ZERO,
+                name_of(i),
+                name_of(column),
+                value.name,
+                (body,),
+                "s8u8" * self.quads,
+                replace(reach, left=left.column),
+            )
+
+        before, private = self.column_sums(product, value, line * sizes[-1] + column - start)
+        store = self.stored(out, value, image, panel * width + i, spots)
+        body = loops(
+            [(panel, features.count)], [product(features.some(panel), self.left(features, panel, rounds), store)]
+        )
+        nest: Axes = [
+            (image, self.count),
+            (self.group, const(self.groups)),
+            *zip(outer, self.spots[:-2], strict=True),
+            (number, ceildiv(count, const(width)) * rounds),
+        ]
+        p.run(self.cluster.label, loops(nest, [*before, *body]), (out,), private, once=True)
+
+    @property
+    def start(self) -> Indices:
+        """The first place, or tap."""
+        return (ZERO,) * len(self.taps)
+
+    def origin(self, sizes: tuple[Dim, ...]) -> Dim:
+        """Where the input of the first place at the first tap lies."""
+        return self.index(sizes, ZERO, self.start, self.start, ZERO)
+
+    @property
+    def joined(self) -> bool:
+        """Whether what the taps of a line read lies together, channels and taps in turn."""
+        apart = self.spread[-1] * self.a["rhs_dilation"][-1]
+        return self.last and self.groups == 1 and apart == 1
+
+    def table(self, pair: Callable[[Dim, Dim, Dim], tuple[Dim, Dim]], sizes: tuple[Dim, ...]) -> Buffer:
+        """What a product knows of the taps, or of the first one of each line where these are joined: two numbers of
+        each, made of its number in the kernel, of how far what it reads lies from what the first tap reads, and of its
+        place in the table."""
+        p = self.p
+        counts = (*self.taps[:-1], ONE) if self.joined else self.taps
+        taps = tuple(index_of(p, size) for size in counts)
+        number = linear(
+            tuple(tap * spread + first for tap, spread, first in zip(taps, self.spread, self.first, strict=True)),
+            self.full,
+        )
+        ahead = self.index(sizes, ZERO, self.start, taps, ZERO) - self.origin(sizes)
+        p.start()
+        target = p.scratch("taps", "i64", total(self.full) * 2)
+        place = linear(taps, counts)
+        stores = [
+            Store(target, place * 2 + side, Index("i64", dim)) for side, dim in enumerate(pair(number, ahead, place))
+        ]
+        p.run("taps", loops(zip(taps, counts, strict=True), stores), (target,))
+        return target
+
+    def left(self, features: Right, panel: Dim, rounds: Dim) -> Matrix:
+        """Some features as the left side. Rows that lie together are read faster than those of panels, so that small
+        kernels lie twice."""
+        if self.kept is None or (rounds is not ONE and self.kept.nbytes > TWICE):
+            return features.turned(panel)
+        first = self.group * self.outputs + panel * panel_columns(self.dtype)
+        return Matrix(self.weights("goit"), first * self.depth, self.depth, ONE)
+
+    def column_sums(self, product: Products, value: Var, column: Dim) -> tuple[list[Stmt], tuple[Buffer, ...]]:
+        """What is computed of a panel of places before its products, and where: for kernels with a zero point."""
+        return [], ()
+
+    def row_sums(
+        self, product: Callable[[Right, Dim, Stmt], Product], value: Var, row: Dim
+    ) -> tuple[list[Stmt], tuple[Buffer, ...]]:
+        """The same of rows that are places."""
+        return [], ()
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether each element of the result reads the input at its own place only."""
+        a = self.a
+        return (
+            all(size is ONE for size in self.taps)
+            and all(each is ZERO for each in a["padding"])
+            and all(each == 1 for each in (*a["strides"], *a["lhs_dilation"]))
+        )
+
+    def plain(self) -> bool:
+        """Plan it where the input itself is a matrix of each image; False if it lies in no such order."""
+        p, dtype = self.p, self.dtype
+        image, channel = index_of(p, self.count), index_of(p, self.inputs)
+        spots = tuple(index_of(p, size) for size in self.spots)
+        p.buffer(self.x)
+        p.start()
+        outer: Axes = [(image, self.count), (self.group, const(self.groups))]
+        free: Axes = list(zip(spots, self.spots, strict=True))
+        deep: Axes = [(channel, self.inputs)]
+        found = matrix(p.read(self.x, self.input_at(image, channel, spots)), outer, free, deep)
+        if found is None:
+            return False
+        every = total(self.spots)
+        wide = ZERO if self.last else self.wide(every)
+        features = self.features()
+        right = (
+            None
+            if wide is ZERO
+            else packed(
+                p,
+                dtype,
+                Matrix(found.buffer, found.offset, found.column, found.row),
+                outer,
+                self.outputs,
+                every,
+                self.inputs,
+                wide,
+            )
+        )
+        p.start()
+        out = self.target()
+        value, i, j = Var(dtype, p.name("v")), symbol(p.name("i")), symbol(p.name("i"))
+        panel = features.columns(p)
+        if right is not None:
+            number = right.columns(p)
+            places = parts(number * panel_columns(dtype) + j, [(ONE, size) for size in self.spots])
+            store = self.stored(out, value, image, panel * panel_columns(dtype) + i, places)
+            left = self.left(features, panel, wide)
+            product = right.product(number, features.some(panel), left, i, j, value.name, store)
+            nest: Axes = [*outer, (number, right.count * wide)]
+            p.run(self.cluster.label, loops([*nest, (panel, features.count)], [product]), (out,), once=True)
+        if wide is not ONE:
+            p.start()
+            block = symbol(p.name("i"))
+            first = block * ROW_GROUP
+            store = self.stored(
+                out,
+                value,
+                image,
+                panel * panel_columns(dtype) + j,
+                parts(first + i, [(ONE, size) for size in self.spots]),
+            )
+            left = Matrix(found.buffer, found.offset + first * found.row, found.row, found.column)
+            product = features.product(panel, minimum(const(ROW_GROUP), every - first), left, i, j, value.name, store)
+            nest = [
+                (self.group, const(self.groups)),
+                (panel, features.count),
+                (image, self.count),
+                (block, ceildiv(every, const(ROW_GROUP)) * (ONE - wide)),
+            ]
+            p.run(self.cluster.label, loops(nest, [product]), (out,), once=True)
+        self.made(out)
+        return True
+
+    # -- places by features ---------------------------------------------------------------------------------------
+
+    def by_places(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
+        """Rows are the places of a line, or of all images where these are more and lines short (not of phases, whose
+        kernels are many), or gathered ones where lines fill blocks badly; columns are features. ``rounds`` is 0 where
+        nothing is to be done."""
+        table = self.table(lambda number, ahead, _: (ahead, number), sizes)
+        long, images = self.spots[-1], self.count
+        phased = any(spread > 1 for spread in self.spread)
+        lines, gathered = ONE, ZERO
+        if images is not ONE and not phased:
+            lines = minimum(ONE, maximum(long - TILE + 1, 0) + maximum(long - images + 1, 0))
+        if not phased and self.last and self.groups == 1 and (self.outputs.const or 0) >= MANY_FEATURES:
+            gathered = self.broken() * lines
+        if lines is not ZERO:
+            self.along(len(self.spots), out, features, source, sizes, table, rounds * lines * (ONE - gathered))
+        if lines is not ONE:
+            self.along(0, out, features, source, sizes, table, rounds * (ONE - lines))
+        if gathered is not ZERO:
+            self.gathered(out, features, source, sizes, rounds * gathered)
+
+    def broken(self) -> Dim:
+        """1 where lines fill blocks of rows so badly that all places taken as one line make less than three quarters
+        of the blocks, else 0."""
+        tile, lines = const(TILE), self.count * total(self.spots[:-1])
+        apart: Dim = lines * ceildiv(self.spots[-1], tile)
+        whole: Dim = ceildiv(lines * self.spots[-1], tile)
+        return minimum(ONE, maximum(apart * 3 - whole * 4, 0))
+
+    def gathered(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...], rounds: Dim) -> None:
+        """Rows are copies of what some places of all images read, one behind the other; ``rounds`` as above. Few are
+        copied at once, so that threads share features; of many each block for itself, which stays in the cache."""
+        run, every = self.run, self.count * total(self.spots)
+        table = self.table(lambda number, _, place: (place * run, number), sizes)
+        few = minimum(ONE, maximum(const(FEW_ROWS + 1) - every, 0)) * rounds
+        self.gathered_by(out, features, source, sizes, table, few, True)
+        self.gathered_by(out, features, source, sizes, table, rounds - few, False)
+
+    def gathered_by(
+        self,
+        out: Buffer,
+        features: Right,
+        source: Buffer,
+        sizes: tuple[Dim, ...],
+        table: Buffer,
+        rounds: Dim,
+        whole: bool,
+    ) -> None:
+        """``whole``: all rows are copied first, else the rows of each block."""
+        p, dtype, shape = self.p, self.dtype, (self.count, *self.spots)
+        p.start()
+        deep, every = self.inputs * total(self.taps), total(shape)
+        panel, block, row, i, j = (symbol(p.name("i")) for _ in range(5))
+        first, blocks = block * ROW_GROUP, ceildiv(every, const(ROW_GROUP)) * rounds
+        many = minimum(const(ROW_GROUP), every - first)
+        target = p.scratch("gathered", dtype, (every if whole else const(ROW_GROUP)) * deep * rounds)
+        image, *spots = parts(row if whole else first + row, [(ONE, size) for size in shape])
+        at = [index_of(p, size) for size in (*self.taps, self.inputs)]
+        element = Load(dtype, source, self.index(sizes, image, tuple(spots), tuple(at[:-1]), at[-1]))
+        copied = linear((row, *at), (every, *self.taps, self.inputs))
+        axes: Axes = [(row, every * rounds if whole else many), *zip(at, (*self.taps, self.inputs), strict=True)]
+        copy = loops(axes, [Store(target, copied, element)])
+        value, left = Var(dtype, p.name("v")), Matrix(target, first * deep if whole else ZERO, deep, ONE)
+        image, *spots = parts(first + i, [(ONE, size) for size in shape])
+        store = self.stored(out, value, image, panel * panel_columns(dtype) + j, tuple(spots))
+        product = [self.multiplied(features, panel, many, left, i, j, value, store, table)]
+        if whole:
+            p.run("gather", copy, (target,), once=True)
+            p.run(self.cluster.label, loops([(panel, features.count), (block, blocks)], product), (out,), once=True)
+        else:
+            body = [*copy, *loops([(panel, features.count)], product)]
+            p.run(self.cluster.label, loops([(block, blocks)], body), (out,), (target,), once=True)
+
+    @property
+    def run(self) -> Dim:
+        """Elements that lie together at a tap of the table, where features are last."""
+        elements: Dim = self.inputs * (self.taps[-1] if self.joined else ONE)
+        return elements
+
+    def multiplied(
+        self,
+        right: Right,
+        number: Dim,
+        many: Dim,
+        left: Matrix,
+        row: Dim,
+        column: Dim,
+        value: Var,
+        body: Stmt,
+        table: Buffer,
+    ) -> Product:
+        """The product of places with a panel of features, by the taps of a table."""
+        made = right.product(number, many, left, row, column, value.name, body)
+        step = ceildiv(made.n, const(panel_step(self.dtype))) * panel_step(self.dtype)
+        buffer, offset = made.right, made.panel
+        if made.direct is not None:
+            step, buffer, offset = made.direct.row, made.direct.buffer, made.direct.offset
+        reach = Reach(total(self.taps), ONE, total(self.full) * step, step, ZERO, ZERO, ZERO, "", table)
+        if self.last:
+            taps = total(self.taps[:-1] if self.joined else self.taps)
+            reach = replace(reach, taps=taps, channel=step, right=step * self.inputs, runs=True)
+        deep = self.run if self.last else self.inputs
+        return replace(made, k=deep, right=buffer, panel=offset, direct=None, reach=reach)
+
+    def along(
+        self,
+        axis: int,
+        out: Buffer,
+        features: Right,
+        source: Buffer,
+        sizes: tuple[Dim, ...],
+        table: Buffer,
+        rounds: Dim,
+    ) -> None:
+        """Rows are places along an axis of (image, places)."""
+        p, dtype = self.p, self.dtype
+        p.start()
+        shape = self.count, *self.spots
+        block, i, j = symbol(p.name("i")), symbol(p.name("i")), symbol(p.name("i"))
+        at = [index_of(p, size) for size in shape]
+        others = [(index, size) for k, (index, size) in enumerate(zip(at, shape, strict=True)) if k != axis]
+
+        def place(row: Dim) -> Dim:
+            first = [row if k == axis else index for k, index in enumerate(at)]
+            return self.index(sizes, first[0], tuple(first[1:]), self.start, ZERO)
+
+        first, panel = block * ROW_GROUP, features.columns(p)
+        many = minimum(const(ROW_GROUP), shape[axis] - first)
+        channel = self.index(sizes, ZERO, self.start, self.start, ONE) - self.origin(sizes)
+        left = Matrix(source, place(first), place(first + 1) - place(first), channel)
+        at[axis] = first + i
+        value = Var(dtype, p.name("v"))
+
+        def product(right: Right, number: Dim, body: Stmt) -> Product:
+            return self.multiplied(right, number, many, left, i, j, value, body, table)
+
+        before, private = self.row_sums(product, value, i)
+        store = self.stored(out, value, at[0], panel * panel_columns(dtype) + j, tuple(at[1:]))
+        nest: Axes = [
+            (self.group, const(self.groups)),
+            (panel, features.count),
+            *others,
+            (block, ceildiv(shape[axis], const(ROW_GROUP)) * rounds),
+        ]
+        p.run(self.cluster.label, loops(nest, [*before, product(features, panel, store)]), (out,), private, once=True)

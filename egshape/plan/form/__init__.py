@@ -1,0 +1,1 @@
+"""What is computed in one kernel, whatever the machine."""

@@ -1,0 +1,161 @@
+"""Blocks of keys that attention leaves out because a mask ends them, where that changes no bit of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol
+
+from egshape.dims import Dim, ceildiv, const, floordiv, symbol
+from egshape.plan.gpu.attention.masks import Area, Line, both, lines
+from egshape.plan.gpu.attention.operands import Names
+from egshape.plan.gpu.lanes import lane_fold
+from egshape.plan.ir.launch import WARP, Threads
+from egshape.plan.ir.loops import (
+    Assign,
+    Attend,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    If,
+    LetIndex,
+    Load,
+    Local,
+    Loop,
+    Stmt,
+    Store,
+    Test,
+    Var,
+    name_of,
+)
+
+MOST_LINES = 3
+"""Comparisons of a mask that are told apart."""
+MARGIN = 110.0
+"""exp of minus that is 0 in f32."""
+
+
+def found_lines(stmt: Attend) -> tuple[Line, ...]:
+    """The comparisons by which scores are masked."""
+    return lines(stmt.scores, stmt.row, stmt.column, (stmt.m, stmt.n))[:MOST_LINES]
+
+
+@dataclass(frozen=True, eq=False)
+class Flags:
+    """Whether values are finite: an i32 for each of ``count`` parts of the keys of each round of ``loops``, where all
+    of ``known`` are >= 0. A value that is not counts even where its weight is 0."""
+
+    buffer: Buffer
+    loops: tuple[Loop, ...]
+    count: Dim
+    known: tuple[Dim, ...]
+
+    def first(self) -> Dim:
+        """The place of a round's first flag."""
+        flat = const(0)
+        for loop in self.loops:
+            flat = flat * loop.extent + symbol(loop.var)
+        return flat * self.count
+
+
+class Rows(Protocol):
+    """The block whose keys are left out (``flash_tiles.Tiles``): its threads, new names, and its rows."""
+
+    stmt: Attend
+    threads: int
+    names: Names
+    peak: Buffer
+
+    def section(self, body: Callable[[Dim], Sequence[Stmt]], wait: bool = False) -> Threads:
+        """What all threads do."""
+
+    def rows(self, thread: Dim, body: Callable[[Dim, Dim, Dim], Sequence[Stmt]]) -> list[Stmt]:
+        """For each row of a thread: its tile, its half, and the place of its peak."""
+
+    def row(self, thread: Dim, i: Dim, half: Dim) -> LetIndex:
+        """A row of a thread, as a new index."""
+
+    def area(self, key: Dim) -> Area:
+        """The rows of the block, and the keys from ``key`` on."""
+
+
+class Skip:
+    """Leaves out blocks of keys that are masked for all rows of a block, where that changes no bit: all values are
+    finite, and the exponentials of masked scores are 0, because they are -inf or far below the peak of each row."""
+
+    def __init__(self, tiles: Rows, flags: Flags, ends: Sequence[Line]) -> None:
+        self.tiles, self.flags, self.ends = tiles, flags, tuple(ends)
+        self.warps = tiles.threads // WARP
+        self.low = max(line.low for line in ends if line.low is not None)
+        self.board = Buffer("$settled", "i32", const(self.warps), "temp")
+        self.finite, self.sure = (
+            Buffer(f"$own.{name}", "i32", const(tiles.threads), "temp") for name in ("finite", "sure")
+        )
+        self.registers = (self.finite, self.sure)
+        """Whether values are finite; whether besides rows have a peak that makes masked scores count nothing."""
+
+    def masked(self, key: Dim) -> Expr:
+        """i1: the keys from ``key`` on need not be looked at."""
+        found = reduce(
+            lambda one, two: Call("i1", "or", (one, two)), (line.masked(self.tiles.area(key)) for line in self.ends)
+        )
+        for warp in range(self.warps):
+            found = both(found, _is_set(Load("i32", self.board, const(warp))))
+        return found
+
+    def begin(self) -> Iterator[Stmt]:
+        """Read the flags; no row has a peak yet."""
+        tiles, flags = self.tiles, self.flags
+
+        def read(thread: Dim) -> list[Stmt]:
+            ok, step = Var("i32", f"{name_of(tiles.names())}.ok"), tiles.names()
+            place = thread - floordiv(thread, WARP) * WARP + step * WARP
+            more = Assign(ok.name, Call("i32", "and", (ok, Load("i32", flags.buffer, flags.first() + place))))
+            rounds = Loop(name_of(step), ceildiv(flags.count, WARP), (If(Test((flags.count - 1 - place,)), (more,)),))
+            return [
+                Local(ok.name, Const("i32", 0)),
+                If(Test(flags.known), (Assign(ok.name, Const("i32", 1)), rounds)),
+                Store(self.finite, thread, ok),
+            ]
+
+        yield tiles.section(read)
+        yield lane_fold(name_of(tiles.names()), "and", self.finite, tiles.threads, WARP)
+        first = (lambda t: Load("i32", self.finite, t)) if self.low == float("-inf") else (lambda _: Const("i32", 0))
+        yield tiles.section(lambda t: self.tell(t, first(t)), wait=True)
+
+    def decide(self) -> Iterator[Stmt]:
+        """Tell from the peaks; the block waits before anyone asks."""
+        tiles = self.tiles
+        if self.low == float("-inf"):
+            return
+
+        def body(thread: Dim) -> list[Stmt]:
+            ok = Var("i32", f"{name_of(tiles.names())}.ok")
+
+            def row(i: Dim, half: Dim, place: Dim) -> list[Stmt]:
+                at = tiles.row(thread, i, half)
+                gap = Call("f32", "subtract", (Load("f32", tiles.peak, place), Const("f32", self.low)))
+                far = Call("i1", "compare", (gap, Const("f32", MARGIN)), (("direction", "GE"), ("kind", "FLOAT")))
+                fine = Call("i1", "or", (Test((symbol(at.name) - tiles.stmt.m,)), far))
+                return [at, Assign(ok.name, Call("i32", "select", (fine, ok, Const("i32", 0))))]
+
+            return [
+                Local(ok.name, Load("i32", self.finite, thread)),
+                *tiles.rows(thread, row),
+                Store(self.sure, thread, ok),
+            ]
+
+        yield tiles.section(body)
+        yield lane_fold(name_of(tiles.names()), "and", self.sure, tiles.threads, WARP)
+        yield tiles.section(lambda t: self.tell(t, Load("i32", self.sure, t)))
+
+    def tell(self, thread: Dim, value: Expr) -> list[Stmt]:
+        """Let all warps know what one has found."""
+        lane = thread - floordiv(thread, WARP) * WARP
+        return [If(Test((const(0) - lane,)), (Store(self.board, floordiv(thread, WARP), value),))]
+
+
+def _is_set(value: Expr) -> Expr:
+    return Call("i1", "compare", (value, Const("i32", 0)), (("direction", "NE"), ("kind", "SIGNED")))

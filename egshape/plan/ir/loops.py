@@ -1,0 +1,486 @@
+"""The loop IR: kernels as structured statements over scalar expressions.
+
+Every index and extent is a ``Dim`` over size symbols, loop variables and bound indices (all integers >= 0, which is
+what a symbol is): the normal form of sizes folds index maps. Values are typed by our dtype names; i1 lies in memory
+as one byte. The two printers (LLVM, CUDA) read this and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from egshape.dims import Dim, const
+from egshape.ir.types import itemsize
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Buffer:
+    """A row-major array of ``size`` elements. kind: input, const (with ``data``), temp or output."""
+
+    name: str
+    dtype: str
+    size: Dim
+    kind: str
+    data: np.ndarray | None = None
+
+
+# -- expressions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Const:
+    """A number."""
+
+    dtype: str
+    value: int | float | bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Load:
+    """The element of a buffer at a flat index."""
+
+    dtype: str
+    buffer: Buffer
+    index: Dim
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Index:
+    """An index or size as a value, wrapped or rounded to ``dtype``."""
+
+    dtype: str
+    dim: Dim
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Test:
+    """i1: every one of ``dims`` is >= 0."""
+
+    dims: tuple[Dim, ...]
+    dtype: str = "i1"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Var:
+    """A local of the kernel (``Let`` or ``Local``)."""
+
+    dtype: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """An elementwise op on scalars; ``fast`` allows reassociation (reductions and dots only)."""
+
+    dtype: str
+    op: str
+    args: tuple[Expr, ...]
+    attrs: tuple[tuple[str, Any], ...] = ()
+    fast: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Choose:
+    """``then`` if ``condition`` holds, else ``other``; only the chosen one is evaluated."""
+
+    dtype: str
+    condition: Expr
+    then: Expr
+    other: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bind:
+    """``body`` with the symbol ``name`` standing for an integer value clamped to [0, upper]."""
+
+    dtype: str
+    name: str
+    value: Expr
+    upper: Dim
+    body: Expr
+
+
+Expr: TypeAlias = Const | Load | Index | Test | Var | Call | Choose | Bind
+
+# -- statements -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Loop:
+    """``body`` for var = 0, 1, ... extent - 1."""
+
+    var: str
+    extent: Dim
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Free(Loop):
+    """A loop whose rounds may run in any order, or at the same time, because who made it says so."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Store:
+    """Write an element."""
+
+    buffer: Buffer
+    index: Dim
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Let:
+    """A value that later statements of this block read as ``Var``."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Local:
+    """A mutable local with its first value."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Assign:
+    """A new value for a mutable local."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LetIndex:
+    """An integer value as a symbol for later indices of this block."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class If:
+    """One of two blocks."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    other: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class While:
+    """``body`` as long as ``condition`` holds."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Matrix:
+    """A matrix in a buffer: element (i, j) at offset + i*row + j*column."""
+
+    buffer: Buffer
+    offset: Dim
+    row: Dim
+    column: Dim
+
+
+PANEL_BYTES = 192
+"""Bytes of a row of a panel: three of the widest vectors."""
+
+
+ROOM_BYTES = 256
+"""Bytes of a row of the widest panel: a rest of one vector is part of the panel before, whose blocks are two and two
+vectors wide then."""
+
+
+def panel_columns(dtype: str) -> int:
+    """Columns of a full panel."""
+    return PANEL_BYTES // itemsize(dtype)
+
+
+def panel_room(dtype: str) -> int:
+    """Columns of the widest panel."""
+    return ROOM_BYTES // itemsize(dtype)
+
+
+def panel_count(columns: int, dtype: str) -> int:
+    """The number of panels of so many columns."""
+    return max(-(-(columns - panel_step(dtype)) // panel_columns(dtype)), min(columns, 1))
+
+
+def panel_step(dtype: str) -> int:
+    """The last panel's columns are rounded up to a multiple of this: the widest vector."""
+    return panel_columns(dtype) // 3
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pack:
+    """Copy ``columns`` columns of a right operand, at most a panel, to ``target``: row l stands at offset + l*width,
+    where width is ``columns`` rounded up to the panel step; what is added is 0."""
+
+    dtype: str
+    rows: Dim
+    columns: Dim
+    source: Matrix
+    target: Buffer
+    offset: Dim
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reach:
+    """How a product reads its sides where its depth is channels (k of them) times ``taps``, of which ``table`` holds
+    two numbers: tap s of channel c of the left side lies at c * left.column + table[2*s] * ``left``, of the right side
+    at c * ``channel`` + table[2*s + 1] * ``right``, whose columns are read by whole vectors. Where there is ``line``,
+    columns are places of lines that begin ``pitch`` apart, the first one the place ``start``: ``body`` runs for those
+    of the first ``long`` places of a line, with the symbol ``line`` and the place in the column's symbol. ``runs``: tap
+    by tap, the channels of each in turn; else channel by channel."""
+
+    taps: Dim
+    left: Dim
+    channel: Dim
+    right: Dim
+    start: Dim
+    pitch: Dim
+    long: Dim
+    line: str
+    table: Buffer
+    runs: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Product:
+    """A panel of left @ right, (m, k) by (k, n), n at most a panel: f32 or f64; or, where there is ``elements``, sums
+    of products of narrower numbers, so many of which (``GROUPS``), side by side along the depth, are one element: i32
+    sums of bytes, "s8u8" or "u8s8" by what the left and the right ones are, or f32 sums of "bf16". ``k`` and the
+    strides count elements, offsets numbers of their buffers.
+
+    ``right`` is a packed panel at ``panel`` of its buffer. Where there is ``direct``, the same columns where they lie
+    (row or column stride 1; with row stride 1 the left side's columns lie so too), that is read instead if ``few`` <=
+    FEW_ROWS. ``body`` runs for each element, in no stated order,
+    with the symbols ``row`` and ``column`` and the sum in the local ``value``."""
+
+    dtype: str
+    m: Dim
+    n: Dim
+    k: Dim
+    left: Matrix
+    right: Buffer
+    panel: Dim
+    direct: Matrix | None
+    few: Dim
+    row: str
+    column: str
+    value: str
+    body: tuple[Stmt, ...]
+    elements: str = ""
+    reach: Reach | None = None
+
+    @property
+    def depth(self) -> Dim:
+        """Products of a sum."""
+        return self.k if self.reach is None else self.k * self.reach.taps
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Contract:
+    """For each ``row`` < m and ``column`` < n the sum over ``deep`` < k of left * right, in any order, in the local
+    ``value``; ``body`` runs with it. The rounds may run in any order, or at the same time; a grid maps them to tiles
+    (plan/gpu/product/blocks.py), no printer knows them."""
+
+    dtype: str
+    m: Dim
+    n: Dim
+    k: Dim
+    row: str
+    column: str
+    deep: str
+    left: Expr
+    right: Expr
+    value: str
+    body: tuple[Stmt, ...]
+
+    @property
+    def products(self) -> Dim:
+        """Multiply-adds."""
+        return self.m * self.n * self.k
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Attend:
+    """Softmax between two products: for each ``row`` < m the scores are, over ``column`` < n, ``scores`` of the sum
+    over ``deep`` < k of left * right, which is the local ``score``. The local ``peak`` is the largest of a row (NaN if
+    one is), and ``total`` the sum of exp(score - base), where base is the peak, or 0 where that is -inf. For each
+    ``place`` < width ``body`` runs with the sum over the columns of exp(score - base) * values, times ``factor``, in
+    the local ``value``; where ``live`` does not hold, with the sum of 0 * values if the peak is -inf, else 0.
+    ``factor`` and ``live`` read the peak and the total.
+
+    All that is f32, but sides are of ``dtype``, and so are the exponentials that are multiplied. The rounds over rows
+    and places may run in any order, or at the same time; a grid maps them to tiles (plan/gpu/attention/tiles.py), no
+    printer knows them."""
+
+    dtype: str
+    m: Dim
+    n: Dim
+    k: Dim
+    width: Dim
+    row: str
+    column: str
+    deep: str
+    place: str
+    left: Expr
+    right: Expr
+    values: Expr
+    score: str
+    scores: Expr
+    peak: str
+    total: str
+    factor: Expr
+    live: Expr
+    value: str
+    body: tuple[Stmt, ...]
+
+    @property
+    def products(self) -> Dim:
+        """Multiply-adds of both products."""
+        return self.m * self.n * (self.k + self.width)
+
+
+QUAD = 4
+"""Bytes of an element of a product of bytes."""
+PAIR = 2
+"""Numbers of an element of a product of bf16."""
+GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR}
+"""Numbers of an element of a product, by its kind of elements."""
+FEW_ROWS = 16
+"""Up to here a right operand is read where it lies: packing would cost more than it saves."""
+ROW_GROUP = 64
+"""Rows of a group, where there are too few panels to share out."""
+
+
+Stmt: TypeAlias = Loop | Store | Let | Local | Assign | LetIndex | If | While | Pack | Product | Contract | Attend
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A size that is a multiple of ``divisor``, at least ``low`` and at most ``high``."""
+
+    name: str
+    divisor: int
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Kernel:
+    """A loop nest; ``label`` names it in profiles, ``outputs`` are the buffers that it writes. ``private``: temporary
+    buffers that every iteration of the outermost loops writes before it reads, of which each thread has its own."""
+
+    label: str
+    body: tuple[Stmt, ...]
+    outputs: tuple[Buffer, ...]
+    private: tuple[Buffer, ...] = ()
+    once: bool = False
+    """Every element of the outputs is stored by one iteration of the outermost loops only, because the planner made
+    the nest from the elements of the results."""
+    bounds: tuple[Bounds, ...] = ()
+    """What holds of its sizes wherever it runs."""
+    where: str = ""
+    """The op of the model that it computes, and its location."""
+
+
+@cache
+def fields(kind: Any) -> tuple[tuple[str, str], ...]:
+    """The fields of a class of nodes and what they are declared as. All walks over nodes go by that, so that a new
+    statement or expression is declared once; a Buffer and the Dim behind it are where an element lies."""
+    return tuple((field.name, str(field.type)) for field in dataclasses.fields(kind))
+
+
+@cache
+def _holders(kind: Any, sought: str) -> tuple[tuple[str, str], ...]:
+    """The fields of a class that hold what is sought, and how: alone, as a tuple, or inside of a matrix."""
+    ways = {
+        sought: "one",
+        f"tuple[{sought}, ...]": "many",
+        "Matrix": "inside",
+        "Matrix | None": "inside",
+        "Reach | None": "inside",
+    }
+    return tuple((name, ways[declared]) for name, declared in fields(kind) if declared in ways)
+
+
+def _parts(node: Any, sought: str) -> Iterator[Any]:
+    """What a node holds that is declared as ``sought``, in the order of its fields."""
+    kind: Any = type(node)
+    for name, way in _holders(kind, sought):
+        value = getattr(node, name)
+        if way == "one":
+            yield value
+        elif way == "many":
+            yield from value
+        elif value is not None:
+            yield from _parts(value, sought)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The operands of an expression."""
+    return tuple(_parts(expr, "Expr"))
+
+
+def expressions(body: tuple[Stmt, ...]) -> Iterator[Expr]:
+    """Every expression of the statements, each node once."""
+    seen: set[int] = set()
+
+    def visit(expr: Expr) -> Iterator[Expr]:
+        if id(expr) in seen:
+            return
+        seen.add(id(expr))
+        yield expr
+        for child in children(expr):
+            yield from visit(child)
+
+    for stmt in statements(body):
+        for expr in _parts(stmt, "Expr"):
+            yield from visit(expr)
+
+
+def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, outer ones first."""
+    for stmt in body:
+        yield stmt
+        yield from statements(tuple(_parts(stmt, "Stmt")))
+
+
+def buffers(body: tuple[Stmt, ...]) -> tuple[Buffer, ...]:
+    """The buffers that statements touch, in order of first use."""
+    found: dict[Buffer, None] = {}
+    for node in (*statements(body), *expressions(body)):
+        found.update(dict.fromkeys(_parts(node, "Buffer")))
+    return tuple(found)
+
+
+def dims(body: tuple[Stmt, ...]) -> Iterator[Dim]:
+    """Every size and index in the statements."""
+    for node in (*statements(body), *expressions(body)):
+        yield from _parts(node, "Dim")
+
+
+def name_of(variable: Dim) -> str:
+    """The name of a size that is one symbol."""
+    (name,) = variable.symbols()
+    return name
+
+
+def linear(indices: tuple[Dim, ...], shape: tuple[Dim, ...]) -> Dim:
+    """The row-major flat index."""
+    flat = const(0)
+    for index, size in zip(indices, shape, strict=True):
+        flat = flat * size + index
+    return flat

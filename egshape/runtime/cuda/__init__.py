@@ -1,0 +1,1 @@
+"""CUDA devices: the driver, arrays, calls."""
