@@ -79,7 +79,7 @@ def test_threads_at_once(folder):
 
 def test_processes_at_once(folder):
     script = (
-        "from egshape.lower import cache\n"
+        "from egshape.lower.common import cache\n"
         "for k in range(60):\n"
         "    data = bytes([k % 5]) * 50_000\n"
         "    assert cache.cached((str(k % 5),), lambda: data) == data\n"

@@ -32,11 +32,11 @@ class Decider(Memory):
     anything else by which it decides, and at the end. Until then the device computes on, as it may: what indices from
     data reach is inside of their buffers whatever they are, and sizes from data are read behind the checks."""
 
-    def __init__(self, host: Entry, zones: bool) -> None:
-        super().__init__(host, zones)
+    def __init__(self, host: Entry, redzones: bool) -> None:
+        super().__init__(host, redzones)
         self.placed_on_host = placement(host.program)
         self.mirrors: dict[Buffer, str] = {}
-        self.lent_slots: dict[Buffer, str] = {}
+        self.borrowed_slots: dict[Buffer, str] = {}
         """Memory of the host that Python functions read and write."""
         self.functions_of_host: dict[str, str] = {}
         self.ring = False
@@ -50,14 +50,14 @@ class Decider(Memory):
         """Bytes of the host's memory that copies need."""
         return RING + self.check_bytes if self.ring or self.check_bytes else 0
 
-    def lent(self, buffers: Sequence[Buffer], read: bool) -> Sequence[str]:
+    def borrowed(self, buffers: Sequence[Buffer], read: bool) -> Sequence[str]:
         """Memory of the host for buffers, which lives until the next time or the program's end."""
         w, host, found = self.w, self.host, []
         for buffer in buffers:
-            if buffer not in self.lent_slots:
-                self.lent_slots[buffer] = w.slot("ptr")
-                host.first.append(f"  store ptr null, ptr {self.lent_slots[buffer]}")
-            slot, whole = self.lent_slots[buffer], buffer.size * itemsize(buffer.dtype)
+            if buffer not in self.borrowed_slots:
+                self.borrowed_slots[buffer] = w.slot("ptr")
+                host.first.append(f"  store ptr null, ptr {self.borrowed_slots[buffer]}")
+            slot, whole = self.borrowed_slots[buffer], buffer.size * itemsize(buffer.dtype)
             w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
             w.line(f"store ptr null, ptr {slot}")
             found.append(w.value(f"call ptr @aligned_alloc(i64 64, i64 {host.bytes(whole, 1)})"))
@@ -78,7 +78,7 @@ class Decider(Memory):
             whole = buffer.size * itemsize(buffer.dtype)
             size = w.dim(whole)
             with w.when(w.value(f"icmp sgt i64 {size}, 0")), self.timed("upload", whole, const(0)):
-                self.up(self.host.pointers[buffer], w.value(f"load ptr, ptr {self.lent_slots[buffer]}"), size)
+                self.up(self.host.pointers[buffer], w.value(f"load ptr, ptr {self.borrowed_slots[buffer]}"), size)
         self.wait()
 
     def _run_here(self, step: Run) -> None:

@@ -37,8 +37,8 @@ class Device(Decider):
 
     constants = "%device_constants"
 
-    def __init__(self, host: Entry, zones: bool = False) -> None:
-        super().__init__(host, zones)
+    def __init__(self, host: Entry, redzones: bool = False) -> None:
+        super().__init__(host, redzones)
         self.functions: dict[str, CudaKernel] = {}
         """By their text with another name."""
         self.launches: dict[str, Launch] = {}
@@ -47,7 +47,7 @@ class Device(Decider):
         """Whether there are some that a library runs."""
         self.words = 1
         whole = graphs.may_capture(host, self.placed_on_host)
-        captured = not zones and (whole or graphs.has_parts(host, self.placed_on_host))
+        captured = not redzones and (whole or graphs.has_parts(host, self.placed_on_host))
         self.graphs = graphs.Graphs(self, whole) if captured else None
 
     def declarations(self) -> str:
@@ -137,7 +137,7 @@ class Device(Decider):
             with w.when(w.value(f"and i1 {fine}, {failed}")):
                 self.error([w.value(f"sext i32 {code} to i64"), "-1", str(number_of("wait"))])
                 w.line(f"store i32 {DEVICE_CALL}, ptr {host.code}")
-        for slot in self.lent_slots.values():
+        for slot in self.borrowed_slots.values():
             w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
         w.line(f"%popped = call i32 %device_pop(ptr {self.dropped})")
         w.head.append(f"  %words = alloca [{self.words} x i64]")

@@ -11,7 +11,7 @@ from egshape.lower.host.backend import Request
 from egshape.lower.host.entry import Entry
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import Port
-from egshape.runtime.abi.call import DEVICE_MEMORY, ZONE, ZONE_BYTES, ZONE_PATTERN
+from egshape.runtime.abi.call import DEVICE_MEMORY, REDZONE, REDZONE_BYTES, REDZONE_PATTERN
 from egshape.runtime.abi.device import HOSTED
 
 DECLARATIONS = (
@@ -21,14 +21,14 @@ DECLARATIONS = (
 
 
 class Memory(Calls):
-    """Writes where buffers lie. ``zones``: with red zones around them (lower/host/redzones.py): the device fills them,
-    and behind each kernel those of its buffers are read back. The caller's own arrays have none: in this mode the
-    runtime has all of them copied."""
+    """Writes where buffers lie. ``redzones``: with red zones around them (lower/host/redzones.py): the device
+    fills them, and behind each kernel those of its buffers are read back. The caller's own arrays have none: in this
+    mode the runtime has all of them copied."""
 
-    def __init__(self, host: Entry, zones: bool) -> None:
+    def __init__(self, host: Entry, redzones: bool) -> None:
         super().__init__(host)
-        self.gap = ZONE_BYTES if zones else 0
-        self.zones: dict[Buffer, tuple[str, str]] = {}
+        self.gap = REDZONE_BYTES if redzones else 0
+        self.guarded: dict[Buffer, tuple[str, str]] = {}
         """Exact bytes and room of each buffer that has red zones."""
         self.watched: dict[str, int] = {}
         self.requests: list[Request] = []
@@ -99,16 +99,16 @@ class Memory(Calls):
         w, host = self.w, self.host
         left = list(pieces)
         if self.gap:
-            self.fill(arena, ZONE_PATTERN, total)
+            self.fill(arena, REDZONE_PATTERN, total)
             for buffer, number in host.layout.slot.items():
                 exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(host.layout.slots[number])}, i64 0)")
-                self.zones[buffer] = exact, rooms[number]
+                self.guarded[buffer] = exact, rooms[number]
         w.line(f"store i1 {self.hosts}, ptr {self.waits}")
         for number, port in enumerate(host.program.inputs):
             given, piece = host.pointers[port.buffer], left.pop(0)
             if self.gap:
                 room = rooms[len(host.layout.slots) + number]
-                self.zones[port.buffer] = self._input_bytes(number, port), room
+                self.guarded[port.buffer] = self._input_bytes(number, port), room
             self.given_inputs.append(given)
             moved, hosted = self.moved[number], self.hosted[number]
             host.pointers[port.buffer] = w.value(f"select i1 {moved}, ptr {piece}, ptr {given}")
@@ -143,7 +143,7 @@ class Memory(Calls):
         found = w.value(f"load ptr, ptr {slot}")
         if self.gap:
             size = buffer.size * itemsize(buffer.dtype)
-            self._zone_behind(buffer, found, size, w.value(f"add i64 {host.bytes(size, 1)}, {self.gap}"))
+            self._redzone_behind(buffer, found, size, w.value(f"add i64 {host.bytes(size, 1)}, {self.gap}"))
         return found
 
     def done(self) -> None:
@@ -184,28 +184,28 @@ class Memory(Calls):
         """The red zone behind a buffer whose size only data tells."""
         if self.gap:
             room = self.w.value(f"load i64, ptr {self.host.rooms[buffer]}")
-            self._zone_behind(buffer, self.host.pointers[buffer], size, room)
+            self._redzone_behind(buffer, self.host.pointers[buffer], size, room)
 
-    def _zone_behind(self, buffer: Buffer, start: str, size: Dim, room: str) -> None:
+    def _redzone_behind(self, buffer: Buffer, start: str, size: Dim, room: str) -> None:
         w = self.w
         exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(size)}, i64 0)")
-        self.zones[buffer] = exact, room
+        self.guarded[buffer] = exact, room
         end = w.value(f"getelementptr i8, ptr {start}, i64 {exact}")
-        self.fill(end, ZONE_PATTERN, w.value(f"sub i64 {room}, {exact}"))
+        self.fill(end, REDZONE_PATTERN, w.value(f"sub i64 {room}, {exact}"))
 
     def inspect(self, buffers: Sequence[Buffer]) -> None:
         """Leave if what has just run wrote to a zone of one of its buffers."""
         w, host, row = self.w, self.host, self.row
         for buffer in dict.fromkeys(buffers):
-            if buffer not in self.zones:
+            if buffer not in self.guarded:
                 continue
-            exact, room = self.zones[buffer]
+            exact, room = self.guarded[buffer]
             number = self.watched.setdefault(buffer.name, len(self.watched))
             start = host.pointers[buffer]
             end, rest = w.value(f"getelementptr i8, ptr {start}, i64 {exact}"), w.value(f"sub i64 {room}, {exact}")
             parts = [(end, rest)]
             if buffer in host.layout.slot or buffer.kind == "input":
-                parts.append((w.value(f"getelementptr i8, ptr {start}, i64 -{ZONE_BYTES}"), str(ZONE_BYTES)))
+                parts.append((w.value(f"getelementptr i8, ptr {start}, i64 -{REDZONE_BYTES}"), str(REDZONE_BYTES)))
             for first, count in parts:
                 copy = w.value(f"call ptr @aligned_alloc(i64 64, i64 {w.value(f'add i64 {count}, 63')})")
                 host.fail(w.value(f"icmp eq ptr {copy}, null"), 3, [])
@@ -213,4 +213,4 @@ class Memory(Calls):
                 self.wait()
                 bad = w.value(f"call i1 @egs_broken(ptr {copy}, i64 {count})")
                 w.line(f"call void @free(ptr {copy})")
-                host.fail(bad, ZONE, [str(row), str(number)])
+                host.fail(bad, REDZONE, [str(row), str(number)])

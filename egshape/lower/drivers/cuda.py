@@ -120,13 +120,13 @@ def compile_cuda(
 
     program = on_device(in_place(plan(graph, facts, "cuda")), mapped)
     found: list[Device] = []
-    zones = bool(os.environ.get("EGSHAPE_REDZONES"))
+    redzones = bool(os.environ.get("EGSHAPE_REDZONES"))
 
     def device(host: Entry) -> Device:
-        found.append(Device(host, zones))
+        found.append(Device(host, redzones))
         return found[0]
 
-    made = module(program, device, reuse=not zones)
+    made = module(program, device, reuse=not redzones)
     made.manifest["peak"] |= likely_peak(graph, made)
     machine = native.baseline_machine()
     functions = [Function(each, found[0].launches[each.name]) for each in found[0].functions.values()]

@@ -65,8 +65,8 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
 
     EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
     program = in_place(plan(graph, facts))
-    zones = bool(os.environ.get("EGSHAPE_REDZONES"))
-    made = module(program, partial(Cpu, zones=zones), reuse=not zones)
+    redzones = bool(os.environ.get("EGSHAPE_REDZONES"))
+    made = module(program, partial(Cpu, redzones=redzones), reuse=not redzones)
     made.manifest["peak"] |= likely_peak(graph, made)
     machine = native.host_machine()
     dump(graph, program, made, machine)

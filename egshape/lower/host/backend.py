@@ -107,7 +107,7 @@ class Backend(ABC):
     def copy(self, step: Copy) -> None:
         """Copy a buffer."""
 
-    def lent(self, buffers: Sequence[Buffer], read: bool) -> Sequence[str]:
+    def borrowed(self, buffers: Sequence[Buffer], read: bool) -> Sequence[str]:
         """Where Python finds buffers that it reads, or is to write."""
         return [self.host.pointers[buffer] for buffer in buffers]
 

@@ -29,9 +29,9 @@ def host_call(host: Entry, backend: Backend, step: HostCall) -> None:
     )
     for port in step.inputs:
         host.ready(port.buffer)
-    lent = backend.lent([port.buffer for port in step.inputs], read=True)
+    borrowed = backend.borrowed([port.buffer for port in step.inputs], read=True)
     words = [
-        *(("ptr", pointer) for pointer in lent),
+        *(("ptr", pointer) for pointer in borrowed),
         *(("i64", w.dim(size)) for port in step.inputs for size in port.shape),
     ]
     places: list[str] = []
@@ -52,7 +52,7 @@ def host_call(host: Entry, backend: Backend, step: HostCall) -> None:
     results = [port.buffer for port in step.outputs]
     for buffer in results:
         host.ready(buffer)
-    for k, pointer in enumerate(backend.lent(results, read=False)):
+    for k, pointer in enumerate(backend.borrowed(results, read=False)):
         at = w.value(f"getelementptr i64, ptr %table, i64 {len(words) + len(axes) + k}")
         w.line(f"store ptr {pointer}, ptr {at}")
     _call_python(host, backend, number, 1, step.target)

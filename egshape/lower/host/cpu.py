@@ -18,7 +18,7 @@ from egshape.plan.analysis.memory import THREADS
 from egshape.plan.analysis.work import flops, traffic
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import Copy, Run
-from egshape.runtime.abi.call import ZONE, ZONE_BYTES
+from egshape.runtime.abi.call import REDZONE, REDZONE_BYTES
 
 DECLARATIONS = (
     "declare ptr @aligned_alloc(i64, i64)\ndeclare void @free(ptr)\n"
@@ -27,12 +27,12 @@ DECLARATIONS = (
 
 
 class Cpu(Backend):
-    """Writes memory and steps for this processor; ``zones``: with red zones around buffers."""
+    """Writes memory and steps for this processor; ``redzones``: with red zones around buffers."""
 
-    def __init__(self, host: Entry, zones: bool = False) -> None:
+    def __init__(self, host: Entry, redzones: bool = False) -> None:
         super().__init__(host)
-        self.gap = ZONE_BYTES if zones else 0
-        self.zones: dict[Buffer, tuple[str, str]] = {}
+        self.gap = REDZONE_BYTES if redzones else 0
+        self.guarded: dict[Buffer, tuple[str, str]] = {}
         """Exact bytes and room of each buffer that has red zones."""
         self.watched: dict[str, int] = {}
         self.rows: dict[str, int] = {}
@@ -85,7 +85,7 @@ class Cpu(Backend):
         w, layout = self.w, self.host.layout
         for buffer, number in layout.slot.items():
             exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(layout.slots[number])}, i64 0)")
-            self.zones[buffer] = exact, rooms[number]
+            self.guarded[buffer] = exact, rooms[number]
         redzones.fill(w, arena, total)
 
     def grown(self, buffer: Buffer, size: Dim) -> None:
@@ -94,8 +94,8 @@ class Cpu(Backend):
             return
         w = self.w
         exact = w.value(f"call i64 @llvm.smax.i64(i64 {w.dim(size)}, i64 0)")
-        self.zones[buffer] = exact, w.value(f"load i64, ptr {self.host.rooms[buffer]}")
-        redzones.fill_behind(w, self.host.pointers[buffer], *self.zones[buffer])
+        self.guarded[buffer] = exact, w.value(f"load i64, ptr {self.host.rooms[buffer]}")
+        redzones.fill_behind(w, self.host.pointers[buffer], *self.guarded[buffer])
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -122,10 +122,10 @@ class Cpu(Backend):
                 host.table_words = max(host.table_words, tasks.table_words(args))
                 tasks.call(w, name, args, found.split, "%table")
         for buffer in found.buffers:
-            if buffer in self.zones:
+            if buffer in self.guarded:
                 number = self.watched.setdefault(buffer.name, len(self.watched))
-                bad = redzones.broken(w, host.pointers[buffer], *self.zones[buffer], before=buffer not in host.late)
-                host.fail(bad, ZONE, [str(self.rows[name.removeprefix("egs_")]), str(number)])
+                bad = redzones.broken(w, host.pointers[buffer], *self.guarded[buffer], before=buffer not in host.late)
+                host.fail(bad, REDZONE, [str(self.rows[name.removeprefix("egs_")]), str(number)])
 
     def copy(self, step: Copy) -> None:
         """memcpy; nothing where a caller gave an input's memory for the output that it is copied to."""

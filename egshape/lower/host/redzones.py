@@ -8,7 +8,7 @@ and outputs have their zones in runtime/core/redzones.py."""
 from __future__ import annotations
 
 from egshape.lower.llvm.writer import Writer
-from egshape.runtime.abi.call import ZONE_BYTES, ZONE_PATTERN
+from egshape.runtime.abi.call import REDZONE_BYTES, REDZONE_PATTERN
 
 FUNCTIONS = f"""define internal i1 @egs_broken(ptr %first, i64 %count) noinline {{
 entry:
@@ -20,7 +20,7 @@ loop:
 look:
   %at = getelementptr i8, ptr %first, i64 %k
   %byte = load i8, ptr %at
-  %same = icmp eq i8 %byte, {ZONE_PATTERN - 256}
+  %same = icmp eq i8 %byte, {REDZONE_PATTERN - 256}
   br i1 %same, label %more, label %broken
 more:
   %next = add i64 %k, 1
@@ -36,7 +36,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 def fill(w: Writer, arena: str, total: str) -> None:
     """Write the pattern to all of the arena."""
-    w.line(f"call void @llvm.memset.p0.i64(ptr {arena}, i8 {ZONE_PATTERN - 256}, i64 {total}, i1 false)")
+    w.line(f"call void @llvm.memset.p0.i64(ptr {arena}, i8 {REDZONE_PATTERN - 256}, i64 {total}, i1 false)")
 
 
 def fill_behind(w: Writer, start: str, exact: str, room: str) -> None:
@@ -50,8 +50,8 @@ def broken(w: Writer, start: str, exact: str, room: str, before: bool) -> str:
     one's zone. ``before``: it has a zone before it too."""
     if not before:
         return _behind(w, start, exact, room)
-    zone = w.value(f"getelementptr i8, ptr {start}, i64 -{ZONE_BYTES}")
-    first = w.value(f"call i1 @egs_broken(ptr {zone}, i64 {ZONE_BYTES})")
+    zone = w.value(f"getelementptr i8, ptr {start}, i64 -{REDZONE_BYTES}")
+    first = w.value(f"call i1 @egs_broken(ptr {zone}, i64 {REDZONE_BYTES})")
     return w.value(f"or i1 {first}, {_behind(w, start, exact, room)}")
 
 

@@ -18,8 +18,8 @@ from egshape.plan.ir.loops import (
     Reach,
     Stmt,
     Store,
-    panel_room,
-    panel_step,
+    pack_room,
+    pack_step,
     statements,
 )
 
@@ -45,7 +45,7 @@ def pack(kernel: Around, stmt: Pack) -> None:
     columns = w.dim(stmt.columns)
     w.line(
         f"call void @egs_pack_{stmt.dtype}(i64 {w.dim(stmt.rows)}, i64 {columns}, ptr {source}, i64 {sr}, i64 {sc}, "
-        f"ptr {target}, i64 {_rounded(w, columns, panel_step(stmt.dtype))})"
+        f"ptr {target}, i64 {_rounded(w, columns, pack_step(stmt.dtype))})"
     )
 
 
@@ -54,12 +54,12 @@ def product(kernel: Around, g: Product) -> None:
     w = kernel.w
     name, _ = TYPES[g.dtype]
     kind = g.elements or g.dtype
-    panel = panel_room(g.dtype)
+    panel = pack_room(g.dtype)
     tile = w.slot(f"[{TILE_ROWS * panel} x {name}], align 64")
     m, n, k = (w.dim(each) for each in (g.m, g.n, g.k))
     left, ar, ac = _matrix(kernel, g.left)
-    width = _rounded(w, n, panel_step(g.dtype))
-    right, step, columns, taps = kernel.address(g.right, w.dim(g.panel)), width, width, ""
+    width = _rounded(w, n, pack_step(g.dtype))
+    right, step, columns, taps = kernel.address(g.right, w.dim(g.pack)), width, width, ""
     dots: tuple[str, str, str] | None = None
     routine = "tile"
     if g.reach is not None:
@@ -126,7 +126,7 @@ def _rows(kernel: Around, g: Product, n: str, tile: str, first: str, rows: str) 
         top = w.value(f"getelementptr {name}, ptr {tile}, i64 {column}")
         with w.loop(rows) as row:
             w.symbols[g.row] = w.value(f"add nuw nsw i64 {first}, {row}")
-            down = w.value(f"mul nuw nsw i64 {row}, {panel_room(g.dtype)}")
+            down = w.value(f"mul nuw nsw i64 {row}, {pack_room(g.dtype)}")
             place = w.value(f"getelementptr {name}, ptr {top}, i64 {down}")
             kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
             kernel.body(g.body)
@@ -211,7 +211,7 @@ def _either(w: Writer, condition: str, then: str, other: str) -> None:
 
 def _spans(w: Writer, g: Product, n: str) -> Iterator[tuple[str, str]]:
     """Columns that fill whole vectors, then the rest: begin and count. Two loops, so that the first has no tail."""
-    step = panel_step(g.dtype)
+    step = pack_step(g.dtype)
     if n.isdigit():
         whole = int(n) // step * step
         if whole:

@@ -25,7 +25,7 @@ from egshape.plan.ir.loops import (
     Store,
     While,
     expressions,
-    panel_step,
+    pack_step,
     statements,
 )
 
@@ -129,7 +129,7 @@ def independent(loops: Sequence[Loop], private: Collection[Buffer] = ()) -> bool
         elif isinstance(stmt, Pack):
             written.add(stmt.target)
             read.add(stmt.source.buffer)
-            width = ceildiv(stmt.columns, panel_step(stmt.dtype)) * panel_step(stmt.dtype)
+            width = ceildiv(stmt.columns, pack_step(stmt.dtype)) * pack_step(stmt.dtype)
             area = ((const(1), width), (width, stmt.rows))
             places.setdefault(stmt.target, set()).add(_place(stmt.offset, extents, outer, area))
         elif hasattr(stmt, "work"):

@@ -14,12 +14,12 @@ from egshape.dims import product as total
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan.analysis.elements import ZERO, Indices, is_elementwise
 from egshape.plan.cpu.contraction import is_product, sums_of
-from egshape.plan.cpu.panels import Right, packed
+from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.form import epilogue
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, operand, parts
 from egshape.plan.form.rows import is_row_reduce, joins
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Assign, Buffer, Let, Load, Local, Matrix, Stmt, Store, Var, panel_columns
+from egshape.plan.ir.loops import Assign, Buffer, Let, Load, Local, Matrix, Stmt, Store, Var, pack_columns
 
 GROUP = 16
 """Rows whose scores are held at a time."""
@@ -189,7 +189,7 @@ class _Writer:
         p, cluster = self.p, self.cluster.scores
         i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var(self.dtype, p.name("v"))
         panel = ZERO if keys is None else keys.columns(p)
-        column = panel * panel_columns(self.dtype) + j
+        column = panel * pack_columns(self.dtype) + j
         at = self.at(i, column)
         p.locals[cluster.ops[0].result, at] = value
         store = Store(scratch, i * self.length + column, p.read(cluster.value, at))
@@ -247,7 +247,7 @@ class _Writer:
         i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var(self.dtype, p.name("v"))
         panel = values.columns(p)
         rows = parts(self.first + i, self.one.rows)
-        across = parts(panel * panel_columns(self.dtype) + j, columns)
+        across = parts(panel * pack_columns(self.dtype) + j, columns)
         at = self.two.at(rows, across) if self.cluster.side == 0 else self.two.at(across, rows)
         p.locals[cluster.ops[0].result, at] = value
         store = Store(out, cluster.place(at), p.read(cluster.value, at))

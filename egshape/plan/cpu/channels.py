@@ -17,7 +17,7 @@ from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
 from egshape.plan.analysis.elements import is_elementwise
 from egshape.plan.cpu.convolution import products as convolution
-from egshape.plan.ir.loops import panel_step
+from egshape.plan.ir.loops import pack_step
 
 FULL = 0.6
 """The part of a vector that the features of a result must fill at least, on average."""
@@ -55,7 +55,7 @@ def _gains(op: Op) -> bool:
     channels = op.result.type.dims[1].const
     if (batch, feature, *space) != (*range(op.result.type.rank),) or result != [batch, feature, space]:
         return False
-    step, groups = panel_step(op.attrs["dtype"]), op.attrs["feature_groups"]
+    step, groups = pack_step(op.attrs["dtype"]), op.attrs["feature_groups"]
     if not channels:
         return False
     each = channels if groups == channels else channels // groups

@@ -10,7 +10,7 @@ from egshape.dims import Dim, ceildiv, const, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
-from egshape.plan.cpu.panels import Right, packed
+from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.form.dots import converted, zero
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, operand, parts
@@ -27,10 +27,10 @@ from egshape.plan.ir.loops import (
     Stmt,
     Store,
     Var,
-    panel_columns,
+    pack_columns,
 )
 
-FEW_PANELS = 4
+FEW_PACKS = 4
 Held: TypeAlias = Callable[[Var, Indices], Expr]
 """The element of a product, of the sum and the element's indices."""
 
@@ -60,15 +60,15 @@ def product(p: Steps, cluster: Cluster) -> None:
     sums = m is ONE and not along and right.column is ONE and right.buffer.kind != "const"
     wide = Matrix(right.buffer, right.offset, right.column, right.row)
     side = None if sums else packed(p, dtype, wide, d.batch, m, n, k, along=along)
-    sides = Sides(rows, columns, m, n, k, left, turned)
+    sides = Operands(rows, columns, m, n, k, left, turned)
     if side is not None:
-        panelled(p, cluster, d, sides, side)
+        packed_product(p, cluster, d, sides, side)
     else:
         summed(p, cluster, d, sides, right, dtype)
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class Operands:
     """Rows, columns and depth of a product as it is computed: ``turned`` if its columns are the op's rows."""
 
     rows: Axes
@@ -85,7 +85,7 @@ class Sides:
         return d.at(two, one) if self.turned else d.at(one, two)
 
 
-def panelled(p: Steps, cluster: Cluster, d: Dot, sides: Sides, side: Right, held: Held | None = None) -> None:
+def packed_product(p: Steps, cluster: Cluster, d: Dot, sides: Operands, side: Right, held: Held | None = None) -> None:
     """The kernel of a product and its epilogue: panels of columns, all rows of one, or a group of them, together.
     ``held``: the element of the product, of the sum and the element's indices."""
     p.start()
@@ -95,7 +95,7 @@ def panelled(p: Steps, cluster: Cluster, d: Dot, sides: Sides, side: Right, held
     panel = side.columns(p)
     group = symbol(p.name("i")) if _grouped(m, n, dtype) else ZERO
     first = group * ROW_GROUP
-    at = sides.at(d, first + i, panel * panel_columns(dtype) + j)
+    at = sides.at(d, first + i, panel * pack_columns(dtype) + j)
     p.locals[cluster.ops[0].result, at] = value if held is None else held(value, at)
     store = Store(out, cluster.place(at), p.read(cluster.value, at))
     many = m if group is ZERO else minimum(const(ROW_GROUP), m - first)
@@ -108,10 +108,10 @@ def panelled(p: Steps, cluster: Cluster, d: Dot, sides: Sides, side: Right, held
 
 
 def summed(
-    p: Steps, cluster: Cluster, d: Dot, sides: Sides, right: Matrix, dtype: str, held: Held | None = None
+    p: Steps, cluster: Cluster, d: Dot, sides: Operands, right: Matrix, dtype: str, held: Held | None = None
 ) -> None:
     """The kernel of a row times a matrix whose columns lie in memory and its epilogue, with sums of ``dtype``;
-    ``held``: as for ``panelled``."""
+    ``held``: as for ``packed_product``."""
     p.start()
     out = p.new_buffer(cluster.result)
     j, value = symbol(p.name("i")), Var(dtype, p.name("v"))
@@ -139,5 +139,5 @@ def sums_of(
 
 def _grouped(m: Dim, n: Dim, dtype: str) -> bool:
     """Whether rows are shared out too: where panels are few."""
-    few = n.const is not None and n.const <= FEW_PANELS * panel_columns(dtype)
+    few = n.const is not None and n.const <= FEW_PACKS * pack_columns(dtype)
     return few and (m.const is None or m.const > ROW_GROUP)

@@ -14,7 +14,7 @@ from egshape.plan.form.epilogue import ENDLESS
 from egshape.plan.form.matrices import ONE, loops
 from egshape.plan.form.reader import Frame
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Stmt, Store, linear, panel_step
+from egshape.plan.ir.loops import Stmt, Store, linear, pack_step
 
 
 def frame_of(p: Steps, value: Value) -> Frame | None:
@@ -28,7 +28,7 @@ def frame_of(p: Steps, value: Value) -> Frame | None:
     low, high = ((ZERO, *sides[side::2], ZERO) for side in (0, 1))
     sizes = tuple(one + size + two for one, size, two in zip(low, shape, high, strict=True))
     p.start()
-    frame = Frame(p.scratch("framed", value.type.dtype, total(sizes) + panel_step(value.type.dtype)), sizes, low)
+    frame = Frame(p.scratch("framed", value.type.dtype, total(sizes) + pack_step(value.type.dtype)), sizes, low)
     border = list(_border(p, frame, shape, high, []))
     if border:
         p.run("frame", border, (frame.buffer,), once=True)

@@ -14,13 +14,13 @@ from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
-from egshape.plan.cpu.contraction import Sides, panelled, summed
-from egshape.plan.cpu.panels import Right, constant_matrices, packed, panels
+from egshape.plan.cpu.contraction import Operands, packed_product, summed
+from egshape.plan.cpu.packing import Right, constant_matrices, packed, packs
 from egshape.plan.form.dots import converted, dot
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, matrix, operand, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import PAIR, Buffer, Const, Expr, Matrix, Stmt, Store, Var, linear, panel_columns, panel_step
+from egshape.plan.ir.loops import PAIR, Buffer, Const, Expr, Matrix, Stmt, Store, Var, linear, pack_columns, pack_step
 
 HALVES = ("bf16", "f16")
 _SUMS = "f32"
@@ -39,7 +39,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
     op = cluster.ops[0]
     d = axes_of(p, op)
     k, m, n = (total(size for _, size in axes) for axes in (d.deep, d.rows, d.columns))
-    left, right = _Side(p, op, d, 0), _Side(p, op, d, 1)
+    left, right = _Operand(p, op, d, 0), _Operand(p, op, d, 1)
     turned = n is ONE or (m is not ONE and left.constant and not right.constant)
     if turned:
         left, right, m, n = right, left, n, m
@@ -49,21 +49,21 @@ def emit(p: Steps, cluster: Cluster) -> None:
 
     if not right.constant and m is ONE and right.along:
         one, two = left.place(), right.place()
-        summed(p, cluster, d, Sides(left.free, right.free, m, n, k, one, turned), two, _SUMS, held)
+        summed(p, cluster, d, Operands(left.free, right.free, m, n, k, one, turned), two, _SUMS, held)
     elif not right.constant and m.const is not None and m.const <= FEW:
         dot(p, op)
         p.buffer(cluster.result)
     elif left.dtype == "bf16":
-        place, panel = left.pairs(k), replace(right.panels(k, n), few=m, elements="bf16")
-        panelled(p, cluster, d, Sides(left.free, right.free, m, n, k, place, turned), panel, held)
+        place, panel = left.pairs(k), replace(right.packs(k, n), few=m, elements="bf16")
+        packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), panel, held)
     else:
         place, wide = left.widened(), right.widened()
         panel = packed(p, _SUMS, Matrix(wide.buffer, wide.offset, wide.column, wide.row), d.batch, m, n, k)
-        panelled(p, cluster, d, Sides(left.free, right.free, m, n, k, place, turned), panel, held)
+        packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), panel, held)
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class _Operand:
     """An operand of a product; ``number``: 0 is the op's left one."""
 
     p: Steps
@@ -87,7 +87,7 @@ class _Side:
 
     def read(self, env: Mapping[str, Dim] | None = None) -> Expr:
         """The element, at other places if such are given."""
-        value, indices = self.d.sides[self.number]
+        value, indices = self.d.operands[self.number]
         return self.p.read(value, tuple(index.substitute(env or {}) for index in indices))
 
     def matrix(self) -> Matrix | None:
@@ -153,9 +153,9 @@ class _Side:
         self.p.run("pairs", loops(self.places, body), (target,), once=True)
         return Matrix(target, _flat(self.d.batch) * rows * depth * PAIR, depth, ONE)
 
-    def panels(self, k: Dim, n: Dim) -> Right:
+    def packs(self, k: Dim, n: Dim) -> Right:
         """The operand as panels of pairs, made now if it is constant."""
-        step, depth = const(panel_step(_SUMS)), ceildiv(k, const(PAIR))
+        step, depth = const(pack_step(_SUMS)), ceildiv(k, const(PAIR))
         area = depth * (ceildiv(n, step) * step)
         data = self._constant(k, n)
         if data is not None:
@@ -170,7 +170,7 @@ class _Side:
     def _packing(self, right: Right, k: Dim, depth: Dim) -> tuple[Stmt, ...]:
         """Statements that store the panels of one place of the batch, zeros behind the depth."""
         panel, j, deep, odd = right.columns(self.p), *(symbol(self.p.name("i")) for _ in range(3))
-        start, some, step = panel * panel_columns(_SUMS), right.some(panel), const(panel_step(_SUMS))
+        start, some, step = panel * pack_columns(_SUMS), right.some(panel), const(pack_step(_SUMS))
         width = ceildiv(some, step) * step
         base = right.offset + start * depth * PAIR
 
@@ -201,7 +201,7 @@ class _Side:
         sizes = (size for _, size in self.d.batch)
         key = ("pairs", wide.buffer, wide.offset, wide.row, wide.column, k, n, *sizes)
         if key not in self.p.packed:
-            flat = np.concatenate([np.zeros(0, np.int32), *(panels(paired(each)) for each in whole)])
+            flat = np.concatenate([np.zeros(0, np.int32), *(packs(paired(each)) for each in whole)])
             name = f"{wide.buffer.name}.panels.{len(self.p.packed)}"
             self.p.packed[key] = Buffer(name, "i32", const(flat.size), "const", flat)
         return self.p.packed[key]

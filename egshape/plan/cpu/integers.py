@@ -17,8 +17,8 @@ from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan.analysis.elements import ZERO, Indices
-from egshape.plan.cpu.contraction import Sides, panelled
-from egshape.plan.cpu.panels import Right, constant_matrices, panels
+from egshape.plan.cpu.contraction import Operands, packed_product
+from egshape.plan.cpu.packing import Right, constant_matrices, packs
 from egshape.plan.form.dots import dot
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, matrix, parts
@@ -40,8 +40,8 @@ from egshape.plan.ir.loops import (
     Var,
     dims,
     linear,
-    panel_columns,
-    panel_step,
+    pack_columns,
+    pack_step,
 )
 
 BYTES = ("i8", "ui8")
@@ -72,7 +72,7 @@ def is_product(p: Steps, op: Op) -> bool:
         return False
     d = axes_of(p, op)
     p.start()
-    return all(element(p, p.read(*side), d.deep) is not None for side in d.sides)
+    return all(element(p, p.read(*side), d.deep) is not None for side in d.operands)
 
 
 def element(p: Steps, expr: Expr, axes: Axes) -> Element | None:
@@ -145,7 +145,7 @@ def widening(block: Block) -> Iterator[Op]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class _Operand:
     """An operand on one side of the product. ``dtype``: of the bytes that are multiplied; ``free``: its rows or
     columns."""
 
@@ -223,7 +223,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
     op = cluster.ops[0]
     d = axes_of(p, op)
     p.start()
-    found = [element(p, p.read(*side), d.deep) for side in d.sides]
+    found = [element(p, p.read(*side), d.deep) for side in d.operands]
     bytes_ = [each.byte for each in found if each is not None]
     if len(bytes_) < 2:  # an operand got a buffer of i32 in the meantime
         dot(p, op)
@@ -234,7 +234,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
     one, two = (bytes_[k].dtype for k in order)
     elements, kinds = ("s8u8", ("i8", "ui8")) if (one, two) == ("i8", "ui8") else ("u8s8", ("ui8", "i8"))
     free = (d.rows, d.columns)
-    left, right = (_Side(p, d, *d.sides[k], free[k], kind) for k, kind in zip(order, kinds, strict=True))
+    left, right = (_Operand(p, d, *d.operands[k], free[k], kind) for k, kind in zip(order, kinds, strict=True))
     k, m, n = (total(size for _, size in axes) for axes in (d.deep, left.free, right.free))
     place, row_sums = _left(left, k, sums=not right.zero)
     panel, column_sums = _right(right, k, n, sums=not left.zero)
@@ -245,11 +245,11 @@ def emit(p: Steps, cluster: Cluster) -> None:
         rows, columns = (at[split:], at[batch:split]) if turned else (at[batch:split], at[split:])
         return _corrected(left, right, k, value, rows, columns, row_sums, column_sums)
 
-    panelled(
+    packed_product(
         p,
         cluster,
         d,
-        Sides(left.free, right.free, m, n, k, place, turned),
+        Operands(left.free, right.free, m, n, k, place, turned),
         replace(panel, few=m, elements=elements),
         held,
     )
@@ -260,8 +260,8 @@ def _is_constant(byte: Expr) -> bool:
 
 
 def _corrected(
-    left: _Side,
-    right: _Side,
+    left: _Operand,
+    right: _Operand,
     k: Dim,
     value: Expr,
     rows: Indices,
@@ -282,7 +282,7 @@ def _corrected(
     return value
 
 
-def _left(side: _Side, k: Dim, sums: bool) -> tuple[Matrix, Buffer | None]:
+def _left(side: _Operand, k: Dim, sums: bool) -> tuple[Matrix, Buffer | None]:
     """The left operand as a matrix of quads, where it lies if that will do; and the sums of its rows."""
     p, d = side.p, side.d
     p.start()
@@ -310,7 +310,7 @@ def _left(side: _Side, k: Dim, sums: bool) -> tuple[Matrix, Buffer | None]:
     return Matrix(target, offset, depth, ONE), totals
 
 
-def _row(side: _Side, byte: Expr, target: Buffer | None, totals: Buffer | None, room: Dim) -> list[Stmt]:
+def _row(side: _Operand, byte: Expr, target: Buffer | None, totals: Buffer | None, room: Dim) -> list[Stmt]:
     """Statements that copy a row of bytes to ``room`` bytes and add it up."""
     p, deep = side.p, side.d.deep
     inside = linear(tuple(index for index, _ in deep), tuple(size for _, size in deep))
@@ -325,10 +325,10 @@ def _row(side: _Side, byte: Expr, target: Buffer | None, totals: Buffer | None, 
     return [Local(name, Const("i32", 0)), *loops(deep, inner), Store(totals, side.place(), total_of)]
 
 
-def _right(side: _Side, k: Dim, n: Dim, sums: bool) -> tuple[Right, Buffer | None]:
+def _right(side: _Operand, k: Dim, n: Dim, sums: bool) -> tuple[Right, Buffer | None]:
     """The right operand as panels of quads, made now if it is constant; and the sums of its columns."""
     p, d = side.p, side.d
-    step, depth = const(panel_step("i32")), ceildiv(k, const(QUAD))
+    step, depth = const(pack_step("i32")), ceildiv(k, const(QUAD))
     area = depth * (ceildiv(n, step) * step)
     batch = linear(tuple(index for index, _ in d.batch), tuple(size for _, size in d.batch))
     made = _constant_right(side, k, n, sums)
@@ -342,12 +342,12 @@ def _right(side: _Side, k: Dim, n: Dim, sums: bool) -> tuple[Right, Buffer | Non
     return right, _column_sums(side) if sums else None
 
 
-def _packing(side: _Side, right: Right, k: Dim, depth: Dim) -> list[Stmt]:
+def _packing(side: _Operand, right: Right, k: Dim, depth: Dim) -> list[Stmt]:
     """Statements that store the panels of one place of the batch, zeros behind the depth."""
     p, d = side.p, side.d
     panel, j, deep, rest = right.columns(p), symbol(p.name("i")), symbol(p.name("i")), symbol(p.name("i"))
-    start = panel * panel_columns("i32")
-    some, step = right.some(panel), const(panel_step("i32"))
+    start = panel * pack_columns("i32")
+    some, step = right.some(panel), const(pack_step("i32"))
     width = ceildiv(some, step) * step
     free = parts(start + j, side.free)
     env = {
@@ -367,7 +367,7 @@ def _packing(side: _Side, right: Right, k: Dim, depth: Dim) -> list[Stmt]:
     return [*loops([(panel, right.count)], [*copy, *zero])]
 
 
-def _column_sums(side: _Side) -> Buffer:
+def _column_sums(side: _Operand) -> Buffer:
     """The sums of the columns, in a buffer."""
     p, d = side.p, side.d
     p.start()
@@ -384,7 +384,7 @@ def _column_sums(side: _Side) -> Buffer:
     return target
 
 
-def _constant_right(side: _Side, k: Dim, n: Dim, sums: bool) -> tuple[Buffer, Buffer | None] | None:
+def _constant_right(side: _Operand, k: Dim, n: Dim, sums: bool) -> tuple[Buffer, Buffer | None] | None:
     """The panels of a constant and the sums of its columns; None if the operand is none."""
     p, d = side.p, side.d
     found = element(p, p.read(side.value, side.indices), d.deep)
@@ -402,7 +402,7 @@ def _constant_right(side: _Side, k: Dim, n: Dim, sums: bool) -> tuple[Buffer, Bu
     key = ("quads", wide.buffer, wide.offset, wide.row, wide.column, k, n, side.dtype, *(size for _, size in d.batch))
     if key not in p.packed:
         moved = [_as(each, side.dtype) for each in whole]
-        flat = np.concatenate([np.zeros(0, np.int32), *(panels(quads(each)) for each in moved)])
+        flat = np.concatenate([np.zeros(0, np.int32), *(packs(quads(each)) for each in moved)])
         added = np.concatenate([np.zeros(0, np.int32), *(each.sum(0, dtype=np.int32) for each in moved)])
         name = f"{wide.buffer.name}.panels.{len(p.packed)}"
         p.packed[key] = Buffer(name, "i32", const(flat.size), "const", flat)

@@ -17,7 +17,7 @@ def _captures(p: Steps, op: Op) -> None:
     """What regions read from outside lies in buffers before they run."""
     for region in op.regions:
         for value in region.captures():
-            root = p.root(value)
+            root = p.resolved(value)
             if root not in p.places and p.producers[root].name not in ("constant", "iota", "dims"):
                 p.buffer(root)
 
@@ -174,7 +174,7 @@ def composite(p: Steps, op: Op) -> None:
     p.same.update(zip(region.args, op.operands, strict=True))
     for each in region.symbols:
         if each.axis is not None and each.value in region.args:
-            p.steps.append(DefineSize(each.name, p.root(each.value).type.dims[each.axis]))
+            p.steps.append(DefineSize(each.name, p.resolved(each.value).type.dims[each.axis]))
     for condition in _fitting(op, op.operands, region, {}):
         p.check(condition)
     inner = Block(

@@ -44,7 +44,7 @@ def dot(p: Steps, op: Op) -> None:
     flat = linear(d.at(tuple(i for i, _ in d.rows), tuple(i for i, _ in d.columns)), op.result.type.dims)
     kind = summed_in(out.dtype)
     held = out if kind == out.dtype else p.scratch("sums", kind, out.size)
-    one, two = (converted(kind, p.read(value, indices)) for value, indices in d.sides)
+    one, two = (converted(kind, p.read(value, indices)) for value, indices in d.operands)
     item = Call(kind, "multiply", (one, two))
     sums = Call(kind, "add", (Load(kind, held, flat), item), fast=True)
     first = loops(d.columns, [Store(held, flat, zero(kind))])

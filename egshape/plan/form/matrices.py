@@ -35,7 +35,7 @@ class Dot:
     rows: Axes
     columns: Axes
     deep: Axes
-    sides: tuple[tuple[Value, Indices], tuple[Value, Indices]]
+    operands: tuple[tuple[Value, Indices], tuple[Value, Indices]]
 
     def at(self, rows: Indices, columns: Indices) -> Indices:
         """The indices of an element of the result."""
@@ -85,12 +85,12 @@ def parts(index: Dim, axes: Axes) -> Indices:
 
 def operand(p: Steps, op: Op, d: Dot, side: int) -> Matrix:
     """An operand as a matrix (free, deep): where it lies, else in a buffer of its own, else copied."""
-    value, indices = d.sides[side]
+    value, indices = d.operands[side]
     free = (d.rows, d.columns)[side]
     p.start()
     found = matrix(p.read(value, indices), d.batch, free, d.deep)
     if found is None:
-        p.places.setdefault(p.root(value), p.buffer(value))
+        p.places.setdefault(p.resolved(value), p.buffer(value))
         p.start()
         found = matrix(p.read(value, indices), d.batch, free, d.deep)
     return copied(p, d, side) if found is None else found
@@ -98,7 +98,7 @@ def operand(p: Steps, op: Op, d: Dot, side: int) -> Matrix:
 
 def copied(p: Steps, d: Dot, side: int) -> Matrix:
     """A copy of an operand: batch after batch, the depth along memory."""
-    value, indices = d.sides[side]
+    value, indices = d.operands[side]
     free = (d.rows, d.columns)[side]
     p.start()
     axes = [*d.batch, *free, *d.deep]

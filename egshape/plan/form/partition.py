@@ -33,10 +33,10 @@ def _mask(p: Steps, op: Op) -> tuple[Value, Literal["LT", "GT"]] | None:
     test = region.ops[0] if len(region.ops) == 1 else None
     if test is None or test.name != "compare" or test.operands != region.args[:2] or test.results != region.results:
         return None
-    key = p.root(op.operands[0])
+    key = p.resolved(op.operands[0])
     made = p.producers.get(key)
     if key.type.dtype != "i1" and made is not None and made.name == "convert":
-        key = p.root(made.operands[0])
+        key = p.resolved(made.operands[0])
     direction = test.attrs["direction"]
     return (key, direction) if key.type.dtype == "i1" and direction in ("LT", "GT") else None
 

@@ -18,7 +18,7 @@ from egshape.ops.host import HOST_CALLS
 from egshape.plan.analysis.conditions import conditions
 from egshape.plan.analysis.elements import ZERO, is_elementwise, place, reshape_is_affine, shape_of, unsupported
 from egshape.plan.analysis.memory import constants
-from egshape.plan.form import control, donated, epilogue, regroup, roots, rows, updates
+from egshape.plan.form import control, donated, emitters, epilogue, regroup, rows, updates
 from egshape.plan.form.fusion import fused
 from egshape.plan.form.reader import READERS
 from egshape.plan.form.signed import halves
@@ -151,7 +151,7 @@ class Planner(Steps):
     def _output(self, name: str, value: Value) -> Port:
         sizes = sizes_of(value)
         buffer = self.outputs.pop(value, None)
-        if buffer is None or self.places.get(self.root(value)) is not buffer:
+        if buffer is None or self.places.get(self.resolved(value)) is not buffer:
             buffer = Buffer(name, value.type.dtype, product(sizes), "output")
             self.store(value, buffer)
         return Port(name, buffer, sizes)
@@ -226,8 +226,8 @@ class Planner(Steps):
                 self._member(op)
             else:
                 self._settle(op)
-        elif op.name in roots.ROOTS:
-            roots.ROOTS[op.name](self, op)
+        elif op.name in emitters.EMITTERS:
+            emitters.EMITTERS[op.name](self, op)
         elif op.name in control.CONTROL:
             control.CONTROL[op.name](self, op)
         else:
@@ -322,7 +322,7 @@ class Planner(Steps):
 
     def store(self, value: Value, target: Buffer) -> None:
         """Write a value to a buffer."""
-        value = self.root(value)
+        value = self.resolved(value)
         if value not in self.places and self.producers[value].name == "dynamic_update_slice":
             updates.copied(self, self.producers[value], target)
         else:
@@ -334,7 +334,7 @@ class Planner(Steps):
         """Give the result of an op that can be read through a buffer where it should have one."""
         value = op.result
         if op.name == "reshape" and not self._reshape_reads(op):
-            inner = self.root(op.operands[0])
+            inner = self.resolved(op.operands[0])
             if (
                 value in self.outputs
                 and inner not in self.places
@@ -363,7 +363,7 @@ class Planner(Steps):
         return tree > LARGEST_TREE or (self.uses[op.result] > 1 and cost > 2)
 
     def _reshape_reads(self, op: Op) -> bool:
-        source = self.root(op.operands[0])
+        source = self.resolved(op.operands[0])
         if source in self.places or not self.known.forms:
             return False
         return reshape_is_affine(source.type.dims, op.result.type.dims) and self.producers[source].name != "constant"

@@ -10,7 +10,7 @@ from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.form.matrices import loops
-from egshape.plan.form.pieces import in_pieces
+from egshape.plan.form.predicate_split import split_predicates
 from egshape.plan.form.scan import is_neutral
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import Buffer, Choose, Expr, Load, Store, Test, linear
@@ -92,7 +92,7 @@ class _Pooling:
         value: Expr = p.read(self.x, place)
         if tests:
             value = Choose(self.dtype, Test(tuple(tests)), value, p.read(self.init, ()))
-        p.run("pad", in_pieces(wrap([Store(target, linear(at, tuple(sizes)), value)])), (target,), once=True)
+        p.run("pad", split_predicates(wrap([Store(target, linear(at, tuple(sizes)), value)])), (target,), once=True)
         return target, tuple(sizes)
 
     def fold(self, source: Buffer, sizes: Indices, target: Buffer, after: Indices, axes: list[int]) -> None:

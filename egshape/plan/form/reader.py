@@ -84,7 +84,7 @@ class Reader:
         self.memo.clear()
         self.locals.clear()
 
-    def root(self, value: Value) -> Value:
+    def resolved(self, value: Value) -> Value:
         """The value that another name of it stands for."""
         while value in self.same:
             value = self.same[value]
@@ -92,7 +92,7 @@ class Reader:
 
     def read(self, value: Value, at: Indices) -> Expr:
         """The element of ``value`` at the indices."""
-        value = self.root(value)
+        value = self.resolved(value)
         key = (value, at)
         if key in self.locals:
             return self.locals[key]
@@ -117,7 +117,7 @@ class Reader:
 
     def read_flat(self, value: Value, at: Dim) -> Expr | None:
         """The element at a flat place, where all between it and buffers is elementwise."""
-        value = self.root(value)
+        value = self.resolved(value)
         if not value.type.dims:
             return self.read(value, ())
         if value in self.places:

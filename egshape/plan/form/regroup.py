@@ -15,9 +15,9 @@ from egshape.dims.theory import divide
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan.analysis.elements import is_elementwise, reshape_is_affine
 from egshape.plan.analysis.known import Known
+from egshape.plan.form.emitters import loops
 from egshape.plan.form.epilogue import ENDLESS, readers
 from egshape.plan.form.reader import READERS, Regroup
-from egshape.plan.form.roots import loops
 from egshape.plan.form.steps import Steps, sizes_of
 from egshape.plan.ir.loops import Store, linear
 
@@ -58,7 +58,7 @@ def find(p: Steps, block: Block, number: int) -> Chain | None:
     first = block.ops[number]
     if first.name != "reshape" or not p.target.in_order or not p.known.forms:
         return None
-    source = p.root(first.operands[0])
+    source = p.resolved(first.operands[0])
     if source in p.places or source in p.outputs or source in p.waiting or p.arrays.of(source) is not None:
         return None
     if block not in p.readers:
@@ -82,7 +82,7 @@ def find(p: Steps, block: Block, number: int) -> Chain | None:
 
 def _is_there(p: Steps, block: Block, value: Value) -> bool:
     """Whether a value can be read already, or is one that can be which an op to come only moves."""
-    value = p.root(value)
+    value = p.resolved(value)
     if value in p.places or value in p.producers:
         return value not in p.waiting
     op = next((op for op in block.ops if value in op.results), None)

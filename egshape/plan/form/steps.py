@@ -21,7 +21,7 @@ from egshape.plan.analysis.conditions import may_run
 from egshape.plan.analysis.elements import ZERO, Indices, is_elementwise, place
 from egshape.plan.form.collapse import collapsed
 from egshape.plan.form.epilogue import Readers
-from egshape.plan.form.pieces import in_pieces
+from egshape.plan.form.predicate_split import split_predicates
 from egshape.plan.form.reader import Reader
 from egshape.plan.form.tiles import tiled
 from egshape.plan.ir.loops import Buffer, Kernel, Loop, Stmt, Store, dims, linear
@@ -137,12 +137,12 @@ class Steps(Reader, ABC):
 
     def buffer(self, value: Value) -> Buffer:
         """The buffer of a value, which is computed now if it has none."""
-        value = self.root(value)
+        value = self.resolved(value)
         if value not in self.places:
             op = self.producers[value]
             if op.name == "constant":
                 return self.constant(op)
-            inner = self.root(op.operands[0]) if op.name == "reshape" and value not in self.outputs else None
+            inner = self.resolved(op.operands[0]) if op.name == "reshape" and value not in self.outputs else None
             if inner is not None and (inner in self.places or self.arrays.of(inner) is not None):
                 self.places[value] = self.buffer(inner)
             elif value not in self.outputs and self.arrays.of(value) is not None:
@@ -155,7 +155,7 @@ class Steps(Reader, ABC):
 
     def store(self, value: Value, target: Buffer) -> None:
         """Write a value to a buffer."""
-        value = self.root(value)
+        value = self.resolved(value)
         sizes = sizes_of(value)
         if value in self.places:
             self.steps.append(Copy(self.places[value], target))
@@ -168,7 +168,7 @@ class Steps(Reader, ABC):
         """Add the loops that store each element of a value once."""
         op = self.producers[value]
         pieces = self.known.forms and self.target.in_order  # a thread of a GPU has its own test, a block its tile
-        for part in collapsed(in_pieces(nest)) if pieces else nest:
+        for part in collapsed(split_predicates(nest)) if pieces else nest:
             self.run(op.name, (tiled(part) if pieces else part,), (target,), once=True, where=place(op))
 
     def nest(self, sizes: Sequence[Dim]) -> tuple[Indices, _Wrap]:
@@ -199,7 +199,7 @@ class Steps(Reader, ABC):
 
     def cost(self, value: Value) -> tuple[int, int]:
         """Work to read an element of a value, and the number of ops in its expression."""
-        value = self.root(value)
+        value = self.resolved(value)
         if value in self.places:
             return 0, 0
         if value not in self.costs:

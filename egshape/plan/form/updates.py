@@ -30,7 +30,7 @@ def taken_over(p: Steps, op: Op, x: Value, others: Sequence[Value]) -> Buffer | 
     buffer = spare(p, x, *p.position)
     if buffer is None or any(value in p.outputs for value in op.results):
         return None
-    if any(p.places.get(p.root(other)) is buffer for other in others):
+    if any(p.places.get(p.resolved(other)) is buffer for other in others):
         return None
     for other in others:
         if _depends(p, other, buffer):
@@ -40,7 +40,7 @@ def taken_over(p: Steps, op: Op, x: Value, others: Sequence[Value]) -> Buffer | 
 
 def spare(p: Steps, value: Value, block: Block, number: int) -> Buffer | None:
     """The buffer of an operand of op ``number`` of a block that nothing reads afterwards, and that the block owns."""
-    buffer = p.places.get(p.root(value))
+    buffer = p.places.get(p.resolved(value))
     if buffer is None or buffer.kind not in ("temp", "output"):
         return None
     if block not in p.readers:
@@ -49,10 +49,10 @@ def spare(p: Steps, value: Value, block: Block, number: int) -> Buffer | None:
     own = {*block.args, *(result for each in block.ops for result in each.results)}
     names = {*own, *p.places, *p.same}
     for name in names:
-        if p.places.get(p.root(name)) is buffer:
-            if p.root(name) not in own or (name not in p.donated and max(uses.get(name, (0,))) > number):
+        if p.places.get(p.resolved(name)) is buffer:
+            if p.resolved(name) not in own or (name not in p.donated and max(uses.get(name, (0,))) > number):
                 return None
-        elif p.root(name) not in p.places and name in p.producers and (name in p.waiting or name in uses):
+        elif p.resolved(name) not in p.places and name in p.producers and (name in p.waiting or name in uses):
             later = name in p.waiting or max(uses.get(name, (0,))) > number
             if later and name not in block.ops[number].results and _depends(p, name, buffer):
                 return None
@@ -76,7 +76,7 @@ def append(p: Steps, op: Op, target: Buffer) -> None:
 
 def _depends(p: Steps, value: Value, buffer: Buffer) -> bool:
     """Whether reading a value reads a buffer."""
-    value = p.root(value)
+    value = p.resolved(value)
     if value in p.places:
         return p.places[value] is buffer
     op = p.producers.get(value)
@@ -86,7 +86,7 @@ def _depends(p: Steps, value: Value, buffer: Buffer) -> bool:
 def copied(p: Steps, op: Op, target: Buffer) -> None:
     """Write the result of an update to a new place."""
     for operand in op.operands[1:]:
-        if p.root(operand).type.rank == 0:
+        if p.resolved(operand).type.rank == 0:
             p.buffer(operand)
     p.store(op.operands[0], target)
     write(p, op, target)

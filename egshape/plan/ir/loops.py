@@ -192,7 +192,7 @@ class Matrix:
     column: Dim
 
 
-PANEL_BYTES = 192
+PACK_BYTES = 192
 """Bytes of a row of a panel: three of the widest vectors."""
 
 
@@ -201,24 +201,24 @@ ROOM_BYTES = 256
 vectors wide then."""
 
 
-def panel_columns(dtype: str) -> int:
+def pack_columns(dtype: str) -> int:
     """Columns of a full panel."""
-    return PANEL_BYTES // itemsize(dtype)
+    return PACK_BYTES // itemsize(dtype)
 
 
-def panel_room(dtype: str) -> int:
+def pack_room(dtype: str) -> int:
     """Columns of the widest panel."""
     return ROOM_BYTES // itemsize(dtype)
 
 
-def panel_count(columns: int, dtype: str) -> int:
+def pack_count(columns: int, dtype: str) -> int:
     """The number of panels of so many columns."""
-    return max(-(-(columns - panel_step(dtype)) // panel_columns(dtype)), min(columns, 1))
+    return max(-(-(columns - pack_step(dtype)) // pack_columns(dtype)), min(columns, 1))
 
 
-def panel_step(dtype: str) -> int:
+def pack_step(dtype: str) -> int:
     """The last panel's columns are rounded up to a multiple of this: the widest vector."""
-    return panel_columns(dtype) // 3
+    return pack_columns(dtype) // 3
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -273,7 +273,7 @@ class Product:
     k: Dim
     left: Matrix
     right: Buffer
-    panel: Dim
+    pack: Dim
     direct: Matrix | None
     few: Dim
     row: str

@@ -23,7 +23,7 @@ WORDS = (
 ERROR_WORDS = 24
 PROFILE_WORDS = 4
 """Words of a row of the table ``profile``, for each kernel: calls, nanoseconds, bytes and operations (both double)."""
-CHECK, AXIS, MEMORY, SIZE, NO_SIZE, SHAPES, OBJECT, HOST_SIZE, HOST, ZONE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+CHECK, AXIS, MEMORY, SIZE, NO_SIZE, SHAPES, OBJECT, HOST_SIZE, HOST, REDZONE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 """What the entry gives where it does not give 0; lower/host/entry.py says what the words of the error hold then."""
 DEVICE_CALL, DEVICE_MEMORY, DEVICE_CAPTURE, DEVICE_STREAM = 11, 12, 13, 14
 """The same of a device: a call of its driver, its memory, a graph that was captured, another stream."""
@@ -33,6 +33,6 @@ address of the array type; ``types``, the table of other types that are read, ea
 function, which a 0 ends; functions of Python that take and give back its lock, and forget an error."""
 ALIGN = 64
 """Bytes that memory which native code gets from the runtime, and weights, begin at a multiple of."""
-ZONE_BYTES = 256
+REDZONE_BYTES = 256
 """Red zones before and behind a buffer; behind, the rest to a multiple of 64 too."""
-ZONE_PATTERN = 0xFB
+REDZONE_PATTERN = 0xFB

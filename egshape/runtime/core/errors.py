@@ -13,7 +13,7 @@ from egshape.runtime.abi.call import (
     HOST_SIZE,
     MEMORY,
     NO_SIZE,
-    ZONE,
+    REDZONE,
 )
 
 
@@ -46,7 +46,7 @@ def described(code: int, words: list[int], manifest: Mapping[str, Any]) -> tuple
         row = manifest["host_calls"][words[0]]
         which = f"axis {words[2]} of result {words[1]} of {row['target']}"
         return f"{which} has size {words[4]}, not {words[3]}", "host-call", row["where"]
-    if code == ZONE:
+    if code == REDZONE:
         kernel, buffer = manifest["kernels"][words[0]]["name"], manifest["zones"][words[1]]
         return f"the kernel {kernel} wrote outside of the buffer {buffer}", "red-zone", ""
     if code == MEMORY:

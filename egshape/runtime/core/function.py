@@ -138,7 +138,7 @@ class CompiledFunction:
         self._objects = Reader([dtype for _, dtype, _ in self._inputs])
         self._layout_at = self._objects.address
         self.threads = threads
-        self._zones = manifest["zones"] is not None
+        self._redzones = manifest["zones"] is not None
         self._make_pool = entries["egshape_pool"]
         self._host = HostCalls(manifest["host_calls"], host_functions, array_dtype, failure)
         self._calls: list[Call] = []
@@ -241,7 +241,7 @@ class CompiledFunction:
             inputs = resolved(inputs)
         if out is not None:
             return self._to(inputs, out)
-        if self._zones:
+        if self._redzones:
             return self._given_back(inputs, self._watched(inputs, out))
         if not self._layout_at or len(inputs) != len(self._inputs):
             return self._given_back(inputs, self._into(inputs, None))
@@ -281,7 +281,7 @@ class CompiledFunction:
             arrays = [written_array_of(each) if is_tensor_type(type(each)) else each for each in items]
         except (TypeError, RuntimeError) as error:
             raise self._failure(f"out cannot be written to: {error}", "input", "") from None
-        found = self._watched(inputs, arrays) if self._zones else self._into(inputs, arrays)
+        found = self._watched(inputs, arrays) if self._redzones else self._into(inputs, arrays)
         results = [found] if self._single else list(found)
         note_written(tensors)
         if tensors or has_tensor(inputs):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.runtime.abi.call import ZONE_BYTES, ZONE_PATTERN
+from egshape.runtime.abi.call import REDZONE_BYTES, REDZONE_PATTERN
 
 
 class Watch:
@@ -30,8 +30,8 @@ class Watch:
         count = dtype.itemsize
         for size in shape:
             count *= size
-        block = np.full(count + 3 * ZONE_BYTES, ZONE_PATTERN, np.uint8)
-        start = ZONE_BYTES + 64 - block.ctypes.data % 64
+        block = np.full(count + 3 * REDZONE_BYTES, REDZONE_PATTERN, np.uint8)
+        start = REDZONE_BYTES + 64 - block.ctypes.data % 64
         made: np.ndarray = np.ndarray(shape, dtype, block, start)
         if source is not None:
             made[...] = source
@@ -41,8 +41,8 @@ class Watch:
     def broken(self) -> str | None:
         """What the program did to memory that is not its own; None if nothing."""
         for name, block, start, source in self._blocks:
-            size = block.size - 3 * ZONE_BYTES
-            if (block[:start] != ZONE_PATTERN).any() or (block[start + size :] != ZONE_PATTERN).any():
+            size = block.size - 3 * REDZONE_BYTES
+            if (block[:start] != REDZONE_PATTERN).any() or (block[start + size :] != REDZONE_PATTERN).any():
                 return f"the program wrote outside of {name!r}"
             if source is not None and block[start : start + size].tobytes() != source.tobytes():
                 return f"the program wrote to its input {name!r}"

@@ -110,7 +110,7 @@ class CudaFunction(CompiledFunction):
             return super().__call__(*inputs)
         try:
             given = None if out is None else tuple(_listed(out))
-            if device is not False and not self._zones:
+            if device is not False and not self._redzones:
                 found = self._at_once(inputs, given, stream, bool(device))
                 if found is not None:
                     return found[0] if self._single else found
@@ -305,7 +305,7 @@ class CudaFunction(CompiledFunction):
         try:
             results = (
                 self._watched_far(call, given, stays)
-                if self._zones
+                if self._redzones
                 else self._run_on_device(call, given, [stays] * len(given))
             )
         finally:
@@ -375,7 +375,7 @@ class CudaFunction(CompiledFunction):
             for size in view.shape:
                 words[at] = size
                 at += 1
-            moved = view.address % ALIGN or self._zones  # with red zones around it
+            moved = view.address % ALIGN or self._redzones  # with red zones around it
             call.hosted[k] = HOSTED if view.hosted else UNALIGNED if moved else 0
 
     def _run_on_device(

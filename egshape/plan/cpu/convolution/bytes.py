@@ -18,7 +18,7 @@ from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu.convolution.products import FEW_FEATURES, Convolution, Products
 from egshape.plan.cpu.integers import BYTES, Element, element
-from egshape.plan.cpu.panels import Right, packed
+from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE
 from egshape.plan.form.steps import Steps
@@ -38,7 +38,7 @@ from egshape.plan.ir.loops import (
     Store,
     Test,
     Var,
-    panel_columns,
+    pack_columns,
 )
 
 
@@ -178,7 +178,7 @@ class Bytes(Convolution):
         """The sums of a panel of places: its product with ones."""
         if self.groups > 1 or self.added is None:
             return [], ()
-        sums = self.p.scratch("sums", "i32", const(panel_columns("i32")))
+        sums = self.p.scratch("sums", "i32", const(pack_columns("i32")))
         ones = Matrix(self.constant("ones", self.ones), ZERO, ZERO, ONE)
         self.place_sum = Load("i32", sums, column)
         return [product(ONE, ones, Store(sums, column, value))], (sums,)

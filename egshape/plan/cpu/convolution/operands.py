@@ -19,9 +19,9 @@ from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.form.dots import converted, undilated, zero
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, loops
-from egshape.plan.form.pieces import in_pieces
+from egshape.plan.form.predicate_split import split_predicates
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Buffer, Choose, Expr, Stmt, Store, Test, linear, panel_step
+from egshape.plan.ir.loops import Buffer, Choose, Expr, Stmt, Store, Test, linear, pack_step
 
 MOST_PHASES = 16
 """Kinds of places up to which each has products of its own."""
@@ -148,7 +148,7 @@ class Operands:
     def scratch(self, sizes: Sequence[Dim]) -> Buffer:
         """Room for the padded input. Runs are copied by whole vectors: the last one may read beyond the elements."""
         self.p.start()
-        return self.p.scratch("padded", self.dtype, total(sizes) + panel_step(self.dtype))
+        return self.p.scratch("padded", self.dtype, total(sizes) + pack_step(self.dtype))
 
     def copied(
         self, target: Buffer, index: Dim, axes: Axes, image: Dim, feature: Dim, wide: Indices
@@ -165,7 +165,7 @@ class Operands:
             tests += [test for test in needed if test.const is None or test.const < 0]
         value = self.element(place, axis, tests)
         axes = [(index, size) for index, size in axes if index.symbols()]
-        return in_pieces(loops(axes, [Store(target, index, value)]))
+        return split_predicates(loops(axes, [Store(target, index, value)]))
 
     def element(self, place: list[Dim], axis: int, tests: Sequence[Dim]) -> Expr:
         """An element of the copy; ``axis`` is that of the features, what is tested that it is no padding."""
@@ -175,7 +175,7 @@ class Operands:
     def weights(self, order: str) -> Buffer:
         """The kernel with its axes in an order of g(roup), o(utput), i(nput) and t(aps), reversal undone."""
         p = self.p
-        root = p.root(self.kernel)
+        root = p.resolved(self.kernel)
         if self.kept is not None:
             key = (root, order, self.a["numbers"], self.a["reversal"], self.groups)
             if key not in p.packed:
@@ -193,7 +193,7 @@ class Operands:
         indices = tuple(index for name in order for index in at[name])
         whole = tuple(size for name in order for size in sizes[name])
         p.start()
-        target = p.scratch("weights", self.dtype, total(whole) + panel_step(self.dtype))
+        target = p.scratch("weights", self.dtype, total(whole) + pack_step(self.dtype))
         store = Store(target, linear(indices, whole), converted(self.dtype, p.read(self.kernel, tuple(place))))
         p.run("weights", loops(list(zip(indices, whole, strict=True)), [store]), (target,), once=True)
         return target
@@ -219,7 +219,7 @@ class Operands:
 
     def flat(self) -> tuple[Buffer, tuple[Dim, ...]]:
         """The input padded, features last; and its sizes."""
-        framed = self.p.frames.get(self.p.root(self.x))
+        framed = self.p.frames.get(self.p.resolved(self.x))
         if framed is not None:
             axes = self.a["numbers"][0], *self.space, self.a["numbers"][1]
             low = (framed.low[axis] for axis in self.space)

@@ -19,7 +19,7 @@ from egshape.ops.contraction import summed_in
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu.convolution.operands import index_of
 from egshape.plan.cpu.convolution.sums import Sums
-from egshape.plan.cpu.panels import Right, packed
+from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.form.matrices import ONE, Axes, loops, matrix, parts
 from egshape.plan.ir.loops import (
     ROW_GROUP,
@@ -34,8 +34,8 @@ from egshape.plan.ir.loops import (
     Var,
     linear,
     name_of,
-    panel_columns,
-    panel_step,
+    pack_columns,
+    pack_step,
 )
 
 FEW_FEATURES = 4
@@ -101,7 +101,7 @@ class Convolution(Sums):
     def wide(self, columns: Dim) -> Dim:
         """1 where so many columns, of which the places along the last two axes are some, fill panels about as well as
         the features would, else 0."""
-        step = const(panel_step(self.dtype))
+        step = const(pack_step(self.dtype))
         deep = self.inputs * total(self.full if None in [size.const for size in self.taps] else self.taps)
         features = total(self.spots[-2:]) * ceildiv(self.outputs, step) * (deep + TURNED)
         return minimum(ONE, maximum(features - ceildiv(columns, step) * self.outputs * deep + 1, 0))
@@ -132,7 +132,7 @@ class Convolution(Sums):
         p.start()
         i, column, line = symbol(p.name("i")), symbol(p.name("i")), symbol(p.name("i"))
         image, outer = index_of(p, self.count), tuple(index_of(p, size) for size in self.spots[:-2])
-        count, width = self.slab(sizes), panel_columns(dtype)
+        count, width = self.slab(sizes), pack_columns(dtype)
         number = ZERO if count.const is not None and count.const <= width else symbol(p.name("i"))
         start, panel = number * width, features.columns(p)
         spots = (*outer, line, column) if len(self.spots) > 1 else (column,)
@@ -217,7 +217,7 @@ class Convolution(Sums):
         kernels lie twice."""
         if self.kept is None or (rounds is not ONE and self.kept.nbytes > TWICE):
             return features.turned(panel)
-        first = self.group * self.outputs + panel * panel_columns(self.dtype)
+        first = self.group * self.outputs + panel * pack_columns(self.dtype)
         return Matrix(self.weights("goit"), first * self.depth, self.depth, ONE)
 
     def column_sums(self, product: Products, value: Var, column: Dim) -> tuple[list[Stmt], tuple[Buffer, ...]]:
@@ -276,8 +276,8 @@ class Convolution(Sums):
         panel = features.columns(p)
         if right is not None:
             number = right.columns(p)
-            places = parts(number * panel_columns(dtype) + j, [(ONE, size) for size in self.spots])
-            store = self.stored(out, value, image, panel * panel_columns(dtype) + i, places)
+            places = parts(number * pack_columns(dtype) + j, [(ONE, size) for size in self.spots])
+            store = self.stored(out, value, image, panel * pack_columns(dtype) + i, places)
             left = self.left(features, panel, wide)
             product = right.product(number, features.some(panel), left, i, j, value.name, store)
             nest: Axes = [*outer, (number, right.count * wide)]
@@ -290,7 +290,7 @@ class Convolution(Sums):
                 out,
                 value,
                 image,
-                panel * panel_columns(dtype) + j,
+                panel * pack_columns(dtype) + j,
                 parts(first + i, [(ONE, size) for size in self.spots]),
             )
             left = Matrix(found.buffer, found.offset + first * found.row, found.row, found.column)
@@ -369,7 +369,7 @@ class Convolution(Sums):
         copy = loops(axes, [Store(target, copied, element)])
         value, left = Var(dtype, p.name("v")), Matrix(target, first * deep if whole else ZERO, deep, ONE)
         image, *spots = parts(first + i, [(ONE, size) for size in shape])
-        store = self.stored(out, value, image, panel * panel_columns(dtype) + j, tuple(spots))
+        store = self.stored(out, value, image, panel * pack_columns(dtype) + j, tuple(spots))
         product = [self.multiplied(features, panel, many, left, i, j, value, store, table)]
         if whole:
             p.run("gather", copy, (target,), once=True)
@@ -398,8 +398,8 @@ class Convolution(Sums):
     ) -> Product:
         """The product of places with a panel of features, by the taps of a table."""
         made = right.product(number, many, left, row, column, value.name, body)
-        step = ceildiv(made.n, const(panel_step(self.dtype))) * panel_step(self.dtype)
-        buffer, offset = made.right, made.panel
+        step = ceildiv(made.n, const(pack_step(self.dtype))) * pack_step(self.dtype)
+        buffer, offset = made.right, made.pack
         if made.direct is not None:
             step, buffer, offset = made.direct.row, made.direct.buffer, made.direct.offset
         reach = Reach(total(self.taps), ONE, total(self.full) * step, step, ZERO, ZERO, ZERO, "", table)
@@ -407,7 +407,7 @@ class Convolution(Sums):
             taps = total(self.taps[:-1] if self.joined else self.taps)
             reach = replace(reach, taps=taps, channel=step, right=step * self.inputs, runs=True)
         deep = self.run if self.last else self.inputs
-        return replace(made, k=deep, right=buffer, panel=offset, direct=None, reach=reach)
+        return replace(made, k=deep, right=buffer, pack=offset, direct=None, reach=reach)
 
     def along(
         self,
@@ -442,7 +442,7 @@ class Convolution(Sums):
             return self.multiplied(right, number, many, left, i, j, value, body, table)
 
         before, private = self.row_sums(product, value, i)
-        store = self.stored(out, value, at[0], panel * panel_columns(dtype) + j, tuple(at[1:]))
+        store = self.stored(out, value, at[0], panel * pack_columns(dtype) + j, tuple(at[1:]))
         nest: Axes = [
             (self.group, const(self.groups)),
             (panel, features.count),

@@ -83,7 +83,7 @@ def find(
     d = axes_of(p, second)
     if len(d.deep) != 1 or d.deep[0][1].const == 1:
         return None
-    found = matched(p, block, members, first, d.sides[side], d.deep[0][0])
+    found = matched(p, block, members, first, d.operands[side], d.deep[0][0])
     if found is None or not _fits(p, first, found, d, side):
         return None
     out = epilogue.find(block, at, uses, taken, waiting)
@@ -199,7 +199,7 @@ def _emit(p: Steps, cluster: Cluster) -> None:
     assert keys is not None
     (column,) = d.deep[0][0].symbols()
     rows, across = (d.rows, d.columns) if cluster.side == 0 else (d.columns, d.rows)
-    values, values_at = d.sides[1 - cluster.side]
+    values, values_at = d.operands[1 - cluster.side]
     for value in (first.operands[keys], values):
         _settled(p, value, 0)
     _settled(p, first.operands[1 - keys], _FREE_COST)
@@ -212,7 +212,7 @@ def _emit(p: Steps, cluster: Cluster) -> None:
     for whole, axes in ((row, rows), (place, across)):
         for (index, _), part in zip(axes, parts(whole, axes), strict=True):
             env.update(dict.fromkeys(index.symbols(), part))
-    found = cluster.softmax.read(p, d.sides[cluster.side][1])
+    found = cluster.softmax.read(p, d.operands[cluster.side][1])
     sum_ = Var("f32", p.name("v"))
     at = d.at(*(tuple(index for index, _ in axes) for axes in (d.rows, d.columns)))
     p.locals[second.result, at] = converted(second.attrs["dtype"], sum_)
@@ -252,7 +252,7 @@ def _emit(p: Steps, cluster: Cluster) -> None:
 def _settled(p: Steps, value: Value, most: int) -> None:
     """Compute an operand now if reading its elements again and again costs more than that."""
     if p.cost(value)[0] > most:
-        p.places.setdefault(p.root(value), p.buffer(value))
+        p.places.setdefault(p.resolved(value), p.buffer(value))
 
 
 def _heads(p: Steps, rows: Axes, keys: Expr) -> tuple[Axes, Axes]:

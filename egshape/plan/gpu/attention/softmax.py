@@ -153,14 +153,14 @@ class _Matcher:
 
     def operand(self, op: Op, number: int, at: Indices) -> Place:
         """An operand of an elementwise op."""
-        value = self.p.root(op.operands[number])
+        value = self.p.resolved(op.operands[number])
         return value, at if value.type.shape else ()
 
     def moved(self, op: Op, at: Indices) -> Place:
         """What is read of an op that only moves."""
         seen = _Seen(self.p.known)
         READERS[op.name](seen, op, at)  # type: ignore[arg-type]
-        return self.p.root(seen.place[0]), seen.place[1]
+        return self.p.resolved(seen.place[0]), seen.place[1]
 
     def step(self, place: Place, narrowing: bool) -> Place | None:
         """What a value is that was only moved, or made another float; ``narrowing``: of fewer bits too."""
@@ -193,7 +193,7 @@ class _Matcher:
 
     def leaves(self, value: Value) -> frozenset[Value]:
         """The product and folds that a value is made from, other than through a fold."""
-        value = self.p.root(value)
+        value = self.p.resolved(value)
         if value is self.product or value in self.folds:
             return frozenset((value,))
         if value not in self.made:
@@ -239,13 +239,13 @@ class _Matcher:
         """The element that a fold takes at the column."""
         op, at = self.folds[fold[0]], list(fold[1])
         at.insert(op.attrs["dims"][0], self.column)
-        return self.p.root(op.operands[0]), tuple(at)
+        return self.p.resolved(op.operands[0]), tuple(at)
 
     def number(self, place: Place) -> float | None:
         """The number that all elements of a value are; None if it is not known to be one."""
-        op = self.all.get(self.p.root(place[0]))
+        op = self.all.get(self.p.resolved(place[0]))
         while op is not None and op.name in ("broadcast_in_dim", "reshape", "convert"):
-            op = self.all.get(self.p.root(op.operands[0]))
+            op = self.all.get(self.p.resolved(op.operands[0]))
         if op is None or op.name != "constant" or op.attrs["value"].size != 1:
             return None
         return float(np.asarray(op.attrs["value"]).reshape(-1)[0])

@@ -61,7 +61,7 @@ def _along_memory(stmt: Contract) -> Contract:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _Operand:
     """A side's tile in shared memory: element (place, step) at step * pitch + place."""
 
     board: Buffer
@@ -109,13 +109,13 @@ class _Tiles:
             each *= 2
         return each
 
-    def _side(self, name: str, expr: Expr, place: str, each: int, size: Dim, block: Dim) -> _Side:
+    def _side(self, name: str, expr: Expr, place: str, each: int, size: Dim, block: Dim) -> _Operand:
         dtype, room = expr.dtype, (each * self.side + 1) * self.side
         along = any(
             isinstance(load, Load) and coefficient(load.index, self.stmt.deep) is const(1)
             for load in expressions((Let("", expr),))
         )
-        return _Side(
+        return _Operand(
             Buffer(f"$tile.{name}", dtype, const(room), "temp"),
             Buffer(f"$own.{name}", dtype, const(self.threads * each), "temp"),
             expr,
@@ -158,7 +158,7 @@ class _Tiles:
         thread = self.name()
         return self.section(thread, [self._filled(side, thread, step) for side in (self.left, self.right)])
 
-    def _filled(self, side: _Side, thread: Dim, step: Dim) -> Stmt:
+    def _filled(self, side: _Operand, thread: Dim, step: Dim) -> Stmt:
         each, width = self.name(), side.each * self.side
         number = thread + each * self.threads
         by = self.side if side.along else width

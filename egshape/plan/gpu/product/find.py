@@ -95,7 +95,7 @@ class Cluster(epilogue.Cluster):
             for value in op.operands:
                 _settled(p, value)
             p.start()
-            (one, left), (two, right) = d.sides
+            (one, left), (two, right) = d.operands
             _tiles(p, self, d, p.read(one, left), p.read(two, right))
 
 
@@ -115,7 +115,7 @@ def find(
         vector = _along_columns(p, block, first, others[0]) if bias is None else None
         if vector is not None:
             bias = vector
-        elif residual is None and p.root(others[0]) in p.places and others[0].type == first.result.type:
+        elif residual is None and p.resolved(others[0]) in p.places and others[0].type == first.result.type:
             residual = others[0]
         else:
             break
@@ -135,7 +135,7 @@ def _following(block: Block, op: Op, uses: epilogue.Readers, taken: Collection[O
 def _along_columns(p: Steps, block: Block, first: Op, value: Value) -> Value | None:
     """What a value repeats along everything but the axes of columns, of which it has an element each; None if it does
     not."""
-    value = p.root(value)
+    value = p.resolved(value)
     op = p.producers.get(value) or next((op for op in block.ops if value in op.results), None)
     rank, a = first.result.type.rank, first.attrs
     columns = first.operands[1].type.rank - len(a["rhs_batch"]) - len(a["rhs_contract"])
@@ -154,7 +154,7 @@ def _along_columns(p: Steps, block: Block, first: Op, value: Value) -> Value | N
 def _settled(p: Steps, value: Value) -> None:
     """Compute an operand now if reading its elements again and again costs more than a load."""
     if p.cost(value)[0] > 0:
-        p.places.setdefault(p.root(value), p.buffer(value))
+        p.places.setdefault(p.resolved(value), p.buffer(value))
 
 
 # -- dot_general ------------------------------------------------------------------------------------------------------
@@ -169,8 +169,8 @@ def _library(p: Steps, cluster: Cluster) -> None:
     bias, residual = (p.buffer(each) if each is not None else None for each in (cluster.bias, cluster.residual))
     p.start()
     sides = []
-    for (place, _), (value, indices) in zip(found, d.sides, strict=True):
-        free = d.rows if value is d.sides[0][0] and indices == d.sides[0][1] else d.columns
+    for (place, _), (value, indices) in zip(found, d.operands, strict=True):
+        free = d.rows if value is d.operands[0][0] and indices == d.operands[0][1] else d.columns
         index, deep = _flat(free), _flat(d.deep)
         sides.append(Load(place.buffer.dtype, place.buffer, place.offset + index * place.row + deep * place.column))
     out = _tiles(p, cluster, d, sides[0], sides[1])
@@ -214,7 +214,7 @@ def _laid(p: Steps, op: Op, d: Dot, number: int, free: Dim, deep: Dim) -> tuple[
 
 def _copied(p: Steps, d: Dot, number: int) -> Matrix:
     """A copy of an operand, along memory what lies along memory."""
-    value, indices = d.sides[number]
+    value, indices = d.operands[number]
     free = (d.rows, d.columns)[number]
     p.start()
     found = p.read(value, indices)
@@ -357,7 +357,7 @@ def _element(p: Steps, value: Value, at: Indices, order: tuple[int, ...] | None)
         p.start()
         return p.read(value, at)
     dims = value.type.dims
-    sizes, array = tuple(dims[axis] for axis in order), p.arrays.of(p.root(value))
+    sizes, array = tuple(dims[axis] for axis in order), p.arrays.of(p.resolved(value))
     if array is not None:
         data = np.ascontiguousarray(np.transpose(array, order))
         target = Buffer(f"{value.name}.turned", value.type.dtype, const(data.size), "const", data)

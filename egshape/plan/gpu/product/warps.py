@@ -114,7 +114,7 @@ def chosen(count: float, m: float, n: float, threads: int) -> Shape:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _Operand:
     """A side's two tiles in shared memory, line after line, and a thread's own part of the next one."""
 
     board: Buffer
@@ -167,14 +167,14 @@ class _Tiles:
         self.registers = [self.sums, self.left.own, self.right.own]
         self.lines = self._lines()
 
-    def _side(self, name: str, expr: Expr, place: str, size: Dim, block: Dim, extent: int) -> _Side:
+    def _side(self, name: str, expr: Expr, place: str, size: Dim, block: Dim, extent: int) -> _Operand:
         along = follows(expr, self.stmt.deep, place)
         var, whole = (self.stmt.deep, self.stmt.k) if along else (place, size)
         found = chunks(expr, var, whole, along, self.kernel.bounds, self.likely)
         self.fits.update(dict.fromkeys(found.fits))
         lines, length = (extent, self.deep) if along else (self.deep, extent)
         each = -(-(lines * length) // (self.threads * found.lanes)) * found.lanes
-        return _Side(
+        return _Operand(
             Buffer(f"$tile.{name}", self.dtype, const(2 * lines * padded(length, self.dtype)), "temp"),
             Buffer(f"$own.{name}", self.dtype, const(self.threads * each), "temp"),
             found,
@@ -274,7 +274,7 @@ class _Tiles:
         """From registers into shared memory."""
         thread = self.name()
 
-        def kept(side: _Side, number: Dim, mine: Dim) -> tuple[Stmt, ...]:
+        def kept(side: _Operand, number: Dim, mine: Dim) -> tuple[Stmt, ...]:
             line, at = side.at(number)
             lane = self.name()
             copy = Store(
@@ -284,7 +284,7 @@ class _Tiles:
 
         return self.section(thread, [self._chunks(side, thread, kept) for side in (self.left, self.right)])
 
-    def _chunks(self, side: _Side, thread: Dim, body: Callable[[_Side, Dim, Dim], tuple[Stmt, ...]]) -> Stmt:
+    def _chunks(self, side: _Operand, thread: Dim, body: Callable[[_Operand, Dim, Dim], tuple[Stmt, ...]]) -> Stmt:
         """What a thread does with each of its chunks of a tile: number and registers."""
         count, lanes = side.lines * side.length // side.chunks.lanes, side.chunks.lanes
         each = -(-count // self.threads)
@@ -297,7 +297,7 @@ class _Tiles:
         groups = -(-each // UNROLLED)
         return Loop(name_of(group), const(groups), (Loop(name_of(turn), const(each // groups), inner),))
 
-    def _fetched(self, side: _Side, step: Dim, number: Dim, mine: Dim) -> tuple[Stmt, ...]:
+    def _fetched(self, side: _Operand, step: Dim, number: Dim, mine: Dim) -> tuple[Stmt, ...]:
         line, at = side.at(number)
         place, deep = (line, at) if side.along else (at, line)
         whole, depth = side.first + place, step * self.deep + deep

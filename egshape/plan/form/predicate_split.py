@@ -16,7 +16,7 @@ DEEPEST = 8
 """Cuts one inside of another."""
 
 
-def in_pieces(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def split_predicates(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """The statements with such loops cut; the order of the rounds stays."""
     found: list[Stmt] = []
     for stmt in body:

@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 
 from egshape.dims import const, symbol
-from egshape.plan.cpu.panels import Right, panels
-from egshape.plan.ir.loops import Buffer, Matrix, panel_count
+from egshape.plan.cpu.packing import Right, packs
+from egshape.plan.ir.loops import Buffer, Matrix, pack_count
 
 
 @pytest.mark.parametrize(
     ("columns", "count"), [(0, 0), (1, 1), (16, 1), (48, 1), (49, 1), (64, 1), (65, 2), (112, 2), (113, 3), (256, 5)]
 )
 def test_a_rest_of_one_vector_is_part_of_the_panel_before(columns, count):
-    assert panel_count(columns, "f32") == count
+    assert pack_count(columns, "f32") == count
 
 
 @pytest.mark.parametrize("columns", [0, 5, 48, 60, 64, 65, 112, 150, 256])
 def test_panels_hold_each_column_once(columns):
     k, n = const(3), const(columns)
     whole = np.arange(3 * columns, dtype=np.float32).reshape(3, columns)
-    data = panels(whole)
+    data = packs(whole)
     buffer = Buffer("w", "f32", const(data.size), "const", data)
     right = Right("f32", k, n, symbol("m"), Matrix(buffer, const(0), n, const(1)), buffer, const(0))
     assert right.count.const is not None

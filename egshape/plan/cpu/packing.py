@@ -26,10 +26,10 @@ from egshape.plan.ir.loops import (
     Stmt,
     Test,
     linear,
-    panel_columns,
-    panel_count,
-    panel_room,
-    panel_step,
+    pack_columns,
+    pack_count,
+    pack_room,
+    pack_step,
 )
 
 
@@ -52,20 +52,20 @@ class Right:
 
     def columns(self, p: Steps) -> Dim:
         """Index of the panel: a new loop variable, or 0 where there is one only."""
-        return ZERO if self.n.const is not None and self.n.const <= panel_room(self.dtype) else symbol(p.name("i"))
+        return ZERO if self.n.const is not None and self.n.const <= pack_room(self.dtype) else symbol(p.name("i"))
 
     @property
     def count(self) -> Dim:
         """The number of panels."""
         if self.n.const is None:
-            return ceildiv(self.n, const(panel_columns(self.dtype)))
-        return const(panel_count(self.n.const, self.dtype))
+            return ceildiv(self.n, const(pack_columns(self.dtype)))
+        return const(pack_count(self.n.const, self.dtype))
 
     def product(
         self, panel: Dim, m: Dim, left: Matrix, row: Dim, column: Dim, value: str, body: Stmt, at: Dim | None = None
     ) -> Product:
         """The product of ``m`` rows with a panel, which lies at ``at`` if not in its place among the others."""
-        start = panel * panel_columns(self.dtype)
+        start = panel * pack_columns(self.dtype)
         direct = None
         if self.direct and self.buffer.data is None and not self.elements:
             wide = self.wide
@@ -91,19 +91,19 @@ class Right:
 
     def turned(self, panel: Dim) -> Matrix:
         """A panel as a left side: (columns, k)."""
-        start, step = panel * panel_columns(self.dtype), const(panel_step(self.dtype))
+        start, step = panel * pack_columns(self.dtype), const(pack_step(self.dtype))
         if self.buffer.data is None and self.wide.column is ONE:
             return Matrix(self.wide.buffer, self.wide.offset + start, ONE, self.wide.row)
         return Matrix(self.buffer, self.offset + start * self.k, ONE, ceildiv(self.some(panel), step) * step)
 
     def some(self, panel: Dim) -> Dim:
         """The columns of a panel."""
-        width, last = panel_columns(self.dtype), self.count.const
+        width, last = pack_columns(self.dtype), self.count.const
         if panel is ZERO and last in (0, 1):
             return self.n
         most = const(width)
         if last is not None and self.n.const is not None and self.n.const > last * width:
-            most += maximum(panel - (last - 2), 0) * panel_step(self.dtype)
+            most += maximum(panel - (last - 2), 0) * pack_step(self.dtype)
         return minimum(most, self.n - panel * width)
 
 
@@ -121,10 +121,10 @@ def packed(
     """A right operand in panels: made now if it is constant, else by a kernel unless rows are known to be few.
     ``rounds`` is 0 where sizes make it needless; ``along``: the left side's columns lie along memory, so that few rows
     may read columns that do so too where they lie."""
-    step = const(panel_step(dtype))
+    step = const(pack_step(dtype))
     area = k * (ceildiv(n, step) * step)
     at = linear(tuple(index for index, _ in batch), tuple(size for _, size in batch)) * area
-    data = _constant_panels(wide, batch, n, k)
+    data = _constant_packs(wide, batch, n, k)
     if data is not None:
         key = (wide.buffer, wide.offset, wide.row, wide.column, k, n, *(size for _, size in batch))
         if key not in p.packed:
@@ -137,7 +137,7 @@ def packed(
     target = p.scratch("panels", dtype, total([*(size for _, size in batch), area, rounds]))
     right = Right(dtype, k, n, few, wide, target, at, direct=direct)
     panel = right.columns(p)
-    start = panel * panel_columns(dtype)
+    start = panel * pack_columns(dtype)
     source = Matrix(wide.buffer, wide.offset + start * wide.column, wide.row, wide.column)
     body: Stmt = Pack(dtype, k, right.some(panel), source, target, at + start * k)
     if direct:
@@ -167,21 +167,21 @@ def constant_matrices(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> list[np.ndar
     return None if None in counts else found
 
 
-def _constant_panels(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> np.ndarray | None:
+def _constant_packs(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> np.ndarray | None:
     """The panels of a constant, of one batch after the other; None if it is no constant."""
     found = constant_matrices(wide, batch, n, k)
     if found is None:
         return None
-    flat = [panels(each) for each in found]
+    flat = [packs(each) for each in found]
     return flat[0] if len(flat) == 1 else np.concatenate([np.zeros(0, numpy_dtype(wide.buffer.dtype)), *flat])
 
 
-def panels(whole: np.ndarray) -> np.ndarray:
+def packs(whole: np.ndarray) -> np.ndarray:
     """A (k, n) matrix as panels one after the other."""
     k, n = whole.shape
-    width, step = (each(dtype_name(whole.dtype)) for each in (panel_columns, panel_step))
+    width, step = (each(dtype_name(whole.dtype)) for each in (pack_columns, pack_step))
     out, at = np.zeros(k * (-(-n // step) * step), whole.dtype), 0
-    count = panel_count(n, dtype_name(whole.dtype))
+    count = pack_count(n, dtype_name(whole.dtype))
     for begin in range(0, count * width, width):
         part = whole[:, begin : n if begin == (count - 1) * width else begin + width]
         room = -(-part.shape[1] // step) * step

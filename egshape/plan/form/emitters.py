@@ -376,7 +376,7 @@ def _sort(p: Steps, op: Op) -> None:
         order.sort(p, op)
 
 
-ROOTS: dict[str, Callable[[Steps, Op], None]] = {
+EMITTERS: dict[str, Callable[[Steps, Op], None]] = {
     "reduce": reduce,
     "reduce_window": reduce_window,
     "select_and_scatter": select_and_scatter,
