@@ -37,7 +37,10 @@ from egshape.plan.ir.program import (
 )
 from egshape.runtime.abi.call import WORDS
 
-ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }\n'
+_ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
+ATTRIBUTES = f"attributes #0 = {{ {_ATTRIBUTES} }}\nattributes #1 = {{ noinline noduplicate {_ATTRIBUTES} }}\n"
+"""Of kernels: those that are cut into ranges (#1) are one function whoever calls it. A copy of it in one of its callers
+would be vectorized in a way of its own, and its sums would have other bits."""
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt"}
 
 

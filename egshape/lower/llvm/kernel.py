@@ -79,7 +79,7 @@ def function(kernel: Kernel) -> Function:
     ] + [f"i64 %d{k}" for k in range(len(sizes))]
     params += [f"i64 {tasks.FIRST}", f"i64 {tasks.LAST}"] if cut is not None else []
     lines = "\n".join([*w.head, *w.lines])
-    text = f"({', '.join(params)}) #0 {{\nentry:\n{lines}\n  ret void\n}}\n"
+    text = f"({', '.join(params)}) #{0 if cut is None else 1} {{\nentry:\n{lines}\n  ret void\n}}\n"
     return Function(text, touched, tuple(sizes), cut)
 
 
