@@ -52,9 +52,9 @@ PLAN = "egshape.plan.gpu."
 KNOBS = (
     Knob(f"{PLAN}elements:AHEAD", CHAINS, (0.5, 1, 2, 4)),
     Knob(f"{PLAN}elements:ROUNDS", CHAINS),
-    Knob(f"{PLAN}row_lanes:EACH", ROWS),
-    Knob(f"{PLAN}row_lanes:MOST", ROWS),
-    Knob(f"{PLAN}row_lanes:AHEAD", ROWS),
+    Knob(f"{PLAN}rows.lanes:EACH", ROWS),
+    Knob(f"{PLAN}rows.lanes:MOST", ROWS),
+    Knob(f"{PLAN}rows.lanes:AHEAD", ROWS),
     Knob(f"{PLAN}folds:BUSY", SUMS, (0.25, 0.5, 1, 2)),
     Knob(f"{PLAN}folds:BLOCKS", SUMS, (0.5, 1, 2, 4)),
     Knob(f"{PLAN}folds:CHUNK", SUMS, (0.25, 1, 4)),
@@ -63,12 +63,12 @@ KNOBS = (
     Knob(f"{PLAN}columns:WIDTH", ("column sums",), (1, 2, 4)),
     Knob(f"{PLAN}turned:SIDE", ("transpose f32",), (1, 2)),
     Knob(f"{PLAN}turned:NARROW_SIDE", ("transpose f16",)),
-    Knob(f"{PLAN}warp_blocks:SHAPES", ("encoder layer bf16",), switches=OWN),
-    Knob(f"{PLAN}warp_blocks:DEEP_BYTES", ("encoder layer bf16",), switches=OWN),
-    Knob(f"{PLAN}flash_tiles:WARPS", ATTENTION, (0.5, 1), FUSED),
-    Knob(f"{PLAN}flash_tiles:KEYS", ATTENTION, switches=FUSED),
-    Knob(f"{PLAN}flash_tiles:AHEAD", ATTENTION, (0.5, 1, 2), FUSED),
-    Knob(f"{PLAN}flash_split:CHUNK", ("attention decode bf16",), (0.5, 1, 2, 4), FUSED),
+    Knob(f"{PLAN}product.warps:SHAPES", ("encoder layer bf16",), switches=OWN),
+    Knob(f"{PLAN}product.warps:DEEP_BYTES", ("encoder layer bf16",), switches=OWN),
+    Knob(f"{PLAN}attention.tiles:WARPS", ATTENTION, (0.5, 1), FUSED),
+    Knob(f"{PLAN}attention.tiles:KEYS", ATTENTION, switches=FUSED),
+    Knob(f"{PLAN}attention.tiles:AHEAD", ATTENTION, (0.5, 1, 2), FUSED),
+    Knob(f"{PLAN}attention.split:CHUNK", ("attention decode bf16",), (0.5, 1, 2, 4), FUSED),
 )
 POINTS = 2
 """Sizes of each case."""
