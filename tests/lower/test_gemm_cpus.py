@@ -32,10 +32,10 @@ def product(dtype, turned):
 
 def test_blocks_follow_the_registers():
     assert [gemm.shape_for(f) for f in ("+avx512f,+avx2,+fma", "+avx2,+fma", "+avx", "+neon")] == [
-        gemm.Shape(64, 8, 3),
-        gemm.Shape(32, 4, 3),
-        gemm.Shape(16, 4, 2),
-        gemm.Shape(16, 4, 2),
+        gemm.Shape(64, ((4, 6), (3, 8), (2, 8), (1, 8))),
+        gemm.Shape(32, ((3, 4), (2, 4), (1, 4))),
+        gemm.Shape(16, ((2, 4), (1, 4))),
+        gemm.Shape(16, ((2, 4), (1, 4))),
     ]
 
 

@@ -74,7 +74,9 @@ def product(kernel: Around, g: Product) -> None:
         place, _, apart = _matrix(kernel, g.direct)
         dots = w.value(f"icmp sle i64 {w.dim(g.few)}, {FEW_ROWS}"), place, apart
     lines = _Lines(w, g.reach, n) if g.reach is not None and g.reach.line else None
-    blocks = w.value(f"udiv i64 {w.value(f'add nuw i64 {m}, {TILE_ROWS - 1}')}, {TILE_ROWS}")
+    most = w.value(f"call i64 @egs_{routine}_rows_{kind}(i64 {columns})")
+    rounded = w.value(f"add nuw i64 {m}, {w.value(f'add nsw i64 {most}, -1')}")
+    blocks = w.value(f"udiv i64 {rounded}, {most}")
     share = w.value(f"udiv i64 {m}, {w.value(f'call i64 @llvm.umax.i64(i64 {blocks}, i64 1)')}")
     longer = w.value(f"sub nsw i64 {m}, {w.value(f'mul nsw i64 {share}, {blocks}')}")
     with w.loop(blocks) as number:
