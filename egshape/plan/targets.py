@@ -8,6 +8,7 @@ from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.plan.cpu import attention, integers, products
 from egshape.plan.cpu.channels import channels_last
+from egshape.plan.cpu.convolution import separable
 from egshape.plan.form import donated
 from egshape.plan.form.epilogue import Readers
 from egshape.plan.form.forms import in_form
@@ -24,7 +25,8 @@ def _panels(
     p: Steps, block: Block, number: int, uses: Readers, taken: Collection[Op], waiting: Collection[Value]
 ) -> Cluster:
     place = block, number, uses, taken, waiting
-    return (attention.find(*place) if p.known.forms else None) or products.find(*place)
+    joined = (attention.find(*place) or separable.find(p, *place)) if p.known.forms else None
+    return joined or products.find(*place)
 
 
 def _tiles(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from egshape.dims import const
-from egshape.lower.llvm.gemm import TILE_ROWS, TYPES
+from egshape.lower.llvm.elements import TILE_ROWS, TYPES
 from egshape.lower.llvm.writer import Writer
 from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.ir.loops import (

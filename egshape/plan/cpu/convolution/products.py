@@ -71,11 +71,16 @@ class Convolution(Sums):
 
     def emit(self) -> None:
         """Add them: direct sums where groups are many and features few, else products."""
-        features = (self.inputs * self.outputs).const
-        if self.groups > 1 and features is not None and features <= FEW_FEATURES:
+        if self.direct:
             self.sums()
         else:
             self.products()
+
+    @property
+    def direct(self) -> bool:
+        """Whether it is summed directly: groups are many, and features of each are few."""
+        features = (self.inputs * self.outputs).const
+        return self.groups > 1 and features is not None and features <= FEW_FEATURES
 
     def products(self) -> None:
         """Products of features and the places of an image, or of places and features, whichever wastes less; sizes

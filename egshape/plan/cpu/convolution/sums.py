@@ -85,10 +85,15 @@ class Sums(Operands):
         return self.cluster.place(at) if self.frame is None else self.frame.place(at)
 
     def stored(self, out: Buffer, value: Var, image: Dim, feature: Dim, spots: Indices) -> Store:
+        """The element of a group whose sum is ``value``, stored behind its epilogue."""
+        at = self.at(image, self.group * self.outputs + feature, spots)
+        return Store(out, self.place(at), self.finished(value, image, feature, spots))
+
+    def finished(self, value: Var, image: Dim, feature: Dim, spots: Indices) -> Expr:
         """The epilogue of an element of a group, whose sum is ``value``."""
         at = self.at(image, self.group * self.outputs + feature, spots)
         self.p.locals[self.op.result, at] = converted(self.op.attrs["dtype"], value)
-        return Store(out, self.place(at), self.p.read(self.cluster.value, at))
+        return self.p.read(self.cluster.value, at)
 
     @property
     def written_out(self) -> bool:
