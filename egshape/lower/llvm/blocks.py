@@ -17,6 +17,8 @@ MASKED = 0
 """Instead of a number of vectors: one under a mask."""
 STEPS = 4
 """Steps of the depth that are written one after the other."""
+AHEAD = 3072
+"""Bytes of the right operand between what is multiplied and what is fetched."""
 METADATA = """!0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.unroll.disable"}
 """
@@ -109,6 +111,7 @@ class _Block:
         for u in range(STEPS):
             if u:
                 lines.append(f"  %bq{u} = getelementptr i8, ptr %bq{u - 1}, i64 %bs")
+            lines += self._ahead(f"%bq{u}", u)
             lines += self._step(f"q{u}.", f"q{u - 1}." if u else "q", f"%bq{u}", lambda r: f"%aq{r}", u * t.size)
         lines += [
             f"  %bqn = getelementptr i8, ptr %bq{STEPS - 1}, i64 %bs",
@@ -140,6 +143,13 @@ class _Block:
             "end:",
             *self._sums("e", ("m", "middle"), ("f", "loop")),
         ]
+
+    def _ahead(self, b: str, u: int) -> Iterator[str]:
+        """What some steps later will read of the right operand, on its way to the cache: packs of large kernels come
+        from memory or from far caches."""
+        for v in range(0 if self.masked else self.count):
+            yield f"  %ahead{u}_{v} = getelementptr i8, ptr {b}, i64 {AHEAD + v * self.t.lanes * self.t.size}"
+            yield f"  call void @llvm.prefetch.p0(ptr %ahead{u}_{v}, i32 0, i32 3, i32 1)"
 
     # -- taps ---------------------------------------------------------------------------------------------------------
 
