@@ -82,9 +82,15 @@ def _grain(body: tuple[Stmt, ...]) -> int:
 
 
 def writes_only(kernel: Kernel) -> bool:
-    """Whether the planner says that each element has one writer, and nothing written is read."""
-    stored = {stmt.buffer for stmt in statements(kernel.body) if isinstance(stmt, Store)} - set(kernel.private)
-    read = {expr.buffer for expr in expressions(kernel.body) if isinstance(expr, Load)}
+    """Whether the planner says that each element has one writer, and nothing written is read but, before it, the
+    element that is written over."""
+    places: dict[Buffer, set[Dim]] = {}
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, Store) and stmt.buffer not in kernel.private:
+            places.setdefault(stmt.buffer, set()).add(stmt.index)
+    stored = set(places)
+    loads = [expr for expr in expressions(kernel.body) if isinstance(expr, Load)]
+    read = {expr.buffer for expr in loads if places.get(expr.buffer) != {expr.index}}
     for stmt in statements(kernel.body):
         if isinstance(stmt, Product):
             read.update((stmt.left.buffer, stmt.right, *((stmt.direct.buffer,) if stmt.direct else ())))

@@ -15,6 +15,7 @@ from dataclasses import replace
 from egshape.dims import Dim, ceildiv, const, maximum, minimum, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
+from egshape.ir.types import itemsize
 from egshape.ops.contraction import summed_in
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu.convolution.operands import index_of
@@ -50,6 +51,8 @@ FEW_ROWS = 256
 """Rows up to which all are gathered before they are multiplied."""
 TWICE = 1 << 22
 """Bytes up to which a constant kernel lies in panels and in rows where both are needed."""
+SMALL_KERNEL = 1 << 19
+"""Bytes of a kernel that stays in a core's cache."""
 Products = Callable[[Dim, Matrix, Stmt], Product]
 """A panel's product with some rows of a left side and its epilogue."""
 
@@ -300,15 +303,18 @@ class Convolution(Sums):
             )
             left = Matrix(found.buffer, found.offset + first * found.row, found.row, found.column)
             product = features.product(panel, minimum(const(ROW_GROUP), every - first), left, i, j, value.name, store)
-            nest = [
-                (self.group, const(self.groups)),
-                (panel, features.count),
-                (image, self.count),
-                (block, ceildiv(every, const(ROW_GROUP)) * (ONE - wide)),
-            ]
+            rows: Axes = [(image, self.count), (block, ceildiv(every, const(ROW_GROUP)) * (ONE - wide))]
+            nest = self.nest(rows, (panel, features.count))
             p.run(self.cluster.label, loops(nest, [product]), (out,), once=True)
         self.made(out)
         return True
+
+    def nest(self, places: Axes, features: tuple[Dim, Dim]) -> Axes:
+        """Loops over places and packs of features. Places first where a small kernel stays in the cache: what they read
+        is read once then, and threads write whole rows."""
+        size = (self.depth * self.outputs).const
+        small = size is not None and size * itemsize(self.dtype) <= SMALL_KERNEL
+        return [(self.group, const(self.groups)), *([*places, features] if small else [features, *places])]
 
     # -- places by features ---------------------------------------------------------------------------------------
 
@@ -448,10 +454,6 @@ class Convolution(Sums):
 
         before, private = self.row_sums(product, value, i)
         store = self.stored(out, value, at[0], panel * pack_columns(dtype) + j, tuple(at[1:]))
-        nest: Axes = [
-            (self.group, const(self.groups)),
-            (panel, features.count),
-            *others,
-            (block, ceildiv(shape[axis], const(ROW_GROUP)) * rounds),
-        ]
+        lines: Axes = [*others, (block, ceildiv(shape[axis], const(ROW_GROUP)) * rounds)]
+        nest = self.nest(lines, (panel, features.count))
         p.run(self.cluster.label, loops(nest, [*before, product(features, panel, store)]), (out,), private, once=True)
