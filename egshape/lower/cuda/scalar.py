@@ -106,8 +106,12 @@ def constant(dtype: str, value: Any) -> str:
     return f"__uint_as_float({bits}u)"
 
 
-def call(op: str, dtype: str, source: str, args: tuple[str, ...], attrs: dict[str, Any]) -> str:
+def call(op: str, dtype: str, source: str, args: tuple[str, ...], attrs: dict[str, Any], fast: bool = False) -> str:
     """An op on values of dtype ``source`` (of the second operand for select). Raises Unsupported."""
+    if op == "fma":
+        return _listed("fma", args)
+    if op == "exp2":
+        return f"eg_exp2({args[0]})"
     if op == "select":
         return f"({args[0]} ? {args[1]} : {args[2]})"
     if op == "clamp":

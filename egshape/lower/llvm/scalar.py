@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
@@ -165,6 +166,12 @@ def _float(w: Writer, op: str, dtype: str, source: str, args: tuple[str, ...], f
 def _float_plain(w: Writer, op: str, type: str, args: tuple[str, ...], flags: str) -> str | None:
     x = args[0]
     suffix = "f32" if type == "float" else "f64"
+    if op == "fma":
+        listed = ", ".join(f"{type} {arg}" for arg in args)
+        return w.value(f"call {flags}{type} @llvm.{'fmuladd' if flags else 'fma'}.{suffix}({listed})")
+    if op == "exp2":
+        scaled = w.value(f"fmul {type} {x}, {constant('f32' if type == 'float' else 'f64', math.log(2))}")
+        return _float_function(w, "exponential", "f32" if type == "float" else "f64", type, (scaled,))
     plain = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
     if op in plain:
         return w.value(f"{plain[op]} {flags}{type} {x}, {args[1]}")
