@@ -9,7 +9,7 @@ from egshape.ir.types import itemsize
 from egshape.lower.device.memory import Memory
 from egshape.lower.host.entry import Entry
 from egshape.lower.llvm import scalar
-from egshape.lower.llvm.kernel import function
+from egshape.lower.llvm.kernel import function_of
 from egshape.plan.gpu.placement import Placement, is_small, placement
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import CheckValue, Run
@@ -83,7 +83,7 @@ class Decider(Memory):
 
     def _run_here(self, step: Run) -> None:
         """Call a kernel of little work on this processor."""
-        w, found = self.w, function(step.kernel)
+        w, found = self.w, function_of(step)
         name = self.functions_of_host.setdefault(found.text, f"egs_host_{len(self.functions_of_host)}")
         self.kernels[name] = f"define internal void @{name}{found.text}"
         pointers = [self._mirror(buffer) if buffer in self.placed_on_host.buffers else "" for buffer in found.buffers]

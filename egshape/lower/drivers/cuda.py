@@ -22,6 +22,7 @@ from egshape.lower.host.entry import Entry
 from egshape.lower.host.program import Module, module
 from egshape.lower.llvm import native
 from egshape.plan.analysis.inplace import in_place
+from egshape.plan.cpu.program import on_processor
 from egshape.plan.gpu.launching import launches
 from egshape.plan.gpu.program import on_device
 from egshape.plan.ir.launch import Launch
@@ -118,7 +119,7 @@ def compile_cuda(
     def mapped(kernel: Kernel) -> Sequence[Launch]:
         return launches(kernel, likely)
 
-    program = on_device(in_place(plan(graph, facts, "cuda")), mapped)
+    program = on_processor(on_device(in_place(plan(graph, facts, "cuda")), mapped))
     found: list[Device] = []
     redzones = bool(os.environ.get("EGSHAPE_REDZONES"))
 

@@ -13,7 +13,7 @@ from egshape.lower.host.backend import Backend, Request
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.timing import FUNCTIONS, timed
 from egshape.lower.llvm import pool, scalar, tasks
-from egshape.lower.llvm.kernel import function
+from egshape.lower.llvm.kernel import function_of
 from egshape.plan.analysis.memory import THREADS
 from egshape.plan.analysis.work import flops, traffic
 from egshape.plan.ir.loops import Buffer
@@ -125,7 +125,7 @@ class Cpu(Backend):
     def run(self, step: Run) -> None:
         """Call the function of a kernel, which equal kernels share."""
         w, host = self.w, self.host
-        found = function(step.kernel)
+        found = function_of(step)
         private = tuple(buffer in step.kernel.private for buffer in found.buffers)
         name = self.names.get((found.text, private))
         if name is None:

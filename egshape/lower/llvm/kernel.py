@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from egshape.dims import Dim
+from egshape.errors import Unsupported
 from egshape.ir.types import is_float, itemsize
 from egshape.lower.common.walk import Walk
 from egshape.lower.llvm import product, scalar, tasks
 from egshape.lower.llvm.writer import ROLLED, Writer
-from egshape.plan.analysis.parallel import Split, split
 from egshape.plan.analysis.work import TIME, operations
-from egshape.plan.cpu.inverse import with_inverses
-from egshape.plan.cpu.strides import with_strides
 from egshape.plan.ir.loops import (
     Assign,
     Bounds,
@@ -24,7 +22,6 @@ from egshape.plan.ir.loops import (
     Expr,
     If,
     Index,
-    Kernel,
     Let,
     Load,
     Local,
@@ -37,6 +34,8 @@ from egshape.plan.ir.loops import (
     dims,
     statements,
 )
+from egshape.plan.ir.program import Run
+from egshape.plan.ir.ranges import Ranged, Split
 
 LONGEST_WRITTEN = 512
 """Rounds of a loop that LLVM may write out."""
@@ -53,9 +52,9 @@ class Function:
     """How it is cut; its last two parameters are then a range of units."""
 
 
-def function(kernel: Kernel) -> Function:
-    """The LLVM function of a kernel: pointers of its buffers, then its sizes."""
-    kernel = replace(kernel, body=with_inverses(with_strides(kernel.body)))
+def function(ranged: Ranged) -> Function:
+    """The LLVM function of a kernel: pointers of its buffers, then its sizes, then its range if it is cut."""
+    kernel, cut = ranged.kernel, ranged.split
     touched = buffers(kernel.body)
     sizes = sorted({name for dim in dims(kernel.body) for name in dim.symbols() if not name.startswith("$")})
     w = Writer()
@@ -64,7 +63,6 @@ def function(kernel: Kernel) -> Function:
     for bounds in kernel.bounds:
         if bounds.name in w.symbols:
             _assume(w, bounds)
-    cut = split(kernel)
     if cut is not None and cut.loops:
         tasks.ranged(w, cut.loops, lambda: emit.body(cut.loops[-1].body))
     else:
@@ -78,6 +76,13 @@ def function(kernel: Kernel) -> Function:
     lines = "\n".join([*w.head, *w.lines])
     text = f"({', '.join(params)}) #{0 if cut is None else 1} {{\nentry:\n{lines}\n  ret void\n}}\n"
     return Function(text, touched, tuple(sizes), cut)
+
+
+def function_of(step: Run) -> Function:
+    """The function of the kernel of a step. Raises Unsupported where no planner has made it one for a processor."""
+    if step.ranged is None:
+        raise Unsupported(f"the kernel {step.kernel.label} is not planned for a processor", where=step.kernel.where)
+    return function(step.ranged)
 
 
 def _assume(w: Writer, bounds: Bounds) -> None:
