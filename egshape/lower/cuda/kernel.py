@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from egshape.dims import Dim
 from egshape.ir.types import itemsize
 from egshape.lower.common.walk import Walk
-from egshape.lower.cuda import scalar
+from egshape.lower.cuda import ops, scalar
 from egshape.lower.cuda.writer import Writer
 from egshape.plan.ir.launch import WARP, Grid, LaneFold, Launch, Mma, Threads, Wide
 from egshape.plan.ir.loops import (
@@ -285,7 +285,7 @@ class _Printer(Walk[Writer]):
             return self._value(expr, scalar.load(expr.dtype, self.stored(expr, expr.dtype)))
         args = tuple(self.expr(arg) for arg in expr.args)
         source = expr.args[1 if expr.op == "select" else 0].dtype
-        return self._value(expr, scalar.call(expr.op, expr.dtype, source, args, dict(expr.attrs), expr.fast))
+        return self._value(expr, ops.call(expr.op, expr.dtype, source, args, dict(expr.attrs), expr.fast))
 
     def choose(self, expr: Choose) -> str:
         """A variable that each of two blocks gives a value."""

@@ -9,7 +9,7 @@ from egshape.dims import Dim
 from egshape.errors import Unsupported
 from egshape.ir.types import is_float, itemsize
 from egshape.lower.common.walk import Walk
-from egshape.lower.llvm import product, scalar, tasks
+from egshape.lower.llvm import ops, product, scalar, tasks
 from egshape.lower.llvm.writer import ROLLED, Writer
 from egshape.plan.analysis.work import TIME, operations
 from egshape.plan.ir.loops import (
@@ -248,7 +248,7 @@ class KernelWriter(Walk[Writer]):
         types = tuple(arg.dtype for arg in expr.args)
         if expr.op == "select":
             types = types[1:]
-        return scalar.call(self.w, expr.op, expr.dtype, types, args, dict(expr.attrs), expr.fast)
+        return ops.call(self.w, expr.op, expr.dtype, types, args, dict(expr.attrs), expr.fast)
 
     def choose(self, expr: Choose) -> str:
         """Two blocks that meet."""
