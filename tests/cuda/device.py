@@ -27,6 +27,7 @@ from egshape.lower.llvm import native
 from egshape.lower.llvm.functions import text as functions_text
 from egshape.lower.llvm.kernel import function
 from egshape.lower.llvm.writer import Writer
+from egshape.plan.cpu.program import ranged
 from egshape.runtime.cuda.driver import SIGNATURES, Driver
 from egshape.runtime.cuda.function import CudaFunction
 
@@ -59,7 +60,7 @@ def image(functions: Sequence[Function], architecture: str = ARCHITECTURE) -> by
     the length of a table of names and counts of arguments (pointers, all), the table, an object."""
     text, table, bodies = "", [], dict[str, int]()
     for number, each in enumerate(functions):
-        body, taken = function(each.launch.kernel), each.kernel
+        body, taken = function(ranged(each.launch.kernel)), each.kernel
         w, shared = Writer(), set(each.launch.shared)
         words = [(buffer, "ptr") for buffer in taken.buffers] + [(name, "i64") for name in taken.sizes]
         values: dict[object, str] = {}

@@ -9,6 +9,7 @@ from egshape.dims import symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.lower.host.program import module
 from egshape.lower.llvm import gemm, native
+from egshape.plan.cpu.program import on_processor
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import call, compiled
@@ -75,5 +76,5 @@ def test_other_architectures_compile():
     for kind in (gemm.BLOCK, gemm.REACH, gemm.RUNS):
         kernels = gemm.text("f32", machine.features, kind)
         assert "<4 x float>" in kernels and len(native.object_code(kernels, machine)) > 1000
-    text = native.whole(module(plan(product("f32", True))).text, machine.features)
+    text = native.whole(module(on_processor(plan(product("f32", True)))).text, machine.features)
     assert len(native.object_code(text, machine)) > 1000

@@ -19,6 +19,7 @@ from egshape.lower.llvm import gemm, native
 from egshape.lower.weights import Interned, interned
 from egshape.plan.analysis.inplace import in_place
 from egshape.plan.analysis.memory import THREADS
+from egshape.plan.cpu.program import on_processor
 from egshape.plan.targets import plan
 
 
@@ -64,7 +65,7 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
     Unsupported for an op that is not compiled, naming it and its location.
 
     EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
-    program = in_place(plan(graph, facts))
+    program = on_processor(in_place(plan(graph, facts)))
     redzones = bool(os.environ.get("EGSHAPE_REDZONES"))
     made = module(program, partial(Cpu, redzones=redzones), reuse=not redzones)
     made.manifest["peak"] |= likely_peak(graph, made)

@@ -16,15 +16,13 @@ from typing import Any
 
 from egshape.errors import EgshapeError, MissingDependency
 from egshape.lower.common import cache
-from egshape.lower.llvm import gemm, pool
+from egshape.lower.llvm import gemm, ops, pool
 from egshape.lower.llvm.functions import scales
-from egshape.lower.llvm.scalar import LIBM
 from egshape.lower.llvm.writer import HINTS
 
 _DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9.]+)\(", re.MULTILINE)
 _CALLED = re.compile(r"call (?:[a-z]+ )*?([a-z0-9]+) @([A-Za-z_0-9.]+)\(([^\n]*)\)$", re.MULTILINE)
 ENTRIES = ("egshape_entry", "egshape_python")
-_FUNCTIONS = (*LIBM.values(), "nextafter", "nextafterf")
 
 
 def _binding() -> Any:
@@ -132,7 +130,7 @@ def libm_symbols() -> dict[str, int]:
     import ctypes.util
 
     library = ctypes.CDLL(ctypes.util.find_library("m") or None)
-    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
+    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in ops.library()}
 
 
 def load(codes: Sequence[bytes], names: Sequence[str], symbols: Mapping[str, int]) -> tuple[dict[str, int], object]:

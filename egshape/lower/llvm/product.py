@@ -28,7 +28,7 @@ class Around(Protocol):
     """What writes the kernel around a product (``kernel.KernelWriter``)."""
 
     w: Writer
-    values: dict[str, str]
+    names: dict[str, str]
 
     def body(self, stmts: Sequence[Stmt]) -> None:
         """Write statements."""
@@ -130,7 +130,7 @@ def _rows(kernel: Around, g: Product, n: str, tile: str, first: str, rows: str) 
             w.symbols[g.row] = w.value(f"add nuw nsw i64 {first}, {row}")
             down = w.value(f"mul nuw nsw i64 {row}, {pack_room(g.dtype)}")
             place = w.value(f"getelementptr {name}, ptr {top}, i64 {down}")
-            kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+            kernel.names[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
             kernel.body(g.body)
 
 
@@ -143,7 +143,7 @@ def _columns(kernel: Around, g: Product, n: str, row: str) -> None:
             column = w.value(f"add nuw nsw i64 {begin}, {step_of}") if begin != "0" else step_of
             w.symbols[g.column] = column
             place = w.value(f"getelementptr {name}, ptr {row}, i64 {column}")
-            kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+            kernel.names[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
             kernel.body(g.body)
 
 
@@ -172,7 +172,7 @@ class _Lines:
                 column = w.value(f"add nuw nsw i64 {begin}, {step_of}")
                 w.symbols[g.column] = w.value(f"sub nsw i64 {column}, {ahead}")
                 place = w.value(f"getelementptr {name}, ptr {row}, i64 {column}")
-                kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+                kernel.names[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
                 kernel.body(g.body)
 
 

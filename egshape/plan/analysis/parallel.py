@@ -28,21 +28,11 @@ from egshape.plan.ir.loops import (
     pack_step,
     statements,
 )
+from egshape.plan.ir.ranges import Split
 
 MOST_LOOPS = 3
 _UNROLLED = 256
 """Rounds up to which a compiler may write out a loop."""
-
-
-@dataclass(frozen=True)
-class Split:
-    """``units`` independent pieces of about ``work`` operations: iterations of ``loops`` taken as one, or what the one
-    statement of the body says. A range of them begins at a multiple of ``grain``."""
-
-    loops: tuple[Loop, ...]
-    units: Dim
-    work: Dim
-    grain: int
 
 
 def split(kernel: Kernel) -> Split | None:

@@ -86,6 +86,8 @@ def _count(stmt: Store | Let | Local | Assign | LetIndex, weights: Weights) -> i
 
 
 def _weight(op: str, weights: Weights) -> int:
+    if op == "fma":
+        return 2 * weights.plain
     heavy = op in REGISTRY and REGISTRY[op].traits.effort != "light"
     return weights.heavy if heavy else weights.convert if op == "convert" else weights.plain
 

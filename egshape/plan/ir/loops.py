@@ -75,7 +75,9 @@ class Var:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
-    """An elementwise op on scalars; ``fast`` allows reassociation (reductions and dots only)."""
+    """An elementwise op on scalars, or one that only a planner writes: "fma", a product of two and the third added,
+    rounded once; "exp2", a power of two. ``fast``: the result may be rounded in another way, of sums and products since
+    they are reassociated (reductions and dots only); a fast exp2 is as exact as the machine's unit for it."""
 
     dtype: str
     op: str
@@ -190,6 +192,15 @@ class Matrix:
     offset: Dim
     row: Dim
     column: Dim
+
+    @property
+    def pitch(self) -> tuple[int, bool]:
+        """Of a matrix with one stride of 1 and another that is a number: how far apart its lines are, and whether a
+        line goes along its second index."""
+        along = self.column.const == 1
+        found = (self.row if along else self.column).const
+        assert found is not None, self
+        return found, along
 
 
 PACK_BYTES = 192

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from egshape.dims import Dim
 from egshape.plan.ir.launch import Launch
 from egshape.plan.ir.loops import Buffer, Kernel
+from egshape.plan.ir.ranges import Ranged
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,10 +56,12 @@ class DefineSize:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Run:
-    """Run a kernel; on a device as ``launch`` says, whose kernel it is."""
+    """Run a kernel; on a device as ``launch`` says, whose kernel it is, on a processor as ``ranged`` says, which
+    computes the same."""
 
     kernel: Kernel
     launch: Launch | None = None
+    ranged: Ranged | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

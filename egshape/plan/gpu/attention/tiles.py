@@ -57,7 +57,6 @@ FEW_WARPS, FEW_KEYS = 4, 32
 """From here on smaller blocks are worse than fewer of them at a time."""
 AHEAD = 64
 """Registers of a thread for keys and values that are fetched while those before them are computed with."""
-LN2 = math.log(2)
 _LOW = Const("f32", float("-inf"))
 _ZERO = Const("f32", 0.0)
 
@@ -343,8 +342,8 @@ class Tiles:
         gap = Call("f32", "subtract", (x, base))
         if self.stmt.dtype == "f32":
             return Call("f32", "exponential", (gap,))
-        power = Call("f32", "multiply", (gap, Const("f32", 1 / LN2)))
-        return Call("f32", "exponential", (Call("f32", "multiply", (power, Const("f32", LN2))),), fast=True)
+        power = Call("f32", "multiply", (gap, Const("f32", 1 / math.log(2))))
+        return Call("f32", "exp2", (power,), fast=True)
 
     def weigh(self, thread: Dim, columns: int) -> list[Stmt]:
         """The exponentials in the place of scores; totals and results on the scale of the largest score until now."""
@@ -448,14 +447,6 @@ class Tiles:
 
 def _loads(expr: Expr) -> bool:
     return any(isinstance(each, Load) for each in expressions((Let("", expr),)))
-
-
-def power_of_two(call: Call) -> Expr | None:
-    """The x of an exponential that is written as exp(x * log(2))."""
-    (inner,) = call.args
-    if isinstance(inner, Call) and inner.op == "multiply" and isinstance(inner.args[1], Const):
-        return inner.args[0] if inner.args[1].value == LN2 else None
-    return None
 
 
 def based(peak: Var, base: Var) -> list[Stmt]:

@@ -85,14 +85,6 @@ def mma(
     )
 
 
-def pitch(matrix: Matrix) -> tuple[int, bool]:
-    """How far apart the lines of a side in shared memory are, and whether a line goes along its second index."""
-    along = matrix.column.const == 1
-    found = (matrix.row if along else matrix.column).const
-    assert found is not None, matrix
-    return found, along
-
-
 def padded(length: int, dtype: str) -> int:
     """A pitch for lines of ``length`` elements, a multiple of 16, by which 8 lines that follow one another lie in
     different banks."""
@@ -101,7 +93,7 @@ def padded(length: int, dtype: str) -> int:
 
 def _lines(side: Matrix, dtype: str) -> None:
     lanes = LINE // itemsize(dtype)
-    found, along = pitch(side)
+    found, along = side.pitch
     assert side.buffer.dtype == dtype and found % lanes == 0, (side, dtype)
     assert along or side.row.const == 1, side
 
