@@ -35,8 +35,11 @@ INSTRUCTIONS = {
     "SHFL": r"\bSHFL\b",
     "BAR": r"\bBAR\b",
     "spills": r"\b(LDL|STL)\b",
+    "instructions": r"/\*[0-9a-f]{4,}\*/ +(?!NOP)\S",
 }
 """What is counted in the disassembly."""
+BYTES_OF_CODE = 16
+"""Of an instruction."""
 
 
 @dataclass(frozen=True)

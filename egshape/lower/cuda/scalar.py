@@ -1,4 +1,5 @@
-"""Elementwise ops on scalars as C++ expressions. f16 and bf16 are computed in f32 and rounded after each op."""
+"""Elementwise ops on scalars as C++ expressions. f16 and bf16 are computed in f32, by functions that are good enough
+for what is left of it, and rounded after each op."""
 
 from __future__ import annotations
 
@@ -46,6 +47,14 @@ _MATH = {
 """Functions of the device math library, overloaded for float and double."""
 
 _OWN = frozenset(("maximum", "minimum", "sign", "is_finite", "is_inf", "is_pos_inf", "is_neg_inf", "logistic", "rsqrt"))
+_OF_HALVES = {
+    "divide": "eg_divide_{}",
+    "exponential": "eg_exp_{}",
+    "logistic": "eg_logistic_{}",
+    "tanh": "eg_tanh_approx",
+    "rsqrt": "eg_rsqrt_approx",
+}
+"""What f16 and bf16 have functions of their own for."""
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _BOOL = {"add": "||", "multiply": "&&", "and": "&&", "or": "||", "xor": "!=", "maximum": "||", "minimum": "&&"}
 _BITWISE = {"and": "&", "or": "|", "xor": "^"}
@@ -123,7 +132,8 @@ def call(op: str, dtype: str, source: str, args: tuple[str, ...], attrs: dict[st
     if source == "i1":
         found = f"(!{args[0]})" if op == "not" else _infix(_BOOL.get(op), args)
     elif is_float(source):
-        found = _float(op, args)
+        quick = _OF_HALVES[op].format(source) if source in _HALF and op in _OF_HALVES else ""
+        found = _listed(quick, args) if quick else _float(op, args)
         if found and source in _HALF and is_float(dtype):
             found = f"eg_round_{source}({found})"
     else:
