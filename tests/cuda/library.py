@@ -36,15 +36,18 @@ _SIGNATURES = {
 }
 _ANY_SCHEME, _IN_COMPUTE_TYPE = 7, 2
 """Ways to add the parts of a sum that is split: all, and the one in the type of sums."""
-REFUSED = 15
-"""The status of what is not supported."""
+REFUSED, NOT_INITIALIZED = 15, 1
+"""The status of what is not supported, and of a handle that is none."""
 
 
 class Library:
-    """``refuses``: the heuristic finds nothing; ``fails``: what products end with. ``calls`` counts."""
+    """``refuses``: the heuristic finds nothing; ``fails``: what products end with; ``starts``: whether it does;
+    ``keeps``: takes nothing back. ``calls`` counts."""
 
-    def __init__(self, device: Emulated, refuses: bool = False, fails: int = 0) -> None:
-        self.device, self.refuses, self.fails = device, refuses, fails
+    def __init__(
+        self, device: Emulated, refuses: bool = False, fails: int = 0, starts: bool = True, keeps: bool = False
+    ) -> None:
+        self.device, self.refuses, self.fails, self.starts, self.keeps = device, refuses, fails, starts, keeps
         self.calls: Counter[str] = Counter()
         self.faults: list[str] = []
         self.objects: dict[int, dict[Any, int]] = {}
@@ -73,8 +76,10 @@ class Library:
         self.objects[self._next] = values
         ctypes.c_uint64.from_address(place).value = self._next
 
-    def _cublasLtCreate(self, place: int) -> None:
-        self._new(place, {})
+    def _cublasLtCreate(self, place: int) -> int:
+        if self.starts:
+            self._new(place, {})
+        return 0 if self.starts else NOT_INITIALIZED
 
     def _cublasLtMatmulDescCreate(self, place: int, compute: int, scale: int) -> None:
         assert (compute, scale) in ((68, 0), (70, 1))
@@ -87,8 +92,11 @@ class Library:
     def _cublasLtMatmulPreferenceCreate(self, place: int) -> None:
         self._new(place, {})
 
-    def _destroy(self, handle: int) -> None:
+    def _destroy(self, handle: int) -> int:
+        if self.keeps:
+            return NOT_INITIALIZED
         del self.objects[handle]
+        return 0
 
     _cublasLtDestroy = _cublasLtMatmulDescDestroy = _cublasLtMatrixLayoutDestroy = _cublasLtMatmulPreferenceDestroy = (
         _destroy

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,8 @@ class Products:
     def _dropped(self, made: np.ndarray) -> None:
         for handle, kind in zip(made, ("MatmulDesc", "MatrixLayout", "MatrixLayout", "MatrixLayout"), strict=False):
             if handle:
-                self._call(f"cublasLt{kind}Destroy", ctypes.c_void_p(int(handle)))
+                with suppress(OSError):
+                    self._call(f"cublasLt{kind}Destroy", ctypes.c_void_p(int(handle)))
 
     def _fill(self, key: Mapping[str, int], made: np.ndarray) -> None:
         inner, outer = KINDS[key["kind"]]
@@ -220,8 +222,9 @@ class Products:
             self._call("cublasLtMatmulPreferenceDestroy", ctypes.c_void_p(wish))
 
     def close(self) -> None:
-        """Give back what was made."""
+        """Give back what was made; what the library does not take back is left to it."""
         for row in self.rows:
             self._dropped(row[len(KEY) :])
         self.rows[:] = 0
-        self._call("cublasLtDestroy", ctypes.c_void_p(self._handle))
+        with suppress(OSError):
+            self._call("cublasLtDestroy", ctypes.c_void_p(self._handle))
