@@ -14,6 +14,7 @@ import numpy as np
 from egshape.runtime.abi.call import WORDS as CALL_WORDS
 from egshape.runtime.abi.device import FUNCTIONS, GRAPH_HEAD, GRAPH_ROW, GRAPH_SEEN, HOSTED, KEPT, RESULT_WORDS, WORDS
 from egshape.runtime.core.call import Call, Output
+from egshape.runtime.cuda.algorithms import Algorithms
 from egshape.runtime.cuda.arrays import Block
 from egshape.runtime.cuda.cublaslt import WORKSPACE, Products
 from egshape.runtime.cuda.driver import EVENT_WITHOUT_TIME, Driver
@@ -48,8 +49,13 @@ class Loaded:
     """Captures that failed."""
     libraries: weakref.WeakSet[Products] = field(default_factory=weakref.WeakSet)
     """The states of that library, one for each table of calls."""
+    algorithms: Algorithms = field(init=False)
+    """What it computes products by."""
     refused: dict[str, None] = field(default_factory=dict)
     """Why the library did not start for some of them."""
+
+    def __post_init__(self) -> None:
+        self.algorithms = Algorithms(self.driver)
 
     def __del__(self) -> None:
         driver = self.driver
@@ -288,7 +294,7 @@ def _products(on: Loaded) -> Products | None:
             on.refused[f"cuBLASLt has no workspace: {on.driver.error(code)}"] = None
             return None
         try:
-            made = Products(on.products, place.value)
+            made = Products(on.products, place.value, on.algorithms.best)
             on.libraries.add(made)
             return made
         except OSError as error:
