@@ -11,7 +11,7 @@ from egshape.dims.core import Atom, is_nonnegative, is_positive
 from egshape.errors import Unsupported
 from egshape.ir.types import itemsize
 from egshape.lower.cuda import scalar
-from egshape.plan.gpu.attention import tiles as flash_tiles
+from egshape.plan.gpu.attention.scores import power_of_two
 from egshape.plan.gpu.product.mma import pitch
 from egshape.plan.ir.launch import WARP, Grid, LaneFold, Launch, Mma, Threads, Wide
 from egshape.plan.ir.loops import (
@@ -352,7 +352,7 @@ class _Printer:
             case Call(op="add", fast=True, args=(total, Call(op="multiply") as item)) if _fuses(expr, item):
                 parts = ", ".join(map(self.expr, (*item.args, total)))
                 return self.keep(expr, type, f"fma({parts})")
-            case Call(op="exponential", fast=True) if (power := flash_tiles.power_of_two(expr)) is not None:
+            case Call(op="exponential", fast=True) if (power := power_of_two(expr)) is not None:
                 return self.keep(expr, type, f"eg_exp2({self.expr(power)})")
             case Call(op="bitcast_convert") if _of_half(expr):
                 return self.keep(expr, type, scalar.load(expr.dtype, self.stored(expr, expr.dtype)))

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import itemsize
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.product.mma import COLUMNS, EACH, LINE, ROWS, column_at, mma, padded, row_at
-from egshape.plan.gpu.product.operands import Chunks, chunks, follows, lines_of_parts, parts_of
-from egshape.plan.gpu.wide import Lines, divides, left, likely_divides, lines
+from egshape.plan.gpu.product.mma import COLUMNS, EACH, ROWS, column_at, mma, padded, row_at
+from egshape.plan.gpu.product.operands import Chunks, chunks, follows
+from egshape.plan.gpu.staged import STAGE_APART, taken_lines, together
+from egshape.plan.gpu.wide import Lines, divides, left, likely_divides
 from egshape.plan.ir.launch import WARP, Grid, Launch, Threads, Wide, at_round, is_closed
 from egshape.plan.ir.loops import (
     Buffer,
@@ -41,8 +42,6 @@ DEEP_BYTES = 64
 """Bytes of the depth of a tile: 32 of f16 or bf16, 16 of f32."""
 AT_ONCE = 132
 """Blocks that a GPU runs at once, for the choice of a shape."""
-STAGE_APART = 8
-"""Added to the pitch of sums in shared memory, so that two for each lane of a half warp lie in different banks."""
 UNROLLED = 16
 """Rounds of a loop over registers, which printers write out."""
 EDGE = 32
@@ -187,12 +186,8 @@ class _Tiles:
 
     def _lines(self) -> Lines | None:
         """How what follows the sums takes columns several at a time; None for one by one."""
-        loop, bounds = Loop(self.stmt.column, self.stmt.n, self.stmt.body), self.kernel.bounds
-        found, whole = lines(loop, bounds), loop.extent
-        for part in parts_of(loop) if found is None else ():
-            found, whole = lines_of_parts(loop, part, bounds), part
-            if found is not None:
-                break
+        bounds = self.kernel.bounds
+        found, whole = taken_lines(Loop(self.stmt.column, self.stmt.n, self.stmt.body), bounds)
         if found is None or divides(whole, found.lanes, bounds):
             return found
         if self.likely is None or not is_closed(whole) or not likely_divides(whole, found.lanes, self.likely):
@@ -367,26 +362,15 @@ class _Tiles:
             value: Stmt = Let(stmt.value, Load("f32", stage, place))
             body = (value, *Moved({stmt.row: row, stmt.column: first}).body(stmt.body))
         else:
-            body = self._together(self.lines, stage, place, thread, first, row)
+            rest = together(
+                self.lines, stmt.value, stage, place, first, thread, self.threads, self.registers, self.name
+            )
+            body = Moved({stmt.row: row}).body(rest)
         inside: Stmt = If(Test((stmt.m - 1 - row, stmt.n - 1 - first)), body)
         count = height * each
         if count % self.threads:
             inside = If(Test((count - 1 - number,)), (inside,))
         return self.section(thread, (Loop(name_of(turn), const(-(-count // self.threads)), (inside,)),), wait=False)
-
-    def _together(self, found: Lines, stage: Buffer, place: Dim, thread: Dim, first: Dim, row: Dim) -> tuple[Stmt, ...]:
-        """What follows some sums side by side."""
-        stmt, lanes, step = self.stmt, found.lanes, LINE // itemsize("f32")
-        own = Buffer("$taken", "f32", const(self.threads * lanes), "temp")
-        self.registers.append(own)
-        copies, lane, part = [], self.name(), self.name()
-        for begin in range(0, lanes, step):
-            copy = Store(own, thread * lanes + begin + lane, Load("f32", stage, place + begin + lane))
-            copies.append(Wide(name_of(lane), const(min(step, lanes)), (copy,)))
-        value = Let(stmt.value, Load("f32", own, thread * lanes + symbol(stmt.column) - first))
-        inner = replace(found, loop=replace(found.loop, body=(value, *stmt.body)))
-        rest = inner.body(first, thread, self.threads, self.registers, name_of(part))
-        return (*copies, *Moved({stmt.row: row}).body(rest))
 
 
 def sides(stmt: Contract) -> tuple[str, Expr, Expr]:
