@@ -12,6 +12,7 @@ from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
+from egshape.plan.form import block_lines
 from egshape.plan.gpu.launching import launches
 from egshape.plan.targets import plan
 from tests.cuda.emulate import emulated, kernels, likely
@@ -21,19 +22,20 @@ from tests.fuzz.differential import argument, graph_of, region
 N = symbol("n")
 
 
-def _running(name: str, dtype: str) -> Graph:
-    """The running fold of each of 3 lines."""
+def _running(name: str, dtype: str, backwards: bool = False, rank: int = 2, length: int | None = None) -> Graph:
+    """The running fold of each of 3 lines, or of one."""
     b = BlockBuilder()
-    x = argument(b, "x", dtype, [3, N])
+    n = N if length is None else const(length)
+    x = argument(b, "x", dtype, [3, n][2 - rank :])
     kind = {"f32": np.float32, "i32": np.int32}[dtype]
     init = b.one("constant", (), {"value": np.zeros((), kind)})
-    ones = (const(1), const(1))
+    ones = (const(1), const(1))[2 - rank :]
     attrs = {
-        "window": (const(1), N),
+        "window": (const(1), n)[2 - rank :],
         "strides": ones,
         "base_dilation": ones,
         "window_dilation": ones,
-        "padding": (const(0), const(0), N - 1, const(0)),
+        "padding": (const(0), const(0), *((const(0), n - 1) if backwards else (n - 1, const(0))))[4 - 2 * rank :],
     }
     return graph_of(b, b.one("reduce_window", [x, init], attrs, regions=(region(b, name, dtype),)))
 
@@ -64,8 +66,43 @@ def _check(graph: Graph, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "i32"])
-def test_running_sums(dtype: str) -> None:
-    _check(_running("add", dtype), dtype)
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_running_sums(dtype: str, backwards: bool, rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of 16 elements, so that a line of one has none before it, and others have up to 19."""
+    monkeypatch.setattr(block_lines, "PART", 16)
+    monkeypatch.setattr(block_lines, "CHUNKS", 8)
+    graph = _running("add", dtype, backwards, rank)
+    parts, totals, last = kernels(plan(graph, target="cuda").steps)
+    lines = 3 ** (rank - 1)
+    for each, wanted in ((parts, (0, 0, lines, 2 * lines)), (totals, (0, 0, lines, lines))):
+        found = [launches(each, likely)[0].blocks.evaluate({"n": n}) for n in (0, 16, 17, 33)]
+        assert [bool(blocks) for blocks in found] == [bool(blocks) for blocks in wanted], (each.label, found)
+    for n in (0, 1, 5, 40):
+        for each in (parts, totals, last):
+            same(each, {"n": n}, 16)
+    for reverse in (False, True):
+        function = emulated(graph, 16, reverse)
+        rng = np.random.default_rng(2)
+        for n in (0, 1, 7, 16, 17, 64, 300):
+            shape = (3, n) if rank == 2 else (n,)
+            array = rng.integers(0, 100, shape).astype({"f32": np.float32, "i32": np.int32}[dtype])
+            (wanted_array,) = interpret(graph, [array])
+            np.testing.assert_array_equal(function(array), wanted_array)
+
+
+def test_lines_of_one_part_take_one_launch() -> None:
+    """A known length needs no more kernels than it has launches."""
+    labels = [each.label for each in kernels(plan(_running("add", "f32", length=4096), target="cuda").steps)]
+    assert labels == ["scan"]
+    labels = [each.label for each in kernels(plan(_running("add", "f32", length=4097), target="cuda").steps)]
+    assert labels == ["scan_parts", "scan_totals", "scan"]
+
+
+def test_what_a_block_shares_lies_in_shared_memory() -> None:
+    *_, last = kernels(plan(_running("add", "f32"), target="cuda").steps)
+    (found,) = launches(last, likely)
+    assert len(found.shared) == 2 and not last.outputs[1:] and found.places()[1] == 2048
 
 
 @pytest.mark.parametrize("direction", ["LT", "GT"])
