@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 pytest.importorskip("llvmlite", reason="the emulation runs through LLVM (extra llvm)")
@@ -12,11 +14,13 @@ from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
-from egshape.plan.form import block_lines
+from egshape.plan.form import block_lines, block_sort
 from egshape.plan.gpu.launching import launches
+from egshape.plan.ir.loops import Kernel, buffers
 from egshape.plan.targets import plan
-from tests.cuda.emulate import emulated, kernels, likely
+from tests.cuda.emulate import chosen, emulated, kernels, likely
 from tests.cuda.test_races import same
+from tests.cuda.threads import Machine, check_launch, contents
 from tests.fuzz.differential import argument, graph_of, region
 
 N = symbol("n")
@@ -40,29 +44,17 @@ def _running(name: str, dtype: str, backwards: bool = False, rank: int = 2, leng
     return graph_of(b, b.one("reduce_window", [x, init], attrs, regions=(region(b, name, dtype),)))
 
 
-def _sorted(direction: str) -> Graph:
+def _sorted(direction: str, dim: int = 1, length: int | None = None) -> Graph:
     """Lines of i32, by their last digit only, so that many are equal."""
     b = BlockBuilder()
-    x = argument(b, "x", "i32", [3, N])
+    n = N if length is None else const(length)
+    x = argument(b, "x", "i32", [3, n] if dim else [n, 3])
     inner = b.child()
     one, two = (inner.arg(None, "i32", []) for _ in range(2))
     ten = inner.one("constant", (), {"value": np.array(10, np.int32)})
     digits = [inner.one("remainder", [each, ten]) for each in (one, two)]
     less = inner.one("compare", digits, {"direction": direction, "kind": "SIGNED"})
-    return graph_of(b, b.one("sort", [x], {"dim": 1, "stable": True}, regions=(inner.finish([less]),)))
-
-
-def _check(graph: Graph, dtype: str) -> None:
-    (kernel,) = kernels(plan(graph, target="cuda").steps)
-    for n in (0, 1, 2, 5, 20):
-        same(kernel, {"n": n}, 16)
-    function = emulated(graph, 16)
-    assert all(each.threads == 256 for each in launches(kernel, likely))
-    rng = np.random.default_rng(2)
-    for n in (0, 1, 7, 64, 300):
-        array = rng.integers(0, 100, (3, n)).astype({"f32": np.float32, "i32": np.int32}[dtype])
-        (wanted,) = interpret(graph, [array])
-        np.testing.assert_array_equal(function(array), wanted)
+    return graph_of(b, b.one("sort", [x], {"dim": dim, "stable": True}, regions=(inner.finish([less]),)))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "i32"])
@@ -105,9 +97,57 @@ def test_what_a_block_shares_lies_in_shared_memory() -> None:
     assert len(found.shared) == 2 and not last.outputs[1:] and found.places()[1] == 2048
 
 
+def _in_order(every: list[Kernel], sizes: Mapping[str, int], threads: int) -> None:
+    """Kernels that work on what those before them leave: no two threads of a launch meet, and all give what the kernels
+    do."""
+    touched = {buffer for kernel in every for buffer in buffers(kernel.body)}
+    wanted = contents(sorted(touched, key=lambda each: each.name), sizes)
+    got = {buffer: array.copy() for buffer, array in wanted.items()}
+    for kernel in every:
+        Machine(wanted).run(kernel.body, sizes)
+        for each in launches(kernel, likely, threads):
+            check_launch(chosen(each, sizes), got, sizes)
+        for buffer in kernel.outputs:
+            np.testing.assert_array_equal(got[buffer], wanted[buffer])
+
+
 @pytest.mark.parametrize("direction", ["LT", "GT"])
-def test_sorting_keeps_the_order_of_equals(direction: str) -> None:
-    _check(_sorted(direction), "i32")
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sorting_keeps_the_order_of_equals(direction: str, dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of 8 elements and two merges: lines of up to 8 are one launch, those of more than 32 are merged by a
+    block."""
+    monkeypatch.setattr(block_sort, "PART", 8)
+    monkeypatch.setattr(block_sort, "PASSES", 2)
+    graph = _sorted(direction, dim)
+    every = list(kernels(plan(graph, target="cuda").steps))
+    assert [each.label for each in every] == ["sort_parts", "sort_merge", "sort_merge", "sort_rest", "sort"]
+    for n, count in ((0, 0), (1, 1), (8, 1), (9, 3), (16, 3), (17, 4), (32, 4), (33, 5)):
+        ran = [launches(each, likely)[0].blocks.evaluate({"n": n}) > 0 for each in every]
+        assert ran == [n > 0, n > 8, n > 16, n > 32, n > 8] and sum(ran) == count
+    for n in (0, 1, 8, 9, 20, 40):
+        _in_order(every, {"n": n}, 16)
+    for reverse in (False, True):
+        function = emulated(graph, 16, reverse)
+        rng = np.random.default_rng(2)
+        for n in (0, 1, 7, 8, 9, 16, 17, 32, 33, 64, 300):
+            array = rng.integers(0, 100, (3, n) if dim else (n, 3)).astype(np.int32)
+            (wanted_array,) = interpret(graph, [array])
+            np.testing.assert_array_equal(function(array), wanted_array)
+
+
+def test_a_known_length_is_merged_as_often_as_it_takes() -> None:
+    for length, merges in ((2048, -1), (2049, 1), (4096, 1), (4097, 2), (100_000, 6)):
+        labels = [each.label for each in kernels(plan(_sorted("LT", 1, length), target="cuda").steps)]
+        assert labels == (["sort"] if merges < 0 else ["sort_parts", *["sort_merge"] * merges, "sort"]), length
+
+
+def test_a_comparator_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements that are there, in some order, and none from elsewhere."""
+    monkeypatch.setattr(block_sort, "PART", 8)
+    monkeypatch.setattr(block_sort, "PASSES", 2)
+    function, array = emulated(_sorted("NE", 1), 16), np.random.default_rng(3).integers(0, 100, (3, 100)).astype("i4")
+    found = function(array)
+    assert all(set(one) <= set(two) for one, two in zip(found.tolist(), array.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("unique", [False, True])
