@@ -18,8 +18,11 @@ from egshape.plan.form import block_lines, block_sort
 from egshape.plan.gpu.launching import launches
 from egshape.plan.ir.loops import Kernel, buffers
 from egshape.plan.targets import plan
+from tests.cuda.device import compiled
 from tests.cuda.emulate import chosen, emulated, kernels, likely
 from tests.cuda.test_races import same
+from tests.cuda.text import ORDERS, Texts
+from tests.cuda.text_device import TextDevice
 from tests.cuda.threads import Machine, check_launch, contents
 from tests.fuzz.differential import argument, graph_of, region
 
@@ -133,6 +136,26 @@ def test_sorting_keeps_the_order_of_equals(direction: str, dim: int, monkeypatch
             array = rng.integers(0, 100, (3, n) if dim else (n, 3)).astype(np.int32)
             (wanted_array,) = interpret(graph, [array])
             np.testing.assert_array_equal(function(array), wanted_array)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_printed_text(order: str, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of several parts as CUDA text, threads in three orders, shared memory that begins with patterns."""
+    for place, name, value in (
+        (block_lines, "PART", 16),
+        (block_lines, "CHUNKS", 8),
+        (block_sort, "PART", 8),
+        (block_sort, "PASSES", 2),
+    ):
+        monkeypatch.setattr(place, name, value)
+    for graph in (_running("add", "i32"), _running("maximum", "i32", True), _sorted("LT"), _sorted("GT", 0)):
+        device = TextDevice(texts, order)
+        function, axis = compiled(graph, device), graph.inputs[0].type.dims.index(N)
+        for n in (0, 1, 16, 17, 40):
+            array = np.random.default_rng(n).integers(0, 100, (3, n) if axis else (n, 3)).astype(np.int32)
+            (wanted,) = interpret(graph, [array])
+            np.testing.assert_array_equal(function(array), wanted)
+        assert not device.faults, device.faults
 
 
 def test_a_known_length_is_merged_as_often_as_it_takes() -> None:
