@@ -18,6 +18,7 @@ from egshape.plan.form.signed import signed
 from egshape.plan.form.steps import Cluster, Steps, Target
 from egshape.plan.gpu.attention import find as flash
 from egshape.plan.gpu.product import find as gpu_products
+from egshape.plan.gpu.product.beside import beside
 from egshape.plan.ir.program import Program
 
 
@@ -51,7 +52,7 @@ TARGETS = {
         is_product=lambda p, op: gpu_products.is_product(op),
         product=_tiles,
         widening=lambda block: (),
-        laid_out=lambda graph: graph,
+        laid_out=beside,
     ),
 }
 

@@ -122,6 +122,10 @@ class Emulated:
         """Streams whose capture any thread's unsafe call ends."""
         self._thread = threading.local()
         self._graphs: dict[int, list[tuple[int, bytes, tuple[int, ...]]]] = {}
+        self.clock = 0.0
+        """What a library's work takes is added to it."""
+        self.timed: dict[int, float] = {}
+        """When events were recorded."""
         self.functions = {name: self._address(name, kinds) for name, kinds in SIGNATURES.items()}
 
     def driver(self, library: Mapping[str, int] | None = None) -> Driver:
@@ -218,8 +222,15 @@ class Emulated:
 
     _cuStreamCreate = _cuEventCreate = _cuMemPoolCreate = _made
 
-    def _cuEventElapsedTime(self, place: int, *_: Any) -> None:
-        ctypes.c_float.from_address(place).value = 0.5
+    def _cuEventRecord(self, event: int, stream: int) -> int:
+        if stream in self.capturing:
+            return 0
+        self.timed[event] = self.clock
+        return 0
+
+    def _cuEventElapsedTime(self, place: int, begin: int, end: int) -> None:
+        passed = self.timed.get(end, 0.0) - self.timed.get(begin, 0.0)
+        ctypes.c_float.from_address(place).value = passed or 0.5
 
     # -- memory -------------------------------------------------------------------------------------------------------
 

@@ -27,12 +27,15 @@ from egshape.plan.ir.loops import (
     While,
     buffers,
     dims,
+    statements,
 )
 
 _ACCESSES = {1: "ui8", 2: "ui16", 4: "ui32", 8: "uint2", 16: "uint4"}
 """Types by their bytes."""
 MOST_UNROLLED = 32
 """Rounds up to which a loop is written out, so that its registers have fixed numbers."""
+MOST_TOGETHER = 4
+"""The same of a loop in which the block multiplies or waits: each round is hundreds of instructions already."""
 MOST_DECLARED = 48 << 10
 """Bytes of shared memory up to which a kernel may declare it; more is asked for by the launch."""
 
@@ -204,8 +207,8 @@ class _Printer(Walk[Writer]):
         """A loop, unrolled where it is short."""
         w = self.w
         index, extent = w.fresh("at"), w.dim(stmt.extent)
-        if (stmt.extent.const or MOST_UNROLLED + 1) <= MOST_UNROLLED:
-            w.line("#pragma unroll")
+        if stmt.extent.const is not None and (pragma := _unrolled(stmt, stmt.extent.const)):
+            w.line(pragma)
         with w.block(f"for ({w.index} {index} = 0; {index} < {extent}; ++{index})"):
             w.symbols[stmt.var] = index
             self.body(stmt.body)
@@ -307,6 +310,14 @@ class _Printer(Walk[Writer]):
 
     def _value(self, expr: Expr, text: str) -> str:
         return self.w.value(_constant_type(expr), text)
+
+
+def _unrolled(loop: Loop, rounds: int) -> str:
+    """What the compiler is told of a loop of so many rounds: by itself it may write all of them out."""
+    together = any((isinstance(each, Threads) and each.wait) or isinstance(each, Mma) for each in statements(loop.body))
+    if together and rounds > MOST_TOGETHER:
+        return "#pragma unroll 1"
+    return "#pragma unroll" if rounds <= MOST_UNROLLED else ""
 
 
 def _of_half(cast: Call) -> bool:

@@ -41,15 +41,19 @@ Form: TypeAlias = Callable[[Site], str]
 @dataclass(frozen=True)
 class Row:
     """How an op is written for operands that are floats, integers or i1, or for ``every`` one in a way of its own,
-    which is "" for dtypes that it does not take; what has no form is not compiled."""
+    which is "" for dtypes that it does not take; what has no form is not compiled. ``halves``: for f16 and bf16, by
+    functions that are good enough for what rounding leaves of them."""
 
     floats: Form | None = None
     integers: Form | None = None
     bools: Form | None = None
     every: Form | None = None
+    halves: Form | None = None
 
     def form(self, source: str) -> Form | None:
         """For operands of a dtype."""
+        if self.halves and scalar.is_half(source):
+            return self.halves
         return self.every or (self.floats if is_float(source) else self.bools if source == "i1" else self.integers)
 
 
@@ -80,6 +84,11 @@ def _bitwise(sign: str) -> Form:
 def _function(name: str) -> Form:
     """Of the device's math library or the prelude, overloaded for float and double."""
     return lambda s: f"{name}({s.listed})"
+
+
+def _of_half(name: str) -> Form:
+    """Of the prelude, one for each of f16 and bf16."""
+    return lambda s: f"{name}_{s.source}({s.listed})"
 
 
 def _typed(name: str) -> Form:
@@ -120,7 +129,7 @@ OPS: dict[str, Row] = {
     "add": Row(_infix("+"), _typed("eg_int_add"), _infix("||")),
     "subtract": Row(_infix("-"), _typed("eg_int_subtract")),
     "multiply": Row(_infix("*"), _typed("eg_int_multiply"), _infix("&&")),
-    "divide": Row(_infix("/"), _typed("eg_int_divide")),
+    "divide": Row(_infix("/"), _typed("eg_int_divide"), halves=_of_half("eg_divide")),
     "remainder": Row(_function("fmod"), _typed("eg_int_remainder")),
     "maximum": Row(_function("eg_maximum"), _typed("eg_maximum"), _infix("||")),
     "minimum": Row(_function("eg_minimum"), _typed("eg_minimum"), _infix("&&")),
@@ -146,14 +155,14 @@ OPS: dict[str, Row] = {
     "round_nearest_even": Row(_function("rint")),
     "round_nearest_afz": Row(_function("round")),
     "sqrt": Row(_function("sqrt")),
-    "rsqrt": Row(_function("eg_rsqrt")),
+    "rsqrt": Row(_function("eg_rsqrt"), halves=_function("eg_rsqrt_approx")),
     "cbrt": Row(_function("cbrt")),
-    "exponential": Row(_function("exp")),
+    "exponential": Row(_function("exp"), halves=_of_half("eg_exp")),
     "exponential_minus_one": Row(_function("expm1")),
     "exp2": Row(_exp2),
     "log": Row(_function("log")),
     "log_plus_one": Row(_function("log1p")),
-    "logistic": Row(_function("eg_logistic")),
+    "logistic": Row(_function("eg_logistic"), halves=_of_half("eg_logistic")),
     "erf": Row(_function("erf")),
     "erfc": Row(_function("erfc")),
     "erf_inv": Row(_function("erfinv")),
@@ -167,7 +176,7 @@ OPS: dict[str, Row] = {
     "atan2": Row(_function("atan2")),
     "sinh": Row(_function("sinh")),
     "cosh": Row(_function("cosh")),
-    "tanh": Row(_function("tanh")),
+    "tanh": Row(_function("tanh"), halves=_function("eg_tanh_approx")),
     "asinh": Row(_function("asinh")),
     "acosh": Row(_function("acosh")),
     "atanh": Row(_function("atanh")),

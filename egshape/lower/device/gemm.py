@@ -60,7 +60,7 @@ find:
   br i1 %same, label %found, label %new
 new:
   call void @llvm.memcpy.p0.p0.i64(ptr %row, ptr %words, i64 {8 * len(KEY)}, i1 false)
-{_field(3, "make")}  %ignored = call i32 %make(ptr %row)
+{_field(3, "make")}  %ignored = call i32 %make(ptr %row, ptr %words, ptr %stream)
   br label %found
 found:
 {_made("descriptor")}  %none = icmp eq ptr %descriptorof, null

@@ -10,7 +10,7 @@ from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import itemsize
 from egshape.plan.gpu import folds as policy
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.rows.lanes import ROOM
+from egshape.plan.gpu.rows.choice import ROOM
 from egshape.plan.gpu.streams import Place, Rounds, Streams, lanes_of, places, wide
 from egshape.plan.gpu.wide import divides, left, likely_divides
 from egshape.plan.ir.launch import BYTES, Grid, Launch, Threads, at_round

@@ -85,9 +85,11 @@ class CudaFunction(CompiledFunction):
 
     def library_faults(self) -> tuple[str, ...]:
         """Products that were to be computed by cuBLASLt, where it is installed, and were computed by the program's own
-        kernels, as the library has no algorithm for them or refused a call."""
-        every = self._loaded.libraries if self._loaded is not None else ()
-        return tuple(dict.fromkeys(fault for each in every for fault in each.faults))
+        kernels, as the library did not start, has no algorithm for them or refused a call."""
+        ready = self._loaded
+        if ready is None:
+            return ()
+        return tuple(dict.fromkeys((*ready.refused, *(fault for each in ready.libraries for fault in each.faults))))
 
     def _ready(self) -> Loaded:
         with self._lock:

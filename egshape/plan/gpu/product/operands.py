@@ -1,4 +1,5 @@
-"""Sides of products on their way into tiles: which way they lie in memory, and chunks of them that are read at once."""
+"""Operands of products on their way into tiles: which way they lie in memory, and chunks of them that are read at
+once."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ def steps(index: Dim, var: str) -> bool:
 
 @dataclass(frozen=True)
 class Chunks:
-    """A side in chunks of ``lanes`` elements that follow one another along the depth, or along its free axis. ``fits``:
-    what must be >= 0 for that."""
+    """An operand in chunks of ``lanes`` elements that follow one another along the depth, or along its free axis.
+    ``fits``: what must be >= 0 for that."""
 
     expr: Expr
     along: bool
@@ -70,7 +71,7 @@ class Chunks:
 
 
 def chunks(expr: Expr, var: str, whole: Dim, along: bool, bounds: Sequence[Bounds], likely: Likely | None) -> Chunks:
-    """How a side is read along ``var``, which goes up to ``whole``; without ``likely`` only what is shown counts."""
+    """How an operand is read along ``var``, which goes up to ``whole``; without ``likely`` what is shown counts."""
     lanes = BYTES // itemsize(expr.dtype)
     known = {each.name: each.divisor for each in bounds}
     loads = [load for load in expressions((Let("", expr),)) if isinstance(load, Load)]
