@@ -8,6 +8,7 @@ from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.plan.cpu import attention, integers, products
 from egshape.plan.cpu.channels import channels_last
+from egshape.plan.cpu.recurrent.cluster import find as recurrences
 from egshape.plan.form import donated
 from egshape.plan.form.epilogue import Readers
 from egshape.plan.form.forms import in_form
@@ -42,6 +43,7 @@ TARGETS = {
         product=_panels,
         widening=integers.widening,
         laid_out=channels_last,
+        recurrences=recurrences,
     ),
     "cuda": Target(
         in_order=False,
@@ -50,6 +52,7 @@ TARGETS = {
         product=_tiles,
         widening=lambda block: (),
         laid_out=lambda graph: graph,
+        recurrences=lambda p, block: (),
     ),
 }
 
