@@ -18,7 +18,11 @@ def captures(p: Steps, op: Op, apart: Collection[Value] = ()) -> None:
     for region in op.regions:
         for value in region.captures():
             root = p.resolved(value)
-            if value not in apart and root not in p.places and p.producers[root].name not in ("constant", "iota", "dims"):
+            if (
+                value not in apart
+                and root not in p.places
+                and p.producers[root].name not in ("constant", "iota", "dims")
+            ):
                 p.buffer(root)
 
 

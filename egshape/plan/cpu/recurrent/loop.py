@@ -195,9 +195,7 @@ def _is_stack(op: Op, place: int, made: Mapping[Value, Op]) -> bool:
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _kinds(
-    op: Op, step: int, states: Sequence[int], stacks: Sequence[int], batch: Dim
-) -> dict[Value, int] | None:
+def _kinds(op: Op, step: int, states: Sequence[int], stacks: Sequence[int], batch: Dim) -> dict[Value, int] | None:
     """What each value of a body hangs on; None where rows would meet, or where something is not read so."""
     body = op.regions[1]
     kinds = {body.args[step]: TIMED, **{body.args[k]: 0 for k in states}}
@@ -247,9 +245,7 @@ def _kind(op: Op, given: Sequence[int], batch: Dim) -> int | None:
 # -- lengths and inputs -----------------------------------------------------------------------------------------------
 
 
-def _ends(
-    op: Op, states: Sequence[int], stacks: Sequence[int], find: Find, number_at: Dim, step: Value
-) -> Ends | None:
+def _ends(op: Op, states: Sequence[int], stacks: Sequence[int], find: Find, number_at: Dim, step: Value) -> Ends | None:
     """Where rows end, if all states stay from there on, and stacks hold there what the loop began with."""
     body = op.regions[1]
     found: set[Value] = set()
