@@ -26,8 +26,9 @@ from egshape.plan.ir.loops import FEW_ROWS, Buffer, If, LetIndex, Load, Matrix, 
 from egshape.plan.ir.loops import Loop as Nest
 from egshape.plan.ir.program import DefineSize
 
-MOST = 32
-"""Rows of a part: products read their right sides once for so many."""
+MOST = 16
+"""Rows of a part: products read their right sides once for so many. A loop on its own has parts of half of it, so that
+there is something to share out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +65,8 @@ class Cluster:
         packs: dict[Op, Right] = {}
         for loop in self.loops:
             packs.update(rights(p, loop))
-        parts = symbol(f"{name}.parts")
-        p.steps.append(DefineSize(f"{name}.parts", ceildiv(first.batch, const(MOST))))
+        parts, most = symbol(f"{name}.parts"), MOST if len(self.loops) > 1 else MOST // 2
+        p.steps.append(DefineSize(f"{name}.parts", ceildiv(first.batch, const(most))))
         p.start()
         results = [self._results(p, loop, order) for loop in self.loops]
         p.start()
@@ -75,7 +76,7 @@ class Cluster:
         for number, (loop, out) in reversed(list(enumerate(zip(self.loops, results, strict=True)))):
             at = symbol(unit) - parts * number
             many = (first.batch - at + parts - 1) // parts
-            part = Part(at, parts, many, minimum(first.batch, MOST), order)
+            part = Part(at, parts, many, minimum(first.batch, most), order)
             inputs = {value: p.places[x] for value, x in loop.feeds.items() if x in fed}
             rounds = Rounds(p, loop, part, packs, inputs, out)
             made = rounds.statements()
@@ -121,7 +122,7 @@ class Cluster:
 def _gathered(p: Steps, x: Value, order: Order, count: Dim) -> Buffer:
     """The rows of a stack that there are, one time after the other."""
     p.start()
-    steps, batch, width = x.type.dims
+    width = x.type.dims[2]
     target = p.scratch(x.name, x.type.dtype, product(x.type.dims))
     t, r, k = (symbol(p.name("i")) for _ in range(3))
     live, before, row = (p.name("g") for _ in range(3))

@@ -103,8 +103,7 @@ def recurrence(op: Op, outside: Find) -> Loop | None:
     """The loop that an op is; None if it is none of these."""
     if op.name != "while" or any(block.symbols for block in op.regions):
         return None
-    test, body = op.regions
-    made = _made(op)
+    body, made = op.regions[1], _made(op)
 
     def find(value: Value) -> Op | None:
         return made.get(value) or outside(value)

@@ -52,7 +52,7 @@ def ordered(p: Steps, name: str, lengths: Value, batch: Dim, count: Dim) -> Orde
     t, total, longest, held = (p.name(kind) for kind in "ivvv")
     time = symbol(t)
     back = count - time
-    body = [
+    body: list[Stmt] = [
         Loop(t, count + 1, (Store(live, time, _NONE),)),
         _each(p, lengths, batch, count, lambda row, at: (_more(live, at),)),
         # how many rows of each length there are becomes how many are longer

@@ -14,7 +14,7 @@ from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.cpu.recurrent.loop import Loop as Recurrence
 from egshape.plan.cpu.recurrent.order import Order
 from egshape.plan.form import epilogue
-from egshape.plan.form.matrices import axes_of, loops, matrix, operand
+from egshape.plan.form.matrices import ONE, axes_of, loops, matrix, operand
 from egshape.plan.form.reader import READERS, Frame
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import (
@@ -60,7 +60,7 @@ class Rows(Frame):
 
     names: dict[Dim, Dim] = field(default_factory=dict)
     begin: Dim = ZERO
-    apart: Dim = const(1)
+    apart: Dim = ONE
 
     def place(self, at: Indices) -> Dim:
         """Where an element lies."""
@@ -126,11 +126,10 @@ class Rounds:
         """The row of the batch that row r is, and what says so."""
         part, p = self.part, self.p
         place = part.first + r * part.apart
-        if part.order is None:
-            row, told = place, []
-        else:
+        row, told = place, list[Stmt]()
+        if part.order is not None:
             row = symbol(p.name("g"))
-            told = [_let(row, Load("i64", part.order.rows, place))]
+            told.append(_let(row, Load("i64", part.order.rows, place)))
         self.names[row] = r
         if self.loop.ends is not None and part.order is not None:
             p.locals[self.loop.ends.live, (row,)] = Const("i1", True)
@@ -159,7 +158,7 @@ class Rounds:
         for k in self.loop.states:
             if k in self.results:
                 shape = self.loop.args[k].type.dims
-                r, at, nest = self._each(self.part.many, shape[1:])
+                _, at, nest = self._each(self.part.many, shape[1:])
                 state = self.p.read(self.loop.args[k], at)
                 found += nest.around([Store(self.results[k], linear(at, shape), state)])
         return found
@@ -209,7 +208,7 @@ class Rounds:
         element = p.read(value, at)
         buffer = self._scratch(value)
         store = Store(buffer, p.frames[value].place(at), element)
-        return Matrix(buffer, ZERO, depth, const(1)), nest.around([store])
+        return Matrix(buffer, ZERO, depth, ONE), nest.around([store])
 
     # -- the end of a round ---------------------------------------------------------------------------------------
 
@@ -223,7 +222,7 @@ class Rounds:
         if all(shape == shapes[0] for shape in shapes):
             r, at, nest = self._each(many, shapes[0])
             reads = self._reads(values, at)
-            own = linear((r, *at[1:]), (const(1), *shapes[0]))
+            own = linear((r, *at[1:]), (ONE, *shapes[0]))
             states = set(self.held.values())
             others = [
                 each
@@ -246,7 +245,7 @@ class Rounds:
         found: list[Stmt] = []
         moves: list[Stmt] = []
         for k in stacks:
-            r, at, nest = self._each(many, loop.args[k].type.dims[2:])
+            _, at, nest = self._each(many, loop.args[k].type.dims[2:])
             (read,) = self._reads([loop.written(k)], at)
             found += nest.around([Store(self.results[k], linear((time, *at), loop.args[k].type.dims), read)])
         for k in loop.states:
