@@ -151,8 +151,8 @@ def test_as_interpreted(name: str) -> None:
 @pytest.mark.parametrize("name", NETS)
 def test_as_in_onnx_runtime(name: str) -> None:
     ort, net = pytest.importorskip("onnxruntime"), NETS[name]
-    if net.layout or net.dtype is not np.float32:
-        pytest.skip("not in ONNX Runtime")
+    if net.layout or net.dtype is not np.float32 or "clip" in dict(net.attrs):
+        pytest.skip("not in ONNX Runtime, or not the same there (clip)")
     peer = ort.InferenceSession(model(net), providers=["CPUExecutionProvider"])
     for steps, lengths in LENGTHS:
         if 0 in lengths and net.lengths:  # it leaves final states unwritten there
