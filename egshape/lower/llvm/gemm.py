@@ -115,6 +115,9 @@ _WHOLE = """!0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.unroll.disable"}
 """
 """Loops over taps are left as they are: written out, their sums would not fit in registers."""
+FETCHED, AHEAD = 4, 8
+"""Blocks of so many rows fetch what they read so many rounds later: a core that waits for sums does not look as far
+ahead as the next level of the cache is away. Blocks of fewer rows read all the time as it is."""
 EVEN = 3
 """Vectors of a block of which none is taken where one more would be left."""
 MASKED = 0
@@ -149,6 +152,16 @@ def _block(t: _Type, rows: int, vectors: int, kind: str) -> str:
             f"  %bp{v} = getelementptr {t.name}, ptr %bp, i64 {t.lanes * v}",
             f"  %b{v} = {_load(t, f'%bp{v}', masked)}",
             *t.operand(f"b{v}", right=True),
+        ]
+    if kind == BLOCK and rows >= FETCHED:
+        lines += [f"  %far = mul nsw i64 %bs, {AHEAD}", "  %fp = getelementptr i8, ptr %bp, i64 %far"]
+        lines += [
+            line
+            for v in range(count)
+            for line in (
+                f"  %fp{v} = getelementptr {t.name}, ptr %fp, i64 {t.lanes * v}",
+                f"  call void @llvm.prefetch.p0(ptr %fp{v}, i32 0, i32 3, i32 1)",
+            )
         ]
     for r in range(rows):
         address = f"ptr %ap{r - 1}, i64 %ars" if reach and r else f"ptr %a{'' if reach else r}, i64 %at"
@@ -553,6 +566,7 @@ def text(dtype: str, features: str, kind: str) -> str:
     v, widths = t.vector, (*_widths(shape), *((MASKED,) if kind == BLOCK else ()))
     parts = [
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
+        "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n",
         t.group.declaration if t.group else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
         f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n",
         *(_block(t, rows, vectors, kind) for vectors in widths for rows in range(1, shape.rows + 1)),

@@ -53,6 +53,8 @@ class Loop:
     turned: bool
     ends: Ends | None
     feeds: Mapping[Value, Value]
+    blank: frozenset[Value]
+    """States that are 0 in the first round."""
 
     @property
     def args(self) -> tuple[Value, ...]:
@@ -135,7 +137,10 @@ def recurrence(op: Op, outside: Find) -> Loop | None:
     if not any(contraction.is_product(each) for each in body.ops):
         return None
     ends = _ends(op, states, stacks, find, number_at=time, step=body.args[step])
-    return Loop(op, count, batch, step, states, stacks, turned, ends, _feeds(op, made, find, step, time))
+    feeds = _feeds(op, made, find, step, time)
+    begun = {body.args[k]: _uniform(op.operands[k], find) for k in states}
+    blank = frozenset(value for value, number in begun.items() if number is not None and not number.any())
+    return Loop(op, count, batch, step, states, stacks, turned, ends, feeds, blank)
 
 
 def _counted(op: Op, find: Find) -> tuple[int, Dim] | None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from egshape.dims import Dim, const, product, symbol
 from egshape.ir.graph import Op, Value
 from egshape.plan.analysis.elements import ZERO, Indices, is_elementwise
@@ -14,6 +16,7 @@ from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.cpu.recurrent.loop import Loop as Recurrence
 from egshape.plan.cpu.recurrent.order import Order
 from egshape.plan.form import epilogue
+from egshape.plan.form.dots import zero
 from egshape.plan.form.matrices import ONE, axes_of, loops, matrix, operand
 from egshape.plan.form.reader import READERS, Frame
 from egshape.plan.form.steps import Steps
@@ -22,6 +25,7 @@ from egshape.plan.ir.loops import (
     Buffer,
     Const,
     Expr,
+    If,
     Index,
     Let,
     LetIndex,
@@ -29,6 +33,7 @@ from egshape.plan.ir.loops import (
     Matrix,
     Stmt,
     Store,
+    Test,
     Var,
     dims,
     expressions,
@@ -107,7 +112,7 @@ class Rounds:
             for value, buffer in self.inputs.items():
                 begin = before + self.part.first
                 p.frames[value] = Rows(buffer, value.type.dims, (), self.names, begin, self.part.apart)
-        body = [*head, *self._products(many), *self._update(many, time)]
+        body = [*head, *self._products(many, u), *self._update(many, time)]
         for value in (*self.inputs, *(loop.args[k] for k in loop.states)):
             p.frames.pop(value, None)
         return (*first, *loops([(u, longest)], body), *last)
@@ -165,7 +170,7 @@ class Rounds:
 
     # -- products -------------------------------------------------------------------------------------------------
 
-    def _products(self, many: Dim) -> list[Stmt]:
+    def _products(self, many: Dim, number: Dim) -> list[Stmt]:
         """The products of a round with what is computed on their elements, each where its last op stands."""
         found: list[Stmt] = []
         body = self.loop.op.regions[1]
@@ -179,10 +184,11 @@ class Rounds:
                 taken.update(cluster.ops)
                 ends[cluster.ops[-1]] = cluster
             if op in ends:
-                found += self._product(ends[op], many)
+                found += self._product(ends[op], many, number)
         return found
 
-    def _product(self, cluster: epilogue.Cluster, many: Dim) -> list[Stmt]:
+    def _product(self, cluster: epilogue.Cluster, many: Dim, number: Dim) -> list[Stmt]:
+        """A product and its epilogue, in the round ``number``."""
         p, side = self.p, self.packs[cluster.ops[0]]
         left, before = self._left(cluster.ops[0].operands[0], many)
         panel, i, j, value = side.columns(p), symbol(p.name("i")), symbol(p.name("i")), p.name("v")
@@ -190,12 +196,28 @@ class Rounds:
         at = row, panel * pack_columns(side.dtype) + j
         p.locals[cluster.ops[0].result, at] = Var(side.dtype, value)
         element = p.read(cluster.value, at)
+        first = self._first(cluster, many)
         target = self._scratch(cluster.value)
         store = Store(target, p.frames[cluster.value].place(at), element)
         named = row.symbols() & {name for dim in dims((store,)) for name in dim.symbols()}
         made = side.product(panel, many, left, i, j, value, store)
         made = replace(made, body=(*told, store)) if told and named else made
-        return [*before, *loops([(panel, side.count)], [made])]
+        rounds = loops([(panel, side.count)], [made])
+        if first is None:
+            return [*before, *rounds]
+        alone = first[1].around([Store(target, p.frames[cluster.value].place(first[0]), first[2])])
+        return [*before, If(Test((number - 1,)), rounds, tuple(alone))]
+
+    def _first(self, cluster: epilogue.Cluster, many: Dim) -> tuple[Indices, _Nest, Expr] | None:
+        """What a product's epilogue gives in the first round, if the product is 0 there: that of a state
+        that is 0 and of finite numbers."""
+        p, op = self.p, cluster.ops[0]
+        data = self.packs[op].buffer.data
+        if op.operands[0] not in self.loop.blank or data is None or not np.isfinite(data).all():
+            return None
+        _, at, nest = self._each(many, op.result.type.dims[1:])
+        p.locals[op.result, at] = zero(op.result.type.dtype)
+        return at, nest, p.read(cluster.value, at)
 
     def _left(self, value: Value, many: Dim) -> tuple[Matrix, list[Stmt]]:
         """A left side where it lies, or what computes it."""
