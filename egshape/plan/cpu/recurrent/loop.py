@@ -40,9 +40,9 @@ class Ends:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A loop over time steps. States and stacks are places of what it carries; ``time``: which row of a stack a round
-    writes, and ``turned`` if the last one is the first; ``feeds``: what rounds read of stacks from outside at their
-    time, and the stack of each."""
+    """A loop over time steps. ``step``, states and stacks are places of what it carries; ``turned``: whether the first
+    round writes the last row of a stack, and so on; ``feeds``: what rounds read of stacks from outside at their time,
+    and the stack of each."""
 
     op: Op
     count: Dim
