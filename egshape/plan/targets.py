@@ -9,6 +9,7 @@ from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.plan.cpu import attention, integers, products
 from egshape.plan.cpu.channels import channels_last
 from egshape.plan.cpu.convolution import separable
+from egshape.plan.cpu.recurrent.cluster import find as recurrences
 from egshape.plan.form import donated
 from egshape.plan.form.epilogue import Readers
 from egshape.plan.form.forms import in_form
@@ -45,6 +46,7 @@ TARGETS = {
         product=_panels,
         widening=integers.widening,
         laid_out=channels_last,
+        recurrences=recurrences,
     ),
     "cuda": Target(
         in_order=False,
@@ -53,6 +55,7 @@ TARGETS = {
         product=_tiles,
         widening=lambda block: (),
         laid_out=beside,
+        recurrences=lambda p, block: (),
     ),
 }
 

@@ -72,7 +72,7 @@ def operations(body: tuple[Stmt, ...], weights: Weights = TIME, extents: Mapping
             case Product():
                 each = operations(stmt.body, weights, known)
                 step = {1: weights.product, PAIR: weights.pair, QUAD: weights.quad}[GROUPS[stmt.elements]]
-                total += _outside(stmt.m * stmt.n, known) * (step * _outside(stmt.depth, known) + each)
+                total += _outside(stmt.m, known) * _outside(stmt.n, known) * (step * _outside(stmt.depth, known) + each)
             case Pack():
                 total += weights.access * _outside(stmt.rows * stmt.columns, known)
             case _:

@@ -18,7 +18,7 @@ from egshape.dims import product as total
 from egshape.ir.graph import Block, Op, Value
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu.contraction import Operands, packed_product
-from egshape.plan.cpu.packing import Right, constant_matrices, packs
+from egshape.plan.cpu.packing import Right, constant_matrices, joined, packs
 from egshape.plan.form.dots import dot
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, matrix, parts
@@ -402,7 +402,7 @@ def _constant_right(side: _Operand, k: Dim, n: Dim, sums: bool) -> tuple[Buffer,
     key = ("quads", wide.buffer, wide.offset, wide.row, wide.column, k, n, side.dtype, *(size for _, size in d.batch))
     if key not in p.packed:
         moved = [_as(each, side.dtype) for each in whole]
-        flat = np.concatenate([np.zeros(0, np.int32), *(packs(quads(each)) for each in moved)])
+        flat = joined([packs(quads(each)) for each in moved], np.dtype(np.int32))
         added = np.concatenate([np.zeros(0, np.int32), *(each.sum(0, dtype=np.int32) for each in moved)])
         name = f"{wide.buffer.name}.panels.{len(p.packed)}"
         p.packed[key] = Buffer(name, "i32", const(flat.size), "const", flat)

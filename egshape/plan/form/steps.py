@@ -66,6 +66,8 @@ class Target:
     """Ops that widen bytes which products read as they are."""
     laid_out: Callable[[Graph], Graph]
     """The graph with the layouts that products want."""
+    recurrences: Callable[[Steps, Block], Iterable[Cluster]]
+    """Loops of a block that are planned as kernels, with what is planned with them."""
 
 
 class Steps(Reader, ABC):
