@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell .ci/find-python 3.11 python3)
-EXTRAS := stablehlo,onnx,llvm,viz,cluster,docs,dev,bench
+EXTRAS := stablehlo,onnx,llvm,cluster,docs,dev,bench
 PIP := python -m pip --disable-pip-version-check install --quiet
 PY := .venv/bin/python
 

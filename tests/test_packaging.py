@@ -92,4 +92,4 @@ def test_installs_and_runs(tree: Path, wheel: Path, tmp_path: Path) -> None:
         where = subprocess.run([python, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
         assert str(ROOT) not in where.stdout
         told = subprocess.run([home / "bin" / "egshape", "--version"], check=True, capture_output=True, text=True)
-        assert told.stdout.strip() == egshape.__version__
+        assert told.stdout.splitlines()[0] == f"egshape {egshape.__version__}"

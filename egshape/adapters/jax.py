@@ -17,6 +17,7 @@ import numpy as np
 from egshape.adapters.jax_handler import ATTRIBUTE, NAME, library
 from egshape.compiling import Compiled, Function
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency
+from egshape.hints import install
 from egshape.runtime.abi.call import ERROR_WORDS, WORDS
 from egshape.runtime.core.function import CompiledFunction
 from egshape.runtime.cuda.function import CudaFunction
@@ -45,7 +46,7 @@ def jax_call(function: Function, through: Through | None = None) -> Callable[...
     Raises MissingDependency without jax, InvalidInput for a function that JAX cannot call; and while tracing for inputs
     of a wrong dtype, rank or size, results whose shape depends on data, a derivative."""
     if jax is None:
-        raise MissingDependency("jax is not installed", hint="pip install 'egshape[stablehlo]'")
+        raise MissingDependency("jax is not installed", hint=install("stablehlo"))
     if not isinstance(function, CompiledFunction | Compiled):
         raise InvalidInput(
             f"jax_call takes a compiled function, got a {type(function).__name__}", hint="egshape.compile makes one"

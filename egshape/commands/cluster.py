@@ -12,6 +12,7 @@ from egshape.atomic import write_atomic
 from egshape.commands import record
 from egshape.commands.work import Done, Task, each
 from egshape.errors import EgshapeError, MissingDependency
+from egshape.hints import install
 
 LOCAL = "local"
 """The address of a cluster that is started on this machine and ends with the command."""
@@ -57,7 +58,7 @@ def _client(address: str, jobs: int) -> Iterator[Any]:
     try:
         import distributed
     except ImportError:
-        raise MissingDependency("Dask is not installed", hint="pip install 'egshape[cluster]'") from None
+        raise MissingDependency("Dask is not installed", hint=install("cluster")) from None
     if address != LOCAL:
         try:
             client = distributed.Client(address, timeout=_SECONDS, set_as_default=False)

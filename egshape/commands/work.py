@@ -71,6 +71,8 @@ def _elsewhere(task: Task, sent: Mapping[str, bytes]) -> Done:
             folder.joinpath(file).parent.mkdir(parents=True, exist_ok=True)
             folder.joinpath(file).write_bytes(data)
         targets = {option: folder / "written" / option / Path(task.options[option]).name for option in task.outputs}
+        for path in targets.values():
+            path.parent.mkdir(parents=True)
         options = {**task.options, **{option: type(task.options[option])(path) for option, path in targets.items()}}
         done = work(replace(task, model=str(folder / task.model), options=options, sent=None))
         written = {

@@ -198,7 +198,7 @@ class Graph:
     def __repr__(self) -> str:
         inputs = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)
         outputs = ", ".join(str(value.type) for value in self.outputs)
-        return f"<{type(self).__name__} {self.name}: ({inputs}) -> ({outputs}), {len(self.ops)} ops>"
+        return f"<{type(self).__name__} {self.name}: ({inputs}) -> ({outputs}), {display.counted(self)}>"
 
     def _repr_html_(self) -> str:
         return display.html(self)

@@ -3,6 +3,7 @@ attributes and loops included, behind the checks that are asked for."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -14,7 +15,7 @@ from egshape.facts import Facts
 from egshape.frontends.frontend import Cost
 from egshape.frontends.onnx.checks import CHECKS, TITLE
 from egshape.frontends.onnx.files import Model
-from egshape.frontends.onnx.node import graphs_of, nodes_in
+from egshape.frontends.onnx.node import graphs_of, node_types, nodes_in
 from egshape.frontends.onnx.structure import Form
 from egshape.frontends.onnx.subgraphs import reads
 from egshape.frontends.onnx.types import dtype_of
@@ -52,6 +53,11 @@ class Own:
             return None
         own = any(node.name.startswith(TITLE) for node in nodes_in(self.model.proto.graph.node))
         return None if own and checks != "nodes" else front
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """Its nodes by type, those of graphs inside and of each function too."""
+        return node_types(self.model.proto)
 
     @property
     def cost(self) -> Cost:

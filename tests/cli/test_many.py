@@ -52,6 +52,7 @@ def test_patterns_and_names_go_to_a_folder(models: Path, tmp_path: Path, capsys:
         (f"{models}/{name}.mlir", "done") for name in ("a", "b", "inner/a")
     ]
     assert "3 of 3 models done" in found.err
+    assert found.err.count("the folder") == 1 and f"note: the folder {out} and 1 more were made" in found.err
     for name in ("a", "b", "inner/a"):
         assert "negate" not in (out / f"{name}.mlir").read_text()
 
