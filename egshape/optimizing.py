@@ -43,7 +43,22 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class Result(Optimization):
-    """What ``optimize`` gives: the graph, the facts that it relies on, the report, and reasons."""
+    """What ``optimize`` gives: the graph, the facts that it relies on, the report, and reasons.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> graph = net.graph(y=net.relu(net.transpose(net.transpose(x, [1, 0]), [1, 0])))
+        >>> result = egshape.optimize(graph, assume="n % 8 == 0")
+        >>> [op.name for op in result.graph.ops]
+        ['check', 'constant', 'broadcast_in_dim', 'maximum']
+        >>> result.explain_fact("n % 4 == 0").status
+        'proved'
+        >>> result.explain_value("%1").stands
+        '%x : f32[n, 4]'
+    """
 
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
@@ -116,7 +131,17 @@ def optimize(
     refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
     larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
     decide: who decides about sizes, the compiled rules ("rules"), the rules in the engine ("engine", slow), or both.
-    Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
+    Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> graph = net.graph(y=net.relu(net.transpose(net.transpose(x, [1, 0]), [1, 0])))
+        >>> egshape.optimize(graph).changes.total()
+        '5 ops -> 3 ops'
+    """
     rules = tuple(map(str, several(rules)))
     with size_functions(rules) as functions:
         user = Facts.parse(*several(assume), assumed=True)

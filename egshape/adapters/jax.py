@@ -44,7 +44,17 @@ def jax_call(function: Function, through: Through | None = None) -> Callable[...
     after the other. A check that fails is an error of XLA with the check's message.
 
     Raises MissingDependency without jax, InvalidInput for a function that JAX cannot call; and while tracing for inputs
-    of a wrong dtype, rank or size, results whose shape depends on data, a derivative."""
+    of a wrong dtype, rank or size, results whose shape depends on data, a derivative.
+
+    Examples:
+        >>> import jax
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> fn = egshape.compile(net.graph(y=net.relu(net.input("x", ["n", 4]))))
+        >>> jax.jit(egshape.jax_call(fn))(jax.numpy.ones((3, 4))).shape
+        (3, 4)
+    """
     if jax is None:
         raise MissingDependency("jax is not installed", hint=install("stablehlo"))
     if not isinstance(function, CompiledFunction | Compiled):

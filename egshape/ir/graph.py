@@ -154,7 +154,16 @@ class Block:
 class Graph:
     """A model: named inputs and outputs, a body, and the facts that came with it.
 
-    ``metadata`` keeps what a frontend needs to write the model back (format, module attributes, ...)."""
+    ``metadata`` keeps what a frontend needs to write the model back (format, module attributes, ...).
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> net.graph(y=net.transpose(x, [1, 0]))
+        <Graph network: (x: f32[n, 4]) -> (f32[4, n]), 1 ops>
+    """
 
     name: str
     body: Block
