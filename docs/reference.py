@@ -6,7 +6,7 @@ them, the README and the law of rules into the site.
 from __future__ import annotations
 
 import enum
-import importlib
+import importlib.util
 import inspect
 import re
 import sys
@@ -17,6 +17,18 @@ from pathlib import Path
 from typing import Any, get_args
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def _beside(name: str) -> Any:
+    """A module in this folder, which is no package: MkDocs runs this file by its path."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+api = _beside("api")
 _VALUES = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
 
 
@@ -235,68 +247,12 @@ def _prose(text: str) -> str:
     return "".join(part if part.startswith("`") else re.sub(r"([*_\[\]<>#\\])", r"\\\1", part) for part in parts)
 
 
-# -- the Python API ----------------------------------------------------------------------------------------------------
-
-PUBLIC = {
-    "egshape": "What most programs need. Each name is imported when it is first used.",
-    "egshape.runtime": "Compiled programs, with numpy alone.",
-    "egshape.torch": "Programs of PyTorch, exported or compiled so that every size stays open.",
-    "egshape.cluster": "Many models over the workers of a Dask cluster.",
-    "egshape.frontends.builder": "Networks from layers, with symbolic sizes.",
-    "egshape.facts": "What is known of sizes.",
-    "egshape.errors": "Everything that a user can cause is one of these.",
-    "egshape.report": "What `optimize`, `explain` and the commands say, as data.",
-    "egshape.versions": "Guards behind which a program is faster.",
-    "egshape.buckets": "Sizes to pad to.",
-    "egshape.observed": "Sizes that calls have had.",
-    "egshape.rulebook": "Tools for people who write rules, which `egshape rules` prints.",
-    "egshape.adapters.xla": "StableHLO through XLA, to compare with.",
-}
-"""The public modules. Public are the names of `__all__`, else the functions and classes that a module defines."""
-
-
-def public(module: str) -> dict[str, Any]:
-    """The public names of a module with what they are."""
-    found: Any = (
-        importlib.import_module(module) if module != "egshape.torch" else importlib.import_module("egshape").torch
-    )
-    own = (
-        name
-        for name, each in vars(found).items()
-        if not name.startswith("_")
-        and getattr(each, "__module__", "") == found.__name__
-        and (inspect.isclass(each) or inspect.isfunction(each))
-    )
-    return {name: getattr(found, name) for name in sorted(getattr(found, "__all__", own))}
-
-
-def api_page() -> str:
-    """Every public name, by module: mkdocstrings fills it in."""
-    lines = ["# Python", "", "Every public name. Examples run as they stand, and the tests run them.", ""]
-    shown: dict[str, str] = {}
-    for module, about in PUBLIC.items():
-        lines += [f"## {module}", "", about, ""]
-        for name, what in public(module).items():
-            home = _home(module, name, what)
-            if home in shown:
-                lines += [f"`{module}.{name}` is `{shown[home]}`.", ""]
-            elif not inspect.ismodule(what):  # which is a section of its own
-                shown[home] = f"{module}.{name}"
-                lines += [f"::: {home}", f"    options: {{heading: {module}.{name}, toc_label: {name}}}", ""]
-    return "\n".join(lines)
-
-
-def _home(module: str, name: str, what: Any) -> str:
-    """Where something is defined: where its docstring is read."""
-    home = getattr(what, "__module__", "")
-    return f"{home}.{what.__name__}" if home.startswith("egshape.") else f"{module}.{name}"
-
-
 PAGES: dict[str, Callable[[], str]] = {
     "reference/ops.md": ops_page,
     "reference/rules.md": rules_page,
     "reference/cli.md": cli_page,
-    "reference/api.md": api_page,
+    "reference/api.md": api.api_page,
+    "gallery.md": api.gallery_page,
     "reference/law.md": lambda: (ROOT / "rulesets/README.md").read_text(encoding="utf-8").replace("../docs/", "../"),
     "index.md": lambda: _moved((ROOT / "README.md").read_text(encoding="utf-8")),
     "contributing.md": lambda: _moved((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")),

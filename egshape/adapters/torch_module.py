@@ -28,9 +28,9 @@ def compile(
         module: a ``torch.nn.Module``.
         dynamic_shapes: for each argument of ``forward``, by name or in order, its open axes:
             ``({0: "b", 1: "s"},)``. Without it an axis is open once it has changed.
-        target: as of ``egshape.compile``.
-        threads: how many native code uses at most.
-        facts: as of ``egshape.compile``.
+        target: ``llvm`` or ``interpret``.
+        threads: at most so many.
+        facts: what holds of the sizes, besides what torch guards; a call for which they do not hold raises.
         fallback: whether torch runs what cannot be compiled.
 
     Sizes 0 and 1 are sizes like others. Where torch must know a size to go on (a loop or a branch of Python over it),

@@ -33,7 +33,9 @@ def over(client: Any, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
     """The same on a ``distributed.Client``. A task whose worker dies is given to another one."""
     threads = sum(client.nthreads().values())
     if not threads:
-        raise EgshapeError("the cluster has no worker", hint="start some with: dask worker ADDRESS", code="cluster")
+        raise EgshapeError(
+            "the cluster has no worker", hint="start some with: dask worker ADDRESS --nthreads 1", code="cluster"
+        )
     executor = client.get_executor(pure=False)
     for number, done in each(tasks, _AHEAD * threads, lambda _: executor, _sent):
         for name, data in done.written.items():

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
@@ -22,6 +23,10 @@ from egshape.errors import EgshapeError
 
 FAULT = 2
 """The exit code of what could not be done."""
+
+
+_PRINTING = threading.Lock()
+"""What a command prints goes to the streams of its process, which threads share: one of them works at a time."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ def work(task: Task) -> Done:
     module, name = task.command
     command: Callable[..., object] = getattr(importlib.import_module(module), name)
     out, err, began = io.StringIO(), io.StringIO(), time.perf_counter()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with _PRINTING, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = ending(lambda: command(task.model, **task.options))
     return Done(code, out.getvalue(), err.getvalue(), time.perf_counter() - began)
 

@@ -31,23 +31,23 @@ _IMPORTED = re.compile(r">>> import (\w+)")
 def _documented(reference: ModuleType) -> Iterator[tuple[str, Any]]:
     """Every public name that is a class or a function, with methods, each once."""
     seen: set[int] = set()
-    for module in reference.PUBLIC:
-        for name, what in reference.public(module).items():
+    for module in reference.api.PUBLIC:
+        for name, what in reference.api.public(module).items():
             if (inspect.isclass(what) or inspect.isfunction(what)) and id(what) not in seen:
                 seen.add(id(what))
                 yield f"{module}.{name}", what
 
 
 def test_no_public_name_is_missing(reference: ModuleType) -> None:
-    page = reference.api_page()
-    for module in reference.PUBLIC:
-        names = [name for name, what in reference.public(module).items() if not inspect.ismodule(what)]
+    page = reference.api.api_page()
+    for module in reference.api.PUBLIC:
+        names = [name for name, what in reference.api.public(module).items() if not inspect.ismodule(what)]
         assert names, module
         for name in names:
             assert f"heading: {module}.{name}," in page or f"`{module}.{name}` is `" in page
     lazy = {*egshape.__all__, *egshape._HOME, *egshape._SUBPACKAGES}
-    assert lazy == set(egshape.__all__) and lazy <= set(reference.public("egshape"))
-    assert set(egshape._SUBPACKAGES) - {"frontends"} <= {name.partition(".")[2] for name in reference.PUBLIC}
+    assert lazy == set(egshape.__all__) and lazy <= set(reference.api.public("egshape"))
+    assert set(egshape._SUBPACKAGES) - {"frontends"} <= {name.partition(".")[2] for name in reference.api.PUBLIC}
 
 
 def test_every_public_name_says_what_it_is(reference: ModuleType) -> None:
@@ -57,7 +57,9 @@ def test_every_public_name_says_what_it_is(reference: ModuleType) -> None:
 
 def test_every_function_of_the_package_has_an_example(reference: ModuleType) -> None:
     """Those that most programs need."""
-    shown = [each for each in reference.public("egshape").values() if inspect.isfunction(each) or inspect.isclass(each)]
+    shown = [
+        each for each in reference.api.public("egshape").values() if inspect.isfunction(each) or inspect.isclass(each)
+    ]
     assert [each.__name__ for each in shown if ">>>" not in (each.__doc__ or "")] == []
 
 

@@ -58,7 +58,7 @@ def test_every_command_and_option_is_there(reference: ModuleType) -> None:
     page = reference.cli_page()
     names = [command.name or command.callback.__name__ for command in app.registered_commands]
     assert [name for name in names if f"## egshape {name}\n" not in page] == []
-    for option in ("`-o OUT`, `--output OUT`", "`--assume FACT`", "`--seconds X`", "`--json`", "`[GOAL]`"):
+    for option in ("`-o OUT`, `--output OUT`", "`--assume FACT`", "`--seconds S`", "`--json`", "`[GOAL]`"):
         assert option in page, f"{option} is missing"
     for group in app.registered_groups:
         for command in group.typer_instance.registered_commands:
