@@ -69,7 +69,7 @@ def _home(module: str, name: str, what: Any) -> str:
 # -- the gallery -------------------------------------------------------------------------------------------------------
 
 ORDER = ("pinned_batch", "decode_step", "detector", "custom_op", "rule", "report", "artifact", "cluster")
-_MORE = {"custom_op": ("outer_sum.egg",), "rule": ("even.egg",), "artifact": ("artifact.cpp",)}
+_MORE = {"custom_op": ("table_sum.egg",), "rule": ("even.egg",), "artifact": ("artifact.cpp",)}
 """Files that an example reads, shown with it."""
 _WORDS = {".egg": "lisp", ".cpp": "cpp"}
 

@@ -255,10 +255,18 @@ PAGES: dict[str, Callable[[], str]] = {
     "gallery.md": api.gallery_page,
     "reference/law.md": lambda: (ROOT / "rulesets/README.md").read_text(encoding="utf-8").replace("../docs/", "../"),
     "index.md": lambda: _moved((ROOT / "README.md").read_text(encoding="utf-8")),
+    "security.md": lambda: _moved((ROOT / "SECURITY.md").read_text(encoding="utf-8")),
+    "changelog.md": lambda: _moved((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
     "contributing.md": lambda: _moved((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")),
 }
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#]+)(#[^)]*)?\)")
-_MOVED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "rulesets/README.md": "reference/law.md"}
+_MOVED = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+    "rulesets/README.md": "reference/law.md",
+}
 
 
 def _moved(text: str) -> str:
@@ -269,7 +277,7 @@ def _moved(text: str) -> str:
         if "://" in target:
             return found[0]
         target = _MOVED.get(target, target.removeprefix("docs/"))
-        known = target in PAGES or (target.endswith(".md") and (ROOT / "docs" / target).is_file())
+        known = target in PAGES or (target.endswith((".md", ".svg")) and (ROOT / "docs" / target).is_file())
         return f"[{title}]({target}{place})" if known and target != "README.md" else title
 
     return _LINK.sub(link, text)

@@ -8,8 +8,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-_PLAIN = re.compile(r'[^`$"\\!]*')
-"""What a shell leaves alone between double quotes."""
+_PLAIN = re.compile(r'([^`$"\\!]|!(?=[= ]))*')
+"""What a shell leaves alone between double quotes, one that somebody types into too."""
 
 
 def option(name: str, text: str) -> str:

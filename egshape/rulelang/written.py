@@ -42,8 +42,8 @@ def custom_ops(path: str | Path, registry: Registry = REGISTRY) -> tuple[str, ..
 
     Examples:
         >>> import egshape
-        >>> egshape.custom_ops("outer_sum.egg")  # of examples/gallery
-        ('outer_sum',)
+        >>> egshape.custom_ops("table_sum.egg")  # of examples/gallery
+        ('table_sum',)
     """
     file = Path(path)
     try:

@@ -22,7 +22,7 @@ from tests.docs.test_site import reference
 __all__ = ["reference"]
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ("examples/sizes/round_up.egg", "examples/gallery/outer_sum.egg")
+FILES = ("examples/sizes/round_up.egg", "examples/gallery/table_sum.egg")
 """Files that examples read by their names."""
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.FAIL_FAST
 _IMPORTED = re.compile(r">>> import (\w+)")
