@@ -14,9 +14,9 @@ from types import ModuleType
 
 import pytest
 
+from benchmarks.tools.pages import same
 from egshape.ops import REGISTRY
 from tests.docs.test_site import reference
-from tests.docs.test_tutorial import same
 
 __all__ = ["reference"]
 
