@@ -212,7 +212,7 @@ def check_target(output: str | Path | None, *, model: bool = True) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise EgshapeError(f"cannot be written: no permission to write to {folder}", where=str(path), code="write")
     if not path.parent.exists():
-        say(f"egshape: note: the folder {path.parent} is made")
+        say(f"egshape: note: the folder {path.parent} is missing and will be made")
 
 
 def save_model(
