@@ -101,6 +101,7 @@ def test_dist_holds_a_wheel_that_works_alone_and_its_bill(tree: Path) -> None:
     assert said[0] == f"egshape {egshape.__version__}" and "proved" in said
     assert "jax is not installed (extra stablehlo)" in said
     assert any(line.startswith("ten: ") and " ops -> " in line for line in said)
+    assert "pip install 'egshape[stablehlo]'" in done.stderr
     name = f"egshape-{egshape.__version__}"
     made = {path.name: path for path in (tree / "dist").iterdir()}
     assert made.keys() == {f"{name}-py3-none-any.whl", f"{name}.tar.gz", f"{name}.cdx.json"}
