@@ -82,6 +82,7 @@ def test_prose_is_shown_as_it_is(reference: ModuleType) -> None:
 @pytest.mark.long
 def test_the_site_builds(tmp_path: Path) -> None:
     pytest.importorskip("material", reason="needs mkdocs-material (extra docs)")
+    pytest.importorskip("mkdocstrings", reason="the reference of Python needs it (extra docs)")
     pytest.importorskip("jax", reason="the pictures are of a StableHLO program")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path / "site")],
