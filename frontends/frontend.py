@@ -78,7 +78,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How many parts of each kind the model had of which a block was made: a graph's ``own``, or a part of it."""
+    """How many parts of each kind the model had of which a block was made: a graph's ``own``, or its ``parts``."""
 
     body: Block
     kinds: Counter[str]
@@ -86,8 +86,8 @@ class Parts:
 
 def as_read(graph: Graph) -> Counter[str] | None:
     """The parts of the model of a graph that is as it was read, as its file has them."""
-    own = graph.own
-    return own.kinds if own is not None and own.body is graph.body else None
+    parts = graph.own if isinstance(graph.own, Parts) else getattr(graph.own, "parts", None)
+    return parts.kinds if isinstance(parts, Parts) and parts.body is graph.body else None
 
 
 class Frontend(Protocol):

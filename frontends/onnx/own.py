@@ -3,7 +3,6 @@ attributes and loops included, behind the checks that are asked for."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -12,7 +11,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from egshape.facts import Facts
-from egshape.frontends.frontend import Cost
+from egshape.frontends.frontend import Cost, Parts
 from egshape.frontends.onnx.checks import CHECKS, TITLE
 from egshape.frontends.onnx.files import Model
 from egshape.frontends.onnx.node import graphs_of, node_types, nodes_in
@@ -55,9 +54,9 @@ class Own:
         return None if own and checks != "nodes" else front
 
     @property
-    def kinds(self) -> Counter[str]:
+    def parts(self) -> Parts:
         """Its nodes by type, those of graphs inside and of each function too."""
-        return node_types(self.model.proto)
+        return Parts(self.body, node_types(self.model.proto))
 
     @property
     def cost(self) -> Cost:

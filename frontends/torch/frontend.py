@@ -61,7 +61,7 @@ class Torch:
         from egshape.frontends.torch.convert import read
 
         graph = read(exported, name, whole=keeps_whole(), held=held)
-        return replace(graph, own=Parts(graph.body, _calls(exported.graph_module)))
+        return replace(graph, own=replace(graph.own, parts=Parts(graph.body, _calls(exported.graph_module))))
 
     def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
         """Raises MissingDependency without torch, else as ``saving.save``."""
