@@ -1,4 +1,4 @@
-"""What a graph says of its size is what the file of its model has, in each format, and beside what it keeps for writing."""
+"""What a graph says of its size is what the file of its model has, beside what it keeps for being written."""
 
 from __future__ import annotations
 
