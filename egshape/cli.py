@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from egshape import __version__
 from egshape.commands.compile import compile
 from egshape.commands.ending import ending
 from egshape.commands.facts import facts
@@ -59,10 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @app.callback(invoke_without_command=True)
 def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and those of what it stands on, and stop.")
+    ] = False,
 ) -> None:
     if version:
-        put(__version__)
+        from egshape.commands.about import about
+
+        put("\n".join(about()))
         raise typer.Exit
 
 

@@ -80,7 +80,7 @@ def picture(
     seen = egraphs(result, rules, limits)
     if not seen:
         raise InvalidInput(
-            "there is no e-graph to draw: the model was not optimized", hint="the notes of `egshape optimize` say why"
+            "there is no e-graph to draw: the model was not optimized", hint="the notes of egshape optimize say why"
         )
     own, start = _where(result, seen, around)
     wanted = _chosen_classes(own, start, hops if around is not None else None)
@@ -104,7 +104,7 @@ def _where(result: Result, seen: Sequence[Seen], around: str | None) -> tuple[Se
         return own, list(own.extraction.roots)
     value = values_of(result.source).get(around.removeprefix("%"))
     if value is None:
-        raise InvalidInput(f"the model has no value {around!r}", hint="`egshape shapes` lists them as %NAME")
+        raise InvalidInput(f"the model has no value {around!r}", hint="egshape shapes lists them as %NAME")
     for each in seen:
         cls = each.class_of(value)
         if cls is not None:

@@ -21,6 +21,7 @@ from egshape.commands.options import (
 )
 from egshape.commands.terminal import progress, put, say
 from egshape.errors import InvalidInput
+from egshape.hints import install
 from egshape.show import print_table
 from egshape.spelling import meant
 
@@ -91,7 +92,7 @@ def test(
     items: ItemsArg = None,
     rule: RuleOpt = "",
     no_proofs: Annotated[bool, typer.Option("--no-proofs", help="Sample also what z3 could prove.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Of the random programs.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the random programs.")] = 0,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
 ) -> None:
@@ -119,7 +120,7 @@ def test(
                 say(f"egshape: note: {each.rule}: {each.outcome.text}")
         put(f"{report.good} good, {report.bad} bad")
         if not proofs.available():
-            say('egshape: note: z3 is not installed, so rules over sizes are sampled (pip install "egshape[verify]")')
+            say(f"egshape: note: z3 is not installed, so rules over sizes are sampled ({install('verify')})")
     raise typer.Exit(1 if report.bad else 0)
 
 
@@ -160,7 +161,7 @@ def profile(
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0, help="Time to find out which rules the result hangs on.")
+        float, typer.Option("--seconds", metavar="S", min=0, help="Time to find out which rules the result hangs on.")
     ] = 20.0,
     as_json: JsonOpt = False,
     format: FormatOpt = None,

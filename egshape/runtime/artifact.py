@@ -69,7 +69,17 @@ def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunc
     """The function of an artifact, with as many threads as it was made for unless others are asked for. One that was
     made for CUDA runs on a ``device`` of the driver, which the first call opens.
 
-    Raises RunError (code "artifact") if the file is damaged, of another version, or made for another machine."""
+    Raises RunError (code "artifact") if the file is damaged, of another version, or made for another machine.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> files = egshape.compile(net.graph(y=net.relu(net.input("x", ["n", 4])))).save("relu.egx")
+        >>> import numpy as np
+        >>> egshape.runtime.load("relu.egx")(np.ones((2, 4), np.float32)).shape
+        (2, 4)
+    """
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             manifest = json.loads(archive.read("manifest.json"))

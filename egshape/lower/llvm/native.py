@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from egshape.errors import EgshapeError, MissingDependency
+from egshape.hints import install
 from egshape.lower.common import cache
 from egshape.lower.llvm import gemm, ops, pool
 from egshape.lower.llvm.functions import scales
@@ -29,7 +30,7 @@ def _binding() -> Any:
     try:
         from llvmlite import binding
     except ImportError:
-        raise MissingDependency("llvmlite is not installed", hint="pip install 'egshape[llvm]'") from None
+        raise MissingDependency("llvmlite is not installed", hint=install("llvm")) from None
     return binding
 
 

@@ -100,7 +100,21 @@ class CompiledFunction:
     the input itself, which is changed where it lies (after an error of such a call its elements are undefined). Where
     torch's tensors come in, results are tensors (runtime/core/torch_tensors.py). Safe to call from several threads at
     once: each call has an arena of its own, which later calls reuse. A copy is the function itself; pickled it is
-    what an artifact holds."""
+    what an artifact holds.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> fn = egshape.compile(net.graph(y=net.relu(x)), assume="n % 8 == 0")
+        >>> fn.inputs
+        (('x', dtype('float32'), 2),)
+        >>> fn.checks
+        ['n%8 == 0']
+        >>> fn.result_shapes((16, 4))
+        ((16, 4),)
+    """
 
     target = "llvm"
 
