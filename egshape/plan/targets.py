@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, Value
-from egshape.plan.cpu import attention, integers, products
+from egshape.plan.cpu import attention, byte_elements, products
 from egshape.plan.cpu.channels import channels_last
 from egshape.plan.cpu.convolution import separable
 from egshape.plan.cpu.recurrent.cluster import find as recurrences
@@ -44,7 +44,7 @@ TARGETS = {
         moves_memory=True,
         is_product=products.is_product,
         product=_panels,
-        widening=integers.widening,
+        widening=byte_elements.widening,
         laid_out=channels_last,
         recurrences=recurrences,
     ),

@@ -16,7 +16,8 @@ from egshape.ir.graph import Graph
 from egshape.ir.interpret import interpret
 from egshape.plan.form import block_lines, block_sort
 from egshape.plan.gpu.launching import launches
-from egshape.plan.ir.loops import Kernel, buffers
+from egshape.plan.ir.loops import Kernel
+from egshape.plan.ir.walk import buffers
 from egshape.plan.targets import plan
 from tests.cuda.device import compiled
 from tests.cuda.emulate import chosen, emulated, kernels, likely

@@ -21,22 +21,8 @@ from egshape.plan.gpu.mapping import launch
 from egshape.plan.gpu.narrow import narrowed
 from egshape.plan.gpu.product import warps as warp_blocks
 from egshape.plan.ir.launch import Launch
-from egshape.plan.ir.loops import (
-    Buffer,
-    Call,
-    Contract,
-    Expr,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Stmt,
-    Store,
-    Var,
-    buffers,
-    expressions,
-    statements,
-)
+from egshape.plan.ir.loops import Buffer, Call, Contract, Expr, Kernel, Let, Load, Loop, Stmt, Store, Var
+from egshape.plan.ir.walk import buffers, expressions, statements
 from tests.cuda.emulate import likely
 from tests.cuda.test_mma import sass
 from tests.cuda.text import Texts

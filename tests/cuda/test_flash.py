@@ -26,7 +26,8 @@ from egshape.plan.gpu.attention import tiles as flash_tiles
 from egshape.plan.gpu.attention.find import SWITCH
 from egshape.plan.gpu.launching import launches
 from egshape.plan.ir.launch import Launch, Mma
-from egshape.plan.ir.loops import Attend, Buffer, Kernel, buffers, statements
+from egshape.plan.ir.loops import Attend, Buffer, Kernel
+from egshape.plan.ir.walk import buffers, statements
 from egshape.plan.targets import plan
 from tests.cuda.attention import MASKS, TOLERANCE, Case
 from tests.cuda.device import Emulated, compiled

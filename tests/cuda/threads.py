@@ -39,8 +39,8 @@ from egshape.plan.ir.loops import (
     Test,
     Var,
     While,
-    statements,
 )
+from egshape.plan.ir.walk import statements
 
 MANY = -2
 """Stands for more than one thread or block."""

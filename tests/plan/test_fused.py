@@ -7,7 +7,8 @@ import pytest
 from egshape.dims import const, symbol
 from egshape.plan.gpu.fused import fused
 from egshape.plan.ir.launch import Launch
-from egshape.plan.ir.loops import Assign, Buffer, Call, Expr, Kernel, Load, Local, Loop, Store, Var, expressions
+from egshape.plan.ir.loops import Assign, Buffer, Call, Expr, Kernel, Load, Local, Loop, Store, Var
+from egshape.plan.ir.walk import expressions
 
 N = symbol("n")
 X, Y, OUT = Buffer("x", "f32", N, "input"), Buffer("y", "f32", N, "input"), Buffer("out", "f32", const(1), "output")

@@ -5,7 +5,8 @@ import pytest
 
 from egshape.dims import const, symbol
 from egshape.plan.cpu.packing import LINE, Right, joined, packs
-from egshape.plan.ir.loops import Buffer, Matrix, pack_count
+from egshape.plan.ir.loops import Buffer, Matrix
+from egshape.plan.ir.packs import pack_count
 
 
 @pytest.mark.parametrize(

@@ -11,24 +11,8 @@ from egshape.lower.common.walk import Walk
 from egshape.lower.cuda import ops, scalar
 from egshape.lower.cuda.writer import Writer
 from egshape.plan.ir.launch import WARP, Grid, LaneFold, Launch, Mma, Threads, Wide
-from egshape.plan.ir.loops import (
-    Buffer,
-    Call,
-    Choose,
-    Const,
-    Expr,
-    If,
-    Index,
-    Load,
-    Local,
-    Loop,
-    Stmt,
-    Store,
-    While,
-    buffers,
-    dims,
-    statements,
-)
+from egshape.plan.ir.loops import Buffer, Call, Choose, Const, Expr, If, Index, Load, Local, Loop, Stmt, Store, While
+from egshape.plan.ir.walk import buffers, dims, statements
 
 _ACCESSES = {1: "ui8", 2: "ui16", 4: "ui32", 8: "uint2", 16: "uint4"}
 """Types by their bytes."""

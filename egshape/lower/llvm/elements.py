@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from egshape.lower.llvm.pairs import Pairs
 from egshape.lower.llvm.quads import Quads
-from egshape.plan.ir.loops import ROOM_BYTES
+from egshape.plan.ir.packs import ROOM_BYTES
 
 TILE_ROWS = 8
 """Rows of a block."""

@@ -30,12 +30,10 @@ from egshape.plan.ir.loops import (
     Product,
     Stmt,
     While,
-    buffers,
-    dims,
-    statements,
 )
 from egshape.plan.ir.program import Run
 from egshape.plan.ir.ranges import Ranged, Split
+from egshape.plan.ir.walk import buffers, dims, statements
 
 LONGEST_WRITTEN = 512
 """Rounds of a loop that LLVM may write out."""

@@ -9,19 +9,9 @@ from egshape.dims import const
 from egshape.lower.llvm.elements import TILE_ROWS, TYPES
 from egshape.lower.llvm.writer import Writer
 from egshape.plan.analysis.parallel import coefficient
-from egshape.plan.ir.loops import (
-    FEW_ROWS,
-    Buffer,
-    Matrix,
-    Pack,
-    Product,
-    Reach,
-    Stmt,
-    Store,
-    pack_room,
-    pack_step,
-    statements,
-)
+from egshape.plan.ir.loops import Buffer, Matrix, Pack, Product, Reach, Stmt, Store
+from egshape.plan.ir.packs import FEW_ROWS, pack_room, pack_step
+from egshape.plan.ir.walk import statements
 
 
 class Around(Protocol):

@@ -14,21 +14,10 @@ from itertools import takewhile
 from egshape.dims import Dim, Relu, ceildiv, const, minimum, product, relu, symbol
 from egshape.dims.core import is_nonnegative
 from egshape.plan.analysis.work import operations
-from egshape.plan.ir.loops import (
-    Buffer,
-    Kernel,
-    Load,
-    Loop,
-    Pack,
-    Product,
-    Stmt,
-    Store,
-    While,
-    expressions,
-    pack_step,
-    statements,
-)
+from egshape.plan.ir.loops import Buffer, Kernel, Load, Loop, Pack, Product, Stmt, Store, While
+from egshape.plan.ir.packs import pack_step
 from egshape.plan.ir.ranges import Split
+from egshape.plan.ir.walk import expressions, statements
 
 MOST_LOOPS = 3
 _UNROLLED = 256

@@ -9,9 +9,6 @@ from egshape.dims import Dim, const, maximum
 from egshape.ir.types import itemsize
 from egshape.ops import REGISTRY
 from egshape.plan.ir.loops import (
-    GROUPS,
-    PAIR,
-    QUAD,
     Assign,
     Buffer,
     Call,
@@ -26,9 +23,9 @@ from egshape.plan.ir.loops import (
     Stmt,
     Store,
     While,
-    buffers,
-    expressions,
 )
+from egshape.plan.ir.packs import GROUPS, PAIR, QUAD
+from egshape.plan.ir.walk import buffers, expressions
 
 _ZERO = const(0)
 _SOME = 16

@@ -20,7 +20,8 @@ from egshape.plan.form.dots import converted, dot
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, matrix, operand, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import PAIR, Buffer, Const, Expr, Matrix, Stmt, Store, Var, linear, pack_columns, pack_step
+from egshape.plan.ir.loops import Buffer, Const, Expr, Matrix, Stmt, Store, Var, linear
+from egshape.plan.ir.packs import PAIR, pack_columns, pack_step
 
 HALVES = ("bf16", "f16")
 _SUMS = "f32"

@@ -17,21 +17,8 @@ from egshape.plan.form.matrices import (
     loops,
 )
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import (
-    FEW_ROWS,
-    Buffer,
-    If,
-    Matrix,
-    Pack,
-    Product,
-    Stmt,
-    Test,
-    linear,
-    pack_columns,
-    pack_count,
-    pack_room,
-    pack_step,
-)
+from egshape.plan.ir.loops import Buffer, If, Matrix, Pack, Product, Stmt, Test, linear
+from egshape.plan.ir.packs import FEW_ROWS, pack_columns, pack_count, pack_room, pack_step
 
 LINE = 64
 """Bytes of a line of the cache."""

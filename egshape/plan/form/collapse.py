@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, symbol
-from egshape.plan.ir.loops import Assign, Free, If, Let, LetIndex, Local, Loop, Stmt, Store, While, dims, statements
+from egshape.plan.ir.loops import Assign, Free, If, Let, LetIndex, Local, Loop, Stmt, Store, While
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import dims, statements
 
 
 def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:

@@ -11,7 +11,7 @@ from egshape.plan.analysis.elements import ZERO, Indices, unsupported
 from egshape.plan.form import block_sort, convolution_loops, dots, partition, pooling, scan
 from egshape.plan.form import sort as order
 from egshape.plan.form.host_calls import host_call
-from egshape.plan.form.reader import index_vector
+from egshape.plan.form.movement import index_vector
 from egshape.plan.form.steps import Steps
 from egshape.plan.form.updates import taken_over
 from egshape.plan.ir.launch import at_round

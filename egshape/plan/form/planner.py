@@ -20,7 +20,7 @@ from egshape.plan.analysis.elements import ZERO, is_elementwise, place, reshape_
 from egshape.plan.analysis.memory import constants
 from egshape.plan.form import control, donated, emitters, epilogue, regroup, rows, updates
 from egshape.plan.form.fusion import fused
-from egshape.plan.form.reader import READERS
+from egshape.plan.form.movement import READERS
 from egshape.plan.form.signed import halves
 from egshape.plan.form.steps import Cluster, Steps, Target, sizes_of
 from egshape.plan.ir.loops import Buffer

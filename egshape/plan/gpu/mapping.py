@@ -29,9 +29,9 @@ from egshape.plan.ir.loops import (
     Test,
     While,
     name_of,
-    statements,
 )
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import statements
 
 THREADS = 256
 """Threads of a block."""

@@ -16,7 +16,8 @@ from egshape.plan.cpu.convolution.sums import STRIP
 from egshape.plan.form import epilogue
 from egshape.plan.form.matrices import ONE, loops, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Buffer, Matrix, Stmt, Store, Var, pack_columns
+from egshape.plan.ir.loops import Buffer, Matrix, Stmt, Store, Var
+from egshape.plan.ir.packs import pack_columns
 
 PLACES = 32
 """Places of the scratch, about: whole lines, one at least. More threads than lines of so many have nothing to do."""

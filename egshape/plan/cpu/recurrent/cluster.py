@@ -20,10 +20,11 @@ from egshape.plan.cpu.recurrent.rounds import Part, Rounds, register, rights
 from egshape.plan.form import epilogue
 from egshape.plan.form.control import captures
 from egshape.plan.form.matrices import ONE, axes_of, operand
-from egshape.plan.form.reader import READERS
+from egshape.plan.form.movement import READERS
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import FEW_ROWS, Buffer, If, LetIndex, Load, Matrix, Stmt, Store, Test
+from egshape.plan.ir.loops import Buffer, If, LetIndex, Load, Matrix, Stmt, Store, Test
 from egshape.plan.ir.loops import Loop as Nest
+from egshape.plan.ir.packs import FEW_ROWS
 from egshape.plan.ir.program import DefineSize
 
 MOST = 16

@@ -18,10 +18,10 @@ from egshape.plan.cpu.recurrent.order import Order
 from egshape.plan.form import epilogue
 from egshape.plan.form.dots import zero
 from egshape.plan.form.matrices import ONE, axes_of, loops, matrix, operand
-from egshape.plan.form.reader import READERS, Frame
+from egshape.plan.form.movement import READERS
+from egshape.plan.form.reader import Frame
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import (
-    FEW_ROWS,
     Buffer,
     Const,
     Expr,
@@ -35,11 +35,10 @@ from egshape.plan.ir.loops import (
     Store,
     Test,
     Var,
-    dims,
-    expressions,
     linear,
-    pack_columns,
 )
+from egshape.plan.ir.packs import FEW_ROWS, pack_columns
+from egshape.plan.ir.walk import dims, expressions
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ from egshape.plan.ir.loops import (
     Store,
     Test,
     Var,
-    expressions,
     name_of,
 )
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions
 
 
 def stage_bytes(stmt: Attend, rows: int) -> int:

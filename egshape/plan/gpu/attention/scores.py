@@ -24,10 +24,10 @@ from egshape.plan.ir.loops import (
     Store,
     Test,
     Var,
-    expressions,
     name_of,
 )
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions
 
 LOW = Const("f32", float("-inf"))
 ZERO = Const("f32", 0.0)

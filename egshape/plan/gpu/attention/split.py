@@ -15,23 +15,9 @@ from egshape.plan.gpu.mapping import launch as mapped
 from egshape.plan.gpu.narrow import narrowed
 from egshape.plan.gpu.product.mma import DEPTH, ROWS
 from egshape.plan.ir.launch import Grid, Launch
-from egshape.plan.ir.loops import (
-    Assign,
-    Attend,
-    Buffer,
-    Call,
-    Const,
-    Kernel,
-    Let,
-    Load,
-    Local,
-    Loop,
-    Stmt,
-    Store,
-    Var,
-    dims,
-)
+from egshape.plan.ir.loops import Assign, Attend, Buffer, Call, Const, Kernel, Let, Load, Local, Loop, Stmt, Store, Var
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import dims
 
 CHUNK = 128
 """Keys of a block where they are split."""

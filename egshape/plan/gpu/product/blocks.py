@@ -34,11 +34,10 @@ from egshape.plan.ir.loops import (
     Stmt,
     Store,
     Test,
-    expressions,
     name_of,
-    statements,
 )
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions, statements
 
 ENOUGH = 256
 """Blocks (at the likely sizes) from which larger tiles, which read less, are worth more than more blocks."""

@@ -13,22 +13,9 @@ from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.gpu.folds import Likely
 from egshape.plan.gpu.wide import Lines, divides, left, likely_divides, lines, multiple
 from egshape.plan.ir.launch import BYTES, Wide
-from egshape.plan.ir.loops import (
-    Bounds,
-    Buffer,
-    Choose,
-    Const,
-    Expr,
-    If,
-    Let,
-    Load,
-    Loop,
-    Stmt,
-    Store,
-    Test,
-    expressions,
-)
+from egshape.plan.ir.loops import Bounds, Buffer, Choose, Const, Expr, If, Let, Load, Loop, Stmt, Store, Test
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions
 
 
 def follows(expr: Expr, deep: str, place: str) -> bool:

@@ -34,9 +34,9 @@ from egshape.plan.ir.loops import (
     Store,
     Test,
     Var,
-    expressions,
     name_of,
 )
+from egshape.plan.ir.walk import expressions
 
 
 def rows(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely, threads: int) -> Launch | None:

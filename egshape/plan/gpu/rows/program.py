@@ -13,22 +13,9 @@ from egshape.plan.gpu.joint import Joint, joint
 from egshape.plan.gpu.streams import Place, places
 from egshape.plan.gpu.wide import line
 from egshape.plan.ir.launch import is_closed
-from egshape.plan.ir.loops import (
-    Assign,
-    Buffer,
-    Call,
-    Kernel,
-    Let,
-    LetIndex,
-    Load,
-    Local,
-    Loop,
-    Stmt,
-    Store,
-    expressions,
-    statements,
-)
+from egshape.plan.ir.loops import Assign, Buffer, Call, Kernel, Let, LetIndex, Load, Local, Loop, Stmt, Store
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions, statements
 
 
 @dataclass(frozen=True)
