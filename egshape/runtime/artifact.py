@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from egshape.runtime.core.function import DTYPES, ENTRIES, EXTENDED, CompiledFunction, RunError, array_dtype
+from egshape.runtime.core.dtypes import DTYPES, EXTENDED, array_dtype
+from egshape.runtime.core.errors import RunError
+from egshape.runtime.core.function import CompiledFunction
 from egshape.runtime.core.host_calls import HostFunction
+from egshape.runtime.core.program import ENTRIES
 from egshape.runtime.core.versioned import Condition, Version, VersionedFunction
 from egshape.runtime.core.weights import mapped
 from egshape.runtime.cpu.features import missing_features
