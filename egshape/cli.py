@@ -14,6 +14,7 @@ import typer
 
 from egshape import __version__
 from egshape.commands.compile import compile
+from egshape.commands.editor import lsp
 from egshape.commands.ending import ending
 from egshape.commands.facts import facts
 from egshape.commands.many import of_many
@@ -44,6 +45,7 @@ for command in (
     of_many(compile, output=".egx"),
     run,
     viz,
+    lsp,
 ):
     app.command()(command)
 app.add_typer(rules, name="rules")

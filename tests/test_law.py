@@ -94,6 +94,7 @@ LAYERS = [
             "cluster",
             "choice",
             "equality",
+            "editor",
         ],
     ),
 ]

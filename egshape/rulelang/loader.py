@@ -6,8 +6,11 @@ table of its rules. rulesets/README.md is the law that it enforces.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -197,7 +200,7 @@ class Loader:
         if name in self.done:
             return
         self.done[name] = Ruleset(name, "generated declarations", (), "", "", f"<{name}>")
-        self._prelude([item for item in read(self.preludes[name], f"<{name}>") if isinstance(item, List)])
+        self._prelude(_generated(name, self.preludes[name]))
 
     def _prelude(self, commands: Sequence[List]) -> None:
         for command in commands:
@@ -242,6 +245,12 @@ class Loader:
         return with_provenance(plain, self.scheme) if self.provenance else (plain, ())
 
 
+@lru_cache(maxsize=4)
+def _generated(name: str, text: str) -> tuple[List, ...]:
+    """The commands of a generated prelude, which every load of rules asks for."""
+    return tuple(item for item in read(text, f"<{name}>") if isinstance(item, List))
+
+
 def locate(item: str, asked_by: str, folder: Path | None = None) -> tuple[Path, str]:
     """The path of a ruleset and the file name that errors give; a relative path that a file needs starts there."""
     if item.endswith(".egg"):
@@ -267,7 +276,23 @@ def _unknown(item: str, asked_by: str) -> EgshapeError:
     return _error(f"there is no ruleset named {item}", asked_by, hint)
 
 
+_UNSAVED: ContextVar[Mapping[Path, str]] = ContextVar("unsaved", default={})  # noqa: B039  never changed in place
+
+
+@contextmanager
+def unsaved(texts: Mapping[Path, str]) -> Iterator[None]:
+    """Rule files have these texts inside, whatever is stored: what an editor holds. Paths are absolute."""
+    token = _UNSAVED.set(texts)
+    try:
+        yield
+    finally:
+        _UNSAVED.reset(token)
+
+
 def _text(path: Path, file: str) -> str:
+    held = _UNSAVED.get()
+    if held and path.absolute() in held:
+        return held[path.absolute()]
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
