@@ -1,5 +1,4 @@
-"""What an author sees of a rule file at each save: mistakes, verdicts, what the rules do on models, and what has changed
-since the last save."""
+"""What an author sees of a rule file at each save: mistakes, verdicts, effects on models, what has changed."""
 
 from __future__ import annotations
 
