@@ -21,6 +21,7 @@ from egshape.commands.options import (
     OpsOpt,
     RulesOpt,
 )
+from egshape.commands.playground import playground
 from egshape.commands.terminal import progress, put, say
 from egshape.commands.testing import test
 from egshape.commands.watch import watch
@@ -89,6 +90,7 @@ def check(items: ItemsArg = None, as_json: JsonOpt = False, ops: OpsOpt = None) 
 
 app.command()(test)
 app.command()(watch)
+app.command()(playground)
 
 
 @app.command()

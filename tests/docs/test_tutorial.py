@@ -48,7 +48,7 @@ def same(shown: str, found: str) -> bool:
     return re.fullmatch(re.sub(r"(\\ )?(\\\.){3}(\\ )?", ".*", words), " ".join(found.split())) is not None
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "shape-functions.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", "shape-functions.md", "rules-in-python.md"])
 def test_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
