@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -37,5 +38,6 @@ def playground(
             f"port {port} cannot be used: {error.strerror}", hint="leave --port out", code="usage"
         ) from None
     put(f"http://{playground_server.HOST}:{served.server_port}/")
+    sys.stdout.flush()  # what waits for the address may be a pipe
     with contextlib.suppress(KeyboardInterrupt), served:
         served.serve_forever()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +66,7 @@ def _look(watched: Watch, before: Look | None, as_json: bool) -> Look:
         put(now.model_dump_json())
     else:
         _show(now, mistakes, before)
+    sys.stdout.flush()
     return now
 
 

@@ -54,8 +54,8 @@ def server(port: int, rule: str = RULE, program: str = PROGRAM) -> HTTPServer:
 
         def _is_own(self) -> bool:
             """Whether the page was asked for as what it is, and not by a name of elsewhere that leads here."""
-            port = self.server.server_address[1]
-            return self.headers.get("Host") in {f"{name}:{port}" for name in (HOST, "localhost")}
+            own = {f"{name}:{made.server_port}" for name in (HOST, "localhost")}
+            return self.headers.get("Host") in own
 
         def _send(self, body: bytes, kind: str) -> None:
             if not self._is_own():
@@ -70,4 +70,5 @@ def server(port: int, rule: str = RULE, program: str = PROGRAM) -> HTTPServer:
         def log_message(self, format: str, *args: object) -> None:
             """Nothing is said of requests."""
 
-    return HTTPServer((HOST, port), Handler)
+    made = HTTPServer((HOST, port), Handler)
+    return made
