@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from egshape.commands.compile import compile
+from egshape.commands.editor import lsp
 from egshape.commands.ending import ending
 from egshape.commands.facts import facts
 from egshape.commands.many import of_many
@@ -43,6 +44,7 @@ for command in (
     of_many(compile, output=".egx"),
     run,
     viz,
+    lsp,
 ):
     app.command()(command)
 app.add_typer(rules, name="rules")

@@ -22,7 +22,7 @@ _MEMORY_EVERY = 0.05
 @dataclass(frozen=True)
 class Limits:
     """Budgets of one optimization; None is no limit. seconds of wall time, e-nodes, megabytes that it may take beyond
-    what the process had before.
+    what the process had before; steps: iterations of single rulesets over tensors, for a look at what each does.
 
     Examples:
         >>> import egshape
@@ -33,6 +33,7 @@ class Limits:
     seconds: float | None = 30.0
     nodes: int | None = 2_000_000
     memory_mb: float | None = 4096
+    steps: int | None = None
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ LAYERS = [
     ),
     ("ops", ["ops"]),
     ("programs", [f"ir.{each}" for each in ("builder", "expand", "functions", "interpret", "unfold", "verify")]),
-    ("rulelang", ["rulelang"]),
+    ("rulelang", ["rulelang", "words"]),
     ("frontends", ["frontends"]),
     ("egraph", ["egraph"]),
     ("prove", ["prove"]),
@@ -94,6 +94,7 @@ LAYERS = [
             "cluster",
             "choice",
             "equality",
+            "editor",
         ],
     ),
 ]

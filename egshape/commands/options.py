@@ -81,3 +81,8 @@ MemoryOpt = Annotated[int | None, typer.Option("--memory", min=1, metavar="MB", 
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 VerboseOpt = Annotated[bool, typer.Option("--verbose", "-v", help="Say all: every check, seconds by stage.")]
 QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of what was done, only notes and errors.")]
+ItemsArg = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE|NAME]...", help="Rule files, or names of rulesets. Default: all that are shipped."),
+]
+RuleOpt = Annotated[str, typer.Option("--rule", metavar="NAME", help="Only this rule.")]

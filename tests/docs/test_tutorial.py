@@ -21,7 +21,7 @@ from egshape.ops import REGISTRY
 NEEDED = ("jax", "z3", "llvmlite")
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "shape-functions.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", "shape-functions.md", "rules-in-python.md"])
 def test_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
