@@ -14,7 +14,7 @@ from egshape.dims import const, symbol
 from egshape.errors import Unsupported
 from egshape.ir.types import itemsize
 from egshape.lower.cuda.kernel import CudaKernel, kernel
-from egshape.lower.device import events, gemm, graphs, objects
+from egshape.lower.device import gemm, graphs, objects
 from egshape.lower.device.calls import number_of
 from egshape.lower.device.decide import Decider
 from egshape.lower.device.memory import DECLARATIONS
@@ -26,7 +26,6 @@ from egshape.plan.ir.launch import Launch
 from egshape.plan.ir.loops import Buffer, Kernel
 from egshape.plan.ir.program import Copy, Gemm, Run, Step
 from egshape.runtime.abi.call import DEVICE_CALL
-from egshape.runtime.abi.call import WORDS as CALL_WORDS
 from egshape.runtime.abi.device import FUNCTIONS
 
 MOST_BLOCKS = 2**31 - 1
@@ -51,20 +50,8 @@ class Device(Decider):
         self.graphs = graphs.Graphs(self, whole) if captured else None
 
     def declarations(self) -> str:
-        """The C library, the search for captured graphs, the entry that reads arrays of the device."""
-        program = self.host.program
-        inputs, outputs = (
-            [(len(port.shape), itemsize(port.buffer.dtype)) for port in ports]
-            for ports in (program.inputs, program.outputs)
-        )
-        return (
-            DECLARATIONS
-            + graphs.DECLARATIONS
-            + events.DECLARATIONS
-            + (gemm.DECLARATIONS if self.products else "")
-            + (redzones.FUNCTIONS if self.gap else "")
-            + objects.device_entry(inputs, outputs, CALL_WORDS)
-        )
+        """The C library, the entry that reads arrays of the device."""
+        return DECLARATIONS + (redzones.DECLARATIONS if self.gap else "") + objects.ENTRY
 
     def manifest(self) -> dict[str, Any]:
         """Kernels, the names of their functions, requests for memory."""

@@ -13,14 +13,13 @@ from itertools import groupby
 from egshape.dims import const
 from egshape.lower.device.calls import Calls
 from egshape.lower.device.decide import can_defer
-from egshape.lower.device.table import RELAXED, SEARCH
 from egshape.lower.host.entry import Entry
 from egshape.plan.analysis.memory import touched
 from egshape.plan.gpu.placement import Placement, flat
 from egshape.plan.ir.program import Branch, CheckSizes, CheckValue, Copy, DefineSize, HostCall, Repeat, Run, Step
 from egshape.runtime.abi.call import DEVICE_CAPTURE
+from egshape.runtime.abi.device import RELAXED
 
-DECLARATIONS = SEARCH
 LEAST, LEAST_OF_A_PART = 2, 4
 """Launches from which one launch of a graph is less work."""
 

@@ -35,7 +35,6 @@ from egshape.plan.ir.program import (
     Step,
     Swap,
 )
-from egshape.runtime.abi.call import WORDS
 
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
 ATTRIBUTES = f"attributes #0 = {{ {_ATTRIBUTES} }}\nattributes #1 = {{ noinline noduplicate {_ATTRIBUTES} }}\n"
@@ -69,7 +68,7 @@ def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
         + backend.declarations()
         + kernels
         + f"define i32 @egshape_entry(ptr %call) {{\nentry:\n{entry}\n}}\n"
-        + python_entry([len(port.shape) for port in program.inputs], [not each for each in late], WORDS)
+        + python_entry(program, late)
         + ATTRIBUTES
     )
     manifest = {
