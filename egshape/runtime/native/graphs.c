@@ -27,6 +27,7 @@ struct egs_graph_row *egs_graph_row(struct egs_graphs *graphs, const int64_t *ke
     int64_t clock = ++graphs->clock, bytes = 8 * graphs->words;
     int64_t stride = (int64_t)(sizeof(struct egs_graph_row) / 8) + graphs->words;
     int64_t *rows = (int64_t *)(graphs + 1), hash = (int64_t)hash_of(key, graphs->words, 1);
+    hash = hash ? hash : 1; /* 0 is what a place holds that no hash has been put to */
     struct egs_graph_row *oldest = NULL;
     for (int64_t k = 0; k < graphs->count; k++) {
         struct egs_graph_row *row = (struct egs_graph_row *)(rows + k * stride);

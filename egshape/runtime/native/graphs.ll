@@ -1,4 +1,4 @@
-; graphs.c: 9ed10508e2a0fbbc9f4dee435f40974222307b05c4e516b1f28545f585d4d8c6
+; graphs.c: 0f0cbfc79aa12f137c6fb4bb61fa2d06fc1a206db3c80d57c3edb5fc5810ab5f
 ; Written by `make native`.
 
 define hidden ptr @egs_graph_row(ptr noundef %0, ptr noundef %1, ptr noundef readonly %2) nounwind {
@@ -29,133 +29,136 @@ define hidden ptr @egs_graph_row(ptr noundef %0, ptr noundef %1, ptr noundef rea
 
 24:                                               ; preds = %13, %3
   %25 = phi i64 [ 1, %3 ], [ %21, %13 ]
-  %26 = load i64, ptr %0, align 8
-  %27 = icmp sgt i64 %26, 0
-  br i1 %27, label %28, label %60
+  %26 = tail call i64 @llvm.umax.i64(i64 %25, i64 1)
+  %27 = load i64, ptr %0, align 8
+  %28 = icmp sgt i64 %27, 0
+  br i1 %28, label %29, label %61
 
-28:                                               ; preds = %24, %55
-  %29 = phi ptr [ %56, %55 ], [ null, %24 ]
-  %30 = phi i64 [ %57, %55 ], [ 0, %24 ]
-  %31 = mul nsw i64 %30, %10
-  %32 = getelementptr inbounds i64, ptr %11, i64 %31
-  %33 = getelementptr inbounds i8, ptr %32, i64 16
-  %34 = load i64, ptr %33, align 8
-  %35 = icmp eq i64 %34, %25
-  br i1 %35, label %36, label %44
+29:                                               ; preds = %24, %56
+  %30 = phi ptr [ %57, %56 ], [ null, %24 ]
+  %31 = phi i64 [ %58, %56 ], [ 0, %24 ]
+  %32 = mul nsw i64 %31, %10
+  %33 = getelementptr inbounds i64, ptr %11, i64 %32
+  %34 = getelementptr inbounds i8, ptr %33, i64 16
+  %35 = load i64, ptr %34, align 8
+  %36 = icmp eq i64 %35, %26
+  br i1 %36, label %37, label %45
 
-36:                                               ; preds = %28
-  %37 = getelementptr inbounds i8, ptr %32, i64 8
-  %38 = load i64, ptr %37, align 8
-  %39 = icmp eq i64 %38, 0
-  br i1 %39, label %44, label %40
+37:                                               ; preds = %29
+  %38 = getelementptr inbounds i8, ptr %33, i64 8
+  %39 = load i64, ptr %38, align 8
+  %40 = icmp eq i64 %39, 0
+  br i1 %40, label %45, label %41
 
-40:                                               ; preds = %36
-  %41 = getelementptr inbounds i8, ptr %32, i64 24
-  %42 = tail call i32 @memcmp(ptr noundef nonnull %41, ptr noundef %1, i64 noundef %9) nounwind
-  %43 = icmp eq i32 %42, 0
-  br i1 %43, label %53, label %44
+41:                                               ; preds = %37
+  %42 = getelementptr inbounds i8, ptr %33, i64 24
+  %43 = tail call i32 @memcmp(ptr noundef nonnull %42, ptr noundef %1, i64 noundef %9) nounwind
+  %44 = icmp eq i32 %43, 0
+  br i1 %44, label %54, label %45
 
-44:                                               ; preds = %40, %36, %28
-  %45 = icmp eq ptr %29, null
-  br i1 %45, label %52, label %46
+45:                                               ; preds = %41, %37, %29
+  %46 = icmp eq ptr %30, null
+  br i1 %46, label %53, label %47
 
-46:                                               ; preds = %44
-  %47 = getelementptr inbounds i8, ptr %32, i64 8
-  %48 = load i64, ptr %47, align 8
-  %49 = getelementptr inbounds i8, ptr %29, i64 8
-  %50 = load i64, ptr %49, align 8
-  %51 = icmp slt i64 %48, %50
-  br i1 %51, label %52, label %55
+47:                                               ; preds = %45
+  %48 = getelementptr inbounds i8, ptr %33, i64 8
+  %49 = load i64, ptr %48, align 8
+  %50 = getelementptr inbounds i8, ptr %30, i64 8
+  %51 = load i64, ptr %50, align 8
+  %52 = icmp slt i64 %49, %51
+  br i1 %52, label %53, label %56
 
-52:                                               ; preds = %46, %44
-  br label %55
+53:                                               ; preds = %47, %45
+  br label %56
 
-53:                                               ; preds = %40
-  %54 = getelementptr inbounds i8, ptr %32, i64 8
-  store i64 %6, ptr %54, align 8
-  br label %102
+54:                                               ; preds = %41
+  %55 = getelementptr inbounds i8, ptr %33, i64 8
+  store i64 %6, ptr %55, align 8
+  br label %103
 
-55:                                               ; preds = %52, %46
-  %56 = phi ptr [ %29, %46 ], [ %32, %52 ]
-  %57 = add nuw nsw i64 %30, 1
-  %58 = load i64, ptr %0, align 8
-  %59 = icmp slt i64 %57, %58
-  br i1 %59, label %28, label %60
+56:                                               ; preds = %53, %47
+  %57 = phi ptr [ %30, %47 ], [ %33, %53 ]
+  %58 = add nuw nsw i64 %31, 1
+  %59 = load i64, ptr %0, align 8
+  %60 = icmp slt i64 %58, %59
+  br i1 %60, label %29, label %61
 
-60:                                               ; preds = %55, %24
-  %61 = phi i64 [ %26, %24 ], [ %58, %55 ]
-  %62 = phi ptr [ null, %24 ], [ %56, %55 ]
-  %63 = mul nsw i64 %61, %10
-  %64 = getelementptr inbounds i64, ptr %11, i64 %63
-  %65 = and i64 %25, 4092
-  %66 = getelementptr inbounds i64, ptr %64, i64 %65
-  br label %70
+61:                                               ; preds = %56, %24
+  %62 = phi i64 [ %27, %24 ], [ %59, %56 ]
+  %63 = phi ptr [ null, %24 ], [ %57, %56 ]
+  %64 = mul nsw i64 %62, %10
+  %65 = getelementptr inbounds i64, ptr %11, i64 %64
+  %66 = and i64 %26, 4092
+  %67 = getelementptr inbounds i64, ptr %65, i64 %66
+  br label %71
 
-67:                                               ; preds = %70
-  %68 = add nuw nsw i64 %71, 1
-  %69 = icmp eq i64 %68, 4
-  br i1 %69, label %76, label %70
+68:                                               ; preds = %71
+  %69 = add nuw nsw i64 %72, 1
+  %70 = icmp eq i64 %69, 4
+  br i1 %70, label %77, label %71
 
-70:                                               ; preds = %67, %60
-  %71 = phi i64 [ 0, %60 ], [ %68, %67 ]
-  %72 = getelementptr inbounds i64, ptr %66, i64 %71
-  %73 = load i64, ptr %72, align 8
-  %74 = icmp eq i64 %73, %25
-  br i1 %74, label %83, label %67
+71:                                               ; preds = %68, %61
+  %72 = phi i64 [ 0, %61 ], [ %69, %68 ]
+  %73 = getelementptr inbounds i64, ptr %67, i64 %72
+  %74 = load i64, ptr %73, align 8
+  %75 = icmp eq i64 %74, %26
+  br i1 %75, label %84, label %68
 
-75:                                               ; preds = %76
-  store i64 %25, ptr %66, align 8
-  br label %102
+76:                                               ; preds = %77
+  store i64 %26, ptr %67, align 8
+  br label %103
 
-76:                                               ; preds = %67, %76
-  %77 = phi i64 [ %81, %76 ], [ 3, %67 ]
-  %78 = getelementptr i64, ptr %66, i64 %77
-  %79 = getelementptr i8, ptr %78, i64 -8
-  %80 = load i64, ptr %79, align 8
-  store i64 %80, ptr %78, align 8
-  %81 = add nsw i64 %77, -1
-  %82 = icmp ugt i64 %77, 1
-  br i1 %82, label %76, label %75
+77:                                               ; preds = %68, %77
+  %78 = phi i64 [ %82, %77 ], [ 3, %68 ]
+  %79 = getelementptr i64, ptr %67, i64 %78
+  %80 = getelementptr i8, ptr %79, i64 -8
+  %81 = load i64, ptr %80, align 8
+  store i64 %81, ptr %79, align 8
+  %82 = add nsw i64 %78, -1
+  %83 = icmp ugt i64 %78, 1
+  br i1 %83, label %77, label %76
 
-83:                                               ; preds = %70
-  %84 = icmp eq ptr %62, null
-  br i1 %84, label %102, label %85
+84:                                               ; preds = %71
+  %85 = icmp eq ptr %63, null
+  br i1 %85, label %103, label %86
 
-85:                                               ; preds = %83
-  %86 = getelementptr inbounds i8, ptr %62, i64 8
-  %87 = load i64, ptr %86, align 8
-  %88 = icmp eq i64 %87, 0
-  br i1 %88, label %93, label %89
+86:                                               ; preds = %84
+  %87 = getelementptr inbounds i8, ptr %63, i64 8
+  %88 = load i64, ptr %87, align 8
+  %89 = icmp eq i64 %88, 0
+  br i1 %89, label %94, label %90
 
-89:                                               ; preds = %85
-  %90 = sub nsw i64 %6, %87
-  %91 = shl nsw i64 %61, 2
-  %92 = icmp sgt i64 %90, %91
-  br i1 %92, label %93, label %102
+90:                                               ; preds = %86
+  %91 = sub nsw i64 %6, %88
+  %92 = shl nsw i64 %62, 2
+  %93 = icmp sgt i64 %91, %92
+  br i1 %93, label %94, label %103
 
-93:                                               ; preds = %89, %85
-  %94 = load ptr, ptr %62, align 8
-  %95 = icmp eq ptr %94, null
-  br i1 %95, label %98, label %96
+94:                                               ; preds = %90, %86
+  %95 = load ptr, ptr %63, align 8
+  %96 = icmp eq ptr %95, null
+  br i1 %96, label %99, label %97
 
-96:                                               ; preds = %93
-  %97 = tail call i32 %2(ptr noundef nonnull %94) nounwind
-  br label %98
+97:                                               ; preds = %94
+  %98 = tail call i32 %2(ptr noundef nonnull %95) nounwind
+  br label %99
 
-98:                                               ; preds = %96, %93
-  store ptr null, ptr %62, align 8
-  store i64 %6, ptr %86, align 8
-  %99 = getelementptr inbounds i8, ptr %62, i64 16
-  store i64 %25, ptr %99, align 8
-  %100 = getelementptr inbounds i8, ptr %62, i64 24
-  %101 = tail call ptr @memcpy(ptr noundef nonnull %100, ptr noundef %1, i64 noundef %9) nounwind
-  br label %102
+99:                                               ; preds = %97, %94
+  store ptr null, ptr %63, align 8
+  store i64 %6, ptr %87, align 8
+  %100 = getelementptr inbounds i8, ptr %63, i64 16
+  store i64 %26, ptr %100, align 8
+  %101 = getelementptr inbounds i8, ptr %63, i64 24
+  %102 = tail call ptr @memcpy(ptr noundef nonnull %101, ptr noundef %1, i64 noundef %9) nounwind
+  br label %103
 
-102:                                              ; preds = %75, %53, %98, %89, %83
-  %103 = phi ptr [ %62, %98 ], [ null, %89 ], [ null, %83 ], [ %32, %53 ], [ null, %75 ]
-  ret ptr %103
+103:                                              ; preds = %76, %54, %99, %90, %84
+  %104 = phi ptr [ %63, %99 ], [ null, %90 ], [ null, %84 ], [ %33, %54 ], [ null, %76 ]
+  ret ptr %104
 }
 
 declare i32 @memcmp(ptr noundef, ptr noundef, i64 noundef)
 
 declare ptr @memcpy(ptr noundef, ptr noundef, i64 noundef)
+
+declare i64 @llvm.umax.i64(i64, i64) nounwind

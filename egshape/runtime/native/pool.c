@@ -125,6 +125,7 @@ static void *work(void *argument) {
             __atomic_fetch_sub(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
         }
     }
+    return NULL; /* never */
 }
 
 void egs_session(struct pool *pool, int32_t by) {

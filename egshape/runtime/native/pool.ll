@@ -1,4 +1,4 @@
-; pool.c: ba55218649fea6295ca19d1216027b4acc7387059c770ce5f906e7685cff269e
+; pool.c: 8b40d869ff284ac1ecbde34e5edee8e24a52b740144df0c1077e7379aeec5fbe
 ; Written by `make native`.
 
 %struct.anon = type { i64, [56 x i8] }

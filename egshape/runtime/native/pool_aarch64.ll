@@ -1,4 +1,4 @@
-; pool_aarch64.c: db44b24b62dcf46ab6678adf542675fbd191146ef8a4c47f2bdc3906590f40a0
+; pool_aarch64.c: ce9fc02bb46af87b036bd2de850ce85e0ab14cd8e165743c430c89c4df5d8a1e
 ; Written by `make native`.
 
 @egs_futex = hidden constant i64 98, align 8
