@@ -1,5 +1,5 @@
 # make setup | demo | test | test-all | lint | fuzz | fuzz-llvm | fuzz-onnx | corpora | models | zoo | backend | bench |
-#      cuda | docs | dist | clean
+#      cuda | native | docs | dist | clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -15,7 +15,7 @@ SUM := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 READY := .venv/.ready-$(SUM)
 
 .PHONY: help setup demo test test-all test-here test-quick test-long test-newer style lint fuzz fuzz-llvm fuzz-onnx corpora \
-        models zoo backend bench cuda docs dist clean
+        models zoo backend bench cuda native docs dist clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -96,6 +96,12 @@ cuda: $(READY) ## what a machine with a GPU checks, measures and tunes, in out/c
 	.venv/bin/$(PIP) --editable '.[cuda]'
 	$(PY) -m benchmarks.cuda.cases out/cuda/cases
 	$(PY) -m benchmarks.cuda.tune out/cuda/tune
+
+# ziglang 0.14 is clang 19: every llvmlite from 0.45 on reads its IR. CLANG=... names another compiler.
+native: $(READY) ## the C sources of the native runtime and the header of its tables, as the LLVM IR that is checked in
+	test -n "$(CLANG)" || test -x .venv-native/bin/python || { .venv/bin/python -m venv .venv-native \
+	  && .venv-native/bin/$(PIP) ziglang==0.14.1; }
+	CLANG="$(or $(CLANG),$(CURDIR)/.venv-native/bin/python -m ziglang cc)" $(PY) -m egshape.runtime.native.build
 
 dist: ## sdist, wheel and its bill of materials (CycloneDX) in dist/, tried in an environment with nothing else
 	PYTHON=$(PYTHON) .ci/dist

@@ -45,7 +45,7 @@ def compile_function(
             )
     made = compile_cuda(graph, tuple(architectures or ARCHITECTURES), facts, make)
 
-    library = functools.cache(lambda: native.shared_library([made.code]))
+    library = functools.cache(lambda: native.shared_library([made.code, native.library_object(made.machine)]))
 
     def save(path: Any, form: str) -> list[Path]:
         return _save(made, library, Path(path), form)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from egshape.ir.types import itemsize
-from egshape.lower.device import events, gemm, graphs, objects
+from egshape.lower.device import graphs, objects
 from egshape.lower.device.calls import Calls, number_of
 from egshape.lower.device.decide import Decider
 from egshape.lower.device.launch import Launcher
@@ -21,7 +20,6 @@ from egshape.lower.host.entry import Entry
 from egshape.lower.host.target import InOrder, Order
 from egshape.plan.analysis.memory import THREADS
 from egshape.runtime.abi.call import DEVICE_CALL
-from egshape.runtime.abi.call import WORDS as CALL_WORDS
 from egshape.runtime.abi.device import FUNCTIONS
 
 
@@ -42,20 +40,8 @@ class Device:
         self.order: Order = self.graphs or InOrder()
 
     def declarations(self) -> str:
-        """The C library, the search for captured graphs, the entry that reads arrays of the device."""
-        program = self.host.program
-        inputs, outputs = (
-            [(len(port.shape), itemsize(port.buffer.dtype)) for port in ports]
-            for ports in (program.inputs, program.outputs)
-        )
-        return (
-            DECLARATIONS
-            + graphs.DECLARATIONS
-            + events.DECLARATIONS
-            + (gemm.DECLARATIONS if self.launcher.products else "")
-            + (redzones.FUNCTIONS if self.memory.gap else "")
-            + objects.device_entry(inputs, outputs, CALL_WORDS)
-        )
+        """The C library, the entry that reads arrays of the device."""
+        return DECLARATIONS + (redzones.DECLARATIONS if self.memory.gap else "") + objects.ENTRY
 
     def manifest(self) -> dict[str, Any]:
         """Kernels, the names of their functions, requests for memory."""

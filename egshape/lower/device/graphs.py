@@ -13,7 +13,6 @@ from itertools import groupby
 from egshape.dims import const
 from egshape.lower.device.calls import Calls
 from egshape.lower.device.decide import can_defer
-from egshape.lower.device.table import RELAXED, SEARCH
 from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.target import StepWriter
@@ -21,8 +20,8 @@ from egshape.plan.analysis.memory import touched
 from egshape.plan.gpu.placement import Placement, flat
 from egshape.plan.ir.program import Branch, CheckSizes, CheckValue, Copy, DefineSize, HostCall, Repeat, Run, Step
 from egshape.runtime.abi.call import DEVICE_CAPTURE
+from egshape.runtime.abi.device import RELAXED
 
-DECLARATIONS = SEARCH
 LEAST, LEAST_OF_A_PART = 2, 4
 """Launches from which one launch of a graph is less work."""
 

@@ -75,9 +75,9 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
         native.cached_object(native.whole(made.text, machine.features), machine),
         *(native.products_object(dtype, kind, machine) for dtype, kind in gemm.called(made.text)),
     )
-    shared = native.pool_symbols()
-    entries, keep = native.load(codes, native.ENTRIES, {**native.libm_symbols(), **shared})
-    return Native(made, codes, machine, {**entries, "egshape_pool": shared["egshape_pool"]}, keep)
+    entries, keep = native.load(codes, native.ENTRIES, native.libm_symbols())
+    entries["egshape_pool"] = native.library_symbols()["egshape_pool"]
+    return Native(made, codes, machine, entries, keep)
 
 
 def likely_peak(graph: Graph, made: Module) -> dict[str, Any]:

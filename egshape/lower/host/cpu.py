@@ -11,40 +11,16 @@ from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.launch import Calls
 from egshape.lower.host.target import InOrder, Outputs, Request
-from egshape.lower.host.timing import FUNCTIONS
-from egshape.lower.llvm import pool, scalar
+from egshape.lower.llvm import scalar
 from egshape.plan.analysis.memory import THREADS
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import CheckValue
-from egshape.runtime.abi.call import REDZONE_BYTES
+from egshape.runtime.abi.call import POOL_VERSION, REDZONE_BYTES
 
-HUGE_PAGE = 2 << 20
-"""Bytes of a huge page."""
-DECLARATIONS = f"""declare ptr @aligned_alloc(i64, i64)
+DECLARATIONS = """declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
-declare i32 @madvise(ptr, i64, i32)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-define internal ptr @egs_memory(i64 %size) noinline nounwind {{
-  %large = icmp uge i64 %size, {2 * HUGE_PAGE}
-  br i1 %large, label %huge, label %small
-small:
-  %s = call ptr @aligned_alloc(i64 64, i64 %size)
-  ret ptr %s
-huge:
-  %more = add i64 %size, {HUGE_PAGE - 1}
-  %whole = and i64 %more, -{HUGE_PAGE}
-  %h = call ptr @aligned_alloc(i64 {HUGE_PAGE}, i64 %whole)
-  %none = icmp eq ptr %h, null
-  br i1 %none, label %done, label %advise
-advise:
-  %ignored = call i32 @madvise(ptr %h, i64 %whole, i32 14)
-  br label %done
-done:
-  ret ptr %h
-}}
 """
-"""``egs_memory``: memory of the C library. Large pieces ask for huge pages (MADV_HUGEPAGE is 14 on Linux): images of
-some megabytes are read along many lines at once, and took a tenth longer by pages of 4 KB."""
 
 
 class Heap:
@@ -136,13 +112,13 @@ class Cpu:
         self.order = InOrder()
 
     def declarations(self) -> str:
-        """The pool, clocks, the C library."""
-        return DECLARATIONS + pool.DECLARATIONS + FUNCTIONS + (redzones.FUNCTIONS if self.memory.gap else "")
+        """The C library."""
+        return DECLARATIONS + (redzones.DECLARATIONS if self.memory.gap else "")
 
     def manifest(self) -> dict[str, Any]:
         """The pool's layout, kernels, red zones."""
         return {
-            "pool": pool.VERSION,
+            "pool": POOL_VERSION,
             "kernels": [{"name": name} for name in self.launcher.rows],
             "zones": list(self.launcher.watched) if self.memory.gap else None,
         }

@@ -22,7 +22,6 @@ from egshape.lower.llvm.functions import text as functions_text
 from egshape.plan.analysis.memory import Layout
 from egshape.plan.ir.loops import Buffer, Kernel
 from egshape.plan.ir.program import CheckSizes, DefineSize, Program
-from egshape.runtime.abi.call import WORDS
 
 _ATTRIBUTES = 'nounwind "prefer-vector-width"="512" "no-trapping-math"="true"'
 ATTRIBUTES = f"attributes #0 = {{ {_ATTRIBUTES} }}\nattributes #1 = {{ noinline noduplicate {_ATTRIBUTES} }}\n"
@@ -55,7 +54,7 @@ def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:
         + target.declarations()
         + kernels
         + f"define i32 @egshape_entry(ptr %call) {{\nentry:\n{lines}\n}}\n"
-        + python_entry([len(port.shape) for port in program.inputs], [not each for each in late], WORDS)
+        + python_entry(program, late)
         + ATTRIBUTES
     )
     manifest = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, PLACES, ROW, STATE
+from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, POINTERS, ROW, STATE
 
 NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
 ROWS = 1024
@@ -140,7 +140,9 @@ class Products:
         try:
             self._fill(key, made)
             found = self._proposed(key, made)
-            places = np.ctypeslib.as_array(ctypes.cast(words, ctypes.POINTER(ctypes.c_int64)), (len(KEY) + PLACES,))
+            places = np.ctypeslib.as_array(
+                ctypes.cast(words, ctypes.POINTER(ctypes.c_int64)), (len(KEY) + len(POINTERS),)
+            )
             work = 2 * key["count"] * key["m"] * key["n"] * key["k"]
             run = self._again(key, made, [int(place) for place in places[len(KEY) :]], stream or 0)
             made[4:] = self._best(row[: len(KEY)].tobytes(), found, work, run, stream or 0)

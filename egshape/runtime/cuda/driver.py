@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from egshape.runtime.abi.device import RELAXED
 from egshape.runtime.core.errors import RunError
 from egshape.runtime.cuda import cublaslt
 
@@ -74,7 +75,6 @@ _MAJOR, _MINOR = 75, 76
 _SHARED_BYTES = 8
 _RELEASE_THRESHOLD = 4
 _KEEP = 2**64 - 1
-_RELAXED = 2
 OUT_OF_MEMORY = 2
 _NO_BINARY, _NO_DEVICE = 209, 100
 _ALIGN = 256
@@ -148,7 +148,7 @@ class Driver:
     def aside(self) -> Iterator[None]:
         """The context is current, and what is called is no business of captures that other threads make."""
         with self.current():
-            mode = ctypes.c_int32(_RELAXED)
+            mode = ctypes.c_int32(RELAXED)
             self("cuThreadExchangeStreamCaptureMode", ctypes.addressof(mode), fails=False)
             try:
                 yield

@@ -20,13 +20,14 @@ from egshape.runtime.cuda.arrays import Block, DeviceArray
 from egshape.runtime.cuda.driver import Driver
 
 FUNCTIONS = {
-    "long": "PyLong_AsLongLong",
+    "number_of": "PyLong_AsLongLong",
     "size": "PyTuple_Size",
     "clear": "PyErr_Clear",
     "save": "PyEval_SaveThread",
     "restore": "PyEval_RestoreThread",
     "alloc": "PyType_GenericAlloc",
     "hold": "Py_IncRef",
+    "drop": "Py_DecRef",
     "tuple": "PyTuple_New",
     "place": "PyTuple_SetItem",
     "number": "PyLong_FromLongLong",
