@@ -12,7 +12,7 @@ from collections.abc import Callable
 from egshape.dims import const
 from egshape.ir.types import itemsize
 from egshape.lower.device.calls import Calls
-from egshape.plan.ir.program import Gemm, Side
+from egshape.plan.ir.program import Gemm, GemmOperand
 from egshape.runtime.abi.products import BIAS, GELU, KEY, KINDS, POINTERS
 
 
@@ -63,12 +63,12 @@ def emit(device: Calls, step: Gemm, otherwise: Callable[[], None]) -> None:
         otherwise()
 
 
-def _address(device: Calls, side: Side) -> str:
+def _address(device: Calls, side: GemmOperand) -> str:
     w = device.w
     offset = w.dim(side.offset * itemsize(side.buffer.dtype))
     return w.value(f"getelementptr i8, ptr {device.host.pointers[side.buffer]}, i64 {offset}")
 
 
-def _words(device: Calls, side: Side) -> list[str]:
+def _words(device: Calls, side: GemmOperand) -> list[str]:
     w = device.w
     return [w.dim(side.pitch), w.dim(side.step), str(int(side.turned))]

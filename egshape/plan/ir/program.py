@@ -65,7 +65,7 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Side:
+class GemmOperand:
     """An operand of a library's product: element (free, deep) of a batch at ``offset`` + batch*step + free*pitch +
     deep; ``turned``: + free + deep*pitch."""
 
@@ -86,8 +86,8 @@ class Gemm(Run):
     m: Dim
     n: Dim
     k: Dim
-    left: Side
-    right: Side
+    left: GemmOperand
+    right: GemmOperand
     out: Buffer
     bias: Buffer | None = None
     residual: Buffer | None = None

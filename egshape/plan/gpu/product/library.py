@@ -12,7 +12,7 @@ from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, coefficient, cop
 from egshape.plan.form.steps import Steps
 from egshape.plan.gpu.product.contracted import tiled
 from egshape.plan.ir.loops import Load, Matrix, Store, linear
-from egshape.plan.ir.program import Gemm, Run, Side
+from egshape.plan.ir.program import Gemm, GemmOperand, Run
 
 
 def step(p: Steps, cluster: epilogue.Cluster, bias: Value | None, residual: Value | None, gelu: bool) -> None:
@@ -57,13 +57,13 @@ def _flat(axes: Axes) -> Dim:
     return flat
 
 
-def _laid(p: Steps, op: Op, d: Dot, number: int, free: Dim, deep: Dim) -> tuple[Matrix, Side]:
+def _laid(p: Steps, op: Op, d: Dot, number: int, free: Dim, deep: Dim) -> tuple[Matrix, GemmOperand]:
     """An operand where a library can read it: where it lies, else copied."""
     place = operand(p, op, d, number)
-    side = _side(place, d.batch, free, deep)
+    side = _operand_of(place, d.batch, free, deep)
     if side is None:
         place = _copied(p, d, number)
-        side = _side(place, d.batch, free, deep)
+        side = _operand_of(place, d.batch, free, deep)
     assert side is not None, place
     return place, side
 
@@ -90,7 +90,7 @@ def _copied(p: Steps, d: Dot, number: int) -> Matrix:
     return Matrix(target, batch, ONE, width)
 
 
-def _side(place: Matrix, batch: Axes, free: Dim, deep: Dim) -> Side | None:
+def _operand_of(place: Matrix, batch: Axes, free: Dim, deep: Dim) -> GemmOperand | None:
     """A matrix as a library wants it: one axis along memory, the lines of the other at least as far apart as they are
     long, one stride for all batches."""
     found = stride(place.offset, batch)
@@ -99,8 +99,8 @@ def _side(place: Matrix, batch: Axes, free: Dim, deep: Dim) -> Side | None:
     step = ZERO if all(size.const == 1 for _, size in batch) else found[0]
     if place.column is ONE:
         pitch = deep if free.const == 1 else place.row
-        return Side(place.buffer, found[1], pitch, step, False) if is_nonnegative(pitch - deep) else None
+        return GemmOperand(place.buffer, found[1], pitch, step, False) if is_nonnegative(pitch - deep) else None
     pitch = free if deep.const == 1 else place.column
     if place.row is not ONE or not is_nonnegative(pitch - free):
         return None
-    return Side(place.buffer, found[1], pitch, step, True)
+    return GemmOperand(place.buffer, found[1], pitch, step, True)
