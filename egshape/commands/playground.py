@@ -20,7 +20,7 @@ def playground(
     program: Annotated[
         str, typer.Option("--program", metavar="TERM", help="A program to begin with, as examples are written.")
     ] = "",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free one.")] = 0,
     ops: OpsOpt = None,
 ) -> None:
     """Play with a rule in a page.

@@ -74,7 +74,18 @@ def rule(
 
     Gives what ``optimize(rules=[...])`` and the tools take. Raises EgshapeError (code "rules"), with file, line and
     column in Python, where the function does not run or returns something else; what else is wrong with the rule is
-    found where any rule is checked."""
+    found where any rule is checked.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.words import negate, tanh
+        >>> @egshape.rule(example="tanh(negate(x: [a]))  =>  negate(tanh(x))")
+        ... def odd(x):
+        ...     "tanh(-x) = -tanh(x)"
+        ...     return tanh(negate(x)), negate(tanh(x))
+        >>> print(odd.text.splitlines()[7])
+        (rewrite (Unary "tanh" (Unary "negate" x)) (Unary "negate" (Unary "tanh" x))
+    """
 
     def declare(function: Callable[..., Any]) -> PythonRule:
         return _Writing(function, _lines(example), _lines(counter), needs, ends, subsume, both_ways).done()

@@ -13,6 +13,7 @@ import pytest
 from benchmarks.lsp import FILE, MOST, session
 from benchmarks.tools.lsp_client import Client
 from egshape.cli import main
+from egshape.hints import install
 
 BUSY = 20
 """How many times as long an answer may take on a busy machine; `python -m benchmarks.lsp` measures."""
@@ -118,5 +119,5 @@ def test_without_pygls_there_is_one_message(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["lsp"]) == 2
-    assert capsys.readouterr().err == 'egshape: the language server needs pygls (pip install "egshape[lsp]")\n'
+    assert capsys.readouterr().err == f"egshape: the language server needs pygls ({install('lsp')})\n"
     assert "pygls" not in sys.modules
