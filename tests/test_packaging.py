@@ -69,7 +69,7 @@ def test_wheel_holds_every_module_and_ruleset(wheel: Path) -> None:
     }
     wanted = {"egshape/py.typed"}
     for prefix, folder in folders.items():
-        for pattern in ("*.py", "*.egg", "*.html", "*.css", "*.js"):
+        for pattern in ("*.py", "*.egg", "*.html", "*.css", "*.js", "*.ll", "*.c", "*.h"):
             wanted |= {f"{prefix}/{path.relative_to(folder)}" for path in folder.rglob(pattern)}
     assert wanted - files_of(wheel) == set()
 

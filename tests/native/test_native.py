@@ -99,10 +99,17 @@ def passes(program: Path, *words: str) -> None:
     assert not done.returncode, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("name", ["graphs", "arrays"])
-def test_under_sanitizers(name: str, tmp_path: Path) -> None:
-    source = {"graphs": "graphs.c", "arrays": "host_arrays.c"}[name]
-    passes(compiled(f"{name}_test", (source,), MEMORY, tmp_path))
+@pytest.mark.parametrize(
+    ("name", "sources"),
+    [
+        ("graphs", ("graphs.c",)),
+        ("arrays", ("host_arrays.c",)),
+        ("products", ("products.c",)),
+        ("rows", ("timing.c", "events.c", "redzones.c", "memory.c")),
+    ],
+)
+def test_under_sanitizers(name: str, sources: tuple[str, ...], tmp_path: Path) -> None:
+    passes(compiled(f"{name}_test", sources, MEMORY, tmp_path))
 
 
 @pytest.mark.skipif(not HAS_POOL, reason="no pool on this system")
