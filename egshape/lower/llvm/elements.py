@@ -58,6 +58,14 @@ class Element:
         return Quads(self.lanes, self.dtype == "s8u8", self.features) if self.name == "i32" else None
 
     @property
+    def steps(self) -> int:
+        """Steps of the depth that are written one after the other: so many that sums and what is read stay in
+        registers, which a test looks at. Groups without an instruction of their own take several of them a step."""
+        if self.group is not None:
+            return 4 if self.group.dot else 1
+        return 4 if self.size == 4 else 2
+
+    @property
     def vector(self) -> str:
         return f"<{self.lanes} x {self.name}>"
 
