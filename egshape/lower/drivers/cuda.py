@@ -64,18 +64,14 @@ class Cuda:
     @property
     def constants(self) -> list[np.ndarray]:
         """The arrays that the program reads."""
-        return [buffer.data for buffer in self.module.constants if buffer.data is not None]
+        return self.module.arrays
 
     @property
     def manifest(self) -> dict[str, Any]:
         """What a runtime must know."""
-        machine = self.machine
         return {
             **self.module.manifest,
-            "triple": machine.triple,
-            "cpu": machine.cpu,
-            "features": machine.features,
-            "llvm": machine.version,
+            **self.machine.described,
             "architectures": list(self.images),
             "toolkit": list(self.toolkit),
         }

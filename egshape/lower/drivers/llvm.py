@@ -36,18 +36,14 @@ class Native:
     @property
     def constants(self) -> list[np.ndarray]:
         """The arrays that the entry takes as constants."""
-        return [buffer.data for buffer in self.module.constants if buffer.data is not None]
+        return self.module.arrays
 
     @property
     def manifest(self) -> dict[str, Any]:
         """What a runtime must know."""
-        machine = self.machine
         return {
             **self.module.manifest,
-            "triple": machine.triple,
-            "cpu": machine.cpu,
-            "features": machine.features,
-            "llvm": machine.version,
+            **self.machine.described,
             "code": sum(map(len, self.codes)),
         }
 

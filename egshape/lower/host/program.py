@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
+
 from egshape.ir.types import itemsize
 from egshape.lower.host.callbacks import described
 from egshape.lower.host.checks import Checks
@@ -39,6 +41,11 @@ class Module:
     layout: Layout
     kernels: dict[str, Kernel]
     """By the names of their functions; equal kernels once."""
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """What the entry takes as constants."""
+        return [buffer.data for buffer in self.constants if buffer.data is not None]
 
 
 def module(program: Program, make: Maker = Cpu, reuse: bool = True) -> Module:

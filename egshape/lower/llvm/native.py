@@ -43,6 +43,11 @@ class Machine:
     features: str
     version: str
 
+    @property
+    def described(self) -> dict[str, str]:
+        """What a manifest says of it."""
+        return {"triple": self.triple, "cpu": self.cpu, "features": self.features, "llvm": self.version}
+
 
 def host_machine() -> Machine:
     """This computer."""
