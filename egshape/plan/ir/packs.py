@@ -9,8 +9,8 @@ PACK_BYTES = 192
 
 
 ROOM_BYTES = 256
-"""Bytes of a row of the widest panel: a rest of one vector is part of the panel before, whose blocks are two and two
-vectors wide then."""
+"""Bytes of a row of the widest panel: a rest of one vector is part of the panel before, whose blocks are four
+vectors wide then, or two and two."""
 
 
 def pack_columns(dtype: str) -> int:

@@ -4,7 +4,7 @@ depthwise separable convolution)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from egshape.dims import Dim, ceildiv, const, floordiv, maximum, minimum, symbol
@@ -12,7 +12,6 @@ from egshape.ir.graph import Block, Op, Value
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu.convolution.operands import index_of
 from egshape.plan.cpu.convolution.products import Convolution, is_product
-from egshape.plan.cpu.convolution.sums import STRIP
 from egshape.plan.form import epilogue
 from egshape.plan.form.matrices import ONE, loops, parts
 from egshape.plan.form.steps import Steps
@@ -121,9 +120,9 @@ class _Writer:
     ) -> tuple[Stmt, ...]:
         """The depthwise sums of the lines of a block, strips of places at once."""
         p, one = self.p, self.depthwise
-        line, number, feature = symbol(p.name("i")), symbol(p.name("i")), index_of(p, one.outputs)
+        line, feature = symbol(p.name("i")), index_of(p, one.outputs)
 
-        def strip(columns: list[Dim]) -> tuple[Stmt, ...]:
+        def strip(columns: Sequence[Dim]) -> tuple[Stmt, ...]:
             places = [(*outer, self.block * self.lines + line, column) for column in columns]
             values = [Var(one.dtype, p.name("v")) for _ in places]
             stores = []
@@ -133,7 +132,4 @@ class _Writer:
             body = [*one.summed(values, source, sizes, weights, image, feature, places), *stores]
             return loops([(one.group, const(one.groups)), (feature, one.outputs)], body)
 
-        whole = self.width // STRIP
-        some = loops([(number, whole)], strip([number * STRIP + k for k in range(STRIP)]))
-        behind = loops([(number, self.width - whole * STRIP)], strip([whole * STRIP + number]))
-        return loops([(line, self.many)], [*some, *behind])
+        return loops([(line, self.many)], one.strips(strip))
