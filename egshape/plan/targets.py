@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, Value
@@ -60,9 +61,10 @@ TARGETS = {
 }
 
 
-def plan(graph: Graph, facts: str = "all", target: str = "llvm") -> Program:
+def plan(graph: Graph, facts: str = "all", target: str = "llvm", tiles: bool = False) -> Program:
     """The host program of a graph. ``facts``: how much of what is known about sizes is used (``known.Level``);
-    ``target``: a name of TARGETS. Raises Unsupported, naming op and location, for what is not compiled."""
-    whole, machine = expand(graph), TARGETS[target]
+    ``target``: a name of TARGETS; ``tiles``: whether it multiplies bf16 by tiles (``Target.tiles``). Raises
+    Unsupported, naming op and location, for what is not compiled."""
+    whole, machine = expand(graph), replace(TARGETS[target], tiles=tiles)
     whole = donated.with_updates(signed(inlined(in_form(whole) if facts == "all" else whole)))
     return Planner(machine.laid_out(whole), machine, facts).plan()

@@ -61,11 +61,11 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
     Unsupported for an op that is not compiled, naming it and its location.
 
     EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
-    program = on_processor(in_place(plan(graph, facts)))
+    machine = native.host_machine()
+    program = on_processor(in_place(plan(graph, facts, tiles=gemm.multiplies_tiles(machine.features))))
     redzones = bool(os.environ.get("EGSHAPE_REDZONES"))
     made = module(program, partial(Cpu, redzones=redzones), reuse=not redzones)
     made.manifest["peak"] |= likely_peak(graph, made)
-    machine = native.host_machine()
     dump(graph, program, made, machine)
     codes = (
         native.cached_object(native.whole(made.text, machine.features), machine),

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from egshape.lower.llvm.pairs import Pairs
 from egshape.lower.llvm.quads import Quads
+from egshape.lower.llvm.tiles import ROWS, tiled
 from egshape.plan.ir.packs import ROOM_BYTES
 
 TILE_ROWS = 8
-"""Rows of a block."""
+"""Rows of a block of vectors."""
 TYPES = {
     "f32": ("float", 4),
     "f64": ("double", 8),
@@ -18,8 +19,11 @@ TYPES = {
     "s8u8": ("i32", 4),
     "i32": ("i32", 4),
     "bf16": ("float", 4),
+    "f16": ("float", 4),
 }
-"""Element and size; products of i32 are of bytes, those of bf16 of pairs."""
+"""Element and size; products of i32 are of bytes, those of bf16 and f16 of pairs."""
+MOST_ROWS = {dtype: TILE_ROWS if dtype in ("f32", "f64") else ROWS for dtype in TYPES}
+"""Rows that a block may have on some CPU."""
 _SUFFIXES = {"float": "f32", "double": "f64", "i32": "i32"}
 
 
@@ -53,9 +57,19 @@ class Element:
     @property
     def group(self) -> Quads | Pairs | None:
         """How elements that are several numbers are multiplied; None for plain ones."""
-        if self.dtype == "bf16":
+        if self.dtype in ("bf16", "f16"):
             return Pairs(self.lanes, self.features)
         return Quads(self.lanes, self.dtype == "s8u8", self.features) if self.name == "i32" else None
+
+    @property
+    def tiled(self) -> bool:
+        """Whether blocks of many rows are products of tiles."""
+        return tiled(self.dtype, self.features)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a block."""
+        return ROWS if self.tiled else TILE_ROWS
 
     @property
     def steps(self) -> int:

@@ -11,7 +11,8 @@ Whole vectors of the last columns are read and written.
 ``egs_dots_T``: products of few rows with columns that lie along memory (``lower/llvm/dots.py``), of f32 and f64.
 ``egs_tile_rows_T(n)``, ``egs_reach_rows_T(n)``, ``egs_runs_rows_T(n)``: how many rows a block of n columns best has.
 T is f32 or f64; u8s8 or s8u8 for products of bytes, whose elements are quads (``quads``): the left and the right bytes
-with sign or without; bf16, whose elements are pairs (``pairs``).
+with sign or without; bf16, whose elements are pairs (``pairs``), and f16, of pairs too. Where a CPU multiplies these by
+tiles, blocks have up to 16 rows (``tiles``).
 
 The kernels are explicit vector code. What fits in registers depends on the CPU (``elements.shape_for``): 8 rows by 3
 vectors of 64 bytes with AVX-512, or 6 by 4 where a pack has so many; 4 by 3 of 32 bytes with AVX2, 4 by 2 of 16 bytes
@@ -21,22 +22,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egshape.lower.llvm import dots
+from egshape.lower.llvm import dots, tiles
 from egshape.lower.llvm.blocks import ARGS, BLOCK, MASKED, METADATA, REACH, RUNS, block, more_args, name_of
 from egshape.lower.llvm.elements import TILE_ROWS, TYPES, Element, Shape, shape_for
 from egshape.lower.llvm.repack import pack_text
 
 
 def _by_rows(t: Element, vectors: int, most: int, kind: str) -> str:
-    """The blocks of one width, of up to ``most`` rows, for any number of rows up to TILE_ROWS."""
+    """The blocks of one width, of up to ``most`` rows, for any number of rows that a block may have."""
     more = more_args(t, vectors, kind)
     lines = [
         f"define internal void @{name_of(t, 0, vectors, kind)}(i64 %rows, {ARGS}{more}) noinline nounwind {{",
         "entry:",
     ]
-    cases = " ".join(f"i64 {rows}, label %r{rows}" for rows in range(1, TILE_ROWS + 1))
+    counts = range(1, _rows(t, kind) + 1)
+    cases = " ".join(f"i64 {rows}, label %r{rows}" for rows in counts)
     lines.append(f"  switch i64 %rows, label %done [ {cases} ]")
-    for rows in range(1, TILE_ROWS + 1):
+    for rows in counts:
         lines.append(f"r{rows}:")
         for begin, count in _split(rows, most):
             name = f"{rows}_{begin}"
@@ -51,13 +53,19 @@ def _by_rows(t: Element, vectors: int, most: int, kind: str) -> str:
     return "\n".join([*lines, "done:", "  ret void", "}", ""])
 
 
+def _rows(t: Element, kind: str) -> int:
+    """The most rows of a block."""
+    return t.rows if kind == BLOCK else TILE_ROWS
+
+
 def _best_rows(t: Element, shape: Shape, kind: str) -> str:
     """How many rows a block of n columns best has: those of the widest blocks where a pack is one of them."""
     vectors, rows = shape.blocks[0]
-    name = kind if kind != BLOCK else "tile"
+    name, most = kind if kind != BLOCK else "tile", _rows(t, kind)
+    best = rows if vectors == 4 and most == TILE_ROWS else most
     return f"""define hidden i64 @egs_{name}_rows_{t.dtype}(i64 %n) nounwind memory(none) {{
   %wide = icmp sgt i64 %n, {(vectors - 1) * t.lanes}
-  %rows = select i1 %wide, i64 {rows if vectors == 4 else TILE_ROWS}, i64 {TILE_ROWS}
+  %rows = select i1 %wide, i64 {best}, i64 {most}
   ret i64 %rows
 }}
 """
@@ -78,11 +86,13 @@ def _tile(t: Element, shape: Shape, kind: str) -> str:
     lines = [
         f"define hidden void @egs_{name}_{t.dtype}(i64 %rows, i64 %n, {ARGS}{more}) noinline nounwind {{",
         "entry:",
+        *(_tiled(t) if t.tiled and not reach else ("  br label %vectors",)),
+        "vectors:",
         f"  %up = add nsw i64 %n, {t.lanes - 1 if reach else 0}",
         f"  %all = and i64 %up, {-t.lanes if reach else -1}",
         "  br label %head0",
     ]
-    before, source = "0", "entry"
+    before, source = "0", "vectors"
     for at, (vectors, _) in enumerate(shape.blocks):
         columns = vectors * t.lanes
         lines += [
@@ -119,6 +129,20 @@ def _tile(t: Element, shape: Shape, kind: str) -> str:
     return "\n".join(lines)
 
 
+def _tiled(t: Element) -> Iterator[str]:
+    """Many rows whose elements lie along memory, and whole tiles of columns: by tiles."""
+    yield f"  %many = icmp sge i64 %rows, {tiles.LEAST_ROWS}"
+    yield "  %along = icmp eq i64 %ac, 1"
+    yield f"  %odd = and i64 %n, {tiles.ROWS - 1}"
+    yield "  %even = icmp eq i64 %odd, 0"
+    yield "  %fit = and i1 %along, %even"
+    yield "  %ok = and i1 %fit, %many"
+    yield "  br i1 %ok, label %tiles, label %vectors"
+    yield "tiles:"
+    yield f"  call void @egs_tiles_{t.dtype}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)"
+    yield "  ret void"
+
+
 def _fits(t: Element, at: int, vectors: int) -> Iterator[str]:
     """Whether a block is taken. Of four vectors: where just these are left, two and two or all of them; of three: where
     no single one would be left, whose sums are too few to hide what a step takes."""
@@ -141,8 +165,25 @@ def _call(t: Element, name: str, j: str, vectors: int, more: str, kind: str) -> 
     ]
 
 
+_ONLY_TILES = f"""declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define hidden void @egs_tile_f16(i64 %rows, i64 %n, {ARGS}) nounwind {{
+  call void @egs_tiles_f16(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)
+  ret void
+}}
+define hidden i64 @egs_tile_rows_f16(i64 %n) nounwind memory(none) {{
+  ret i64 {tiles.ROWS}
+}}
+"""
+"""The kernels of f16, which are planned where there are tiles (``plan/cpu/split_halves.py``)."""
+
+
 _ROUTINES = {BLOCK: ("tile", "pack", "dots"), REACH: ("reach",), RUNS: ("runs",)}
 """What is compiled together, as an object of its own."""
+
+
+def multiplies_tiles(features: str) -> bool:
+    """Whether a CPU of these features multiplies bf16 by tiles."""
+    return tiles.tiled("bf16", frozenset(features.split(",")))
 
 
 def called(module: str) -> list[tuple[str, str]]:
@@ -175,6 +216,8 @@ def text(dtype: str, features: str, kind: str) -> str:
     """The kernels of a dtype and kind for a CPU of these features, as a module of LLVM IR."""
     shape, (name, size) = shape_for(features), TYPES[dtype]
     t = Element(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
+    if dtype == "f16":
+        return tiles.text(dtype) + _ONLY_TILES
     v, blocks = t.vector, (*shape.blocks, *(((MASKED, shape.blocks[-1][1]),) if kind == BLOCK else ()))
     parts = [
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
@@ -189,4 +232,6 @@ def text(dtype: str, features: str, kind: str) -> str:
     if kind == BLOCK and not t.group:
         few = dots.Lanes(dtype, name, size, t.lanes, t.room, (4, 2, 1) if shape.bytes == 64 else (2, 1))
         parts += [pack_text(t), dots.text(few)]
+    if kind == BLOCK and t.tiled:
+        parts.append(tiles.text(dtype))
     return "".join([*parts, METADATA])

@@ -20,6 +20,7 @@ from egshape.lower.common import cache
 from egshape.lower.llvm import gemm, library, ops
 from egshape.lower.llvm.functions import scales
 from egshape.lower.llvm.writer import HINTS
+from egshape.runtime.cpu.features import has_tiles
 
 _DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9.]+)\(", re.MULTILINE)
 _CALLED = re.compile(r"call (?:[a-z]+ )*?([a-z0-9]+) @([A-Za-z_0-9.]+)\(([^\n]*)\)$", re.MULTILINE)
@@ -54,9 +55,11 @@ def host_machine() -> Machine:
     binding = _binding()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    features = binding.get_host_cpu_features().flatten()
+    features = binding.get_host_cpu_features()
+    if not has_tiles():
+        features.update({name: False for name in features if name.startswith("amx-")})
     version = ".".join(map(str, binding.llvm_version_info))
-    return Machine(binding.get_process_triple(), binding.get_host_cpu_name(), features, version)
+    return Machine(binding.get_process_triple(), binding.get_host_cpu_name(), features.flatten(), version)
 
 
 _BASELINE = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from egshape.dims import const
-from egshape.lower.llvm.elements import TILE_ROWS, TYPES
+from egshape.lower.llvm.elements import MOST_ROWS, TYPES
 from egshape.lower.llvm.writer import Writer
 from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.ir.loops import Buffer, Matrix, Pack, Product, Reach, Stmt, Store
@@ -45,7 +45,7 @@ def product(kernel: Around, g: Product) -> None:
     name, _ = TYPES[g.dtype]
     kind = g.elements or g.dtype
     panel = pack_room(g.dtype)
-    tile = w.slot(f"[{TILE_ROWS * panel} x {name}], align 64")
+    tile = w.slot(f"[{MOST_ROWS[kind] * panel} x {name}], align 64")
     m, n, k = (w.dim(each) for each in (g.m, g.n, g.k))
     left, ar, ac = _matrix(kernel, g.left)
     width = _rounded(w, n, pack_step(g.dtype))

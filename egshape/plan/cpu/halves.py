@@ -1,12 +1,12 @@
 """Products of bf16 and f16: dot_general whose sums are f32, rounded once where the result is narrower.
 
 bf16 is multiplied by pairs (``loops.Product``): a row of the left operand, or a column of the right one, is two numbers
-side by side after the other, a 0 behind an odd depth. f16 is widened first, and the product is one of f32."""
+side by side after the other, a 0 behind an odd depth. f16 is two bf16 where a CPU multiplies these by tiles
+(``split_halves``); else it is widened first, and the product is one of f32."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,13 +14,15 @@ from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
+from egshape.plan.cpu import split_halves
 from egshape.plan.cpu.contraction import Operands, packed_product, summed
+from egshape.plan.cpu.half_operands import Operand, flat
 from egshape.plan.cpu.packing import Right, constant_matrices, joined, packed, packs
 from egshape.plan.form.dots import converted, dot
 from egshape.plan.form.epilogue import Cluster
-from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, matrix, operand, parts
+from egshape.plan.form.matrices import ONE, axes_of, loops
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Buffer, Const, Expr, Matrix, Stmt, Store, Var, linear
+from egshape.plan.ir.loops import Buffer, Const, Expr, Matrix, Stmt, Store, Var
 from egshape.plan.ir.packs import PAIR, pack_columns, pack_step
 
 HALVES = ("bf16", "f16")
@@ -40,7 +42,7 @@ def emit(p: Steps, cluster: Cluster) -> None:
     op = cluster.ops[0]
     d = axes_of(p, op)
     k, m, n = (total(size for _, size in axes) for axes in (d.deep, d.rows, d.columns))
-    left, right = _Operand(p, op, d, 0), _Operand(p, op, d, 1)
+    left, right = Operand(p, op, d, 0), Operand(p, op, d, 1)
     turned = n is ONE or (m is not ONE and left.constant and not right.constant)
     if turned:
         left, right, m, n = right, left, n, m
@@ -54,163 +56,104 @@ def emit(p: Steps, cluster: Cluster) -> None:
     elif not right.constant and m.const is not None and m.const <= FEW:
         dot(p, op)
         p.buffer(cluster.result)
+    elif left.dtype == "f16" and p.target.tiles:
+        place, panel = split_halves.rows(left, k), replace(split_halves.panels(right, k, n), few=m, elements="f16")
+        packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), panel, held)
     elif left.dtype == "bf16":
-        place, panel = left.pairs(k), replace(right.packs(k, n), few=m, elements="bf16")
+        place, panel = _pairs(left, k), replace(_panels(right, k, n), few=m, elements="bf16")
         packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), panel, held)
     else:
-        place, wide = left.widened(), right.widened()
+        place, wide = _widened(left), _widened(right)
         panel = packed(p, _SUMS, Matrix(wide.buffer, wide.offset, wide.column, wide.row), d.batch, m, n, k)
         packed_product(p, cluster, d, Operands(left.free, right.free, m, n, k, place, turned), panel, held)
 
 
-@dataclass(frozen=True, eq=False)
-class _Operand:
-    """An operand of a product; ``number``: 0 is the op's left one."""
-
-    p: Steps
-    op: Op
-    d: Dot
-    number: int
-
-    @property
-    def dtype(self) -> str:
-        return self.op.operands[self.number].type.dtype
-
-    @property
-    def free(self) -> Axes:
-        """The rows or columns."""
-        return (self.d.rows, self.d.columns)[self.number]
-
-    @property
-    def places(self) -> Axes:
-        """The batch and the rows or columns."""
-        return [*self.d.batch, *self.free]
-
-    def read(self, env: Mapping[str, Dim] | None = None) -> Expr:
-        """The element, at other places if such are given."""
-        value, indices = self.d.operands[self.number]
-        return self.p.read(value, tuple(index.substitute(env or {}) for index in indices))
-
-    def matrix(self) -> Matrix | None:
-        """The operand where it lies, as (free, deep)."""
-        self.p.start()
-        return matrix(self.read(), self.d.batch, self.free, self.d.deep)
-
-    @property
-    def constant(self) -> bool:
-        """Whether it is a constant where it lies."""
-        found = self.matrix()
-        return found is not None and found.buffer.data is not None
-
-    @property
-    def along(self) -> bool:
-        """Whether the depth lies along memory."""
-        found = self.matrix()
-        return found is not None and found.column is ONE
-
-    def place(self) -> Matrix:
-        """The operand where it lies, or copied."""
-        return operand(self.p, self.op, self.d, self.number)
-
-    # -- f16 ----------------------------------------------------------------------------------------------------------
-
-    def widened(self) -> Matrix:
-        """The operand in f32: a constant now, else by a kernel."""
-        found = self.matrix()
-        if found is not None and found.buffer.data is not None:
-            key = ("wide", found.buffer)
-            if key not in self.p.packed:
-                data = found.buffer.data.astype(np.float32)
-                self.p.packed[key] = Buffer(f"{found.buffer.name}.f32", _SUMS, found.buffer.size, "const", data)
-            return replace(found, buffer=self.p.packed[key])
-        turned = found is not None and found.row is ONE  # what lies along memory stays so
-        inner, outer = (self.free, self.d.deep) if turned else (self.d.deep, self.free)
-        long, area = (total(size for _, size in axes) for axes in (inner, [*inner, *outer]))
-        axes = [*self.d.batch, *outer, *inner]
-        target = self.p.scratch("wide", _SUMS, total(size for _, size in axes))
-        self.p.start()
-        body = loops(axes, [Store(target, _flat(axes), converted(_SUMS, self.read()))])
-        self.p.run("widen", body, (target,), once=True)
-        row, column = (ONE, long) if turned else (long, ONE)
-        return Matrix(target, _flat(self.d.batch) * area, row, column)
-
-    # -- bf16 ---------------------------------------------------------------------------------------------------------
-
-    def pairs(self, k: Dim) -> Matrix:
-        """The operand as a matrix of pairs, where it lies if that will do."""
-        found, depth = self.matrix(), ceildiv(k, const(PAIR))
-        rows = total(size for _, size in self.free)
-        if found is not None and found.column is ONE and (k % PAIR).const == 0:
-            row = const(0) if rows is ONE else found.row
-            if (row % PAIR).const == 0:
-                return Matrix(found.buffer, found.offset, row // PAIR, ONE)
-        target = self.p.scratch("pairs", self.dtype, total(size for _, size in self.places) * depth * PAIR)
-        start, rest = _flat(self.places) * depth * PAIR, symbol(self.p.name("i"))
-        self.p.start()
-        body = [
-            *loops(self.d.deep, [Store(target, start + _flat(self.d.deep), self.read())]),
-            *loops([(rest, depth * PAIR - k)], [Store(target, start + k + rest, Const(self.dtype, 0.0))]),
-        ]
-        self.p.run("pairs", loops(self.places, body), (target,), once=True)
-        return Matrix(target, _flat(self.d.batch) * rows * depth * PAIR, depth, ONE)
-
-    def packs(self, k: Dim, n: Dim) -> Right:
-        """The operand as panels of pairs, made now if it is constant."""
-        step, depth = const(pack_step(_SUMS)), ceildiv(k, const(PAIR))
-        area = depth * (ceildiv(n, step) * step)
-        data = self._constant(k, n)
-        if data is not None:
-            return Right(_SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, _flat(self.d.batch) * area)
-        target = self.p.scratch("panels", self.dtype, total(size for _, size in self.d.batch) * area * PAIR)
-        wide, at = Matrix(target, ZERO, ZERO, ZERO), _flat(self.d.batch) * area * PAIR
-        right = Right(_SUMS, depth, n, n, wide, target, at, "bf16", PAIR)
-        self.p.start()
-        self.p.run("pack", loops(self.d.batch, self._packing(right, k, depth)), (target,))
-        return right
-
-    def _packing(self, right: Right, k: Dim, depth: Dim) -> tuple[Stmt, ...]:
-        """Statements that store the panels of one place of the batch, zeros behind the depth."""
-        panel, j, deep, odd = right.columns(self.p), *(symbol(self.p.name("i")) for _ in range(3))
-        start, some, step = panel * pack_columns(_SUMS), right.some(panel), const(pack_step(_SUMS))
-        width = ceildiv(some, step) * step
-        base = right.offset + start * depth * PAIR
-
-        def stored(row: Dim, half: int, element: Expr | None = None) -> Store:
-            at = base + (row // PAIR * width + j) * PAIR + half
-            return Store(right.buffer, at, self._at(row + half, start + j) if element is None else element)
-
-        last = k - 1
-        whole = loops([(deep, k // PAIR), (j, some)], [stored(deep * PAIR, half) for half in range(PAIR)])
-        rest = loops([(odd, k % PAIR), (j, some)], [stored(last, 0), stored(last, 1, Const(self.dtype, 0.0))])
-        return loops([(panel, right.count)], [*whole, *rest])
-
-    def _at(self, deep: Dim, free: Dim) -> Expr:
-        """The element at flat places."""
-        env: dict[str, Dim] = {}
-        for axes, flat in ((self.d.deep, deep), (self.free, free)):
-            for (index, _), place in zip(axes, parts(flat, axes), strict=True):
-                env |= dict.fromkeys(index.symbols(), place)
-        return self.read(env)
-
-    def _constant(self, k: Dim, n: Dim) -> Buffer | None:
-        """The panels of a constant; None if the operand is none."""
-        found = self.matrix()
-        wide = None if found is None else Matrix(found.buffer, found.offset, found.column, found.row)
-        whole = None if wide is None else constant_matrices(wide, self.d.batch, n, k)
-        if wide is None or whole is None:
-            return None
-        sizes = (size for _, size in self.d.batch)
-        key = ("pairs", wide.buffer, wide.offset, wide.row, wide.column, k, n, *sizes)
-        if key not in self.p.packed:
-            flat = joined([packs(paired(each)) for each in whole], np.dtype(np.int32))
-            name = f"{wide.buffer.name}.panels.{len(self.p.packed)}"
-            self.p.packed[key] = Buffer(name, "i32", const(flat.size), "const", flat)
-        return self.p.packed[key]
+def _widened(side: Operand) -> Matrix:
+    """The operand in f32: a constant now, else by a kernel."""
+    found = side.matrix()
+    if found is not None and found.buffer.data is not None:
+        key = ("wide", found.buffer)
+        if key not in side.p.packed:
+            data = found.buffer.data.astype(np.float32)
+            side.p.packed[key] = Buffer(f"{found.buffer.name}.f32", _SUMS, found.buffer.size, "const", data)
+        return replace(found, buffer=side.p.packed[key])
+    turned = found is not None and found.row is ONE  # what lies along memory stays so
+    inner, outer = (side.free, side.d.deep) if turned else (side.d.deep, side.free)
+    long, area = (total(size for _, size in axes) for axes in (inner, [*inner, *outer]))
+    axes = [*side.d.batch, *outer, *inner]
+    target = side.p.scratch("wide", _SUMS, total(size for _, size in axes))
+    side.p.start()
+    body = loops(axes, [Store(target, flat(axes), converted(_SUMS, side.read()))])
+    side.p.run("widen", body, (target,), once=True)
+    row, column = (ONE, long) if turned else (long, ONE)
+    return Matrix(target, flat(side.d.batch) * area, row, column)
 
 
-def _flat(axes: Axes) -> Dim:
-    """The number of an element among those of the axes."""
-    return linear(tuple(index for index, _ in axes), tuple(size for _, size in axes))
+def _pairs(side: Operand, k: Dim) -> Matrix:
+    """The operand as a matrix of pairs, where it lies if that will do."""
+    found, depth = side.matrix(), ceildiv(k, const(PAIR))
+    rows = total(size for _, size in side.free)
+    if found is not None and found.column is ONE and (k % PAIR).const == 0:
+        row = const(0) if rows is ONE else found.row
+        if (row % PAIR).const == 0:
+            return Matrix(found.buffer, found.offset, row // PAIR, ONE)
+    target = side.p.scratch("pairs", side.dtype, total(size for _, size in side.places) * depth * PAIR)
+    start, rest = flat(side.places) * depth * PAIR, symbol(side.p.name("i"))
+    side.p.start()
+    body = [
+        *loops(side.d.deep, [Store(target, start + flat(side.d.deep), side.read())]),
+        *loops([(rest, depth * PAIR - k)], [Store(target, start + k + rest, Const(side.dtype, 0.0))]),
+    ]
+    side.p.run("pairs", loops(side.places, body), (target,), once=True)
+    return Matrix(target, flat(side.d.batch) * rows * depth * PAIR, depth, ONE)
+
+
+def _panels(side: Operand, k: Dim, n: Dim) -> Right:
+    """The operand as panels of pairs, made now if it is constant."""
+    step, depth = const(pack_step(_SUMS)), ceildiv(k, const(PAIR))
+    area = depth * (ceildiv(n, step) * step)
+    data = _constant(side, k, n)
+    if data is not None:
+        return Right(_SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
+    target = side.p.scratch("panels", side.dtype, total(size for _, size in side.d.batch) * area * PAIR)
+    wide, at = Matrix(target, ZERO, ZERO, ZERO), flat(side.d.batch) * area * PAIR
+    right = Right(_SUMS, depth, n, n, wide, target, at, "bf16", PAIR)
+    side.p.start()
+    side.p.run("pack", loops(side.d.batch, _packing(side, right, k, depth)), (target,))
+    return right
+
+
+def _packing(side: Operand, right: Right, k: Dim, depth: Dim) -> tuple[Stmt, ...]:
+    """Statements that store the panels of one place of the batch, zeros behind the depth."""
+    panel, j, deep, odd = right.columns(side.p), *(symbol(side.p.name("i")) for _ in range(3))
+    start, some, step = panel * pack_columns(_SUMS), right.some(panel), const(pack_step(_SUMS))
+    width = ceildiv(some, step) * step
+    base = right.offset + start * depth * PAIR
+
+    def stored(row: Dim, half: int, element: Expr | None = None) -> Store:
+        at = base + (row // PAIR * width + j) * PAIR + half
+        return Store(right.buffer, at, side.at(row + half, start + j) if element is None else element)
+
+    last = k - 1
+    whole = loops([(deep, k // PAIR), (j, some)], [stored(deep * PAIR, half) for half in range(PAIR)])
+    rest = loops([(odd, k % PAIR), (j, some)], [stored(last, 0), stored(last, 1, Const(side.dtype, 0.0))])
+    return loops([(panel, right.count)], [*whole, *rest])
+
+
+def _constant(side: Operand, k: Dim, n: Dim) -> Buffer | None:
+    """The panels of a constant; None if the operand is none."""
+    found = side.matrix()
+    wide = None if found is None else Matrix(found.buffer, found.offset, found.column, found.row)
+    whole = None if wide is None else constant_matrices(wide, side.d.batch, n, k)
+    if wide is None or whole is None:
+        return None
+    sizes = (size for _, size in side.d.batch)
+    key = ("pairs", wide.buffer, wide.offset, wide.row, wide.column, k, n, *sizes)
+    if key not in side.p.packed:
+        flat = joined([packs(paired(each)) for each in whole], np.dtype(np.int32))
+        name = f"{wide.buffer.name}.panels.{len(side.p.packed)}"
+        side.p.packed[key] = Buffer(name, "i32", const(flat.size), "const", flat)
+    return side.p.packed[key]
 
 
 def paired(array: np.ndarray) -> np.ndarray:

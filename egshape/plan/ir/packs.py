@@ -38,11 +38,15 @@ QUAD = 4
 
 
 PAIR = 2
-"""Numbers of an element of a product of bf16."""
+"""Numbers of an element of a product of bf16, or of f16 in two parts."""
 
 
-GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR}
+GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR, "f16": PAIR}
 """Numbers of an element of a product, by its kind of elements."""
+
+
+TILE_DEPTH = 16
+"""Elements of a row of a tile, a multiple of which the depth of products of f16 in two parts is."""
 
 
 FEW_ROWS = 16

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import platform
+import sys
 from pathlib import Path
 
 _NAMES = {
@@ -13,6 +17,9 @@ _NAMES = {
     "avx512vbmi2": "avx512_vbmi2",
     "avx512bf16": "avx512_bf16",
     "avxvnni": "avx_vnni",
+    "amx-tile": "amx_tile",
+    "amx-bf16": "amx_bf16",
+    "amx-int8": "amx_int8",
     "lzcnt": "abm",
 }
 """LLVM's names where the kernel has others."""
@@ -39,6 +46,8 @@ _CHECKED = frozenset(
         *_NAMES,
     )
 )
+_ARCH_PRCTL, _ASK_FOR, _TILES = 158, 0x1023, 18
+"""The system call, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA."""
 _SAME = {"bmi": "bmi1"}
 
 
@@ -46,7 +55,17 @@ def missing_features(wanted: str) -> list[str]:
     """Features of LLVM's list (``+avx2,-sse4a``) that this processor has not; none where the system does not tell."""
     on = {_SAME.get(each[1:], each[1:]) for each in wanted.split(",") if each.startswith("+")}
     here = _available()
-    return sorted({_NAMES.get(each, each) for each in on & _CHECKED} - here) if here else []
+    lacking = {_NAMES.get(each, each) for each in on & _CHECKED} - here if here else set()
+    return sorted(lacking | ({"amx_tile"} if "amx-tile" in on and not has_tiles() else set()))
+
+
+@functools.cache
+def has_tiles() -> bool:
+    """Whether this process may use the CPU's tile registers (AMX), for which Linux must be asked: all its threads may
+    from now on."""
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64" or "amx_tile" not in _available():
+        return False
+    return bool(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ASK_FOR, _TILES) == 0)
 
 
 def _available() -> set[str]:

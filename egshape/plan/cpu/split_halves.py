@@ -1,0 +1,140 @@
+"""f16 in two parts for products by tiles: x = larger + smaller, each a bf16, exactly, and so are the products of parts.
+
+A row of the left operand, or a pack of the right one, is its larger parts as pairs, as those of bf16, then its smaller
+ones; the depth of each is filled with zeros to whole tiles. Both parts have the sign of x and neither is 0 unless x is,
+so that infinity times parts is infinity, and not 0 times infinity: the larger part is x without its last bits, the
+smaller one what is left; where nothing is left both are x / 2."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from egshape.dims import Dim, ceildiv, const, symbol
+from egshape.dims import product as total
+from egshape.plan.analysis.elements import ZERO
+from egshape.plan.cpu.half_operands import Operand, flat
+from egshape.plan.cpu.packing import Right, constant_matrices, joined, packs
+from egshape.plan.form.dots import converted
+from egshape.plan.form.matrices import ONE, loops
+from egshape.plan.ir.loops import Buffer, Call, Const, Expr, Let, Matrix, Stmt, Store, Var
+from egshape.plan.ir.packs import PAIR, TILE_DEPTH, pack_columns, pack_step
+
+_SUMS, _BITS, _PART = "f32", "i32", "ui16"
+_KEPT, _SHIFT = -65536, 16
+"""The bits of an f32 that a bf16 has."""
+
+
+def _room(k: Dim) -> Dim:
+    """Numbers of a row of one part: whole tiles."""
+    step = const(TILE_DEPTH * PAIR)
+    return ceildiv(k, step) * step
+
+
+def rows(side: Operand, k: Dim) -> Matrix:
+    """The operand as rows of both parts."""
+    room = _room(k)
+    target = side.p.scratch("parts", _PART, total(size for _, size in side.places) * room * 2)
+    start, rest = flat(side.places) * room * 2, symbol(side.p.name("i"))
+    count = total(size for _, size in side.free)
+    places = [start + part + flat(side.d.deep) for part in (ZERO, room)]
+    side.p.start()
+    body = [
+        *loops(side.d.deep, _parts(side, side.read(), target, places)),
+        *loops([(rest, room - k)], [Store(target, start + part + k + rest, _NOTHING) for part in (ZERO, room)]),
+    ]
+    side.p.run("split", loops(side.places, body), (target,), once=True)
+    return Matrix(target, flat(side.d.batch) * count * room * 2, room, ONE)
+
+
+def panels(side: Operand, k: Dim, n: Dim) -> Right:
+    """The operand as panels of both parts, made now if it is constant."""
+    step, depth = const(pack_step(_SUMS)), _room(k)
+    area = depth * (ceildiv(n, step) * step)
+    data = _constant(side, k, n)
+    if data is not None:
+        return Right(_SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
+    target = side.p.scratch("panels", _PART, total(size for _, size in side.d.batch) * area * PAIR)
+    wide, at = Matrix(target, ZERO, ZERO, ZERO), flat(side.d.batch) * area * PAIR
+    right = Right(_SUMS, depth, n, n, wide, target, at, "f16", PAIR)
+    side.p.start()
+    side.p.run("pack", loops(side.d.batch, _packing(side, right, k)), (target,))
+    return right
+
+
+def _packing(side: Operand, right: Right, k: Dim) -> tuple[Stmt, ...]:
+    """Statements that store the panels of one place of the batch, zeros behind the depth."""
+    panel, j, deep, odd, rest = right.columns(side.p), *(symbol(side.p.name("i")) for _ in range(4))
+    start, some, step = panel * pack_columns(_SUMS), right.some(panel), const(pack_step(_SUMS))
+    width = ceildiv(some, step) * step
+    base, room = right.offset + start * right.k * PAIR, _room(k)
+
+    def places(pair: Dim, half: Dim) -> list[Dim]:
+        return [base + ((pair + part) * width + j) * PAIR + half for part in (ZERO, room // PAIR)]
+
+    def stored(pair: Dim, half: int) -> list[Stmt]:
+        return _parts(side, side.at(pair * PAIR + half, start + j), right.buffer, places(pair, const(half)))
+
+    whole = loops([(deep, k // PAIR), (j, some)], [*stored(deep, 0), *stored(deep, 1)])
+    last = loops([(odd, k % PAIR), (j, some)], stored(k // PAIR, 0))
+    behind = k + rest
+    empty = [Store(right.buffer, at, _NOTHING) for at in places(behind // PAIR, behind % PAIR)]
+    return loops([(panel, right.count)], [*whole, *last, *loops([(rest, room - k), (j, some)], empty)])
+
+
+_NOTHING = Const(_PART, 0)
+
+
+def _parts(side: Operand, element: Expr, target: Buffer, places: list[Dim]) -> list[Stmt]:
+    """Statements that store the larger and the smaller part of an element."""
+    names = [side.p.name("v") for _ in range(3)]
+    x, bits, larger = (Var(dtype, name) for dtype, name in zip((_SUMS, _BITS, _SUMS), names, strict=True))
+    kept = Call(_BITS, "and", (bits, Const(_BITS, _KEPT)))
+    short = Call("i1", "compare", (bits, kept), (("direction", "EQ"), ("kind", "SIGNED")))
+    half = Call(_SUMS, "multiply", (x, Const(_SUMS, 0.5)))
+    rest = Call(_SUMS, "subtract", (x, larger))
+
+    def part(number: Expr) -> Expr:
+        high = Call(_BITS, "shift_right_logical", (_bits(number), Const(_BITS, _SHIFT)))
+        return converted(_PART, high)
+
+    return [
+        Let(x.name, converted(_SUMS, element)),
+        Let(bits.name, _bits(x)),
+        Let(larger.name, Call(_SUMS, "select", (short, half, Call(_SUMS, "bitcast_convert", (kept,))))),
+        Store(target, places[0], part(larger)),
+        Store(target, places[1], part(Call(_SUMS, "select", (short, larger, rest)))),
+    ]
+
+
+def _bits(number: Expr) -> Expr:
+    return Call(_BITS, "bitcast_convert", (number,))
+
+
+def _constant(side: Operand, k: Dim, n: Dim) -> Buffer | None:
+    """The panels of a constant; None if the operand is none."""
+    found, p = side.matrix(), side.p
+    wide = None if found is None else Matrix(found.buffer, found.offset, found.column, found.row)
+    whole = None if wide is None else constant_matrices(wide, side.d.batch, n, k)
+    if wide is None or whole is None:
+        return None
+    sizes = (size for _, size in side.d.batch)
+    key = ("parts", wide.buffer, wide.offset, wide.row, wide.column, k, n, *sizes)
+    if key not in p.packed:
+        flat_panels = joined([packs(both(each)) for each in whole], np.dtype(np.int32))
+        name = f"{wide.buffer.name}.panels.{len(p.packed)}"
+        p.packed[key] = Buffer(name, "i32", const(flat_panels.size), "const", flat_panels)
+    return p.packed[key]
+
+
+def both(array: np.ndarray) -> np.ndarray:
+    """(k, n) f16 as (whole tiles, n) elements: pairs of larger parts, then pairs of smaller ones."""
+    (k, n), step = array.shape, TILE_DEPTH * PAIR
+    x = np.zeros((-(-k // step) * step, n), np.float32)
+    x[:k] = array
+    kept = x.view(np.uint32) & np.uint32(_KEPT % 2**32)
+    short = kept == x.view(np.uint32)
+    with np.errstate(invalid="ignore"):
+        larger = np.where(short, x * np.float32(0.5), kept.view(np.float32))
+        smaller = np.where(short, larger, x - larger)
+    found = [(part.view(np.uint32) >> _SHIFT).astype(np.uint16).reshape(-1, PAIR, n) for part in (larger, smaller)]
+    return np.ascontiguousarray(np.concatenate(found).transpose(0, 2, 1)).reshape(-1).view("<i4").reshape(-1, n)
