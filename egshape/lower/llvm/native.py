@@ -20,7 +20,7 @@ from egshape.lower.common import cache
 from egshape.lower.llvm import gemm, library, ops
 from egshape.lower.llvm.functions import scales
 from egshape.lower.llvm.writer import HINTS
-from egshape.runtime.cpu.features import has_tiles
+from egshape.runtime.abi.tiles import has_tiles
 
 _DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9.]+)\(", re.MULTILINE)
 _CALLED = re.compile(r"call (?:[a-z]+ )*?([a-z0-9]+) @([A-Za-z_0-9.]+)\(([^\n]*)\)$", re.MULTILINE)

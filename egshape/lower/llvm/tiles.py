@@ -6,7 +6,7 @@ depth. T is bf16, u8s8 or s8u8; or f16, whose numbers are two bf16 each (``plan/
 of a row, or of a pack, and behind all of them the smaller ones; k counts both, a multiple of 16 each, and four products
 of tiles make one.
 
-A kernel must have been asked for the registers (``runtime/cpu/features.py``): a module asks when it is loaded as a
+A kernel must have been asked for the registers (``runtime/abi/tiles.py``): a module asks when it is loaded as a
 library. They are released behind each block."""
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ ROWS = 16
 """Rows of a tile, and elements of one of its rows."""
 LEAST_ROWS = 4
 """From here tiles are faster than vectors."""
-_STEPS = {"bf16": "tdpbf16ps", "f16": "tdpbf16ps", "u8s8": "tdpbusd", "s8u8": "tdpbsud"}
+_STEPS = {"bf16": "tdpbf16ps", "f16": "tdpbf16ps", "stacked": "tdpbf16ps", "u8s8": "tdpbusd", "s8u8": "tdpbsud"}
+_STACKED = "stacked"
+"""f16 of at most 8 rows: the smaller parts of a row are a row of the tile behind that of the larger ones."""
 _LINE = 64
 _MOST = 4
 """Tiles of sums: the first registers."""
@@ -37,7 +39,9 @@ def tiled(dtype: str, features: frozenset[str]) -> bool:
 def text(dtype: str) -> str:
     """The function and what it needs, as LLVM IR."""
     some = range(1, _MOST + 1)
-    return "".join([_declarations(dtype), _ASK, *(_columns(dtype, vectors) for vectors in some), _all(dtype)])
+    kinds = (dtype, _STACKED) if dtype == "f16" else (dtype,)
+    columns = [_columns(kind, vectors) for kind in kinds for vectors in some]
+    return "".join([_declarations(dtype), _ASK, *columns, *map(_all, kinds), _either() if dtype == "f16" else ""])
 
 
 def _declarations(dtype: str) -> str:
@@ -69,9 +73,10 @@ define internal void @egs_tiles_ask() nounwind {
 
 def _all(dtype: str) -> str:
     """The shapes of the registers, then up to four tiles of columns at a time."""
-    rest = dtype != "f16"
+    rest = dtype not in ("f16", _STACKED)
+    name = {"f16": "f16_many", _STACKED: "f16_few"}.get(dtype, dtype)
     lines = [
-        f"define internal void @egs_tiles_{dtype}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t) "
+        f"define internal void @egs_tiles_{name}(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t) "
         "noinline nounwind {",
         "entry:",
         "  %shape = alloca [64 x i8], align 64",
@@ -122,9 +127,55 @@ def _shaped(name: str, place: int, value: str) -> Iterator[str]:
     yield f"  store i8 {value}, ptr %{name}"
 
 
+def _either() -> str:
+    """f16 of few rows or of many. Of few, twice as many are multiplied, and then added in pairs."""
+    most = ROWS // 2
+    return f"""define internal void @egs_tiles_f16(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)
+  noinline nounwind {{
+entry:
+  %few = icmp sle i64 %rows, {most}
+  br i1 %few, label %stacked, label %many
+many:
+  call void @egs_tiles_f16_many(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)
+  ret void
+stacked:
+  %sums = alloca [{ROWS * ROOM_BYTES} x i8], align 64
+  %twice = shl nuw nsw i64 %rows, 1
+  %half = ashr i64 %ar, 1
+  call void @egs_tiles_f16_few(i64 %twice, i64 %n, i64 %k, ptr %a, i64 %half, ptr %b, i64 %br, ptr %sums)
+  br label %row
+row:
+  %i = phi i64 [ 0, %stacked ], [ %in, %done ]
+  %from = mul nuw nsw i64 %i, {2 * ROOM_BYTES}
+  %to = mul nuw nsw i64 %i, {ROOM_BYTES}
+  %sp = getelementptr i8, ptr %sums, i64 %from
+  %tp = getelementptr i8, ptr %t, i64 %to
+  br label %column
+column:
+  %j = phi i64 [ 0, %row ], [ %jn, %column ]
+  %p0 = getelementptr float, ptr %sp, i64 %j
+  %p1 = getelementptr i8, ptr %p0, i64 {ROOM_BYTES}
+  %pt = getelementptr float, ptr %tp, i64 %j
+  %x0 = load <{ROWS} x float>, ptr %p0, align 64
+  %x1 = load <{ROWS} x float>, ptr %p1, align 64
+  %x = fadd <{ROWS} x float> %x0, %x1
+  store <{ROWS} x float> %x, ptr %pt, align 64
+  %jn = add nuw nsw i64 %j, {ROWS}
+  %more = icmp slt i64 %jn, %n
+  br i1 %more, label %column, label %done
+done:
+  %in = add nuw nsw i64 %i, 1
+  %again = icmp slt i64 %in, %rows
+  br i1 %again, label %row, label %end
+end:
+  ret void
+}}
+"""
+
+
 def _columns(dtype: str, vectors: int) -> str:
     """Some tiles of columns over the whole depth."""
-    split = dtype == "f16"
+    split = dtype in ("f16", _STACKED)
     lines = [
         f"define internal void @egs_tiles_{dtype}_{vectors}(i64 %k, ptr %a, i64 %as, ptr %b, i64 %bs, ptr %t) "
         "noinline nounwind {",
@@ -139,7 +190,7 @@ def _columns(dtype: str, vectors: int) -> str:
         "  %l = phi i64 [ 0, %entry ], [ %ln, %loop ]",
         "  %ap = phi ptr [ %a, %entry ], [ %an, %loop ]",
         "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]",
-        *(_split_step(vectors) if split else _step(dtype, vectors, "s", "%ap", "%bp", _LEFT, _RIGHT)),
+        *(_split_step(vectors, dtype) if split else _step(dtype, vectors, "s", "%ap", "%bp", _LEFT, _RIGHT)),
         f"  %an = getelementptr i8, ptr %ap, i64 {_LINE}",
         "  %bn = getelementptr i8, ptr %bp, i64 %step",
         f"  %ln = add nuw nsw i64 %l, {ROWS}",
@@ -175,15 +226,16 @@ def _step(dtype: str, vectors: int, name: str, a: str, b: str, left: int, right:
         yield f"  call void @llvm.x86.{_STEPS[dtype]}(i8 {v}, i8 {left}, i8 {right})"
 
 
-def _split_step(vectors: int) -> Iterator[str]:
+def _split_step(vectors: int, dtype: str) -> Iterator[str]:
     """The same of f16: both parts of the one with both of the other."""
+    lefts = {_LEFTS[0]: "%ap"} if dtype == _STACKED else dict(zip(_LEFTS, ("%ap", "%alp"), strict=True))
     yield "  %alp = getelementptr i8, ptr %ap, i64 %al"
     yield "  %blp = getelementptr i8, ptr %bp, i64 %bl"
-    for register, place in zip(_LEFTS, ("%ap", "%alp"), strict=True):
+    for register, place in lefts.items():
         yield f"  call void @llvm.x86.tileloadd64(i8 {register}, ptr {place}, i64 %as)"
     for v in range(vectors):
         for register, place, name in zip(_RIGHTS, ("%bp", "%blp"), "hl", strict=True):
             yield f"  %{name}b{v} = getelementptr i8, ptr {place}, i64 {_LINE * v}"
             yield f"  call void @llvm.x86.tileloadd64(i8 {register}, ptr %{name}b{v}, i64 %bs)"
-            for left in _LEFTS:
-                yield f"  call void @llvm.x86.{_STEPS['f16']}(i8 {v}, i8 {left}, i8 {register})"
+            for left in lefts:
+                yield f"  call void @llvm.x86.{_STEPS[dtype]}(i8 {v}, i8 {left}, i8 {register})"

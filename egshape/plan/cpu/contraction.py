@@ -16,7 +16,7 @@ from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, operand, parts
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import Assign, Call, Expr, Load, Local, Matrix, Stmt, Store, Var
-from egshape.plan.ir.packs import GROUPS, ROW_GROUP, pack_columns
+from egshape.plan.ir.packs import GROUPS, ROW_GROUP, TILE_ROW_GROUP, pack_columns
 
 FEW_PACKS = 4
 Held: TypeAlias = Callable[[Var, Indices], Expr]
@@ -81,16 +81,17 @@ def packed_product(p: Steps, cluster: Cluster, d: Dot, sides: Operands, side: Ri
     m, n, dtype = sides.m, sides.n, side.dtype
     i, j, value = symbol(p.name("i")), symbol(p.name("i")), Var(dtype, p.name("v"))
     panel = side.columns(p)
-    group = symbol(p.name("i")) if _grouped(m, n, dtype) else ZERO
-    first = group * ROW_GROUP
+    rows = _rows_of_group(p, side, m, n)
+    group = ZERO if rows is None else symbol(p.name("i"))
+    first = group * (rows or 0)
     at = sides.at(d, first + i, panel * pack_columns(dtype) + j)
     p.locals[cluster.ops[0].result, at] = value if held is None else held(value, at)
     store = Store(out, cluster.place(at), p.read(cluster.value, at))
-    many = m if group is ZERO else minimum(const(ROW_GROUP), m - first)
+    many = m if rows is None else minimum(const(rows), m - first)
     left = sides.left
     place = Matrix(left.buffer, left.offset + first * left.row * GROUPS[side.elements], left.row, left.column)
     body = side.product(panel, many, place, i, j, value.name, store)
-    nest: Axes = [*d.batch, (group, ceildiv(m, const(ROW_GROUP))), (panel, side.count)]
+    nest: Axes = [*d.batch, (group, ceildiv(m, const(rows or 1))), (panel, side.count)]
     p.run(cluster.label, loops(nest, (body,)), (out,), once=True)
     p.places[cluster.result] = out
 
@@ -125,7 +126,9 @@ def sums_of(
     )
 
 
-def _grouped(m: Dim, n: Dim, dtype: str) -> bool:
-    """Whether rows are shared out too: where panels are few."""
-    few = n.const is not None and n.const <= FEW_PACKS * pack_columns(dtype)
-    return few and (m.const is None or m.const > ROW_GROUP)
+def _rows_of_group(p: Steps, side: Right, m: Dim, n: Dim) -> int | None:
+    """The rows that are multiplied with all panels before the next ones are: where panels are few, so that rows are
+    shared out too; and where tiles multiply, which are faster than the far caches. None if all are."""
+    few = n.const is not None and n.const <= FEW_PACKS * pack_columns(side.dtype)
+    rows = ROW_GROUP if few else TILE_ROW_GROUP if side.elements and p.target.tiles else None
+    return rows if rows is None or m.const is None or m.const > rows else None

@@ -55,3 +55,7 @@ FEW_ROWS = 16
 
 ROW_GROUP = 64
 """Rows of a group, where there are too few panels to share out."""
+
+
+TILE_ROW_GROUP = 256
+"""Rows of a group of products by tiles: what is read again for each pack stays in the cache."""

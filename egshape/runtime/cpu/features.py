@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import platform
-import sys
 from pathlib import Path
+
+from egshape.runtime.abi.tiles import has_tiles
 
 _NAMES = {
     "sse4.1": "sse4_1",
@@ -46,8 +44,6 @@ _CHECKED = frozenset(
         *_NAMES,
     )
 )
-_ARCH_PRCTL, _ASK_FOR, _TILES = 158, 0x1023, 18
-"""The system call, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA."""
 _SAME = {"bmi": "bmi1"}
 
 
@@ -57,15 +53,6 @@ def missing_features(wanted: str) -> list[str]:
     here = _available()
     lacking = {_NAMES.get(each, each) for each in on & _CHECKED} - here if here else set()
     return sorted(lacking | ({"amx_tile"} if "amx-tile" in on and not has_tiles() else set()))
-
-
-@functools.cache
-def has_tiles() -> bool:
-    """Whether this process may use the CPU's tile registers (AMX), for which Linux must be asked: all its threads may
-    from now on."""
-    if not sys.platform.startswith("linux") or platform.machine() != "x86_64" or "amx_tile" not in _available():
-        return False
-    return bool(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ASK_FOR, _TILES) == 0)
 
 
 def _available() -> set[str]:
