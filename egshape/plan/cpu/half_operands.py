@@ -1,15 +1,22 @@
-"""Operands of products of 16-bit floats."""
+"""Operands of products of 16-bit floats, whose elements are pairs of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from egshape.dims import Dim
+from egshape.dims import Dim, ceildiv, const
+from egshape.dims import product as total
 from egshape.ir.graph import Op
-from egshape.plan.form.matrices import ONE, Axes, Dot, matrix, operand, parts
+from egshape.plan.analysis.elements import ZERO
+from egshape.plan.cpu.packing import Right
+from egshape.plan.form.matrices import ONE, Axes, Dot, loops, matrix, operand, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Expr, Matrix, linear
+from egshape.plan.ir.loops import Expr, Matrix, Pack, linear
+from egshape.plan.ir.packs import PAIR, pack_columns, pack_step
+
+SUMS = "f32"
+_PAIRS = "i32"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,3 +80,24 @@ class Operand:
 def flat(axes: Axes) -> Dim:
     """The number of an element among those of the axes."""
     return linear(tuple(index for index, _ in axes), tuple(size for _, size in axes))
+
+
+def panels(side: Operand, depth: Dim, n: Dim) -> Right:
+    """Room for an operand's panels of ``depth`` pairs."""
+    step = const(pack_step(SUMS))
+    area = depth * (ceildiv(n, step) * step)
+    target = side.p.scratch("panels", _PAIRS, total(size for _, size in side.d.batch) * area)
+    return Right(SUMS, depth, n, n, Matrix(target, ZERO, ZERO, ZERO), target, flat(side.d.batch) * area)
+
+
+def packed_along(side: Operand, wide: Matrix, depth: Dim, n: Dim) -> Right:
+    """An operand in panels whose pairs lie along memory, as (column, pair)."""
+    right = panels(side, depth, n)
+    side.p.start()
+    panel = right.columns(side.p)
+    start = panel * pack_columns(SUMS)
+    source = Matrix(wide.buffer, wide.offset + start * wide.row * PAIR, ONE, wide.row)
+    body = Pack(SUMS, depth, right.some(panel), source, right.buffer, right.offset + start * depth)
+    nest: Axes = [*side.d.batch, (panel, right.count)]
+    side.p.run("pack", loops(nest, [body]), (right.buffer,), once=True)
+    return right

@@ -16,7 +16,8 @@ from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu import split_halves
 from egshape.plan.cpu.contraction import Operands, packed_product, summed
-from egshape.plan.cpu.half_operands import Operand, flat
+from egshape.plan.cpu.half_operands import SUMS as _SUMS
+from egshape.plan.cpu.half_operands import Operand, flat, packed_along
 from egshape.plan.cpu.packing import Right, constant_matrices, joined, packed, packs
 from egshape.plan.form.dots import converted, dot
 from egshape.plan.form.epilogue import Cluster
@@ -26,7 +27,6 @@ from egshape.plan.ir.loops import Buffer, Const, Expr, Matrix, Stmt, Store, Var
 from egshape.plan.ir.packs import PAIR, pack_columns, pack_step
 
 HALVES = ("bf16", "f16")
-_SUMS = "f32"
 FEW = 8
 """Up to here rows are multiplied where they lie: making pairs, or widening, would cost more than it saves."""
 
@@ -115,6 +115,8 @@ def _panels(side: Operand, k: Dim, n: Dim) -> Right:
     data = _constant(side, k, n)
     if data is not None:
         return Right(_SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
+    if side.along:
+        return packed_along(side, _pairs(side, k), depth, n)
     target = side.p.scratch("panels", side.dtype, total(size for _, size in side.d.batch) * area * PAIR)
     wide, at = Matrix(target, ZERO, ZERO, ZERO), flat(side.d.batch) * area * PAIR
     right = Right(_SUMS, depth, n, n, wide, target, at, "bf16", PAIR)

@@ -12,14 +12,15 @@ import numpy as np
 from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.plan.analysis.elements import ZERO
-from egshape.plan.cpu.half_operands import Operand, flat
+from egshape.plan.cpu.half_operands import SUMS, Operand, flat, packed_along
+from egshape.plan.cpu.half_operands import panels as room_for
 from egshape.plan.cpu.packing import Right, constant_matrices, joined, packs
 from egshape.plan.form.dots import converted
 from egshape.plan.form.matrices import ONE, loops
 from egshape.plan.ir.loops import Buffer, Call, Const, Expr, Let, Matrix, Stmt, Store, Var
 from egshape.plan.ir.packs import PAIR, TILE_DEPTH, pack_columns, pack_step
 
-_SUMS, _BITS, _PART = "f32", "i32", "ui16"
+_BITS, _PART = "i32", "ui16"
 _KEPT, _SHIFT = -65536, 16
 """The bits of an f32 that a bf16 has."""
 
@@ -36,11 +37,14 @@ def rows(side: Operand, k: Dim) -> Matrix:
     target = side.p.scratch("parts", _PART, total(size for _, size in side.places) * room * 2)
     start, rest = flat(side.places) * room * 2, symbol(side.p.name("i"))
     count = total(size for _, size in side.free)
-    places = [start + part + flat(side.d.deep) for part in (ZERO, room)]
     side.p.start()
+    lets, found = _parts(side, side.read())
+    places = [start + part for part in (ZERO, room)]
+    here, nothing = flat(side.d.deep), Const(_PART, 0)
+    each = [Store(target, at + here, converted(_PART, _high(part))) for at, part in zip(places, found, strict=True)]
     body = [
-        *loops(side.d.deep, _parts(side, side.read(), target, places)),
-        *loops([(rest, room - k)], [Store(target, start + part + k + rest, _NOTHING) for part in (ZERO, room)]),
+        *loops(side.d.deep, [*lets, *each]),
+        *loops([(rest, room - k)], [Store(target, at + k + rest, nothing) for at in places]),
     ]
     side.p.run("split", loops(side.places, body), (target,), once=True)
     return Matrix(target, flat(side.d.batch) * count * room * 2, room, ONE)
@@ -48,66 +52,79 @@ def rows(side: Operand, k: Dim) -> Matrix:
 
 def panels(side: Operand, k: Dim, n: Dim) -> Right:
     """The operand as panels of both parts, made now if it is constant."""
-    step, depth = const(pack_step(_SUMS)), _room(k)
-    area = depth * (ceildiv(n, step) * step)
+    depth = _room(k)
     data = _constant(side, k, n)
     if data is not None:
-        return Right(_SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
-    target = side.p.scratch("panels", _PART, total(size for _, size in side.d.batch) * area * PAIR)
-    wide, at = Matrix(target, ZERO, ZERO, ZERO), flat(side.d.batch) * area * PAIR
-    right = Right(_SUMS, depth, n, n, wide, target, at, "f16", PAIR)
+        step = const(pack_step(SUMS))
+        area = depth * (ceildiv(n, step) * step)
+        return Right(SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
+    if side.along:
+        return packed_along(side, rows(side, k), depth, n)
+    right = room_for(side, depth, n)
     side.p.start()
-    side.p.run("pack", loops(side.d.batch, _packing(side, right, k)), (target,))
+    side.p.run("pack", loops(side.d.batch, _packing(side, right, k)), (right.buffer,))
     return right
 
 
 def _packing(side: Operand, right: Right, k: Dim) -> tuple[Stmt, ...]:
     """Statements that store the panels of one place of the batch, zeros behind the depth."""
     panel, j, deep, odd, rest = right.columns(side.p), *(symbol(side.p.name("i")) for _ in range(4))
-    start, some, step = panel * pack_columns(_SUMS), right.some(panel), const(pack_step(_SUMS))
+    start, some, step = panel * pack_columns(SUMS), right.some(panel), const(pack_step(SUMS))
     width = ceildiv(some, step) * step
-    base, room = right.offset + start * right.k * PAIR, _room(k)
+    base, room = right.offset + start * right.k, _room(k) // PAIR
 
-    def places(pair: Dim, half: Dim) -> list[Dim]:
-        return [base + ((pair + part) * width + j) * PAIR + half for part in (ZERO, room // PAIR)]
+    def stored(pair: Dim, words: list[Expr]) -> list[Stmt]:
+        return [
+            Store(right.buffer, base + (pair + part) * width + j, word)
+            for part, word in zip((ZERO, room), words, strict=True)
+        ]
 
-    def stored(pair: Dim, half: int) -> list[Stmt]:
-        return _parts(side, side.at(pair * PAIR + half, start + j), right.buffer, places(pair, const(half)))
+    def pair(number: Dim, count: int) -> list[Stmt]:
+        lets, found = [], []
+        for half in range(count):
+            more, both_parts = _parts(side, side.at(number * PAIR + half, start + j))
+            lets += more
+            found.append(both_parts)
+        words = [_high(part) for part in found[0]]
+        if count == PAIR:
+            words = [Call(_BITS, "or", (low, _kept(part))) for low, part in zip(words, found[1], strict=True)]
+        return [*lets, *stored(number, words)]
 
-    whole = loops([(deep, k // PAIR), (j, some)], [*stored(deep, 0), *stored(deep, 1)])
-    last = loops([(odd, k % PAIR), (j, some)], stored(k // PAIR, 0))
-    behind = k + rest
-    empty = [Store(right.buffer, at, _NOTHING) for at in places(behind // PAIR, behind % PAIR)]
-    return loops([(panel, right.count)], [*whole, *last, *loops([(rest, room - k), (j, some)], empty)])
+    whole = loops([(deep, k // PAIR), (j, some)], pair(deep, PAIR))
+    last = loops([(odd, k % PAIR), (j, some)], pair(k // PAIR, 1))
+    pairs = ceildiv(k, const(PAIR))
+    empty = stored(pairs + rest, [Const(_BITS, 0)] * 2)
+    return loops([(panel, right.count)], [*whole, *last, *loops([(rest, room - pairs), (j, some)], empty)])
 
 
-_NOTHING = Const(_PART, 0)
-
-
-def _parts(side: Operand, element: Expr, target: Buffer, places: list[Dim]) -> list[Stmt]:
-    """Statements that store the larger and the smaller part of an element."""
+def _parts(side: Operand, element: Expr) -> tuple[list[Stmt], tuple[Expr, Expr]]:
+    """The larger and the smaller part of an element, as f32, and the statements before it."""
     names = [side.p.name("v") for _ in range(3)]
-    x, bits, larger = (Var(dtype, name) for dtype, name in zip((_SUMS, _BITS, _SUMS), names, strict=True))
-    kept = Call(_BITS, "and", (bits, Const(_BITS, _KEPT)))
+    x, bits, larger = (Var(dtype, name) for dtype, name in zip((SUMS, _BITS, SUMS), names, strict=True))
+    kept = _kept(x)
     short = Call("i1", "compare", (bits, kept), (("direction", "EQ"), ("kind", "SIGNED")))
-    half = Call(_SUMS, "multiply", (x, Const(_SUMS, 0.5)))
-    rest = Call(_SUMS, "subtract", (x, larger))
-
-    def part(number: Expr) -> Expr:
-        high = Call(_BITS, "shift_right_logical", (_bits(number), Const(_BITS, _SHIFT)))
-        return converted(_PART, high)
-
-    return [
-        Let(x.name, converted(_SUMS, element)),
+    half = Call(SUMS, "multiply", (x, Const(SUMS, 0.5)))
+    rest = Call(SUMS, "subtract", (x, larger))
+    lets: list[Stmt] = [
+        Let(x.name, converted(SUMS, element)),
         Let(bits.name, _bits(x)),
-        Let(larger.name, Call(_SUMS, "select", (short, half, Call(_SUMS, "bitcast_convert", (kept,))))),
-        Store(target, places[0], part(larger)),
-        Store(target, places[1], part(Call(_SUMS, "select", (short, larger, rest)))),
+        Let(larger.name, Call(SUMS, "select", (short, half, Call(SUMS, "bitcast_convert", (kept,))))),
     ]
+    return lets, (larger, Call(SUMS, "select", (short, larger, rest)))
 
 
 def _bits(number: Expr) -> Expr:
     return Call(_BITS, "bitcast_convert", (number,))
+
+
+def _kept(number: Expr) -> Expr:
+    """The bits of an f32 that a bf16 has, where they are."""
+    return Call(_BITS, "and", (_bits(number), Const(_BITS, _KEPT)))
+
+
+def _high(number: Expr) -> Expr:
+    """The same as the lower half."""
+    return Call(_BITS, "shift_right_logical", (_bits(number), Const(_BITS, _SHIFT)))
 
 
 def _constant(side: Operand, k: Dim, n: Dim) -> Buffer | None:
