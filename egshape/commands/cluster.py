@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -45,14 +46,14 @@ def over(client: Any, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
 
 
 def _sent(task: Task) -> Task:
-    """A task with the files of its model. Raises EgshapeError for one that cannot be read."""
+    """A task with the content of its files. Raises EgshapeError for one that cannot be read."""
     model = Path(task.model)
     try:
-        files = record.parts(model, task.options.get("format"))
-        sent = {str(file.absolute().relative_to(model.absolute().parent)): file.read_bytes() for file in files}
+        files = record.parts(model, task.options.get("format")) if task.parts is None else task.parts
+        sent = {os.path.relpath(file, model.parent): file.read_bytes() for file in files}
     except OSError as error:
         raise EgshapeError(f"cannot be read: {error.strerror}", where=task.model, code="read") from error
-    return replace(task, model=model.name, sent=sent)
+    return replace(task, sent=sent)
 
 
 @contextmanager

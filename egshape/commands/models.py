@@ -191,6 +191,7 @@ def run(
     assume: AssumeOpt = None,
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
+    quiet: QuietOpt = False,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -227,6 +228,8 @@ def run(
 
         outputs = (Output(name=name, dtype=str(each.dtype), shape=each.shape) for name, each in named.items())
         put(Ran(outputs=tuple(outputs), file=str(output) if output else None).model_dump_json())
+        return
+    if quiet:
         return
     print_table(
         ("output", "dtype", "shape"),
