@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from egshape.hints import install
 
 LOCAL = "local"
 """The address of a cluster that is started on this machine and ends with the command."""
+_ADDRESS, _SUCH = re.compile(r"://.|[^/]:\d+$"), "such as tcp://HOST:8786, or local"
 _SECONDS = 10
 """How long a scheduler may take to answer."""
 _AHEAD = 2
@@ -63,11 +65,13 @@ def _client(address: str, jobs: int) -> Iterator[Any]:
     except ImportError:
         raise MissingDependency("Dask is not installed", hint=install("cluster")) from None
     if address != LOCAL:
+        if not _ADDRESS.search(address):  # a client that cannot be made does not end well
+            raise EgshapeError("is no address of a scheduler", where=address, hint=_SUCH, code="cluster")
         try:
             client = distributed.Client(address, timeout=_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:  # TimeoutError is one of the first
             why = f"no Dask scheduler answers: {error}"
-            raise EgshapeError(why, where=address, hint="such as tcp://HOST:8786, or local", code="cluster") from None
+            raise EgshapeError(why, where=address, hint=_SUCH, code="cluster") from None
         with client:
             yield client
         return

@@ -107,7 +107,7 @@ def optimize(
 ) -> None:
     """Make MODEL smaller; it computes the same."""
     check_target(output)
-    check_target(report, model=False)
+    check_target(report, model=False, source=model)
     started = time.perf_counter()
     graph = load_model(model, format, ops, annotate, annotate_file, assume, output)
     loaded = time.perf_counter()
@@ -201,7 +201,7 @@ def run(
     MODEL may be a file that `egshape compile` wrote."""
     from egshape import api
 
-    check_target(output, model=False)
+    check_target(output, model=False, source=model)
     if (assume and no_optimize) or (model.endswith(".egx") and (assume or annotate or annotate_file)):
         raise EgshapeError(
             "what is assumed or said of types goes with optimizing",

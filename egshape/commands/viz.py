@@ -91,7 +91,7 @@ def viz(
     Without -o Graphviz text goes to stdout."""
     if output is not None and output.suffix not in _KINDS:
         raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
-    check_target(output, model=False)
+    check_target(output, model=False, source=model)
     rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     if output is not None and output.suffix == ".html":
