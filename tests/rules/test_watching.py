@@ -117,6 +117,15 @@ def test_it_looks_again_at_a_save_and_ends_at_an_interrupt(files: Path) -> None:
     assert (watched.returncode, out, err) == (0, "", "")
 
 
+def test_a_rule_is_tried_as_it_was_saved_last(files: Path, capsys: Captured) -> None:
+    """All in one process, as `rules watch` does it."""
+    assert main(["rules", "test", "mine.egg"]) == 0
+    Path("mine.egg").write_text(RULES.replace('(Unary "negate" (Unary "tanh" x))\n', "x\n").replace("tanh(x))", "x)"))
+    assert main(["rules", "test", "mine.egg"]) == 1
+    Path("mine.egg").write_text(RULES)
+    assert main(["rules", "test", "mine.egg"]) == 0
+
+
 # -- test --jobs ----
 
 
