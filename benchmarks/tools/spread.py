@@ -19,8 +19,9 @@ from pathlib import Path
 import typer
 
 from egshape.commands.ending import ending
+from egshape.commands.spread import spread
 from egshape.commands.terminal import bar
-from egshape.commands.work import Task, spread
+from egshape.commands.work import Task
 
 ROOT = Path(__file__).resolve().parents[2]
 

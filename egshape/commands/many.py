@@ -15,8 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from egshape.commands import record
+from egshape.commands.spread import spread
 from egshape.commands.terminal import bar, put, say
-from egshape.commands.work import Done, Task, spread
+from egshape.commands.work import Done, Task
 from egshape.errors import EgshapeError
 from egshape.show import print_table
 

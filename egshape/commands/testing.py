@@ -11,8 +11,9 @@ import typer
 
 from egshape.commands.files import declare_ops
 from egshape.commands.options import ItemsArg, JsonOpt, OpsOpt, QuietOpt, RuleOpt
+from egshape.commands.spread import spread
 from egshape.commands.terminal import bar, progress, put, say
-from egshape.commands.work import Task, spread
+from egshape.commands.work import Task
 from egshape.hints import install
 from egshape.show import print_table
 

@@ -137,15 +137,6 @@ def each(
             yield number, done or _failed(_DIED)
 
 
-def spread(tasks: Sequence[Task], jobs: int, cluster: str | None) -> Iterator[tuple[int, Done]]:
-    """The same, over the workers of a cluster where its address is given. Raises EgshapeError where none answers."""
-    if cluster is None:
-        return each(tasks, jobs)
-    from egshape.commands.cluster import on
-
-    return on(cluster, tasks, jobs)
-
-
 def _through(
     tasks: Sequence[Task],
     numbers: Sequence[int],
