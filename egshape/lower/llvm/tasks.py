@@ -9,10 +9,11 @@ from egshape.lower.llvm.writer import Writer
 from egshape.plan.ir.loops import Loop
 from egshape.plan.ir.ranges import Split
 
-THRESHOLD = 400_000.0
+THRESHOLD = 1_200_000.0
 """Work (plan/analysis/work.py) from which a kernel is worth the microseconds that waking a thread takes."""
 PIECES = 8
-"""Chunks for each thread: enough that a thread that the system takes away holds up little."""
+"""Chunks for each thread: enough that a thread that the system takes away, or whose panels are wider, holds up
+little."""
 FIRST, LAST = "%first", "%last"
 
 
