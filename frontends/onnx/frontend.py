@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,10 @@ class Onnx:
         proto = messages.whole(model).model if isinstance(model, Graph) else open_model(model, "model").proto
         graphs = (proto.graph, *proto.functions)
         return "nodes", Counter(node.op_type for graph in graphs for node in nodes_in(graph.node))
+
+    def titles(self, graph: Graph) -> Mapping[str, str]:
+        """The ops of nodes."""
+        return graph.own.titles if graph.own is not None else {}
 
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of graphs inside and of each function too, but for checks, which are wanted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +70,10 @@ class StableHlo:
         from egshape.frontends.stablehlo import statements
 
         return "statements", statements.kinds(model)
+
+    def titles(self, graph: Graph) -> Mapping[str, str]:
+        """None: its ops are ours."""
+        return {}
 
     def cost(self, graph: Graph) -> Cost:
         """Statements of the text, and calls."""

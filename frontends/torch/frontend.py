@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -81,6 +82,11 @@ class Torch:
         graphs = [each.graph for each in root.modules() if hasattr(each, "graph")]
         names = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
         return "calls", Counter(str(getattr(name, "__name__", name)) for name in names)
+
+    def titles(self, graph: Graph) -> Mapping[str, str]:
+        """Calls, whose names torch numbers: ``layer_norm_3``."""
+        ops = (op for op in graph.body.walk() if op.name != "constant" and op.location.name)
+        return {str(op.location): re.sub(r"(_\d+)?(_default)?$", "", op.location.name) for op in ops}
 
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of regions too, but for checks; and the bytes of tensors. Without torch ops of ours."""
