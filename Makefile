@@ -1,12 +1,12 @@
 # make setup | demo | test | test-all | lint | fuzz | fuzz-llvm | fuzz-onnx | corpora | models | zoo | backend | bench |
-#      cuda | docs | clean
+#      cuda | native | docs | dist | clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell .ci/find-python 3.11 python3)
-EXTRAS := stablehlo,onnx,llvm,viz,cluster,docs,dev,bench
+EXTRAS := stablehlo,onnx,llvm,cluster,docs,dev,bench
 PIP := python -m pip --disable-pip-version-check install --quiet
 PY := .venv/bin/python
 
@@ -15,7 +15,7 @@ SUM := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 READY := .venv/.ready-$(SUM)
 
 .PHONY: help setup demo test test-all test-here test-quick test-long test-newer style lint fuzz fuzz-llvm fuzz-onnx corpora \
-        models zoo backend bench cuda docs clean
+        models zoo backend bench cuda native docs dist clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -95,6 +95,15 @@ cuda: $(READY) ## what a machine with a GPU checks, measures and tunes, in out/c
 	.venv/bin/$(PIP) --editable '.[cuda]'
 	$(PY) -m benchmarks.cuda.cases out/cuda/cases
 	$(PY) -m benchmarks.cuda.tune out/cuda/tune
+
+# ziglang 0.14 is clang 19: every llvmlite from 0.45 on reads its IR. CLANG=... names another compiler.
+native: $(READY) ## the C sources of the native runtime and the header of its tables, as the LLVM IR that is checked in
+	test -n "$(CLANG)" || test -x .venv-native/bin/python || { .venv/bin/python -m venv .venv-native \
+	  && .venv-native/bin/$(PIP) ziglang==0.14.1; }
+	CLANG="$(or $(CLANG),$(CURDIR)/.venv-native/bin/python -m ziglang cc)" $(PY) -m egshape.runtime.native.build
+
+dist: ## sdist, wheel and its bill of materials (CycloneDX) in dist/, tried in an environment with nothing else
+	PYTHON=$(PYTHON) .ci/dist
 
 docs: $(READY) ## the documentation as a site, in site/
 	$(PY) -m mkdocs build --strict

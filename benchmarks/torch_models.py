@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks.robustness.__main__ import run_corpus
 from benchmarks.robustness.hub_corpus import programs
 from benchmarks.robustness.outcome import Row
+from egshape.hints import install
 
 NAME = "benchmarks.robustness.hub_corpus"
 
@@ -42,7 +43,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("out/torch_models.jsonl"), help="file of the results")
     options = parser.parse_args()
     if not programs():
-        parser.error("the models need torch and transformers: pip install 'egshape[torch]' transformers")
+        parser.error(f"the models need torch and transformers: {install('torch', 'transformers')}")
     chosen = options.only or programs()
     rows = run_corpus(NAME, chosen, options.out, options.seconds, 1)
     print(table(rows))

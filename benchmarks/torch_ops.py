@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.robustness.__main__ import run_corpus
 from benchmarks.robustness.outcome import OUTCOMES, Row
 from benchmarks.robustness.torch_corpus import counted, programs
+from egshape.hints import install
 
 NAME = "benchmarks.robustness.torch_corpus"
 _SHOWN = 40
@@ -49,7 +50,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("out/torch_ops.jsonl"), help="file of the results")
     options = parser.parse_args()
     if not programs():
-        parser.error("torch's samples need torch and expecttest: pip install 'egshape[torch]' expecttest")
+        parser.error(f"torch's samples need torch and expecttest: {install('torch', 'expecttest')}")
     chosen = options.only or [each for each in programs() if options.kind in each][: options.limit]
     rows = run_corpus(NAME, chosen, options.out, options.seconds, 1)
     print(table(rows))

@@ -6,6 +6,7 @@ them, the README and the law of rules into the site.
 from __future__ import annotations
 
 import enum
+import importlib.util
 import inspect
 import re
 import sys
@@ -16,6 +17,18 @@ from pathlib import Path
 from typing import Any, get_args
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def _beside(name: str) -> Any:
+    """A module in this folder, which is no package: MkDocs runs this file by its path."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+api = _beside("api")
 _VALUES = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
 
 
@@ -238,12 +251,22 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/ops.md": ops_page,
     "reference/rules.md": rules_page,
     "reference/cli.md": cli_page,
+    "reference/api.md": api.api_page,
+    "gallery.md": api.gallery_page,
     "reference/law.md": lambda: (ROOT / "rulesets/README.md").read_text(encoding="utf-8").replace("../docs/", "../"),
     "index.md": lambda: _moved((ROOT / "README.md").read_text(encoding="utf-8")),
+    "security.md": lambda: _moved((ROOT / "SECURITY.md").read_text(encoding="utf-8")),
+    "changelog.md": lambda: _moved((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
     "contributing.md": lambda: _moved((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")),
 }
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#]+)(#[^)]*)?\)")
-_MOVED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "rulesets/README.md": "reference/law.md"}
+_MOVED = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+    "rulesets/README.md": "reference/law.md",
+}
 
 
 def _moved(text: str) -> str:
@@ -254,7 +277,7 @@ def _moved(text: str) -> str:
         if "://" in target:
             return found[0]
         target = _MOVED.get(target, target.removeprefix("docs/"))
-        known = target in PAGES or (target.endswith(".md") and (ROOT / "docs" / target).is_file())
+        known = target in PAGES or (target.endswith((".md", ".svg")) and (ROOT / "docs" / target).is_file())
         return f"[{title}]({target}{place})" if known and target != "README.md" else title
 
     return _LINK.sub(link, text)

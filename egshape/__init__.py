@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from egshape.ops.custom import custom_op
     from egshape.prove import prove
     from egshape.reasons.diff import diff
+    from egshape.rulelang.python_rules import rule
     from egshape.rulelang.size_functions import size_functions
     from egshape.rulelang.written import custom_ops
 
@@ -48,6 +49,7 @@ __all__ = [
     "load",
     "optimize",
     "prove",
+    "rule",
     "runtime",
     "save",
     "size_functions",
@@ -71,6 +73,7 @@ _HOME = {
     "load": "egshape.api",
     "optimize": "egshape.api",
     "prove": "egshape.prove",
+    "rule": "egshape.rulelang.python_rules",
     "save": "egshape.api",
     "size_functions": "egshape.rulelang.size_functions",
     "specialised": "egshape.adapters.specialised",

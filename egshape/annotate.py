@@ -159,7 +159,18 @@ def annotate(
 
     Raises ParseError for a text that is no type; InvalidInput for a value that the graph does not have, a name that
     nothing solves, and a place where no check can stand; TypeMismatch for another dtype or rank; CheckFailed where
-    numbers alone show that it is not so."""
+    numbers alone show that it is not so.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> graph = net.graph(y=net.relu(net.transpose(net.transpose(x, [1, 0]), [1, 0])))
+        >>> held = egshape.annotate(graph, {"x": "f32[8*m, 4]"})
+        >>> egshape.optimize(held).explain_fact("n % 4 == 0").status
+        'proved'
+    """
     order = {value: place for place, value in enumerate(values_of(graph).values())}
     said = [
         (*_found(graph, name, called), annotation(each) if isinstance(each, str) else each)

@@ -49,7 +49,18 @@ def save(
     graph came from, else 17. ``external_data``: its weights go to a file beside it, by default those of models that are
     beyond 2 GB. ``checks``: those of an ONNX model become ``"nodes"`` that fail in any runtime, or are listed in the
     ``"metadata"``, or ``"none"``. Raises EgshapeError if the format cannot hold the graph, or the file cannot be
-    written."""
+    written.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> egshape.save(net.graph(y=net.relu(x)), "relu.egs")
+        ()
+        >>> egshape.load("relu.egs").output_names
+        ('y',)
+    """
     return save_graph(_graph(graph, "save"), Path(path), format, Writing(opset, external_data, checks))
 
 

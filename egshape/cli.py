@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from egshape import __version__
 from egshape.commands.compile import compile
+from egshape.commands.editor import lsp
 from egshape.commands.ending import ending
 from egshape.commands.facts import facts
 from egshape.commands.many import of_many
@@ -44,6 +44,7 @@ for command in (
     of_many(compile, output=".egx"),
     run,
     viz,
+    lsp,
 ):
     app.command()(command)
 app.add_typer(rules, name="rules")
@@ -59,10 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @app.callback(invoke_without_command=True)
 def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and those of what it stands on, and stop.")
+    ] = False,
 ) -> None:
     if version:
-        put(__version__)
+        from egshape.commands.about import about
+
+        put("\n".join(about()))
         raise typer.Exit
 
 

@@ -38,8 +38,16 @@ def optimize(paths: Sequence[str | Path], client: Any, **options: Any) -> list[O
     Raises:
         EgshapeError: the cluster has no worker.
 
-    Example:
-        >>> egshape.cluster.optimize(["a.onnx", "b.onnx"], distributed.Client(address))  # doctest: +SKIP
+    Examples:
+        >>> import distributed
+        >>> import egshape.cluster
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> _ = egshape.save(net.graph(y=net.relu(net.input("x", ["n", 4]))), "one.egs")
+        >>> with distributed.Client(processes=False, dashboard_address=None) as client:  # threads of this process
+        ...     found = egshape.cluster.optimize(["one.egs", "none.egs"], client)
+        >>> [each.code for each in found]
+        [0, 2]
     """
     with TemporaryDirectory(prefix="egshape.") as name:
         tasks = [_task(str(path), Path(name) / str(number), options) for number, path in enumerate(paths)]

@@ -242,7 +242,18 @@ def compile(
     observe: count the sizes of calls, for ``observed_sizes()`` of what is given.
 
     Raises Unsupported for another target, or an op that the target cannot compile; what ``load`` and ``optimize``
-    raise; InvalidInput for options that go with optimizing where that is not done."""
+    raise; InvalidInput for options that go with optimizing where that is not done.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> fn = egshape.compile(net.graph(y=net.relu(x)))
+        >>> import numpy as np
+        >>> fn(np.array([[-1, 0, 1, 2]], np.float32)).tolist()  # any number of rows
+        [[0.0, 0.0, 1.0, 2.0]]
+    """
     _check_options(target, facts, architectures)
     if not versions and not observe:
         graph = _graph(model, optimize, assume, rules, limits, format)

@@ -17,6 +17,14 @@ class EgshapeError(Exception):
         where: file, line, op or fact it is about; empty if it is about the whole request.
         hint: the way out; empty if the message says it.
         code: a stable kebab-case name that tests and tools can match on; each subclass has its own default.
+
+    Examples:
+        >>> import egshape
+        >>> try:
+        ...     egshape.prove("n % 2 ==")
+        ... except egshape.EgshapeError as error:
+        ...     print(error.code)
+        parse
     """
 
     default_code = "input"

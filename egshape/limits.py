@@ -22,11 +22,18 @@ _MEMORY_EVERY = 0.05
 @dataclass(frozen=True)
 class Limits:
     """Budgets of one optimization; None is no limit. seconds of wall time, e-nodes, megabytes that it may take beyond
-    what the process had before."""
+    what the process had before; steps: iterations of single rulesets over tensors, for a look at what each does.
+
+    Examples:
+        >>> import egshape
+        >>> egshape.Limits(seconds=5).memory_mb
+        4096
+    """
 
     seconds: float | None = 30.0
     nodes: int | None = 2_000_000
     memory_mb: float | None = 4096
+    steps: int | None = None
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ from dataclasses import replace
 from egshape.egraph.checks import GIVEN
 from egshape.egraph.obligations import Check
 from egshape.errors import EgshapeError
-from egshape.frontends.frontend import Cost
+from egshape.frontends.frontend import Cost, as_read
 from egshape.frontends.registry import of_graph
+from egshape.ir.calls import written
 from egshape.ir.expand import expand
 from egshape.ir.graph import Graph, Op
 from egshape.pipeline import Optimized
+from egshape.report import Changes
 
 MOST_OPS = 5_000
 """Larger graphs are not written to be measured (50 to 100 us an op): their own ops count."""
@@ -44,6 +46,27 @@ def cost(graph: Graph) -> Cost:
     except (EgshapeError, MemoryError, ValueError):  # numpy's, of an array that is larger than memory or than integers
         pass  # saying what cannot be written is for whoever saves the graph
     return Cost(ops, OPS)
+
+
+def changes(before: Graph, after: Graph) -> Changes | None:
+    """The parts of two graphs by kind, as the format counts them that the first came in, and as its file has them where
+    it is as it was read. None without a format, and where a graph cannot be written, or is too large for that."""
+    frontend = of_graph(before)
+    if frontend is None or sum(1 for _ in after.body.walk()) > MOST_OPS:
+        return None
+    try:
+        unit, old = frontend.kinds(before)
+        return Changes(unit=unit, before=old, after=frontend.kinds(expand(after, keep=True))[1])
+    except (EgshapeError, MemoryError, ValueError):
+        return None
+
+
+def counted(graph: Graph) -> str:
+    """How large a graph is: the parts of the model that it was read of, ops of ours of another one."""
+    known, frontend = as_read(graph), of_graph(graph)
+    if known is not None and frontend is not None:
+        return f"{sum(known.values())} {frontend.kinds(graph)[0]}"
+    return f"{sum(1 for _ in written(graph.body))} {OPS}"
 
 
 Again = Callable[[frozenset[Op]], Optimized | None]

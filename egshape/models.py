@@ -34,7 +34,14 @@ def load(
 
     ``names``: what the inputs of an ``Exported`` are called, of all that its function takes; it does not say them.
 
-    The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out."""
+    The graph's ``facts`` hold what came with the model. Raises EgshapeError naming file, place, cause and way out.
+
+    Examples:
+        >>> import egshape
+        >>> text = b"graph f(%x: f32[n, 4]) { symbols n = size(%x, 0)  %0: f32[n, 4] = negate(%x)  return %0 as y }"
+        >>> egshape.load(text, "egs")
+        <Graph f: (x: f32[n, 4]) -> (f32[n, 4]), 1 ops>
+    """
     POOL.prepare()  # what optimizes the model starts while it is read
     if isinstance(model, str | Path):
         path = Path(model)

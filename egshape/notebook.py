@@ -9,6 +9,7 @@ from itertools import islice
 from egshape.api import Result
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Graph
+from egshape.measure import counted
 from egshape.prove.proof import Proof
 from egshape.report import Explanation, ValueExplanation
 from egshape.viz import dot, graph, why
@@ -36,7 +37,7 @@ def html(thing: object) -> str:
 def _graph(shown: Graph) -> Iterator[str]:
     ops = sum(1 for _ in shown.body.walk())
     yield (
-        f"<b>{escape(shown.name)}</b>: {_count(ops, 'op')}, {_count(len(shown.inputs), 'input')}, "
+        f"<b>{escape(shown.name)}</b>: {counted(shown)}, {_count(len(shown.inputs), 'input')}, "
         f"{_count(len(shown.outputs), 'output')}"
     )
     yield _drawn(graph.picture(shown), ops) or _text(str(shown))
@@ -44,10 +45,10 @@ def _graph(shown: Graph) -> Iterator[str]:
 
 def _result(result: Result) -> Iterator[str]:
     report = result.report
-    head, *rest = report.summary()
+    head, *rest = report.summary(changes=result.changes)
     yield f"<b>{escape(head)}</b>"
     rows = [[cell for cell in line.replace("->", " ").split() if cell] for line in rest if "->" in line]
-    yield _table(("op", "before", "after"), rows)
+    yield _table((result.changes.unit, "before", "after"), rows)
     yield from (f"<div>{escape(line)}</div>" for line in rest if "->" not in line)
     yield from (f"<div>note: {escape(note)}</div>" for note in report.notes)
     picture = _drawn(before_and_after(result), report.ops.before.total)

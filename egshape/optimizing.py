@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from egshape.attempts import Job, attempt_all, own_rules
 from egshape.dims import Dim, symbol
@@ -19,7 +20,7 @@ from egshape.inner import settled
 from egshape.ir import display
 from egshape.ir.graph import Graph, Op, Value
 from egshape.limits import Deadlines, LimitReached, Limits, holding
-from egshape.measure import cost, never_worse
+from egshape.measure import changes, cost, never_worse
 from egshape.models import Model, load
 from egshape.ops.host import HOST_CALLS, unresolved
 from egshape.ops.shape_function import assuming
@@ -27,7 +28,7 @@ from egshape.pipeline import Optimized
 from egshape.reasons.explain import explain as explain_sizes
 from egshape.reasons.explain import explain_fact
 from egshape.reasons.explain_value import explain_removed, explain_value
-from egshape.report import Explanation, StageRow, ValueExplanation
+from egshape.report import Changes, Explanation, StageRow, ValueExplanation
 from egshape.reporting import reported
 from egshape.result import Optimization
 from egshape.rulelang.size_functions import size_functions
@@ -42,7 +43,22 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class Result(Optimization):
-    """What ``optimize`` gives: the graph, the facts that it relies on, the report, and reasons."""
+    """What ``optimize`` gives: the graph, the facts that it relies on, the report, and reasons.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> graph = net.graph(y=net.relu(net.transpose(net.transpose(x, [1, 0]), [1, 0])))
+        >>> result = egshape.optimize(graph, assume="n % 8 == 0")
+        >>> [op.name for op in result.graph.ops]
+        ['check', 'constant', 'broadcast_in_dim', 'maximum']
+        >>> result.explain_fact("n % 4 == 0").status
+        'proved'
+        >>> result.explain_value("%1").stands
+        '%x : f32[n, 4]'
+    """
 
     def explain(self, a: str, b: str) -> Explanation:
         """Why two sizes are equal: ``arg0.0``, ``%12.1`` (a value of the original graph), or an expression."""
@@ -59,7 +75,8 @@ class Result(Optimization):
         return explain_removed(self)
 
     def explain_value(self, name: str) -> ValueExplanation:
-        """What became of a value of the original graph (``%12``), by which rules, and what stands for it."""
+        """What became of a value of the original graph, by which rules, and what stands for it. ``name``: as the model
+        names it, ``%12``, an output or a node; or its line, ``file.mlir:7``."""
         return explain_value(self, name)
 
     @property
@@ -75,11 +92,18 @@ class Result(Optimization):
             known = known.with_symbol(each.name, each.sources)
         return known
 
+    @cached_property
+    def changes(self) -> Changes:
+        """The parts of the model by kind before and after, as its format counts them: nodes of ONNX, statements of
+        StableHLO; ops where there is no format, or the graph is too large to be written for that."""
+        return changes(self.source, self.graph) or self.report.changes
+
     def __str__(self) -> str:
-        return str(self.report)
+        lines = self.report.summary(changes=self.changes)
+        return "\n".join([*lines, *(f"note: {note}" for note in self.report.notes)])
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} for {self.report.in_short()}>"
+        return f"<{type(self).__name__} for {next(self.report.summary(changes=self.changes))}>"
 
     def _repr_html_(self) -> str:
         return display.html(self)
@@ -107,7 +131,17 @@ def optimize(
     refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
     larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
     decide: who decides about sizes, the compiled rules ("rules"), the rules in the engine ("engine", slow), or both.
-    Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files."""
+    Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> graph = net.graph(y=net.relu(net.transpose(net.transpose(x, [1, 0]), [1, 0])))
+        >>> egshape.optimize(graph).changes.total()
+        '5 ops -> 3 ops'
+    """
     rules = tuple(map(str, several(rules)))
     with size_functions(rules) as functions:
         user = Facts.parse(*several(assume), assumed=True)

@@ -106,7 +106,13 @@ def run_stages(
     def order(name: str) -> tuple[tuple[int, int], str]:
         return places.get(name, (3, 0)), name
 
-    budget = Budget(nodes=limits.nodes, memory_mb=deadlines.memory_mb, deadline=deadlines.rules, last=deadlines.graph)
+    budget = Budget(
+        nodes=limits.nodes,
+        memory_mb=deadlines.memory_mb,
+        steps=limits.steps,
+        deadline=deadlines.rules,
+        last=deadlines.graph,
+    )
     allowance = Allowance(deadlines.graph, budget.memory())
     loaded = program(tuple(rules), explain, variant)
     road = Road(Setting(loaded, REGISTRY, CostModel(likely), budget, allowance, order, watch, decide, left), tracer)

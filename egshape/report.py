@@ -181,16 +181,13 @@ class Report(Json):
         before, after = self.ops.before, self.ops.after
         return Changes(unit="ops", before=before.by_name, after=after.by_name)
 
-    def in_short(self) -> str:
-        """One line: the model, how many ops before and after, and how it ended."""
-        return next(self.summary())
-
-    def summary(self, seconds: float | None = None) -> Iterator[str]:
-        """What happened, for a person: totals, the kinds of ops whose number changed, checks. ``seconds``: those that
-        it took, the sum of the stages' where they are not given."""
+    def summary(self, seconds: float | None = None, changes: Changes | None = None) -> Iterator[str]:
+        """What happened, for a person: totals, the kinds of parts whose number changed, checks. ``seconds``: those that
+        it took, the sum of the stages' where they are not given; ``changes``: of parts, the model's file's or ops."""
         seconds = sum(stage.seconds for stage in self.stages) if seconds is None else seconds
-        yield f"{self.model}: {self.changes.total()} ({self.status}, {seconds:.2f} s)"
-        yield from self.changes.lines()
+        changes = changes or self.file or self.changes
+        yield f"{self.model}: {changes.total()} ({self.status}, {seconds:.2f} s)"
+        yield from changes.lines()
         checks = {status: sum(check.status == status for check in self.checks) for status in ("proved", "kept")}
         yield f"checks: {checks['proved']} proved, {checks['kept']} kept"
 
@@ -302,6 +299,8 @@ class AdviceTable(Json):
     tried: int = 0
     candidates: int = 0
     likely: dict[str, int] = {}
+    useless: tuple[str, ...] = ()
+    """The facts that were tried and save nothing."""
 
     def rows(self) -> list[tuple[str, ...]]:
         """The cells of the table, its heading first."""
@@ -310,6 +309,16 @@ class AdviceTable(Json):
         ]
         return [("bytes saved", "ops removed", "checks removed", "option"), *rows]
 
+    def lines(self) -> Iterator[str]:
+        """What was looked at, for a person."""
+        if not self.candidates:
+            yield "nothing to try: no size of an input is open, or all that would help is known"
+            return
+        yield f"{self.tried} of {self.candidates} facts were tried" + ("" if self.advice else ", and none helps:")
+        if not self.advice:
+            yield from (f"  {fact}" for fact in self.useless)
+            yield "each was assumed and the model optimized anew: no op, no check and no byte less"
+
     def __str__(self) -> str:
-        tried = f"{self.tried} of {self.candidates} facts were tried{'' if self.advice else ', and none helps'}"
-        return f"{table(self.rows())}\n{tried}" if self.advice else tried
+        said = "\n".join(self.lines())
+        return f"{table(self.rows())}\n{said}" if self.advice else said

@@ -24,6 +24,19 @@ def values_of(graph: Graph) -> dict[str, Value]:
     return out
 
 
+def value_of(graph: Graph, text: str) -> Value | None:
+    """The value that a text means: its name, ``%12`` or ``12``; an output by its name in the model; else the first
+    result of the op at a place of the model, which is the name of a node or ``file.mlir:7``, its column or not."""
+    name = text.removeprefix("%")
+    if not name:
+        return None
+    named = values_of(graph).get(name) or dict(zip(graph.output_names, graph.outputs, strict=True)).get(text)
+    if named is not None:
+        return named
+    places = ((op.results[0], op.location) for op in graph.body.walk() if op.results)
+    return next((value for value, at in places if text in (at.name, str(at), f"{at.file}:{at.line}")), None)
+
+
 def symbols_of(graph: Graph) -> dict[str, Block]:
     """Every symbol of a graph with the block that defines it."""
     out: dict[str, Block] = {}

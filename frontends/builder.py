@@ -64,7 +64,15 @@ def layer(method: Callable[Concatenate[Network, _P], Value]) -> Callable[Concate
 class Network:
     """A graph under construction, a layer at a time. ``seed`` decides the random weights.
 
-    Raises EgshapeError for sizes that cannot fit each other."""
+    Raises EgshapeError for sizes that cannot fit each other.
+
+    Examples:
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network(seed=0)
+        >>> x = net.input("x", ["batch", 8])
+        >>> net.graph(y=net.softmax(net.linear(x, 3)))
+        <Graph network: (x: f32[batch, 8]) -> (f32[batch, 3]), 16 ops>
+    """
 
     def __init__(self, name: str = "network", *, seed: int = 0) -> None:
         self.name = name

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from egshape.ir.graph import Graph
+from egshape.ir.graph import Block, Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,20 @@ class Cost:
     def exceeds(self, other: Cost) -> bool:
         """Whether it is more than another: nodes first; bytes only beyond a few constants of sizes."""
         return self.count > other.count or swells(self.bytes, other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How many parts of each kind the model had of which a block was made: a graph's ``own``, or its ``parts``."""
+
+    body: Block
+    kinds: Counter[str]
+
+
+def as_read(graph: Graph) -> Counter[str] | None:
+    """The parts of the model of a graph that is as it was read, as its file has them."""
+    parts = graph.own if isinstance(graph.own, Parts) else getattr(graph.own, "parts", None)
+    return parts.kinds if isinstance(parts, Parts) and parts.body is graph.body else None
 
 
 class Frontend(Protocol):

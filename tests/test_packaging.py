@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -64,7 +69,7 @@ def test_wheel_holds_every_module_and_ruleset(wheel: Path) -> None:
     }
     wanted = {"egshape/py.typed"}
     for prefix, folder in folders.items():
-        for pattern in ("*.py", "*.egg", "*.html", "*.css", "*.js"):
+        for pattern in ("*.py", "*.egg", "*.html", "*.css", "*.js", "*.ll", "*.c", "*.h"):
             wanted |= {f"{prefix}/{path.relative_to(folder)}" for path in folder.rglob(pattern)}
     assert wanted - files_of(wheel) == set()
 
@@ -76,6 +81,40 @@ def test_sdist_builds_the_same_wheel(tree: Path, wheel: Path, tmp_path: Path) ->
     assert files_of(build("wheel", unpacked, tmp_path)) == files_of(wheel)
 
 
+def has_index() -> bool:
+    """Whether pip finds packages here."""
+    asked = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps", "--ignore-installed", "typer"]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.long
+def test_dist_holds_a_wheel_that_works_alone_and_its_bill(tree: Path) -> None:
+    """`make dist`: the wheel with its base dependencies and nothing else says its version, proves, and optimizes."""
+    if not has_index():
+        pytest.skip("no package index is reached")
+    shutil.copytree(ROOT / ".ci", tree / ".ci", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "examples", tree / "examples", dirs_exist_ok=True)
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}  # the last must not be seen
+    done = subprocess.run([tree / ".ci/dist"], cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[0] == f"egshape {egshape.__version__}" and "proved" in said
+    assert "jax is not installed (extra stablehlo)" in said
+    assert any(line.startswith("ten: ") and " ops -> " in line for line in said)
+    assert "pip install 'egshape[stablehlo]'" in done.stderr
+    name = f"egshape-{egshape.__version__}"
+    made = {path.name: path for path in (tree / "dist").iterdir()}
+    assert made.keys() == {f"{name}-py3-none-any.whl", f"{name}.tar.gz", f"{name}.cdx.json"}
+    bill = json.loads(made[f"{name}.cdx.json"].read_text())
+    main = bill["metadata"]["component"]
+    assert (bill["bomFormat"], main["name"], main["version"]) == ("CycloneDX", "egshape", egshape.__version__)
+    parts = {part["name"].lower().replace("-", "_"): part["version"] for part in bill["components"]}
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.split(r"[<>=]", each)[0] for each in wanted} <= parts.keys() and all(parts.values())
+    assert not {"jax", "onnx", "torch", "pytest"} & parts.keys()
+    assert "/tmp/" not in made[f"{name}.cdx.json"].read_text()
+
+
 @pytest.mark.long
 def test_installs_and_runs(tree: Path, wheel: Path, tmp_path: Path) -> None:
     """As a wheel and then in place, in an environment that sees our own for the dependencies."""
@@ -85,11 +124,13 @@ def test_installs_and_runs(tree: Path, wheel: Path, tmp_path: Path) -> None:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     host = home / "lib" / version / "site-packages" / "host.pth"
     host.write_text(sysconfig.get_path("purelib") + "\n")
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for source in ([str(wheel)], ["--no-build-isolation", "--editable", str(tree)]):
         install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps"]
         subprocess.run([*install, "--force-reinstall", "--no-index", *source], check=True, capture_output=True)
         code = "import egshape, egshape.frontends; print(egshape.__file__)"
-        where = subprocess.run([python, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
+        run = functools.partial(subprocess.run, env=alone, check=True, capture_output=True, text=True)
+        where = run([python, "-c", code], cwd=tmp_path)
         assert str(ROOT) not in where.stdout
-        told = subprocess.run([home / "bin" / "egshape", "--version"], check=True, capture_output=True, text=True)
-        assert told.stdout.strip() == egshape.__version__
+        told = run([home / "bin" / "egshape", "--version"])
+        assert told.stdout.splitlines()[0] == f"egshape {egshape.__version__}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib.util
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +14,8 @@ from egshape.errors import EgshapeError, MissingDependency
 RENDER_SECONDS = 60.0
 """How long ``dot`` may take for one picture."""
 
-NO_DOT = "install Graphviz (https://graphviz.org/download) so that its program `dot` is on the path, or write .dot"
+_DOT = "dot"
+NO_DOT = "install Graphviz (https://graphviz.org/download) so that its program dot is on the path, or write .dot"
 
 
 class Html(str):
@@ -166,22 +166,16 @@ def _printable(text: str) -> str:
 
 
 def has_dot() -> bool:
-    """Whether pictures can be rendered here: the graphviz package and Graphviz's program ``dot``."""
-    return importlib.util.find_spec("graphviz") is not None and shutil.which("dot") is not None
+    """Whether pictures can be rendered here: Graphviz's program ``dot``."""
+    return shutil.which(_DOT) is not None
 
 
 def render(dot: str, format: Literal["svg", "png"], seconds: float = RENDER_SECONDS) -> bytes:
     """The picture that Graphviz's ``dot`` makes of a DOT text.
 
-    Raises MissingDependency where the program or its Python package is missing, EgshapeError where it fails or takes
+    Raises MissingDependency where the program is missing, EgshapeError where it fails or takes
     longer than ``seconds``."""
-    try:
-        import graphviz
-    except ImportError as error:
-        raise MissingDependency(
-            f"drawing .{format} needs the graphviz package", hint='pip install "egshape[viz]", or write .dot'
-        ) from error
-    command = [str(graphviz.DOT_BINARY), f"-T{format}", *(["-Gdpi=110"] if format == "png" else [])]
+    command = [_DOT, f"-T{format}", *(["-Gdpi=110"] if format == "png" else [])]
     try:
         text = dot.replace(_HELVETICA, _ALIKE).encode()
         done = subprocess.run(command, input=text, capture_output=True, timeout=seconds, check=False)

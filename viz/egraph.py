@@ -80,7 +80,7 @@ def picture(
     seen = egraphs(result, rules, limits)
     if not seen:
         raise InvalidInput(
-            "there is no e-graph to draw: the model was not optimized", hint="the notes of `egshape optimize` say why"
+            "there is no e-graph to draw: the model was not optimized", hint="the notes of egshape optimize say why"
         )
     own, start = _where(result, seen, around)
     wanted = _chosen_classes(own, start, hops if around is not None else None)
@@ -104,7 +104,7 @@ def _where(result: Result, seen: Sequence[Seen], around: str | None) -> tuple[Se
         return own, list(own.extraction.roots)
     value = values_of(result.source).get(around.removeprefix("%"))
     if value is None:
-        raise InvalidInput(f"the model has no value {around!r}", hint="`egshape shapes` lists them as %NAME")
+        raise InvalidInput(f"the model has no value {around!r}", hint="egshape shapes lists them as %NAME")
     for each in seen:
         cls = each.class_of(value)
         if cls is not None:
@@ -133,6 +133,24 @@ def _chosen_classes(own: Seen, start: Sequence[int], hops: int | None) -> list[i
                 distance[other] = distance[cls] + 1
                 queue.append(other)
     return list(distance)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A class as a line of a table: its number from the inputs on, the values of the graph that are in it, its type,
+    and its e-nodes as text, the chosen one first; ``used``: the program that is chosen needs it."""
+
+    number: int
+    names: tuple[str, ...]
+    type: str
+    nodes: tuple[str, ...]
+    used: bool
+
+
+def rows(own: Seen, most: int = MOST) -> tuple[Row, ...]:
+    """The classes in reach of the outputs as a table, ``most`` of them at most."""
+    drawing = _Drawing(own, set(_chosen_classes(own, list(own.extraction.roots), None)[:most]))
+    return tuple(drawing.rows())
 
 
 class _Drawing:
@@ -180,6 +198,20 @@ class _Drawing:
                         )
             yield Cluster(f"c{places[cls]}", self._frame(cls), tuple(nodes))
         yield from edges
+
+    def rows(self) -> Iterator[Row]:
+        order = sorted(self.wanted, key=lambda cls: self.extraction.order.get(cls, 0))
+        places = {cls: place for place, cls in enumerate(order)}
+        for cls in order:
+            nodes = []
+            for candidate in self._shown(cls):
+                title, details = self._text(candidate.node)
+                parts = [*(f"#{places[read]}" if read in places else "..." for read in candidate.reads), *details]
+                nodes.append(f"{title}({', '.join(parts)})")
+            shape = self.terms.shapes.get(self.terms.shape_of.get(cls, -1))
+            dtype = self.terms.dtype_of.get(cls)
+            type = str(TensorType(dtype, shape)) if dtype is not None else ""
+            yield Row(places[cls], tuple(self.names.get(cls, ())), type, tuple(nodes), cls in self.used)
 
     def _shown(self, cls: int) -> list[Candidate]:
         """The e-nodes of a class, the chosen one first; not more than can be read."""

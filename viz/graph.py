@@ -213,7 +213,7 @@ class Drawing:
         for value in (*self.graph.inputs, *self.made_by):
             if value.name == name:
                 return value
-        raise InvalidInput(f"the model has no value {self.look.around!r}", hint="`egshape shapes` lists them as %NAME")
+        raise InvalidInput(f"the model has no value {self.look.around!r}", hint="egshape shapes lists them as %NAME")
 
     def _near(self) -> frozenset[str]:
         """The nodes at most ``hops`` arrows away from the value, against the arrows too."""

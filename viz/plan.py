@@ -12,6 +12,7 @@ from egshape.ir.types import TensorType, itemsize
 from egshape.lower.llvm.kernel import function
 from egshape.plan.analysis.inplace import in_place
 from egshape.plan.analysis.memory import Layout, layout, touched
+from egshape.plan.cpu.program import ranged
 from egshape.plan.form.planner import Planner
 from egshape.plan.ir.loops import Buffer, Kernel, Loop, Stmt
 from egshape.plan.ir.program import (
@@ -65,7 +66,7 @@ def runs(program: Program) -> dict[Kernel, KernelRun]:
     names: dict[tuple[str, tuple[bool, ...]], str] = {}
     out: dict[Kernel, KernelRun] = {}
     for place, kernel in enumerate(_kernels(program.steps)):
-        code = function(kernel)
+        code = function(ranged(kernel))
         key = code.text, tuple(buffer in kernel.private for buffer in code.buffers)
         out[kernel] = KernelRun(place, names.setdefault(key, f"{len(names)}_{kernel.label}"))
     return out

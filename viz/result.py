@@ -54,7 +54,7 @@ def before_and_after(result: Result, shape_code: bool | None = None) -> Picture:
         Cluster(
             name,
             {
-                "label": "\n".join([f"{name}: {total.total} ops", *drawing.notes()]),
+                "label": "\n".join([f"{name}: {sum(total.values())} {result.changes.unit}", *drawing.notes()]),
                 "style": "rounded",
                 "color": "#c5cbd3",
                 "margin": "14",
@@ -62,8 +62,8 @@ def before_and_after(result: Result, shape_code: bool | None = None) -> Picture:
             tuple(drawing.items()),
         )
         for name, drawing, total in (
-            ("before", before, result.report.ops.before),
-            ("after", after, result.report.ops.after),
+            ("before", before, result.changes.before),
+            ("after", after, result.changes.after),
         )
     ]
     drawn = {node.id for node in Picture("", tuple(items)).nodes()}

@@ -1,9 +1,10 @@
 """What is known of kernels before they run: registers, spills, shared memory, how many blocks a multiprocessor holds,
 which instructions there are.
 
-``python -m benchmarks.cuda.static MODEL... [--cases WORD] [--architecture sm_90] [--most 12]`` compiles models, or
-cases of ``benchmarks.cuda.cases``, with NVRTC; no GPU is needed. ``cuobjdump`` and ``nvdisasm`` of the CUDA toolkit are
-read where they are on the PATH; without them only threads and launches are known. None of it is a speed."""
+``python -m benchmarks.cuda.static MODEL... [--cases WORD] [--architecture sm_90] [--most 12] [--before FILE]`` compiles
+models, or cases of ``benchmarks.cuda.cases``, with NVRTC; no GPU is needed. With an earlier output it prints what
+changed. ``cuobjdump`` and ``nvdisasm`` of the CUDA toolkit are read where they are on the PATH; without them only
+threads and launches are known. None of it is a speed."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ INSTRUCTIONS = {
     "SHFL": r"\bSHFL\b",
     "BAR": r"\bBAR\b",
     "spills": r"\b(LDL|STL)\b",
+    "instructions": r"/\*[0-9a-f]{4,}\*/ +(?!NOP)\S",
 }
-"""What is counted in the disassembly."""
+"""What is counted in the disassembly; an instruction takes 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,29 @@ def cells(model: str, row: Static) -> tuple[str, ...]:
     )
 
 
+Before = Mapping[tuple[str, ...], tuple[str, ...]]
+
+
+def earlier(text: str) -> Before:
+    """The rows of an output by architecture, model and kernel."""
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    architecture = ""
+    for line in text.splitlines():
+        row = tuple(cell.strip() for cell in line.strip("| ").split("|"))
+        architecture = line.strip() if line.strip() in MACHINES else architecture
+        if len(row) == len(HEAD) and row != HEAD and not row[0].startswith("-"):
+            found[architecture, *row[:2]] = row
+    return found
+
+
+def changed(row: tuple[str, ...], before: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """A row with what its cells were before; None where nothing is another."""
+    if before is None:
+        return (*row[:2], f"new: {row[2]}", *row[3:])
+    cells = tuple(new if new == old else f"{old} -> {new}" for new, old in zip(row, before, strict=True))
+    return None if row == before else cells
+
+
 Program = tuple[str, Callable[[], Graph], cuda_cases.Variant]
 """A name, what gives an optimized graph, and what it is compiled with."""
 
@@ -217,7 +242,9 @@ def main() -> None:
     parser.add_argument("--cases", metavar="WORD", help="cases of the benchmark with this word in group or name")
     parser.add_argument("--architecture", choices=sorted(MACHINES), action="append")
     parser.add_argument("--most", type=int, default=12, help="kernels of a model, those that move most")
+    parser.add_argument("--before", type=Path, metavar="FILE", help="an earlier output: only what changed is printed")
     chosen = parser.parse_args()
+    before = earlier(chosen.before.read_text()) if chosen.before else None
     missing = [tool for tool in ("cuobjdump", "nvdisasm") if shutil.which(tool) is None]
     if missing:
         print(f"notice: {' and '.join(missing)} not on the PATH: registers and instructions are not known")
@@ -231,7 +258,11 @@ def main() -> None:
                 print(f"| {name} | {error} |" + " |" * (len(HEAD) - 2))
                 continue
             for row in static(functions, image, architecture)[: chosen.most]:
-                print("| " + " | ".join(cells(name, row)) + " |", flush=True)
+                found: tuple[str, ...] | None = cells(name, row)
+                if before is not None and found is not None:
+                    found = changed(found, before.get((architecture, *found[:2])))
+                if found is not None:
+                    print("| " + " | ".join(found) + " |", flush=True)
 
 
 if __name__ == "__main__":

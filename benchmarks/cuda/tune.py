@@ -52,9 +52,9 @@ PLAN = "egshape.plan.gpu."
 KNOBS = (
     Knob(f"{PLAN}elements:AHEAD", CHAINS, (0.5, 1, 2, 4)),
     Knob(f"{PLAN}elements:ROUNDS", CHAINS),
-    Knob(f"{PLAN}rows.lanes:EACH", ROWS),
-    Knob(f"{PLAN}rows.lanes:MOST", ROWS),
-    Knob(f"{PLAN}rows.lanes:AHEAD", ROWS),
+    Knob(f"{PLAN}rows.choice:EACH", ROWS),
+    Knob(f"{PLAN}rows.choice:MOST", ROWS),
+    Knob(f"{PLAN}rows.choice:AHEAD", ROWS),
     Knob(f"{PLAN}folds:BUSY", SUMS, (0.25, 0.5, 1, 2)),
     Knob(f"{PLAN}folds:BLOCKS", SUMS, (0.5, 1, 2, 4)),
     Knob(f"{PLAN}folds:CHUNK", SUMS, (0.25, 1, 4)),

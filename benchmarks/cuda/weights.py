@@ -106,7 +106,7 @@ def weights(kind: str, options: Options) -> dict[str, Weight]:
 def hollow(path: Path, weights: Sequence[Weight], dtype: Any, limit: int = SMALL) -> dict[str, int]:
     """Take the constants out of an artifact that are weights, cast to a dtype, and keep what makes them again. How many
     were taken, and how many bytes were left. Raises ValueError if a constant that is longer than the limit is none of
-    them, nor one of them with its last axes changed over."""
+    them, nor one of them with its last axes changed over, nor some of them side by side."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist() if name != "weights.safetensors"}
         count = json.loads(members["manifest.json"])["constants"]
@@ -115,16 +115,13 @@ def hollow(path: Path, weights: Sequence[Weight], dtype: Any, limit: int = SMALL
     rows: list[dict[str, Any]] = []
     kept: dict[str, Array] = {}
     for number, array in enumerate(constants):
-        found = known.get(_digest(array))
+        found = _beside(array, known)
         if found is not None:
-            rows.append(
-                {
-                    **asdict(weights[found[0]]),
-                    "dtype": np.dtype(dtype).name,
-                    "turned": found[1],
-                    "as": list(array.shape),
-                }
-            )
+            axis, parts = found
+            several = [
+                {**asdict(weights[one]), "dtype": np.dtype(dtype).name, "turned": turned} for one, turned in parts
+            ]
+            rows.append({"parts": several, "axis": axis, "as": list(array.shape)})
         elif array.nbytes <= limit:
             rows.append({})
             kept[str(number)] = array
@@ -165,11 +162,14 @@ def filled(path: Path, target: Path) -> Path:
 
 
 def _made(row: Mapping[str, Any]) -> Array:
-    weight = Weight(row["seed"], tuple(row["shape"]), row["scale"], row["middle"])
-    array = weight.array().astype(named(row["dtype"]))
-    if row["turned"]:
-        array = np.ascontiguousarray(np.swapaxes(array, -1, -2))
-    return array.reshape(row["as"])
+    arrays = list(map(_drawn, row["parts"]))
+    return (arrays[0] if len(arrays) == 1 else np.concatenate(arrays, row["axis"])).reshape(row["as"])
+
+
+def _drawn(part: Mapping[str, Any]) -> Array:
+    weight = Weight(part["seed"], tuple(part["shape"]), part["scale"], part["middle"])
+    array = weight.array().astype(named(part["dtype"]))
+    return np.ascontiguousarray(np.swapaxes(array, -1, -2)) if part["turned"] else array
 
 
 def named(dtype: str) -> Any:
@@ -193,14 +193,38 @@ def _constants(path: Path, count: int) -> list[Array]:
     return [arrays[str(number)] for number in range(count)]
 
 
-def _digests(weights: Sequence[Weight], dtype: Any) -> dict[bytes, tuple[int, bool]]:
-    """The weights by the digest of their bytes, as they are and with their last axes changed over."""
-    found: dict[bytes, tuple[int, bool]] = {}
+_Known = dict[bytes, tuple[int, bool, tuple[int, ...]]]
+
+
+def _beside(array: Array, known: _Known) -> tuple[int, list[tuple[int, bool]]] | None:
+    """The weights that an array is, side by side along an axis; None if it is not made of them."""
+    whole = known.get(_digest(array))
+    if whole is not None:
+        return 0, [whole[:2]]
+    for axis in range(array.ndim):
+        sizes = sorted({shape[axis] for _, _, shape in known.values() if len(shape) == array.ndim})
+        parts, at = list[tuple[int, bool]](), 0
+        while at < array.shape[axis]:
+            pieces = (np.take(array, range(at, at + size), axis) for size in sizes if at + size <= array.shape[axis])
+            found = next((known[key] for key in map(_digest, pieces) if key in known), None)
+            if found is None:
+                break
+            parts.append(found[:2])
+            at += found[2][axis]
+        if parts and at == array.shape[axis]:
+            return axis, parts
+    return None
+
+
+def _digests(weights: Sequence[Weight], dtype: Any) -> _Known:
+    """The weights and their shapes by the digest of their bytes, as they are and with their last axes changed over."""
+    found: _Known = {}
     for number, weight in enumerate(weights):
         array = weight.array().astype(dtype)
         if array.ndim > 1:
-            found[_digest(np.ascontiguousarray(np.swapaxes(array, -1, -2)))] = number, True
-        found[_digest(array)] = number, False
+            turned = np.ascontiguousarray(np.swapaxes(array, -1, -2))
+            found[_digest(turned)] = number, True, turned.shape
+        found[_digest(array)] = number, False, array.shape
     return found
 
 

@@ -33,7 +33,23 @@ def fn(
     becomes an ``Annotated``: called with arrays it checks what was said before any work is done, and runs compiled
     code. ``options`` are those of ``egshape.compile``. A ``?`` may be any size; dtype and rank that neither are said
     nor the program's own are those of the first call, and other ones are compiled apart. Raises ParseError for a text
-    that is no type, InvalidInput for an argument that the program does not have."""
+    that is no type, InvalidInput for an argument that the program does not have.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> relu = egshape.fn("x: f32[2*m, 4]")(net.graph(y=net.relu(x)))
+        >>> import numpy as np
+        >>> relu(np.ones((6, 4), "f4")).shape
+        (6, 4)
+        >>> try:
+        ...     relu(np.ones((5, 4), "f4"))
+        ... except egshape.EgshapeError as error:
+        ...     print(error.message)
+        argument x, axis 0: 2*m = 5 has no solution
+    """
     results = (returns,) if isinstance(returns, str) else tuple(returns)
 
     def annotated(program: Callable[..., Any] | Model | Graph) -> Annotated:

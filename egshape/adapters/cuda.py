@@ -16,7 +16,8 @@ from egshape.lower.cuda.compiler import ARCHITECTURES
 from egshape.lower.drivers.cuda import Cuda, ImageMaker, compile_cuda
 from egshape.lower.llvm import native
 from egshape.runtime.cuda.driver import opened
-from egshape.runtime.cuda.function import CudaFunction, Opener
+from egshape.runtime.cuda.function import CudaFunction
+from egshape.runtime.cuda.program import Opener
 
 OLDEST = 80
 _ARCHITECTURE = re.compile(r"sm_(\d{2,3})[af]?")
@@ -44,7 +45,7 @@ def compile_function(
             )
     made = compile_cuda(graph, tuple(architectures or ARCHITECTURES), facts, make)
 
-    library = functools.cache(lambda: native.shared_library([made.code]))
+    library = functools.cache(lambda: native.shared_library([made.code, native.library_object(made.machine)]))
 
     def save(path: Any, form: str) -> list[Path]:
         return _save(made, library, Path(path), form)

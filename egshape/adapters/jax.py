@@ -17,6 +17,7 @@ import numpy as np
 from egshape.adapters.jax_handler import ATTRIBUTE, NAME, library
 from egshape.compiling import Compiled, Function
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency
+from egshape.hints import install
 from egshape.runtime.abi.call import ERROR_WORDS, WORDS
 from egshape.runtime.core.function import CompiledFunction
 from egshape.runtime.cuda.function import CudaFunction
@@ -43,9 +44,19 @@ def jax_call(function: Function, through: Through | None = None) -> Callable[...
     after the other. A check that fails is an error of XLA with the check's message.
 
     Raises MissingDependency without jax, InvalidInput for a function that JAX cannot call; and while tracing for inputs
-    of a wrong dtype, rank or size, results whose shape depends on data, a derivative."""
+    of a wrong dtype, rank or size, results whose shape depends on data, a derivative.
+
+    Examples:
+        >>> import jax
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> fn = egshape.compile(net.graph(y=net.relu(net.input("x", ["n", 4]))))
+        >>> jax.jit(egshape.jax_call(fn))(jax.numpy.ones((3, 4))).shape
+        (3, 4)
+    """
     if jax is None:
-        raise MissingDependency("jax is not installed", hint="pip install 'egshape[stablehlo]'")
+        raise MissingDependency("jax is not installed", hint=install("stablehlo"))
     if not isinstance(function, CompiledFunction | Compiled):
         raise InvalidInput(
             f"jax_call takes a compiled function, got a {type(function).__name__}", hint="egshape.compile makes one"

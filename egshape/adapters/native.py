@@ -49,7 +49,7 @@ def compile_function(
     made = compile_native(graph, facts)
     if weights is not None:
         made = made.sharing(weights)
-    library = functools.cache(lambda: native.shared_library([*made.codes, native.pool_object(made.machine)]))
+    library = functools.cache(lambda: native.shared_library([*made.codes, native.library_object(made.machine)]))
 
     def save(path: Any, form: str) -> list[Path]:
         return _save(made, library, Path(path), form, threads)

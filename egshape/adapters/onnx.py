@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from egshape.errors import EgshapeError, MissingDependency
+from egshape.hints import install
 
 
 def reference_function(payload: bytes) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
@@ -18,9 +19,7 @@ def reference_function(payload: bytes) -> Callable[[Sequence[np.ndarray]], list[
         import onnx
         from onnx.reference import ReferenceEvaluator
     except ImportError:
-        raise MissingDependency(
-            "running this model needs the package onnx", hint="pip install 'egshape[onnx]'"
-        ) from None
+        raise MissingDependency("running this model needs the package onnx", hint=install("onnx")) from None
     model = onnx.ModelProto.FromString(payload)
     name = f"{model.graph.node[0].domain or 'onnx'}.{model.graph.node[0].op_type}"
     try:

@@ -17,6 +17,7 @@ import numpy as np
 from egshape.errors import CheckFailed, EgshapeError, MissingDependency, UndefinedSize
 from egshape.facts import Facts
 from egshape.frontends.onnx.rounds import SCAN, with_loops
+from egshape.hints import install
 from egshape.ir.graph import Graph, Op
 from egshape.ir.interpret import interpret
 from egshape.ir.points import Point, admitted_points, points_of
@@ -176,7 +177,7 @@ def _session(model: str | Path | bytes) -> Any:
     try:
         import onnxruntime as ort
     except ImportError:
-        raise MissingDependency("comparing ONNX models needs onnxruntime", hint="pip install 'egshape[onnx]'") from None
+        raise MissingDependency("comparing ONNX models needs onnxruntime", hint=install("onnx")) from None
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 2

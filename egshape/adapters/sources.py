@@ -15,6 +15,7 @@ from egshape.dims import Dim, symbol
 from egshape.dims.core import Symbol
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency
 from egshape.frontends import registry
+from egshape.hints import install
 from egshape.ir.graph import Graph
 from egshape.ir.types import numpy_dtype
 from egshape.models import Model, load, ranks_said
@@ -152,7 +153,7 @@ def _exported(function: Callable[..., Any], types: Sequence[Annotation], key: Ke
         import jax
         from jax import export
     except ImportError:
-        raise MissingDependency("jax is not installed", hint="pip install 'egshape[stablehlo]'") from None
+        raise MissingDependency("jax is not installed", hint=install("stablehlo")) from None
     scope = export.SymbolicScope()
     unknown = (f"_unknown{place}" for place in itertools.count())
 

@@ -28,7 +28,19 @@ class Way:
 
 def specialised(*programs: Annotated) -> Specialised:
     """Implementations of one function, from the most to the least specific: a call takes the first one whose types
-    admit its arguments. Raises InvalidInput for none, or for other arguments than the first one's."""
+    admit its arguments. Raises InvalidInput for none, or for other arguments than the first one's.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> def rows_of(types):  # types said of one program; compiled at the first call
+        ...     net = Network()
+        ...     return egshape.fn(types)(net.graph(y=net.relu(net.input("x", ["n", "m"]))))
+        >>> best = egshape.specialised(rows_of("x: f32[n, n]"), rows_of("x: f32[n, m]"))
+        >>> import numpy as np
+        >>> best.chosen(np.ones((3, 3), "f4")) is best.ways[0].program
+        True
+    """
     if not programs:
         raise InvalidInput("no implementation is given", hint="give what egshape.fn makes, most specific first")
     names = list(programs[0].types)

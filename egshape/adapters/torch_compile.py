@@ -98,7 +98,16 @@ _LOG = _Log()
 
 
 def report() -> Report:
-    """What ``backend="egshape"`` compiled in this process since ``reset``."""
+    """What ``backend="egshape"`` compiled in this process since ``reset``.
+
+    Examples:
+        >>> import torch
+        >>> import egshape
+        >>> egshape.torch.reset()
+        >>> _ = torch.compile(torch.nn.ReLU(), backend="egshape")(torch.ones(3, 4))
+        >>> len(egshape.torch.report().graphs)
+        1
+    """
     return Report(tuple(_LOG.graphs), tuple(_LOG.notes))
 
 

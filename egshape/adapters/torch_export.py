@@ -24,7 +24,8 @@ def export(
     """The graph of a ``torch.nn.Module`` for every size of the axes that ``dynamic_shapes`` names, 0 and 1 among them.
 
     Args:
-        args, kwargs: example arguments; their sizes should be different and above 1.
+        args: example arguments; their sizes should be different and above 1.
+        kwargs: the same by name.
         dynamic_shapes: as ``torch.export`` takes it: for each argument, by name or in order, its open axes. An axis is
             a string, too: equal names are equal sizes, which the graph checks.
         trained: parameters are inputs of the graph, after the model's, so that no rule uses their values, and
@@ -37,7 +38,16 @@ def export(
     2. Sizes 0 and 1 that the program of the others refuses are exported apart: where both programs turn out to be the
     same, the refusal goes, else the graph chooses between them (but for ``trained`` and ``whole``). The notes of the
     graph (``graph.metadata["notes"]``) say which road was taken, and what else a size must fulfil is a check. Raises
-    Unsupported with torch's reason if none works."""
+    Unsupported with torch's reason if none works.
+
+    Examples:
+        >>> import torch
+        >>> import egshape
+        >>> model = torch.nn.Linear(4, 2)
+        >>> graph = egshape.torch.export(model, (torch.ones(3, 4),), dynamic_shapes=({0: "batch"},))
+        >>> [str(each.type) for each in graph.outputs]
+        ['f32[batch, 2]']
+    """
     needed()
     given = arguments_of(model, args, kwargs or {})
     asked = Asked(

@@ -11,6 +11,7 @@ import numpy as np
 from egshape.adapters.torch_recurrent import KINDS, define
 from egshape.errors import EgshapeError
 from egshape.frontends.torch.types import array_of, tensor_of, torch_dtype
+from egshape.hints import install
 from egshape.ir.types import dtype_name
 from egshape.ops.host import HostFunction
 
@@ -22,7 +23,7 @@ def function(payload: bytes) -> HostFunction:
         import torch
     except ImportError:
         raise EgshapeError(
-            f"{told['op']} runs in torch, which is not installed", hint="pip install egshape[torch]", code="host-call"
+            f"{told['op']} runs in torch, which is not installed", hint=install("torch"), code="host-call"
         ) from None
     if told["op"].startswith("egshape."):
         for kind in KINDS:

@@ -28,11 +28,22 @@ def compile(
         module: a ``torch.nn.Module``.
         dynamic_shapes: for each argument of ``forward``, by name or in order, its open axes:
             ``({0: "b", 1: "s"},)``. Without it an axis is open once it has changed.
-        target, threads, facts, fallback: as ``egshape.adapters.torch_compile.Options`` has them.
+        target: ``llvm`` or ``interpret``.
+        threads: at most so many.
+        facts: what holds of the sizes, besides what torch guards; a call for which they do not hold raises.
+        fallback: whether torch runs what cannot be compiled.
 
     Sizes 0 and 1 are sizes like others. Where torch must know a size to go on (a loop or a branch of Python over it),
     the report (``egshape.torch.report()``) says why, and that graph is compiled as often as torch asks for it. Raises
-    InvalidInput for wrong options."""
+    InvalidInput for wrong options.
+
+    Examples:
+        >>> import torch
+        >>> import egshape
+        >>> fast = egshape.torch.compile(torch.nn.Linear(4, 2), ({0: "batch"},))
+        >>> [tuple(fast(torch.ones(rows, 4)).shape) for rows in (0, 1, 5)]
+        [(0, 2), (1, 2), (5, 2)]
+    """
     options = Options.of({"target": target, "threads": threads, "facts": facts, "fallback": fallback})
     return CompiledModule(module, dynamic_shapes, options)
 

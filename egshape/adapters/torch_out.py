@@ -18,7 +18,15 @@ def module(graph: Graph | Optimization) -> Any:
     have; buffers that the program changes, and the parameters of ``egshape.torch.export(..., trained=True)``, are those
     of the model. Gradients are followed where ops of torch have them. Sizes that the graph refuses are refused by an
     error with the message of the check. Raises MissingDependency without torch, and Unsupported for an op that torch
-    has no form of, naming it and its place."""
+    has no form of, naming it and its place.
+
+    Examples:
+        >>> import torch
+        >>> import egshape
+        >>> graph = egshape.torch.export(torch.nn.ReLU(), (torch.ones(3, 4),), dynamic_shapes=({0: "n"},))
+        >>> egshape.torch.module(egshape.optimize(graph))(-torch.ones(2, 4)).sum().item()
+        0.0
+    """
     needed()
     from egshape.frontends.torch.module import module as made
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from egshape.errors import CheckFailed, EgshapeError, MissingDependency, ParseError, TypeMismatch, Unsupported
+from egshape.hints import install
 
 Run = Callable[[Sequence[np.ndarray[Any, Any]]], list[np.ndarray[Any, Any]]]
 """A compiled program."""
@@ -162,9 +163,7 @@ def _libraries() -> SimpleNamespace:
         from jaxlib.mlir import ir, passmanager
         from jaxlib.mlir.dialects import func, stablehlo
     except ImportError as error:
-        raise MissingDependency(
-            f"running StableHLO needs jax ({error})", hint='pip install "egshape[stablehlo]"'
-        ) from error
+        raise MissingDependency(f"running StableHLO needs jax ({error})", hint=install("stablehlo")) from error
     stablehlo.register_stablehlo_passes()
     linalg.initialize_lapack()
     return SimpleNamespace(

@@ -12,6 +12,7 @@ from egshape.atomic import write_atomic
 from egshape.commands import record
 from egshape.commands.work import Done, Task, each
 from egshape.errors import EgshapeError, MissingDependency
+from egshape.hints import install
 
 LOCAL = "local"
 """The address of a cluster that is started on this machine and ends with the command."""
@@ -32,7 +33,9 @@ def over(client: Any, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
     """The same on a ``distributed.Client``. A task whose worker dies is given to another one."""
     threads = sum(client.nthreads().values())
     if not threads:
-        raise EgshapeError("the cluster has no worker", hint="start some with: dask worker ADDRESS", code="cluster")
+        raise EgshapeError(
+            "the cluster has no worker", hint="start some with: dask worker ADDRESS --nthreads 1", code="cluster"
+        )
     executor = client.get_executor(pure=False)
     for number, done in each(tasks, _AHEAD * threads, lambda _: executor, _sent):
         for name, data in done.written.items():
@@ -57,7 +60,7 @@ def _client(address: str, jobs: int) -> Iterator[Any]:
     try:
         import distributed
     except ImportError:
-        raise MissingDependency("Dask is not installed", hint="pip install 'egshape[cluster]'") from None
+        raise MissingDependency("Dask is not installed", hint=install("cluster")) from None
     if address != LOCAL:
         try:
             client = distributed.Client(address, timeout=_SECONDS, set_as_default=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from egshape.commands.files import load_model, read_facts
+from egshape.commands.files import check_target, load_model, read_facts
 from egshape.commands.optimizing import limits_of, optimized
 from egshape.commands.options import (
     AnnotateFileOpt,
@@ -23,6 +23,7 @@ from egshape.commands.options import (
     ModelArg,
     NodesOpt,
     OpsOpt,
+    QuietOpt,
     RulesOpt,
     SecondsOpt,
 )
@@ -54,7 +55,9 @@ def compile(
     model: ModelArg,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.egx", help="With --emit c a folder.")],
     target: Annotated[Native, typer.Option("--target", help="What the code runs on.")] = Native.llvm,
-    threads: Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads that it uses at most.")] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads that it uses at most.")
+    ] = 1,
     architecture: Annotated[
         list[str] | None,
         typer.Option("--architecture", metavar="SM", help="Of devices, such as sm_90; may be repeated."),
@@ -84,6 +87,10 @@ def compile(
             help='How many guards are chosen at most, or a guard such as "n == 1", which may be repeated.',
         ),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say the memory of a call as a formula over sizes too.")
+    ] = False,
+    quiet: QuietOpt = False,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -96,8 +103,8 @@ def compile(
     from egshape.commands.answers import Compiled, File, Version
     from egshape.signature import with_sizes
 
-    if emit is None and output.is_dir():
-        raise EgshapeError("is a folder", where=str(output), hint="give a file name such as model.egx", code="usage")
+    if emit is None:
+        check_target(output, model=False)
     if no_optimize and (assume or facts or likely or rules or versions):
         raise EgshapeError(
             "--assume, --facts, --likely-from, --rules and --versions go with optimizing",
@@ -142,11 +149,13 @@ def compile(
     if as_json:
         put(told.model_dump_json())
         return
+    if quiet:
+        return
     print_table(("file", "bytes"), [(each.file, str(each.bytes)) for each in told.files])
     if told.versions:
         rows = [(each.guard or "any other size", str(each.code_bytes)) for each in told.versions]
         print_table(("version", "bytes of code"), rows)
-    put(f"memory: {told.memory}")
+    put(f"memory: {told.memory if verbose else made.memory.in_short()}")
 
 
 def _with_versions(

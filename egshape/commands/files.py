@@ -196,7 +196,7 @@ def _with_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]
 
 def check_target(output: str | Path | None, *, model: bool = True) -> None:
     """Raises EgshapeError, before any work is done, where a file cannot be written; ``model``: its name says a
-    format."""
+    format. Says that a folder will be made for it."""
     from egshape.frontends.registry import form_of
 
     if output is None or output == "-":
@@ -211,6 +211,8 @@ def check_target(output: str | Path | None, *, model: bool = True) -> None:
         raise EgshapeError(f"cannot be written: {folder} is no folder", where=str(path), code="write")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise EgshapeError(f"cannot be written: no permission to write to {folder}", where=str(path), code="write")
+    if not path.parent.exists():
+        say(f"egshape: note: the folder {path.parent} is missing and will be made")
 
 
 def save_model(

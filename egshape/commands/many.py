@@ -8,7 +8,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,6 +123,7 @@ def _each(
 def _do(tasks: Sequence[Task], options: Mapping[str, Any], jobs: int, cluster: str | None) -> int:
     """Do all that was not done before, say what became of each; the exit code."""
     folder = Path(options["output"]) if options.get("output") is not None else None
+    _make({Path(task.options[name]).parent for task in tasks for name in task.outputs})
     ended = {number: done for number, task in enumerate(tasks) if folder and (done := record.found(folder, task))}
     rest = [number for number in range(len(tasks)) if number not in ended]
     with bar("models") as shown:
@@ -135,6 +136,19 @@ def _do(tasks: Sequence[Task], options: Mapping[str, Any], jobs: int, cluster: s
             shown(len(ended), len(tasks), tasks[number].model)
     _say([(task, ended[number]) for number, task in enumerate(tasks)], options, folder is not None)
     return max(done.code for done in ended.values())
+
+
+def _make(folders: Iterable[Path]) -> None:
+    """Make the folders of the results. Raises EgshapeError where that cannot be done."""
+    missing = [folder for folder in sorted(folders) if not folder.exists()]
+    try:
+        for folder in missing:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EgshapeError(f"cannot be made: {error.strerror}", where=str(folder), code="write") from error
+    if missing:
+        more = f" and {len(missing) - 1} more were" if len(missing) > 1 else " was"
+        say(f"egshape: note: the folder {missing[0]}{more} made")
 
 
 def _ways(cluster: str | None, tasks: Sequence[Task], jobs: int) -> Any:

@@ -79,7 +79,9 @@ def optimize(
     decide: Annotated[
         Deciders, typer.Option("--decide", help="Who decides about sizes: compiled rules, the engine (slow), or both.")
     ] = Deciders.both,
-    opset: Annotated[int | None, typer.Option("--opset", min=7, help="Opset of an ONNX model that is written.")] = None,
+    opset: Annotated[
+        int | None, typer.Option("--opset", metavar="N", min=7, help="Opset of an ONNX model that is written.")
+    ] = None,
     verify: Annotated[
         bool, typer.Option(help="Run an ONNX model or program of torch beside the original, and keep it only if equal.")
     ] = True,
@@ -182,7 +184,9 @@ def run(
         Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Where the results go.")
     ] = None,
     target: Annotated[Target, typer.Option("--target", help="What runs the graph.")] = Target.interpret,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="For native code.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, max=1024, help="For native code.")
+    ] = None,
     no_optimize: Annotated[bool, typer.Option("--no-optimize", help="Run the graph as it is.")] = False,
     assume: AssumeOpt = None,
     annotate: AnnotateOpt = None,

@@ -75,9 +75,14 @@ OpsOpt = Annotated[
     list[Path] | None,
     typer.Option("--ops", metavar="F.py", help="A Python file that declares custom ops; it is run. May be repeated."),
 ]
-SecondsOpt = Annotated[float | None, typer.Option("--seconds", min=0, help="Time budget.")]
-NodesOpt = Annotated[int | None, typer.Option("--nodes", min=1, help="Budget of e-nodes.")]
+SecondsOpt = Annotated[float | None, typer.Option("--seconds", metavar="S", min=0, help="Time budget.")]
+NodesOpt = Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, help="Budget of e-nodes.")]
 MemoryOpt = Annotated[int | None, typer.Option("--memory", min=1, metavar="MB", help="Memory budget.")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 VerboseOpt = Annotated[bool, typer.Option("--verbose", "-v", help="Say all: every check, seconds by stage.")]
 QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of what was done, only notes and errors.")]
+ItemsArg = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE|NAME]...", help="Rule files, or names of rulesets. Default: all that are shipped."),
+]
+RuleOpt = Annotated[str, typer.Option("--rule", metavar="NAME", help="Only this rule.")]

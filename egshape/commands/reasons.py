@@ -59,7 +59,12 @@ def prove(
 
 def explain(
     model: ModelArg,
-    a: Annotated[str, typer.Argument(metavar="A", help='A size, "arg0.0"; a value, "%7"; a statement, "b >= 1".')],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help='A size, "arg0.0"; a value, "%7", or its node or line; a statement, "b >= 1".'
+        ),
+    ],
     b: Annotated[str | None, typer.Argument(metavar="B", help="The size that should be equal.")] = None,
     assume: AssumeOpt = None,
     annotate: AnnotateOpt = None,
@@ -99,8 +104,10 @@ def advise(
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts to name.")] = 10,
-    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Time for all trials together.")] = 30.0,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many facts to name.")] = 10,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=0, help="Time for all trials together.")
+    ] = 30.0,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -122,8 +129,8 @@ def advise(
     heading, *rows = shown.rows()
     if rows:
         print_table(heading, rows)
-    helped = "" if rows else ", and none helps"
-    say(f"egshape: note: {found.tried} of {found.candidates} facts were tried{helped}")
+    for line in shown.lines():
+        put(line) if not rows else say(f"egshape: note: {line}")
 
 
 def _prove_file(path: Path, as_json: bool) -> tuple[int, int]:

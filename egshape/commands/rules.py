@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -14,24 +15,25 @@ from egshape.commands.options import (
     AnnotateOpt,
     AssumeOpt,
     FormatOpt,
+    ItemsArg,
     JsonOpt,
     ModelArg,
     OpsOpt,
     RulesOpt,
 )
+from egshape.commands.playground import playground
 from egshape.commands.terminal import progress, put, say
+from egshape.commands.testing import test
+from egshape.commands.watch import watch
 from egshape.errors import InvalidInput
 from egshape.show import print_table
-from egshape.spelling import meant
+from egshape.spelling import near
 
 app = typer.Typer(help="Write, check, test and trace rules.", no_args_is_help=True)
 
-ItemsArg = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[FILE|NAME]...", help="Rule files, or names of rulesets. Default: all that are shipped."),
-]
-RuleOpt = Annotated[str, typer.Option("--rule", metavar="NAME", help="Only this rule.")]
 _SHOWN_STEPS = 40
+_SPOKEN = 4
+"""How many words are named in whose comments a word stands."""
 
 
 @app.command("list")
@@ -86,41 +88,9 @@ def check(items: ItemsArg = None, as_json: JsonOpt = False, ops: OpsOpt = None) 
     raise typer.Exit(2 if checked.errors else 0)
 
 
-@app.command()
-def test(
-    items: ItemsArg = None,
-    rule: RuleOpt = "",
-    no_proofs: Annotated[bool, typer.Option("--no-proofs", help="Sample also what z3 could prove.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Of the random programs.")] = 0,
-    as_json: JsonOpt = False,
-    ops: OpsOpt = None,
-) -> None:
-    """Try rules out, and whether they are true.
-
-    Examples, counter-examples, proofs, and drawn programs."""
-    from egshape import rulebook
-    from egshape.rulebook.trial import proofs
-    from egshape.rulebook.trying import test_report
-
-    declare_ops(ops)
-    with progress() as tracer:
-        verdicts = rulebook.test(*_items(items), rule=rule, prove=not no_proofs, seed=seed,
-                                 progress=tracer.on_stage or _ignore)  # fmt: skip
-    report = test_report(verdicts)
-    if as_json:
-        put(report.model_dump_json())
-    else:
-        rows = [(each.rule, each.result, str(each.fired), each.where) for each in verdicts]
-        print_table(("rule", "result", "fired on", "from"), rows)
-        for each in verdicts:
-            if not each.good:
-                put(f"\n{each.rule} ({each.where}):\n  " + each.why.replace("\n", "\n  "))
-            elif each.outcome.text:
-                say(f"egshape: note: {each.rule}: {each.outcome.text}")
-        put(f"{report.good} good, {report.bad} bad")
-        if not proofs.available():
-            say('egshape: note: z3 is not installed, so rules over sizes are sampled (pip install "egshape[verify]")')
-    raise typer.Exit(1 if report.bad else 0)
+app.command()(test)
+app.command()(watch)
+app.command()(playground)
 
 
 @app.command()
@@ -160,7 +130,7 @@ def profile(
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0, help="Time to find out which rules the result hangs on.")
+        float, typer.Option("--seconds", metavar="S", min=0, help="Time to find out which rules the result hangs on.")
     ] = 20.0,
     as_json: JsonOpt = False,
     format: FormatOpt = None,
@@ -245,8 +215,7 @@ def prelude(
     declare_ops(ops)
     words = rulebook.prelude(word)
     if not words:
-        names = [each.name for each in rulebook.prelude()]
-        raise InvalidInput(f"the prelude has no {word!r}", hint=meant(word, names, "without a word all are listed"))
+        raise InvalidInput(f"the prelude has no {word!r}", hint=_like(word))
     if as_json:
         put(Prelude(words=tuple(words)).model_dump_json())
         return
@@ -258,6 +227,20 @@ def prelude(
         doc = f"   ; {each.doc}" if each.doc and each.doc != shared else ""  # one comment may stand above several
         shared = each.doc
         put(f"{each.form}   : {' '.join(each.args)} -> {each.result or 'fact'}{doc}")
+
+
+def _like(word: str) -> str:
+    """The words of the prelude that are near to one that it has not, and those whose comments speak of it."""
+    from egshape import rulebook
+
+    words = rulebook.prelude()
+    close = near(word.lower(), [each.name.lower() for each in words])
+    names = dict.fromkeys(each.name for each in words if each.name.lower() in close)
+    spoken = {each.name: re.search(rf"\b{re.escape(word)}\b", each.doc, re.IGNORECASE) for each in words}
+    about = [name for name, found in spoken.items() if found and name not in names]
+    hints = [f"did you mean {' or '.join(names)}?"] if names else []
+    hints += [f"the comments of {', '.join(about[:_SPOKEN])} speak of it"] if about else []
+    return "; ".join(hints) or "without a word all are listed"
 
 
 def _items(items: list[str] | None) -> list[str]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 8
 """How many inputs, outputs or checks are named; all of them with -v."""
+_LONG = 160
+"""Letters of a check that is read at once."""
 _STAGES = {
     "encode": "rules",
     "obligations": "rules",
@@ -89,7 +91,7 @@ def lines(report: Report, whole: bool = False) -> Iterator[str]:
     kept = [check for check in report.checks if check.status == "kept"]
     yield f"checks: {sum(check.status == 'proved' for check in report.checks)} proved, {len(kept)} kept"
     for check in kept if whole else kept[:_SHOWN]:
-        yield f"  {_in_words(check.text)}" + (f"   ({check.location})" if check.location else "")
+        yield f"  {_in_words(check.text, whole)}" + (f"   ({check.location})" if check.location else "")
     if len(kept) > _SHOWN and not whole:
         yield f"  and {len(kept) - _SHOWN} more (-v shows all)"
     if whole:
@@ -115,9 +117,15 @@ def _origins(report: Report) -> Iterator[str]:
             yield f"  {each.name} is a size that data give ({', '.join(each.sources)})"
 
 
-def _in_words(text: str) -> str:
+def _in_words(text: str, whole: bool) -> str:
+    """A check in words; a formula that nobody reads at once is named by its sizes."""
     try:
         (relation,) = parse_facts(text)
     except (EgshapeError, ValueError):
         return text
-    return worded(relation) if isinstance(relation, Relation) else text
+    if not isinstance(relation, Relation):
+        return text
+    if len(text) > _LONG and not whole:
+        names = ", ".join(sorted(relation.symbols()))
+        return f"a condition on {names} (a formula of {len(text)} letters, which -v shows)"
+    return worded(relation)

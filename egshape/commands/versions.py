@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 def versions(
     model: ModelArg,
     most: Annotated[int, typer.Option("--versions", min=1, metavar="K", help="How many guards at most.")] = 4,
-    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Time for all trials together.")] = 30.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=0, help="Time for all trials together.")
+    ] = 30.0,
     measure: Annotated[
         bool, typer.Option("--measure", help="Compile each version too, and time it beside the general program.")
     ] = False,

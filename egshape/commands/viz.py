@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from egshape.atomic import write_atomic
-from egshape.commands.files import load_model, placed, read_arrays, read_bytes, read_facts
+from egshape.commands.files import check_target, load_model, placed, read_arrays, read_bytes, read_facts
 from egshape.commands.optimizing import optimized
 from egshape.commands.options import (
     AnnotateFileOpt,
@@ -55,8 +55,8 @@ def viz(
     around: Annotated[
         str | None, typer.Option("--around", metavar="V", help="Draw only what is near this value, such as %12.")
     ] = None,
-    hops: Annotated[int, typer.Option("--hops", min=0, help="How many arrows away from V.")] = 2,
-    most: Annotated[int, typer.Option("--most", min=1, help="How many e-classes to draw at most.")] = 48,
+    hops: Annotated[int, typer.Option("--hops", metavar="N", min=0, help="How many arrows away from V.")] = 2,
+    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="How many e-classes to draw at most.")] = 48,
     shape_code: Annotated[
         bool | None,
         typer.Option("--shape-code/--no-shape-code", help="Draw ops that only compute sizes; else a small graph's."),
@@ -66,7 +66,8 @@ def viz(
         typer.Option("--why", metavar="TEXT", help='Why "arg0.0 == %7.1" or "b <= 64" holds, or what became of "%7".'),
     ] = None,
     advise_seconds: Annotated[
-        float, typer.Option("--advise-seconds", min=0, help="Report: time to look for facts that would help.")
+        float,
+        typer.Option("--advise-seconds", metavar="S", min=0, help="Report: time to look for facts that would help."),
     ] = 10.0,
     profile: Annotated[
         Path | None,
@@ -90,6 +91,7 @@ def viz(
     Without -o Graphviz text goes to stdout."""
     if output is not None and output.suffix not in _KINDS:
         raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
+    check_target(output, model=False)
     rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     if output is not None and output.suffix == ".html":

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
@@ -22,6 +23,10 @@ from egshape.errors import EgshapeError
 
 FAULT = 2
 """The exit code of what could not be done."""
+
+
+_PRINTING = threading.Lock()
+"""What a command prints goes to the streams of its process, which threads share: one of them works at a time."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ def work(task: Task) -> Done:
     module, name = task.command
     command: Callable[..., object] = getattr(importlib.import_module(module), name)
     out, err, began = io.StringIO(), io.StringIO(), time.perf_counter()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with _PRINTING, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = ending(lambda: command(task.model, **task.options))
     return Done(code, out.getvalue(), err.getvalue(), time.perf_counter() - began)
 
@@ -71,6 +76,8 @@ def _elsewhere(task: Task, sent: Mapping[str, bytes]) -> Done:
             folder.joinpath(file).parent.mkdir(parents=True, exist_ok=True)
             folder.joinpath(file).write_bytes(data)
         targets = {option: folder / "written" / option / Path(task.options[option]).name for option in task.outputs}
+        for path in targets.values():
+            path.parent.mkdir(parents=True)
         options = {**task.options, **{option: type(task.options[option])(path) for option, path in targets.items()}}
         done = work(replace(task, model=str(folder / task.model), options=options, sent=None))
         written = {

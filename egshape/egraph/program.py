@@ -10,6 +10,7 @@ from pathlib import Path
 from egshape.egraph.exchange import SHAPE_RULESETS
 from egshape.egraph.tracing import Application, Tracing
 from egshape.ops import REGISTRY
+from egshape.rulelang import python_rules
 from egshape.rulelang.lint import refuse_wrong
 from egshape.rulelang.loader import LoadedRules, Loader, Rule, find_rulesets
 from egshape.rulelang.piece import Piece
@@ -84,11 +85,13 @@ def forget_programs() -> None:
     _program.cache_clear()
 
 
-def _stamp(items: tuple[str, ...]) -> tuple[tuple[str, int, int], ...]:
-    """What changes when a file does, or one beside it that it may need."""
+def _stamp(items: tuple[str, ...]) -> tuple[object, ...]:
+    """What changes when a file does, or one beside it that it may need, or a rule that is declared anew."""
     folders = {Path(item).parent for item in items if item.endswith(".egg")}
     every = sorted(path for folder in folders if folder.is_dir() for path in folder.glob("*.egg"))
-    return tuple((str(path), status.st_mtime_ns, status.st_size) for path in every for status in [path.stat()])
+    python = [python_rules.declared(item).text for item in items if python_rules.is_python(item)]
+    files = [(str(path), status.st_mtime_ns, status.st_size) for path in every for status in [path.stat()]]
+    return (*python, *files)
 
 
 @lru_cache(maxsize=8)

@@ -230,7 +230,7 @@ class Session:
     def saturate(self, phases: Sequence[str], budget: Budget) -> Saturated:
         """Run the tensor rulesets and the exchange in turn until neither has anything new."""
         deadline = budget.until()
-        limited = Budget(nodes=budget.nodes, memory_mb=budget.memory_mb, deadline=deadline, last=budget.last)
+        limited = replace(budget, seconds=None, deadline=deadline)
         status, grew, stop = "saturated", "", None
         seconds: defaultdict[str, float] = defaultdict(float)
         steps: list[Growth] = []
@@ -240,6 +240,8 @@ class Session:
         for _ in range(MAX_ROUNDS):
             self.flush()
             run = self.engine.saturate([Phase(name, 1) for name in phases], limited)
+            if limited.steps is not None:
+                limited = replace(limited, steps=limited.steps - run.steps)
             self.matches.update(run.matches)
             steps += run.growth
             for ruleset, spent in run.times.items():

@@ -59,6 +59,12 @@ class Facts:
 
     `assumed` holds the texts that the user gave, which are checked at entry.  `stated` keeps the
     statements that went into `symbols`, so that a contradiction can name them.
+
+    Examples:
+        >>> import egshape
+        >>> facts = egshape.Facts.parse("n % 8 == 0", "n <= 64", "likely n = 32")
+        >>> facts.symbol("n").ranges, facts.symbol("n").divisor, facts.symbol("n").likely
+        (((0, 64),), (8, 0), (32,))
     """
 
     symbols: tuple[SymbolFacts, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from egshape.dims import Dim
 from egshape.facts.intervals import to_text
 from egshape.facts.relation import Relation
 
@@ -12,7 +13,7 @@ _REMAINDER = re.compile(r"\(?(.+?)\)? ?% ?(\d+)")
 
 def worded(relation: Relation) -> str:
     """A relation in words: ``n is a multiple of 4``."""
-    lhs, rhs = relation.lhs, relation.rhs
+    lhs, rhs = _parted(relation)
     if relation.kind == "in":
         return f"{lhs} lies in {to_text(relation.ranges)}"
     if relation.kind == "==" and rhs.const == 0 and (found := _REMAINDER.fullmatch(str(lhs))):
@@ -20,6 +21,16 @@ def worded(relation: Relation) -> str:
     if lhs.const is not None and rhs.const is None:
         return f"{rhs} {_TURNED[relation.kind]} {lhs}"
     return f"{lhs} {_WORDS[relation.kind]} {rhs}"
+
+
+def _parted(relation: Relation) -> tuple[Dim, Dim]:
+    """Both sides; a number on one of them stands alone, ``n >= 2`` for ``n - 2 >= 0``."""
+    lhs, rhs = relation.lhs, relation.rhs
+    if relation.kind not in _WORDS or (lhs.const is None) == (rhs.const is None):
+        return lhs, rhs
+    size = lhs if lhs.const is None else rhs
+    moved = next((number for mono, number in size.terms if not mono), 0)
+    return lhs - moved, rhs - moved
 
 
 _WORDS = {"==": "equals", "!=": "is not", "<=": "is at most", "<": "is less than"}

@@ -9,6 +9,7 @@ from typing import Any
 
 _HOME = "egshape.notebook"
 _TEXT = "egshape.show"
+_COUNT = "egshape.measure"
 _ANNOTATE = "egshape.annotate"
 
 
@@ -27,6 +28,12 @@ def html(thing: object) -> str:
 def annotated(graph: object, value: str, type: str) -> Any:
     """A graph with what is said of a value of it."""
     return importlib.import_module(_ANNOTATE).annotate(graph, {value: type})
+
+
+def counted(graph: object) -> str:
+    """How large a graph is, in the terms of the model that it was read of."""
+    found: str = importlib.import_module(_COUNT).counted(graph)
+    return found
 
 
 def verdict(answer: dict[str, object]) -> str:

@@ -154,7 +154,16 @@ class Block:
 class Graph:
     """A model: named inputs and outputs, a body, and the facts that came with it.
 
-    ``metadata`` keeps what a frontend needs to write the model back (format, module attributes, ...)."""
+    ``metadata`` keeps what a frontend needs to write the model back (format, module attributes, ...).
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> net.graph(y=net.transpose(x, [1, 0]))
+        <Graph network: (x: f32[n, 4]) -> (f32[4, n]), 1 ops>
+    """
 
     name: str
     body: Block
@@ -198,7 +207,7 @@ class Graph:
     def __repr__(self) -> str:
         inputs = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)
         outputs = ", ".join(str(value.type) for value in self.outputs)
-        return f"<{type(self).__name__} {self.name}: ({inputs}) -> ({outputs}), {len(self.ops)} ops>"
+        return f"<{type(self).__name__} {self.name}: ({inputs}) -> ({outputs}), {display.counted(self)}>"
 
     def _repr_html_(self) -> str:
         return display.html(self)

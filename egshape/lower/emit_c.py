@@ -13,7 +13,8 @@ import numpy as np
 from egshape.atomic import write_atomic
 from egshape.ir.types import NARROW
 from egshape.lower.llvm import native
-from egshape.runtime.abi.call import ALIGN, ERROR_WORDS, WORDS
+from egshape.runtime.abi.call import ALIGN, ERROR_WORDS, TYPES, WORDS
+from egshape.runtime.abi.header import declared
 
 _C_TYPES = {
     "i1": "uint8_t",
@@ -24,19 +25,6 @@ _C_TYPES = {
     **dict.fromkeys(NARROW, "uint8_t"),
     **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)},
     **{f"ui{n}": f"uint{n}_t" for n in (8, 16, 32, 64)},
-}
-_TABLES = {
-    "inputs": "const void *const *",
-    "sizes": "const int64_t *",
-    "constants": "const void *const *",
-    "outputs": "void **",
-    "rooms": "int64_t *",
-    "shapes": "int64_t *",
-    "error": "int64_t *",
-    "pool": "void *",
-    "arena": "void *",
-    "profile": "void *",
-    "host": "void *",
 }
 
 
@@ -55,7 +43,7 @@ def write(
         weights = Path(scratch, "weights.bin")
         offsets = _pack(weights, constants)
         glue = native.object_code(_glue(name, offsets), machine)
-        library = native.shared_library([*codes, native.pool_object(machine), glue], _embedded(weights))
+        library = native.shared_library([*codes, native.library_object(machine), glue], _embedded(weights))
     paths = [Path(folder, f"{name}.h"), Path(folder, f"lib{name}.so")]
     write_atomic(paths[0], _header(name, manifest, threads))
     write_atomic(paths[1], library)
@@ -116,7 +104,7 @@ define void @{name}_release(ptr %call) {{
 def _header(name: str, manifest: Mapping[str, Any], threads: int) -> str:
     inputs, outputs = manifest["inputs"], manifest["outputs"]
     guard = f"EGSHAPE_{name.upper()}_H"
-    fields = "\n".join(f"    {_TABLES.get(word, 'int64_t ')}{word};" for word in WORDS)
+    fields = "\n".join(f"    {declared(TYPES.get(word, 'int64_t '), word)};" for word in WORDS)
     rows = [*_ports("input", inputs, "sizes"), *_ports("output", outputs, "shapes")]
     checks = ", ".join(_string(check["message"]) for check in manifest["checks"]) or '""'
     kinds = (

@@ -49,7 +49,21 @@ def custom_op(
     ``attrs`` maps a name to a kind (``egshape.ops.base.ATTR_KINDS``) or to (kind, default).
     elementwise: the result at an index depends on the operands at that index only, all of one shape; rules that move
     broadcasts and transposes then hold for it. target: the name of the ``custom_call`` in StableHLO (default: name).
-    Declaring a name again replaces the first. Raises EgshapeError (code ``op-declaration``) for a wrong declaration."""
+    Declaring a name again replaces the first. Raises EgshapeError (code ``op-declaration``) for a wrong declaration.
+
+    Examples:
+        >>> import egshape
+        >>> @egshape.custom_op("example_square", operands=("x",), elementwise=True, doc="x * x")
+        ... class Square:
+        ...     def shape(x):
+        ...         return x
+        ...     def reference(x):
+        ...         return x * x
+        >>> text = b"graph f(%x: f32[4]) { %0: f32[4] = example_square(%x)  return %0 as y }"
+        >>> import numpy as np
+        >>> egshape.compile(text, "interpret", format="egs")(np.full(4, 3, "f4")).tolist()
+        [9.0, 9.0, 9.0, 9.0]
+    """
     kinds = dict(attrs or {})
     check_names(name, operands, kinds)
     family = "custom"

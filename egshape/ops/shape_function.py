@@ -18,6 +18,7 @@ from egshape.decide.context import Context
 from egshape.dims import Dim, bcast, const, is_nonnegative, maximum, minimum, product
 from egshape.errors import CheckFailed, Contradiction, EgshapeError
 from egshape.facts import Facts, Relation
+from egshape.hints import option
 from egshape.ir.types import DTYPES, TEXT, TensorType, dtype_name
 from egshape.ops.symbolic import Fork, Given, Question, Refused, Size, Stuck, Tree, Undecided, dim_of, explore, truth
 from egshape.rulelang.contract import Require
@@ -218,7 +219,7 @@ class ShapeFunction:
         gives = f"gives {one} where {relation}, else {two} ({question.line})"
         return Undecided(
             f"the shape function of the custom op {self.name} {gives}",
-            hint=f'one of them is decided by --assume "{relation}" or --assume "{other}"',
+            hint=f"one of them is decided by {option('--assume', str(relation))} or {option('--assume', str(other))}",
         )
 
 

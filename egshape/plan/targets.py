@@ -6,8 +6,10 @@ from collections.abc import Collection
 
 from egshape.ir.expand import expand
 from egshape.ir.graph import Block, Graph, Op, Value
-from egshape.plan.cpu import attention, integers, products
+from egshape.plan.cpu import attention, byte_elements, products
 from egshape.plan.cpu.channels import channels_last
+from egshape.plan.cpu.convolution import separable
+from egshape.plan.cpu.recurrent.cluster import find as recurrences
 from egshape.plan.form import donated
 from egshape.plan.form.epilogue import Readers
 from egshape.plan.form.forms import in_form
@@ -17,6 +19,7 @@ from egshape.plan.form.signed import signed
 from egshape.plan.form.steps import Cluster, Steps, Target
 from egshape.plan.gpu.attention import find as flash
 from egshape.plan.gpu.product import find as gpu_products
+from egshape.plan.gpu.product.beside import beside
 from egshape.plan.ir.program import Program
 
 
@@ -24,7 +27,8 @@ def _panels(
     p: Steps, block: Block, number: int, uses: Readers, taken: Collection[Op], waiting: Collection[Value]
 ) -> Cluster:
     place = block, number, uses, taken, waiting
-    return (attention.find(*place) if p.known.forms else None) or products.find(*place)
+    joined = (attention.find(*place) or separable.find(p, *place)) if p.known.forms else None
+    return joined or products.find(*place)
 
 
 def _tiles(
@@ -40,8 +44,9 @@ TARGETS = {
         moves_memory=True,
         is_product=products.is_product,
         product=_panels,
-        widening=integers.widening,
+        widening=byte_elements.widening,
         laid_out=channels_last,
+        recurrences=recurrences,
     ),
     "cuda": Target(
         in_order=False,
@@ -49,7 +54,8 @@ TARGETS = {
         is_product=lambda p, op: gpu_products.is_product(op),
         product=_tiles,
         widening=lambda block: (),
-        laid_out=lambda graph: graph,
+        laid_out=beside,
+        recurrences=lambda p, block: (),
     ),
 }
 

@@ -28,8 +28,6 @@ from egshape.plan.ir.loops import (
     Test,
     Var,
     While,
-    buffers,
-    statements,
 )
 from egshape.plan.ir.program import (
     BindSize,
@@ -47,6 +45,7 @@ from egshape.plan.ir.program import (
     Step,
     Swap,
 )
+from egshape.plan.ir.walk import buffers, statements
 
 
 def kernel_text(kernel: Kernel) -> str:

@@ -33,6 +33,13 @@ def prove(goal: str, given: str | Sequence[str] = (), rules: str | Sequence[str]
 
     rules: rulesets, paths or names, whose size functions the texts may name. Raises ParseError where a text does not
     parse, EgshapeError for a wrong ruleset.
+
+    Examples:
+        >>> import egshape
+        >>> egshape.prove("(a//2)*2 == a - a%2").status
+        'proved'
+        >>> egshape.prove("n % 16 == 0", given="n % 8 == 0").counterexample
+        {'n': 40}
     """
     if rules:
         from egshape.rulelang.size_functions import size_functions  # slow to load

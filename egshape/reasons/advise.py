@@ -15,6 +15,7 @@ from egshape.egraph.cost import LAUNCH, CostModel, likely_sizes
 from egshape.egraph.obligations import Check
 from egshape.errors import EgshapeError, UndefinedSize
 from egshape.facts import Facts, Relation, parse_facts
+from egshape.hints import option
 from egshape.ir.graph import Graph, Op, Value, blocks_of, dims_of, relation_of
 from egshape.ops import REGISTRY
 from egshape.optimizing import Result, optimize
@@ -46,12 +47,14 @@ class Advice:
 
 @dataclass(frozen=True)
 class Advised:
-    """The advice, the best first; how many candidates were tried of how many; the sizes at which bytes count."""
+    """The advice, the best first; how many candidates were tried of how many; the sizes at which bytes count;
+    the candidates that save nothing."""
 
     advice: tuple[Advice, ...]
     tried: int
     candidates: int
     likely: dict[str, int]
+    useless: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ def advise_within(
     before = optimize(graph, facts=facts, validate=False)
     wanted = list(candidates(before))
     found: list[tuple[Relation, Advice]] = []
+    useless: list[str] = []
     tried = 0
     for fact in wanted[:trials]:
         if time.monotonic() > deadline:
@@ -93,15 +97,19 @@ def advise_within(
         each = _tried(before, fact, facts)
         if each is not None:
             found.append((fact, each))
+        else:
+            useless.append(str(fact))
     found.sort(key=lambda pair: (*(-n for n in _gains(pair[1])), len(pair[1].fact), pair[1].fact))
     best = _least_demanding(found)
-    return Advised(tuple(best[:limit]), tried, len(wanted), before.optimized.likely)
+    return Advised(tuple(best[:limit]), tried, len(wanted), before.optimized.likely, tuple(useless))
 
 
 def table(found: Advised) -> AdviceTable:
     """The advice as a table that can be written as JSON."""
     rows = tuple(AdviceRow(**asdict(each)) for each in found.advice)
-    return AdviceTable(advice=rows, tried=found.tried, candidates=found.candidates, likely=found.likely)
+    return AdviceTable(
+        advice=rows, tried=found.tried, candidates=found.candidates, likely=found.likely, useless=found.useless
+    )
 
 
 def _gains(advice: Advice) -> tuple[int, int, int]:
@@ -153,7 +161,7 @@ def saving(before: Result, after: Result, fact: str) -> Advice | None:
     removed = old.ops - new.ops, len(old.checks) - len(new.checks)
     texts = {key_of(check.relation): str(check.relation) for check in _kept(before) if check.relation is not None}
     gone = tuple(text for key, text in texts.items() if key in old.checks - new.checks)
-    advice = Advice(fact, f'--assume "{fact}"', *removed, old.bytes - new.bytes, gone)
+    advice = Advice(fact, option("--assume", fact), *removed, old.bytes - new.bytes, gone)
     if min(advice.ops_removed, advice.bytes_saved) < 0:
         return None
     return advice if advice.ops_removed or advice.bytes_saved or advice.checks_removed >= _fewest(fact) else None

@@ -66,7 +66,19 @@ def diff(before: Graph | Result, after: Graph | None = None, *, rules: Sequence[
 
     Values go together by what the optimizer knows of them where the second graph is what it makes of the first, else
     by name. Reasons are the rules by which ``optimize(before, rules=rules)`` rewrites a value that changed; a value
-    that it leaves alone has none. Raises EgshapeError as ``optimize`` does."""
+    that it leaves alone has none. Raises EgshapeError as ``optimize`` does.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> graph = net.graph(y=net.relu(net.transpose(net.transpose(x, [1, 0]), [1, 0])))
+        >>> print(egshape.diff(egshape.optimize(graph)))
+        5 ops -> 3 ops
+        removed
+          ...
+    """
     from egshape.api import Result, optimize
 
     if isinstance(before, Result):

@@ -13,7 +13,7 @@ from egshape.ir.graph import Block, Op, Value, blocks_of
 from egshape.reasons.steps import ELEMENTS, READER, SAME_TERM, UNREAD
 from egshape.report import Step, ValueExplanation
 from egshape.result import Optimization
-from egshape.sizes import parents_of, values_of
+from egshape.sizes import parents_of, value_of, values_of
 from egshape.spelling import near
 
 _MAX_STEPS = 24
@@ -22,8 +22,9 @@ Status = Literal["input", "kept", "rewritten", "gone"]
 
 
 def explain_value(result: Optimization, name: str) -> ValueExplanation:
-    """The chain of rules for one value, ``%12`` or ``12``. Raises InvalidInput if the model has no such value."""
-    value = values_of(result.source).get(name.removeprefix("%"))
+    """The chain of rules for one value, by its name, ``%12``, an output's name, or the place of its op in the model: a
+    node's name, ``file.mlir:7``. Raises InvalidInput if the model has no such value."""
+    value = value_of(result.source, name)
     if value is None:
         raise InvalidInput(f"the model has no value {name!r}", hint=_known(result, name))
     return _History(result).of(value)
@@ -31,7 +32,9 @@ def explain_value(result: Optimization, name: str) -> ValueExplanation:
 
 def _known(result: Optimization, name: str) -> str:
     like = near(name.removeprefix("%"), values_of(result.source), 3)
-    return f"near are {', '.join(f'%{each}' for each in like)}; egshape shapes lists all" if like else "it has none"
+    if not like:
+        return "it has none"
+    return f"near are {', '.join(f'%{each}' for each in like)}; egshape shapes lists all, and places, which will do too"
 
 
 def explain_removed(result: Optimization) -> tuple[ValueExplanation, ...]:

@@ -89,6 +89,30 @@ class TestRow(Json):
     counterexample: str
     examples: tuple[str, ...]
 
+    @property
+    def result(self) -> str:
+        """One cell of a table."""
+        if self.examples and self.status != "failed":
+            return "failed"
+        return f"sampled {self.points}" if self.status == "sampled" else self.status
+
+    @property
+    def why(self) -> str:
+        """What is wrong, "" if nothing."""
+        texts = [self.counterexample] if self.status in ("failed", "unknown") else []
+        return "\n".join([*texts, *self.examples])
+
+    @property
+    def fired(self) -> str:
+        """On how many programs it fired, over which ranks and dtypes, as one cell of a table."""
+        if not self.graphs:
+            return "-"
+        dtypes = " ".join(self.dtypes) if len(self.dtypes) <= _SHOWN_DTYPES else f"{len(self.dtypes)} dtypes"
+        return f"{self.graphs}: ranks {' '.join(map(str, self.ranks))}, {dtypes}"
+
+
+_SHOWN_DTYPES = 3
+
 
 class TestReport(Json):
     """``rules test --json``. ``proofs``: whether z3 was there to prove rules over sizes."""

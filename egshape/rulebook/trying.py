@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
 from egshape.egraph.engine import Engine
-from egshape.egraph.program import preludes
+from egshape.egraph.program import preludes, program
 from egshape.errors import EgshapeError
-from egshape.rulebook.models import CheckReport, Problem, TestReport, TestRow
+from egshape.rulebook.models import CheckReport, Problem, TestReport
 from egshape.rulebook.trial import proofs
 from egshape.rulebook.trial.run import try_rules
 from egshape.rulebook.trial.verdict import Verdict
@@ -61,24 +61,19 @@ def test(
         return try_rules(files, prove=prove, seed=seed, rule=rule, progress=progress)
 
 
+def rulesets(*items: str) -> list[str]:
+    """The rulesets that ``test`` tries for some items, as items by themselves, in its order. Raises EgshapeError as
+    it does."""
+    found = [each for item in items for each in find_rulesets(str(item))] or list(shipped_rulesets())
+    with size_functions(found if items else ()):
+        loaded = program(tuple(each for each in found if each not in shipped_rulesets())).rules
+    order = {name: place for place, each in enumerate(loaded.rulesets) for name in (each.name, each.file)}
+    return sorted(dict.fromkeys(found), key=lambda item: order[item])
+
+
 def test_report(verdicts: Sequence[Verdict]) -> TestReport:
     """The verdicts as JSON."""
-    rows = tuple(
-        TestRow(
-            rule=each.rule,
-            where=each.where,
-            road=each.road,
-            status=each.outcome.status,
-            good=each.good,
-            points=each.outcome.points,
-            graphs=each.fired.graphs,
-            ranks=each.fired.ranks,
-            dtypes=each.fired.dtypes,
-            counterexample=each.outcome.text,
-            examples=each.examples,
-        )
-        for each in verdicts
-    )
+    rows = tuple(each.row for each in verdicts)
     good = sum(each.good for each in verdicts)
     return TestReport(proofs=proofs.available(), good=good, bad=len(rows) - good, rules=rows)
 

@@ -13,7 +13,7 @@ from egshape.errors import EgshapeError, ParseError
 from egshape.ops import REGISTRY
 from egshape.rulelang.diagnostic import ERROR, WARNING, Diagnostic, wrong
 from egshape.rulelang.examples import build_example, read_example
-from egshape.rulelang.loader import Loader, load_rulesets, locate, shipped_rulesets
+from egshape.rulelang.loader import Loader, load_rulesets, opened, shipped_rulesets
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.provenance import declarations, desugar
 from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, facts_of, is_prelude
@@ -103,13 +103,12 @@ class _Check:
             self.others = [each for rule in shipped.rules for each in rewritings(rule, shipped.scheme)]
 
     def item(self, item: str) -> None:
-        path, file = locate(item, "")
         loader = Loader(self.preludes, provenance=True)
-        found = loader.read(path, file)
-        self.sources[file] = found.text
+        found, folder = opened(item, "")
+        self.sources[found.file] = found.text
         self.problems += found.problems
         header = found.header
-        if header is None or not self._needed(loader, header, path.parent, found):
+        if header is None or not self._needed(loader, header, folder, found):
             return
         self.rulesets.append(header)
         if is_prelude(header.name):
@@ -119,7 +118,8 @@ class _Check:
             loader.declare_sizes(found)
         except EgshapeError as error:
             line = int(error.where.rpartition(":")[2])
-            self.problems.append(Diagnostic("size-function", error.message, Position(file, line, 1), error.hint))
+            place = Position(found.file, line, 1)
+            self.problems.append(Diagnostic("size-function", error.message, place, error.hint))
             return
         if header.name in loader.scheme.signatures:
             self.problems.append(

@@ -6,14 +6,17 @@ table of its rules. rulesets/README.md is the law that it enforces.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
 from egshape.decide import reason
 from egshape.errors import EgshapeError
-from egshape.rulelang import plugins
+from egshape.rulelang import plugins, python_rules
 from egshape.rulelang.piece import Piece
 from egshape.rulelang.provenance import EquationLog, PlainRule, Scheme, declarations, desugar, with_provenance
 from egshape.rulelang.rulefile import Example, Rule, RuleFile, Ruleset, is_approximate, is_prelude, read_rule_file
@@ -86,9 +89,12 @@ def find_rulesets(item: str) -> list[str]:
     """What a name or path given by a user stands for: paths of files, and names of shipped rulesets.
 
     A name is a shipped ruleset (`tensor.slice`), a folder of them (`tensor`), one of an installed package
-    (`acme.fuse`), or all of a package (`acme`). Raises EgshapeError for an unknown name, with the nearest known one."""
+    (`acme.fuse`), all of a package (`acme`), or rules written in Python (`module:function`, `file.py`). Raises
+    EgshapeError for an unknown name, with the nearest known one."""
     if item.endswith(".egg"):
         return [item]
+    if python_rules.is_python(item):
+        return python_rules.find(item)
     known = shipped_rulesets()
     if item in known or is_prelude(item):
         return [item]
@@ -160,21 +166,20 @@ class Loader:
         if item in self.preludes:
             self._generated(item)
             return
-        path, file = locate(item, asked_by, folder)
-        found = self.read(path, file)
+        found, folder = opened(item, asked_by, folder)
         for problem in found.problems:
             raise problem.error()
         header = found.header
         assert header is not None
-        if not item.endswith(".egg") and header.name != item:
-            raise _error(f"the header calls this ruleset {header.name}", f"{file}:1", f"the path makes it {item}")
+        if header.name != item and not (item.endswith(".egg") or python_rules.is_python(item)):
+            raise _error(f"the header calls this ruleset {header.name}", f"{found.file}:1", f"the path makes it {item}")
         if header.name in self.done:
-            if self.done[header.name].file != file:
-                raise _error(f"ruleset {header.name} is loaded twice", f"{file}:1", "give it another name")
+            if self.done[header.name].file != header.file:
+                raise _error(f"ruleset {header.name} is loaded twice", f"{found.file}:1", "give it another name")
             return
-        self._needed(header, path.parent)
+        self._needed(header, folder)
         self.done[header.name] = header
-        self.sources[file] = found.text
+        self.sources[found.file] = found.text
         if is_prelude(header.name):
             self._prelude(found.declarations)
         else:
@@ -189,15 +194,11 @@ class Loader:
             self.load(needed, f"{header.file}:1", folder)
         self.open.pop()
 
-    def read(self, path: Path, file: str) -> RuleFile:
-        """The file as it is. Raises EgshapeError only if it cannot be read."""
-        return read_rule_file(_text(path, file), file)
-
     def _generated(self, name: str) -> None:
         if name in self.done:
             return
         self.done[name] = Ruleset(name, "generated declarations", (), "", "", f"<{name}>")
-        self._prelude([item for item in read(self.preludes[name], f"<{name}>") if isinstance(item, List)])
+        self._prelude(_generated(name, self.preludes[name]))
 
     def _prelude(self, commands: Sequence[List]) -> None:
         for command in commands:
@@ -242,6 +243,23 @@ class Loader:
         return with_provenance(plain, self.scheme) if self.provenance else (plain, ())
 
 
+@lru_cache(maxsize=4)
+def _generated(name: str, text: str) -> tuple[List, ...]:
+    """The commands of a generated prelude, which every load of rules asks for."""
+    return tuple(item for item in read(text, f"<{name}>") if isinstance(item, List))
+
+
+def opened(item: str, asked_by: str, folder: Path | None = None) -> tuple[RuleFile, Path]:
+    """What a ruleset's file holds, whatever is wrong with it, and the folder where the files that it needs are.
+
+    Raises EgshapeError only if there is no such file or it cannot be read."""
+    if python_rules.is_python(item):
+        rule = python_rules.declared(item)
+        return rule.file, rule.folder
+    path, file = locate(item, asked_by, folder)
+    return read_rule_file(_text(path, file), file), path.parent
+
+
 def locate(item: str, asked_by: str, folder: Path | None = None) -> tuple[Path, str]:
     """The path of a ruleset and the file name that errors give; a relative path that a file needs starts there."""
     if item.endswith(".egg"):
@@ -267,7 +285,23 @@ def _unknown(item: str, asked_by: str) -> EgshapeError:
     return _error(f"there is no ruleset named {item}", asked_by, hint)
 
 
+_UNSAVED: ContextVar[Mapping[Path, str]] = ContextVar("unsaved", default={})  # noqa: B039  never changed in place
+
+
+@contextmanager
+def unsaved(texts: Mapping[Path, str]) -> Iterator[None]:
+    """Rule files have these texts inside, whatever is stored: what an editor holds. Paths are absolute."""
+    token = _UNSAVED.set(texts)
+    try:
+        yield
+    finally:
+        _UNSAVED.reset(token)
+
+
 def _text(path: Path, file: str) -> str:
+    held = _UNSAVED.get()
+    if held and path.absolute() in held:
+        return held[path.absolute()]
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -66,7 +66,14 @@ def size_functions(rules: str | Path | Collection[str | Path]) -> Iterator[dict[
     """Texts that are read inside of the ``with`` may name the size functions that rulesets, given by path or name,
     declare or need. Gives them by name: each is a function of sizes, which may be used outside, too.
 
-    Raises EgshapeError (code "rules") for a wrong file, and where two files mean two functions by one name."""
+    Raises EgshapeError (code "rules") for a wrong file, and where two files mean two functions by one name.
+
+    Examples:
+        >>> import egshape
+        >>> with egshape.size_functions("round_up.egg"):  # of examples/sizes
+        ...     egshape.prove("round_up(n, 8) >= n").status
+        'proved'
+    """
     items = [rules] if isinstance(rules, str | Path) else rules
     if not items:
         yield {}

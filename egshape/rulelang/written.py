@@ -38,7 +38,13 @@ def custom_ops(path: str | Path, registry: Registry = REGISTRY) -> tuple[str, ..
     files beside it whose size functions it uses.
 
     Raises EgshapeError (code ``rules``) with file and line for what breaks the law of contracts, for an example that
-    does not hold, and for a body that gives something else than the contract says; nothing is declared then."""
+    does not hold, and for a body that gives something else than the contract says; nothing is declared then.
+
+    Examples:
+        >>> import egshape
+        >>> egshape.custom_ops("table_sum.egg")  # of examples/gallery
+        ('table_sum',)
+    """
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")

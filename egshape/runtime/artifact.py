@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from egshape.runtime.core.function import DTYPES, ENTRIES, EXTENDED, CompiledFunction, RunError, array_dtype
+from egshape.runtime.core.dtypes import DTYPES, EXTENDED, array_dtype
+from egshape.runtime.core.errors import RunError
+from egshape.runtime.core.function import CompiledFunction
 from egshape.runtime.core.host_calls import HostFunction
+from egshape.runtime.core.program import ENTRIES
 from egshape.runtime.core.versioned import Condition, Version, VersionedFunction
 from egshape.runtime.core.weights import mapped
 from egshape.runtime.cpu.features import missing_features
@@ -69,7 +72,17 @@ def load(path: Any, threads: int | None = None, device: int = 0) -> CompiledFunc
     """The function of an artifact, with as many threads as it was made for unless others are asked for. One that was
     made for CUDA runs on a ``device`` of the driver, which the first call opens.
 
-    Raises RunError (code "artifact") if the file is damaged, of another version, or made for another machine."""
+    Raises RunError (code "artifact") if the file is damaged, of another version, or made for another machine.
+
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> files = egshape.compile(net.graph(y=net.relu(net.input("x", ["n", 4])))).save("relu.egx")
+        >>> import numpy as np
+        >>> egshape.runtime.load("relu.egx")(np.ones((2, 4), np.float32)).shape
+        (2, 4)
+    """
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             manifest = json.loads(archive.read("manifest.json"))

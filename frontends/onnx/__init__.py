@@ -9,6 +9,7 @@ from typing import Any
 
 from egshape.errors import MissingDependency
 from egshape.frontends.frontend import Forms
+from egshape.hints import install
 from egshape.ir.graph import Graph
 
 
@@ -55,4 +56,4 @@ def _needed(what: str) -> None:
     try:
         import onnx  # noqa: F401
     except ImportError:
-        raise MissingDependency(f"{what} ONNX needs the package onnx", hint="pip install 'egshape[onnx]'") from None
+        raise MissingDependency(f"{what} ONNX needs the package onnx", hint=install("onnx")) from None

@@ -30,6 +30,7 @@ from egshape.frontends.onnx.scope import Scope
 from egshape.frontends.onnx.structure import Form, flat, forms_of, names_of, operand
 from egshape.frontends.onnx.subgraphs import reads as reads_of
 from egshape.frontends.onnx.types import dtype_of
+from egshape.hints import option
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.calls import shared
 from egshape.ir.graph import Block, Graph, Value
@@ -347,7 +348,7 @@ def _unranked(body: Block) -> Iterator[str]:
         if value.type.shape is None:
             yield (
                 f"the rank of {mark}{value.name}{where} is not known from its uses, and what reads it runs in Python: "
-                f'say it, as --annotate "{mark}{value.name}: {value.type.dtype}[?, ?]"'
+                f"say it, as {option('--annotate', f'{mark}{value.name}: {value.type.dtype}[?, ?]')}"
             )
 
 

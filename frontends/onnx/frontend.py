@@ -10,7 +10,7 @@ from typing import Any
 
 from egshape.errors import InvalidInput
 from egshape.frontends import onnx as files
-from egshape.frontends.frontend import Cost, Forms, Writing
+from egshape.frontends.frontend import Cost, Forms, Writing, as_read
 from egshape.ir.graph import Graph
 
 _IR_VERSION = b"\x08"
@@ -68,11 +68,13 @@ class Onnx:
         """Nodes, those of graphs inside and of each function too."""
         from egshape.frontends.onnx import messages
         from egshape.frontends.onnx.files import open_model
-        from egshape.frontends.onnx.node import nodes_in
+        from egshape.frontends.onnx.node import node_types
 
-        proto = messages.whole(model).model if isinstance(model, Graph) else open_model(model, "model").proto
-        graphs = (proto.graph, *proto.functions)
-        return "nodes", Counter(node.op_type for graph in graphs for node in nodes_in(graph.node))
+        known = as_read(model) if isinstance(model, Graph) else None
+        if known is not None:
+            return "nodes", known
+        whole = messages.whole(model).model if isinstance(model, Graph) else open_model(model, "model").proto
+        return "nodes", node_types(whole)
 
     def titles(self, graph: Graph) -> Mapping[str, str]:
         """The ops of nodes."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Location
@@ -153,6 +154,12 @@ def nodes_in(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
         yield node
         for graph in graphs_of(node.attribute):
             yield from nodes_in(graph.node)
+
+
+def node_types(model: ModelProto) -> Counter[str]:
+    """How many nodes of each type a model has, those of graphs inside and of each function too."""
+    graphs = (model.graph, *model.functions)
+    return Counter(node.op_type for graph in graphs for node in nodes_in(graph.node))
 
 
 def called_by(node: NodeProto) -> tuple[str, str]:

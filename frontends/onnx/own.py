@@ -11,10 +11,10 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from egshape.facts import Facts
-from egshape.frontends.frontend import Cost
+from egshape.frontends.frontend import Cost, Parts
 from egshape.frontends.onnx.checks import CHECKS, TITLE
 from egshape.frontends.onnx.files import Model
-from egshape.frontends.onnx.node import Node, graphs_of, nodes_in
+from egshape.frontends.onnx.node import Node, graphs_of, node_types, nodes_in
 from egshape.frontends.onnx.structure import Form
 from egshape.frontends.onnx.subgraphs import reads
 from egshape.frontends.onnx.types import dtype_of
@@ -52,6 +52,11 @@ class Own:
             return None
         own = any(node.name.startswith(TITLE) for node in nodes_in(self.model.proto.graph.node))
         return None if own and checks != "nodes" else front
+
+    @property
+    def parts(self) -> Parts:
+        """Its nodes by type, those of graphs inside and of each function too."""
+        return Parts(self.body, node_types(self.model.proto))
 
     @property
     def cost(self) -> Cost:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from egshape.atomic import write_atomic
 from egshape.errors import InvalidInput
-from egshape.frontends.frontend import Cost, Forms, Rank, Writing
+from egshape.frontends.frontend import Cost, Forms, Parts, Rank, Writing, as_read
 from egshape.ir.graph import Graph
 
 _BYTECODE = b"ML\xefR"
@@ -41,7 +41,8 @@ class StableHlo:
             except OSError as error:
                 raise InvalidInput(f"cannot be read: {error.strerror}", where=str(source)) from None
         ranks = {key: form.axes for key, form in (forms or {}).items() if isinstance(form, Rank)}
-        return stablehlo.read(source, name, ranks)
+        graph = stablehlo.read(source, name, ranks)
+        return graph if self.begins(source) else replace(graph, own=Parts(graph.body, self.kinds(source)[1]))
 
     def beside(self, path: Path) -> tuple[Path, ...]:
         """One file holds all."""
@@ -69,7 +70,8 @@ class StableHlo:
         """Statements, but for what ends a region or function."""
         from egshape.frontends.stablehlo import statements
 
-        return "statements", statements.kinds(model)
+        known = as_read(model) if isinstance(model, Graph) else None
+        return "statements", known or statements.kinds(model)
 
     def titles(self, graph: Graph) -> Mapping[str, str]:
         """None: its ops are ours."""

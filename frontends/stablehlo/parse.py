@@ -13,6 +13,7 @@ from egshape.frontends.calls import CALL, expectation
 from egshape.frontends.stablehlo.flow import as_generic
 from egshape.frontends.stablehlo.index import as_arith
 from egshape.frontends.stablehlo.ranks import STAR, UNRANKED, ranked
+from egshape.hints import install, option
 from egshape.ops import REGISTRY
 
 BYTECODE = b"ML\xefR"
@@ -37,9 +38,7 @@ def libraries() -> SimpleNamespace:
         from jaxlib.mlir import ir, passmanager
         from jaxlib.mlir.dialects import func, stablehlo
     except ImportError as error:
-        raise MissingDependency(
-            f"reading StableHLO needs jax ({error})", hint='pip install "egshape[stablehlo]"'
-        ) from error
+        raise MissingDependency(f"reading StableHLO needs jax ({error})", hint=install("stablehlo")) from error
     stablehlo.register_stablehlo_passes()
     return SimpleNamespace(
         ir=ir,
@@ -144,11 +143,11 @@ def _parse_unranked(hlo: SimpleNamespace, context: Any, source: str, name: str, 
         first, *others = found.left
         also = f", nor that of {len(others)} more" if others else ""
         called = found.called.get(first)
-        option = f', or say it, as --annotate "{called}: ?[?, ?]"' if called else ""
+        annotated = f", or say it, as {option('--annotate', f'{called}: ?[?, ?]')}" if called else ""
         raise Unsupported(
             f"the rank of {first.text} is not known from its uses{also}: MLIR says at {error.where}, {error.message}",
             where=place_in(source, first.at, name),
-            hint=f"write its type with a rank, as tensor<?x?xf32>{option}",
+            hint=f"write its type with a rank, as tensor<?x?xf32>{annotated}",
         ) from error
 
 

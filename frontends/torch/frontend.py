@@ -6,14 +6,15 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from egshape.errors import EgshapeError, InvalidInput, MissingDependency, ParseError
 from egshape.facts import Facts
-from egshape.frontends.frontend import Cost, Forms, Writing, keeps_whole
+from egshape.frontends.frontend import Cost, Forms, Parts, Writing, as_read, keeps_whole
+from egshape.hints import install
 from egshape.ir.graph import Graph
 
 _ARCHIVE = b"PK\x03\x04"
@@ -60,7 +61,8 @@ class Torch:
     def _graph(self, exported: Any, name: str, held: Facts) -> Graph:
         from egshape.frontends.torch.convert import read
 
-        return read(exported, name, whole=keeps_whole(), held=held)
+        graph = read(exported, name, whole=keeps_whole(), held=held)
+        return replace(graph, own=replace(graph.own, parts=Parts(graph.body, _calls(exported.graph_module))))
 
     def save(self, graph: Graph, path: Path, form: str, how: Writing) -> tuple[str, ...]:
         """Raises MissingDependency without torch, else as ``saving.save``."""
@@ -75,13 +77,13 @@ class Torch:
 
     def kinds(self, model: Graph | Path | bytes) -> tuple[str, Counter[str]]:
         """Calls, those of graphs inside too."""
+        known = as_read(model) if isinstance(model, Graph) else None
+        if known is not None:
+            return "calls", known
         needed()
         from egshape.frontends.torch.module import module
 
-        root = module(model) if isinstance(model, Graph) else _loaded(model, "model").graph_module
-        graphs = [each.graph for each in root.modules() if hasattr(each, "graph")]
-        names = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
-        return "calls", Counter(str(getattr(name, "__name__", name)) for name in names)
+        return "calls", _calls(module(model) if isinstance(model, Graph) else _loaded(model, "model").graph_module)
 
     def titles(self, graph: Graph) -> Mapping[str, str]:
         """Calls, whose names torch numbers: ``layer_norm_3``."""
@@ -94,6 +96,12 @@ class Torch:
         from egshape.frontends.torch.module import written
 
         return written(graph).emitter.cost()
+
+
+def _calls(root: Any) -> Counter[str]:
+    graphs = [each.graph for each in root.modules() if hasattr(each, "graph")]
+    names = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
+    return Counter(str(getattr(name, "__name__", name)) for name in names)
 
 
 def _loaded(source: Path | bytes, name: str, extra: dict[str, str] | None = None) -> Any:
@@ -119,5 +127,5 @@ def needed() -> Any:
         import torch
         import torch.export
     except ImportError:
-        raise MissingDependency("torch is not installed", hint="pip install egshape[torch]") from None
+        raise MissingDependency("torch is not installed", hint=install("torch")) from None
     return torch

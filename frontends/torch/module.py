@@ -45,7 +45,7 @@ def written(graph: Graph) -> Written:
 
     unranked = next((each for each in values_of(graph.body) if each.type.shape is None), None)
     if unranked is not None:
-        raise Unsupported(f"%{unranked.name} has no rank", where=graph.name, hint="say it: --annotate 'x: f32[n, 4]'")
+        raise Unsupported(f"%{unranked.name} has no rank", where=graph.name, hint='say it: --annotate "x: f32[n, 4]"')
     bounds = Bounds()
     for fact in graph.facts.statements():
         bounds.learn(fact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import egshape
 from egshape.cli import main
 
 pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
@@ -62,7 +64,10 @@ def fails(capsys: Captured, code: int, *argv: str) -> str:
 
 def test_version_and_help(capsys: Captured) -> None:
     assert main(["--version"]) == 0
-    assert re.fullmatch(r"\d+\.\d+\.\d+\n", capsys.readouterr().out)
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == f"egshape {egshape.__version__}"
+    assert f"egglog {importlib.metadata.version('egglog')}" in others
+    assert all(re.fullmatch(r"[\w-]+ (\d\S*( \(.+\))?|is not installed \(extra \w+\))", line) for line in others)
     assert main(["--help"]) == 0
     for command in ("optimize", "shapes", "prove", "explain", "run", "viz"):
         assert main([command, "--help"]) == 0
@@ -328,4 +333,4 @@ def test_custom_ops_of_a_file(tmp_path: Path, capsys: Captured) -> None:
 
 def test_prelude_without_the_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "prelude", "trnspose"]) == 2
-    assert "did you mean transpose?" in capsys.readouterr().err
+    assert "did you mean transpose or" in capsys.readouterr().err

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from concurrent.futures import Executor, Future
+import sys
+import time
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,7 @@ def test_patterns_and_names_go_to_a_folder(models: Path, tmp_path: Path, capsys:
         (f"{models}/{name}.mlir", "done") for name in ("a", "b", "inner/a")
     ]
     assert "3 of 3 models done" in found.err
+    assert found.err.count("the folder") == 1 and f"note: the folder {out} and 1 more were made" in found.err
     for name in ("a", "b", "inner/a"):
         assert "negate" not in (out / f"{name}.mlir").read_text()
 
@@ -245,3 +248,20 @@ def test_nothing_answers(models: Path, capsys: Captured, monkeypatch: pytest.Mon
     monkeypatch.setattr("egshape.commands.cluster._SECONDS", 0.2)
     assert main(["shapes", f"{models}/*.mlir", "--cluster", "tcp://127.0.0.1:1"]) == 2
     assert "no Dask scheduler answers" in capsys.readouterr().err
+
+
+def chatty(model: str) -> None:
+    """A command that prints slowly."""
+    for _ in range(20):
+        print(model)
+        time.sleep(0.001)
+
+
+def test_threads_of_a_worker_do_not_mix_what_they_print() -> None:
+    """A worker of Dask has as many threads as processors unless told otherwise."""
+    tasks = [Task((__name__, "chatty"), name) for name in "abcd"]
+    before = sys.stdout
+    with ThreadPoolExecutor(4) as threads:
+        done = list(threads.map(work.work, tasks))
+    assert [each.out for each in done] == [f"{name}\n" * 20 for name in "abcd"]
+    assert sys.stdout is before

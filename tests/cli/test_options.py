@@ -13,13 +13,13 @@ SAYING = {"--assume", "--annotate", "--annotate-file", "--ops", "--format"}
 
 
 def _commands(group: Any, name: str = "") -> list[tuple[str, set[str]]]:
-    """Name and options of each command with a MODEL."""
+    """Name and options of each command whose argument is a MODEL."""
     found = []
     for word, command in group.commands.items():
         whole = f"{name} {word}".strip()
         if hasattr(command, "commands"):
             found += _commands(command, whole)
-        elif any(parameter.name in ("model", "models") for parameter in command.params):
+        elif any(each.name in ("model", "models") and each.param_type_name == "argument" for each in command.params):
             found.append((whole, {option for parameter in command.params for option in parameter.opts}))
     return found
 

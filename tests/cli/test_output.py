@@ -33,6 +33,14 @@ def test_output_that_cannot_be(
     assert said in fails(capsys, 2, "optimize", small, "-o", str(tmp_path / output))
 
 
+def test_a_folder_that_is_made_is_said(small: str, tmp_path: Path, capsys: Captured) -> None:
+    new = tmp_path / "new" / "inner"
+    assert main(["optimize", small, "-o", str(new / "out.mlir"), "-q"]) == 0
+    assert capsys.readouterr().err.count(f"the folder {new} is missing and will be made") == 1
+    assert main(["optimize", small, "-o", str(new / "out.mlir"), "-q"]) == 0
+    assert "folder" not in capsys.readouterr().err
+
+
 def test_report_in_a_folder_that_is_one(small: str, tmp_path: Path, capsys: Captured) -> None:
     assert "is a folder" in fails(capsys, 2, "optimize", small, "--report", str(tmp_path))
 

@@ -27,6 +27,7 @@ from egshape.lower.llvm import native
 from egshape.lower.llvm.functions import text as functions_text
 from egshape.lower.llvm.kernel import function
 from egshape.lower.llvm.writer import Writer
+from egshape.plan.cpu.program import ranged
 from egshape.runtime.cuda.driver import SIGNATURES, Driver
 from egshape.runtime.cuda.function import CudaFunction
 
@@ -59,7 +60,7 @@ def image(functions: Sequence[Function], architecture: str = ARCHITECTURE) -> by
     the length of a table of names and counts of arguments (pointers, all), the table, an object."""
     text, table, bodies = "", [], dict[str, int]()
     for number, each in enumerate(functions):
-        body, taken = function(each.launch.kernel), each.kernel
+        body, taken = function(ranged(each.launch.kernel)), each.kernel
         w, shared = Writer(), set(each.launch.shared)
         words = [(buffer, "ptr") for buffer in taken.buffers] + [(name, "i64") for name in taken.sizes]
         values: dict[object, str] = {}
@@ -121,6 +122,10 @@ class Emulated:
         """Streams whose capture any thread's unsafe call ends."""
         self._thread = threading.local()
         self._graphs: dict[int, list[tuple[int, bytes, tuple[int, ...]]]] = {}
+        self.clock = 0.0
+        """What a library's work takes is added to it."""
+        self.timed: dict[int, float] = {}
+        """When events were recorded."""
         self.functions = {name: self._address(name, kinds) for name, kinds in SIGNATURES.items()}
 
     def driver(self, library: Mapping[str, int] | None = None) -> Driver:
@@ -217,8 +222,15 @@ class Emulated:
 
     _cuStreamCreate = _cuEventCreate = _cuMemPoolCreate = _made
 
-    def _cuEventElapsedTime(self, place: int, *_: Any) -> None:
-        ctypes.c_float.from_address(place).value = 0.5
+    def _cuEventRecord(self, event: int, stream: int) -> int:
+        if stream in self.capturing:
+            return 0
+        self.timed[event] = self.clock
+        return 0
+
+    def _cuEventElapsedTime(self, place: int, begin: int, end: int) -> None:
+        passed = self.timed.get(end, 0.0) - self.timed.get(begin, 0.0)
+        ctypes.c_float.from_address(place).value = passed or 0.5
 
     # -- memory -------------------------------------------------------------------------------------------------------
 

@@ -36,15 +36,24 @@ _SIGNATURES = {
 }
 _ANY_SCHEME, _IN_COMPUTE_TYPE = 7, 2
 """Ways to add the parts of a sum that is split: all, and the one in the type of sums."""
-REFUSED = 15
-"""The status of what is not supported."""
+REFUSED, NOT_INITIALIZED = 15, 1
+"""The status of what is not supported, and of a handle that is none."""
 
 
 class Library:
-    """``refuses``: the heuristic finds nothing; ``fails``: what products end with. ``calls`` counts."""
+    """``refuses``: the heuristic finds nothing; ``fails``: what products end with; ``starts``: whether it does;
+    ``keeps``: takes nothing back. ``calls`` counts."""
 
-    def __init__(self, device: Emulated, refuses: bool = False, fails: int = 0) -> None:
-        self.device, self.refuses, self.fails = device, refuses, fails
+    def __init__(
+        self, device: Emulated, refuses: bool = False, fails: int = 0, starts: bool = True, keeps: bool = False
+    ) -> None:
+        self.device, self.refuses, self.fails, self.starts, self.keeps = device, refuses, fails, starts, keeps
+        self.costs = [1]
+        """Of the algorithms that are proposed, in the order in which they are."""
+        self.broken: set[int] = set()
+        """Numbers of those that fail."""
+        self.used: list[int] = []
+        """Numbers of those that ran."""
         self.calls: Counter[str] = Counter()
         self.faults: list[str] = []
         self.objects: dict[int, dict[Any, int]] = {}
@@ -73,8 +82,10 @@ class Library:
         self.objects[self._next] = values
         ctypes.c_uint64.from_address(place).value = self._next
 
-    def _cublasLtCreate(self, place: int) -> None:
-        self._new(place, {})
+    def _cublasLtCreate(self, place: int) -> int:
+        if self.starts:
+            self._new(place, {})
+        return 0 if self.starts else NOT_INITIALIZED
 
     def _cublasLtMatmulDescCreate(self, place: int, compute: int, scale: int) -> None:
         assert (compute, scale) in ((68, 0), (70, 1))
@@ -87,8 +98,11 @@ class Library:
     def _cublasLtMatmulPreferenceCreate(self, place: int) -> None:
         self._new(place, {})
 
-    def _destroy(self, handle: int) -> None:
+    def _destroy(self, handle: int) -> int:
+        if self.keeps:
+            return NOT_INITIALIZED
         del self.objects[handle]
+        return 0
 
     _cublasLtDestroy = _cublasLtMatmulDescDestroy = _cublasLtMatrixLayoutDestroy = _cublasLtMatmulPreferenceDestroy = (
         _destroy
@@ -107,9 +121,12 @@ class Library:
             return REFUSED
         alignments = [self.objects[wish][number] for number in (5, 6, 7, 8)]
         schemes = self.objects[wish].get(3, _ANY_SCHEME)
-        data = b"".join(each.to_bytes(8, "little") for each in (*alignments, schemes & ~_IN_COMPUTE_TYPE))
-        ctypes.memmove(results, data + bytes(96 - len(data)), 96)
-        ctypes.c_int32.from_address(count).value = 1
+        split = schemes & ~_IN_COMPUTE_TYPE
+        for number, cost in enumerate(self.costs[:most]):
+            words = (*alignments, split, number, cost)
+            data = b"".join(each.to_bytes(8, "little") for each in words)
+            ctypes.memmove(results + 96 * number, data + bytes(96 - len(data)), 96)
+        ctypes.c_int32.from_address(count).value = min(most, len(self.costs))
         return 0
 
     def _cublasLtMatmul(self, *words: int) -> int:
@@ -122,7 +139,11 @@ class Library:
         for address, number in ((a, 0), (b, 1), (c, 2), (d, 3)):
             wanted = int.from_bytes(ctypes.string_at(algorithm + 8 * number, 8), "little")
             assert address % wanted == 0, "an address is not aligned as it was said to be"
-        split = int.from_bytes(ctypes.string_at(algorithm + 32, 8), "little")
+        split, number, cost = np.frombuffer(ctypes.string_at(algorithm + 32, 24), np.int64).tolist()
+        self.used.append(number)
+        if number in self.broken:
+            return REFUSED
+        self.device.clock += cost
         about = {**self.objects[desc], "split": split}
         layouts = [dict(self.objects[each]) for each in (a_of, b_of, d_of)]
 

@@ -442,11 +442,19 @@ def test_what_is_known_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row.registers is None and "?" in static.cells("model", row)
     texts = {
         "cuobjdump": f"Function {name}:\n  REG:40 STACK:8 SHARED:512 LOCAL:0\n",
-        "nvdisasm": f"\t.section x\n.text.{name}:\n  LDG.E.128 R1;\n STS.128 [R2];\n LDG.E R3;\n BAR.SYNC 0;\n"
-        " STL R4;\n",
+        "nvdisasm": f"\t.section x\n.text.{name}:\n  /*0000*/  LDG.E.128 R1;\n /*0010*/ STS.128 [R2];\n"
+        " /*0020*/ @P0 LDG.E R3;\n /*0030*/ BAR.SYNC 0;\n /*0040*/ STL R4;\n /*0050*/ NOP;\n",
     }
     monkeypatch.setattr(static, "_tool", lambda tool, *_, image: texts[tool])
     found = {row.name: row for row in static.static(functions, image_bytes, "sm_90")}[name]
     assert (found.registers, found.stack) == (40, 8) and found.shared >= 512 and found.resident
-    assert {kind: count for kind, count in found.counts.items() if count} == {"16-byte": 2, "BAR": 1, "spills": 1}
-    assert static.cells("model", found)[:4] == ("model", name, str(found.threads), "40")
+    counts = {kind: count for kind, count in found.counts.items() if count}
+    assert counts == {"16-byte": 2, "BAR": 1, "spills": 1, "instructions": 5}
+    cells = static.cells("model", found)
+    assert cells[:4] == ("model", name, str(found.threads), "40")
+    said = f"\nsm_90\n\n| {' | '.join(static.HEAD)} |\n|{'---|' * len(static.HEAD)}\n| {' | '.join(cells)} |\n"
+    before = static.earlier(said)
+    assert list(before) == [("sm_90", "model", name)] and static.changed(cells, cells) is None
+    more = (*cells[:3], "41", *cells[4:])
+    assert static.changed(more, before["sm_90", "model", name]) == (*cells[:3], "40 -> 41", *cells[4:])
+    assert static.changed(cells, None) == (*cells[:2], f"new: {cells[2]}", *cells[3:])

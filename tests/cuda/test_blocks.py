@@ -16,26 +16,13 @@ from egshape.lower.cuda.kernel import kernel
 from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.form.dots import converted
 from egshape.plan.gpu.folds import Likely
+from egshape.plan.gpu.fused import fused
 from egshape.plan.gpu.mapping import launch
 from egshape.plan.gpu.narrow import narrowed
 from egshape.plan.gpu.product import warps as warp_blocks
 from egshape.plan.ir.launch import Launch
-from egshape.plan.ir.loops import (
-    Buffer,
-    Call,
-    Contract,
-    Expr,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Stmt,
-    Store,
-    Var,
-    buffers,
-    expressions,
-    statements,
-)
+from egshape.plan.ir.loops import Buffer, Call, Contract, Expr, Kernel, Let, Load, Loop, Stmt, Store, Var
+from egshape.plan.ir.walk import buffers, expressions, statements
 from tests.cuda.emulate import likely
 from tests.cuda.test_mma import sass
 from tests.cuda.text import Texts
@@ -219,7 +206,7 @@ def test_large_products_in_machine_code(architecture: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 def test_tiles_compile(architecture: str) -> None:
     found = enumerate((*CASES, *BY_WARPS.values()))
-    text = source([kernel(launch(each, likely), f"k{number}") for number, each in found])
+    text = source([kernel(fused(launch(each, likely)), f"k{number}") for number, each in found])
     try:
         assert cubin(text, architecture)[:4] == b"\x7fELF"
     except EgshapeError as error:

@@ -10,15 +10,18 @@ import pytest
 import egshape
 from egshape.dims import const, symbol
 from egshape.errors import EgshapeError, Unsupported
+from egshape.ir.builder import BlockBuilder
 from egshape.lower.cuda.compiler import cubin, source
-from egshape.lower.cuda.kernel import kernel
+from egshape.lower.cuda.kernel import MOST_TOGETHER, kernel
 from egshape.plan.gpu.launching import launches as grid_launches
 from egshape.plan.gpu.mapping import launch
 from egshape.plan.ir.launch import Grid, Launch, Threads
 from egshape.plan.ir.loops import Buffer, Call, Kernel, Load, Loop, Store
+from egshape.plan.ir.program import Run
 from egshape.plan.targets import plan
 from tests.cuda import test_blocks, test_wide
 from tests.cuda.emulate import launches, likely
+from tests.fuzz.differential import argument, graph_of
 
 ARCHITECTURES = ("sm_80", "sm_90")
 
@@ -102,3 +105,20 @@ def test_registers_stay_registers_and_accesses_are_wide() -> None:
     for text in texts[:2]:
         assert re.search(r"ld\.global(\.nc)?\.v4", text) and "st.global.v4" in text
     assert "fma.rn.f32" in texts[2] and "fma.rn.f32" not in texts[0]
+
+
+@pytest.mark.parametrize("depth", [128, 2048])
+def test_a_loop_around_a_product_is_not_written_out(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """32 of the depth are a round: 32 instructions of tensor cores, however many rounds there are."""
+    pytest.importorskip("llvmlite", reason="planning needs the extra llvm")
+    monkeypatch.setenv("EGSHAPE_CUDA_PRODUCTS", "own")
+    b = BlockBuilder()
+    n = symbol("n")
+    x, y = (argument(b, name, "bf16", shape) for name, shape in (("x", [n, const(depth)]), ("y", [const(depth), n])))
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "dtype": "bf16"}
+    graph = graph_of(b, b.one("dot_general", [x, y], attrs))
+    (step,) = plan(graph, target="cuda").steps
+    assert isinstance(step, Run)
+    found = _ptx(source([kernel(grid_launches(step.kernel, lambda _: 4096.0)[0], "k")]))
+    assert found.count("mma.sync") == (32 * MOST_TOGETHER if depth <= 32 * MOST_TOGETHER else 32)
+    assert "__local_depot" not in found

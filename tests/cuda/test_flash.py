@@ -3,7 +3,8 @@ attention and what is not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,8 @@ from egshape.plan.gpu.attention import tiles as flash_tiles
 from egshape.plan.gpu.attention.find import SWITCH
 from egshape.plan.gpu.launching import launches
 from egshape.plan.ir.launch import Launch, Mma
-from egshape.plan.ir.loops import Attend, Buffer, Kernel, buffers, statements
+from egshape.plan.ir.loops import Attend, Buffer, Kernel
+from egshape.plan.ir.walk import buffers, statements
 from egshape.plan.targets import plan
 from tests.cuda.attention import MASKS, TOLERANCE, Case
 from tests.cuda.device import Emulated, compiled
@@ -232,6 +234,39 @@ def test_printed_text(case: Case, texts: Texts, small: None) -> None:
             np.testing.assert_allclose(found, reference(case, arrays), limit, limit, err_msg=f"{order} {sizes}")
 
 
+@pytest.mark.parametrize(("dtype", "width", "last"), [("bf16", 64, True), ("f16", 8, False), ("f32", 4, True)])
+def test_results_are_stored_by_16_bytes(dtype: str, width: int, last: bool) -> None:
+    """Those of all keys; a width that is no multiple of 16 bytes is stored element by element."""
+
+    def stores(width: int) -> list[str]:
+        case = Case(dtype, "causal", depth=16, width=width, last=last)
+        (kernel,) = kernels(plan(case.graph(), target="cuda").steps)
+        whole = [each for each in _all(launches(kernel, lambda dim: 1024.0)) if _multiplies(each, kernel)]
+        found = []
+        for each in whole:
+            made = printed(each, "k")
+            out = f"b{made.buffers.index(kernel.outputs[0])}"
+            found += re.findall(rf"(?:\*\((\w+)\*\)&)?\b{out}\[[^;]*\] = ", made.source)
+        assert found
+        return found
+
+    assert set(stores(width)) == {"uint4"} and set(stores(width + 2)) == {""}
+
+
+def _all(found: Iterable[Launch]) -> Iterator[Launch]:
+    for each in found:
+        now: Launch | None = each
+        while now is not None:
+            yield now
+            now = now.otherwise
+
+
+def _multiplies(launch: Launch, kernel: Kernel) -> bool:
+    """Whether it stores results of all keys."""
+    body = launch.kernel.body
+    return kernel.outputs[0] in buffers(body) and any(isinstance(stmt, Mma) for stmt in statements(body))
+
+
 def test_steps_run_where_sizes_ask_for_them(small: None) -> None:
     """Few rows and many keys go in two steps, many rows in one; flags are set where keys are many."""
     device, case = Emulated(), Case("f32", "causal")
@@ -390,11 +425,8 @@ def test_machine_code(architecture: str, tmp_path: Path) -> None:
     for dtype, depth in (("f16", 64), ("bf16", 128)):
         graph = Case(dtype, "causal", last=True, depth=depth, width=depth).graph()
         (kernel,) = kernels(plan(graph, target="cuda").steps)
-        for launch in launches(kernel, lambda dim: 1024.0):
-            each: Launch | None = launch
-            while each is not None:
-                found += [each] if any(isinstance(stmt, Mma) for stmt in statements(each.kernel.body)) else []
-                each = each.otherwise
+        every = _all(launches(kernel, lambda dim: 1024.0))
+        found += [each for each in every if any(isinstance(stmt, Mma) for stmt in statements(each.kernel.body))]
     assert len(found) == 6
     try:
         code = cubin(source([printed(each, f"k{number}") for number, each in enumerate(found)]), architecture)

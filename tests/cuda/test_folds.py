@@ -12,22 +12,8 @@ from egshape.ir.types import is_float, numpy_dtype
 from egshape.plan.gpu import folds
 from egshape.plan.gpu.launching import launches
 from egshape.plan.ir.launch import LaneFold, Launch, Threads
-from egshape.plan.ir.loops import (
-    Assign,
-    Buffer,
-    Call,
-    Const,
-    Expr,
-    Kernel,
-    Load,
-    Local,
-    Loop,
-    Stmt,
-    Store,
-    Var,
-    buffers,
-    statements,
-)
+from egshape.plan.ir.loops import Assign, Buffer, Call, Const, Expr, Kernel, Load, Local, Loop, Stmt, Store, Var
+from egshape.plan.ir.walk import buffers, statements
 from tests.cuda.emulate import chosen
 from tests.cuda.threads import Machine, check_launch, contents
 

@@ -21,6 +21,8 @@ from egshape.plan.gpu.product import find as products
 from egshape.plan.ir.program import Gemm, Run
 from egshape.plan.targets import plan
 from egshape.runtime.cuda import cublaslt
+from egshape.runtime.cuda.algorithms import SWITCH
+from egshape.runtime.cuda.function import CudaFunction
 from tests.cuda.device import Emulated, compiled
 from tests.cuda.library import Library
 from tests.fuzz.differential import argument, graph_of
@@ -261,3 +263,73 @@ def test_the_library_is_given_back() -> None:
     del function
     gc.collect()
     assert not library.objects and not library.faults
+
+
+def _timed(costs: list[int], broken: set[int], device: Emulated, gelu: str = "") -> tuple[CudaFunction, Library]:
+    library = Library(device)
+    library.costs, library.broken = costs, broken
+    return compiled(_graph("f32", "f32", "bmk", "bkn", False, True, gelu), device, library=library.functions), library
+
+
+def _numbers(n: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(n)
+    return [rng.normal(size=size).astype(np.float32) for size in ((1, n, 256), (1, 256, 256), (1, n, 256))]
+
+
+def _exact(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.matmul(*(each.astype(np.float64) for each in arrays[:2])) + arrays[2]
+
+
+def test_algorithms_are_timed_once_for_a_shape() -> None:
+    """Of eight the fastest that works is used, in graphs and by other tables of calls too."""
+    device = Emulated()
+    function, library = _timed([9, 8, 2, 1, 3, 9, 9, 9, 0], {3}, device)
+    assert max(library.costs) == 9 and len(library.costs) == 9  # the ninth is never proposed
+    for number, stream in enumerate((None, None, None, 4242)):
+        arrays = _numbers(256)
+        np.testing.assert_allclose(function(*arrays, stream=stream, device=False), _exact(arrays), 1e-4, 1e-4)
+        if not number:
+            assert [library.used.count(each) for each in range(8)] == [4, 4, 5, 1, 4, 4, 4, 4]
+    assert len(library.used) > 31 and set(library.used[29:]) == {2} and not device.faults and not library.faults
+    assert function.library_faults() == () and device.calls["cuEventElapsedTime"] == 7
+    events = device.calls["cuEventElapsedTime"]
+    arrays = _numbers(320)
+    np.testing.assert_allclose(function(*arrays), _exact(arrays), 1e-4, 1e-4)
+    assert device.calls["cuEventElapsedTime"] == events + 7  # another shape
+    function(*_numbers(2))
+    assert device.calls["cuEventElapsedTime"] == events + 7 and library.used[-1] == 0  # too small to be worth it
+
+
+def test_nothing_is_timed_while_a_stream_is_captured() -> None:
+    device = Emulated()
+    function, library = _timed([9, 1], set(), device, "inside")
+    arrays = _numbers(256)
+    wanted = function(*arrays)
+    (state,) = function._loaded.libraries  # type: ignore[union-attr]
+    state.rows[:] = 0  # as if other shapes had taken the row
+    function._loaded.algorithms._chosen.clear()  # type: ignore[union-attr]
+    before = len(library.used)
+    np.testing.assert_array_equal(function(*arrays), wanted)
+    assert device.calls["cuGraphLaunch"] == 1 and library.used[before:] == [0] and not device.faults
+
+
+def test_a_result_over_its_residual_is_not_computed_twice() -> None:
+    device = Emulated()
+    _, library = _timed([9, 1], set(), device)
+    driver = device.driver(library.functions)
+    state = cublaslt.Products(library.functions, 0, lambda key, found, work, run, stream: found[0])
+    assert state._again({"kind": 0}, np.ones(12, np.int64), [1, 2, 3, 0, 3], 0) is None
+    assert state._again({"kind": 0}, np.ones(12, np.int64), [1, 2, 3, 0, 4], 0) is not None
+    state.close()
+    assert driver.count == 1
+
+
+def test_the_same_algorithm_in_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "first")
+    function, library = _timed([9, 1], set(), Emulated())
+    function(*_numbers(256))
+    assert library.used == [0]
+    monkeypatch.setenv(SWITCH, "best")
+    function, _ = _timed([9, 1], set(), Emulated())
+    with pytest.raises(EgshapeError, match="EGSHAPE_CUDA_ALGORITHMS='best' is neither 'first' nor 'timed'"):
+        function(*_numbers(256))

@@ -11,31 +11,21 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the table is native code")
 
-from egshape.lower.device.table import _WAYS, SEARCH
 from egshape.lower.llvm import native
-from egshape.runtime.abi.device import GRAPH_HEAD, GRAPH_LIVE, GRAPH_ROW, GRAPH_SEEN
+from egshape.runtime.abi.device import GRAPH_HEAD, GRAPH_LIVE, GRAPH_ROW, GRAPH_SEEN, GRAPH_WAYS
 
 ROWS = 8
-_TEXT = f"""declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-{SEARCH}
-define ptr @row(ptr %graphs, ptr %key, ptr %free) {{
-  %found = call ptr @egs_graph_row(ptr %graphs, ptr %key, ptr %free)
-  ret ptr %found
-}}
-"""
 
 
 @pytest.fixture(scope="module")
-def search() -> Iterator[Callable[[np.ndarray, int, int], int]]:
-    code = native.object_code(_TEXT, native.host_machine())
-    addresses, keep = native.load([code], ["row"], native.libm_symbols())
-    call = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(addresses["row"])
+def search() -> Callable[[np.ndarray, int, int], int]:
+    address = native.library_symbols()["egs_graph_row"]
+    call = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(address)
 
     def row(table: np.ndarray, key: int, free: int) -> int:
         return call(table.ctypes.data, np.array([key], np.int64).ctypes.data, free) or 0
 
-    yield row
-    del keep
+    return row
 
 
 def _table() -> np.ndarray:
@@ -51,14 +41,14 @@ def _hash(key: int) -> int:
 
 def _of_one_set() -> Iterator[int]:
     """Keys whose hashes are sought in the same places."""
-    return (key for key in count(2) if _hash(key) & (GRAPH_SEEN - _WAYS) == _hash(2) & (GRAPH_SEEN - _WAYS))
+    return (key for key in count(2) if _hash(key) & (GRAPH_SEEN - GRAPH_WAYS) == _hash(2) & (GRAPH_SEEN - GRAPH_WAYS))
 
 
 Freed = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
 
 def test_keys_of_one_set_in_turn_get_a_row_the_second_time(search: Callable[[np.ndarray, int, int], int]) -> None:
-    table, keys = _table(), list(islice(_of_one_set(), _WAYS))
+    table, keys = _table(), list(islice(_of_one_set(), GRAPH_WAYS))
     assert not any(search(table, key, 0) for key in keys)
     rows = [search(table, key, 0) for key in keys]
     assert all(rows) and len(set(rows)) == len(keys)
@@ -66,7 +56,7 @@ def test_keys_of_one_set_in_turn_get_a_row_the_second_time(search: Callable[[np.
 
 
 def test_the_key_that_was_seen_first_is_forgotten_first(search: Callable[[np.ndarray, int, int], int]) -> None:
-    table, (first, *others) = _table(), list(islice(_of_one_set(), _WAYS + 1))
+    table, (first, *others) = _table(), list(islice(_of_one_set(), GRAPH_WAYS + 1))
     for key in (first, *others):
         assert not search(table, key, 0)
     assert all(search(table, key, 0) for key in others)

@@ -26,9 +26,8 @@ from egshape.plan.ir.loops import (
     Stmt,
     Store,
     Var,
-    buffers,
-    statements,
 )
+from egshape.plan.ir.walk import buffers, statements
 from tests.cuda.emulate import chosen
 from tests.cuda.threads import check_launch
 

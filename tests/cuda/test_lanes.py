@@ -12,7 +12,8 @@ from egshape.ir.types import is_float, numpy_dtype
 from egshape.lower.cuda.kernel import kernel
 from egshape.plan.gpu.lanes import lane_fold, lane_folds
 from egshape.plan.ir.launch import COMMUTATIVE, Grid, LaneFold, Launch, Threads
-from egshape.plan.ir.loops import Buffer, Call, Choose, Const, Expr, Kernel, Let, Load, Loop, Stmt, Store, Var, buffers
+from egshape.plan.ir.loops import Buffer, Call, Choose, Const, Expr, Kernel, Let, Load, Loop, Stmt, Store, Var
+from egshape.plan.ir.walk import buffers
 from tests.cuda.threads import Race, check_launch
 
 BLOCK, T, U, R = (symbol(name) for name in ("$block", "$t", "$u", "$r"))

@@ -19,8 +19,9 @@ from egshape.lower.cuda.compiler import cubin, source
 from egshape.lower.cuda.kernel import kernel
 from egshape.plan.gpu.product.mma import COLUMNS, ROWS, column_at, mma, padded, row_at
 from egshape.plan.ir.launch import Grid, Launch, Mma, Threads
-from egshape.plan.ir.loops import Buffer, Const, Kernel, Load, Loop, Matrix, Stmt, Store, buffers
+from egshape.plan.ir.loops import Buffer, Const, Kernel, Load, Loop, Matrix, Stmt, Store
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import buffers
 from tests.cuda.text import Texts
 from tests.cuda.threads import Race, check_launch
 

@@ -55,15 +55,18 @@ def _convolution(
 
 
 CASES = {
-    "f16 last": (("f16", LAST, 16, 8, 1), "on tensor cores; sides are read by 16 and 16 bytes, 8 results"),
-    "bf16 last, stride": (("bf16", LAST, 8, 24, 2), "on tensor cores; sides are read by 16 and 16 bytes, 8 results"),
-    "f16 last, odd": (("f16", LAST, 3, 5, 1), "on tensor cores; sides are read by 2 and 2 bytes, 1 results"),
-    "f16 first": (("f16", FIRST, 8, 16, 1), "on tensor cores; sides are read by 16 and 16 bytes, 8 results"),
-    "f16 first, 1x1": (("f16", FIRST, 16, 16, 1, 1), "on tensor cores; sides are read by 16 and 16 bytes, 8 results"),
-    "f16 first, constant": (("f16", FIRST, 8, 16, 1, 3, True), "sides are read by 16 and 16 bytes, 8 results"),
-    "f16 first, few": (("f16", FIRST, 8, 8, 1), "on tensor cores; sides are read by 16 and 2 bytes, 8 results"),
-    "f32 first, stride": (("f32", FIRST, 12, 20, 2), "multiply-adds; sides are read by 16 and 16 bytes, 1 results"),
-    "f32 last": (("f32", LAST, 4, 8, 1), "multiply-adds; sides are read by 16 and 16 bytes, 4 results"),
+    "f16 last": (("f16", LAST, 16, 8, 1), "on tensor cores; operands are read by 16 and 16 bytes, 8 results"),
+    "bf16 last, stride": (("bf16", LAST, 8, 24, 2), "on tensor cores; operands are read by 16 and 16 bytes, 8 results"),
+    "f16 last, odd": (("f16", LAST, 3, 5, 1), "on tensor cores; operands are read by 2 and 2 bytes, 1 results"),
+    "f16 first": (("f16", FIRST, 8, 16, 1), "on tensor cores; operands are read by 16 and 16 bytes, 8 results"),
+    "f16 first, 1x1": (
+        ("f16", FIRST, 16, 16, 1, 1),
+        "on tensor cores; operands are read by 16 and 16 bytes, 8 results",
+    ),
+    "f16 first, constant": (("f16", FIRST, 8, 16, 1, 3, True), "operands are read by 16 and 16 bytes, 8 results"),
+    "f16 first, few": (("f16", FIRST, 8, 8, 1), "on tensor cores; operands are read by 16 and 2 bytes, 8 results"),
+    "f32 first, stride": (("f32", FIRST, 12, 20, 2), "multiply-adds; operands are read by 16 and 16 bytes, 1 results"),
+    "f32 last": (("f32", LAST, 4, 8, 1), "multiply-adds; operands are read by 16 and 16 bytes, 4 results"),
 }
 
 

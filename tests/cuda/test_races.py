@@ -17,8 +17,9 @@ from egshape.plan.analysis.inplace import in_place
 from egshape.plan.analysis.work import operations
 from egshape.plan.gpu.launching import launches
 from egshape.plan.ir.launch import Grid, Launch, Threads
-from egshape.plan.ir.loops import Assign, Buffer, Call, Const, Kernel, Load, Local, Stmt, Store, Var, buffers, dims
+from egshape.plan.ir.loops import Assign, Buffer, Call, Const, Kernel, Load, Local, Stmt, Store, Var
 from egshape.plan.ir.program import Program
+from egshape.plan.ir.walk import buffers, dims
 from egshape.plan.targets import plan
 from tests.cuda.emulate import chosen, kernels, likely
 from tests.cuda.threads import Machine, Race, check_launch, contents

@@ -38,8 +38,8 @@ from egshape.plan.ir.loops import (
     Stmt,
     Store,
     Var,
-    buffers,
 )
+from egshape.plan.ir.walk import buffers
 from tests.cuda import threads as checker
 from tests.cuda.emulate import chain
 from tests.cuda.test_folds import fold

@@ -11,7 +11,8 @@ from egshape.dims import symbol
 from egshape.lower.cuda.kernel import kernel
 from egshape.plan.gpu.mapping import launch
 from egshape.plan.ir.launch import Launch
-from egshape.plan.ir.loops import Buffer, Call, Kernel, Load, Loop, Store, buffers
+from egshape.plan.ir.loops import Buffer, Call, Kernel, Load, Loop, Store
+from egshape.plan.ir.walk import buffers
 from tests.cuda.emulate import chain, likely
 from tests.cuda.threads import Machine, check_launch, contents
 

@@ -29,12 +29,11 @@ from egshape.plan.ir.loops import (
     Stmt,
     Store,
     Var,
-    buffers,
-    statements,
 )
 from egshape.plan.ir.loops import (
     Test as AllOf,
 )
+from egshape.plan.ir.walk import buffers, statements
 from tests.cuda.emulate import chain, chosen, likely
 from tests.cuda.threads import Machine, check_launch, contents
 

@@ -157,6 +157,31 @@ static float eg_exp2(float x) {
   return y < 1.17549435e-38f ? 0.0f : y;
 }
 
+static float eg_round_bf16(float x) { return eg_of_bf16(eg_store_bf16(x)); }
+
+// What PTX leaves open: a result is so far from the exact one as the ISA allows, up or down as the bits of the operand
+// have it, so that what holds here holds whatever a device does. 0, infinity and NaN are exact.
+namespace approximate {
+static bool up(float x) { return (__float_as_uint(x) * 2654435761u) >> 31; }
+static float off(double exact, double relative, float by) {
+  if (!(fabs(exact) > 0) || fabs(exact) > 3.4028234e38) return (float)exact;
+  float near = (float)(exact * (up(by) ? 1 + relative : 1 - relative));
+  return fabsf(near) > 3.4028234e38f ? (float)exact : near;
+}
+}
+// tanh.approx.f32: 2^-11 of it; what is 1 stays at most 1.
+static float eg_tanh_approx(float x) {
+  float y = approximate::off(tanh((double)x), 0x1p-11, x);
+  return y > 1 ? 1 : y < -1 ? -1 : y;
+}
+static float eg_exp2_approx(float x) { return approximate::off(exp2((double)x), 0x1p-22, x); }
+static float eg_rcp_approx(float x) { return approximate::off(1 / (double)x, 0x1p-23, x); }
+static float eg_rsqrt_approx(float x) {
+  return x == 0 ? copysignf(HUGE_VALF, x) : approximate::off(1 / sqrt((double)x), 0x1p-22, x);
+}
+// div.full.f32: 2 ulp.
+static float eg_div_full(float a, float b) { return approximate::off((double)a / (double)b, 0x1p-22, a + b); }
+
 // cvt.rn.f16x2.f32 d, a, b: a becomes the upper half.
 static unsigned eg_pack_f16(float low, float high) { return (unsigned)eg_store_f16(high) << 16 | eg_store_f16(low); }
 static unsigned eg_pack_bf16(float low, float high) { return (unsigned)eg_store_bf16(high) << 16 | eg_store_bf16(low); }

@@ -8,47 +8,20 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
-import re
 import shlex
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from benchmarks.tools.pages import Block, blocks, commands, same
 from egshape.cli import main
 from egshape.ops import REGISTRY
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-_FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDED = ("jax", "z3", "llvmlite")
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fence of the page."""
-
-    line: int
-    kind: str
-    title: str
-    text: str
-
-
-def blocks(name: str) -> Iterator[Block]:
-    """The fences of the page in order."""
-    page = (DOCS / name).read_text(encoding="utf-8")
-    for found in _FENCE.finditer(page):
-        yield Block(page[: found.start()].count("\n") + 1, found[1], found[2] or "", found[3])
-
-
-def same(shown: str, found: str) -> bool:
-    """Whether output is as shown: words are compared, `...` stands for anything."""
-    words = re.escape(" ".join(shown.split()))
-    return re.fullmatch(re.sub(r"(\\ )?(\\\.){3}(\\ )?", ".*", words), " ".join(found.split())) is not None
-
-
-@pytest.mark.parametrize("page", ["tutorial.md", "shape-functions.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", "shape-functions.md", "rules-in-python.md"])
 def test_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
@@ -79,8 +52,7 @@ def test_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 
 def _console(block: Block, where: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-        command, _, shown = part.partition("\n")
+    for command, shown in commands(block):
         name, *argv = shlex.split(command)
         assert name == "egshape", where
         capsys.readouterr()

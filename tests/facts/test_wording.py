@@ -18,6 +18,8 @@ from egshape.facts.wording import worded
         ("n >= 1", "n is at least 1"),
         ("n > 1", "n is more than 1"),
         ("n <= 7", "n is at most 7"),
+        ("n - 2 >= 0", "n is at least 2"),
+        ("2*n + 3 <= 7", "2*n is at most 4"),
         ("a < b", "a is less than b"),
         ("a >= b", "b is at most a"),
         ("a != b", "a is not b"),

@@ -12,8 +12,9 @@ from egshape.ir.builder import BlockBuilder
 from egshape.ir.types import numpy_dtype
 from egshape.lower.llvm import gemm, native
 from egshape.lower.llvm.quads import Quads
-from egshape.plan.ir.loops import Product, statements
+from egshape.plan.ir.loops import Product
 from egshape.plan.ir.program import Run
+from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 from tests.lower.checking import check, compiled

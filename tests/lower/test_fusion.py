@@ -7,8 +7,9 @@ from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.cpu.strides import with_strides
-from egshape.plan.ir.loops import If, Load, Loop, buffers, expressions, statements
+from egshape.plan.ir.loops import If, Load, Loop
 from egshape.plan.ir.program import Copy, Run
+from egshape.plan.ir.walk import buffers, expressions, statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, data, graph_of, region
 from tests.lower.checking import check, compiled

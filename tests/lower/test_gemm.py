@@ -6,8 +6,9 @@ import pytest
 from egshape.adapters.native import compile_function
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
-from egshape.plan.ir.loops import Product, statements
+from egshape.plan.ir.loops import Product
 from egshape.plan.ir.program import Run
+from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, graph_of
 from tests.lower.checking import call, compiled

@@ -5,8 +5,9 @@ import pytest
 
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
-from egshape.plan.ir.loops import Loop, statements
+from egshape.plan.ir.loops import Loop
 from egshape.plan.ir.program import Copy, Repeat, Run
+from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, data, graph_of, region
 from tests.lower.checking import check

@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("jax", reason="reading StableHLO needs the extra stablehlo")
 
 import egshape
-from egshape.plan.ir.loops import Load, expressions
+from egshape.plan.ir.loops import Load
 from egshape.plan.ir.program import Branch, CheckSizes, Run, Step
+from egshape.plan.ir.walk import expressions
 from egshape.plan.targets import plan
 
 SUM = "{0} = chlo.broadcast_add %x, %y : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>"

@@ -12,8 +12,9 @@ from egshape.facts import Facts
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph
 from egshape.plan.analysis.known import LARGEST, Known
-from egshape.plan.ir.loops import Loop, Pack, statements
+from egshape.plan.ir.loops import Loop, Pack
 from egshape.plan.ir.program import Run
+from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, graph_of
 

@@ -10,8 +10,9 @@ from egshape.dims import const, maximum, symbol
 from egshape.facts import parse_facts
 from egshape.plan.analysis.inplace import in_place
 from egshape.plan.analysis.memory import layout
-from egshape.plan.ir.loops import Buffer, Call, Const, Kernel, Load, Loop, Store, statements
+from egshape.plan.ir.loops import Buffer, Call, Const, Kernel, Load, Loop, Store
 from egshape.plan.ir.program import Branch, CheckSizes, Port, Program, Repeat, Run
+from egshape.plan.ir.walk import statements
 from egshape.runtime.core.profile import Memory
 
 N, M = symbol("n"), symbol("m")

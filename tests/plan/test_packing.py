@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from egshape.dims import const, symbol
-from egshape.plan.cpu.packing import Right, packs
-from egshape.plan.ir.loops import Buffer, Matrix, pack_count
+from egshape.plan.cpu.packing import LINE, Right, joined, packs
+from egshape.plan.ir.loops import Buffer, Matrix
+from egshape.plan.ir.packs import pack_count
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,11 @@ def test_panels_hold_each_column_once(columns):
         seen.append(data[3 * 48 * number : 3 * (48 * number + width)].reshape(3, width)[:, :some])
     np.testing.assert_array_equal(np.concatenate([np.zeros((3, 0), np.float32), *seen], 1), whole)
     assert sum(each.shape[1] for each in seen) == columns
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_panels_begin_where_a_line_of_the_cache_does(count):
+    parts = [np.full((5, 7 + k), k, np.float32) for k in range(count)]
+    data = joined([packs(each) for each in parts], np.dtype(np.float32))
+    assert data.ctypes.data % LINE == 0
+    np.testing.assert_array_equal(data, np.concatenate([packs(each) for each in parts]))

@@ -8,8 +8,9 @@ from egshape.errors import Unsupported
 from egshape.ir.builder import BlockBuilder
 from egshape.plan.analysis.elements import reshape_groups
 from egshape.plan.analysis.memory import layout
-from egshape.plan.ir.loops import Pack, Product, statements
+from egshape.plan.ir.loops import Pack, Product
 from egshape.plan.ir.program import CheckSizes, Run
+from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
 from tests.fuzz.differential import argument, constant, graph_of, region
 

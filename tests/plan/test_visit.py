@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from egshape.dims import const, symbol
-from egshape.plan.ir import launch, loops
+from egshape.plan.ir import launch, loops, walk
 from egshape.plan.ir.loops import Buffer, Call, Const, Contract, If, Let, Load, Loop, Matrix, Pack, Store, Var
 from egshape.plan.ir.visit import Moved
 
@@ -41,7 +41,7 @@ AT, N = symbol("$i"), symbol("n")
 
 @pytest.mark.parametrize("kind", NODES, ids=lambda kind: kind.__name__)
 def test_every_field_is_of_a_type_that_the_walk_knows(kind: type) -> None:
-    declared = {each for _, each in loops.fields(kind)}
+    declared = {each for _, each in walk.fields(kind)}
     assert declared <= KNOWN | PLAIN, f"{kind.__name__} has fields that nothing in plan/ir/ walks"
 
 
@@ -51,11 +51,11 @@ def test_what_is_inside_is_found_and_changed() -> None:
     whole = Contract("f32", N, N, AT, "$r", "$c", "$l", side, side, "v", (Store(z, AT, Var("f32", "v")),))
     pack = Pack("f32", AT, N, Matrix(x, AT, N, const(1)), y, AT)
     body = (Loop("$j", AT, (whole, If(loops.Test((AT,)), (Let("w", side),), (pack,)))),)
-    assert set(loops.buffers(body)) == {x, y, z}
-    assert sum(AT in dim.symbols() or dim is AT for dim in loops.dims(body) if dim is AT) >= 5
+    assert set(walk.buffers(body)) == {x, y, z}
+    assert sum(AT in dim.symbols() or dim is AT for dim in walk.dims(body) if dim is AT) >= 5
     moved = Moved({"$i": N * 2}, {y: (z, const(3))}).body(body)
-    assert not any("$i" in dim.symbols() for dim in loops.dims(moved))
-    (found,) = [stmt for stmt in loops.statements(moved) if isinstance(stmt, Pack)]
+    assert not any("$i" in dim.symbols() for dim in walk.dims(moved))
+    (found,) = [stmt for stmt in walk.statements(moved) if isinstance(stmt, Pack)]
     assert found.target is z and found.offset is N * 2 + 3 and found.source.offset is N * 2
-    calls = {id(each) for each in loops.expressions(moved) if isinstance(each, Call)}
+    calls = {id(each) for each in walk.expressions(moved) if isinstance(each, Call)}
     assert len(calls) == 1, "shared parts stay shared"

@@ -17,6 +17,7 @@ from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.reasons.advise import Advice, advise, advise_within, measure
 from egshape.reasons.replay import key_of
+from egshape.report import AdviceTable
 from tests.behaviours.programs import Program, dims
 
 
@@ -94,6 +95,16 @@ def test_nothing_helps_where_nothing_is_wasted() -> None:
     program = Program()
     x = program.input("x", ["n"])
     assert advise(program.graph(program.one("negate", (x,)))) == []
+
+
+def test_what_was_looked_at_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nothing helps the facts are listed; where nothing was tried that is said too."""
+    assert main(["advise", str(Path(__file__).resolve().parents[2] / "examples/ten.mlir")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    tried = int(lines[0].split()[0])
+    assert tried >= 1 and f"{tried} of {tried} facts were tried, and none helps:" == lines[0]
+    assert "  2 <= arg0.0" in lines and len(lines) == tried + 2
+    assert str(AdviceTable()).startswith("nothing to try")
 
 
 def test_advice_against_the_likely_sizes_is_not_given() -> None:

@@ -13,6 +13,7 @@ import egshape
 from egshape import api
 from egshape.api import Result
 from egshape.cli import main
+from egshape.errors import InvalidInput
 from egshape.facts import Facts
 from egshape.ir.graph import Graph
 from egshape.reasons.explain import Givens, check_explanation, givens, replay_explanation, replayed
@@ -215,6 +216,37 @@ def test_a_value_that_is_another_one() -> None:
     assert result.explain_value(f"%{graph.ops[2].result.name}").status == "kept"
     assert result.explain_value("%x").status == "input"
     assert {each.value for each in result.explain_removed()} == {once, twice}
+
+
+def test_a_value_by_its_place(tmp_path: Path) -> None:
+    """By an output's name, a line and a line with a column; not by what is no place."""
+    path = tmp_path / "f.mlir"
+    path.write_text("""func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %first = stablehlo.negate %x : tensor<?xf32>
+  %second = stablehlo.abs %first : tensor<?xf32>
+  return %second : tensor<?xf32>
+}
+""")
+    result = egshape.optimize(path)
+    for name, value in (("f.mlir:2", "%first"), ("f.mlir:3", "%second"), (result.source.output_names[0], "%second")):
+        assert result.explain_value(name).value == value
+        assert result.explain_value(result.explain_value(name).location).value == value
+    for name in ("", "%", "f.mlir", "f.mlir:4", "3"):
+        with pytest.raises(InvalidInput, match="has no value"):
+            result.explain_value(name)
+
+
+def test_a_node_of_onnx_by_its_name(tmp_path: Path) -> None:
+    helper = pytest.importorskip("onnx", reason="ONNX needs the extra onnx").helper
+    made = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["a"], "turn"), helper.make_node("Abs", ["a"], ["y"], "size")],
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["n"])],
+        [helper.make_tensor_value_info("y", 1, ["n"])],
+    )
+    result = egshape.optimize(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+    assert result.explain_value("turn").value == "%a" and result.explain_value("a").value == "%a"
+    assert repr(result.source).endswith(", 2 nodes>") and result.changes.unit == "nodes"
 
 
 def test_sizes_inside_of_a_region(shared_models: Path) -> None:

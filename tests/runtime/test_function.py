@@ -13,7 +13,7 @@ from egshape.dims import const, symbol
 from egshape.errors import CheckFailed, EgshapeError
 from egshape.ir.builder import BlockBuilder
 from egshape.runtime.artifact import load
-from egshape.runtime.core.function import RunError
+from egshape.runtime.core.errors import RunError
 from tests.fuzz.differential import argument, constant, graph_of
 
 N, M = symbol("n"), symbol("m")

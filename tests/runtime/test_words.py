@@ -3,7 +3,7 @@
 from egshape.adapters.native import compile_function
 from egshape.runtime import artifact
 from egshape.runtime.abi.call import LAYOUT, PROFILE_WORDS
-from egshape.runtime.core import function, objects
+from egshape.runtime.core import objects, program
 from egshape.runtime.core.profile import KernelTime
 from tests.runtime.test_function import identity
 
@@ -21,4 +21,4 @@ def test_the_table_of_times() -> None:
 def test_the_version_and_entries() -> None:
     made = compile_function(identity())
     assert made.manifest["version"] == artifact.VERSION
-    assert set(function.ENTRIES) == {"egshape_entry", "egshape_python", "egshape_pool"}
+    assert set(program.ENTRIES) == {"egshape_entry", "egshape_python", "egshape_pool"}

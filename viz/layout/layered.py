@@ -85,10 +85,7 @@ def _drawn(rows: Rows, arrows: Sequence[tuple[int, int]]) -> list[bool]:
     for tail, _ in arrows:
         readers[tail] = readers.get(tail, 0) + 1
     spans = [rows.row[head] - rows.row[tail] for tail, head in arrows]
-    return [
-        0 < span <= (FAR if readers[tail] <= MANY else NEAR)
-        for span, (tail, _) in zip(spans, arrows, strict=True)
-    ]
+    return [0 < span <= (FAR if readers[tail] <= MANY else NEAR) for span, (tail, _) in zip(spans, arrows, strict=True)]
 
 
 @dataclass

@@ -38,9 +38,7 @@ def placed(
                 held = [force(node, each) for each in others]
                 weight = sum(held)
                 wanted.append(
-                    sum(pull * x[each] for pull, each in zip(held, others, strict=True)) / weight
-                    if others
-                    else x[node]
+                    sum(pull * x[each] for pull, each in zip(held, others, strict=True)) / weight if others else x[node]
                 )
                 weights.append(weight or 0.05)
             for node, found in zip(row, _spread(wanted, weights, gaps[number]), strict=True):

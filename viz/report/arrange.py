@@ -122,9 +122,7 @@ class Arranged:
         """The layout with the boxes by their numbers."""
         layout = self.layout
         return {
-            "boxes": [
-                [number(box), layout.x[k], layout.row[k], *self._sizes[k]] for k, box in enumerate(self.drawn)
-            ],
+            "boxes": [[number(box), layout.x[k], layout.row[k], *self._sizes[k]] for k, box in enumerate(self.drawn)],
             "heights": layout.heights,
             "arrows": [
                 [tail, head, *([] if bends is None else [[x for x, _ in bends]])]

@@ -1,8 +1,8 @@
-"""What is drawn as one box: a part of the model under the name that the model gives it, with the ops of ours that it is.
+"""What is drawn as one box: a part of the model under the name that the model gives it, with the ops of ours in it.
 
-An op whose only readers lie in one box, and that comes from the same place of the model, is part of that box: an Add of
-ONNX with the broadcast of its operand. So a box is a tree of ops, and boxes depend on each other in no circle. Constants
-are told in the boxes that read them."""
+An op whose only readers lie in one box, and that comes from the same place of the model, is part of that box: an Add
+of ONNX with the broadcast of its operand. So a box is a tree of ops, and boxes depend on each other in no circle.
+Constants are told in the boxes that read them."""
 
 from __future__ import annotations
 
@@ -118,9 +118,7 @@ def _block(out: Boxes, block: Block) -> list[Box]:
     return [_box(out, tuple(reversed(members[op]))) for op in block.ops if op in members]
 
 
-def _root(
-    out: Boxes, op: Op, readers: Mapping[Value, Sequence[Op]], kept: set[Value], root: Mapping[Op, Op]
-) -> Op:
+def _root(out: Boxes, op: Op, readers: Mapping[Value, Sequence[Op]], kept: set[Value], root: Mapping[Op, Op]) -> Op:
     """The op in whose box an op lies."""
     where = str(op.location)
     if where not in out.titles or op.regions or kept.intersection(op.results) or op.name == "check":
@@ -157,9 +155,14 @@ def _parts(out: Boxes, op: Op) -> Iterator[Part]:
         yield Part(f"{name} {place}" if many else name, (*args, *_block(out, region)))
 
 
+def is_named(op: Op) -> bool:
+    """Whether an op stands for a program under a name of its own."""
+    return REGISTRY[op.name].traits.regions == "once" and bool(op.attrs.get("name"))
+
+
 def _title(out: Boxes, op: Op) -> str:
     """The model's own name of an op, else ours with what its region does."""
-    if op.name in ("composite", "call") and op.attrs.get("name"):
+    if is_named(op):
         name = str(op.attrs["name"])
         return name.rpartition(".")[2] if op.attrs.get("whole") else name
     where = str(op.location)

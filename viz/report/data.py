@@ -139,9 +139,12 @@ def _twins(result: Result, old: Items, new: Items, before: Boxes, after: Boxes) 
             out.setdefault(old.number[op], found)
     for one, two in zip(result.source.inputs, result.graph.inputs, strict=True):
         out[old.of(one)] = new.of(two)
-    ends = [[items.number[box] for box in boxes.every if box.kind == "output"] for items, boxes in ((old, before), (new, after))]
-    out.update(zip(*ends, strict=True))
+    out.update(zip(_outputs(old, before), _outputs(new, after), strict=True))
     return out
+
+
+def _outputs(items: Items, boxes: Boxes) -> list[int]:
+    return [items.number[box] for box in boxes.every if box.kind == "output"]
 
 
 def _kernels(result: Result, items: Items, boxes: Boxes) -> dict[str, list[int]]:

@@ -9,7 +9,7 @@ from egshape.ir.graph import Op, Value
 from egshape.ops import REGISTRY
 from egshape.viz.graph import says_nothing
 from egshape.viz.look import attribute, clipped, constant
-from egshape.viz.report.boxes import Box, Boxes
+from egshape.viz.report.boxes import Box, Boxes, is_named
 from egshape.viz.report.statistics import statistics
 from egshape.viz.report.tables import Tables
 from egshape.viz.result import Fate
@@ -128,7 +128,7 @@ class Items:
 
 def _inside(box: Box) -> list[str]:
     """The ops of ours that a box is, where that is more than its title says."""
-    names = [op.name for op in _ops(box) if op.name not in ("constant", "composite")]
+    names = [op.name for op in _ops(box) if op.name != "constant" and not is_named(op)]
     if names in ([], [box.title]) or box.parts:
         return []
     return names[:_INSIDE] + ([f"and {len(names) - _INSIDE} more"] if len(names) > _INSIDE else [])
@@ -141,23 +141,30 @@ def detail(box: Box) -> str:
         return ""
     if op.name == "check":
         sides = op.attrs["sides"]
-        said = "a condition on data" if op.attrs["relation"] == "value" else f" {op.attrs['relation']} ".join(map(str, sides))
+        said = (
+            "a condition on data"
+            if op.attrs["relation"] == "value"
+            else f" {op.attrs['relation']} ".join(map(str, sides))
+        )
         return clipped(said, _DETAIL + 8)
     if op.name == "constant":
         return clipped(constant(op.attrs["value"]), _DETAIL)
-    shown = [f"{key} {value}" for key, value in attributes(op) if key not in _PLAIN and not says_nothing(key, op.attrs.get(key))]
+    shown = [
+        f"{key} {value}"
+        for key, value in attributes(op)
+        if key not in _PLAIN and not says_nothing(key, op.attrs.get(key))
+    ]
     return clipped(shown[0], _DETAIL) if shown else ""
 
 
 def attributes(op: Op) -> list[tuple[str, str]]:
     """The attributes of an op as a reader of the model knows them."""
-    if op.name in ("composite", "call"):
+    if is_named(op):
         return [(key, clipped(text, _LONG)) for key, text in _recorded(op.attrs.get("attrs", ()))]
-    return [
-        (key, clipped(attribute(value), _LONG))
-        for key, value in op.attrs.items()
-        if value not in ((), None, False) and key != "shape" and not isinstance(value, bytes)
-    ] if op.name != "constant" else [("value", clipped(constant(op.attrs["value"]), _LONG))]
+    if op.name == "constant":
+        return [("value", clipped(constant(op.attrs["value"]), _LONG))]
+    said = ((key, value) for key, value in op.attrs.items() if value not in ((), None, False) and key != "shape")
+    return [(key, clipped(attribute(value), _LONG)) for key, value in said if not isinstance(value, bytes)]
 
 
 def _recorded(record: Any) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from egshape.viz.report.boxes import Box
 
@@ -29,9 +30,7 @@ def layers_of(
     return _parts(boxes, reads)
 
 
-def _named(
-    boxes: Sequence[Box], hints: Callable[[Box], Sequence[str]]
-) -> list[tuple[str, tuple[Box, ...]]]:
+def _named(boxes: Sequence[Box], hints: Callable[[Box], Sequence[str]]) -> list[tuple[str, tuple[Box, ...]]]:
     """Runs of boxes with the name of one layer; what has no name belongs to what is before it."""
     keys: list[str] = []
     for box in boxes:
@@ -63,9 +62,7 @@ def layer(name: str) -> str:
     return words[0] if len(words) > 2 else ""
 
 
-def _parts(
-    boxes: Sequence[Box], reads: Callable[[Box], Sequence[Box]]
-) -> list[tuple[str, tuple[Box, ...]]]:
+def _parts(boxes: Sequence[Box], reads: Callable[[Box], Sequence[Box]]) -> list[tuple[str, tuple[Box, ...]]]:
     """Parts of a long run, cut where few values go from above to below."""
     if len(boxes) <= MOST:
         return [("", tuple(boxes))] if boxes else []
@@ -77,7 +74,7 @@ def _parts(
         start = min(window, key=lambda cut: (crossing[cut], abs(cut - middle)))
         cuts.append(start)
     cuts.append(len(boxes))
-    runs = [tuple(boxes[one:two]) for one, two in zip(cuts, cuts[1:], strict=False)]
+    runs = [tuple(boxes[one:two]) for one, two in pairwise(cuts)]
     return [(_summary(run), run) for run in runs]
 
 

@@ -15,7 +15,7 @@ BINS = 16
 
 def statistics(array: np.ndarray[Any, Any]) -> Json | None:
     """The statistics of numbers; None of text, of no numbers, and of a single one."""
-    if array.size < 2 or array.dtype.kind in "OSUV" and array.dtype.names is None and not _is_number(array):
+    if array.size < 2 or (array.dtype.kind in "OSUV" and array.dtype.names is None and not _is_number(array)):
         return None
     flat = array.reshape(-1)
     step = -(-flat.size // MOST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egshape.errors import EgshapeError, InvalidInput
+from egshape.hints import install
 from egshape.lower.common import cache
 from egshape.lower.cuda.kernel import CudaKernel
 from egshape.lower.cuda.prelude import PRELUDE
@@ -35,9 +36,7 @@ def toolkit() -> tuple[int, int]:
 
 
 def _missing(error: Exception) -> EgshapeError:
-    return EgshapeError(
-        f"compiling for CUDA needs NVRTC: {error}", hint='pip install "egshape[cuda]"', code="dependency"
-    )
+    return EgshapeError(f"compiling for CUDA needs NVRTC: {error}", hint=install("cuda"), code="dependency")
 
 
 def cubin(text: str, architecture: str = "sm_90") -> bytes:

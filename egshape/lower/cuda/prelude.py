@@ -21,7 +21,9 @@ EG ui16 eg_store_bf16(f32 x) {  // the form for two numbers, which takes no slot
   ui32 y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(0.0f), "f"(x)); return (ui16)y;
 }
 EG f32 eg_round_f16(f32 x) { return eg_load_f16(eg_store_f16(x)); }
-EG f32 eg_round_bf16(f32 x) { return eg_load_bf16(eg_store_bf16(x)); }
+EG f32 eg_round_bf16(f32 x) {  // of two halves the upper one is a bf16 as f32
+  ui32 y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(x), "f"(0.0f)); return __uint_as_float(y);
+}
 
 // -- sizes: i64, division rounds down, a divisor of 0 stands for 1 in code that does not run ------------------------
 EG i64 eg_floordiv(i64 a, i64 b) { b = b == 0 ? 1 : b; i64 q = a / b; return q - ((a % b != 0) && ((a ^ b) < 0)); }
@@ -66,6 +68,25 @@ template <class T> EG bool eg_is_pos_inf(T x) { return eg_is_inf(x) && x > (T)0;
 template <class T> EG bool eg_is_neg_inf(T x) { return eg_is_inf(x) && x < (T)0; }
 template <class T> EG T eg_logistic(T x) { return (T)1 / ((T)1 + exp(-x)); }
 template <class T> EG T eg_rsqrt(T x) { return (T)1 / sqrt(x); }
+
+// -- functions of f16 and bf16: results are rounded to 11 or 8 digits -----------------------------------------------
+EG f32 eg_tanh_approx(f32 x) { f32 y; asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }  // 2^-11 of it
+EG f32 eg_exp2_approx(f32 x) { f32 y; asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }  // 2 ulp
+EG f32 eg_rcp_approx(f32 x) { f32 y; asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }  // 1 ulp
+EG f32 eg_rsqrt_approx(f32 x) { f32 y; asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }  // 2^-22.4
+EG f32 eg_div_full(f32 a, f32 b) { f32 y; asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+// f16: one step of Newton makes the quotient of f32 that of IEEE but for ties of f32; its range is small, so nothing
+// overflows that is no quotient with 0 or infinity, where the step is no number
+EG f32 eg_divide_f16(f32 a, f32 b) {
+  f32 r = eg_rcp_approx(b), q = a * r, x = fma(fma(-q, b, a), r, q);
+  return x == x ? x : q;
+}
+// bf16: a quotient of two numbers of 8 digits is no nearer than 2^-17 to the middle of two of them
+EG f32 eg_divide_bf16(f32 a, f32 b) { return eg_div_full(a, b); }
+EG f32 eg_exp_f16(f32 x) { return eg_exp2(x * 1.44269504f); }
+EG f32 eg_exp_bf16(f32 x) { return eg_exp2_approx(x * 1.44269504f); }
+EG f32 eg_logistic_f16(f32 x) { return eg_div_full(1.0f, 1.0f + eg_exp_f16(-x)); }
+EG f32 eg_logistic_bf16(f32 x) { return eg_div_full(1.0f, 1.0f + eg_exp_bf16(-x)); }
 
 // -- lanes: the value of the thread so far away in the warp, of which the threads of the mask take part ---------------
 EG f32 eg_lane(f32 x, i32 d, ui32 all) { return __shfl_xor_sync(all, x, d); }

@@ -1,4 +1,4 @@
-"""Elementwise ops on scalars as C++ expressions. f16 and bf16 are computed in f32 and rounded after each op."""
+"""Values as C++ expressions: how each dtype is held and stored, numbers, conversions. f16 and bf16 are held in f32."""
 
 from __future__ import annotations
 
@@ -10,48 +10,6 @@ import numpy as np
 from egshape.errors import Unsupported
 from egshape.ir.types import integer_range, is_float, is_integer, is_narrow, itemsize, numpy_dtype
 
-_MATH = {
-    "exponential": "exp",
-    "exponential_minus_one": "expm1",
-    "log": "log",
-    "log_plus_one": "log1p",
-    "tanh": "tanh",
-    "tan": "tan",
-    "sine": "sin",
-    "cosine": "cos",
-    "cbrt": "cbrt",
-    "erf": "erf",
-    "erfc": "erfc",
-    "erf_inv": "erfinv",
-    "asin": "asin",
-    "acos": "acos",
-    "atan": "atan",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "asinh": "asinh",
-    "acosh": "acosh",
-    "atanh": "atanh",
-    "lgamma": "lgamma",
-    "power": "pow",
-    "atan2": "atan2",
-    "remainder": "fmod",
-    "next_after": "nextafter",
-    "floor": "floor",
-    "ceil": "ceil",
-    "round_nearest_even": "rint",
-    "round_nearest_afz": "round",
-    "sqrt": "sqrt",
-    "abs": "fabs",
-}
-"""Functions of the device math library, overloaded for float and double."""
-
-_OWN = frozenset(("maximum", "minimum", "sign", "is_finite", "is_inf", "is_pos_inf", "is_neg_inf", "logistic", "rsqrt"))
-_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
-_BOOL = {"add": "||", "multiply": "&&", "and": "&&", "or": "||", "xor": "!=", "maximum": "||", "minimum": "&&"}
-_BITWISE = {"and": "&", "or": "|", "xor": "^"}
-_WRAPPING = frozenset(("add", "subtract", "multiply", "negate", "abs", "sign", "divide", "remainder", "power"))
-_SHIFTS = frozenset(("shift_left", "shift_right_logical", "shift_right_arithmetic", "popcnt", "count_leading_zeros"))
-_COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 _HALF = ("f16", "bf16")
 
 
@@ -106,75 +64,6 @@ def constant(dtype: str, value: Any) -> str:
     return f"__uint_as_float({bits}u)"
 
 
-def call(op: str, dtype: str, source: str, args: tuple[str, ...], attrs: dict[str, Any]) -> str:
-    """An op on values of dtype ``source`` (of the second operand for select). Raises Unsupported."""
-    if op == "select":
-        return f"({args[0]} ? {args[1]} : {args[2]})"
-    if op == "clamp":
-        return f"eg_minimum(eg_maximum({args[1]}, {args[0]}), {args[2]})"
-    if op == "convert":
-        return convert(source, dtype, args[0])
-    if op == "bitcast_convert":
-        return _bitcast(source, dtype, args[0])
-    if op == "compare":
-        return _compare(source, args, attrs)
-    if op == "next_after" and source in _HALF:
-        return _listed(f"eg_next_{source}", args)
-    if source == "i1":
-        found = f"(!{args[0]})" if op == "not" else _infix(_BOOL.get(op), args)
-    elif is_float(source):
-        found = _float(op, args)
-        if found and source in _HALF and is_float(dtype):
-            found = f"eg_round_{source}({found})"
-    else:
-        found = _integer(op, register(source), args)
-    if not found:
-        raise Unsupported(
-            f"{op} of {source} is not compiled for CUDA", where=op, hint="the target 'interpret' runs every op"
-        )
-    return found
-
-
-def _infix(sign: str | None, args: tuple[str, ...]) -> str:
-    return f"({args[0]} {sign} {args[1]})" if sign else ""
-
-
-def _listed(name: str, args: tuple[str, ...]) -> str:
-    return f"{name}({', '.join(args)})"
-
-
-def _float(op: str, args: tuple[str, ...]) -> str:
-    if op in _SIGNS:
-        return _infix(_SIGNS[op], args)
-    if op == "negate":
-        return f"(-{args[0]})"
-    if op == "square":
-        return f"({args[0]} * {args[0]})"
-    if op in _OWN:
-        return _listed(f"eg_{op}", args)
-    return _listed(_MATH[op], args) if op in _MATH else ""
-
-
-def _integer(op: str, type: str, args: tuple[str, ...]) -> str:
-    if op in _BITWISE:
-        return f"({type})" + _infix(_BITWISE[op], args)
-    if op == "not":
-        return f"({type})(~{args[0]})"
-    if op == "square":
-        return f"eg_int_multiply<{type}>({args[0]}, {args[0]})"
-    if op in _WRAPPING:
-        return _listed(f"eg_int_{op}<{type}>", args)
-    if op in _SHIFTS or op in ("maximum", "minimum"):
-        return _listed(f"eg_{op}<{type}>", args)
-    return ""
-
-
-def _compare(dtype: str, args: tuple[str, ...], attrs: dict[str, Any]) -> str:
-    if is_float(dtype) and attrs["kind"] == "TOTALORDER":
-        args = tuple(f"eg_total({arg})" for arg in args)
-    return _infix(_COMPARE[attrs["direction"]], args)
-
-
 def convert(source: str, target: str, x: str) -> str:
     """Floats to integers truncate and saturate, NaN gives 0; integers wrap; to i1: x != 0."""
     if source == target:
@@ -189,7 +78,8 @@ def convert(source: str, target: str, x: str) -> str:
     return f"eg_round_{target}({found})" if target in _HALF else found
 
 
-def _bitcast(source: str, target: str, x: str) -> str:
+def bitcast(source: str, target: str, x: str) -> str:
+    """The value with the same bits. Raises Unsupported where there are more or fewer of them."""
     if itemsize(source) != itemsize(target):
         raise Unsupported(
             f"bitcast_convert from {source} to {target} is not compiled for CUDA",

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
 
 from egshape.dims import Dim
 from egshape.lower.device import events
-from egshape.lower.host.backend import Backend
+from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
 from egshape.runtime.abi.call import DEVICE_CALL
 from egshape.runtime.abi.device import FUNCTIONS, WORDS
 
 
-class Calls(Backend):
-    """Writes calls of functions of the table, and what their errors and times are called."""
+class Calls:
+    """Writes calls of functions of the table, and what their errors and times are called. ``host``: the entry."""
 
-    def __init__(self, host: Entry) -> None:
-        super().__init__(host)
+    def __init__(self, host: Entry, checks: Checks) -> None:
+        self.host, self.checks = host, checks
+        self.w = host.w
         self.places: dict[tuple[str, str], int] = {}
         """Rows of the tables of times and errors: what runs, and its place in the model."""
         self.row = -1
@@ -42,7 +42,7 @@ class Calls(Backend):
         listed = ", ".join(f"{type} {value}" for type, value in arguments)
         code = self.w.value(f"call i32 %device_{name}({listed})")
         words = [self.w.value(f"sext i32 {code} to i64"), str(self.row), str(number_of(name))]
-        self.host.fail(self.w.value(f"icmp ne i32 {code}, 0"), DEVICE_CALL, words)
+        self.checks.fail(self.w.value(f"icmp ne i32 {code}, 0"), DEVICE_CALL, words)
 
     @contextmanager
     def named(self, name: str, where: str, bytes: Dim, operations: Dim) -> Iterator[None]:
@@ -52,7 +52,7 @@ class Calls(Backend):
             yield
         self.row = before
 
-    def timed(self, name: str, traffic: Dim, flops: Dim) -> Any:
+    def timed(self, name: str, traffic: Dim, flops: Dim) -> AbstractContextManager[None]:
         """The same, of no place in the model."""
         return self.named(name, "", traffic, flops)
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from egshape.dims import const, symbol
 from egshape.ir.types import itemsize
+from egshape.lower.device.calls import Calls
 from egshape.lower.device.memory import Memory
+from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
 from egshape.lower.llvm import scalar
-from egshape.lower.llvm.kernel import function
+from egshape.lower.llvm.kernel import function_of
 from egshape.plan.gpu.placement import Placement, is_small, placement
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import CheckValue, Run
@@ -23,7 +25,7 @@ _PLACE = 16
 """Bytes of the host's memory for the flag of a check, and for each value that its message shows."""
 
 
-class Decider(Memory):
+class Decider:
     """Writes what the host computes and reads.
 
     What goes up or comes down without a wait lies in memory of the host that belongs to the tables of a call
@@ -32,13 +34,16 @@ class Decider(Memory):
     anything else by which it decides, and at the end. Until then the device computes on, as it may: what indices from
     data reach is inside of their buffers whatever they are, and sizes from data are read behind the checks."""
 
-    def __init__(self, host: Entry, redzones: bool) -> None:
-        super().__init__(host, redzones)
+    def __init__(self, host: Entry, checks: Checks, calls: Calls, memory: Memory) -> None:
+        self.host, self.checks, self.calls, self.memory = host, checks, calls, memory
+        self.w = host.w
+        self.functions: dict[str, str] = {}
+        """Texts of kernels that run on the host, by their names."""
         self.placed_on_host = placement(host.program)
         self.mirrors: dict[Buffer, str] = {}
-        self.borrowed_slots: dict[Buffer, str] = {}
+        self.python_slots: dict[Buffer, str] = {}
         """Memory of the host that Python functions read and write."""
-        self.functions_of_host: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self.ring = False
         """Whether the ring is used."""
         self.check_bytes = 0
@@ -50,73 +55,73 @@ class Decider(Memory):
         """Bytes of the host's memory that copies need."""
         return RING + self.check_bytes if self.ring or self.check_bytes else 0
 
-    def borrowed(self, buffers: Sequence[Buffer], read: bool) -> Sequence[str]:
+    def for_python(self, buffers: Sequence[Buffer], read: bool) -> Sequence[str]:
         """Memory of the host for buffers, which lives until the next time or the program's end."""
         w, host, found = self.w, self.host, []
         for buffer in buffers:
-            if buffer not in self.borrowed_slots:
-                self.borrowed_slots[buffer] = w.slot("ptr")
-                host.first.append(f"  store ptr null, ptr {self.borrowed_slots[buffer]}")
-            slot, whole = self.borrowed_slots[buffer], buffer.size * itemsize(buffer.dtype)
+            if buffer not in self.python_slots:
+                self.python_slots[buffer] = w.slot("ptr")
+                host.first.append(f"  store ptr null, ptr {self.python_slots[buffer]}")
+            slot, whole = self.python_slots[buffer], buffer.size * itemsize(buffer.dtype)
             w.line(f"call void @free(ptr {w.value(f'load ptr, ptr {slot}')})")
             w.line(f"store ptr null, ptr {slot}")
-            found.append(w.value(f"call ptr @aligned_alloc(i64 64, i64 {host.bytes(whole, 1)})"))
-            host.fail(w.value(f"icmp eq ptr {found[-1]}, null"), 3, [])
+            found.append(w.value(f"call ptr @aligned_alloc(i64 64, i64 {self.checks.bytes(whole, 1)})"))
+            self.checks.fail(w.value(f"icmp eq ptr {found[-1]}, null"), 3, [])
             w.line(f"store ptr {found[-1]}, ptr {slot}")
             if read:
                 size = w.dim(whole)
-                with w.when(w.value(f"icmp sgt i64 {size}, 0")), self.timed("download", whole, const(0)):
-                    self.down(found[-1], host.pointers[buffer], size)
+                with w.when(w.value(f"icmp sgt i64 {size}, 0")), self.calls.timed("download", whole, const(0)):
+                    self.calls.down(found[-1], host.pointers[buffer], size)
         if read:
-            self.wait()
+            self.calls.wait()
         return found
 
-    def taken(self, buffers: Sequence[Buffer]) -> None:
+    def from_python(self, buffers: Sequence[Buffer]) -> None:
         """What Python wrote goes up."""
         w = self.w
         for buffer in buffers:
             whole = buffer.size * itemsize(buffer.dtype)
             size = w.dim(whole)
-            with w.when(w.value(f"icmp sgt i64 {size}, 0")), self.timed("upload", whole, const(0)):
-                self.up(self.host.pointers[buffer], w.value(f"load ptr, ptr {self.borrowed_slots[buffer]}"), size)
-        self.wait()
+            with w.when(w.value(f"icmp sgt i64 {size}, 0")), self.calls.timed("upload", whole, const(0)):
+                self.calls.up(self.host.pointers[buffer], w.value(f"load ptr, ptr {self.python_slots[buffer]}"), size)
+        self.calls.wait()
 
-    def _run_here(self, step: Run) -> None:
+    def run_here(self, step: Run) -> None:
         """Call a kernel of little work on this processor."""
-        w, found = self.w, function(step.kernel)
-        name = self.functions_of_host.setdefault(found.text, f"egs_host_{len(self.functions_of_host)}")
-        self.kernels[name] = f"define internal void @{name}{found.text}"
-        pointers = [self._mirror(buffer) if buffer in self.placed_on_host.buffers else "" for buffer in found.buffers]
-        others = iter(self._host_pointers([b for b, mine in zip(found.buffers, pointers, strict=True) if not mine]))
+        w, found = self.w, function_of(step)
+        name = self._names.setdefault(found.text, f"egs_host_{len(self._names)}")
+        self.functions[name] = f"define internal void @{name}{found.text}"
+        pointers = [self.mirror(buffer) if buffer in self.placed_on_host.buffers else "" for buffer in found.buffers]
+        others = iter(self.host_pointers([b for b, mine in zip(found.buffers, pointers, strict=True) if not mine]))
         words = [f"ptr {mine or next(others)}" for mine in pointers]
         words += [f"i64 {w.dim(symbol(size))}" for size in found.sizes]
         words += ["i64 0", f"i64 {w.dim(found.split.units)}"] if found.split is not None else []
         w.line(f"call void @{name}({', '.join(words)})")
         for buffer in step.kernel.outputs:
-            self._written(buffer)
+            self.written(buffer)
 
-    def _mirror(self, buffer: Buffer) -> str:
+    def mirror(self, buffer: Buffer) -> str:
         """The host's own memory of a small buffer."""
         if buffer not in self.mirrors:
             count = max(1, (buffer.size.const or 0) * itemsize(buffer.dtype))
             self.mirrors[buffer] = self.w.slot(f"[{count} x i8], align 16")
         return self.mirrors[buffer]
 
-    def _written(self, buffer: Buffer) -> None:
+    def written(self, buffer: Buffer) -> None:
         """The host has written a buffer of its own; the device gets it if it reads it."""
         size = (buffer.size.const or 0) * itemsize(buffer.dtype)
         if buffer in self.placed_on_host.mirrored and size:
-            with self.timed("upload", const(size), const(0)):
-                self.up(self.host.pointers[buffer], self._staged(self._mirror(buffer), size), str(size))
+            with self.calls.timed("upload", const(size), const(0)):
+                self.calls.up(self.host.pointers[buffer], self._staged(self.mirror(buffer), size), str(size))
 
     def _staged(self, source: str, size: int) -> str:
         """A copy in the ring, which nothing overwrites before it is read."""
         w, room = self.w, -(-size // 16) * 16
         self.ring = True
-        cursor = self.word("ring")
+        cursor = self.calls.word("ring")
         full = w.value(f"icmp sgt i64 {w.value(f'load i64, ptr {cursor}')}, {RING - room}")
         with w.when(full):
-            self.wait()
+            self.calls.wait()
             w.line(f"store i64 0, ptr {cursor}")
         at = w.value(f"load i64, ptr {cursor}")
         target = w.value(f"getelementptr i8, ptr %device_pinned, i64 {at}")
@@ -126,7 +131,7 @@ class Decider(Memory):
 
     # -- checks of data -----------------------------------------------------------------------------------------------
 
-    def deferred(self, step: CheckValue) -> bool:
+    def defer(self, step: CheckValue) -> bool:
         """Whether a check was written as a copy that is looked at later."""
         if not can_defer(step, self.placed_on_host):
             return False
@@ -135,17 +140,17 @@ class Decider(Memory):
         for buffer in (step.value, *step.args):
             if buffer.kind not in _LASTING:
                 target = _pinned_at(self, place)
-                self.down(target, self.host.pointers[buffer], str(itemsize(buffer.dtype)))
+                self.calls.down(target, self.host.pointers[buffer], str(itemsize(buffer.dtype)))
             place += _PLACE
         self.check_bytes = place - RING
         return True
 
     def settle(self) -> None:
         """Leave if a check does not hold, the first one of all."""
-        w, host = self.w, self.host
+        w = self.w
         if not self.unsettled:
             return
-        self.wait()
+        self.calls.wait()
         for step, place in self.unsettled:
             places = {buffer: place + _PLACE * k for k, buffer in enumerate((step.value, *step.args))}
 
@@ -155,57 +160,57 @@ class Decider(Memory):
                 return scalar.load(w, buffer.dtype, _pinned_at(self, places[buffer]))
 
             with w.when(w.value(f"xor i1 {read(step.value)}, true")):
-                host.refuse(step, read)
+                self.checks.refuse(step, read)
         self.unsettled.clear()
 
     # -- kernels of little work ---------------------------------------------------------------------------------------
 
-    def _host_pointers(self, buffers: Sequence[Buffer]) -> list[str]:
+    def host_pointers(self, buffers: Sequence[Buffer]) -> list[str]:
         """Where small buffers can be read by this processor; what the device computes is copied back, once for all."""
         found, waits = [], False
         for buffer in buffers:
             known = self.w.find(("host", buffer))
             if known is None and buffer in self.placed_on_host.buffers:
-                known = self._mirror(buffer)
+                known = self.mirror(buffer)
             if known is None and buffer.kind == "const":
                 known = self.host.entry_of("%constants", self.host.program.constants.index(buffer))
             if known is None and buffer.kind == "input":
                 known = self.w.keep(("host", buffer), self._input_mirror(buffer))
             if known is None:
                 size = str((buffer.size.const or 0) * itemsize(buffer.dtype))
-                known, waits = self._mirror(buffer), True
+                known, waits = self.mirror(buffer), True
                 if size != "0":
-                    self.down(known, self.host.pointers[buffer], size)
+                    self.calls.down(known, self.host.pointers[buffer], size)
             found.append(known)
         if waits:
-            self.wait()
+            self.calls.wait()
         return found
 
     def _input_mirror(self, buffer: Buffer) -> str:
         """A small input: where the caller has it, or a copy."""
         w, inputs = self.w, self.host.program.inputs
         number = next(k for k, port in enumerate(inputs) if port.buffer is buffer)
-        mirror, hosted = self._mirror(buffer), self.hosted[number]
+        mirror, hosted = self.mirror(buffer), self.memory.hosted[number]
         size = str((buffer.size.const or 0) * itemsize(buffer.dtype))
         if size != "0":
             with w.when(w.value(f"xor i1 {hosted}, true")):
-                self.down(mirror, self.given_inputs[number], size)
-                self.wait()
-        return w.value(f"select i1 {hosted}, ptr {self.given_inputs[number]}, ptr {mirror}")
+                self.calls.down(mirror, self.memory.given_inputs[number], size)
+                self.calls.wait()
+        return w.value(f"select i1 {hosted}, ptr {self.memory.given_inputs[number]}, ptr {mirror}")
 
     def scalar(self, buffer: Buffer, element: int = 0) -> str:
         """An element: of the host's memory, or copied back."""
         w, dtype = self.w, buffer.dtype
         if is_small(buffer):
-            address = self._host_pointers([buffer])[0]
+            address = self.host_pointers([buffer])[0]
             if element:
                 address = w.value(f"getelementptr {scalar.memory(dtype)}, ptr {address}, i64 {element}")
             return scalar.load(w, dtype, address)
         slot = w.slot("[16 x i8], align 16")
         width = itemsize(dtype)
         source = w.value(f"getelementptr i8, ptr {self.host.pointers[buffer]}, i64 {element * width}")
-        self.down(slot, source, str(width))
-        self.wait()
+        self.calls.down(slot, source, str(width))
+        self.calls.wait()
         return scalar.load(w, dtype, slot)
 
 

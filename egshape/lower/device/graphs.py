@@ -13,14 +13,15 @@ from itertools import groupby
 from egshape.dims import const
 from egshape.lower.device.calls import Calls
 from egshape.lower.device.decide import can_defer
-from egshape.lower.device.table import RELAXED, SEARCH
+from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
+from egshape.lower.host.target import StepWriter
 from egshape.plan.analysis.memory import touched
 from egshape.plan.gpu.placement import Placement, flat
 from egshape.plan.ir.program import Branch, CheckSizes, CheckValue, Copy, DefineSize, HostCall, Repeat, Run, Step
 from egshape.runtime.abi.call import DEVICE_CAPTURE
+from egshape.runtime.abi.device import RELAXED
 
-DECLARATIONS = SEARCH
 LEAST, LEAST_OF_A_PART = 2, 4
 """Launches from which one launch of a graph is less work."""
 
@@ -31,7 +32,7 @@ def may_capture(host: Entry, placed: Placement) -> bool:
     return all(_is_plain(step, placed) for step in work) and not host.layout.late and len(work) >= LEAST
 
 
-def parts(steps: Sequence[Step], placed: Placement) -> Iterator[tuple[bool, list[Step]]]:
+def parts(steps: Sequence[Step], placed: Placement) -> Iterator[tuple[bool, Sequence[Step]]]:
     """Steps in order, in groups: whether each may be a graph of its own."""
     for plain, group in groupby(steps, lambda step: isinstance(step, CheckSizes) or _is_plain(step, placed)):
         found = list(group)
@@ -64,8 +65,8 @@ def _is_plain(step: Step, placed: Placement) -> bool:
 class Graphs:
     """Writes the search for a graph, its capture and its launch. ``whole``: all of a program is one."""
 
-    def __init__(self, device: Calls, whole: bool) -> None:
-        self.device, self.whole = device, whole
+    def __init__(self, device: Calls, checks: Checks, placed: Placement, whole: bool) -> None:
+        self.device, self.checks, self.placed, self.whole = device, checks, placed, whole
         self.words, self.count = 0, 0
         """Of the longest key: the number of the graph, the arena, the addresses of inputs, outputs and buffers whose
         size only data tells, the sizes. How many graphs there are."""
@@ -80,13 +81,30 @@ class Graphs:
         ]
         self._known: set[str] = set()
 
-    def steps(self, steps: Sequence[Step]) -> None:
+    def program(self, steps: Sequence[Step], writer: StepWriter) -> None:
+        """All steps, or the graph that was captured of them."""
+        if self.whole:
+            self._captured(steps, writer)
+        else:
+            self.steps(steps, writer)
+
+    def steps(self, steps: Sequence[Step], writer: StepWriter) -> None:
+        """Steps in order, in groups that are graphs of their own."""
+        groups = [(False, steps)] if self.inside else parts(steps, self.placed)
+        for captured, group in groups:
+            if captured:
+                self._captured(group, writer)
+            else:
+                for step in group:
+                    writer.step(step)
+
+    def _captured(self, steps: Sequence[Step], writer: StepWriter) -> None:
         """Steps, captured where they are due, or the graph that was captured of them."""
         device, w, host = self.device, self.device.w, self.device.host
         self.inside = True
         for step in steps if not self.whole else ():
             for buffer in touched(step):
-                host.ready(buffer)  # memory that is allocated now is not while they are captured
+                writer.ready(buffer)  # memory that is allocated now is not while they are captured
         pointers, row, stream = dict(host.pointers), w.slot("ptr"), device.stream()
         w.line(f"store ptr null, ptr {row}")
         w.line(f"store ptr null, ptr {self.exec}")
@@ -103,7 +121,7 @@ class Graphs:
         with w.when(w.value(f"xor i1 {ready}, true")):
             with w.when(due):
                 self._begin()
-            host.steps(steps)
+            writer.steps(steps)
             with w.when(due):
                 self._end(stream)
                 w.line(f"store ptr {w.value(f'load ptr, ptr {self.exec}')}, ptr {place}")
@@ -145,7 +163,7 @@ class Graphs:
         """Call a function of the table; the caller of the program goes on without graphs if it fails."""
         w = self.device.w
         code = w.value(f"call i32 %device_{name}({arguments})")
-        self.device.host.fail(w.value(f"icmp ne i32 {code}, 0"), DEVICE_CAPTURE, [w.value(f"sext i32 {code} to i64")])
+        self.checks.fail(w.value(f"icmp ne i32 {code}, 0"), DEVICE_CAPTURE, [w.value(f"sext i32 {code} to i64")])
 
     def _begin(self) -> None:
         w, device = self.device.w, self.device

@@ -18,10 +18,12 @@ from egshape.lower.cuda.kernel import CudaKernel
 from egshape.lower.device.device import Device
 from egshape.lower.drivers.llvm import likely_peak
 from egshape.lower.dump import dump
+from egshape.lower.host.checks import Checks
 from egshape.lower.host.entry import Entry
 from egshape.lower.host.program import Module, module
 from egshape.lower.llvm import native
 from egshape.plan.analysis.inplace import in_place
+from egshape.plan.cpu.program import on_processor
 from egshape.plan.gpu.launching import launches
 from egshape.plan.gpu.program import on_device
 from egshape.plan.ir.launch import Launch
@@ -62,18 +64,14 @@ class Cuda:
     @property
     def constants(self) -> list[np.ndarray]:
         """The arrays that the program reads."""
-        return [buffer.data for buffer in self.module.constants if buffer.data is not None]
+        return self.module.arrays
 
     @property
     def manifest(self) -> dict[str, Any]:
         """What a runtime must know."""
-        machine = self.machine
         return {
             **self.module.manifest,
-            "triple": machine.triple,
-            "cpu": machine.cpu,
-            "features": machine.features,
-            "llvm": machine.version,
+            **self.machine.described,
             "architectures": list(self.images),
             "toolkit": list(self.toolkit),
         }
@@ -118,18 +116,19 @@ def compile_cuda(
     def mapped(kernel: Kernel) -> Sequence[Launch]:
         return launches(kernel, likely)
 
-    program = on_device(in_place(plan(graph, facts, "cuda")), mapped)
+    program = on_processor(on_device(in_place(plan(graph, facts, "cuda")), mapped))
     found: list[Device] = []
     redzones = bool(os.environ.get("EGSHAPE_REDZONES"))
 
-    def device(host: Entry) -> Device:
-        found.append(Device(host, redzones))
+    def device(host: Entry, checks: Checks) -> Device:
+        found.append(Device(host, checks, redzones))
         return found[0]
 
     made = module(program, device, reuse=not redzones)
     made.manifest["peak"] |= likely_peak(graph, made)
     machine = native.baseline_machine()
-    functions = [Function(each, found[0].launches[each.name]) for each in found[0].functions.values()]
+    launcher = found[0].launcher
+    functions = [Function(each, launcher.launches[each.name]) for each in launcher.kernels.values()]
     sources = {each.kernel.name: launch_text(each.launch) + each.kernel.source for each in functions}
     dump(graph, program, made, machine, sources)
     images = {each: (make or cubins)(functions, each) for each in architectures} if functions else {}

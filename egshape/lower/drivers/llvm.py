@@ -19,6 +19,7 @@ from egshape.lower.llvm import gemm, native
 from egshape.lower.weights import Interned, interned
 from egshape.plan.analysis.inplace import in_place
 from egshape.plan.analysis.memory import THREADS
+from egshape.plan.cpu.program import on_processor
 from egshape.plan.targets import plan
 
 
@@ -35,18 +36,14 @@ class Native:
     @property
     def constants(self) -> list[np.ndarray]:
         """The arrays that the entry takes as constants."""
-        return [buffer.data for buffer in self.module.constants if buffer.data is not None]
+        return self.module.arrays
 
     @property
     def manifest(self) -> dict[str, Any]:
         """What a runtime must know."""
-        machine = self.machine
         return {
             **self.module.manifest,
-            "triple": machine.triple,
-            "cpu": machine.cpu,
-            "features": machine.features,
-            "llvm": machine.version,
+            **self.machine.described,
             "code": sum(map(len, self.codes)),
         }
 
@@ -64,7 +61,7 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
     Unsupported for an op that is not compiled, naming it and its location.
 
     EGSHAPE_DUMP=folder writes what each stage made there; EGSHAPE_REDZONES=1 puts red zones around all buffers."""
-    program = in_place(plan(graph, facts))
+    program = on_processor(in_place(plan(graph, facts)))
     redzones = bool(os.environ.get("EGSHAPE_REDZONES"))
     made = module(program, partial(Cpu, redzones=redzones), reuse=not redzones)
     made.manifest["peak"] |= likely_peak(graph, made)
@@ -74,9 +71,9 @@ def compile_native(graph: Graph, facts: str = "all") -> Native:
         native.cached_object(native.whole(made.text, machine.features), machine),
         *(native.products_object(dtype, kind, machine) for dtype, kind in gemm.called(made.text)),
     )
-    shared = native.pool_symbols()
-    entries, keep = native.load(codes, native.ENTRIES, {**native.libm_symbols(), **shared})
-    return Native(made, codes, machine, {**entries, "egshape_pool": shared["egshape_pool"]}, keep)
+    entries, keep = native.load(codes, native.ENTRIES, native.libm_symbols())
+    entries["egshape_pool"] = native.library_symbols()["egshape_pool"]
+    return Native(made, codes, machine, entries, keep)
 
 
 def likely_peak(graph: Graph, made: Module) -> dict[str, Any]:

@@ -10,27 +10,7 @@ from __future__ import annotations
 from egshape.lower.llvm.writer import Writer
 from egshape.runtime.abi.call import REDZONE_BYTES, REDZONE_PATTERN
 
-FUNCTIONS = f"""define internal i1 @egs_broken(ptr %first, i64 %count) noinline {{
-entry:
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %next, %more ]
-  %some = icmp slt i64 %k, %count
-  br i1 %some, label %look, label %whole
-look:
-  %at = getelementptr i8, ptr %first, i64 %k
-  %byte = load i8, ptr %at
-  %same = icmp eq i8 %byte, {REDZONE_PATTERN - 256}
-  br i1 %same, label %more, label %broken
-more:
-  %next = add i64 %k, 1
-  br label %loop
-whole:
-  ret i1 false
-broken:
-  ret i1 true
-}}
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+DECLARATIONS = """declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
 
@@ -51,11 +31,15 @@ def broken(w: Writer, start: str, exact: str, room: str, before: bool) -> str:
     if not before:
         return _behind(w, start, exact, room)
     zone = w.value(f"getelementptr i8, ptr {start}, i64 -{REDZONE_BYTES}")
-    first = w.value(f"call i1 @egs_broken(ptr {zone}, i64 {REDZONE_BYTES})")
+    first = _touched(w, zone, str(REDZONE_BYTES))
     return w.value(f"or i1 {first}, {_behind(w, start, exact, room)}")
 
 
 def _behind(w: Writer, start: str, exact: str, room: str) -> str:
     end = w.value(f"getelementptr i8, ptr {start}, i64 {exact}")
     rest = w.value(f"sub i64 {room}, {exact}")
-    return w.value(f"call i1 @egs_broken(ptr {end}, i64 {rest})")
+    return _touched(w, end, rest)
+
+
+def _touched(w: Writer, first: str, bytes: str) -> str:
+    return w.value(f"icmp ne i32 {w.value(f'call i32 @egs_broken(ptr {first}, i64 {bytes})')}, 0")

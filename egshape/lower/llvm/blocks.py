@@ -1,6 +1,6 @@
 """Blocks of products: some rows by some vectors of columns, whose sums are registers over the whole depth.
 
-Where the left operand's columns lie along memory, four steps of the depth are written one after the other: their
+Where the left operand's columns lie along memory, some steps of the depth are written one after the other: their
 elements lie at constant distances from one address a row. Each sum is added in the order of the depth."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ BLOCK, REACH, RUNS = "block", "reach", "runs"
 """Kinds of blocks: one depth; channels and the taps of each; taps and the channels of each."""
 MASKED = 0
 """Instead of a number of vectors: one under a mask."""
-STEPS = 4
-"""Steps of the depth that are written one after the other."""
+AHEAD = 3072
+"""Bytes of the right operand between what is multiplied and what is fetched."""
 METADATA = """!0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.unroll.disable"}
 """
@@ -90,7 +90,7 @@ class _Block:
     def _split(self) -> list[str]:
         return [
             "  %unit = icmp eq i64 %ac, 1",
-            f"  %k.q = and i64 %k, {-STEPS}",
+            f"  %k.q = and i64 %k, {-self.t.steps}",
             "  %main = select i1 %unit, i64 %k.q, i64 0",
         ]
 
@@ -103,23 +103,24 @@ class _Block:
             f"  %lq = phi i64 [ 0, %{before} ], [ %lqn, %quad ]",
             f"  %atq = phi i64 [ {a}, %{before} ], [ %atqn, %quad ]",
             f"  %bq0 = phi ptr [ {b}, %{before} ], [ %bqn, %quad ]",
-            *self._sums("q", (sums, before), (f"q{STEPS - 1}.", "quad")),
+            *self._sums("q", (sums, before), (f"q{t.steps - 1}.", "quad")),
         ]
         lines += [f"  %aq{r} = getelementptr i8, ptr %a{r}, i64 %atq" for r in range(self.rows)]
-        for u in range(STEPS):
+        for u in range(t.steps):
             if u:
                 lines.append(f"  %bq{u} = getelementptr i8, ptr %bq{u - 1}, i64 %bs")
             lines += self._step(f"q{u}.", f"q{u - 1}." if u else "q", f"%bq{u}", lambda r: f"%aq{r}", u * t.size)
+        lines += self._ahead()
         lines += [
-            f"  %bqn = getelementptr i8, ptr %bq{STEPS - 1}, i64 %bs",
-            f"  %atqn = add nsw i64 %atq, {STEPS * t.size}",
-            f"  %lqn = add nuw nsw i64 %lq, {STEPS}",
+            f"  %bqn = getelementptr i8, ptr %bq{t.steps - 1}, i64 %bs",
+            f"  %atqn = add nsw i64 %atq, {t.steps * t.size}",
+            f"  %lqn = add nuw nsw i64 %lq, {t.steps}",
             "  %more.q = icmp slt i64 %lqn, %main",
             f"  br i1 %more.q, label %quad, label %middle{ROLLED}",
             "middle:",
             f"  %at.m = phi i64 [ {a}, %{before} ], [ %atqn, %quad ]",
             f"  %bp.m = phi ptr [ {b}, %{before} ], [ %bqn, %quad ]",
-            *self._sums("m", (sums, before), (f"q{STEPS - 1}.", "quad")),
+            *self._sums("m", (sums, before), (f"q{t.steps - 1}.", "quad")),
             "  %some = icmp slt i64 %main, %k",
             "  br i1 %some, label %loop, label %end",
             "loop:",
@@ -140,6 +141,15 @@ class _Block:
             "end:",
             *self._sums("e", ("m", "middle"), ("f", "loop")),
         ]
+
+    def _ahead(self) -> Iterator[str]:
+        """What some steps later will read of the right operand, on its way to the cache: packs of large kernels come
+        from memory or from far caches. Behind the steps, and all from one address: elsewhere LLVM moves loads over
+        them, which pushes sums out of the registers."""
+        size = self.t.lanes * self.t.size
+        for k in range(0 if self.masked else self.t.steps * self.count):
+            yield f"  %ahead{k} = getelementptr i8, ptr %bq0, i64 {AHEAD + k * size}"
+            yield f"  call void @llvm.prefetch.p0(ptr %ahead{k}, i32 0, i32 3, i32 1)"
 
     # -- taps ---------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from egshape.lower.llvm.pairs import Pairs
 from egshape.lower.llvm.quads import Quads
-from egshape.plan.ir.loops import ROOM_BYTES
+from egshape.plan.ir.packs import ROOM_BYTES
 
 TILE_ROWS = 8
 """Rows of a block."""
@@ -56,6 +56,14 @@ class Element:
         if self.dtype == "bf16":
             return Pairs(self.lanes, self.features)
         return Quads(self.lanes, self.dtype == "s8u8", self.features) if self.name == "i32" else None
+
+    @property
+    def steps(self) -> int:
+        """Steps of the depth that are written one after the other: so many that sums and what is read stay in
+        registers, which a test looks at. Groups without an instruction of their own take several of them a step."""
+        if self.group is not None:
+            return 4 if self.group.dot else 1
+        return 4 if self.size == 4 else 2
 
     @property
     def vector(self) -> str:

@@ -11,32 +11,7 @@ from collections.abc import Callable
 from egshape.lower.llvm import functions32 as single
 from egshape.lower.llvm import functions64 as double
 
-INLINE = {
-    ("exponential", "f32"): "exp_f32",
-    ("exponential_minus_one", "f32"): "expm1_f32",
-    ("log", "f32"): "log_f32",
-    ("log_plus_one", "f32"): "log1p_f32",
-    ("tanh", "f32"): "tanh_f32",
-    ("logistic", "f32"): "logistic_f32",
-    ("erf", "f32"): "erf_f32",
-    ("power", "f32"): "pow_f32",
-    ("cbrt", "f32"): "cbrt_f32",
-    ("sine", "f32"): "sin_f32",
-    ("cosine", "f32"): "cos_f32",
-    ("tan", "f32"): "tan_f32",
-    ("exponential", "f64"): "exp_f64",
-    ("exponential_minus_one", "f64"): "expm1_f64",
-    ("log", "f64"): "log_f64",
-    ("log_plus_one", "f64"): "log1p_f64",
-    ("tanh", "f64"): "tanh_f64",
-    ("logistic", "f64"): "logistic_f64",
-    ("erf", "f64"): "erf_f64",
-    ("erf_inv", "f32"): "erf_inv_f32",
-    ("erf_inv", "f64"): "erf_inv_f64",
-}
-"""Ops with a function here, by the dtype in which they are computed."""
-
-_TEXTS: dict[str, Callable[[], str]] = {
+TEXTS: dict[str, Callable[[], str]] = {
     "exp_f32": single.exp,
     "expm1_f32": single.expm1,
     "log_f32": single.log,
@@ -59,6 +34,7 @@ _TEXTS: dict[str, Callable[[], str]] = {
     "erf_inv_f32": double.erf_inv_short,
     "erf_inv_f64": double.erf_inv,
 }
+"""By their names and the floats that they are of."""
 _CALLS = re.compile(r"@egs_([a-z0-9_]+_f(?:32|64))\(")
 
 _SCALE_WIDE = """define internal {type} @egs_scale_{suffix}({type} %x, i32 %n) alwaysinline nounwind {{
@@ -90,9 +66,9 @@ def text(module: str) -> str:
     wanted = list(dict.fromkeys(_CALLS.findall(module)))
     while wanted:
         name = wanted.pop()
-        if name in found or name not in _TEXTS:
+        if name in found or name not in TEXTS:
             continue
-        found[name] = _TEXTS[name]()
+        found[name] = TEXTS[name]()
         wanted += _CALLS.findall(found[name])
     parts = [found[name] for name in sorted(found)]
     return (double.turns() if any("@egs_turns" in part for part in parts) else "") + "".join(parts)

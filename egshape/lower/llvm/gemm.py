@@ -178,6 +178,7 @@ def text(dtype: str, features: str, kind: str) -> str:
     v, blocks = t.vector, (*shape.blocks, *(((MASKED, shape.blocks[-1][1]),) if kind == BLOCK else ()))
     parts = [
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
+        "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n",
         t.group.declaration if t.group else f"declare {v} @llvm.fma.{t.suffix}({v}, {v}, {v})\n",
         f"declare {v} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {v})\n",
         *(block(t, rows, vectors, kind) for vectors, most in blocks for rows in range(1, most + 1)),

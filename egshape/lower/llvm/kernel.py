@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from egshape.dims import Dim
+from egshape.errors import Unsupported
 from egshape.ir.types import is_float, itemsize
-from egshape.lower.llvm import product, scalar, tasks
+from egshape.lower.common.walk import Walk
+from egshape.lower.llvm import ops, product, scalar, tasks
 from egshape.lower.llvm.writer import ROLLED, Writer
-from egshape.plan.analysis.parallel import Split, split
 from egshape.plan.analysis.work import TIME, operations
-from egshape.plan.cpu.inverse import with_inverses
-from egshape.plan.cpu.strides import with_strides
 from egshape.plan.ir.loops import (
     Assign,
-    Bind,
     Bounds,
     Buffer,
     Call,
@@ -23,23 +22,18 @@ from egshape.plan.ir.loops import (
     Expr,
     If,
     Index,
-    Kernel,
     Let,
-    LetIndex,
     Load,
     Local,
     Loop,
     Pack,
     Product,
     Stmt,
-    Store,
-    Test,
-    Var,
     While,
-    buffers,
-    dims,
-    statements,
 )
+from egshape.plan.ir.program import Run
+from egshape.plan.ir.ranges import Ranged, Split
+from egshape.plan.ir.walk import buffers, dims, statements
 
 LONGEST_WRITTEN = 512
 """Rounds of a loop that LLVM may write out."""
@@ -56,9 +50,9 @@ class Function:
     """How it is cut; its last two parameters are then a range of units."""
 
 
-def function(kernel: Kernel) -> Function:
-    """The LLVM function of a kernel: pointers of its buffers, then its sizes."""
-    kernel = replace(kernel, body=with_inverses(with_strides(kernel.body)))
+def function(ranged: Ranged) -> Function:
+    """The LLVM function of a kernel: pointers of its buffers, then its sizes, then its range if it is cut."""
+    kernel, cut = ranged.kernel, ranged.split
     touched = buffers(kernel.body)
     sizes = sorted({name for dim in dims(kernel.body) for name in dim.symbols() if not name.startswith("$")})
     w = Writer()
@@ -67,7 +61,6 @@ def function(kernel: Kernel) -> Function:
     for bounds in kernel.bounds:
         if bounds.name in w.symbols:
             _assume(w, bounds)
-    cut = split(kernel)
     if cut is not None and cut.loops:
         tasks.ranged(w, cut.loops, lambda: emit.body(cut.loops[-1].body))
     else:
@@ -81,6 +74,13 @@ def function(kernel: Kernel) -> Function:
     lines = "\n".join([*w.head, *w.lines])
     text = f"({', '.join(params)}) #{0 if cut is None else 1} {{\nentry:\n{lines}\n  ret void\n}}\n"
     return Function(text, touched, tuple(sizes), cut)
+
+
+def function_of(step: Run) -> Function:
+    """The function of the kernel of a step. Raises Unsupported where no planner has made it one for a processor."""
+    if step.ranged is None:
+        raise Unsupported(f"the kernel {step.kernel.label} is not planned for a processor", where=step.kernel.where)
+    return function(step.ranged)
 
 
 def _assume(w: Writer, bounds: Bounds) -> None:
@@ -116,72 +116,55 @@ def _loops(body: tuple[Stmt, ...]) -> bool:
     return any(isinstance(each, Loop | While) for each in statements(body))
 
 
-class KernelWriter:
-    """Writes the statements of a kernel. ``pointers``: where its buffers lie."""
+class KernelWriter(Walk[Writer]):
+    """Writes the statements of a kernel."""
 
     def __init__(self, w: Writer, pointers: dict[Buffer, str]) -> None:
-        self.w = w
-        self.pointers = pointers
-        self.values: dict[str, str] = {}
+        super().__init__(w, pointers)
         self.locals: dict[str, tuple[str, str]] = {}
+        """Where mutable locals lie, and their types."""
         self.range: tuple[str, str] | None = None
         """First and end of the units to run, where the kernel is one statement that is cut."""
 
-    # -- statements -----------------------------------------------------------------------------------------------
+    # -- statements ---------------------------------------------------------------------------------------------------
 
-    def body(self, stmts: Sequence[Stmt]) -> None:
-        for stmt in stmts:
-            self.stmt(stmt)
-
-    def stmt(self, stmt: Stmt) -> None:
-        w = self.w
-        match stmt:
-            case Loop():
-                self._loop(stmt)
-            case Store():
-                with w.frame():
-                    value = scalar.pack(w, stmt.buffer.dtype, self.expr(stmt.value))
-                    address = self.address(stmt.buffer, w.dim(stmt.index))
-                    w.line(f"store {scalar.memory(stmt.buffer.dtype)} {value}, ptr {address}")
-            case Let():
-                with w.frame():
-                    self.values[stmt.name] = self.expr(stmt.value)
-            case Local():
-                type = scalar.register(stmt.value.dtype)
-                if stmt.name not in self.locals:
-                    self.locals[stmt.name] = w.slot(type), type
-                self._assign(stmt.name, stmt.value)
-            case Assign():
-                self._assign(stmt.name, stmt.value)
-            case LetIndex():
-                with w.frame():
-                    w.symbols[stmt.name] = self._wide(stmt.value.dtype, self.expr(stmt.value))
-            case If():
-                self._if(stmt)
-            case While():
-                self._while(stmt)
-            case Pack():
-                product.pack(self, stmt)
-            case Product():
-                product.product(self, stmt)
-
-    def _loop(self, loop: Loop) -> None:
-        w, behind = self.w, _behind(loop)
-        with w.loop(w.dim(loop.extent - behind), hint=_hint(loop)) as index:
-            w.symbols[loop.var] = index
-            self.body(loop.body)
+    def loop(self, stmt: Loop) -> None:
+        """A loop, the last rounds of some behind it."""
+        w, behind = self.w, _behind(stmt)
+        with w.loop(w.dim(stmt.extent - behind), hint=_hint(stmt)) as index:
+            w.symbols[stmt.var] = index
+            self.body(stmt.body)
         if behind:
             with w.frame():
-                w.symbols[loop.var] = w.dim(loop.extent - 1)
-                self.body(loop.body)
+                w.symbols[stmt.var] = w.dim(stmt.extent - 1)
+                self.body(stmt.body)
 
-    def _assign(self, name: str, value: Expr) -> None:
+    def store(self, buffer: Buffer, index: Dim, value: Expr) -> None:
+        """A store."""
+        w = self.w
+        stored = scalar.pack(w, buffer.dtype, self.expr(value))
+        w.line(f"store {scalar.memory(buffer.dtype)} {stored}, ptr {self.address(buffer, w.dim(index))}")
+
+    def let(self, value: Expr) -> str:
+        """The value itself."""
+        return self.expr(value)
+
+    def local(self, stmt: Local) -> None:
+        """A stack slot."""
+        type = scalar.register(stmt.value.dtype)
+        if stmt.name not in self.locals:
+            self.locals[stmt.name] = self.w.slot(type), type
         with self.w.frame():
-            found = self.expr(value)
-        slot, type = self.locals[name]
-        self.w.line(f"store {type} {found}, ptr {slot}")
+            value = self.expr(stmt.value)
+        self.assign(stmt.name, value)
 
-    def _if(self, stmt: If) -> None:
+    def assign(self, name: str, value: str) -> None:
+        """A store to the slot."""
+        slot, type = self.locals[name]
+        self.w.line(f"store {type} {value}, ptr {slot}")
+
+    def branch(self, stmt: If) -> None:
+        """Two blocks."""
         w = self.w
         with w.frame():
             condition = self.expr(stmt.condition)
@@ -194,7 +177,8 @@ class KernelWriter:
             w.line(f"br label %{end}")
         w.block(end)
 
-    def _while(self, stmt: While) -> None:
+    def repeat(self, stmt: While) -> None:
+        """A block that tests, and one that runs."""
         w = self.w
         test, body, end = w.label("test"), w.label("body"), w.label("done")
         w.line(f"br label %{test}")
@@ -208,7 +192,15 @@ class KernelWriter:
         w.line(f"br label %{test}")
         w.block(end)
 
-    # -- expressions ----------------------------------------------------------------------------------------------
+    def pack(self, stmt: Pack) -> None:
+        """A call, or a loop that copies."""
+        product.pack(self, stmt)
+
+    def product(self, stmt: Product) -> None:
+        """Calls for blocks, and loops over what they give."""
+        product.product(self, stmt)
+
+    # -- expressions --------------------------------------------------------------------------------------------------
 
     def address(self, buffer: Buffer, index: str) -> str:
         """The address of an element."""
@@ -216,48 +208,48 @@ class KernelWriter:
             f"getelementptr inbounds {scalar.memory(buffer.dtype)}, ptr {self.pointers[buffer]}, i64 {index}"
         )
 
-    def expr(self, expr: Expr) -> str:
-        """The value of an expression."""
-        match expr:
-            case Const():
-                return scalar.constant(expr.dtype, expr.value)
-            case Var():
-                if expr.name in self.locals:
-                    slot, type = self.locals[expr.name]
-                    return self.w.value(f"load {type}, ptr {slot}")
-                return self.values[expr.name]
-        found = self.w.find(expr)
-        return found if found is not None else self.w.keep(expr, self._compute(expr))
+    def read(self, name: str) -> str:
+        """What the slot of a mutable local holds, or the value of another."""
+        if name in self.locals:
+            slot, type = self.locals[name]
+            return self.w.value(f"load {type}, ptr {slot}")
+        return super().read(name)
 
-    def _compute(self, expr: Expr) -> str:
+    def constant(self, expr: Const) -> str:
+        """As LLVM writes it."""
+        return scalar.constant(expr.dtype, expr.value)
+
+    def load(self, expr: Load) -> str:
+        """A load."""
+        return scalar.load(self.w, expr.dtype, self.address(expr.buffer, self.w.dim(expr.index)))
+
+    def index(self, expr: Index) -> str:
+        """A size, wrapped or rounded."""
+        w, value = self.w, self.w.dim(expr.dim)
+        if is_float(expr.dtype):
+            return scalar.convert(w, "i64", expr.dtype, value)
+        bits = 8 * itemsize(expr.dtype)
+        return value if bits == 64 else w.value(f"trunc i64 {value} to i{bits}")
+
+    def test(self, dims: Sequence[Dim]) -> str:
+        """All tests, then whether all hold."""
         w = self.w
-        match expr:
-            case Load():
-                return scalar.load(w, expr.dtype, self.address(expr.buffer, w.dim(expr.index)))
-            case Index():
-                return self._index(expr)
-            case Test():
-                tests = [w.value(f"icmp sge i64 {w.dim(dim)}, 0") for dim in expr.dims]
-                total = tests[0] if tests else "true"  # of a tensor without axes
-                for each in tests[1:]:
-                    total = w.value(f"and i1 {total}, {each}")
-                return total
-            case Call():
-                args = tuple(self.expr(arg) for arg in expr.args)
-                types = tuple(arg.dtype for arg in expr.args)
-                if expr.op == "select":
-                    types = types[1:]
-                return scalar.call(w, expr.op, expr.dtype, types, args, dict(expr.attrs), expr.fast)
-            case Choose():
-                return self._choose(expr)
-            case Bind():
-                raw = self._wide(expr.value.dtype, self.expr(expr.value))
-                least = w.value(f"call i64 @llvm.smin.i64(i64 {raw}, i64 {w.dim(expr.upper)})")
-                w.symbols[expr.name] = w.value(f"call i64 @llvm.smax.i64(i64 {least}, i64 0)")
-                return self.expr(expr.body)
-        raise AssertionError(expr)
+        tests = [w.value(f"icmp sge i64 {w.dim(dim)}, 0") for dim in dims]
+        total = tests[0] if tests else "true"
+        for each in tests[1:]:
+            total = w.value(f"and i1 {total}, {each}")
+        return total
 
-    def _choose(self, expr: Choose) -> str:
+    def call(self, expr: Call) -> str:
+        """An op."""
+        args = tuple(self.expr(arg) for arg in expr.args)
+        types = tuple(arg.dtype for arg in expr.args)
+        if expr.op == "select":
+            types = types[1:]
+        return ops.call(self.w, expr.op, expr.dtype, types, args, dict(expr.attrs), expr.fast)
+
+    def choose(self, expr: Choose) -> str:
+        """Two blocks that meet."""
         w = self.w
         condition = self.expr(expr.condition)
         then, other, end = w.label("then"), w.label("else"), w.label("end")
@@ -275,15 +267,15 @@ class KernelWriter:
         w.block(end)
         return w.value(f"phi {scalar.register(expr.dtype)} {', '.join(ends)}")
 
-    def _index(self, expr: Index) -> str:
-        w, value = self.w, self.w.dim(expr.dim)
-        if is_float(expr.dtype):
-            return scalar.convert(w, "i64", expr.dtype, value)
-        bits = 8 * itemsize(expr.dtype)
-        return value if bits == 64 else w.value(f"trunc i64 {value} to i{bits}")
-
-    def _wide(self, dtype: str, value: str) -> str:
-        """An integer as i64; a ui64 above the range is the largest i64."""
+    def as_index(self, dtype: str, value: str) -> str:
+        """An integer as i64."""
         if dtype == "ui64":
             return self.w.value(f"call i64 @llvm.umin.i64(i64 {value}, i64 {2**63 - 1})")
         return scalar.convert(self.w, dtype, "i64", value)
+
+    def bounded(self, dtype: str, value: str, upper: Dim) -> str:
+        """The same between bounds."""
+        w = self.w
+        raw = self.as_index(dtype, value)
+        least = w.value(f"call i64 @llvm.smin.i64(i64 {raw}, i64 {w.dim(upper)})")
+        return w.value(f"call i64 @llvm.smax.i64(i64 {least}, i64 0)")

@@ -15,23 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from egshape.errors import EgshapeError, MissingDependency
+from egshape.hints import install
 from egshape.lower.common import cache
-from egshape.lower.llvm import gemm, pool
+from egshape.lower.llvm import gemm, library, ops
 from egshape.lower.llvm.functions import scales
-from egshape.lower.llvm.scalar import LIBM
 from egshape.lower.llvm.writer import HINTS
 
 _DECLARED = re.compile(r"^declare [^@]*@([A-Za-z_0-9.]+)\(", re.MULTILINE)
 _CALLED = re.compile(r"call (?:[a-z]+ )*?([a-z0-9]+) @([A-Za-z_0-9.]+)\(([^\n]*)\)$", re.MULTILINE)
 ENTRIES = ("egshape_entry", "egshape_python")
-_FUNCTIONS = (*LIBM.values(), "nextafter", "nextafterf")
 
 
 def _binding() -> Any:
     try:
         from llvmlite import binding
     except ImportError:
-        raise MissingDependency("llvmlite is not installed", hint="pip install 'egshape[llvm]'") from None
+        raise MissingDependency("llvmlite is not installed", hint=install("llvm")) from None
     return binding
 
 
@@ -43,6 +42,11 @@ class Machine:
     cpu: str
     features: str
     version: str
+
+    @property
+    def described(self) -> dict[str, str]:
+        """What a manifest says of it."""
+        return {"triple": self.triple, "cpu": self.cpu, "features": self.features, "llvm": self.version}
 
 
 def host_machine() -> Machine:
@@ -83,7 +87,7 @@ def completed(text: str) -> str:
 def whole(text: str, features: str) -> str:
     """The module with all that it calls, but the kernels of products, for a CPU of these features."""
     hints = HINTS if "!llvm.loop" in text else ""
-    return completed(text + scales(text, features) + gemm.declarations(text)) + hints
+    return completed(text + scales(text, features) + gemm.declarations(text) + library.declarations(text)) + hints
 
 
 @functools.cache
@@ -92,15 +96,20 @@ def products_object(dtype: str, kind: str, machine: Machine) -> bytes:
     return cached_object(gemm.text(dtype, machine.features, kind), machine)
 
 
-def _optimized(text: str, machine: Machine, level: int = 3) -> tuple[Any, Any]:
-    """A whole module behind LLVM's passes, and the target machine that prints it as position-independent code."""
+def _optimized(texts: Sequence[str], machine: Machine, level: int = 3) -> tuple[Any, Any]:
+    """A module of whole ones behind LLVM's passes, and the target machine that prints it as position-independent
+    code."""
     binding = _binding()
     target = binding.Target.from_triple(machine.triple).create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=level, reloc="pic", codemodel="default"
     )
-    module = binding.parse_assembly(text)
-    module.triple = machine.triple
-    module.data_layout = str(target.target_data)
+    modules = [binding.parse_assembly(text) for text in texts]
+    for each in modules:
+        each.triple = machine.triple
+        each.data_layout = str(target.target_data)
+    module, *others = modules
+    for each in others:
+        module.link_in(each)
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
@@ -111,20 +120,27 @@ def _optimized(text: str, machine: Machine, level: int = 3) -> tuple[Any, Any]:
 
 def object_code(text: str, machine: Machine, level: int = 3) -> bytes:
     """Object code of a whole module, optimized as far as ``level`` says."""
-    module, target = _optimized(text, machine, level)
+    return _object([text], machine, level)
+
+
+def _object(texts: Sequence[str], machine: Machine, level: int = 3) -> bytes:
+    module, target = _optimized(texts, machine, level)
     return bytes(target.emit_object(module))
 
 
 def assembly(text: str, machine: Machine) -> str:
     """A whole module as assembler text, for people."""
-    module, target = _optimized(text, machine)
+    module, target = _optimized([text], machine)
     return str(target.emit_assembly(module))
 
 
 def cached_object(text: str, machine: Machine) -> bytes:
     """The object of a whole module, from the cache if it is there. The key: the IR, the CPU and the versions."""
-    parts = (text, machine.triple, machine.cpu, machine.features, machine.version)
-    return cache.cached(parts, lambda: object_code(text, machine))
+    return cache.cached(_key([text], machine), lambda: object_code(text, machine))
+
+
+def _key(texts: Sequence[str], machine: Machine) -> Sequence[str]:
+    return (*texts, machine.triple, machine.cpu, machine.features, machine.version)
 
 
 def libm_symbols() -> dict[str, int]:
@@ -132,11 +148,16 @@ def libm_symbols() -> dict[str, int]:
     import ctypes.util
 
     library = ctypes.CDLL(ctypes.util.find_library("m") or None)
-    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
+    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in ops.library()}
 
 
 def load(codes: Sequence[bytes], names: Sequence[str], symbols: Mapping[str, int]) -> tuple[dict[str, int], object]:
-    """The addresses of functions of some objects, and what must stay alive as long as they are used."""
+    """The addresses of functions of some objects that may call the library, and what must stay alive as long as they
+    are used."""
+    return _load(codes, names, {**library_symbols(), **symbols})
+
+
+def _load(codes: Sequence[bytes], names: Sequence[str], symbols: Mapping[str, int]) -> tuple[dict[str, int], object]:
     binding = _binding()
     target = binding.Target.from_default_triple().create_target_machine(jit=True)
     # JITLink lays an object out as one piece: parts that lie far apart in a full address space cannot reach each other.
@@ -152,15 +173,17 @@ def load(codes: Sequence[bytes], names: Sequence[str], symbols: Mapping[str, int
     return {name: int(tracker[name]) for name in names}, (jit, tracker)
 
 
-def pool_object(machine: Machine) -> bytes:
-    """The object of the thread pool."""
-    return cached_object(pool.text(machine.triple), machine)
+@functools.cache
+def library_object(machine: Machine) -> bytes:
+    """The object of the functions that all programs call."""
+    texts = [library.text(name) for name in library.names(machine.triple)]
+    return cache.cached(_key(texts, machine), lambda: _object(texts, machine))
 
 
 @functools.cache
-def pool_symbols() -> Mapping[str, int]:
-    """Addresses of the pool's functions in this process, which are there once and stay: its threads never end."""
-    found, keep = load([pool_object(host_machine())], pool.NAMES, {})
+def library_symbols() -> Mapping[str, int]:
+    """Their addresses in this process, where they are there once and stay: the pool's threads never end."""
+    found, keep = _load([library_object(host_machine())], list(library.signatures()), {})
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
     return found
 

@@ -6,29 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from egshape.dims import const
-from egshape.lower.llvm.gemm import TILE_ROWS, TYPES
+from egshape.lower.llvm.elements import TILE_ROWS, TYPES
 from egshape.lower.llvm.writer import Writer
 from egshape.plan.analysis.parallel import coefficient
-from egshape.plan.ir.loops import (
-    FEW_ROWS,
-    Buffer,
-    Matrix,
-    Pack,
-    Product,
-    Reach,
-    Stmt,
-    Store,
-    pack_room,
-    pack_step,
-    statements,
-)
+from egshape.plan.ir.loops import Buffer, Matrix, Pack, Product, Reach, Stmt, Store
+from egshape.plan.ir.packs import FEW_ROWS, pack_room, pack_step
+from egshape.plan.ir.walk import statements
 
 
 class Around(Protocol):
     """What writes the kernel around a product (``kernel.KernelWriter``)."""
 
     w: Writer
-    values: dict[str, str]
+    names: dict[str, str]
 
     def body(self, stmts: Sequence[Stmt]) -> None:
         """Write statements."""
@@ -130,7 +120,7 @@ def _rows(kernel: Around, g: Product, n: str, tile: str, first: str, rows: str) 
             w.symbols[g.row] = w.value(f"add nuw nsw i64 {first}, {row}")
             down = w.value(f"mul nuw nsw i64 {row}, {pack_room(g.dtype)}")
             place = w.value(f"getelementptr {name}, ptr {top}, i64 {down}")
-            kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+            kernel.names[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
             kernel.body(g.body)
 
 
@@ -143,7 +133,7 @@ def _columns(kernel: Around, g: Product, n: str, row: str) -> None:
             column = w.value(f"add nuw nsw i64 {begin}, {step_of}") if begin != "0" else step_of
             w.symbols[g.column] = column
             place = w.value(f"getelementptr {name}, ptr {row}, i64 {column}")
-            kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+            kernel.names[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
             kernel.body(g.body)
 
 
@@ -172,7 +162,7 @@ class _Lines:
                 column = w.value(f"add nuw nsw i64 {begin}, {step_of}")
                 w.symbols[g.column] = w.value(f"sub nsw i64 {column}, {ahead}")
                 place = w.value(f"getelementptr {name}, ptr {row}, i64 {column}")
-                kernel.values[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
+                kernel.names[g.value] = w.value(f"load {name}, ptr {place}, align {size}")
                 kernel.body(g.body)
 
 

@@ -39,6 +39,11 @@ class Quads:
         return "pairs" if f"+{BITS.get(self.bits)}" in self.features else "plain"
 
     @property
+    def dot(self) -> bool:
+        """Whether one instruction does a step."""
+        return self.how == "dot"
+
+    @property
     def vector(self) -> str:
         """The type of a vector of quads."""
         return f"<{self.lanes} x i32>"

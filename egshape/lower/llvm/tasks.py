@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from egshape.lower.llvm.writer import Writer
-from egshape.plan.analysis.parallel import Split
 from egshape.plan.ir.loops import Loop
+from egshape.plan.ir.ranges import Split
 
 THRESHOLD = 1_200_000.0
 """Work (plan/analysis/work.py) from which a kernel is worth the microseconds that waking a thread takes."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from egshape.dims import Dim, FloorDiv, Relu, Symbol
 from egshape.dims.core import Atom, is_nonnegative, is_positive
+from egshape.lower.common.sizes import Sizes
 
 ROLLED = "!0"
 HINTS = """!0 = distinct !{!0, !1}
@@ -15,17 +16,16 @@ HINTS = """!0 = distinct !{!0, !1}
 """What LLVM is told of loops: one is not written out, and computes with as many lanes as pay."""
 
 
-class Writer:
-    """Collects the lines of a function. ``symbols`` maps a size or index to its i64."""
+class Writer(Sizes):
+    """Collects the lines of a function; sizes are i64."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.head: list[str] = []
         self.lines: list[str] = []
-        self.symbols: dict[str, str] = {}
         self.slots: dict[str, str] = {}
         """Sizes that change while the function runs: where they are stored."""
         self.count = 0
-        self.frames: list[dict[object, str]] = [{}]
 
     def line(self, text: str) -> None:
         """Add an instruction."""
@@ -52,62 +52,32 @@ class Writer:
         self.head.append(f"  %s{self.count} = alloca {type}")
         return f"%s{self.count}"
 
-    @contextmanager
-    def frame(self) -> Iterator[None]:
-        """What is computed inside is not reused outside."""
-        self.frames.append({})
-        yield
-        self.frames.pop()
-
-    def find(self, key: object) -> str | None:
-        """A value computed earlier on every path to here."""
-        for frame in reversed(self.frames):
-            if key in frame:
-                return frame[key]
-        return None
-
-    def keep(self, key: object, name: str) -> str:
-        """Remember a value."""
-        self.frames[-1][key] = name
-        return name
-
     # -- sizes ----------------------------------------------------------------------------------------------------
 
-    def dim(self, dim: Dim) -> str:
-        """A size as i64."""
-        if dim.const is not None:
-            return str(dim.const)
-        found = self.find(dim)
-        if found is not None:
-            return found
-        total = ""
-        for mono, factor in dim.terms:
-            term = ""
-            for atom, power in mono:
-                for _ in range(power):
-                    part = self._atom(atom)
-                    term = self.value(f"mul nsw i64 {term}, {part}") if term else part
-            if not mono:
-                term = str(factor)
-            elif factor != 1:
-                term = self.value(f"mul nsw i64 {term}, {factor}")
-            total = self.value(f"add nsw i64 {total}, {term}") if total else term
-        return self.keep(dim, total)
+    def number(self, value: int) -> str:
+        """A number."""
+        return str(value)
 
-    def _atom(self, atom: Atom) -> str:
-        if isinstance(atom, Symbol):
-            if atom.name in self.slots:
-                return self.find(atom) or self.keep(atom, self.value(f"load i64, ptr {self.slots[atom.name]}"))
-            return self.symbols[atom.name]
-        found = self.find(atom)
-        if found is not None:
-            return found
-        if isinstance(atom, Relu):
-            return self.keep(atom, self.value(f"call i64 @llvm.smax.i64(i64 {self.dim(atom.arg)}, i64 0)"))
-        assert isinstance(atom, FloorDiv)
-        return self.keep(atom, self._divide(atom))
+    def times(self, one: str, two: str) -> str:
+        """A product."""
+        return self.value(f"mul nsw i64 {one}, {two}")
 
-    def _divide(self, atom: FloorDiv) -> str:
+    def plus(self, one: str, two: str) -> str:
+        """A sum."""
+        return self.value(f"add nsw i64 {one}, {two}")
+
+    def symbol(self, symbol: Symbol) -> str:
+        """Its i64; of one that changes while the function runs, what is stored now."""
+        if symbol.name in self.slots:
+            return self.find(symbol) or self.keep(symbol, self.value(f"load i64, ptr {self.slots[symbol.name]}"))
+        return super().symbol(symbol)
+
+    def relu(self, arg: Dim) -> str:
+        """The size, 0 if it is below."""
+        return self.value(f"call i64 @llvm.smax.i64(i64 {self.dim(arg)}, i64 0)")
+
+    def floor_divide(self, atom: FloorDiv) -> str:
+        """A quotient, rounded down."""
         num, den = self.dim(atom.num), self.dim(atom.den)
         if not is_positive(atom.den):
             zero = self.value(f"icmp eq i64 {den}, 0")
@@ -138,7 +108,7 @@ class Writer:
     def atom_float(self, atom: Atom) -> str:
         """A factor of a size as double."""
         if isinstance(atom, Symbol):
-            return self.value(f"sitofp i64 {self._atom(atom)} to double")
+            return self.value(f"sitofp i64 {self.symbol(atom)} to double")
         if isinstance(atom, Relu):
             return self.value(f"call double @llvm.maxnum.f64(double {self.dim_float(atom.arg)}, double 0.0)")
         assert isinstance(atom, FloorDiv)

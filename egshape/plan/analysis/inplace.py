@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from egshape.dims import Dim
 from egshape.plan.analysis.memory import lives
 from egshape.plan.analysis.parallel import injective
-from egshape.plan.ir.loops import Buffer, Kernel, Load, Loop, Product, Stmt, Store, While, expressions, statements
+from egshape.plan.ir.loops import Buffer, Kernel, Load, Loop, Product, Stmt, Store, While
 from egshape.plan.ir.program import Program, Run
+from egshape.plan.ir.walk import expressions, statements
 
 _T = TypeVar("_T")
 

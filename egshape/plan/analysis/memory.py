@@ -13,7 +13,7 @@ from egshape.dims.core import is_nonnegative
 from egshape.errors import Contradiction, UndefinedSize
 from egshape.facts import Relation
 from egshape.ir.types import itemsize
-from egshape.plan.ir.loops import Buffer, buffers
+from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import (
     BindSize,
     Branch,
@@ -28,6 +28,7 @@ from egshape.plan.ir.program import (
     Step,
     Swap,
 )
+from egshape.plan.ir.walk import buffers
 
 ALIGN = 64
 _SOME = 64

@@ -14,35 +14,14 @@ from itertools import takewhile
 from egshape.dims import Dim, Relu, ceildiv, const, minimum, product, relu, symbol
 from egshape.dims.core import is_nonnegative
 from egshape.plan.analysis.work import operations
-from egshape.plan.ir.loops import (
-    Buffer,
-    Kernel,
-    Load,
-    Loop,
-    Pack,
-    Product,
-    Stmt,
-    Store,
-    While,
-    expressions,
-    pack_step,
-    statements,
-)
+from egshape.plan.ir.loops import Buffer, Kernel, Load, Loop, Pack, Product, Stmt, Store, While
+from egshape.plan.ir.packs import pack_step
+from egshape.plan.ir.ranges import Split
+from egshape.plan.ir.walk import expressions, statements
 
 MOST_LOOPS = 3
 _UNROLLED = 256
 """Rounds up to which a compiler may write out a loop."""
-
-
-@dataclass(frozen=True)
-class Split:
-    """``units`` independent pieces of about ``work`` operations: iterations of ``loops`` taken as one, or what the one
-    statement of the body says. A range of them begins at a multiple of ``grain``."""
-
-    loops: tuple[Loop, ...]
-    units: Dim
-    work: Dim
-    grain: int
 
 
 def split(kernel: Kernel) -> Split | None:
@@ -82,9 +61,15 @@ def _grain(body: tuple[Stmt, ...]) -> int:
 
 
 def writes_only(kernel: Kernel) -> bool:
-    """Whether the planner says that each element has one writer, and nothing written is read."""
-    stored = {stmt.buffer for stmt in statements(kernel.body) if isinstance(stmt, Store)} - set(kernel.private)
-    read = {expr.buffer for expr in expressions(kernel.body) if isinstance(expr, Load)}
+    """Whether the planner says that each element has one writer, and nothing written is read but, before it, the
+    element that is written over."""
+    places: dict[Buffer, set[Dim]] = {}
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, Store) and stmt.buffer not in kernel.private:
+            places.setdefault(stmt.buffer, set()).add(stmt.index)
+    stored = set(places)
+    loads = [expr for expr in expressions(kernel.body) if isinstance(expr, Load)]
+    read = {expr.buffer for expr in loads if places.get(expr.buffer) != {expr.index}}
     for stmt in statements(kernel.body):
         if isinstance(stmt, Product):
             read.update((stmt.left.buffer, stmt.right, *((stmt.direct.buffer,) if stmt.direct else ())))

@@ -9,9 +9,6 @@ from egshape.dims import Dim, const, maximum
 from egshape.ir.types import itemsize
 from egshape.ops import REGISTRY
 from egshape.plan.ir.loops import (
-    GROUPS,
-    PAIR,
-    QUAD,
     Assign,
     Buffer,
     Call,
@@ -26,9 +23,9 @@ from egshape.plan.ir.loops import (
     Stmt,
     Store,
     While,
-    buffers,
-    expressions,
 )
+from egshape.plan.ir.packs import GROUPS, PAIR, QUAD
+from egshape.plan.ir.walk import buffers, expressions
 
 _ZERO = const(0)
 _SOME = 16
@@ -72,7 +69,7 @@ def operations(body: tuple[Stmt, ...], weights: Weights = TIME, extents: Mapping
             case Product():
                 each = operations(stmt.body, weights, known)
                 step = {1: weights.product, PAIR: weights.pair, QUAD: weights.quad}[GROUPS[stmt.elements]]
-                total += _outside(stmt.m * stmt.n, known) * (step * _outside(stmt.depth, known) + each)
+                total += _outside(stmt.m, known) * _outside(stmt.n, known) * (step * _outside(stmt.depth, known) + each)
             case Pack():
                 total += weights.access * _outside(stmt.rows * stmt.columns, known)
             case _:
@@ -86,6 +83,8 @@ def _count(stmt: Store | Let | Local | Assign | LetIndex, weights: Weights) -> i
 
 
 def _weight(op: str, weights: Weights) -> int:
+    if op == "fma":
+        return 2 * weights.plain
     heavy = op in REGISTRY and REGISTRY[op].traits.effort != "light"
     return weights.heavy if heavy else weights.convert if op == "convert" else weights.plain
 

@@ -19,7 +19,8 @@ from egshape.plan.form import epilogue
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, operand, parts
 from egshape.plan.form.rows import is_row_reduce, joins
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Assign, Buffer, Let, Load, Local, Matrix, Stmt, Store, Var, pack_columns
+from egshape.plan.ir.loops import Assign, Buffer, Let, Load, Local, Matrix, Stmt, Store, Var
+from egshape.plan.ir.packs import pack_columns
 
 GROUP = 16
 """Rows whose scores are held at a time."""

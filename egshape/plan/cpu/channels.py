@@ -17,7 +17,7 @@ from egshape.ir.graph import Block, Graph, Op, Value
 from egshape.ir.types import TensorType
 from egshape.plan.analysis.elements import is_elementwise
 from egshape.plan.cpu.convolution import products as convolution
-from egshape.plan.ir.loops import pack_step
+from egshape.plan.ir.packs import pack_step
 
 FULL = 0.6
 """The part of a vector that the features of a result must fill at least, on average."""

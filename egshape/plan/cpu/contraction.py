@@ -15,20 +15,8 @@ from egshape.plan.form.dots import converted, zero
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, operand, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import (
-    GROUPS,
-    ROW_GROUP,
-    Assign,
-    Call,
-    Expr,
-    Load,
-    Local,
-    Matrix,
-    Stmt,
-    Store,
-    Var,
-    pack_columns,
-)
+from egshape.plan.ir.loops import Assign, Call, Expr, Load, Local, Matrix, Stmt, Store, Var
+from egshape.plan.ir.packs import GROUPS, ROW_GROUP, pack_columns
 
 FEW_PACKS = 4
 Held: TypeAlias = Callable[[Var, Indices], Expr]

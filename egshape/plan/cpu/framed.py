@@ -14,7 +14,8 @@ from egshape.plan.form.epilogue import ENDLESS
 from egshape.plan.form.matrices import ONE, loops
 from egshape.plan.form.reader import Frame
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Stmt, Store, linear, pack_step
+from egshape.plan.ir.loops import Stmt, Store, linear
+from egshape.plan.ir.packs import pack_step
 
 
 def frame_of(p: Steps, value: Value) -> Frame | None:

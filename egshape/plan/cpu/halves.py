@@ -15,12 +15,13 @@ from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu.contraction import Operands, packed_product, summed
-from egshape.plan.cpu.packing import Right, constant_matrices, packed, packs
+from egshape.plan.cpu.packing import Right, constant_matrices, joined, packed, packs
 from egshape.plan.form.dots import converted, dot
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, matrix, operand, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import PAIR, Buffer, Const, Expr, Matrix, Stmt, Store, Var, linear, pack_columns, pack_step
+from egshape.plan.ir.loops import Buffer, Const, Expr, Matrix, Stmt, Store, Var, linear
+from egshape.plan.ir.packs import PAIR, pack_columns, pack_step
 
 HALVES = ("bf16", "f16")
 _SUMS = "f32"
@@ -201,7 +202,7 @@ class _Operand:
         sizes = (size for _, size in self.d.batch)
         key = ("pairs", wide.buffer, wide.offset, wide.row, wide.column, k, n, *sizes)
         if key not in self.p.packed:
-            flat = np.concatenate([np.zeros(0, np.int32), *(packs(paired(each)) for each in whole)])
+            flat = joined([packs(paired(each)) for each in whole], np.dtype(np.int32))
             name = f"{wide.buffer.name}.panels.{len(self.p.packed)}"
             self.p.packed[key] = Buffer(name, "i32", const(flat.size), "const", flat)
         return self.p.packed[key]

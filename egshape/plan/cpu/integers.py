@@ -8,138 +8,31 @@ of the op whatever the numbers are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
-from egshape.ir.graph import Block, Op, Value
+from egshape.ir.graph import Value
 from egshape.plan.analysis.elements import ZERO, Indices
+from egshape.plan.cpu.byte_elements import (
+    _MOVE,
+    Element,
+    called,
+    element,
+    moved_byte,
+    number_of,
+    widened,
+)
 from egshape.plan.cpu.contraction import Operands, packed_product
-from egshape.plan.cpu.packing import Right, constant_matrices, packs
+from egshape.plan.cpu.packing import Right, constant_matrices, joined, packs
 from egshape.plan.form.dots import dot
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, Dot, axes_of, loops, matrix, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import (
-    QUAD,
-    Assign,
-    Buffer,
-    Call,
-    Const,
-    Expr,
-    Index,
-    Let,
-    Load,
-    Local,
-    Matrix,
-    Stmt,
-    Store,
-    Var,
-    dims,
-    linear,
-    pack_columns,
-    pack_step,
-)
-
-BYTES = ("i8", "ui8")
-_RANGES = {"i8": (-128, 127), "ui8": (0, 255)}
-_MOVE = 128
-
-
-@dataclass(frozen=True, eq=False)
-class Element:
-    """An element of an operand: a byte minus a zero point (i32), if there is one."""
-
-    byte: Expr
-    zero: Expr | None
-
-    def moved(self, dtype: str) -> Element:
-        """The same with bytes of this kind."""
-        if self.byte.dtype == dtype:
-            return self
-        move = Const("i32", _MOVE if dtype == "ui8" else -_MOVE)
-        return Element(_moved(self.byte, dtype), move if self.zero is None else _call("add", self.zero, move))
-
-
-def is_product(p: Steps, op: Op) -> bool:
-    """Whether an op is an i32 product of bytes, as they are read."""
-    if op.name != "dot_general" or op.attrs["dtype"] != "i32":
-        return False
-    if any(x.type.dtype not in ("i32", *BYTES) for x in op.operands):
-        return False
-    d = axes_of(p, op)
-    p.start()
-    return all(element(p, p.read(*side), d.deep) is not None for side in d.operands)
-
-
-def element(p: Steps, expr: Expr, axes: Axes) -> Element | None:
-    """An operand's element as a byte and a zero point that is the same along the axes; None if it is no such."""
-    deep = {name for index, _ in axes for name in index.symbols()}
-    if isinstance(expr, Call) and expr.op == "subtract":
-        found, zero = _byte(p, expr.args[0]), expr.args[1]
-        return None if found is None or deep & _names(zero) else Element(found, zero)
-    found = _byte(p, expr)
-    return None if found is None else Element(found, None)
-
-
-def _byte(p: Steps, expr: Expr) -> Expr | None:
-    """The byte that an i32 expression is; a constant of few values is made one of bytes."""
-    if expr.dtype in BYTES:
-        return expr
-    if isinstance(expr, Call) and expr.op == "convert":
-        return expr.args[0] if expr.args[0].dtype in BYTES else None
-    if isinstance(expr, Const) and -128 <= expr.value <= 255:
-        return Const("i8" if expr.value < 128 else "ui8", expr.value)
-    if isinstance(expr, Load) and expr.buffer.data is not None:
-        buffer = _narrowed(p, expr.buffer)
-        return None if buffer is None else Load(buffer.dtype, buffer, expr.index)
-    return None
-
-
-def _narrowed(p: Steps, buffer: Buffer) -> Buffer | None:
-    """A constant buffer of i32 as one of bytes, if its elements are such."""
-    data, key = buffer.data, ("bytes", buffer)
-    if data is None or not data.size:
-        return None
-    if key not in p.packed:
-        low, high = int(data.min()), int(data.max())
-        for dtype, (least, most) in _RANGES.items():
-            if least <= low and high <= most:
-                small = data.astype(np.int8 if dtype == "i8" else np.uint8)
-                p.packed[key] = Buffer(f"{buffer.name}.bytes", dtype, buffer.size, "const", small)
-                break
-    return p.packed.get(key)
-
-
-def _names(expr: Expr) -> set[str]:
-    """The symbols that an expression reads."""
-    return {name for dim in dims((Let("", expr),)) for name in dim.symbols()}
-
-
-def widening(block: Block) -> Iterator[Op]:
-    """Ops that only widen bytes for products: a kernel that makes the bytes must not go on with them."""
-    made = {value: op for op in block.ops for value in op.results}
-    seen: set[Op] = set()
-    waiting = [
-        x
-        for op in block.ops
-        if op.name in ("dot_general", "convolution") and op.attrs["dtype"] == "i32"
-        for x in op.operands[:2]
-    ]
-    while waiting:
-        op = made.get(waiting.pop())
-        if op is None or op in seen or op.result.type.dtype != "i32":
-            continue
-        if op.name in ("subtract", "transpose", "reshape", "broadcast_in_dim", "slice"):
-            waiting.append(op.operands[0])
-        elif op.name != "convert" or op.operands[0].type.dtype not in BYTES:
-            continue
-        seen.add(op)
-        yield op
-
+from egshape.plan.ir.loops import Assign, Buffer, Const, Expr, Index, Let, Load, Local, Matrix, Stmt, Store, Var, linear
+from egshape.plan.ir.packs import QUAD, pack_columns, pack_step
 
 # -- the kernels ------------------------------------------------------------------------------------------------------
 
@@ -173,7 +66,7 @@ class _Operand:
         """Whether the zero point is 0."""
         self.p.start()
         found = self.element().zero
-        return found is None or _constant(found) == 0
+        return found is None or number_of(found) == 0
 
     @property
     def places(self) -> Axes:
@@ -184,38 +77,6 @@ class _Operand:
         """The number of a row or column among all of the batch."""
         at = tuple(index for index, _ in self.free) if free is None else free
         return linear((*(index for index, _ in self.d.batch), *at), tuple(size for _, size in self.places))
-
-
-def _call(op: str, one: Expr, two: Expr) -> Call:
-    return Call(one.dtype, op, (one, two))
-
-
-def _wide(byte: Expr) -> Expr:
-    return Call("i32", "convert", (byte,), (("dtype", "i32"),))
-
-
-def _moved(byte: Expr, dtype: str) -> Expr:
-    """A byte of the other kind moved by 128."""
-    if isinstance(byte, Const):
-        return Const(dtype, byte.value + (_MOVE if dtype == "ui8" else -_MOVE))
-    other = Call(dtype, "convert", (byte,), (("dtype", dtype),))
-    return _call("xor", other, Const(dtype, _MOVE if dtype == "ui8" else -_MOVE))
-
-
-def _constant(expr: Expr) -> int | None:
-    """What an integer expression is everywhere, if that is plain to see."""
-    match expr:
-        case Const():
-            return int(expr.value)
-        case Load() if expr.buffer.data is not None and expr.buffer.data.size:
-            data = expr.buffer.data
-            return int(data.reshape(-1)[0]) if (data == data.reshape(-1)[0]).all() else None
-        case Call() if expr.op == "convert":
-            return _constant(expr.args[0])
-        case Call() if expr.op in ("add", "subtract"):
-            one, two = (_constant(each) for each in expr.args)
-            return None if one is None or two is None else one + two if expr.op == "add" else one - two
-    return None
 
 
 def emit(p: Steps, cluster: Cluster) -> None:
@@ -273,12 +134,12 @@ def _corrected(
     za, zb = left.element(rows).zero, right.element(columns).zero
     if column_sums is not None and za is not None:
         sums = Load("i32", column_sums, right.place(columns))
-        value = _call("subtract", value, _call("multiply", za, sums))
+        value = called("subtract", value, called("multiply", za, sums))
     if row_sums is not None and zb is not None:
         rest: Expr = Load("i32", row_sums, left.place(rows))
         if column_sums is not None and za is not None:
-            rest = _call("subtract", rest, _call("multiply", za, Index("i32", k)))
-        value = _call("subtract", value, _call("multiply", zb, rest))
+            rest = called("subtract", rest, called("multiply", za, Index("i32", k)))
+        value = called("subtract", value, called("multiply", zb, rest))
     return value
 
 
@@ -321,7 +182,7 @@ def _row(side: _Operand, byte: Expr, target: Buffer | None, totals: Buffer | Non
         inner.append(Store(target, side.place() * room + inside, held))
     if totals is None:
         return [*loops(deep, inner)]
-    inner.append(Assign(name, _call("add", total_of, _wide(held))))
+    inner.append(Assign(name, called("add", total_of, widened(held))))
     return [Local(name, Const("i32", 0)), *loops(deep, inner), Store(totals, side.place(), total_of)]
 
 
@@ -356,7 +217,7 @@ def _packing(side: _Operand, right: Right, k: Dim, depth: Dim) -> list[Stmt]:
     env |= {name: place for (index, _), place in zip(side.free, free, strict=True) for name in index.symbols()}
     byte = element(p, p.read(side.value, tuple(index.substitute(env) for index in side.indices)), d.deep)
     assert byte is not None
-    found = byte.byte if byte.byte.dtype == side.dtype else _moved(byte.byte, side.dtype)
+    found = byte.byte if byte.byte.dtype == side.dtype else moved_byte(byte.byte, side.dtype)
     base = right.offset + start * depth * QUAD
 
     def place(row: Dim) -> Dim:
@@ -373,7 +234,7 @@ def _column_sums(side: _Operand) -> Buffer:
     p.start()
     target = p.scratch("sums", "i32", total(size for _, size in side.places))
     at = side.place()
-    more = Store(target, at, _call("add", Load("i32", target, at), _wide(side.element().byte)))
+    more = Store(target, at, called("add", Load("i32", target, at), widened(side.element().byte)))
     p.run(
         "sums",
         loops(
@@ -402,7 +263,7 @@ def _constant_right(side: _Operand, k: Dim, n: Dim, sums: bool) -> tuple[Buffer,
     key = ("quads", wide.buffer, wide.offset, wide.row, wide.column, k, n, side.dtype, *(size for _, size in d.batch))
     if key not in p.packed:
         moved = [_as(each, side.dtype) for each in whole]
-        flat = np.concatenate([np.zeros(0, np.int32), *(packs(quads(each)) for each in moved)])
+        flat = joined([packs(quads(each)) for each in moved], np.dtype(np.int32))
         added = np.concatenate([np.zeros(0, np.int32), *(each.sum(0, dtype=np.int32) for each in moved)])
         name = f"{wide.buffer.name}.panels.{len(p.packed)}"
         p.packed[key] = Buffer(name, "i32", const(flat.size), "const", flat)

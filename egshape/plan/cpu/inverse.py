@@ -10,23 +10,9 @@ from dataclasses import replace
 from functools import reduce
 
 from egshape.ir.types import is_float
-from egshape.plan.ir.loops import (
-    Assign,
-    Call,
-    Const,
-    Expr,
-    If,
-    Let,
-    LetIndex,
-    Local,
-    Loop,
-    Stmt,
-    Var,
-    While,
-    expressions,
-    statements,
-)
+from egshape.plan.ir.loops import Assign, Call, Const, Expr, If, Let, LetIndex, Local, Loop, Stmt, Var, While
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions, statements
 
 _LARGEST = {"f32": 2.0**126, "f64": 2.0**1022}
 """Numbers up to here, and their inverses, are normal numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,21 +17,11 @@ from egshape.plan.form.matrices import (
     loops,
 )
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import (
-    FEW_ROWS,
-    Buffer,
-    If,
-    Matrix,
-    Pack,
-    Product,
-    Stmt,
-    Test,
-    linear,
-    pack_columns,
-    pack_count,
-    pack_room,
-    pack_step,
-)
+from egshape.plan.ir.loops import Buffer, If, Matrix, Pack, Product, Stmt, Test, linear
+from egshape.plan.ir.packs import FEW_ROWS, pack_columns, pack_count, pack_room, pack_step
+
+LINE = 64
+"""Bytes of a line of the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,15 +163,14 @@ def _constant_packs(wide: Matrix, batch: Axes, n: Dim, k: Dim) -> np.ndarray | N
     found = constant_matrices(wide, batch, n, k)
     if found is None:
         return None
-    flat = [packs(each) for each in found]
-    return flat[0] if len(flat) == 1 else np.concatenate([np.zeros(0, numpy_dtype(wide.buffer.dtype)), *flat])
+    return joined([packs(each) for each in found], numpy_dtype(wide.buffer.dtype))
 
 
 def packs(whole: np.ndarray) -> np.ndarray:
     """A (k, n) matrix as panels one after the other."""
     k, n = whole.shape
     width, step = (each(dtype_name(whole.dtype)) for each in (pack_columns, pack_step))
-    out, at = np.zeros(k * (-(-n // step) * step), whole.dtype), 0
+    out, at = aligned(k * (-(-n // step) * step), whole.dtype), 0
     count = pack_count(n, dtype_name(whole.dtype))
     for begin in range(0, count * width, width):
         part = whole[:, begin : n if begin == (count - 1) * width else begin + width]
@@ -188,3 +178,18 @@ def packs(whole: np.ndarray) -> np.ndarray:
         out[at : at + k * room].reshape(k, room)[:, : part.shape[1]] = part
         at += k * room
     return out
+
+
+def joined(packed: Sequence[np.ndarray], dtype: np.dtype) -> np.ndarray:
+    """Panels of several matrices one after the other."""
+    if len(packed) == 1:
+        return packed[0]
+    return np.concatenate([np.zeros(0, dtype), *packed], out=aligned(sum(each.size for each in packed), dtype))
+
+
+def aligned(size: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros that begin where a line of the cache does: a vector that lies in two lines takes two reads."""
+    count = size * dtype.itemsize
+    room = np.zeros(count + LINE, np.uint8)
+    begin = -room.ctypes.data % LINE
+    return room[begin : begin + count].view(dtype)

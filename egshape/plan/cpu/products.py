@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from egshape.ir.graph import Block, Op, Value
-from egshape.plan.cpu import contraction, halves, integers
+from egshape.plan.cpu import byte_elements, contraction, halves, integers
 from egshape.plan.cpu.convolution import bytes as convolution_bytes
 from egshape.plan.cpu.convolution import products as convolution
 from egshape.plan.form import convolution_loops, epilogue
@@ -18,7 +18,7 @@ def is_product(p: Steps, op: Op) -> bool:
         contraction.is_product(op)
         or halves.is_product(op)
         or convolution.is_product(op)
-        or integers.is_product(p, op)
+        or byte_elements.is_product(p, op)
         or convolution_bytes.is_product(p, op)
     )
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from egshape.dims import Dim, Relu, minimum, symbol
 from egshape.plan.analysis.parallel import coefficient
-from egshape.plan.ir.loops import If, Loop, Stmt, Test, While, dims, statements
+from egshape.plan.ir.loops import If, Loop, Stmt, Test, While
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import dims, statements
 
 MOST = 2
 """Strides of a loop that are told apart: each doubles the versions."""

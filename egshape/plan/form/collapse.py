@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, symbol
-from egshape.plan.ir.loops import Assign, If, Let, LetIndex, Local, Loop, Stmt, Store, While, dims, statements
+from egshape.plan.ir.loops import Assign, Free, If, Let, LetIndex, Local, Loop, Stmt, Store, While
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import dims, statements
 
 
 def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -43,7 +44,8 @@ def _merged(loop: Loop) -> Loop:
         return loop
     joint = symbol(loop.var) * inner.extent + symbol(inner.var)
     if all(_reads_joint(dim, loop.var, inner.var, joint) for dim in dims(inner.body)):
-        return Loop(inner.var, loop.extent * inner.extent, Moved({loop.var: symbol(loop.var) * 0}).body(inner.body))
+        kind = Free if isinstance(loop, Free) and isinstance(inner, Free) else Loop
+        return kind(inner.var, loop.extent * inner.extent, Moved({loop.var: symbol(loop.var) * 0}).body(inner.body))
     return loop
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from egshape.dims import Dim, const, product, symbol
 from egshape.facts import Relation
@@ -13,19 +13,23 @@ from egshape.plan.ir.loops import Buffer, Call, Const, Expr, Index
 from egshape.plan.ir.program import Branch, CheckSizes, Copy, DefineSize, Repeat, Step, Swap
 
 
-def _captures(p: Steps, op: Op) -> None:
-    """What regions read from outside lies in buffers before they run."""
+def captures(p: Steps, op: Op, apart: Collection[Value] = ()) -> None:
+    """What regions read from outside lies in buffers before they run, but for ``apart``."""
     for region in op.regions:
         for value in region.captures():
             root = p.resolved(value)
-            if root not in p.places and p.producers[root].name not in ("constant", "iota", "dims"):
+            if (
+                value not in apart
+                and root not in p.places
+                and p.producers[root].name not in ("constant", "iota", "dims")
+            ):
                 p.buffer(root)
 
 
 def loop(p: Steps, op: Op) -> None:
     """while: carried values in buffers of their own; a round's results are copied there at its end. Sizes that change
     from round to round are symbols that each round defines anew."""
-    _captures(p, op)
+    captures(p, op)
     test, body = op.regions
     own = [
         (each.name, block.args.index(each.value), each.axis)
@@ -117,7 +121,7 @@ def _carry(p: Steps, op: Op, carried: list[Buffer], growing: list[bool], own: li
 def branch(p: Steps, op: Op) -> None:
     """if and case: each branch writes its results to the op's buffers, and defines the sizes that only they tell. Sizes
     that are equal wherever a branch runs are one size there."""
-    _captures(p, op)
+    captures(p, op)
     p.start()
     test = p.read(op.operands[0], ()) if op.name == "if" else None
     index = p.buffer(op.operands[0])

@@ -8,10 +8,10 @@ from egshape.dims import Dim, const, floordiv, product, symbol
 from egshape.ir.graph import Op, Value
 from egshape.ir.types import numpy_dtype
 from egshape.plan.analysis.elements import ZERO, Indices, unsupported
-from egshape.plan.form import block_lines, convolution_loops, dots, partition, pooling, scan
+from egshape.plan.form import block_sort, convolution_loops, dots, partition, pooling, scan
 from egshape.plan.form import sort as order
 from egshape.plan.form.host_calls import host_call
-from egshape.plan.form.reader import index_vector
+from egshape.plan.form.movement import index_vector
 from egshape.plan.form.steps import Steps
 from egshape.plan.form.updates import taken_over
 from egshape.plan.ir.launch import at_round
@@ -371,7 +371,7 @@ def _scatter_place(p: Steps, op: Op, at: Indices, batch: Indices) -> tuple[list[
 def _sort(p: Steps, op: Op) -> None:
     """Lines one after the other, or each by a block of a GPU."""
     if not p.target.in_order:
-        block_lines.sort(p, op)
+        block_sort.sort(p, op)
     elif not partition.partitioned(p, op):
         order.sort(p, op)
 

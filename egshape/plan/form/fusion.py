@@ -14,23 +14,10 @@ from egshape.dims import Dim, symbol
 from egshape.plan.analysis.memory import touched
 from egshape.plan.analysis.parallel import independent
 from egshape.plan.form.collapse import plain
-from egshape.plan.ir.loops import (
-    Buffer,
-    Expr,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Stmt,
-    Store,
-    Var,
-    buffers,
-    dims,
-    expressions,
-    statements,
-)
+from egshape.plan.ir.loops import Buffer, Expr, Kernel, Let, Load, Loop, Stmt, Store, Var
 from egshape.plan.ir.program import BindSize, Branch, CheckSizes, CheckValue, Copy, DefineSize, Repeat, Run, Step
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import buffers, dims, expressions, statements
 
 NEAR = 12
 """Steps that are looked back."""

@@ -20,9 +20,9 @@ from egshape.plan.analysis.elements import ZERO, is_elementwise, place, reshape_
 from egshape.plan.analysis.memory import constants
 from egshape.plan.form import control, donated, emitters, epilogue, regroup, rows, updates
 from egshape.plan.form.fusion import fused
-from egshape.plan.form.reader import READERS
+from egshape.plan.form.movement import READERS
 from egshape.plan.form.signed import halves
-from egshape.plan.form.steps import Steps, Target, sizes_of
+from egshape.plan.form.steps import Cluster, Steps, Target, sizes_of
 from egshape.plan.ir.loops import Buffer
 from egshape.plan.ir.program import (
     BindSize,
@@ -188,6 +188,8 @@ class Planner(Steps):
         if block is self.graph.body:
             self._told_axes()
         self.widening.update(self.target.widening(block))
+        for cluster in self.target.recurrences(self, block):
+            self._opened(cluster)
         for number, op in enumerate(block.ops):
             self.op(op, block, number)
 
@@ -243,31 +245,33 @@ class Planner(Steps):
         found = rows.find(block, number, self.clusters, self.waiting, self.widening)
         if found is None:
             return False
-        self.clusters.update(dict.fromkeys(found.ops, found))
-        self.waiting.update(op.result for op in found.ops)
+        self._opened(found)
         return True
 
     def _chain(self, block: Block, number: int) -> None:
         """Open the kernel of elementwise work around the reshape that an op is."""
         found = None if block.ops[number] in self.clusters else regroup.find(self, block, number)
         if found is not None and self.widening.isdisjoint(found.ops):
-            self.clusters.update(dict.fromkeys(found.ops, found))
-            self.waiting.update(op.result for op in found.ops)
+            self._opened(found)
 
     def _product(self, block: Block, number: int) -> None:
         """Open the cluster of a product, or of the attention that begins with it."""
         if block not in self.readers:
             self.readers[block] = epilogue.readers(block)
         found = self.target.product(self, block, number, self.readers[block], self.clusters, self.waiting)
-        self.clusters.update(dict.fromkeys(found.ops, found))
-        self.waiting.update(op.result for op in found.ops)
+        self._opened(found)
+
+    def _opened(self, cluster: Cluster) -> None:
+        """Plan the ops of a cluster where its last one stands."""
+        self.clusters.update(dict.fromkeys(cluster.ops, cluster))
+        self.waiting.update(value for op in cluster.ops for value in op.results)
 
     def _member(self, op: Op) -> None:
-        """An op of a row kernel; with the last one the kernel is written."""
-        self.producers[op.result] = op
+        """An op of a cluster; with the last one its kernels are written."""
+        self.producers.update(dict.fromkeys(op.results, op))
         if self.clusters[op].ops[-1] is op:
             self.clusters[op].emit(self)
-            self.waiting.difference_update(each.result for each in self.clusters[op].ops)
+            self.waiting.difference_update(value for each in self.clusters[op].ops for value in each.results)
 
     def _check(self, op: Op) -> None:
         a = op.attrs

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, maximum, minimum, symbol
-from egshape.plan.ir.loops import Choose, Expr, Let, LetIndex, Loop, Stmt, Store, Test, expressions, statements
+from egshape.plan.ir.loops import Choose, Expr, Let, LetIndex, Loop, Stmt, Store, Test
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions, statements
 
 MOST = 16
 """Loops that one nest may become."""

@@ -13,24 +13,9 @@ from egshape.ir.graph import Block, Op, Value
 from egshape.plan.analysis.elements import ZERO, Indices, is_elementwise
 from egshape.plan.form.collapse import collapsed
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import (
-    Assign,
-    Buffer,
-    Expr,
-    Let,
-    Load,
-    Local,
-    Loop,
-    Stmt,
-    Store,
-    Var,
-    buffers,
-    expressions,
-    linear,
-    name_of,
-    statements,
-)
+from egshape.plan.ir.loops import Assign, Buffer, Expr, Let, Load, Local, Loop, Stmt, Store, Var, linear, name_of
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import buffers, expressions, statements
 
 LONGEST = 256
 """Ops in one row kernel."""

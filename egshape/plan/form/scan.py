@@ -38,16 +38,16 @@ def cumulative(p: Steps, op: Op) -> bool:
         return new
 
     if not p.target.in_order and all(size.const == 1 for size in shape[axis + 1 :]):
-        lines, sums = block_lines.scan(
+        block_lines.scan(
             p,
             op,
+            list(zip(before, shape[:axis], strict=True)),
             n,
             lambda index: p.read(x, place(index)),
             lambda index: linear(place(index), shape),
             p.read(init, ()),
             out,
         )
-        p.run("scan", _loops(list(zip(before, shape[:axis], strict=True)), lines), (out,), (sums,), once=True)
         p.places[op.result] = out
         return True
     step = symbol(p.name("i"))

@@ -46,8 +46,7 @@ def least(one: Expr, two: Expr) -> Expr:
 
 
 class Lines:
-    """The lines of a sort: where they lie, in which loops, and how two elements of one compare. ``now`` and ``then``
-    hold orders of the indices of a line."""
+    """The lines of a sort: where they lie, in which loops, and how two elements of one compare."""
 
     def __init__(self, p: Steps, op: Op) -> None:
         for value in op.operands:
@@ -56,7 +55,6 @@ class Lines:
         self.p, self.op, self.dim, self.shape = p, op, op.attrs["dim"], op.operands[0].type.dims
         self.out = tuple(p.new_buffer(value) for value in op.results)
         self.length = self.shape[self.dim]
-        self.now, self.then = (p.scratch(f"order{k}", "i64", self.length) for k in range(2))
         self.outer, self.wrap = p.nest([size for axis, size in enumerate(self.shape) if axis != self.dim])
 
     def at(self, index: Dim) -> Indices:
@@ -68,8 +66,8 @@ class Lines:
         pairs = [self.p.read(x, self.at(index)) for x in self.op.operands for index in (one, two)]
         return self.p.scalars(self.op, self.op.regions[0], pairs)[0]
 
-    def ordered(self, j: Dim) -> tuple[Stmt, ...]:
-        """Write the elements that stand at ``j`` of the order ``now``."""
+    def ordered(self, j: Dim, place: Expr) -> tuple[Stmt, ...]:
+        """Write the element at ``place`` of the line to ``j``."""
         p = self.p
         slot = symbol(p.name("g"))
         names = [p.name("v") for _ in self.out]
@@ -78,13 +76,14 @@ class Lines:
             Store(buffer, linear(self.at(j), self.shape), Var(buffer.dtype, name))
             for buffer, name in zip(self.out, names, strict=True)
         ]
-        return LetIndex(name_of(slot), Load("i64", self.now, j)), *reads, *writes
+        return LetIndex(name_of(slot), place), *reads, *writes
 
 
 def sort(p: Steps, op: Op) -> None:
     """Each line along ``dim``: an order of indices is merged, then the operands are read in this order."""
     lines = Lines(p, op)
-    now, then, length = lines.now, lines.then, lines.length
+    length = lines.length
+    now, then = (p.scratch(f"order{k}", "i64", length) for k in range(2))
     n, width = Index("i64", length), Var("i64", p.name("v"))
     i, j, k = (symbol(p.name("i")) for _ in range(3))
     merge = _merge(p, width, n, now, then, lines.less)
@@ -99,7 +98,7 @@ def sort(p: Steps, op: Op) -> None:
                 Assign(width.name, add(width, width)),
             ),
         ),
-        Loop(name_of(j), length, lines.ordered(j)),
+        Loop(name_of(j), length, lines.ordered(j, Load("i64", now, j))),
     ]
     p.run("sort", lines.wrap(body), lines.out)
     p.places.update(zip(op.results, lines.out, strict=True))

@@ -21,12 +21,14 @@ from egshape.plan.analysis.conditions import may_run
 from egshape.plan.analysis.elements import ZERO, Indices, is_elementwise, place
 from egshape.plan.form.collapse import collapsed
 from egshape.plan.form.epilogue import Readers
+from egshape.plan.form.movement import READERS
 from egshape.plan.form.predicate_split import split_predicates
 from egshape.plan.form.reader import Reader
 from egshape.plan.form.tiles import tiled
-from egshape.plan.ir.loops import Buffer, Kernel, Loop, Stmt, Store, dims, linear
+from egshape.plan.ir.loops import Buffer, Kernel, Loop, Stmt, Store, linear
 from egshape.plan.ir.program import CheckSizes, Copy, Run, Step
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import dims
 
 _EFFORT: Mapping[Effort, int] = {"light": 1, "division": 3, "function": 8}
 _FREE = frozenset(("constant", "iota", "dims", "get_dimension_size"))
@@ -66,13 +68,15 @@ class Target:
     """Ops that widen bytes which products read as they are."""
     laid_out: Callable[[Graph], Graph]
     """The graph with the layouts that products want."""
+    recurrences: Callable[[Steps, Block], Iterable[Cluster]]
+    """Loops of a block that are planned as kernels, with what is planned with them."""
 
 
 class Steps(Reader, ABC):
     """Collects the steps of a program that runs on ``target``."""
 
     def __init__(self, graph: Graph, target: Target, facts: str = "all") -> None:
-        super().__init__(facts)
+        super().__init__(READERS, facts)
         self.graph = graph
         self.target = target
         self.steps: list[Step] = []

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from egshape.dims import ceildiv, const, minimum, symbol
 from egshape.plan.analysis.parallel import coefficient
-from egshape.plan.ir.loops import Load, Loop, Stmt, Store, expressions
+from egshape.plan.ir.loops import Load, Loop, Stmt, Store
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions
 
 ALONG_LOAD, ALONG_STORE = 32, 8
 """Sizes of a block: whole lines of the cache along what is loaded, and so few lines that they stay even where their

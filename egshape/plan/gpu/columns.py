@@ -27,9 +27,9 @@ from egshape.plan.ir.loops import (
     Store,
     Test,
     Var,
-    expressions,
 )
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions
 
 WIDTH = 32
 """Threads of a block along the columns."""

@@ -10,27 +10,13 @@ from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import itemsize
 from egshape.plan.gpu import folds as policy
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.rows.lanes import ROOM
+from egshape.plan.gpu.rows.choice import ROOM
 from egshape.plan.gpu.streams import Place, Rounds, Streams, lanes_of, places, wide
 from egshape.plan.gpu.wide import divides, left, likely_divides
 from egshape.plan.ir.launch import BYTES, Grid, Launch, Threads, at_round
-from egshape.plan.ir.loops import (
-    Buffer,
-    If,
-    Index,
-    Kernel,
-    Let,
-    LetIndex,
-    Load,
-    Loop,
-    Stmt,
-    Store,
-    Test,
-    buffers,
-    dims,
-    expressions,
-)
+from egshape.plan.ir.loops import Buffer, If, Index, Kernel, Let, LetIndex, Load, Loop, Stmt, Store, Test
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import buffers, dims, expressions
 
 AHEAD = 32
 """Bytes of each array that a thread has under way, where there are threads enough."""

@@ -24,10 +24,10 @@ from egshape.plan.ir.loops import (
     Stmt,
     Store,
     Var,
-    expressions,
     linear,
 )
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions
 
 Likely = Callable[[Dim], float]
 """A size at the likely sizes."""

@@ -13,7 +13,8 @@ from itertools import product
 from typing import TypeAlias
 
 from egshape.ir.types import is_float
-from egshape.plan.ir.loops import Assign, Call, Const, Expr, Index, Let, Load, Loop, Stmt, Test, Var, children
+from egshape.plan.ir.loops import Assign, Call, Const, Expr, Index, Let, Load, Loop, Stmt, Test, Var
+from egshape.plan.ir.walk import children
 
 MOST, LARGEST = 2, 400
 """States of a fold that is examined, and parts of its expressions."""

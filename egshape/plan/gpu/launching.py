@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from egshape.plan.gpu.attention import split as flash_split
 from egshape.plan.gpu.folds import Likely, stages
+from egshape.plan.gpu.fused import fused
 from egshape.plan.gpu.mapping import THREADS, first_round, launch, leading
 from egshape.plan.gpu.narrow import narrowed
 from egshape.plan.ir.launch import Launch
@@ -15,5 +16,7 @@ def launches(kernel: Kernel, likely: Likely, threads: int = THREADS) -> tuple[La
     loops, body = leading(kernel.body)
     likely = first_round(likely)
     if len(body) == 1 and isinstance(body[0], Attend):
-        return flash_split.launches(kernel, loops, body[0], likely)
-    return tuple(narrowed(launch(each, likely, threads)) for each in stages(kernel, loops, body, likely))
+        found = flash_split.launches(kernel, loops, body[0], likely)
+    else:
+        found = tuple(narrowed(launch(each, likely, threads)) for each in stages(kernel, loops, body, likely))
+    return tuple(map(fused, found))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egshape.dims import ceildiv, const, product, relu, symbol
+from egshape.ir.types import itemsize
 from egshape.plan.analysis.parallel import independent, writes_only
 from egshape.plan.gpu import columns, elements, turned
 from egshape.plan.gpu.folds import LONG, Likely, along, apart
@@ -14,6 +15,7 @@ from egshape.plan.gpu.rows import lanes as row_lanes
 from egshape.plan.ir.launch import Grid, Launch, Threads, at_round, is_closed, pieces, with_pieces
 from egshape.plan.ir.loops import (
     Assign,
+    Buffer,
     Contract,
     Free,
     If,
@@ -27,12 +29,14 @@ from egshape.plan.ir.loops import (
     Test,
     While,
     name_of,
-    statements,
 )
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import statements
 
 THREADS = 256
 """Threads of a block."""
+ROOM = 40 << 10
+"""Bytes of shared memory for what the rounds of a block share."""
 SHORT = 4
 """Elements of a row (at the likely sizes) up to which a thread takes it alone."""
 
@@ -113,10 +117,21 @@ class _Together:
             if found is None:
                 return None
             inner += found
-        block = symbol("$block")
-        own = pieces(self.kernel, self.rows, block)
+        block, shared = symbol("$block"), self._shared()
+        kernel = replace(self.kernel, private=tuple(each for each in self.kernel.private if each not in shared))
+        own = pieces(kernel, self.rows, block)
         grid = Grid("$block", self.rows, Moved(at_round(self.loops, block), own).body(tuple(inner)))
-        return Launch(with_pieces(self.kernel, grid, own), self.rows, self.threads, why="a block for each line")
+        whole = with_pieces(kernel, grid, own)
+        return Launch(whole, self.rows, self.threads, shared, why="a block for each line, or part of one")
+
+    def _shared(self) -> tuple[Buffer, ...]:
+        """Scratch of a known size, as long as there is room for it in shared memory."""
+        found, room = list[Buffer](), ROOM
+        for each in self.kernel.private:
+            if each.size.const is not None and each.size.const * itemsize(each.dtype) <= room:
+                room -= each.size.const * itemsize(each.dtype)
+                found.append(each)
+        return tuple(found)
 
     def name(self) -> str:
         """A new name."""

@@ -11,23 +11,8 @@ from dataclasses import replace
 from egshape.dims import Dim, FloorDiv, Relu, Symbol, const, floordiv, is_nonnegative, symbol
 from egshape.plan.gpu.wide import at_most
 from egshape.plan.ir.launch import Launch
-from egshape.plan.ir.loops import (
-    Bind,
-    Bounds,
-    Expr,
-    If,
-    Index,
-    Let,
-    LetIndex,
-    Loop,
-    Stmt,
-    Test,
-    While,
-    buffers,
-    dims,
-    expressions,
-    statements,
-)
+from egshape.plan.ir.loops import Bind, Bounds, Expr, If, Index, Let, LetIndex, Loop, Stmt, Test, While
+from egshape.plan.ir.walk import buffers, dims, expressions, statements
 
 LARGEST = 2**31 - 1
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from egshape.ir.types import is_float, itemsize
 from egshape.plan.analysis.work import FLOPS, operations
-from egshape.plan.ir.loops import Attend, Buffer, Contract, Kernel, Pack, Product, While, buffers, statements
+from egshape.plan.ir.loops import Attend, Buffer, Contract, Kernel, Pack, Product, While
 from egshape.plan.ir.program import BindSize, Branch, CheckValue, Copy, HostCall, Program, Repeat, Run, Step
+from egshape.plan.ir.walk import buffers, statements
 
 SMALL_BYTES = 1024
 """Of a buffer that the host computes with: some shapes of the highest rank there is."""

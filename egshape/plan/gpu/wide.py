@@ -16,22 +16,9 @@ from egshape.errors import UndefinedSize
 from egshape.ir.types import itemsize
 from egshape.plan.analysis.parallel import blocked, coefficient
 from egshape.plan.ir.launch import BYTES, Wide
-from egshape.plan.ir.loops import (
-    Assign,
-    Bind,
-    Bounds,
-    Buffer,
-    Choose,
-    Expr,
-    Let,
-    Load,
-    Loop,
-    Stmt,
-    Store,
-    children,
-    expressions,
-)
+from egshape.plan.ir.loops import Assign, Bind, Bounds, Buffer, Choose, Expr, Let, Load, Loop, Stmt, Store
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import children, expressions
 
 
 @dataclass(frozen=True)

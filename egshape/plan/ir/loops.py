@@ -6,16 +6,12 @@ as one byte. The two printers (LLVM, CUDA) read this and nothing else."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from egshape.dims import Dim, const
-from egshape.ir.types import itemsize
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -75,7 +71,9 @@ class Var:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
-    """An elementwise op on scalars; ``fast`` allows reassociation (reductions and dots only)."""
+    """An elementwise op on scalars, or one that only a planner writes: "fma", a product of two and the third added,
+    rounded once; "exp2", a power of two. ``fast``: the result may be rounded in another way, of sums and products since
+    they are reassociated (reductions and dots only); a fast exp2 is as exact as the machine's unit for it."""
 
     dtype: str
     op: str
@@ -191,34 +189,14 @@ class Matrix:
     row: Dim
     column: Dim
 
-
-PACK_BYTES = 192
-"""Bytes of a row of a panel: three of the widest vectors."""
-
-
-ROOM_BYTES = 256
-"""Bytes of a row of the widest panel: a rest of one vector is part of the panel before, whose blocks are two and two
-vectors wide then."""
-
-
-def pack_columns(dtype: str) -> int:
-    """Columns of a full panel."""
-    return PACK_BYTES // itemsize(dtype)
-
-
-def pack_room(dtype: str) -> int:
-    """Columns of the widest panel."""
-    return ROOM_BYTES // itemsize(dtype)
-
-
-def pack_count(columns: int, dtype: str) -> int:
-    """The number of panels of so many columns."""
-    return max(-(-(columns - pack_step(dtype)) // pack_columns(dtype)), min(columns, 1))
-
-
-def pack_step(dtype: str) -> int:
-    """The last panel's columns are rounded up to a multiple of this: the widest vector."""
-    return pack_columns(dtype) // 3
+    @property
+    def pitch(self) -> tuple[int, bool]:
+        """Of a matrix with one stride of 1 and another that is a number: how far apart its lines are, and whether a
+        line goes along its second index."""
+        along = self.column.const == 1
+        found = (self.row if along else self.column).const
+        assert found is not None, self
+        return found, along
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -353,18 +331,6 @@ class Attend:
         return self.m * self.n * (self.k + self.width)
 
 
-QUAD = 4
-"""Bytes of an element of a product of bytes."""
-PAIR = 2
-"""Numbers of an element of a product of bf16."""
-GROUPS = {"": 1, "s8u8": QUAD, "u8s8": QUAD, "bf16": PAIR}
-"""Numbers of an element of a product, by its kind of elements."""
-FEW_ROWS = 16
-"""Up to here a right operand is read where it lies: packing would cost more than it saves."""
-ROW_GROUP = 64
-"""Rows of a group, where there are too few panels to share out."""
-
-
 Stmt: TypeAlias = Loop | Store | Let | Local | Assign | LetIndex | If | While | Pack | Product | Contract | Attend
 
 
@@ -394,82 +360,6 @@ class Kernel:
     """What holds of its sizes wherever it runs."""
     where: str = ""
     """The op of the model that it computes, and its location."""
-
-
-@cache
-def fields(kind: Any) -> tuple[tuple[str, str], ...]:
-    """The fields of a class of nodes and what they are declared as. All walks over nodes go by that, so that a new
-    statement or expression is declared once; a Buffer and the Dim behind it are where an element lies."""
-    return tuple((field.name, str(field.type)) for field in dataclasses.fields(kind))
-
-
-@cache
-def _holders(kind: Any, sought: str) -> tuple[tuple[str, str], ...]:
-    """The fields of a class that hold what is sought, and how: alone, as a tuple, or inside of a matrix."""
-    ways = {
-        sought: "one",
-        f"tuple[{sought}, ...]": "many",
-        "Matrix": "inside",
-        "Matrix | None": "inside",
-        "Reach | None": "inside",
-    }
-    return tuple((name, ways[declared]) for name, declared in fields(kind) if declared in ways)
-
-
-def _parts(node: Any, sought: str) -> Iterator[Any]:
-    """What a node holds that is declared as ``sought``, in the order of its fields."""
-    kind: Any = type(node)
-    for name, way in _holders(kind, sought):
-        value = getattr(node, name)
-        if way == "one":
-            yield value
-        elif way == "many":
-            yield from value
-        elif value is not None:
-            yield from _parts(value, sought)
-
-
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """The operands of an expression."""
-    return tuple(_parts(expr, "Expr"))
-
-
-def expressions(body: tuple[Stmt, ...]) -> Iterator[Expr]:
-    """Every expression of the statements, each node once."""
-    seen: set[int] = set()
-
-    def visit(expr: Expr) -> Iterator[Expr]:
-        if id(expr) in seen:
-            return
-        seen.add(id(expr))
-        yield expr
-        for child in children(expr):
-            yield from visit(child)
-
-    for stmt in statements(body):
-        for expr in _parts(stmt, "Expr"):
-            yield from visit(expr)
-
-
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """Every statement, outer ones first."""
-    for stmt in body:
-        yield stmt
-        yield from statements(tuple(_parts(stmt, "Stmt")))
-
-
-def buffers(body: tuple[Stmt, ...]) -> tuple[Buffer, ...]:
-    """The buffers that statements touch, in order of first use."""
-    found: dict[Buffer, None] = {}
-    for node in (*statements(body), *expressions(body)):
-        found.update(dict.fromkeys(_parts(node, "Buffer")))
-    return tuple(found)
-
-
-def dims(body: tuple[Stmt, ...]) -> Iterator[Dim]:
-    """Every size and index in the statements."""
-    for node in (*statements(body), *expressions(body)):
-        yield from _parts(node, "Dim")
 
 
 def name_of(variable: Dim) -> str:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from egshape.dims import Dim
 from egshape.plan.ir.launch import Launch
 from egshape.plan.ir.loops import Buffer, Kernel
+from egshape.plan.ir.ranges import Ranged
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,14 +56,16 @@ class DefineSize:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Run:
-    """Run a kernel; on a device as ``launch`` says, whose kernel it is."""
+    """Run a kernel; on a device as ``launch`` says, whose kernel it is, on a processor as ``ranged`` says, which
+    computes the same."""
 
     kernel: Kernel
     launch: Launch | None = None
+    ranged: Ranged | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Side:
+class GemmOperand:
     """An operand of a library's product: element (free, deep) of a batch at ``offset`` + batch*step + free*pitch +
     deep; ``turned``: + free + deep*pitch."""
 
@@ -83,8 +86,8 @@ class Gemm(Run):
     m: Dim
     n: Dim
     k: Dim
-    left: Side
-    right: Side
+    left: GemmOperand
+    right: GemmOperand
     out: Buffer
     bias: Buffer | None = None
     residual: Buffer | None = None

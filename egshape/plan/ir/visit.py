@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from egshape.dims import Dim
-from egshape.plan.ir.loops import Buffer, Expr, Matrix, Reach, Stmt, fields
+from egshape.plan.ir.loops import Buffer, Expr, Matrix, Reach, Stmt
+from egshape.plan.ir.walk import fields
 
 
 class Moved:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from egshape.rulebook.models import TestRow
+
 Road = Literal["sizes", "tensors", "types", "obligations"]
 Status = Literal["proved", "sampled", "failed", "unknown"]
 
@@ -28,15 +30,6 @@ class Fired:
     ranks: tuple[int, ...] = ()
     dtypes: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        if not self.graphs:
-            return "-"
-        dtypes = " ".join(self.dtypes) if len(self.dtypes) <= _SHOWN_DTYPES else f"{len(self.dtypes)} dtypes"
-        return f"{self.graphs}: ranks {' '.join(map(str, self.ranks))}, {dtypes}"
-
-
-_SHOWN_DTYPES = 3
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -55,16 +48,28 @@ class Verdict:
         return self.outcome.status in ("proved", "sampled") and not self.examples
 
     @property
+    def row(self) -> TestRow:
+        """The same as JSON, and as cells of a table."""
+        return TestRow(
+            rule=self.rule,
+            where=self.where,
+            road=self.road,
+            status=self.outcome.status,
+            good=self.good,
+            points=self.outcome.points,
+            graphs=self.fired.graphs,
+            ranks=self.fired.ranks,
+            dtypes=self.fired.dtypes,
+            counterexample=self.outcome.text,
+            examples=self.examples,
+        )
+
+    @property
     def result(self) -> str:
         """One cell of the table."""
-        if self.examples and self.outcome.status != "failed":
-            return "failed"
-        if self.outcome.status == "sampled":
-            return f"sampled {self.outcome.points}"
-        return self.outcome.status
+        return self.row.result
 
     @property
     def why(self) -> str:
         """What is wrong, "" if nothing."""
-        texts = [self.outcome.text] if self.outcome.status in ("failed", "unknown") else []
-        return "\n".join([*texts, *self.examples])
+        return self.row.why

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from egshape.runtime.abi.call import ARRAY_ALIGN, ARRAY_FIELDS
+
 FUNCTIONS = {
     "push": "cuCtxPushCurrent_v2",
     "pop": "cuCtxPopCurrent_v2",
@@ -50,30 +52,44 @@ use (lower/device/decide.py)."""
 HOSTED, UNALIGNED = 1, 2
 """What the table ``hosted`` says of an array that is not computed with where it lies: the caller's memory is the
 host's, or an input on the device is not aligned."""
-ALIGN = 16
+ALIGN = ARRAY_ALIGN
 """What kernels may rely on of the address of an array."""
-GRAPH_HEAD = 3
+TYPES = {
+    "push": "int32_t (*{})(void *)",
+    "pop": "int32_t (*{})(void **)",
+    "record": "int32_t (*{})(void *, void *)",
+    "follow": "int32_t (*{})(void *, void *, uint32_t)",
+    "context": "void *",
+    "stream": "void *",
+    "event": "void *",
+    "hosted": "int64_t *",
+    "results": "struct egs_result *",
+}
+"""What those words are in C which C code reads."""
+RELAXED = 2
+"""The mode of a capture: calls of other threads are none of its business."""
+GRAPHS = ("count", "clock", "words")
+GRAPH_HEAD = len(GRAPHS)
 """Words before the rows of ``graphs``: how many there are, how often one was sought, the words of a key."""
 GRAPH_ROW = ("graph", "used", "hash")
 """Words of a row before its key: the graph (0: the next call captures it), when it was used last (0: never)."""
 GRAPH_SEEN = 4096
 """Words behind the rows, a power of two: hashes of keys that were seen."""
+GRAPH_WAYS = 4
+"""Places of a set of them; the lower bits of a hash tell its set."""
 GRAPH_LIVE = 4
 """A graph gives way to another one once so many times the number of rows were sought without it."""
 KEPT = 2
 """Blocks of memory of a result that are kept for later calls."""
-RESULT_WORDS = 2 + 3 * KEPT
+RESULT, RESULT_BLOCK = ("shape", "chosen"), ("object", "address", "bytes")
+RESULT_WORDS = len(RESULT) + len(RESULT_BLOCK) * KEPT
 """Words of a result in the table ``results``: its shape as a tuple, the number of the block that it lies in or -1, then
 object, address and bytes of each block. Behind the last result: the sizes that the tuples hold."""
+LOG, LOG_ROW = ("count", "most", "events", "rows"), ("row", "bytes", "operations")
+"""The table of a profile: pairs of events that were recorded, pairs that there are, the events, and a row for each
+pair: the kernel's number, bytes and operations (both double)."""
 OBJECT_WORDS = (
-    "items",
-    "type",
-    "array",
-    "data",
-    "rank",
-    "dims",
-    "descr",
-    "flags",
+    *ARRAY_FIELDS,
     "own",
     "block",
     "shape",
@@ -82,13 +98,14 @@ OBJECT_WORDS = (
     "queue",
     "driver",
     "none",
-    "long",
+    "number_of",
     "size",
     "clear",
     "save",
     "restore",
     "alloc",
     "hold",
+    "drop",
     "tuple",
     "place",
     "number",
@@ -99,11 +116,30 @@ OBJECT_WORDS = (
     "types",
     "ports",
 )
-"""64-bit words of the table that says how objects are read and made. The first eight: abi/call.py, LAYOUT. ``own``: the
+"""64-bit words of the table that says how objects are read and made. ``own``: the
 type of our arrays; ``block`` to ``dtype``: where its fields lie; ``address`` to ``driver``: where those of a block lie;
-``none``: None; ``long`` to ``number``: functions of Python; ``this``: the driver of the function, ``device`` its
+``none``: None; ``number_of`` to ``number``: functions of Python; ``this``: the driver of the function, ``device`` its
 number, ``stream`` the function's own stream; ``count`` ``types`` of TYPE words; ``ports``: PORT words for each input,
 then each output."""
+OBJECT_TYPES = {
+    "own": "void *",
+    "none": "void *",
+    "number_of": "int64_t (*{})(void *)",
+    "size": "int64_t (*{})(void *)",
+    "clear": "void (*{})(void)",
+    "save": "void *(*{})(void)",
+    "restore": "void (*{})(void *)",
+    "alloc": "void *(*{})(void *, int64_t)",
+    "hold": "void (*{})(void *)",
+    "drop": "void (*{})(void *)",
+    "tuple": "void *(*{})(int64_t)",
+    "place": "int32_t (*{})(void *, int64_t, void *)",
+    "number": "void *(*{})(int64_t)",
+    "this": "void *",
+    "stream": "void *",
+    "types": "const struct egs_owner *",
+    "ports": "const struct egs_port *",
+}
 TYPE = ("type", "read", "queue")
 """A type, and its owner's functions dltensor_from_py_object_no_sync and current_work_stream (DLPack 1.3)."""
 PORT = ("descr", "kind", "rank")

@@ -22,11 +22,25 @@ KEY = (
 """Words that say what is to be made; ``extras``: a sum of BIAS and GELU; ``alignment``: the last bytes of the addresses
 of left, right, out, bias and residual."""
 BIAS, GELU = 1, 2
+POINTERS = ("left", "right", "out", "bias", "residual")
+"""Words behind the key of a product that is to be run."""
 MADE = ("descriptor", "left", "right", "out", "algorithm")
-"""Words of a row behind its key: what was made, null if the library cannot; the algorithm takes 8 words."""
-ROW = len(KEY) + len(MADE) - 1 + 8
+"""Words of a row behind its key: what was made, null if the library cannot; the algorithm takes ALGORITHM."""
+ALGORITHM = 8
+ROW = len(KEY) + len(MADE) - 1 + ALGORITHM
+TYPES = {
+    "handle": "void *",
+    "matmul": "int32_t (*{})(void *, void *, const void *, void *, void *, void *, void *, const void *, void *,"
+    " void *, void *, void *, const void *, void *, size_t, void *)",
+    "set": "int32_t (*{})(void *, int32_t, const void *, size_t)",
+    "make": "int32_t (*{})(struct egs_product_row *, const struct egs_product *, void *)",
+    "workspace": "void *",
+    "rows": "struct egs_product_row *",
+}
+"""What the words of STATE are in C."""
 STATE = ("handle", "matmul", "set", "make", "workspace", "workspace_bytes", "mask", "rows", "failed", "status")
-"""``make``: int make(row), which fills in a row for the key that stands there; ``mask``: the number of rows, a power of
+"""``make``: int make(row, words, stream), which fills in a row for the key that stands there, ``words`` being key and
+places of the call; ``mask``: the number of rows, a power of
 two, minus 1; ``failed``: how many products the library refused when they were called, ``status``: what it said last."""
 BIAS_POINTER = 8
 """The library's attribute of a descriptor that holds where the bias lies."""

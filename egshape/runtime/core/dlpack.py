@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-CPU, CUDA = 1, 2
+from egshape.runtime.abi import call
+
+CPU, CUDA = call.CPU, call.CUDA
 """Kinds of devices."""
-LEGACY, PER_THREAD = 1, 2
+LEGACY, PER_THREAD = call.LEGACY, call.PER_THREAD
 """How DLPack and ``__cuda_array_interface__`` write the default streams of CUDA; the driver's handle 0 is the first."""
 CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 BFLOAT = 4

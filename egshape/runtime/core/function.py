@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from egshape.runtime.abi.call import HOST, OBJECT, SHAPES, WORDS
-from egshape.runtime.core.call import Call, Output
-from egshape.runtime.core.errors import RunError, described
-from egshape.runtime.core.host_calls import HostCalls, HostFunction
+from egshape.runtime.core.call import Call
+from egshape.runtime.core.errors import described
 from egshape.runtime.core.memory import as_array, free, owned
 from egshape.runtime.core.names import ordered as in_order
-from egshape.runtime.core.objects import Reader, is_same_memory, no_memory_is_shared
+from egshape.runtime.core.objects import is_same_memory, no_memory_is_shared
 from egshape.runtime.core.pool import shared
-from egshape.runtime.core.profile import KernelTime, Memory, Profile
+from egshape.runtime.core.profile import KernelTime, Profile
+from egshape.runtime.core.program import CompiledProgram
 from egshape.runtime.core.redzones import Watch
-from egshape.runtime.core.shown import described as shown
 from egshape.runtime.core.torch_tensors import (
     has_tensor,
     is_tensor_type,
@@ -33,65 +30,8 @@ from egshape.runtime.core.torch_tensors import (
     written_array_of,
 )
 
-__all__ = ["CompiledFunction", "RunError", "array_dtype"]
 
-_PLAIN = {
-    "i1": np.dtype(np.bool_),
-    "i8": np.dtype(np.int8),
-    "i16": np.dtype(np.int16),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "ui8": np.dtype(np.uint8),
-    "ui16": np.dtype(np.uint16),
-    "ui32": np.dtype(np.uint32),
-    "ui64": np.dtype(np.uint64),
-    "f16": np.dtype(np.float16),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-}
-ENTRIES = ("egshape_entry", "egshape_python", "egshape_pool")
-"""Functions of a program's library."""
-EXTENDED = {
-    "bf16": "bfloat16",
-    "i4": "int4",
-    "ui4": "uint4",
-    "i2": "int2",
-    "ui2": "uint2",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E4M3FNUZ": "float8_e4m3fnuz",
-    "f8E5M2": "float8_e5m2",
-    "f8E5M2FNUZ": "float8_e5m2fnuz",
-    "f8E3M4": "float8_e3m4",
-    "f8E4M3": "float8_e4m3",
-    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
-    "f8E8M0FNU": "float8_e8m0fnu",
-    "f4E2M1FN": "float4_e2m1fn",
-    "f6E2M3FN": "float6_e2m3fn",
-    "f6E3M2FN": "float6_e3m2fn",
-}
-"""Dtypes that numpy lacks, by their names in ml_dtypes."""
-DTYPES = frozenset((*_PLAIN, *EXTENDED))
-FORMS = ("egx", "c")
-_RESULT = ctypes.c_int32
-_ADDRESS = ctypes.c_void_p
-
-
-def array_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of one of our dtype names; those of ``EXTENDED`` need ml_dtypes."""
-    if name in EXTENDED:
-        import importlib
-
-        found: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), EXTENDED[name]))
-        return found
-    return _PLAIN[name]
-
-
-def _type(port: Mapping[str, Any]) -> str:
-    """The type of an input or output in a manifest, as graphs print it."""
-    return f"{port['dtype']}[{', '.join(map(str, port['shape']))}]"
-
-
-class CompiledFunction:
+class CompiledFunction(CompiledProgram):
     """Calls native code on arrays in input order or by name; gives one array, or a tuple in output order.
 
     Names that are no identifiers go as ``fn(**{"a/b:0": x})``; all names as one mapping, ``fn({"out": x})``, too.
@@ -100,110 +40,21 @@ class CompiledFunction:
     the input itself, which is changed where it lies (after an error of such a call its elements are undefined). Where
     torch's tensors come in, results are tensors (runtime/core/torch_tensors.py). Safe to call from several threads at
     once: each call has an arena of its own, which later calls reuse. A copy is the function itself; pickled it is
-    what an artifact holds."""
+    what an artifact holds.
 
-    target = "llvm"
-
-    def __init__(
-        self,
-        manifest: Mapping[str, Any],
-        entries: Mapping[str, int],
-        constants: Sequence[np.ndarray],
-        keep: object,
-        failure: Callable[[str, str, str], Exception] = RunError,
-        save: Any = None,
-        threads: int = 1,
-        host_functions: Sequence[HostFunction] = (),
-        reduce: Callable[[], tuple[Any, ...]] | None = None,
-    ) -> None:
-        self.manifest = manifest
-        self._entry = ctypes.CFUNCTYPE(_RESULT, _ADDRESS)(entries["egshape_entry"])
-        self._python = ctypes.CFUNCTYPE(_RESULT, *[_ADDRESS] * 4)(entries["egshape_python"])
-        self._keep = keep
-        self._failure = failure
-        self._save = save
-        self._reduce = reduce
-        self._constants = [np.ascontiguousarray(each) for each in constants]
-        self._constant_table = np.array([each.ctypes.data for each in self._constants] or [0], np.uint64)
-        self._inputs = [(p["name"], array_dtype(p["dtype"]), len(p["shape"])) for p in manifest["inputs"]]
-        self._named = {p["name"]: f"{p['name']}: {_type(p)}" for p in manifest["inputs"]}
-        self._outputs = tuple(
-            Output(p["name"], array_dtype(p["dtype"]), len(p["shape"]), p["late"]) for p in manifest["outputs"]
-        )
-        names = [p["name"] for p in manifest["inputs"]]
-        over = manifest.get("over", {})
-        self._over = {k: names.index(over[each.name]) for k, each in enumerate(self._outputs) if each.name in over}
-        self._late = any(output.late for output in self._outputs)
-        self._single = len(self._outputs) == 1
-        self._objects = Reader([dtype for _, dtype, _ in self._inputs])
-        self._layout_at = self._objects.address
-        self.threads = threads
-        self._redzones = manifest["zones"] is not None
-        self._make_pool = entries["egshape_pool"]
-        self._host = HostCalls(manifest["host_calls"], host_functions, array_dtype, failure)
-        self._calls: list[Call] = []
-
-    def __repr__(self) -> str:
-        outputs = [f"{port['name']}: {_type(port)}" for port in self.manifest["outputs"]]
-        return shown(
-            f"{type(self).__name__} for {self.target}",
-            self.manifest["name"],
-            list(self._named.values()),
-            outputs,
-            self.checks,
-            str(self.memory),
-        )
-
-    @property
-    def checks(self) -> list[str]:
-        """What is checked when it is called, beside the sizes that its types state: conditions on sizes, or messages of
-        conditions on data."""
-        return [row.get("text") or row["message"] for row in self.manifest["checks"]]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """What ``restored`` makes the function of, in another process too. Raises what saving it would."""
-        if self._reduce is None:
-            raise TypeError(f"this {type(self).__name__} cannot be pickled: nothing says what it was made of")
-        return self._reduce()
-
-    def __copy__(self) -> CompiledFunction:
-        return self
-
-    def __deepcopy__(self, memo: object) -> CompiledFunction:
-        return self
-
-    @property
-    def entry(self) -> int:
-        """The address of the native entry, which takes the structure of a call."""
-        return ctypes.cast(self._entry, ctypes.c_void_p).value or 0
-
-    @property
-    def inputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
-        """Name, dtype and rank of each input."""
-        return tuple(self._inputs)
-
-    @property
-    def outputs(self) -> tuple[tuple[str, np.dtype[Any], int], ...]:
-        """Name, dtype and rank of each output."""
-        return tuple((each.name, each.dtype, each.rank) for each in self._outputs)
-
-    def save(self, path: Any, form: str = "egx") -> list[Path]:
-        """Write an artifact that ``egshape.runtime.load`` reads, or, with ``form="c"``, a C header and a shared library
-        to a folder; the paths written. Raises an error if this function was loaded itself, or calls Python."""
-        if self._save is None:
-            raise self._failure("this function was loaded, not compiled: copy its file", "input", "")
-        if form not in FORMS:
-            raise self._failure(f"the form {form!r} is not known: it is one of {', '.join(FORMS)}", "input", "")
-        written: list[Path] = self._save(path, form)
-        return written
-
-    @property
-    def memory(self) -> Memory:
-        """What the function holds beside its inputs and outputs."""
-        peak = self.manifest["peak"]
-        likely = ((peak["sizes"], peak["bytes"]),) if "bytes" in peak else ()
-        constants = sum(each.nbytes for each in self._constants)
-        return Memory(peak["arena"].replace("`$threads`", "threads"), constants, likely)
+    Examples:
+        >>> import egshape
+        >>> from egshape.frontends.builder import Network
+        >>> net = Network()
+        >>> x = net.input("x", ["n", 4])
+        >>> fn = egshape.compile(net.graph(y=net.relu(x)), assume="n % 8 == 0")
+        >>> fn.inputs
+        (('x', dtype('float32'), 2),)
+        >>> fn.checks
+        ['n%8 == 0']
+        >>> fn.result_shapes((16, 4))
+        ((16, 4),)
+    """
 
     def profile(self, /, *inputs: Any, runs: int = 10, **named: Any) -> Profile:
         """Where the time of a run goes, kernel by kernel, over ``runs`` runs after a first one that is not counted."""

@@ -23,7 +23,7 @@ def _words(item: object, count: int) -> list[int]:
 
 
 def _look() -> tuple[int, ...] | None:
-    """items, type, array, data, rank, dims, descr, flags (lower/host/objects.py); None if it is not as expected."""
+    """items, type, array, data, rank, dims, descr, flags (abi/call.py, ARRAY_FIELDS); None if it is not as expected."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     head, items = object.__basicsize__, tuple.__basicsize__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from egshape.runtime.core.shown import in_bytes
@@ -92,12 +92,21 @@ class Memory:
     constants: int
     likely: tuple[tuple[Mapping[str, int], int], ...] = ()
 
-    def __str__(self) -> str:
-        arena = self.arena if len(self.arena) <= LONGEST else f"{self.arena[:LONGEST].rpartition(' ')[0]} ..."
-        found = []
+    def in_short(self) -> str:
+        """The bytes at likely sizes; the expression where no size is likely."""
+        arena = ", ".join(self._likely()) or f"{self._expression()} bytes"
+        return f"{arena} for a call, {in_bytes(self.constants)} of constants"
+
+    def _likely(self) -> Iterator[str]:
         for sizes, amount in self.likely:
             at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-            found.append(in_bytes(amount) + (f" at {at}" if at else ""))
-        if not arena.isdecimal() or not found:
-            found.append(f"{arena} bytes")
+            yield in_bytes(amount) + (f" at {at}" if at else "")
+
+    def _expression(self) -> str:
+        return self.arena if len(self.arena) <= LONGEST else f"{self.arena[:LONGEST].rpartition(' ')[0]} ..."
+
+    def __str__(self) -> str:
+        found = [*self._likely()]
+        if not self.arena.isdecimal() or not found:
+            found.append(f"{self._expression()} bytes")
         return f"{' ('.join(found)}{')' * (len(found) - 1)} for a call, {in_bytes(self.constants)} of constants"

@@ -14,6 +14,7 @@ import numpy as np
 from egshape.runtime.abi.call import WORDS as CALL_WORDS
 from egshape.runtime.abi.device import FUNCTIONS, GRAPH_HEAD, GRAPH_ROW, GRAPH_SEEN, HOSTED, KEPT, RESULT_WORDS, WORDS
 from egshape.runtime.core.call import Call, Output
+from egshape.runtime.cuda.algorithms import Algorithms
 from egshape.runtime.cuda.arrays import Block
 from egshape.runtime.cuda.cublaslt import WORKSPACE, Products
 from egshape.runtime.cuda.driver import EVENT_WITHOUT_TIME, Driver
@@ -48,13 +49,21 @@ class Loaded:
     """Captures that failed."""
     libraries: weakref.WeakSet[Products] = field(default_factory=weakref.WeakSet)
     """The states of that library, one for each table of calls."""
+    algorithms: Algorithms = field(init=False)
+    """What it computes products by."""
+    refused: dict[str, None] = field(default_factory=dict)
+    """Why the library did not start for some of them."""
+
+    def __post_init__(self) -> None:
+        self.algorithms = Algorithms(self.driver)
 
     def __del__(self) -> None:
         driver = self.driver
         with driver.aside():  # tables and blocks have waited for the caller's streams
-            driver("cuStreamSynchronize", self.stream, fails=False)
-            driver.blocking.discard(self.stream)
-            driver("cuStreamDestroy_v2", self.stream, fails=False)
+            if self.stream:
+                driver("cuStreamSynchronize", self.stream, fails=False)
+                driver.blocking.discard(self.stream)
+                driver("cuStreamDestroy_v2", self.stream, fails=False)
             if self.memory:
                 driver("cuMemFree_v2", self.memory, fails=False)
             if self.module:
@@ -68,15 +77,17 @@ def loaded(
     """A program's kernels and constants on a device. Raises RunError where it cannot run there."""
     functions: list[Mapping[str, object]] = manifest["functions"]  # type: ignore[assignment]
     toolkit: Sequence[int] = manifest["toolkit"]  # type: ignore[assignment]
+    made = Loaded(driver, np.zeros(1, np.uint64), np.zeros(1, np.uint64), 0, 0, 0)  # gives back what it has by then
     with driver.aside():
-        module, found = driver.load(driver.image(images, toolkit), functions) if functions else (0, [])
-        stream = driver.made("cuStreamCreate", 0)
-        memory, places = driver.uploaded(constants, stream)
-        products = driver.library() if manifest["products"] else None
-    driver.blocking.add(stream)
-    return Loaded(
-        driver, np.array(found or [0], np.uint64), np.array(places or [0], np.uint64), memory, stream, module, products
-    )
+        if functions:
+            made.module = driver.module(driver.image(images, toolkit))
+            made.functions = np.array(driver.kernels(made.module, functions), np.uint64)
+        made.stream = driver.made("cuStreamCreate", 0)
+        driver.blocking.add(made.stream)
+        made.memory, places = driver.uploaded(constants, made.stream)
+        made.constants = np.array(places or [0], np.uint64)
+        made.products = driver.library() if manifest["products"] else None
+    return made
 
 
 class DeviceCall(Call):
@@ -273,17 +284,20 @@ def _alone(blocks: list[Block | None], k: int) -> bool:
 
 
 def _products(on: Loaded) -> Products | None:
-    """A library's products for one stream; None where there is no library, or it does not start."""
+    """A library's products for one stream; None where there is no library, or it does not start, which is noted."""
     if on.products is None:
         return None
     with on.driver.current():
         place = ctypes.c_uint64(0)
-        if on.driver("cuMemAlloc_v2", ctypes.addressof(place), WORKSPACE, fails=False):
+        code = on.driver("cuMemAlloc_v2", ctypes.addressof(place), WORKSPACE, fails=False)
+        if code:
+            on.refused[f"cuBLASLt has no workspace: {on.driver.error(code)}"] = None
             return None
         try:
-            made = Products(on.products, place.value)
+            made = Products(on.products, place.value, on.algorithms.best)
             on.libraries.add(made)
             return made
-        except OSError:
+        except OSError as error:
+            on.refused[f"cuBLASLt does not start: {error}"] = None
             on.driver("cuMemFree_v2", place.value, fails=False)
             return None

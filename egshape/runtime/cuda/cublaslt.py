@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, ROW, STATE
+from egshape.runtime.abi.products import BIAS, BIAS_POINTER, GELU, KEY, KINDS, POINTERS, ROW, STATE
 
 NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
 ROWS = 1024
+PROPOSED = 8
+"""Algorithms that the library is asked for."""
 WORKSPACE = 32 << 20
 FUNCTIONS = (
     "cublasLtCreate",
@@ -65,15 +68,22 @@ def _wheels() -> Iterator[Path]:
         yield from sorted(Path(folder).glob("*/lib/libcublasLt.so.*"), reverse=True)
 
 
+Run = Callable[[np.ndarray], int]
+Choose = Callable[[bytes, Sequence[np.ndarray], int, Run | None, int], np.ndarray]
+"""``Algorithms.best`` (algorithms.py): a key, algorithms, the work of a product, what computes it, a stream."""
+
+
 class Products:
     """The state of a stream's products. ``functions``: addresses of the library's functions; ``workspace``: memory of
-    the device that only this stream uses."""
+    the device that only this stream uses; ``choose``: which of some algorithms is used."""
 
-    def __init__(self, functions: Mapping[str, int], workspace: int, workspace_bytes: int = WORKSPACE) -> None:
-        self._functions = functions
+    def __init__(
+        self, functions: Mapping[str, int], workspace: int, choose: Choose, workspace_bytes: int = WORKSPACE
+    ) -> None:
+        self._functions, self._best = functions, choose
         self._calls: dict[str, Callable[..., int]] = {}
         self.rows = np.zeros((ROWS, ROW), np.int64)
-        self._make = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._filled)
+        self._make = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)(self._filled)
         self.workspace, self._workspace_bytes = workspace, workspace_bytes
         self.state = np.zeros(len(STATE), np.int64)
         self._refused: dict[str, None] = {}
@@ -119,18 +129,26 @@ class Products:
             ctypes.c_size_t(ctypes.sizeof(value)),
         )
 
-    def _filled(self, address: int) -> int:
-        """Make what stands in a row behind its key: what was there before goes, what the library cannot is null."""
+    def _filled(self, address: int, words: int, stream: int | None) -> int:
+        """Make what stands in a row behind its key: what was there before goes, what the library cannot is null.
+        ``words``: the key, and where the matrices of this call lie."""
         row = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), (ROW,))
         made = row[len(KEY) :]
         self._dropped(made)
         made[:] = 0
+        key = dict(zip(KEY, map(int, row), strict=False))
         try:
-            self._fill(dict(zip(KEY, map(int, row), strict=False)), made)
+            self._fill(key, made)
+            found = self._proposed(key, made)
+            places = np.ctypeslib.as_array(
+                ctypes.cast(words, ctypes.POINTER(ctypes.c_int64)), (len(KEY) + len(POINTERS),)
+            )
+            work = 2 * key["count"] * key["m"] * key["n"] * key["k"]
+            run = self._again(key, made, [int(place) for place in places[len(KEY) :]], stream or 0)
+            made[4:] = self._best(row[: len(KEY)].tobytes(), found, work, run, stream or 0)
         except OSError as error:
             self._dropped(made)
             made[:] = 0
-            key = dict(zip(KEY, map(int, row), strict=False))
             inner, outer = KINDS[key["kind"]]
             said = f"{inner} to {outer}, {key['count']} x {key['m']} x {key['n']} x {key['k']}: {error}"
             self._refused[said] = None
@@ -145,7 +163,8 @@ class Products:
     def _dropped(self, made: np.ndarray) -> None:
         for handle, kind in zip(made, ("MatmulDesc", "MatrixLayout", "MatrixLayout", "MatrixLayout"), strict=False):
             if handle:
-                self._call(f"cublasLt{kind}Destroy", ctypes.c_void_p(int(handle)))
+                with suppress(OSError):
+                    self._call(f"cublasLt{kind}Destroy", ctypes.c_void_p(int(handle)))
 
     def _fill(self, key: Mapping[str, int], made: np.ndarray) -> None:
         inner, outer = KINDS[key["kind"]]
@@ -172,7 +191,6 @@ class Products:
         made[1] = self._layout(inner, *left, key["left_pitch"], key["count"], key["left_step"])
         made[2] = self._layout(inner, *right, key["right_pitch"], key["count"], key["right_step"])
         made[3] = self._layout(outer, n, m, n, key["count"], m * n)
-        self._choose(key, made)
 
     def _layout(self, dtype: str, rows: int, columns: int, pitch: int, count: int, step: int) -> int:
         made = self._made(
@@ -187,8 +205,8 @@ class Products:
             self._set("cublasLtMatrixLayoutSetAttribute", made, _STEP, ctypes.c_int64(step))
         return made
 
-    def _choose(self, key: Mapping[str, int], made: np.ndarray) -> None:
-        """The library's first choice of an algorithm. Raises OSError where it has none."""
+    def _proposed(self, key: Mapping[str, int], made: np.ndarray) -> list[np.ndarray]:
+        """Algorithms, those first that the library takes for the fastest. Raises OSError where it has none."""
         wish = self._made("cublasLtMatmulPreferenceCreate")
         try:
             name = "cublasLtMatmulPreferenceSetAttribute"
@@ -198,7 +216,7 @@ class Products:
             left, right, out, more = (place & -place or _LARGEST_ALIGNMENT for place in places)
             for number, alignment in enumerate((right, left, min(more, out), out)):
                 self._set(name, wish, _ALIGNMENT_A + number, ctypes.c_uint32(alignment))
-            results, count = ctypes.create_string_buffer(_RESULT_BYTES), ctypes.c_int32(0)
+            results, count = ctypes.create_string_buffer(PROPOSED * _RESULT_BYTES), ctypes.c_int32(0)
             a, b, d = (ctypes.c_void_p(int(made[number])) for number in (2, 1, 3))
             self._call(
                 "cublasLtMatmulAlgoGetHeuristic",
@@ -209,19 +227,61 @@ class Products:
                 d,
                 d,
                 ctypes.c_void_p(wish),
-                ctypes.c_int32(1),
+                ctypes.c_int32(PROPOSED),
                 ctypes.c_void_p(ctypes.addressof(results)),
                 ctypes.c_void_p(ctypes.addressof(count)),
             )
-            if not count.value or int.from_bytes(results.raw[_STATE_AT : _STATE_AT + 4], "little"):
+            each = [results.raw[start : start + _RESULT_BYTES] for start in range(0, len(results), _RESULT_BYTES)]
+            able = [one for one in each[: count.value] if not int.from_bytes(one[_STATE_AT : _STATE_AT + 4], "little")]
+            if not able:
                 raise OSError("no algorithm")
-            made[4:] = np.frombuffer(results.raw[:_ALGORITHM_BYTES], np.int64)
+            return [np.frombuffer(one[:_ALGORITHM_BYTES], np.int64) for one in able]
         finally:
             self._call("cublasLtMatmulPreferenceDestroy", ctypes.c_void_p(wish))
 
+    def _again(self, key: Mapping[str, int], made: np.ndarray, places: Sequence[int], stream: int) -> Run | None:
+        """What computes a product where it lies, without the residual, by an algorithm; None where the residual is the
+        result's own memory, which would be lost."""
+        left, right, out, bias, residual = places
+        if residual == out:
+            return None
+        if bias:
+            self._set("cublasLtMatmulDescSetAttribute", int(made[0]), BIAS_POINTER, ctypes.c_uint64(bias))
+        kind = ctypes.c_double if KINDS[key["kind"]][0] == "f64" else ctypes.c_float
+        one, nil = kind(1), kind(0)
+        call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 14, ctypes.c_size_t, ctypes.c_void_p)(
+            self._functions["cublasLtMatmul"]
+        )
+        descriptor, left_of, right_of, out_of = (int(made[number]) for number in range(4))
+
+        def run(algorithm: np.ndarray) -> int:
+            return int(
+                call(
+                    self._handle,
+                    descriptor,
+                    ctypes.addressof(one),
+                    right,
+                    right_of,
+                    left,
+                    left_of,
+                    ctypes.addressof(nil),
+                    out,
+                    out_of,
+                    out,
+                    out_of,
+                    algorithm.ctypes.data,
+                    self.workspace,
+                    self._workspace_bytes,
+                    stream,
+                )
+            )
+
+        return run
+
     def close(self) -> None:
-        """Give back what was made."""
+        """Give back what was made; what the library does not take back is left to it."""
         for row in self.rows:
             self._dropped(row[len(KEY) :])
         self.rows[:] = 0
-        self._call("cublasLtDestroy", ctypes.c_void_p(self._handle))
+        with suppress(OSError):
+            self._call("cublasLtDestroy", ctypes.c_void_p(self._handle))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from egshape.runtime.abi.device import RELAXED
 from egshape.runtime.core.errors import RunError
 from egshape.runtime.cuda import cublaslt
 
@@ -74,7 +75,6 @@ _MAJOR, _MINOR = 75, 76
 _SHARED_BYTES = 8
 _RELEASE_THRESHOLD = 4
 _KEEP = 2**64 - 1
-_RELAXED = 2
 OUT_OF_MEMORY = 2
 _NO_BINARY, _NO_DEVICE = 209, 100
 _ALIGN = 256
@@ -148,7 +148,7 @@ class Driver:
     def aside(self) -> Iterator[None]:
         """The context is current, and what is called is no business of captures that other threads make."""
         with self.current():
-            mode = ctypes.c_int32(_RELAXED)
+            mode = ctypes.c_int32(RELAXED)
             self("cuThreadExchangeStreamCaptureMode", ctypes.addressof(mode), fails=False)
             try:
                 yield
@@ -193,8 +193,8 @@ class Driver:
             )
         return images[chosen]
 
-    def load(self, image: bytes, functions: Sequence[Mapping[str, Any]]) -> tuple[int, list[int]]:
-        """An image on the device, and its kernels. Raises RunError (code "cuda") where the driver does not take it."""
+    def module(self, image: bytes) -> int:
+        """An image on the device. Raises RunError (code "cuda") where the driver does not take it."""
         place = ctypes.c_uint64(0)
         code = self("cuModuleLoadData", ctypes.addressof(place), image, fails=False)
         if code == _NO_BINARY:
@@ -203,12 +203,16 @@ class Driver:
             raise RunError(
                 f"the driver does not load its kernels: {self.error(code)}; it may be older than they are", "cuda"
             )
+        return place.value
+
+    def kernels(self, module: int, functions: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Kernels of an image that is on the device. Raises RunError (code "cuda") for one that it does not have."""
         found = []
         for each in functions:
-            found.append(self.made("cuModuleGetFunction", place.value, each["name"].encode()))
+            found.append(self.made("cuModuleGetFunction", module, each["name"].encode()))
             if each["shared"]:
                 self("cuFuncSetAttribute", found[-1], _SHARED_BYTES, each["shared"])
-        return place.value, found
+        return found
 
     def memory(self) -> tuple[int, int]:
         """Free and all bytes of the device."""
@@ -233,10 +237,14 @@ class Driver:
             )
         if code:
             raise RunError(f"cuMemAlloc_v2 fails: {self.error(code)}", "cuda")
-        for array, place in zip(arrays, places, strict=True):
-            if array.nbytes:
-                self("cuMemcpyHtoDAsync_v2", start.value + place, array.ctypes.data, array.nbytes, stream)
-        self("cuStreamSynchronize", stream)  # a copy of pageable memory may return before the device has it
+        try:
+            for array, place in zip(arrays, places, strict=True):
+                if array.nbytes:
+                    self("cuMemcpyHtoDAsync_v2", start.value + place, array.ctypes.data, array.nbytes, stream)
+            self("cuStreamSynchronize", stream)  # a copy of pageable memory may return before the device has it
+        except RunError:
+            self("cuMemFree_v2", start.value, fails=False)
+            raise
         return start.value, [start.value + place for place in places]
 
     def implied(self, one: int, two: int) -> bool:

@@ -1,6 +1,6 @@
 """What native code must know to read the arrays of a call itself, and to make those of its results
-(lower/device/objects.py): where the fields of our objects lie, found by looking at known ones; functions of Python; the
-types of other libraries whose arrays can be read without Python code.
+(runtime/native/device_arrays.c): where the fields of our objects lie, found by looking at known ones; functions of
+Python; the types of other libraries whose arrays can be read without Python code.
 
 Where a look does not find what it should (another interpreter, no global lock), arrays are read through Python."""
 
@@ -20,13 +20,14 @@ from egshape.runtime.cuda.arrays import Block, DeviceArray
 from egshape.runtime.cuda.driver import Driver
 
 FUNCTIONS = {
-    "long": "PyLong_AsLongLong",
+    "number_of": "PyLong_AsLongLong",
     "size": "PyTuple_Size",
     "clear": "PyErr_Clear",
     "save": "PyEval_SaveThread",
     "restore": "PyEval_RestoreThread",
     "alloc": "PyType_GenericAlloc",
     "hold": "Py_IncRef",
+    "drop": "Py_DecRef",
     "tuple": "PyTuple_New",
     "place": "PyTuple_SetItem",
     "number": "PyLong_FromLongLong",

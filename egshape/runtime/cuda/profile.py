@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from egshape.runtime.abi.device import LOG, LOG_ROW
 from egshape.runtime.core.profile import KernelTime
 from egshape.runtime.cuda.driver import Driver
 
@@ -15,14 +16,15 @@ MOST = 4096
 
 
 class Log:
-    """Pairs of events; ``address`` is what the entry takes (lower/device/events.py)."""
+    """Pairs of events; ``address`` is what the entry takes (abi/device.py, LOG)."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         with driver.current():
             self._events = np.array([driver.made("cuEventCreate", 0) for _ in range(2 * MOST)], np.uint64)
-        self._rows = np.zeros((MOST, 3), np.int64)
-        self._head = np.array([0, MOST, self._events.ctypes.data, self._rows.ctypes.data], np.int64)
+        self._rows = np.zeros((MOST, len(LOG_ROW)), np.int64)
+        values = {"count": 0, "most": MOST, "events": self._events.ctypes.data, "rows": self._rows.ctypes.data}
+        self._head = np.array([values[word] for word in LOG], np.int64)
         self.address = int(self._head.ctypes.data)
         self._totals: dict[int, list[float]] = {}
 

@@ -1,6 +1,6 @@
 """Arrays of other libraries on a device, read through Python: torch's tensors, DLPack, ``__cuda_array_interface__``.
 
-What native code reads itself (lower/device/objects.py) does not come here."""
+What native code reads itself (runtime/native/device_arrays.c) does not come here."""
 
 from __future__ import annotations
 

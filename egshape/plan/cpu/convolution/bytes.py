@@ -16,15 +16,13 @@ from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO, Indices
+from egshape.plan.cpu.byte_elements import BYTES, Element, element
 from egshape.plan.cpu.convolution.products import FEW_FEATURES, Convolution, Products
-from egshape.plan.cpu.integers import BYTES, Element, element
 from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import (
-    QUAD,
-    ROW_GROUP,
     Buffer,
     Call,
     Choose,
@@ -38,8 +36,8 @@ from egshape.plan.ir.loops import (
     Store,
     Test,
     Var,
-    pack_columns,
 )
+from egshape.plan.ir.packs import QUAD, ROW_GROUP, pack_columns
 
 
 def is_product(p: Steps, op: Op) -> bool:

@@ -21,7 +21,8 @@ from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, Axes, loops
 from egshape.plan.form.predicate_split import split_predicates
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Buffer, Choose, Expr, Stmt, Store, Test, linear, pack_step
+from egshape.plan.ir.loops import Buffer, Choose, Expr, Stmt, Store, Test, linear
+from egshape.plan.ir.packs import pack_step
 
 MOST_PHASES = 16
 """Kinds of places up to which each has products of its own."""

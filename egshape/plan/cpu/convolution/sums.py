@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -52,18 +52,21 @@ class Sums(Operands):
             return [each for axis in range(len(spots) + 2) if axis not in skipped for each in by_axis[axis]]
 
         if self.last and self.written_out:
-            line, number, features = self.spots[-1], symbol(p.name("i")), by_axis[self.o_feature]
-            whole = line // STRIP
-            some = [(*spots[:-1], number * STRIP + k) for k in range(STRIP)]
-            behind = [(*spots[:-1], whole * STRIP + number)]
-            two = [
-                *loops([(number, whole), *features], body(some)),
-                *loops([(number, line - whole * STRIP), *features], body(behind)),
-            ]
+            features = by_axis[self.o_feature]
+            two = self.strips(lambda line: loops(features, body([(*spots[:-1], at) for at in line])))
             p.run(self.cluster.label, loops(nest((self.o_space[-1], self.o_feature)), two), (out,), once=True)
         else:
             p.run(self.cluster.label, loops(nest(), body([spots])), (out,), once=True)
         self.made(out)
+
+    def strips(self, body: Callable[[Sequence[Dim]], Sequence[Stmt]]) -> tuple[Stmt, ...]:
+        """``body`` of the places of a line, STRIP of them at once, then of each that is left."""
+        line, number = self.spots[-1], symbol(self.p.name("i"))
+        whole = line // STRIP
+        return (
+            *loops([(number, whole)], body([number * STRIP + k for k in range(STRIP)])),
+            *loops([(number, line - whole * STRIP)], body([whole * STRIP + number])),
+        )
 
     def target(self) -> Buffer:
         """The buffer of the result: padded, where the convolution that reads it wants it so."""
@@ -85,10 +88,15 @@ class Sums(Operands):
         return self.cluster.place(at) if self.frame is None else self.frame.place(at)
 
     def stored(self, out: Buffer, value: Var, image: Dim, feature: Dim, spots: Indices) -> Store:
+        """The element of a group whose sum is ``value``, stored behind its epilogue."""
+        at = self.at(image, self.group * self.outputs + feature, spots)
+        return Store(out, self.place(at), self.finished(value, image, feature, spots))
+
+    def finished(self, value: Var, image: Dim, feature: Dim, spots: Indices) -> Expr:
         """The epilogue of an element of a group, whose sum is ``value``."""
         at = self.at(image, self.group * self.outputs + feature, spots)
         self.p.locals[self.op.result, at] = converted(self.op.attrs["dtype"], value)
-        return Store(out, self.place(at), self.p.read(self.cluster.value, at))
+        return self.p.read(self.cluster.value, at)
 
     @property
     def written_out(self) -> bool:

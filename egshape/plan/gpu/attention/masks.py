@@ -15,8 +15,9 @@ import numpy as np
 from egshape.dims import Dim, const
 from egshape.ir.types import is_float, is_integer, itemsize, numpy_dtype
 from egshape.plan.analysis.parallel import coefficient
-from egshape.plan.ir.loops import Call, Choose, Const, Expr, Index, Let, Test, Var, children, dims, expressions
+from egshape.plan.ir.loops import Call, Choose, Const, Expr, Index, Let, Test, Var
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import children, dims, expressions
 
 LARGEST, MOST_PARTS = 1 << 28, 4
 """Up to here sums of so many indices are exact in 32 bits."""

@@ -58,8 +58,8 @@ def whole_tiles(size: Dim) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """Some lines of a side in shared memory, of element ``deep`` < depth of line ``line`` < size of an expression.
+class Operand:
+    """Some lines of an operand in shared memory, of element ``deep`` < depth of line ``line`` < size of an expression.
     ``threads``: how many fill it together."""
 
     name: str
@@ -106,7 +106,7 @@ class Side:
         return -(-self.lines * self.length // (self.wide * self.threads)) if self.wide else 0
 
     def fetch(self, thread: Dim, first: Dim) -> list[Stmt]:
-        """The lines from ``first`` on, to registers, 0 outside of the side; nothing if not wide."""
+        """The lines from ``first`` on, to registers, 0 outside of the operand; nothing if not wide."""
         if not self.wide:
             return []
 
@@ -153,7 +153,7 @@ class Side:
         return [nest(self.names, self.accesses, one)]
 
     def fill(self, thread: Dim, first: Dim) -> list[Stmt]:
-        """The lines from ``first`` on, to shared memory, 0 outside of the side."""
+        """The lines from ``first`` on, to shared memory, 0 outside of the operand."""
         if self.wide:
             return [*self.fetch(thread, first), *self.put(thread)]
         each, by = self.names(), self.length if self.along else self.lines

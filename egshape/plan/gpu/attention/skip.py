@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Protocol
 
 from egshape.dims import Dim, ceildiv, const, floordiv, symbol
 from egshape.plan.gpu.attention.masks import Area, Line, both, lines
-from egshape.plan.gpu.attention.operands import Names
+from egshape.plan.gpu.attention.registers import Registers
 from egshape.plan.gpu.lanes import lane_fold
-from egshape.plan.ir.launch import WARP, Threads
+from egshape.plan.ir.launch import WARP
 from egshape.plan.ir.loops import (
     Assign,
     Attend,
@@ -20,7 +19,6 @@ from egshape.plan.ir.loops import (
     Const,
     Expr,
     If,
-    LetIndex,
     Load,
     Local,
     Loop,
@@ -60,33 +58,15 @@ class Flags:
         return flat * self.count
 
 
-class Rows(Protocol):
-    """The block whose keys are left out (``flash_tiles.Tiles``): its threads, new names, and its rows."""
-
-    stmt: Attend
-    threads: int
-    names: Names
-    peak: Buffer
-
-    def section(self, body: Callable[[Dim], Sequence[Stmt]], wait: bool = False) -> Threads:
-        """What all threads do."""
-
-    def rows(self, thread: Dim, body: Callable[[Dim, Dim, Dim], Sequence[Stmt]]) -> list[Stmt]:
-        """For each row of a thread: its tile, its half, and the place of its peak."""
-
-    def row(self, thread: Dim, i: Dim, half: Dim) -> LetIndex:
-        """A row of a thread, as a new index."""
-
-    def area(self, key: Dim) -> Area:
-        """The rows of the block, and the keys from ``key`` on."""
-
-
 class Skip:
     """Leaves out blocks of keys that are masked for all rows of a block, where that changes no bit: all values are
-    finite, and the exponentials of masked scores are 0, because they are -inf or far below the peak of each row."""
+    finite, and the exponentials of masked scores are 0, because they are -inf or far below the peak of each row.
+    ``area``: the rows of the block, and the keys from one on."""
 
-    def __init__(self, tiles: Rows, flags: Flags, ends: Sequence[Line]) -> None:
-        self.tiles, self.flags, self.ends = tiles, flags, tuple(ends)
+    def __init__(
+        self, tiles: Registers, peak: Buffer, area: Callable[[Dim], Area], flags: Flags, ends: Sequence[Line]
+    ) -> None:
+        self.tiles, self.peak, self.area, self.flags, self.ends = tiles, peak, area, flags, tuple(ends)
         self.warps = tiles.threads // WARP
         self.low = max(line.low for line in ends if line.low is not None)
         self.board = Buffer("$settled", "i32", const(self.warps), "temp")
@@ -99,7 +79,7 @@ class Skip:
     def masked(self, key: Dim) -> Expr:
         """i1: the keys from ``key`` on need not be looked at."""
         found = reduce(
-            lambda one, two: Call("i1", "or", (one, two)), (line.masked(self.tiles.area(key)) for line in self.ends)
+            lambda one, two: Call("i1", "or", (one, two)), (line.masked(self.area(key)) for line in self.ends)
         )
         for warp in range(self.warps):
             found = both(found, _is_set(Load("i32", self.board, const(warp))))
@@ -136,7 +116,7 @@ class Skip:
 
             def row(i: Dim, half: Dim, place: Dim) -> list[Stmt]:
                 at = tiles.row(thread, i, half)
-                gap = Call("f32", "subtract", (Load("f32", tiles.peak, place), Const("f32", self.low)))
+                gap = Call("f32", "subtract", (Load("f32", self.peak, place), Const("f32", self.low)))
                 far = Call("i1", "compare", (gap, Const("f32", MARGIN)), (("direction", "GE"), ("kind", "FLOAT")))
                 fine = Call("i1", "or", (Test((symbol(at.name) - tiles.stmt.m,)), far))
                 return [at, Assign(ok.name, Call("i32", "select", (fine, ok, Const("i32", 0))))]

@@ -14,7 +14,7 @@ from egshape.ir.types import is_float, itemsize
 from egshape.plan.analysis.elements import Indices, is_elementwise, reshape_is_affine
 from egshape.plan.analysis.known import Known
 from egshape.plan.form.dots import converted
-from egshape.plan.form.reader import READERS
+from egshape.plan.form.movement import READERS
 from egshape.plan.form.steps import Steps
 from egshape.plan.ir.loops import Call, Const, Expr, Var
 

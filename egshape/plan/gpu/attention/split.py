@@ -6,30 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egshape.dims import Dim, ceildiv, const, floordiv, minimum, product, relu, symbol
+from egshape.plan.gpu.attention.results import finished, partial_row
+from egshape.plan.gpu.attention.scores import based, is_low
 from egshape.plan.gpu.attention.skip import Flags, found_lines
-from egshape.plan.gpu.attention.tiles import Shape, Tiles, based, finished, is_low, partial_row, shape
+from egshape.plan.gpu.attention.tiles import Shape, Tiles, shape
 from egshape.plan.gpu.folds import Likely
 from egshape.plan.gpu.mapping import launch as mapped
 from egshape.plan.gpu.narrow import narrowed
 from egshape.plan.gpu.product.mma import DEPTH, ROWS
 from egshape.plan.ir.launch import Grid, Launch
-from egshape.plan.ir.loops import (
-    Assign,
-    Attend,
-    Buffer,
-    Call,
-    Const,
-    Kernel,
-    Let,
-    Load,
-    Local,
-    Loop,
-    Stmt,
-    Store,
-    Var,
-    dims,
-)
+from egshape.plan.ir.loops import Assign, Attend, Buffer, Call, Const, Kernel, Let, Load, Local, Loop, Stmt, Store, Var
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import dims
 
 CHUNK = 128
 """Keys of a block where they are split."""

@@ -1,8 +1,8 @@
-"""Products on a grid: a block computes a tile of the result from tiles of both sides in shared memory, a thread a few
-rows and columns of it in registers.
+"""Products on a grid: a block computes a tile of the result from tiles of both operands in shared memory, a thread a
+few rows and columns of it in registers.
 
-The sides are expressions, so that a convolution is a product like any other: its left side is a patch that is read, and
-padded, on the way into shared memory."""
+The operands are expressions, so that a convolution is a product like any other: its left operand is a patch that is
+read, and padded, on the way into shared memory."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ from egshape.plan.ir.loops import (
     Stmt,
     Store,
     Test,
-    expressions,
     name_of,
-    statements,
 )
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions, statements
 
 ENOUGH = 256
 """Blocks (at the likely sizes) from which larger tiles, which read less, are worth more than more blocks."""
@@ -53,7 +52,7 @@ def contracted(kernel: Kernel, loops: Sequence[Loop], stmt: Contract, likely: Li
 
 
 def _along_memory(stmt: Contract) -> Contract:
-    """The product with columns that lie side by side in what it stores, if rows do: sides change places."""
+    """The product with columns that lie side by side in what it stores, if rows do: operands change places."""
     places = [each.index for each in statements(stmt.body) if isinstance(each, Store)]
     if any(steps(place, stmt.column) for place in places) or not any(steps(place, stmt.row) for place in places):
         return stmt
@@ -62,7 +61,7 @@ def _along_memory(stmt: Contract) -> Contract:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A side's tile in shared memory: element (place, step) at step * pitch + place."""
+    """An operand's tile in shared memory: element (place, step) at step * pitch + place."""
 
     board: Buffer
     own: Buffer
@@ -75,42 +74,42 @@ class _Operand:
     along: bool
     """Whether neighbours in memory follow the depth."""
 
-    def pitch(self, side: int) -> int:
+    def pitch(self, operand: int) -> int:
         """Elements between two steps: one more than there are, so that a column lies in different banks."""
-        return self.each * side + 1
+        return self.each * operand + 1
 
 
 class _Tiles:
     def __init__(self, kernel: Kernel, loops: Sequence[Loop], stmt: Contract, likely: Likely, threads: int) -> None:
         self.kernel, self.loops, self.stmt = kernel, loops, stmt
-        self.side = isqrt(threads)
-        self.threads = self.side * self.side
+        self.operand = isqrt(threads)
+        self.threads = self.operand * self.operand
         self.fresh = 0
         batch = likely(product(loop.extent for loop in loops))
         m, n = likely(stmt.m), likely(stmt.n)
         rows, columns = self._each(m, LARGEST), self._each(n, LARGEST)
-        if batch * m * n < ENOUGH * self.side**2 * rows * columns:
+        if batch * m * n < ENOUGH * self.operand**2 * rows * columns:
             rows, columns = self._each(m, LARGEST // 2), self._each(n, LARGEST // 2)
         block_rows, block_columns = (
-            Loop("$rows", ceildiv(stmt.m, rows * self.side), ()),
-            Loop("$columns", ceildiv(stmt.n, columns * self.side), ()),
+            Loop("$rows", ceildiv(stmt.m, rows * self.operand), ()),
+            Loop("$columns", ceildiv(stmt.n, columns * self.operand), ()),
         )
         nest = (*loops, block_rows, block_columns)
         self.blocks = product(loop.extent for loop in nest)
         self.place = tuple(LetIndex(var, Index("i64", at)) for var, at in at_round(nest, symbol("$block")).items())
-        self.left = self._side("left", stmt.left, stmt.row, rows, stmt.m, symbol("$rows"))
-        self.right = self._side("right", stmt.right, stmt.column, columns, stmt.n, symbol("$columns"))
+        self.left = self._operand("left", stmt.left, stmt.row, rows, stmt.m, symbol("$rows"))
+        self.right = self._operand("right", stmt.right, stmt.column, columns, stmt.n, symbol("$columns"))
         self.sums = Buffer("$sums", stmt.dtype, const(self.threads * rows * columns), "temp")
 
     def _each(self, size: float, most: int) -> int:
         """Rows or columns of a thread: as few as reach over the size, at most some."""
         each = 1
-        while each < most and each * self.side < size:
+        while each < most and each * self.operand < size:
             each *= 2
         return each
 
-    def _side(self, name: str, expr: Expr, place: str, each: int, size: Dim, block: Dim) -> _Operand:
-        dtype, room = expr.dtype, (each * self.side + 1) * self.side
+    def _operand(self, name: str, expr: Expr, place: str, each: int, size: Dim, block: Dim) -> _Operand:
+        dtype, room = expr.dtype, (each * self.operand + 1) * self.operand
         along = any(
             isinstance(load, Load) and coefficient(load.index, self.stmt.deep) is const(1)
             for load in expressions((Let("", expr),))
@@ -122,7 +121,7 @@ class _Tiles:
             place,
             each,
             size,
-            block * (each * self.side),
+            block * (each * self.operand),
             along,
         )
 
@@ -140,7 +139,7 @@ class _Tiles:
     def launch(self) -> Launch:
         """All of it."""
         step = self.name()
-        rounds = Loop(name_of(step), ceildiv(self.stmt.k, self.side), (self.fill(step), self.add()))
+        rounds = Loop(name_of(step), ceildiv(self.stmt.k, self.operand), (self.fill(step), self.add()))
         body = (*self.place, self.clear(), rounds, self.finish())
         kernel = replace(self.kernel, body=(Grid("$block", self.blocks, body),), private=())
         registers = (self.sums, self.left.own, self.right.own)
@@ -154,56 +153,60 @@ class _Tiles:
         return self.section(thread, (Loop(name_of(each), const(count), (store,)),))
 
     def fill(self, step: Dim) -> Stmt:
-        """The tiles of a step, 0 outside of the sides."""
+        """The tiles of a step, 0 outside of the operands."""
         thread = self.name()
-        return self.section(thread, [self._filled(side, thread, step) for side in (self.left, self.right)])
+        return self.section(thread, [self._filled(operand, thread, step) for operand in (self.left, self.right)])
 
-    def _filled(self, side: _Operand, thread: Dim, step: Dim) -> Stmt:
-        each, width = self.name(), side.each * self.side
+    def _filled(self, operand: _Operand, thread: Dim, step: Dim) -> Stmt:
+        each, width = self.name(), operand.each * self.operand
         number = thread + each * self.threads
-        by = self.side if side.along else width
+        by = self.operand if operand.along else width
         line, rest = floordiv(number, by), number - floordiv(number, by) * by
-        place, deep = (line, rest) if side.along else (rest, line)
-        whole, depth = side.first + place, step * self.side + deep
-        value = Moved({side.place: whole, self.stmt.deep: depth}).expr(side.expr)
-        inside = Test((side.size - 1 - whole, self.stmt.k - 1 - depth))
+        place, deep = (line, rest) if operand.along else (rest, line)
+        whole, depth = operand.first + place, step * self.operand + deep
+        value = Moved({operand.place: whole, self.stmt.deep: depth}).expr(operand.expr)
+        inside = Test((operand.size - 1 - whole, self.stmt.k - 1 - depth))
         value = Choose(value.dtype, inside, value, _zero(value.dtype))
-        store = Store(side.board, deep * side.pitch(self.side) + place, value)
-        return Loop(name_of(each), const(side.each), (store,))
+        store = Store(operand.board, deep * operand.pitch(self.operand) + place, value)
+        return Loop(name_of(each), const(operand.each), (store,))
 
     def add(self) -> Stmt:
         """What a step adds to the sums."""
         thread, deep = self.name(), self.name()
         row, column = self._own(thread)
         loads: list[Stmt] = []
-        for side, mine in ((self.left, row), (self.right, column)):
+        for operand, mine in ((self.left, row), (self.right, column)):
             each = self.name()
-            place = deep * side.pitch(self.side) + mine + each * self.side
+            place = deep * operand.pitch(self.operand) + mine + each * self.operand
             loads.append(
                 Loop(
                     name_of(each),
-                    const(side.each),
-                    (Store(side.own, thread * side.each + each, Load(side.board.dtype, side.board, place)),),
+                    const(operand.each),
+                    (
+                        Store(
+                            operand.own, thread * operand.each + each, Load(operand.board.dtype, operand.board, place)
+                        ),
+                    ),
                 )
             )
         i, j, sums = self.name(), self.name(), self._sum
         dtype = self.stmt.dtype
         one, two = (
-            Load(side.own.dtype, side.own, thread * side.each + each)
-            for side, each in ((self.left, i), (self.right, j))
+            Load(operand.own.dtype, operand.own, thread * operand.each + each)
+            for operand, each in ((self.left, i), (self.right, j))
         )
         total = Load(dtype, self.sums, sums(thread, i, j))
         more = Call(dtype, "add", (total, Call(dtype, "multiply", (one, two))), fast=is_float(dtype))
         inner = Loop(name_of(j), const(self.right.each), (Store(self.sums, sums(thread, i, j), more),))
         return self.section(
             thread,
-            (Loop(name_of(deep), const(self.side), (*loads, Loop(name_of(i), const(self.left.each), (inner,)))),),
+            (Loop(name_of(deep), const(self.operand), (*loads, Loop(name_of(i), const(self.left.each), (inner,)))),),
         )
 
     def _own(self, thread: Dim) -> tuple[Dim, Dim]:
-        """The first row and column of a thread in the tile; the others follow a side apart."""
-        row = floordiv(thread, self.side)
-        return row, thread - row * self.side
+        """The first row and column of a thread in the tile; the others follow an operand apart."""
+        row = floordiv(thread, self.operand)
+        return row, thread - row * self.operand
 
     def _sum(self, thread: Dim, i: Dim, j: Dim) -> Dim:
         return thread * (self.left.each * self.right.each) + i * self.right.each + j
@@ -213,8 +216,8 @@ class _Tiles:
         thread, i, j = self.name(), self.name(), self.name()
         own = self._own(thread)
         row, column = (
-            side.first + mine + each * self.side
-            for side, mine, each in ((self.left, own[0], i), (self.right, own[1], j))
+            operand.first + mine + each * self.operand
+            for operand, mine, each in ((self.left, own[0], i), (self.right, own[1], j))
         )
         value = Let(self.stmt.value, Load(self.stmt.dtype, self.sums, self._sum(thread, i, j)))
         body = Moved({self.stmt.row: row, self.stmt.column: column}).body(self.stmt.body)

@@ -1,5 +1,5 @@
-"""A product of tiles by all warps of a block together, as tensor cores compute it: sums in registers, sides in shared
-memory, or the left one in registers too, where an earlier product left it.
+"""A product of tiles by all warps of a block together, as tensor cores compute it: sums in registers, operands in
+shared memory, or the left one in registers too, where an earlier product left it.
 
 Its body is what it means, thread by thread; a printer for a GPU makes it matrix instructions (f16, bf16) or fused
 multiply-adds (f32, never TF32) on the same registers. Where the sums lie is the layout of mma.sync.m16n8k16: PTX ISA,
@@ -18,7 +18,7 @@ ROWS, COLUMNS, DEPTH = 16, 8, 16
 EACH = 4
 """Registers of a thread for a tile of sums."""
 LINE = 16
-"""Bytes to which lines of a side in shared memory are aligned."""
+"""Bytes to which lines of an operand in shared memory are aligned."""
 
 
 def row_at(thread: Dim, i: Dim, half: Dim, rows: int, across: int = 1) -> Dim:
@@ -55,8 +55,8 @@ def mma(
     assert columns % 2 == 0 and depth % DEPTH == 0 and dtype in ("f16", "bf16", "f32"), (columns, depth, dtype)
     count = rows * columns * EACH
     assert sums.size.const == threads * count and sums.dtype == "f32", sums
-    for side in (right,) if held else (left, right):
-        _lines(side, dtype)
+    for operand in (right,) if held else (left, right):
+        _lines(operand, dtype)
     thread, i, j, r, deep = (symbol(f"{var}{name}") for name in ("", ".i", ".j", ".r", ".deep"))
     half = floordiv(r, 2)
     row, column = row_at(thread, i, half, rows, across), column_at(thread, j, r - half * 2, columns, across)
@@ -85,33 +85,25 @@ def mma(
     )
 
 
-def pitch(matrix: Matrix) -> tuple[int, bool]:
-    """How far apart the lines of a side in shared memory are, and whether a line goes along its second index."""
-    along = matrix.column.const == 1
-    found = (matrix.row if along else matrix.column).const
-    assert found is not None, matrix
-    return found, along
-
-
 def padded(length: int, dtype: str) -> int:
     """A pitch for lines of ``length`` elements, a multiple of 16, by which 8 lines that follow one another lie in
     different banks."""
     return length + LINE // itemsize(dtype)
 
 
-def _lines(side: Matrix, dtype: str) -> None:
+def _lines(operand: Matrix, dtype: str) -> None:
     lanes = LINE // itemsize(dtype)
-    found, along = pitch(side)
-    assert side.buffer.dtype == dtype and found % lanes == 0, (side, dtype)
-    assert along or side.row.const == 1, side
+    found, along = operand.pitch
+    assert operand.buffer.dtype == dtype and found % lanes == 0, (operand, dtype)
+    assert along or operand.row.const == 1, operand
 
 
-def _element(side: Matrix, one: Dim, two: Dim) -> Expr:
-    return Load(side.buffer.dtype, side.buffer, side.offset + one * side.row + two * side.column)
+def _element(operand: Matrix, one: Dim, two: Dim) -> Expr:
+    return Load(operand.buffer.dtype, operand.buffer, operand.offset + one * operand.row + two * operand.column)
 
 
 def _held(left: Matrix, threads: int, thread: Dim, i: Dim, half: Dim, deep: Dim, dtype: str) -> Expr:
-    """An element of a left side in registers, which may be another lane's of the same four."""
+    """An element of a left operand in registers, which may be another lane's of the same four."""
     count = left.buffer.size.const or 0
     assert count % threads == 0 and left.buffer.dtype == "f32", left
     tile = floordiv(deep, COLUMNS)

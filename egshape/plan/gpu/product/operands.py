@@ -1,4 +1,5 @@
-"""Sides of products on their way into tiles: which way they lie in memory, and chunks of them that are read at once."""
+"""Operands of products on their way into tiles: which way they lie in memory, and chunks of them that are read at
+once."""
 
 from __future__ import annotations
 
@@ -12,22 +13,9 @@ from egshape.plan.analysis.parallel import coefficient
 from egshape.plan.gpu.folds import Likely
 from egshape.plan.gpu.wide import Lines, divides, left, likely_divides, lines, multiple
 from egshape.plan.ir.launch import BYTES, Wide
-from egshape.plan.ir.loops import (
-    Bounds,
-    Buffer,
-    Choose,
-    Const,
-    Expr,
-    If,
-    Let,
-    Load,
-    Loop,
-    Stmt,
-    Store,
-    Test,
-    expressions,
-)
+from egshape.plan.ir.loops import Bounds, Buffer, Choose, Const, Expr, If, Let, Load, Loop, Stmt, Store, Test
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions
 
 
 def follows(expr: Expr, deep: str, place: str) -> bool:
@@ -43,8 +31,8 @@ def steps(index: Dim, var: str) -> bool:
 
 @dataclass(frozen=True)
 class Chunks:
-    """A side in chunks of ``lanes`` elements that follow one another along the depth, or along its free axis. ``fits``:
-    what must be >= 0 for that."""
+    """An operand in chunks of ``lanes`` elements that follow one another along the depth, or along its free axis.
+    ``fits``: what must be >= 0 for that."""
 
     expr: Expr
     along: bool
@@ -70,7 +58,7 @@ class Chunks:
 
 
 def chunks(expr: Expr, var: str, whole: Dim, along: bool, bounds: Sequence[Bounds], likely: Likely | None) -> Chunks:
-    """How a side is read along ``var``, which goes up to ``whole``; without ``likely`` only what is shown counts."""
+    """How an operand is read along ``var``, which goes up to ``whole``; without ``likely`` what is shown counts."""
     lanes = BYTES // itemsize(expr.dtype)
     known = {each.name: each.divisor for each in bounds}
     loads = [load for load in expressions((Let("", expr),)) if isinstance(load, Load)]

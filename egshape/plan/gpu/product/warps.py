@@ -1,8 +1,8 @@
-"""Products on a grid by warps: a block computes a tile of the result from tiles of both sides in shared memory, on
-tensor cores where sides are f16 or bf16, else by fused multiply-adds on the same registers (plan/gpu/product/mma.py).
+"""Products on a grid by warps: a block computes a tile of the result from tiles of both operands in shared memory, on
+tensor cores where those are f16 or bf16, else by fused multiply-adds on the same registers (plan/gpu/product/mma.py).
 
-There are two tiles of each side: while one step of the depth is multiplied, the next one is on its way from memory into
-registers. Sums go through shared memory too, so that what follows them reads and writes memory side by side."""
+There are two tiles of each operand: while one step of the depth is multiplied, the next one is on its way from memory
+into registers. Sums go through shared memory too, so that what follows them reads and writes memory side by side."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
 from egshape.ir.types import itemsize
 from egshape.plan.gpu.folds import Likely
-from egshape.plan.gpu.product.mma import COLUMNS, EACH, LINE, ROWS, column_at, mma, padded, row_at
-from egshape.plan.gpu.product.operands import Chunks, chunks, follows, lines_of_parts, parts_of
-from egshape.plan.gpu.wide import Lines, divides, left, likely_divides, lines
+from egshape.plan.gpu.product.mma import COLUMNS, EACH, ROWS, column_at, mma, padded, row_at
+from egshape.plan.gpu.product.operands import Chunks, chunks, follows
+from egshape.plan.gpu.staged import STAGE_APART, taken_lines, together
+from egshape.plan.gpu.wide import Lines, divides, left, likely_divides
 from egshape.plan.ir.launch import WARP, Grid, Launch, Threads, Wide, at_round, is_closed
 from egshape.plan.ir.loops import (
     Buffer,
@@ -41,8 +42,6 @@ DEEP_BYTES = 64
 """Bytes of the depth of a tile: 32 of f16 or bf16, 16 of f32."""
 AT_ONCE = 132
 """Blocks that a GPU runs at once, for the choice of a shape."""
-STAGE_APART = 8
-"""Added to the pitch of sums in shared memory, so that two for each lane of a half warp lie in different banks."""
 UNROLLED = 16
 """Rounds of a loop over registers, which printers write out."""
 EDGE = 32
@@ -115,7 +114,7 @@ def chosen(count: float, m: float, n: float, threads: int) -> Shape:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A side's two tiles in shared memory, line after line, and a thread's own part of the next one."""
+    """An operand's two tiles in shared memory, line after line, and a thread's own part of the next one."""
 
     board: Buffer
     own: Buffer
@@ -159,15 +158,15 @@ class _Tiles:
         nest = (*loops, Loop("$rows", ceildiv(stmt.m, shape.m), ()), Loop("$columns", ceildiv(stmt.n, shape.n), ()))
         self.blocks = product(loop.extent for loop in nest)
         self.place = tuple(LetIndex(var, Index("i64", at)) for var, at in at_round(nest, symbol("$block")).items())
-        self.dtype, one, two = sides(stmt)
+        self.dtype, one, two = operands(stmt)
         self.deep = DEEP_BYTES // itemsize(self.dtype)
-        self.left = self._side("left", one, stmt.row, stmt.m, symbol("$rows"), shape.m)
-        self.right = self._side("right", two, stmt.column, stmt.n, symbol("$columns"), shape.n)
+        self.left = self._operand("left", one, stmt.row, stmt.m, symbol("$rows"), shape.m)
+        self.right = self._operand("right", two, stmt.column, stmt.n, symbol("$columns"), shape.n)
         self.sums = Buffer("$sums", "f32", const(self.threads * shape.registers), "temp")
         self.registers = [self.sums, self.left.own, self.right.own]
         self.lines = self._lines()
 
-    def _side(self, name: str, expr: Expr, place: str, size: Dim, block: Dim, extent: int) -> _Operand:
+    def _operand(self, name: str, expr: Expr, place: str, size: Dim, block: Dim, extent: int) -> _Operand:
         along = follows(expr, self.stmt.deep, place)
         var, whole = (self.stmt.deep, self.stmt.k) if along else (place, size)
         found = chunks(expr, var, whole, along, self.kernel.bounds, self.likely)
@@ -187,12 +186,8 @@ class _Tiles:
 
     def _lines(self) -> Lines | None:
         """How what follows the sums takes columns several at a time; None for one by one."""
-        loop, bounds = Loop(self.stmt.column, self.stmt.n, self.stmt.body), self.kernel.bounds
-        found, whole = lines(loop, bounds), loop.extent
-        for part in parts_of(loop) if found is None else ():
-            found, whole = lines_of_parts(loop, part, bounds), part
-            if found is not None:
-                break
+        bounds = self.kernel.bounds
+        found, whole = taken_lines(Loop(self.stmt.column, self.stmt.n, self.stmt.body), bounds)
         if found is None or divides(whole, found.lanes, bounds):
             return found
         if self.likely is None or not is_closed(whole) or not likely_divides(whole, found.lanes, self.likely):
@@ -235,10 +230,10 @@ class _Tiles:
     def why(self) -> str:
         """What was chosen."""
         units = "by fused multiply-adds" if self.dtype == "f32" else "on tensor cores"
-        one, two = (side.chunks.lanes * itemsize(self.dtype) for side in (self.left, self.right))
+        one, two = (operand.chunks.lanes * itemsize(self.dtype) for operand in (self.left, self.right))
         many = 1 if self.lines is None else self.lines.lanes
         return (
-            f"tiles of {self.shape.m} by {self.shape.n}, {self.deep} deep, {units}; sides are read by {one} and "
+            f"tiles of {self.shape.m} by {self.shape.n}, {self.deep} deep, {units}; operands are read by {one} and "
             f"{two} bytes, {many} results are stored at once"
         )
 
@@ -256,16 +251,16 @@ class _Tiles:
             body = (Loop(name_of(var), const(extent), body),)
         return body
 
-    # -- sides ----------------------------------------------------------------------------------------------------
+    # -- operands ----------------------------------------------------------------------------------------------------
 
     def fetch(self, step: Dim) -> Stmt:
-        """A thread's part of the tiles of a step from memory into registers, 0 outside of the sides."""
+        """A thread's part of the tiles of a step from memory into registers, 0 outside of the operands."""
         thread = self.name()
         return self.section(
             thread,
             [
-                self._chunks(side, thread, lambda side, *at: self._fetched(side, step, *at))
-                for side in (self.left, self.right)
+                self._chunks(operand, thread, lambda operand, *at: self._fetched(operand, step, *at))
+                for operand in (self.left, self.right)
             ],
             wait=False,
         )
@@ -274,45 +269,51 @@ class _Tiles:
         """From registers into shared memory."""
         thread = self.name()
 
-        def kept(side: _Operand, number: Dim, mine: Dim) -> tuple[Stmt, ...]:
-            line, at = side.at(number)
+        def kept(operand: _Operand, number: Dim, mine: Dim) -> tuple[Stmt, ...]:
+            line, at = operand.at(number)
             lane = self.name()
             copy = Store(
-                side.board, stage * side.stage + line * side.pitch + at + lane, Load(self.dtype, side.own, mine + lane)
+                operand.board,
+                stage * operand.stage + line * operand.pitch + at + lane,
+                Load(self.dtype, operand.own, mine + lane),
             )
-            return (Wide(name_of(lane), const(side.chunks.lanes), (copy,)),)
+            return (Wide(name_of(lane), const(operand.chunks.lanes), (copy,)),)
 
-        return self.section(thread, [self._chunks(side, thread, kept) for side in (self.left, self.right)])
+        return self.section(thread, [self._chunks(operand, thread, kept) for operand in (self.left, self.right)])
 
-    def _chunks(self, side: _Operand, thread: Dim, body: Callable[[_Operand, Dim, Dim], tuple[Stmt, ...]]) -> Stmt:
+    def _chunks(self, operand: _Operand, thread: Dim, body: Callable[[_Operand, Dim, Dim], tuple[Stmt, ...]]) -> Stmt:
         """What a thread does with each of its chunks of a tile: number and registers."""
-        count, lanes = side.lines * side.length // side.chunks.lanes, side.chunks.lanes
+        count, lanes = operand.lines * operand.length // operand.chunks.lanes, operand.chunks.lanes
         each = -(-count // self.threads)
         turn, group = self.name(), self.name()
         whole = turn + group * UNROLLED
         number = thread + whole * self.threads
-        inner = body(side, number, thread * (each * lanes) + whole * lanes)
+        inner = body(operand, number, thread * (each * lanes) + whole * lanes)
         if count % self.threads:
             inner = (If(Test((count - 1 - number,)), inner),)
         groups = -(-each // UNROLLED)
         return Loop(name_of(group), const(groups), (Loop(name_of(turn), const(each // groups), inner),))
 
-    def _fetched(self, side: _Operand, step: Dim, number: Dim, mine: Dim) -> tuple[Stmt, ...]:
-        line, at = side.at(number)
-        place, deep = (line, at) if side.along else (at, line)
-        whole, depth = side.first + place, step * self.deep + deep
+    def _fetched(self, operand: _Operand, step: Dim, number: Dim, mine: Dim) -> tuple[Stmt, ...]:
+        line, at = operand.at(number)
+        place, deep = (line, at) if operand.along else (at, line)
+        whole, depth = operand.first + place, step * self.deep + deep
         lane = self.name()
-        zero = Loop(name_of(lane), const(side.chunks.lanes), (Store(side.own, mine + lane, Const(self.dtype, 0.0)),))
-        inside = Test((side.size - 1 - whole, self.stmt.k - 1 - depth))
-        taken = side.chunks.taken(side.own, mine, {side.place: whole, self.stmt.deep: depth}, zero, self.name())
+        zero = Loop(
+            name_of(lane), const(operand.chunks.lanes), (Store(operand.own, mine + lane, Const(self.dtype, 0.0)),)
+        )
+        inside = Test((operand.size - 1 - whole, self.stmt.k - 1 - depth))
+        taken = operand.chunks.taken(
+            operand.own, mine, {operand.place: whole, self.stmt.deep: depth}, zero, self.name()
+        )
         return (If(inside, taken, (zero,)),)
 
     def multiplied(self, stage: Dim) -> Stmt:
         """What a step adds to the sums."""
         (left, right) = (
-            Matrix(side.board, stage * side.stage, *(each if first else each[::-1]))
-            for side, first in ((self.left, self.left.along), (self.right, not self.right.along))
-            for each in ((const(side.pitch), const(1)),)
+            Matrix(operand.board, stage * operand.stage, *(each if first else each[::-1]))
+            for operand, first in ((self.left, self.left.along), (self.right, not self.right.along))
+            for each in ((const(operand.pitch), const(1)),)
         )
         shape = self.shape
         return mma(
@@ -367,30 +368,19 @@ class _Tiles:
             value: Stmt = Let(stmt.value, Load("f32", stage, place))
             body = (value, *Moved({stmt.row: row, stmt.column: first}).body(stmt.body))
         else:
-            body = self._together(self.lines, stage, place, thread, first, row)
+            rest = together(
+                self.lines, stmt.value, stage, place, first, thread, self.threads, self.registers, self.name
+            )
+            body = Moved({stmt.row: row}).body(rest)
         inside: Stmt = If(Test((stmt.m - 1 - row, stmt.n - 1 - first)), body)
         count = height * each
         if count % self.threads:
             inside = If(Test((count - 1 - number,)), (inside,))
         return self.section(thread, (Loop(name_of(turn), const(-(-count // self.threads)), (inside,)),), wait=False)
 
-    def _together(self, found: Lines, stage: Buffer, place: Dim, thread: Dim, first: Dim, row: Dim) -> tuple[Stmt, ...]:
-        """What follows some sums side by side."""
-        stmt, lanes, step = self.stmt, found.lanes, LINE // itemsize("f32")
-        own = Buffer("$taken", "f32", const(self.threads * lanes), "temp")
-        self.registers.append(own)
-        copies, lane, part = [], self.name(), self.name()
-        for begin in range(0, lanes, step):
-            copy = Store(own, thread * lanes + begin + lane, Load("f32", stage, place + begin + lane))
-            copies.append(Wide(name_of(lane), const(min(step, lanes)), (copy,)))
-        value = Let(stmt.value, Load("f32", own, thread * lanes + symbol(stmt.column) - first))
-        inner = replace(found, loop=replace(found.loop, body=(value, *stmt.body)))
-        rest = inner.body(first, thread, self.threads, self.registers, name_of(part))
-        return (*copies, *Moved({stmt.row: row}).body(rest))
 
-
-def sides(stmt: Contract) -> tuple[str, Expr, Expr]:
-    """The dtype of both sides as tiles hold them, and the sides: of 16 bits where both are no more than converted."""
+def operands(stmt: Contract) -> tuple[str, Expr, Expr]:
+    """The dtype of both operands as tiles hold them, and these: of 16 bits where both are no more than converted."""
     found = [
         each.args[0] if isinstance(each, Call) and each.op == "convert" else each for each in (stmt.left, stmt.right)
     ]

@@ -6,28 +6,26 @@ nobody waits; longer rows are folded by warps, whose results go through shared m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from egshape.dims import Dim, ceildiv, const, floordiv, product, symbol
-from egshape.ir.types import itemsize
-from egshape.plan.analysis.parallel import blocked, independent
-from egshape.plan.gpu import folds as policy
-from egshape.plan.gpu.folds import Likely, identity, joined, totals, zero
-from egshape.plan.gpu.joint import Joint, joint, stepped
+from egshape.plan.gpu.folds import Likely, identity, joined, zero
+from egshape.plan.gpu.joint import Joint, stepped
 from egshape.plan.gpu.lanes import lane_fold, lane_folds
+from egshape.plan.gpu.rows import choice as policy
+from egshape.plan.gpu.rows.choice import Choice, choices, holds
+from egshape.plan.gpu.rows.program import Program, program_of
 from egshape.plan.gpu.rows.sections import Block, Section, joined_sections
-from egshape.plan.gpu.streams import Place, Rounds, Streams, lanes_of, places, wide
-from egshape.plan.gpu.wide import at_most, divides, left, likely_divides, line
-from egshape.plan.ir.launch import WARP, Grid, Launch, Pieces, at_round, is_closed, with_pieces
+from egshape.plan.gpu.streams import Rounds, Streams, places
+from egshape.plan.gpu.wide import divides, left, line
+from egshape.plan.ir.launch import WARP, Grid, Launch, Pieces, at_round, with_pieces
 from egshape.plan.ir.loops import (
     Assign,
-    Bounds,
     Buffer,
     Call,
     If,
     Index,
     Kernel,
-    Let,
     LetIndex,
     Load,
     Local,
@@ -36,267 +34,22 @@ from egshape.plan.ir.loops import (
     Store,
     Test,
     Var,
-    expressions,
     name_of,
-    statements,
 )
-from egshape.plan.ir.visit import Moved
-
-EACH = 16
-"""Words of a row that a thread holds before more threads share it."""
-MOST = 32
-"""Words of a row that a thread may hold."""
-ROOM = 64
-"""Words of all that a thread holds at once."""
-FEWEST = 4
-"""Elements for a lane before more lanes share a row."""
-AHEAD = 4
-"""Rounds whose elements are loaded at once where a row is not held."""
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """``lanes`` threads for a row, ``rows`` of them in a block; ``wide``: elements of an access; ``each``: elements
-    that a thread holds, 0 where it holds none."""
-
-    lanes: int
-    rows: int
-    wide: int
-    each: int
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.lanes * self.rows
-
-    def text(self, length: float) -> str:
-        """Why it is so."""
-        held = f"{self.each} elements a thread stay in registers" if self.each else "the row is read by each loop"
-        return (
-            f"rows of likely {length:g} elements: {self.lanes} threads a row, {self.rows} rows a block, "
-            f"{self.wide} elements an access; {held}"
-        )
-
-
-@dataclass(frozen=True)
-class _Program:
-    """A row's statements, and what its loops touch."""
-
-    body: tuple[Stmt, ...]
-    loops: tuple[Loop, ...]
-    folds: Mapping[Loop, Mapping[str, Call] | Joint]
-    extent: Dim | None
-    """Of all of its loops, if they have one."""
-    whole: Dim | None
-    """What that divides by it divides by: of pieces of a line, the line. None if it is not known before a launch."""
-    most: int | None
-    """What the extent is at most, where it is that of a piece."""
-    kept: frozenset[Buffer] | None
-    """Buffers that are written and read, each element by one round of the loops only; None if others are."""
+from egshape.plan.ir.walk import expressions
 
 
 def rows(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...], likely: Likely, threads: int) -> Launch | None:
     """The launch of a nest around rows; None where a loop over the row keeps its order or stores over others."""
-    program = _program(kernel, loops, body)
+    program = program_of(kernel, loops, body)
     if program is None:
         return None
     found, count = None, product(loop.extent for loop in loops)
     rooms = {each: Buffer(each.name, each.dtype, each.size * count, each.kind) for each in kernel.private}
-    for choice in reversed(_choices(kernel, loops, program, likely, threads)):
+    for choice in reversed(choices(kernel, loops, program, likely, threads)):
         mapped = _Mapped(kernel, loops, program, choice, likely, rooms).launch()
         found = replace(mapped, otherwise=found) if mapped.fits else mapped
     return found
-
-
-def _program(kernel: Kernel, loops: Sequence[Loop], body: tuple[Stmt, ...]) -> _Program | None:
-    fixed = Moved({loop.var: symbol(f"row{loop.var}") for loop in loops})
-    folds: dict[Loop, Mapping[str, Call] | Joint] = {}
-    for stmt in body:
-        if isinstance(stmt, Loop):
-            found, row = _fold(stmt), fixed.stmt(stmt)
-            assert isinstance(row, Loop)
-            if found is None or not independent((row,)):
-                return None
-            folds[stmt] = found
-        elif not isinstance(stmt, Let | Local | LetIndex | Assign | Store):
-            return None
-    alone = {stmt.buffer for stmt in body if isinstance(stmt, Store)}
-    if alone & {expr.buffer for expr in expressions(body) if isinstance(expr, Load)}:
-        return None
-    extents = {loop.extent for loop in folds}
-    extent = next(iter(extents)) if len(extents) == 1 else None
-    whole = None if extent is None else line(next(iter(folds)))
-    piece = None if whole is None or whole is extent or extent is None else _piece(extent)
-    ordered = any(isinstance(each, Joint) for each in folds.values())
-    return _Program(
-        body,
-        tuple(folds),
-        folds,
-        extent,
-        whole if whole is None or is_closed(whole) else None,
-        piece,
-        None if ordered else _kept(kernel, body, tuple(folds)),
-    )
-
-
-def _fold(loop: Loop) -> Mapping[str, Call] | Joint | None:
-    """What a loop folds, if it may be taken apart."""
-    found = totals(loop)
-    return joint(loop) if found is None else found
-
-
-def _piece(extent: Dim) -> int | None:
-    """The length of a piece of a line, if the extent is that of one."""
-    found = (blocked(extent, var) for var in extent.symbols() if var.startswith("$"))
-    return next((each[1].const for each in found if each is not None), None)
-
-
-def _kept(kernel: Kernel, body: tuple[Stmt, ...], loops: Sequence[Loop]) -> frozenset[Buffer] | None:
-    """The buffers whose elements pass from loop to loop; None where one does in another way than round by round."""
-    found = {stmt.buffer for stmt in statements(body) if isinstance(stmt, Store)}
-    read = {expr.buffer for expr in expressions(body) if isinstance(expr, Load)}
-    kept = (found & read) | (found & set(kernel.private))
-    for buffer in kept:
-        touched: set[Place] = set()
-        for loop in loops:
-            inner = {stmt.name for stmt in loop.body if isinstance(stmt, LetIndex)}
-            if any(
-                isinstance(stmt, Store) and stmt.buffer is buffer and stmt.index.symbols() & inner for stmt in loop.body
-            ):
-                return None
-            touched.update(place for part in places(loop.body, loop.var) for place in part if place[0] is buffer)
-            index = [expr.index for expr in expressions(loop.body) if isinstance(expr, Load) and expr.buffer is buffer]
-            if any((buffer, each.substitute({loop.var: symbol("$element")})) not in touched for each in index):
-                return None
-        if len(touched) != 1 or any(
-            isinstance(expr, Load) and expr.buffer is buffer
-            for stmt in body
-            if not isinstance(stmt, Loop)
-            for expr in expressions((stmt,))
-        ):
-            return None
-    return frozenset(kept)
-
-
-# -- the choice -------------------------------------------------------------------------------------------------------
-
-
-def _choices(kernel: Kernel, loops: Sequence[Loop], program: _Program, likely: Likely, threads: int) -> list[_Choice]:
-    """The versions, in the order in which they are tried at the sizes of a launch."""
-    length = max((likely(loop.extent) for loop in program.loops), default=1.0)
-    count = likely(product(loop.extent for loop in loops))
-    several = _lanes(kernel, program, likely)
-    shown = program.whole is not None and divides(program.whole, several, kernel.bounds)
-    if product(loop.extent for loop in loops).const == 1:
-        widths = [1]  # one row: what a few threads save is not worth another version
-    else:
-        widths = [several] if shown else list(dict.fromkeys((several, 1)))
-    held = [_held(program, kernel, length, count, each, threads) for each in widths]
-    streamed = [_streamed(length, count, each, threads, held[0]) for each in widths]
-    if held[0] is not None:
-        return [*(each for each in held if each is not None), streamed[-1]]
-    return streamed
-
-
-def _lanes(kernel: Kernel, program: _Program, likely: Likely) -> int:
-    """Elements of an access; 1 where nothing goes along memory or the length is no multiple, shown or likely."""
-    if program.whole is None:
-        return 1
-    found = [place for loop in program.loops for part in places(loop.body, loop.var) for place in part]
-    lanes, known = lanes_of(found), {each.name: each.divisor for each in kernel.bounds}
-    if lanes == 1 or not any(wide(place, lanes, program.whole, known) for place in found):
-        return 1
-    fits = divides(program.whole, lanes, kernel.bounds) or likely_divides(program.whole, lanes, likely)
-    return lanes if fits else 1
-
-
-def _held(program: _Program, kernel: Kernel, length: float, count: float, several: int, threads: int) -> _Choice | None:
-    """Lanes that hold a row of the likely length, and of all lengths where ranges allow it."""
-    if program.extent is None or program.kept is None or (program.most is None and not is_closed(program.extent)):
-        return None
-    long, short = _live(program)
-    lanes = 2
-    while lanes < min(threads, WARP) and lanes * max(several, FEWEST) < length:
-        lanes *= 2
-    while lanes < 4 * threads and (
-        _each(length, lanes, several) * long > (EACH if lanes < threads else MOST)
-        or _each(length, lanes, several) * short > ROOM
-        or (count * lanes < policy.BUSY and lanes * several < length)
-    ):
-        lanes *= 2
-    lanes = min(lanes, 1024)
-    each = _each(length, lanes, several)
-    if each * long > MOST or each * short > ROOM:
-        return None
-    high = next(
-        (bound for bound in range(each, MOST // long + 1, several) if _holds(program, lanes * bound, kernel.bounds)),
-        each,
-    )
-    return _Choice(lanes, _rows(lanes, count, threads), several, high if high * short <= ROOM else each)
-
-
-def _holds(program: _Program, room: int, bounds: Sequence[Bounds]) -> bool:
-    """Whether all rows are shown to have room."""
-    assert program.extent is not None
-    return program.most <= room if program.most is not None else at_most(program.extent, room, bounds)
-
-
-def _each(length: float, lanes: int, several: int) -> int:
-    """Elements of a lane: a power of two of accesses, so that longer rows fit too."""
-    each = several
-    while each * lanes < length:
-        each *= 2
-    return each
-
-
-def _streamed(length: float, count: float, several: int, threads: int, held: _Choice | None) -> _Choice:
-    """Lanes for rows that are not held, which are longer than what is."""
-    if held is not None:
-        length = max(length, held.lanes * held.each + 1)
-    lanes = min(WARP, threads)
-    while lanes < threads and lanes * several * AHEAD < length:
-        lanes *= 2
-    while lanes < min(4 * threads, 1024) and count * lanes < policy.BUSY and lanes * several * AHEAD < length:
-        lanes *= 2
-    return _Choice(lanes, _rows(lanes, count, threads), several, 0)
-
-
-def _rows(lanes: int, count: float, threads: int) -> int:
-    """Rows of a block."""
-    found = threads // lanes if lanes <= WARP else 1
-    while found > 1 and found * lanes > WARP and count < policy.BLOCKS * found:
-        found //= 2
-    return max(found, 1)
-
-
-def _live(program: _Program) -> tuple[int, int]:
-    """Words of an element that a row needs in registers at most: what differs between rows or passes from loop to
-    loop, and all."""
-    first: dict[Place, int] = {}
-    last: dict[Place, int] = {}
-    born: set[Place] = set()
-    for number, loop in enumerate(program.loops):
-        read, stored = places(loop.body, loop.var)
-        kept = [place for place in stored if place[0] in (program.kept or ())]
-        born.update(place for place in kept if place not in first and place not in read)
-        for place in (*read, *kept):
-            first.setdefault(place, number)
-            last[place] = number
-
-    def most(counted: set[Place]) -> int:
-        words = {place: max(1, itemsize(place[0].dtype) // 4) for place in counted}
-        found = [1]
-        for number in range(len(program.loops)):
-            live = [place for place in counted if first[place] <= number <= last[place]]
-            found.append(sum(words[each] for each in live if not (each in born and first[each] == number)))
-            found.append(sum(words[each] for each in live if last[each] > number))
-        return max(found)
-
-    passing = {place for place in first if first[place] < last[place] or place[1].symbols() - {"$element"}}
-    return most(passing), most(set(first))
-
-
-# -- the launch -------------------------------------------------------------------------------------------------------
 
 
 class _Mapped:
@@ -304,8 +57,8 @@ class _Mapped:
         self,
         kernel: Kernel,
         loops: Sequence[Loop],
-        program: _Program,
-        choice: _Choice,
+        program: Program,
+        choice: Choice,
         likely: Likely,
         rooms: Mapping[Buffer, Buffer],
     ) -> None:
@@ -363,7 +116,7 @@ class _Mapped:
         if choice.wide > 1 and whole is not None and not divides(whole, choice.wide, self.kernel.bounds):
             found.append(left(whole, choice.wide))
         room = choice.lanes * choice.each
-        if room and program.extent is not None and not _holds(program, room, self.kernel.bounds):
+        if room and program.extent is not None and not holds(program, room, self.kernel.bounds):
             found.append(room - program.extent)
         return found
 
@@ -434,10 +187,10 @@ class _Mapped:
         size = ceildiv(loop.extent, choice.lanes * choice.wide) * choice.wide
 
         def first(at: Dim) -> Dim:
-            return self.lane * size + (chunk * AHEAD + at) * choice.wide
+            return self.lane * size + (chunk * policy.AHEAD + at) * choice.wide
 
         rounds = Rounds(
-            AHEAD,
+            policy.AHEAD,
             choice.wide,
             thread,
             choice.threads,
@@ -450,7 +203,7 @@ class _Mapped:
         inner = (*streams.read(body, loop.var), *streams.run(body, loop.var))
         now.body += [
             *(Store(states[state.name], thread, state) for state in fold.states),
-            Loop(name_of(chunk), ceildiv(size, AHEAD * choice.wide), inner),
+            Loop(name_of(chunk), ceildiv(size, policy.AHEAD * choice.wide), inner),
         ]
         self._meet(
             [*states.values()],
@@ -505,7 +258,7 @@ class _Mapped:
 
     def _streamed_rounds(self, loop: Loop, body: tuple[Stmt, ...]) -> list[Stmt]:
         """The rounds of a loop, some at once."""
-        chunk, ahead = symbol(self.name()), AHEAD
+        chunk, ahead = symbol(self.name()), policy.AHEAD
         rounds = self._rounds(ahead, chunk, loop.extent)
         kept = {place[0] for place in places(body, loop.var)[1]} & {place[0] for place in places(body, loop.var)[0]}
         streams = Streams(self.name(), rounds, self.registers, self.kernel.bounds, line(loop), frozenset(kept))

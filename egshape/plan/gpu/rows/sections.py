@@ -8,24 +8,9 @@ from dataclasses import dataclass, field
 
 from egshape.dims import Dim, const, symbol
 from egshape.plan.ir.launch import Pieces, Threads
-from egshape.plan.ir.loops import (
-    Assign,
-    Buffer,
-    If,
-    Index,
-    Let,
-    LetIndex,
-    Load,
-    Local,
-    Stmt,
-    Store,
-    Test,
-    Var,
-    expressions,
-    name_of,
-    statements,
-)
+from egshape.plan.ir.loops import Assign, Buffer, If, Index, Let, LetIndex, Load, Local, Stmt, Store, Test, Var, name_of
 from egshape.plan.ir.visit import Moved
+from egshape.plan.ir.walk import expressions, statements
 
 
 @dataclass

@@ -1,0 +1,253 @@
+"""The language server for rule files: the protocol (LSP 3.17, by pygls) over ``document``, ``answers`` and ``trials``.
+
+Every answer is computed from the text as it is at that moment; only what is found out of a saved file takes longer, in
+processes of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+from pygls.workspace import ServerTextPosition, ServerTextRange, TextDocument
+
+from egshape import __version__
+from egshape.editor import answers
+from egshape.editor.document import Document
+from egshape.editor.trials import Trials
+from egshape.editor.words import Place, shipped
+from egshape.errors import EgshapeError
+from egshape.rulebook.models import Problem
+from egshape.rulelang.diagnostic import ERROR, Diagnostic
+from egshape.rulelang.layout import laid_out
+from egshape.rulelang.rulefile import Rule
+
+SETTLED = 0.03
+"""Seconds without a further change after which a text is checked."""
+
+_KINDS = {
+    "keyword": types.CompletionItemKind.Keyword,
+    "op": types.CompletionItemKind.Function,
+    "function": types.CompletionItemKind.Function,
+    "relation": types.CompletionItemKind.Interface,
+    "constructor": types.CompletionItemKind.Constructor,
+    "size": types.CompletionItemKind.Function,
+    "variable": types.CompletionItemKind.Variable,
+    "name": types.CompletionItemKind.Module,
+}
+
+
+class Server(LanguageServer):
+    """The state of one session: what was found out of saved files, and what is under way."""
+
+    def __init__(self, models: tuple[str, ...] = (), tests: bool = True) -> None:
+        """models: on which rules are tried when their file is saved. tests: whether anything is, then."""
+        super().__init__("egshape", __version__)
+        self.trials = Trials(models)
+        self.tests = tests
+        self.tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._document: tuple[str, int | None, str, Document] | None = None
+
+    def document(self, uri: str) -> Document:
+        """The file as it is now; its answers are kept until it changes."""
+        held = self.workspace.get_text_document(uri)
+        last = self._document
+        if last is None or last[:3] != (uri, held.version, held.source):
+            path = Path(to_fs_path(uri) or "untitled.egg").absolute()
+            last = self._document = uri, held.version, held.source, Document(path, held.source)
+        return last[3]
+
+    def source(self, uri: str) -> TextDocument:
+        """The text, with which places are counted in the client's units."""
+        return self.workspace.get_text_document(uri)
+
+    def place(self, uri: str, position: types.Position) -> tuple[int, int]:
+        """A place of the client as line and column, counted from 1."""
+        found = self.source(uri).position_from_client_units(position)
+        return found.line + 1, found.character + 1
+
+    def range(self, uri: str, start: tuple[int, int], end: tuple[int, int]) -> types.Range:
+        """From one place to another as the client counts; places that are not there are brought to the nearest."""
+        source = self.source(uri)
+        lines = source.lines
+        at, to = (_inside(lines, line - 1, column - 1) for line, column in (start, end))
+        return source.range_to_client_units(ServerTextRange(at, to))
+
+    def start(self, kind: str, uri: str, work: Callable[[], Any]) -> None:
+        """Begin some work on a file, in place of what was under way there of this kind."""
+        before = self.tasks.pop((kind, uri), None)
+        if before is not None:
+            before.cancel()
+        self.tasks[kind, uri] = asyncio.get_running_loop().create_task(work())
+
+    def stop(self, uri: str) -> None:
+        """End all work on a file."""
+        for key in [key for key in self.tasks if key[1] == uri]:
+            self.tasks.pop(key).cancel()
+
+    async def publish(self, uri: str, wait: float = 0.0) -> None:
+        """Say what is wrong with a file, once it has been still for a while."""
+        await asyncio.sleep(wait)
+        document = self.document(uri)
+        found = [self.diagnostic(uri, each) for each in document.problems]
+        if not found:
+            more = self.trials.problems(document.path, document.text)
+            found = [self.diagnostic(uri, _diagnostic(each, str(document.path))) for each in more]
+            found += [self.failed(uri, rule) for rule in document.file.rules if self.is_failed(rule)]
+        version = self.source(uri).version
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+
+    def is_failed(self, rule: Rule) -> bool:
+        """Whether a rule as it is written now was tried and does not stand."""
+        row = self.trials.row(rule)
+        return row is not None and not row.good
+
+    def failed(self, uri: str, rule: Rule) -> types.Diagnostic:
+        """That a rule was tried and does not stand, at the rule."""
+        return self.diagnostic(uri, Diagnostic("test", f"{rule.name}: {self.trials.told(rule)[0].replace('*', '')}",
+                                               rule.command.at, length=1 + len(rule.command.head)))  # fmt: skip
+
+    def diagnostic(self, uri: str, each: Diagnostic) -> types.Diagnostic:
+        """A mistake as the protocol says it."""
+        line, column = max(each.at.line, 1), max(each.at.column, 1)
+        return types.Diagnostic(
+            self.range(uri, (line, column), (line, column + max(each.length, 1))),
+            each.message + (f"\n{each.hint}" if each.hint else ""),
+            types.DiagnosticSeverity.Error if each.severity == ERROR else types.DiagnosticSeverity.Warning,
+            code=each.code,
+            source="egshape",
+        )
+
+    async def try_out(self, uri: str) -> None:
+        """Find out all of a saved file, then say what is wrong with it."""
+        document = self.document(uri)
+        await self.trials.run(document.path, document.text, document.file.rules)
+        await self.publish(uri)
+
+
+def _inside(lines: Any, line: int, column: int) -> ServerTextPosition:
+    line = max(0, min(line, len(lines) - 1))
+    width = len(lines[line].rstrip("\r\n")) if lines else 0
+    return ServerTextPosition(line, max(0, min(column, width)))
+
+
+def _diagnostic(each: Problem, file: str) -> Diagnostic:
+    from egshape.rulelang.sexpr import Position
+
+    place = Position(file, each.line, each.column)
+    return Diagnostic(each.code, each.message, place, each.hint, each.length, each.severity, each.rule)
+
+
+def server(models: tuple[str, ...] = (), tests: bool = True) -> Server:
+    """A server that is ready to start, with all that it answers."""
+    made = Server(models, tests)
+    _watch_files(made)
+    _answer_places(made)
+    _answer_files(made)
+    shipped()  # read before the first question
+    return made
+
+
+def _watch_files(made: Server) -> None:
+    @made.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def opened(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        ls.start("check", uri, lambda: ls.publish(uri))
+
+    @made.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        ls.start("check", uri, lambda: ls.publish(uri, SETTLED))
+
+    @made.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        if ls.tests and not ls.document(uri).is_contracts:
+            ls.start("try", uri, lambda: ls.try_out(uri))
+
+    @made.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
+        ls.stop(params.text_document.uri)
+        ls.text_document_publish_diagnostics(types.PublishDiagnosticsParams(params.text_document.uri, []))
+
+    @made.feature(types.SHUTDOWN)
+    def ended(ls: Server, params: None) -> None:
+        for _, uri in list(ls.tasks):
+            ls.stop(uri)
+
+
+def _answer_places(made: Server) -> None:
+    @made.feature(types.TEXT_DOCUMENT_HOVER)
+    def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
+        uri = params.text_document.uri
+        found = answers.hover(ls.document(uri), *ls.place(uri, params.position), ls.trials.told)
+        if found is None:
+            return None
+        text, word = found
+        at = word.at.line, word.at.column
+        shown = ls.range(uri, at, (at[0], at[1] + len(word.text)))
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), shown)
+
+    @made.feature(types.TEXT_DOCUMENT_DEFINITION)
+    def definition(ls: Server, params: types.DefinitionParams) -> types.Location | None:
+        document = ls.document(params.text_document.uri)
+        word = document.word(*ls.place(params.text_document.uri, params.position))
+        found = document.definition(word) if word is not None else None
+        return _location(found) if found is not None else None
+
+    @made.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=["(", '"', ":", "."]))
+    def completion(ls: Server, params: types.CompletionParams) -> types.CompletionList:
+        uri = params.text_document.uri
+        place = ls.place(uri, params.position)
+        begun = ls.document(uri).begun(*place)
+        written = ls.range(uri, (begun.at.line, begun.at.column), place)
+        return types.CompletionList(
+            False,
+            [
+                types.CompletionItem(
+                    each.word,
+                    kind=_KINDS[each.kind],
+                    detail=each.detail or None,
+                    documentation=types.MarkupContent(types.MarkupKind.Markdown, each.about) if each.about else None,
+                    text_edit=types.TextEdit(written, each.word),
+                )
+                for each in answers.completion(ls.document(uri), *place)
+            ],
+        )
+
+
+def _answer_files(made: Server) -> None:
+    @made.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    def symbols(ls: Server, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        uri = params.text_document.uri
+        out = []
+        for each in ls.document(uri).symbols:
+            whole = ls.range(uri, each.start, each.end)
+            head = ls.range(uri, each.start, (each.start[0], each.start[1] + 1 + len(each.kind)))
+            kind = types.SymbolKind.Function if each.kind == "size" else types.SymbolKind.Event
+            out.append(types.DocumentSymbol(each.name, kind, whole, head, detail=each.about))
+        return out
+
+    @made.feature(types.TEXT_DOCUMENT_FORMATTING)
+    def formatting(ls: Server, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
+        uri = params.text_document.uri
+        text = ls.document(uri).text
+        try:
+            new = laid_out(text, uri)
+        except EgshapeError:  # what cannot be read is left as it is; a diagnostic says why
+            return []
+        if new == text:
+            return []
+        last = len(text.split("\n"))
+        return [types.TextEdit(ls.range(uri, (1, 1), (last, len(text.split("\n")[-1]) + 1)), new)]
+
+
+def _location(found: Place) -> types.Location:
+    """A place in a file, which the client may not have open; its columns are those of plain letters."""
+    start = types.Position(found.line - 1, found.column - 1)
+    end = types.Position(found.line - 1, found.column - 1 + found.length)
+    return types.Location(from_fs_path(str(found.path)) or "", types.Range(start, end))

@@ -1,0 +1,1 @@
+"""What compiled programs call beside their kernels, in C, and its LLVM IR as it is checked in (``make native``)."""

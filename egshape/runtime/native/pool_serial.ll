@@ -1,0 +1,15 @@
+; pool_serial.c: 6c52c76751c4a6cf50012469c0b3ee3f106ebd43ab8778cbeb8d8411d64b1237
+; Written by `make native`.
+
+define noalias noundef ptr @egshape_pool(i32 noundef %0) nounwind {
+  ret ptr null
+}
+
+define hidden void @egs_session(ptr noundef readnone %0, i32 noundef %1) nounwind {
+  ret void
+}
+
+define hidden void @egs_parallel(ptr noundef readnone %0, ptr noundef readonly %1, ptr noundef %2, i64 noundef %3, i64 noundef %4) nounwind {
+  tail call void %1(ptr noundef %2, i64 noundef 0, i64 noundef %3, i64 noundef 0) nounwind
+  ret void
+}

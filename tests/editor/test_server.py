@@ -1,0 +1,123 @@
+"""The language server over pipes: a session of 30 edits, units of columns, verdicts on saved files, its end."""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.lsp import FILE, MOST, session
+from benchmarks.tools.lsp_client import Client
+from egshape.cli import main
+from egshape.hints import install
+
+BUSY = 20
+"""How many times as long an answer may take on a busy machine; `python -m benchmarks.lsp` measures."""
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("pygls") is None, reason="pygls is not installed")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    made = Client(["--no-tests"])
+    yield made
+    assert made.close() == 0
+
+
+def test_thirty_edits(client: Client) -> None:
+    seconds, codes = session(client)
+    assert len(codes) == 30
+    assert codes[-1] == []
+    said = {code for each in codes for code in each}
+    assert {"syntax", "no-example", "no-counter", "unknown-op", "unknown-ruleset"} <= said
+    for kind, each in seconds.items():
+        assert len(each) == 30
+        assert statistics.median(each) < BUSY * MOST, kind
+
+
+def test_columns_are_counted_as_the_client_does(client: Client, tmp_path: Path) -> None:
+    text = FILE.read_text() + '\n; 𝔵 = 𝔶\n(rewrite "𝔵𝔶" (slcie x))\n'
+    uri = client.open(tmp_path / "u.egg", text)
+    line = text.count("\n") - 1
+    found, _ = client.at("hover", uri, (line, 17))  # behind two letters of two UTF-16 units each
+    assert found is None
+    client.diagnostics(uri, 1)
+    version = client.edit(uri, (line, 9), (line, 15), "(slice y a b t)")
+    assert "no-name" in {each["code"] for each in client.diagnostics(uri, version)}
+    shown, _ = client.at("hover", uri, (line, 11))
+    assert shown["range"] == {"start": {"line": line, "character": 10}, "end": {"line": line, "character": 15}}
+
+
+def test_formatting_is_that_of_fmt(client: Client, tmp_path: Path) -> None:
+    text = "(rewrite   (f x)\tx)\n\n\n\n; a"
+    uri = client.open(tmp_path / "f.egg", text)
+    ask = {"textDocument": {"uri": uri}, "options": {"tabSize": 2, "insertSpaces": True}}
+    (edit,), _ = client.ask("textDocument/formatting", ask)
+    assert edit["newText"] == "(rewrite (f x) x)\n\n; a\n"
+    assert edit["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 4, "character": 3}}
+    client.edit(uri, (0, 0), (0, 1), "")
+    assert client.ask("textDocument/formatting", ask)[0] == []
+
+
+def test_a_file_that_is_not_stored(client: Client) -> None:
+    uri = client.open(Path("/nowhere/at/all.egg"), "")
+    assert [each["code"] for each in client.diagnostics(uri, 1)] == ["header"]
+    assert client.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri}})[0] == []
+    client.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
+RULES = """; ruleset: tried
+; about:   one that is true, one that is not
+; needs:   prelude.shape, size.interval
+; law:     an equation holds at all sizes
+; ends:    each drops an op
+
+; max(n, 0) = n
+; sound: no size is less
+(rule ((= d (Relu n)) (= a (lo n)) (>= a 0)) ((union d n))
+  :ruleset tried :name "tried/right")
+;; example   max(a, b) given a >= b  =>  a
+;; counter   max(a, b) given a >= b - 1  =>  a
+
+; max(n, 0) = n
+; sound: not at all
+(rule ((= d (Relu n)) (= a (lo n)) (>= a -1)) ((union d n))
+  :ruleset tried :name "tried/wrong")
+;; example   max(a, b) given a >= b  =>  a
+;; counter   max(a, b) given a >= b - 2  =>  a
+"""
+
+
+@pytest.mark.long
+def test_a_saved_file_is_tested(tmp_path: Path) -> None:
+    path = tmp_path / "tried.egg"
+    path.write_text(RULES)
+    client = Client(["--model", str(FILE.parents[2] / "examples" / "ten.mlir")])
+    uri = client.open(path, RULES)
+    client.diagnostics(uri, 1)
+    shown, _ = client.at("hover", uri, (8, 2))
+    assert "not since it was written" in shown["contents"]["value"]
+    client.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+    wrong, shadowed = sorted(client.diagnostics(uri, 1), key=lambda each: -each["range"]["start"]["line"])[:2]
+    assert shadowed["code"] == "shadowed"  # the engine's part of the check, and the comparison with all rules
+    assert (wrong["code"], wrong["range"]["start"]["line"]) == ("test", 15)
+    assert "tried/wrong" in wrong["message"]
+    right = client.at("hover", uri, (8, 2))[0]["contents"]["value"]
+    assert "tested: proved" in right or "tested: sampled" in right
+    assert "on ten.mlir: " in right
+    client.edit(uri, (10, 0), (11, 0), "")
+    assert "not since it was written" in client.at("hover", uri, (8, 2))[0]["contents"]["value"]
+    assert client.close() == 0
+
+
+def test_without_pygls_there_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["lsp"]) == 2
+    assert capsys.readouterr().err == f"egshape: the language server needs pygls ({install('lsp')})\n"
+    assert "pygls" not in sys.modules

@@ -1,0 +1,186 @@
+"""rules watch, rules test --jobs, and what rules prelude says of a word that is not there."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from egshape.cli import main
+from egshape.commands.work import Done
+from egshape.rulebook.watching import Look, changes
+
+Captured = pytest.CaptureFixture[str]
+ROOT = Path(__file__).resolve().parents[2]
+SIZES = ROOT / "examples" / "sizes"
+RULES = """; ruleset: mine
+; about:   a double negation
+; needs:   prelude.shape, prelude.tensor, tensor.types
+; law:     keeps dtype, shape and every bit of the value
+; ends:    fewer ops
+
+; tanh(-x) = -tanh(x)
+(rewrite (Unary "tanh" (Unary "negate" x)) (Unary "negate" (Unary "tanh" x))
+  :ruleset mine :name "mine/odd")
+;; example   tanh(negate(x: [a]))  =>  negate(tanh(x))
+"""
+MODEL = """func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %0 = stablehlo.negate %x : tensor<?x4xf32>
+  %1 = stablehlo.tanh %0 : tensor<?x4xf32>
+  %2 = stablehlo.negate %1 : tensor<?x4xf32>
+  return %2 : tensor<?x4xf32>
+}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.egg").write_text(RULES)
+    Path("m.mlir").write_text(MODEL)
+    return tmp_path
+
+
+def test_one_look(files: Path, capsys: Captured) -> None:
+    pytest.importorskip("jax")
+    assert main(["rules", "watch", "mine.egg", "--model", "m.mlir", "--once", "--json"]) == 0
+    found = Look.model_validate_json(capsys.readouterr().out)
+    assert found.tested is not None and found.tested.good == 1
+    (effect,) = found.effects
+    assert (effect.ops, effect.without, effect.with_rules) == (3, 3, 1)
+    assert [(each.rule, each.matches) for each in effect.fired] == [("mine/odd", 1)]
+    assert main(["rules", "watch", "mine.egg", "--model", "m.mlir", "--once"]) == 0
+    assert "m.mlir: 3 ops -> 1, 3 without these rules" in capsys.readouterr().out
+
+
+def test_mistakes_end_a_look(files: Path, capsys: Captured) -> None:
+    Path("mine.egg").write_text(RULES.replace('"tanh" (', '"tahn" ('))
+    assert main(["rules", "watch", "mine.egg", "--once"]) == 2
+    out = capsys.readouterr().out
+    assert "did you mean tan?" in out and "not tested" in out
+    assert main(["rules", "watch", "none.egg", "--once"]) == 2
+    assert capsys.readouterr().err == "egshape: none.egg: cannot be read: there is no such file\n"
+
+
+def test_a_wrong_rule_makes_it_1(files: Path, capsys: Captured) -> None:
+    wrong = RULES.replace('(Unary "negate" (Unary "tanh" x))\n', "x\n").replace("negate(tanh(x))", "x")
+    Path("mine.egg").write_text(wrong)
+    assert main(["rules", "watch", "mine.egg", "--once"]) == 1
+    assert "0 good, 1 bad" in capsys.readouterr().out
+
+
+def look(result: str, ops: int, matches: int) -> Look:
+    row = {"rule": "a/b", "where": "a:1", "road": "sizes", "status": result, "good": result != "failed", "points": 1,
+           "graphs": 0, "counterexample": "", "examples": []}  # fmt: skip
+    fired = [{"rule": "a/b", "matches": matches, "unions": 0}] if matches else []
+    effect = {"model": "m", "ops": 9, "without": 9, "with_rules": ops, "status": "saturated", "fired": fired}
+    tested = {"proofs": True, "good": 1, "bad": 0, "rules": [row]}
+    return Look.model_validate(
+        {"files": ["a.egg"], "checked": {"rules": 1, "problems": []}, "tested": tested, "effects": [effect]}
+    )
+
+
+def test_what_has_changed_is_said() -> None:
+    before, now = look("proved", 7, 3), look("failed", 9, 0)
+    assert list(changes(None, now)) == []
+    assert list(changes(before, before)) == []
+    assert list(changes(before, now)) == [
+        "a/b: proved -> failed",
+        "m: 7 ops -> 9 ops",
+        "m: a/b matched 3 -> 0 times",
+    ]
+    gone = now.model_copy(update={"tested": None})
+    assert next(iter(changes(before, gone))) == "a/b: gone"
+    assert list(changes(gone, now)) == ["a/b: new, failed"]
+
+
+def test_it_looks_again_at_a_save_and_ends_at_an_interrupt(files: Path) -> None:
+    command = [sys.executable, "-m", "egshape", "rules", "watch", "mine.egg", "--json"]
+    watched = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=files)
+    assert watched.stdout is not None
+    first = json.loads(watched.stdout.readline())
+    assert first["tested"]["bad"] == 0
+    assert watched.stderr is not None and "waiting" in watched.stderr.readline()
+    time.sleep(0.1)
+    Path("mine.egg").write_text(RULES.replace("; tanh(-x) = -tanh(x)\n", ""))
+    second = json.loads(watched.stdout.readline())
+    assert [each["code"] for each in second["checked"]["problems"]] == ["no-comment"]
+    assert second["tested"] is None
+    assert "waiting" in watched.stderr.readline()
+    watched.send_signal(signal.SIGINT)
+    out, err = watched.communicate(timeout=30)
+    assert (watched.returncode, out, err) == (0, "", "")
+
+
+# -- test --jobs ----
+
+
+def test_jobs_give_what_one_process_gives(capsys: Captured) -> None:
+    items = [str(SIZES / name) for name in ("isqrt.egg", "round_up.egg")]
+    assert main(["rules", "test", *items, "--json"]) == 0
+    one = capsys.readouterr().out
+    assert main(["rules", "test", *items, "--json", "--jobs", "2"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(one)
+
+
+def test_jobs_keep_the_order_of_one_process_and_its_exit_code(
+    files: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from egshape.commands import testing
+    from egshape.commands.work import work
+
+    def backwards(tasks, jobs):  # type: ignore[no-untyped-def]
+        return ((number, work(tasks[number])) for number in reversed(range(len(tasks))))
+
+    monkeypatch.setattr(testing, "each", backwards)
+    Path("wrong.egg").write_text(
+        RULES.replace("mine", "wrong").replace('(Unary "negate" (Unary "tanh" x))\n', "x\n").replace("tanh(x))", "x)")
+    )
+    items = ["wrong.egg", str(SIZES / "round_up.egg")]
+    assert main(["rules", "test", *items, "--jobs", "2"]) == 1
+    apart = capsys.readouterr()
+    assert main(["rules", "test", *items]) == 1
+    together = capsys.readouterr()
+    assert apart.out == together.out
+    assert apart.out.splitlines()[-1] == "2 good, 1 bad"
+
+
+def test_jobs_refuse_what_one_process_refuses(files: Path, capsys: Captured) -> None:
+    Path("mine.egg").write_text(RULES.replace('"tanh" (', '"tahn" ('))
+    said = []
+    for jobs in ([], ["--jobs", "2"]):
+        assert main(["rules", "test", "mine.egg", str(SIZES / "isqrt.egg"), *jobs]) == 2
+        said.append(capsys.readouterr())
+    assert said[0] == said[1]
+
+
+def test_a_process_that_dies_is_said(files: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    from egshape.commands import testing
+
+    monkeypatch.setattr(testing, "each", lambda tasks, jobs: iter([(0, Done(2, err="egshape: it was ended\n"))]))
+    assert main(["rules", "test", "mine.egg", "--jobs", "3"]) == 2
+    assert capsys.readouterr().err == "egshape: mine.egg: it was ended\n"
+
+
+# -- prelude ----
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("tranpose", "did you mean transpose"),
+        ("mod", "the comments of FloorDiv, Relu speak of it"),
+        ("qqqqqq", "without a word all are listed"),
+    ],
+)
+def test_a_word_that_is_not_there(word: str, said: str, capsys: Captured) -> None:
+    assert main(["rules", "prelude", word]) == 2
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert found.err.startswith(f"egshape: the prelude has no '{word}' (") and said in found.err
+    assert found.err.count("\n") == 1
