@@ -6,13 +6,19 @@ A row for itself is a least-squares problem with an order, which pooling adjacen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from egshape.viz.layout.order import Joined
 
 _ROUNDS = 8
 _STRAIGHT, _NEXT, _TURN = 6.0, 2.0, 0.3
 """How much two places hold together that an arrow goes through, two boxes, and one of each: arrows over many rows are
-straight, and turn where they meet a box rather than pull it aside."""
+straight, and turn where they meet a box. A box that is joined with boxes goes by these alone."""
+_AROUND = 30
+"""Rows above and below over which a drift is measured."""
+_YIELDING = 0.02
+"""How much a place of an arrow weighs against a box where both want to stand: were it as heavy, each arrow beside a row
+of boxes would push that row a little to its other side, and a long graph would drift sideways."""
 
 
 def placed(
@@ -35,12 +41,13 @@ def placed(
             wanted, weights = [], []
             for node in row:
                 others = near(node)
+                if node < boxes and any(each < boxes for each in others):
+                    others = [each for each in others if each < boxes]
                 held = [force(node, each) for each in others]
                 weight = sum(held)
-                wanted.append(
-                    sum(pull * x[each] for pull, each in zip(held, others, strict=True)) / weight if others else x[node]
-                )
-                weights.append(weight or 0.05)
+                mean = sum(pull * x[each] for pull, each in zip(held, others, strict=True))
+                wanted.append(mean / weight if others else x[node])
+                weights.append((weight or 0.05) * (1 if node < boxes else _YIELDING))
             for node, found in zip(row, _spread(wanted, weights, gaps[number]), strict=True):
                 x[node] = found
 
@@ -49,8 +56,24 @@ def placed(
         towards(lambda node: joined.above[node], down)
         towards(lambda node: joined.below[node], up)
     towards(lambda node: [*joined.above[node], *joined.below[node]], down)
+    _upright(grid, x, boxes)
     left = min((x[node] - widths[node] / 2 for row in grid for node in row), default=0.0)
     return [each - left for each in x]
+
+
+def _upright(grid: Sequence[Sequence[int]], x: list[float], boxes: int) -> None:
+    """Move each row by the mean of the middles of the rows around it, so that a long graph stands upright: what is left
+    of a drift is seen over many rows only, and taken out as slowly."""
+    middles: list[float] = []
+    for row in grid:
+        own = [x[node] for node in row if node < boxes]
+        middles.append((min(own) + max(own)) / 2 if own else middles[-1] if middles else 0.0)
+    sums = list(accumulate(middles, initial=0.0))
+    for number, row in enumerate(grid):
+        first, end = max(0, number - _AROUND), min(len(grid), number + _AROUND + 1)
+        mean = (sums[end] - sums[first]) / (end - first)
+        for node in row:
+            x[node] -= mean
 
 
 def _gaps(row: Sequence[int], widths: Sequence[float], space: float, boxes: int) -> list[float]:

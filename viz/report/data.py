@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from egshape.errors import EgshapeError
 from egshape.ir.graph import Op
 from egshape.ops import REGISTRY
-from egshape.report import AdviceTable, Step
+from egshape.report import AdviceTable, Changes, Step
 from egshape.sizes import shape_sources
 from egshape.viz.look import Sizes, clipped
 from egshape.viz.plan import kernel_of
@@ -47,15 +47,16 @@ def report_data(
     sides = {"before": _side(before, items["before"], tables), "after": _side(after, items["after"], tables)}
     twins = _twins(result, items["before"], items["after"], before, after)
     _mark_new(sides["after"]["items"], twins, sides["before"]["items"])
-    report = result.report
+    report, changes = result.report, result.changes
     shown = {name for side in sides.values() for row in side["items"] if (name := row.get("op")) is not None}
     return {
         "model": report.model,
         "status": report.status,
         "notes": list(report.notes),
-        "count": {"before": report.ops.before.total, "after": report.ops.after.total},
+        "unit": changes.unit,
+        "count": {"before": sum(changes.before.values()), "after": sum(changes.after.values())},
         "code": len(before.every) <= _SMALL,
-        "kinds": _kinds(before, after),
+        "kinds": _kinds(changes),
         "sides": sides,
         "twins": twins,
         "sizes": tables.sizes,
@@ -160,10 +161,10 @@ def _kernels(result: Result, items: Items, boxes: Boxes) -> dict[str, list[int]]
     return {name: list(rows) for name, rows in out.items()}
 
 
-def _kinds(before: Boxes, after: Boxes) -> list[tuple[str, int, int]]:
-    """Ops by the model's names before and after, those that changed most first."""
-    old, new = (Counter(box.title for box in boxes.every if box.kind == "op") for boxes in (before, after))
-    rows = [(name, old[name], new[name]) for name in {**old, **new}]
+def _kinds(changes: Changes) -> list[tuple[str, int, int]]:
+    """The parts of the model by kind before and after, those that changed most first."""
+    old, new = changes.before, changes.after
+    rows = [(name, old.get(name, 0), new.get(name, 0)) for name in {**old, **new}]
     return sorted(rows, key=lambda row: (row[2] - row[1], -row[1], row[0]))
 
 

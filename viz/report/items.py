@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,13 @@ _INSIDE = 24
 """Of more ops in a box, the first are told."""
 _KINDS = ("contraction", "reduce", "indexing", "host", "custom", "unary", "binary", "ternary")
 """Families by how much one says of an op that several ops of ours are: the first that it has."""
+_TELLING = ("kernel_shape", "window", "axis", "axes", "dims", "strides", "pads", "padding", "perm", "permutation")
+_TELLING += ("to", "equation", "group", "mode", "size_of", "dimension")
+"""Attributes that say most of an op, in this order; others come behind them."""
+_SIZES = {"kernel_shape": "kernel", "window": "window", "strides": "stride"}
+_USUAL = {"strides": "1", "dilations": "1", "group": "1", "pads": "0", "padding": "0"}
+"""The digit of which values are made that say nothing."""
+_FLOAT = re.compile(r"-?\d+\.\d{4,}(?:e[-+]?\d+)?")
 _PLAIN = frozenset(("shape", "precision", "dtype", "kind", "value", "sides", "relation", "message", "args", "sorted"))
 _PLAIN |= frozenset(("unique", "elements", "attrs", "name", "version", "whole"))
 
@@ -149,12 +157,24 @@ def detail(box: Box) -> str:
         return clipped(said, _DETAIL + 8)
     if op.name == "constant":
         return clipped(constant(op.attrs["value"]), _DETAIL)
-    shown = [
-        f"{key} {value}"
-        for key, value in attributes(op)
-        if key not in _PLAIN and not says_nothing(key, op.attrs.get(key))
-    ]
-    return clipped(shown[0], _DETAIL) if shown else ""
+    every = {key: text for key, text in attributes(op) if key not in _PLAIN}
+    told = {
+        key: text for key, text in every.items() if not says_nothing(key, op.attrs.get(key)) and not _usual(key, text)
+    }
+    first = sorted(told, key=lambda key: _TELLING.index(key) if key in _TELLING else len(_TELLING))
+    return clipped(", ".join(_line(key, told[key]) for key in first[:2]), _DETAIL)
+
+
+def _usual(key: str, text: str) -> bool:
+    """Whether a value is what one expects where nothing is said."""
+    return text in ("NOTSET", "") or (key in _USUAL and set(text) <= set(f"[( ,{_USUAL[key]})]"))
+
+
+def _line(key: str, text: str) -> str:
+    """An attribute as a box shows it: ``kernel 3×3``, floats cut to four digits."""
+    if key in _SIZES:
+        return f"{_SIZES[key]} {'×'.join(text.strip('[()]').split(', '))}"
+    return f"{key} {_FLOAT.sub(lambda found: f'{float(found[0]):.4g}', text)}"
 
 
 def attributes(op: Op) -> list[tuple[str, str]]:

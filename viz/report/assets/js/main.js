@@ -17,7 +17,7 @@ Theme.set("auto");
 const panes = Object.fromEntries(SIDES.map((side) => [side, new Pane(side)]));
 SIDES.forEach((side) => listenToMap(panes[side]));
 by("model").textContent = by("model").title = DATA.model;
-by("summary").textContent = `${DATA.count.before} ops → ${DATA.count.after} ops, ${DATA.status}`;
+by("summary").textContent = `${DATA.count.before} ${DATA.unit} → ${DATA.count.after} ${DATA.unit}, ${DATA.status}`;
 by("coding").hidden = !SIDES.some((side) => DATA.sides[side].views.data);
 by("code").checked = DATA.code;
 by("code").addEventListener("change", () => {

@@ -7,7 +7,7 @@ class Pane {
     this.root.append(by("pane").content.cloneNode(true));
     this.part = (name) => this.root.querySelector(`.${name}`);
     [this.view, this.canvas, this.map] = [this.part("view"), this.part("graph"), this.part("map")];
-    this.part("name").textContent = `${side}: ${DATA.count[side]} ops`;
+    this.part("name").textContent = `${side}: ${DATA.count[side]} ${DATA.unit}`;
     this.at = {x: 0, y: 0, k: 1};
     this.scenes = {};
     this.hits = new Set();

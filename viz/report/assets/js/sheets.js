@@ -44,7 +44,7 @@ const SHEETS = {
   DATA.symbols.length ? table(["symbol", "is", "known"], DATA.symbols.map((each) => [el("code", {}, each.name), each.sources.join(" = "), factsOf(each.name)])) : null,
   DATA.assumed.length ? quiet(`assumed: ${DATA.assumed.join("; ")}`) : null,
   DATA.equalities.length ? table(["found equal", "because"], DATA.equalities.map((each) => [el("code", {}, `${each.a} = ${each.b}`), chain(each.why)])) : null],
-  Ops: () => [table(["op", "before", "after"], DATA.kinds)],
+  Ops: () => [table([`${DATA.unit} by kind`, "before", "after"], DATA.kinds)],
   "Run time": () => DATA.profile && [DATA.profile.length ? table(Object.keys(DATA.profile[0]), DATA.profile.map((row) => Object.values(row).map(kernelLink))) : quiet("no rows")],
   Notes: () => DATA.notes.length ? DATA.notes.map(quiet) : null,
 };
