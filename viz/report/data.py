@@ -27,7 +27,7 @@ Json = dict[str, Any]
 _LONG = 400
 _SMALL = 60
 """A graph of at most this many boxes is shown with its shape code at first."""
-_TITLE, _TYPE, _EDGE = 7.4, 6.3, 22.0
+_TITLE, _TYPE, _EDGE = 8.2, 6.4, 22.0
 """Widths of a letter of a title and of a type, and of both edges of a box, in pixels."""
 _NARROWEST, _WIDEST = 64.0, 250.0
 _LINE, _BORDER = 15.0, 12.0

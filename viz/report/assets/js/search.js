@@ -11,7 +11,7 @@ const INDEX = SIDES.flatMap((side) => ITEMS[side].map((item, row) => {
 function rank({title, names, item}, exact) {
   const low = exact.toLowerCase();
   if (names.includes(exact)) return item.kind === "op" ? 0 : 1;
-  if (isOp(item)) return title === low ? 2 : title.startsWith(low) ? 3 : title.includes(low) ? 4 : 6;
+  if (isOp(item)) return (title === low ? 2 : title.startsWith(low) ? 3 : title.includes(low) ? 4 : 6) + (item.code ? 0.5 : 0);
   return names.some((name) => name.toLowerCase().startsWith(low)) || title.startsWith(low) ? 5 : 7;
 }
 
