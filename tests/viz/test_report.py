@@ -153,11 +153,10 @@ def test_opens_finds_and_tells(tab: Page, tmp_path: Path) -> None:
     tab.press("Enter")
     told = text_of(tab, "#details")
     assert "WHAT BECAME OF IT" in told and "tensor.transpose/" in told and "f32[n, 8]" in told
-    x, y = (
-        tab.eval("""(() => { const pane = panes.before, row = ITEMS.before.findIndex((item) => item.title === 'exponential');
-        const shape = pane.scene.shape(row), box = pane.view.getBoundingClientRect();
-        return [box.left + pane.at.x + (shape.x + 9) * pane.at.k, box.top + pane.at.y + (shape.y + 9) * pane.at.k]; })()""")
-    )
+    x, y = tab.eval("""(() => {
+        const pane = panes.before, row = ITEMS.before.findIndex((item) => item.title === 'exponential');
+        const shape = pane.scene.shape(row), box = pane.view.getBoundingClientRect(), {x, y, k} = pane.at;
+        return [box.left + x + (shape.x + 9) * k, box.top + y + (shape.y + 9) * k]; })()""")
     tab.click(x, y)
     told = text_of(tab, "#details")
     assert told.startswith("exponential") and "IN THE RESULT" in told, "a click does not choose"
