@@ -63,7 +63,7 @@ def report_data(
         "types": tables.types,
         "steps": tables.steps,
         "texts": tables.texts,
-        "docs": {name: REGISTRY[tables.texts[name]].doc for name in sorted(shown) if tables.texts[name] in REGISTRY},
+        "docs": {name: doc for name in sorted(shown) if (doc := _doc(tables.texts[name]))},
         "legend": [
             [str(form), colour, [str(each) for each in sizes.written[form] if each is not form]]
             for form, colour in sizes.colours.items()
@@ -90,6 +90,11 @@ def report_data(
         "profile": [dict(row) for row in profile] if profile is not None else None,
         "kernels": _kernels(result, items["after"], after),
     }
+
+
+def _doc(name: str) -> str:
+    """What is said of an op; nothing of one that only stands for a program with a name of its own."""
+    return REGISTRY[name].doc if name in REGISTRY and REGISTRY[name].traits.regions != "once" else ""
 
 
 def _side(boxes: Boxes, items: Items, tables: Tables) -> Json:

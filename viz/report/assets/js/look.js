@@ -23,7 +23,7 @@ const Theme = {
       this.ink[name] = style.getPropertyValue(`--${name}`).trim();
     }
     this.fills = new Map();
-    by("theme").textContent = {auto: "◐ auto", light: "☀ light", dark: "☾ dark"}[choice];
+    by("theme").replaceChildren({auto: "◐", light: "☀", dark: "☾"}[choice], el("span", {}, ` ${choice}`));
   },
   start() {
     let kept = "auto";
