@@ -23,7 +23,7 @@ _INSIDE = 24
 """Of more ops in a box, the first are told."""
 _KINDS = ("contraction", "reduce", "indexing", "host", "custom", "unary", "binary", "ternary")
 """Families by how much one says of an op that several ops of ours are: the first that it has."""
-_TELLING = ("kernel_shape", "window", "axis", "axes", "dims", "strides", "pads", "padding", "perm", "permutation", "mode")
+_TELLING = ("kernel_shape", "window", "axis", "axes", "dims", "strides", "pads", "padding", "permutation", "mode")
 """Attributes that say most of an op, in this order; others come behind them."""
 _SIZES = {"kernel_shape": "kernel", "window": "window", "strides": "stride"}
 _USUAL = {"strides": "1", "dilations": "1", "group": "1", "pads": "0", "padding": "0"}
