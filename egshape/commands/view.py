@@ -12,7 +12,7 @@ import typer
 
 from egshape.commands.files import load_model, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AnnotateOpt, AssumeOpt, FactsOpt, FormatOpt, OpsOpt, RulesOpt
+from egshape.commands.options import AnnotateFileOpt, AnnotateOpt, AssumeOpt, FactsOpt, FormatOpt, OpsOpt, RulesOpt
 from egshape.commands.playground import PortOpt, opened, served, until_ended
 from egshape.commands.terminal import say
 from egshape.errors import EgshapeError
@@ -37,6 +37,7 @@ def view(
     ] = False,
     assume: AssumeOpt = None,
     annotate: AnnotateOpt = None,
+    annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
     ops: OpsOpt = None,
@@ -57,10 +58,11 @@ def view(
     from egshape.viz.report.serve import server as serve
 
     def page() -> str:
-        graph = load_model(model, format, ops, annotate, None, assume)
+        graph = load_model(model, format, ops, annotate, annotate_file, assume)
         return report(optimized(graph, assume, facts=read_facts(facts), rules=rules), live=True)
 
-    files = [Path(model), *(rules or ()), *(ops or ()), *([facts] if facts is not None else [])]
+    beside = [each for each in (facts, annotate_file) if each is not None]
+    files = [Path(model), *(rules or ()), *(ops or ()), *beside]
     live, stamp = Live(), _stamp(files)
     with opened(lambda port: serve(live, port), port) as server:
         live.show(page())
