@@ -86,7 +86,7 @@ def _saves(files: list[Path], before: list[tuple[int, ...]]) -> Iterator[None]:
     while True:
         time.sleep(EVERY)
         now = _stamp(files)
-        if now != before and all(now):
+        if now != before and all(one for one, was in zip(now, before, strict=True) if was):
             before = now
             yield
 

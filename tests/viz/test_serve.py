@@ -18,7 +18,10 @@ import egshape
 from egshape.cli import main
 from egshape.viz.report.page import report
 from egshape.viz.report.serve import Live, server
+from tests.viz.browser import browser, browser_program
 from tests.viz.models import ten
+
+READY = "document.body && document.body.dataset.state === 'ready'"
 
 
 @pytest.fixture
@@ -68,6 +71,24 @@ def test_pages_are_told_what_they_do_not_know(live: Live, port: int) -> None:
     live.show("<html>")
     assert event(stream) == ["event: report", "data: "]
     assert event(asked(port, "/changes?seen=1"))[0] == "event: report", "a page of before is not told"
+
+
+@pytest.mark.skipif(browser_program() is None, reason="needs Chromium (`apt-get install chromium`)")
+def test_a_page_comes_again_with_what_was_chosen(live: Live, port: int, tmp_path: Path) -> None:
+    text = report(ten(), live=True)
+    live.show(text)
+    with browser(tmp_path) as tab:
+        tab.visit(f"http://127.0.0.1:{port}/")
+        tab.wait(READY)
+        first = tab.eval("document.documentElement.dataset.number")
+        row = tab.eval("ITEMS.before.findIndex((item) => item.title === 'transpose')")
+        tab.eval(f"select('before', {row})")
+        live.say("problem", "line 3: no such op")
+        tab.wait("by('summary').textContent === 'line 3: no such op'")
+        live.show(text)
+        tab.wait(f"{READY} && document.documentElement.dataset.number !== '{first}'")
+        assert tab.eval("chosen.item") == row
+        assert tab.problems == []
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:
