@@ -21,7 +21,7 @@ PortOpt = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, h
 
 
 def playground(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A rule file to begin with.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A rule file to begin with.")] = None,
     program: Annotated[
         str, typer.Option("--program", metavar="TERM", help="A program to begin with, as examples are written.")
     ] = "",

@@ -26,7 +26,7 @@ EVERY = 0.3
 
 def view(
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="A model file; with --playground a rule file, or none.")
+        str | None, typer.Argument(metavar="MODEL", help="A model file; with --playground a rule file, or none.")
     ] = None,
     port: PortOpt = 0,
     browser: Annotated[
