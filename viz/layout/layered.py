@@ -14,12 +14,6 @@ from egshape.viz.layout.rows import Band, Frame, Rows, rows_of
 
 SPACE = 18.0
 """Between boxes of a row."""
-GAP = 26.0
-"""Between rows."""
-HEAD = 24.0
-"""Above the first row of a band, where its name stands."""
-FOOT = 10.0
-"""Below its last row."""
 FAR = 30
 """An arrow over more rows than this is not drawn, but told at both ends."""
 MANY = 6
@@ -42,20 +36,6 @@ class Layout:
     bends: tuple[tuple[Point, ...] | None, ...]
     frames: tuple[Frame, ...]
     width: float
-
-    def tops(self) -> tuple[float, ...]:
-        """Where each row begins, with every band unfolded, and where the last one ends."""
-        opening: dict[int, int] = {}
-        closing: dict[int, int] = {}
-        for frame in self.frames:
-            opening[frame.first] = opening.get(frame.first, 0) + 1
-            closing[frame.last] = closing.get(frame.last, 0) + 1
-        y, out = 0.0, []
-        for row, height in enumerate(self.heights):
-            y += HEAD * opening.get(row, 0)
-            out.append(y)
-            y += height + GAP + FOOT * closing.get(row, 0)
-        return (*out, y)
 
 
 def layered(
