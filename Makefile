@@ -26,7 +26,6 @@ $(READY):
 	@test -n "$(PYTHON)" || { echo "egshape needs Python 3.11 or newer; name one with PYTHON=..." >&2; exit 1; }
 	$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	.venv/bin/$(PIP) --editable '.[$(EXTRAS)]'
-	@$(PY) -m egshape.viz.report.renderer --if-missing || echo "notice: reports will need Graphviz's dot"
 	@rm -f .venv/.ready-* && touch $@
 
 demo: $(READY) ## optimize a JAX export, show its shapes, compare both programs through XLA

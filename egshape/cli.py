@@ -24,6 +24,7 @@ from egshape.commands.rules import app as rules
 from egshape.commands.shapelib import app as shapelib
 from egshape.commands.terminal import put
 from egshape.commands.versions import buckets, versions
+from egshape.commands.view import view
 from egshape.commands.viz import viz
 from egshape.errors import EgshapeError
 
@@ -46,6 +47,7 @@ for command in (
     of_many(compile, output=".egx"),
     run,
     viz,
+    view,
     lsp,
 ):
     app.command()(command)
