@@ -26,7 +26,6 @@ $(READY):
 	@test -n "$(PYTHON)" || { echo "egshape needs Python 3.11 or newer; name one with PYTHON=..." >&2; exit 1; }
 	$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	.venv/bin/$(PIP) --editable '.[$(EXTRAS)]'
-	@$(PY) -m egshape.viz.report.renderer --if-missing || echo "notice: reports will need Graphviz's dot"
 	@rm -f .venv/.ready-* && touch $@
 
 demo: $(READY) ## optimize a JAX export, show its shapes, compare both programs through XLA
@@ -62,18 +61,38 @@ style: $(READY)
 lint: style ## ruff, mypy --strict, the import law
 	$(PY) -m pytest tests/test_law.py
 
-fuzz: $(READY) ## the long differential fuzz
+# CLUSTER=ADDRESS (of a Dask scheduler, or local): what draws by a seed is done by its workers, a quarter each.
+SPREAD = $(PY) -m benchmarks.tools.spread --cluster '$(CLUSTER)'
+SEEDS := 1 1000001 2000001 3000001
+
+fuzz: $(READY) ## the long differential fuzz; CLUSTER=... for workers of Dask
 	EGSHAPE_FUZZ=long $(PY) -m pytest -m "slow or not slow" -n 2 tests/fuzz
+ifdef CLUSTER
+	$(SPREAD) 'tests.prove.long --questions 12500 --seed {}' $(SEEDS)
+	$(SPREAD) 'tests.fuzz.run --seconds 600 --until-all 25 --mutants 0 --seed {}' $(SEEDS)
+else
 	$(PY) -m tests.prove.long --questions 50000
 	$(PY) -m tests.fuzz.run --seconds 600 --until-all 100 --mutants 0
+endif
 
 fuzz-llvm: $(READY) ## compiled ops, models and random programs against the interpreter, between red zones
+ifdef CLUSTER
+	$(SPREAD) 'tests.fuzz.compiled --only ops,models,careless --seconds {}' 600
+	$(SPREAD) 'tests.fuzz.compiled --only programs,networks,sizes --seconds 600 --seed {}' $(SEEDS)
+else
 	$(PY) -m tests.fuzz.compiled --seconds 600
+endif
 
 fuzz-onnx: $(READY) ## mutated ONNX models: a clear error or an equal result, never a crash; random ones against ONNX Runtime
+ifdef CLUSTER
+	$(SPREAD) 'tests.fuzz.onnx --count 5000 --seed {}' $(SEEDS)
+	$(SPREAD) 'tests.fuzz.onnx --models nodes --count 1250 --optimize 3 --seed {}' $(SEEDS)
+	$(SPREAD) 'tests.fuzz.onnx_equal --count 500 --seed {}' $(SEEDS)
+else
 	$(PY) -m tests.fuzz.onnx --count 20000
 	$(PY) -m tests.fuzz.onnx --models nodes --count 5000 --optimize 3
 	$(PY) -m tests.fuzz.onnx_equal --count 2000
+endif
 
 corpora: $(READY) ## programs that nobody here chose, each in a process that can be killed; SECONDS=... for so long only
 	$(PY) -m benchmarks.zoo.fetch || true

@@ -1,21 +1,23 @@
 """Many models: throughput over processes and over workers of a cluster, what a task costs beside its work, and a plan
 for a million models on a thousand workers, simulated from the times that were measured.
 
-    python -m benchmarks.many [MODELS [WORKERS ...]]
+    python -m benchmarks.many [processes] [cluster] [MODELS [WORKERS ...]]
 
-Each way optimizes the same small models, all different, into a folder of its own."""
+Each way optimizes the same small models, all different, into a folder of its own. What a task costs beside its work is
+what it takes where its work is to copy the model."""
 
 from __future__ import annotations
 
-import contextlib
 import heapq
-import io
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,67 +40,90 @@ _TEXT = """func.func @main(%x: tensor<?x{width}xf32>, %y: tensor<?x{width}xf32>)
 """
 
 
+Run = Callable[[Sequence[Task]], Iterator[tuple[int, Done]]]
+
+
 @dataclass(frozen=True)
 class Way:
-    """How the models were done: what is said of it, workers, seconds in all, and of each task by itself."""
+    """How the models were done: what is said of it, workers, seconds in all, of each task by itself, and in all where
+    each is a copy."""
 
     name: str
     workers: int
     seconds: float
     spent: tuple[float, ...]
+    copied: float
 
     @property
     def overhead(self) -> float:
-        """Seconds of a worker for each task that were none of its work."""
-        running = min(self.workers, os.cpu_count() or 1)
-        return max(0.0, self.seconds * running - sum(self.spent)) / len(self.spent)
+        """Seconds of a processor for each task that were none of its work."""
+        return self.copied * min(self.workers, os.cpu_count() or 1) / len(self.spent)
 
 
-def tasks(models: Sequence[Path], out: Path) -> list[Task]:
-    """To optimize each into a folder."""
-    return [
-        Task(("egshape.commands.models", "optimize"), str(path), {"output": str(out / path.name)}, ("output",))
-        for path in models
-    ]
+def tasks(models: Sequence[Path], out: Path, command: tuple[str, str]) -> list[Task]:
+    """To do something with each, into a folder."""
+    return [Task(command, str(path), {"output": str(out / path.name)}, ("output",)) for path in models]
 
 
-def timed(name: str, workers: int, ended: Iterator[tuple[int, Done]], began: float) -> Way:
-    """What came of the tasks. Raises RuntimeError for one that failed."""
-    spent = []
-    for _, done in ended:
+OPTIMIZE, COPY = ("egshape.commands.models", "optimize"), ("benchmarks.many", "copy")
+
+
+def copy(model: str, output: str) -> None:
+    """The least that a command can do."""
+    shutil.copyfile(model, output)
+
+
+def timed(run: Run, given: Sequence[Task]) -> tuple[float, tuple[float, ...]]:
+    """Seconds for all, and of each. Raises RuntimeError for one that failed."""
+    Path(given[0].options["output"]).parent.mkdir(exist_ok=True)
+    began, spent = time.perf_counter(), []
+    for _, done in run(given):
         if done.code:
             raise RuntimeError(done.err)
         spent.append(done.seconds)
-    return Way(name, workers, time.perf_counter() - began, tuple(spent))
+    return time.perf_counter() - began, tuple(spent)
 
 
-def ways(models: Sequence[Path], out: Path, workers: Sequence[int]) -> Iterator[Way]:
-    """In this process, over processes, over workers of a cluster; these are started, and warm, before the clock is."""
+@contextmanager
+def processes(count: int) -> Iterator[Run]:
+    """Tasks in processes of this machine."""
+    from egshape.commands.work import local
+
+    with local(count) as executor:
+        yield lambda given: each(given, 2 * count, lambda _: Kept(executor))
+
+
+class Kept(Executor):
+    """An executor that stays after a run."""
+
+    def __init__(self, of: Executor) -> None:
+        self.submit = of.submit  # type: ignore[method-assign]
+
+
+@contextmanager
+def cluster(count: int) -> Iterator[Run]:
+    """Tasks over workers of a cluster on this machine."""
     import distributed
 
-    from egshape.commands.work import local, work
+    with (
+        distributed.LocalCluster(
+            n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs="ERROR"
+        ) as started,
+        distributed.Client(started, set_as_default=False) as client,
+    ):
+        yield lambda given: over(client, given)
 
-    began = time.perf_counter()
-    with contextlib.redirect_stderr(io.StringIO()):
-        yield timed("this process", 1, ((k, work(task)) for k, task in enumerate(tasks(models, out / "one"))), began)
-    for count in workers:
-        warm = tasks(models[: 2 * count], out / "warm")
-        executor = local(count)
-        list(executor.map(work, warm))
-        began = time.perf_counter()
-        yield timed(
-            "processes", count, each(tasks(models, out / f"p{count}"), 2 * count, lambda _, it=executor: it), began
-        )
-    for count in workers:
-        with (
-            distributed.LocalCluster(
-                n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs="ERROR"
-            ) as cluster,
-            distributed.Client(cluster, set_as_default=False) as client,
-        ):
-            list(over(client, tasks(models[: 4 * count], out / "warm")))
-            began = time.perf_counter()
-            yield timed("cluster", count, over(client, tasks(models, out / f"c{count}")), began)
+
+WAYS = {"processes": processes, "cluster": cluster}
+
+
+def measured(name: str, workers: int, models: Sequence[Path], folder: Path) -> Way:
+    """The models done in a way, whose workers are started, and warm, before the clock is."""
+    with WAYS[name](workers) as run:
+        timed(run, tasks(models[: 4 * workers], folder / "warm", OPTIMIZE))
+        copied, _ = timed(run, tasks(models, folder / "copied", COPY))
+        seconds, spent = timed(run, tasks(models, folder / f"{name}{workers}", OPTIMIZE))
+    return Way(name, workers, seconds, spent, copied)
 
 
 def simulated(spent: Sequence[float], overhead: float, schedulers: int) -> float:
@@ -117,31 +142,36 @@ def simulated(spent: Sequence[float], overhead: float, schedulers: int) -> float
     return last
 
 
+def plan(way: Way) -> None:
+    """Print the plan, from what was measured."""
+    least = TASKS * sum(way.spent) / len(way.spent) / MACHINES
+    rows = [("schedulers", "seconds", "of the least")]
+    for schedulers in (1, 10, SHARDS):
+        seconds = simulated(way.spent, way.overhead, schedulers)
+        rows.append((str(schedulers), f"{seconds:.0f}", f"{seconds / least:.2f}"))
+    print(f"\n{TASKS} such models on {MACHINES} workers, simulated from {way.name} with {way.workers} here; "
+          f"the least is {least:.0f} seconds")  # fmt: skip
+    print(table(rows))
+
+
 def main(argv: Sequence[str]) -> int:
     """Measure, and print both tables."""
-    count = int(argv[0]) if argv else MODELS
-    workers = tuple(map(int, argv[1:])) or WORKERS
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        models = [folder / f"m{k}.mlir" for k in range(count)]
+    names = [each for each in argv if each in WAYS] or list(WAYS)
+    count, *workers = [int(each) for each in argv if each not in WAYS] or [MODELS]
+    rows = [("way", "workers", "seconds", "models a second", "against one", "ms beside the work, a task")]
+    with tempfile.TemporaryDirectory() as folder:
+        models = [Path(folder) / f"m{k}.mlir" for k in range(count)]
         for k, path in enumerate(models):
             path.write_text(_TEXT.format(width=k + 1))
-        found = list(ways(models, folder, workers))
-    one = found[0].seconds
-    rows = [("way", "workers", "seconds", "models a second", "against one", "ms beside the work, a task")]
-    for way in found:
-        figures = (f"{way.seconds:.1f}", f"{count / way.seconds:.1f}", f"{one / way.seconds:.2f}")
-        rows.append((way.name, str(way.workers), *figures, f"{1e3 * way.overhead:.1f}"))
+        for name in names:
+            found = [measured(name, number, models, Path(folder)) for number in workers or WORKERS]
+            for way in found:
+                gain = found[0].seconds / way.seconds
+                figures = (f"{way.seconds:.1f}", f"{count / way.seconds:.1f}", f"{gain:.2f}")
+                rows.append((name, str(way.workers), *figures, f"{1e3 * way.overhead:.1f}"))
     print(f"{measured_on(())}, {count} models of 4 ops, {os.cpu_count()} processors")
     print(table(rows))
-    last, overhead = found[-1], max(way.overhead for way in found if way.name == "cluster")
-    least = TASKS * sum(last.spent) / len(last.spent) / MACHINES
-    plan = [("schedulers", "seconds", "of the least")]
-    for schedulers in (1, 10, SHARDS):
-        seconds = simulated(last.spent, overhead, schedulers)
-        plan.append((str(schedulers), f"{seconds:.0f}", f"{seconds / least:.2f}"))
-    print(f"\n{TASKS} such models on {MACHINES} workers, simulated; the least is {least:.0f} seconds")
-    print(table(plan))
+    plan(min(found, key=lambda way: sum(way.spent)))  # workers that share a processor take longer for the same
     return 0
 
 

@@ -1,12 +1,10 @@
 """The pictures of the README, made from our own code and from the README's own tables: `python docs/images.py`.
 
-A graph needs Graphviz's `dot`, or Node.js with the build of Graphviz that reports carry."""
+A graph needs Graphviz's `dot`."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
@@ -31,34 +29,13 @@ def before_and_after() -> str:
 def rendered(dot: str) -> str:
     """The SVG of a DOT text."""
     from egshape.viz import dot as graphviz
-    from egshape.viz.report.renderer import source
 
-    if graphviz.has_dot():
-        svg = graphviz.render(dot, "svg").decode()
-    else:
-        engine = source()
-        if engine is None:
-            raise SystemExit("needs Graphviz: install dot, or run python -m egshape.viz.report.renderer")
-        svg = _in_node(engine, dot)
+    svg = graphviz.render(dot, "svg").decode()
     found = svg[svg.index("<svg") :].replace('font-family="Courier,monospace"', f'font-family="{_MONOSPACE}"')
     return re.sub(r"<!--.*?-->\n?", "", found, flags=re.DOTALL)
 
 
 _MONOSPACE = "Menlo, Consolas, 'DejaVu Sans Mono', 'Courier New', monospace"
-_SCRIPT = """
-require(process.argv[2]);
-const text = require("fs").readFileSync(process.argv[3], "utf8");
-globalThis.EgshapeGraphviz.load().then((engine) => process.stdout.write(engine.layout(text, "svg", "dot")));
-"""
-
-
-def _in_node(engine: str, dot: str) -> str:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for file, text in (("engine.js", engine), ("graph.dot", dot), ("main.js", _SCRIPT)):
-            (folder / file).write_text(text, encoding="utf-8")
-        command = ["node", *(str(folder / file) for file in ("main.js", "engine.js", "graph.dot"))]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def _table(heading: str) -> list[tuple[str, float]]:

@@ -18,12 +18,15 @@ from egshape.commands.ending import ending
 from egshape.commands.facts import facts
 from egshape.commands.many import of_many
 from egshape.commands.models import optimize, run, shapes
+from egshape.commands.options import JsonOpt
 from egshape.commands.reasons import advise, explain, prove
 from egshape.commands.rules import app as rules
 from egshape.commands.shapelib import app as shapelib
 from egshape.commands.terminal import put
 from egshape.commands.versions import buckets, versions
+from egshape.commands.view import view
 from egshape.commands.viz import viz
+from egshape.errors import EgshapeError
 
 app = typer.Typer(
     name="egshape",
@@ -44,6 +47,7 @@ for command in (
     of_many(compile, output=".egx"),
     run,
     viz,
+    view,
     lsp,
 ):
     app.command()(command)
@@ -63,12 +67,15 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version, and those of what it stands on, and stop.")
     ] = False,
+    as_json: JsonOpt = False,
 ) -> None:
     if version:
         from egshape.commands.about import about
 
-        put("\n".join(about()))
+        put(about().model_dump_json() if as_json else str(about()))
         raise typer.Exit
+    if as_json:
+        raise EgshapeError("--json goes with a command", hint="write it behind the command", code="usage")
 
 
 if __name__ == "__main__":

@@ -134,5 +134,9 @@ class Frontend(Protocol):
         """What the parts of a model are called, and how many of each kind a model file has, or a graph as it would be
         written, checks included: as a viewer counts them. Raises EgshapeError where it cannot be read or written."""
 
+    def titles(self, graph: Graph) -> Mapping[str, str]:
+        """What the model calls what stands at a location (as text), where that is one part of it and several ops of
+        ours, or one of another name; a graph that was not read of a model has none."""
+
     def cost(self, graph: Graph) -> Cost:
         """What a graph costs as a model of this format. Raises EgshapeError where it cannot hold it."""

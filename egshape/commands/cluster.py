@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +18,7 @@ from egshape.hints import install
 
 LOCAL = "local"
 """The address of a cluster that is started on this machine and ends with the command."""
+_ADDRESS, _SUCH = re.compile(r"://.|[^/]:\d+$"), "such as tcp://HOST:8786, or local"
 _SECONDS = 10
 """How long a scheduler may take to answer."""
 _AHEAD = 2
@@ -45,14 +48,14 @@ def over(client: Any, tasks: Sequence[Task]) -> Iterator[tuple[int, Done]]:
 
 
 def _sent(task: Task) -> Task:
-    """A task with the files of its model. Raises EgshapeError for one that cannot be read."""
+    """A task with the content of its files. Raises EgshapeError for one that cannot be read."""
     model = Path(task.model)
     try:
-        files = record.parts(model, task.options.get("format"))
-        sent = {str(file.absolute().relative_to(model.absolute().parent)): file.read_bytes() for file in files}
+        files = record.parts(model, task.options.get("format")) if task.parts is None else task.parts
+        sent = {os.path.relpath(file, model.parent): file.read_bytes() for file in files}
     except OSError as error:
         raise EgshapeError(f"cannot be read: {error.strerror}", where=task.model, code="read") from error
-    return replace(task, model=model.name, sent=sent)
+    return replace(task, sent=sent)
 
 
 @contextmanager
@@ -62,11 +65,13 @@ def _client(address: str, jobs: int) -> Iterator[Any]:
     except ImportError:
         raise MissingDependency("Dask is not installed", hint=install("cluster")) from None
     if address != LOCAL:
+        if not _ADDRESS.search(address):  # a client that cannot be made does not end well
+            raise EgshapeError("is no address of a scheduler", where=address, hint=_SUCH, code="cluster")
         try:
             client = distributed.Client(address, timeout=_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:  # TimeoutError is one of the first
             why = f"no Dask scheduler answers: {error}"
-            raise EgshapeError(why, where=address, hint="such as tcp://HOST:8786, or local", code="cluster") from None
+            raise EgshapeError(why, where=address, hint=_SUCH, code="cluster") from None
         with client:
             yield client
         return

@@ -104,7 +104,7 @@ def compile(
     from egshape.signature import with_sizes
 
     if emit is None:
-        check_target(output, model=False)
+        check_target(output, model=False, source=model)
     if no_optimize and (assume or facts or likely or rules or versions):
         raise EgshapeError(
             "--assume, --facts, --likely-from, --rules and --versions go with optimizing",

@@ -194,9 +194,10 @@ def _with_dtype(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]
     return array.view(numpy_dtype(dtype))
 
 
-def check_target(output: str | Path | None, *, model: bool = True) -> None:
+def check_target(output: str | Path | None, *, model: bool = True, source: str = "") -> None:
     """Raises EgshapeError, before any work is done, where a file cannot be written; ``model``: its name says a
-    format. Says that a folder will be made for it."""
+    format; ``source``: a model, which something else must not be written over. Says that a folder will be made for
+    it."""
     from egshape.frontends.registry import form_of
 
     if output is None or output == "-":
@@ -206,6 +207,8 @@ def check_target(output: str | Path | None, *, model: bool = True) -> None:
         form_of(path)
     elif path.is_dir():
         raise EgshapeError("is a folder", where=str(path), hint="give a file name", code="usage")
+    if source and path.exists() and Path(source).exists() and path.samefile(source):
+        raise EgshapeError("would be written over the model", where=str(path), hint="give another name", code="usage")
     folder = next(each for each in path.absolute().parents if each.exists())
     if not folder.is_dir():
         raise EgshapeError(f"cannot be written: {folder} is no folder", where=str(path), code="write")

@@ -15,8 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from egshape.commands import record
+from egshape.commands.spread import spread
 from egshape.commands.terminal import bar, put, say
-from egshape.commands.work import Done, Task, each
+from egshape.commands.work import Done, Task
 from egshape.errors import EgshapeError
 from egshape.show import print_table
 
@@ -128,7 +129,7 @@ def _do(tasks: Sequence[Task], options: Mapping[str, Any], jobs: int, cluster: s
     rest = [number for number in range(len(tasks)) if number not in ended]
     with bar("models") as shown:
         shown(len(ended), len(tasks), "")
-        for place, done in _ways(cluster, [tasks[number] for number in rest], jobs):
+        for place, done in spread([tasks[number] for number in rest], jobs, cluster):
             number = rest[place]
             ended[number] = done
             if folder is not None:
@@ -151,14 +152,6 @@ def _make(folders: Iterable[Path]) -> None:
         say(f"egshape: note: the folder {missing[0]}{more} made")
 
 
-def _ways(cluster: str | None, tasks: Sequence[Task], jobs: int) -> Any:
-    if cluster is None:
-        return each(tasks, jobs)
-    from egshape.commands.cluster import on
-
-    return on(cluster, tasks, jobs)
-
-
 def _say(ended: Sequence[tuple[Task, Done]], options: Mapping[str, Any], written: bool) -> None:
     """What became of each model, in their order: a table where files were written, else what the command printed."""
     for task, done in ended:
@@ -170,11 +163,12 @@ def _say(ended: Sequence[tuple[Task, Done]], options: Mapping[str, Any], written
         elif not written:
             put(f"# {task.model}")
             sys.stdout.write(done.out)
-    if written and not options.get("as_json"):
+    quiet = options.get("quiet")
+    if written and not options.get("as_json") and not quiet:
         rows = [(task.model, _ended(done), f"{done.seconds:.2f}", _first(task, done)) for task, done in ended]
         print_table(("model", "ended", "seconds", "result"), rows)
     worst = [done for _, done in ended if done.code]
-    if len(ended) > 1:
+    if len(ended) > 1 and not (quiet and not worst):
         stood = sum(done.stands for _, done in ended)
         say(
             f"egshape: {len(ended) - len(worst)} of {len(ended)} models done"

@@ -107,7 +107,7 @@ def optimize(
 ) -> None:
     """Make MODEL smaller; it computes the same."""
     check_target(output)
-    check_target(report, model=False)
+    check_target(report, model=False, source=model)
     started = time.perf_counter()
     graph = load_model(model, format, ops, annotate, annotate_file, assume, output)
     loaded = time.perf_counter()
@@ -191,6 +191,7 @@ def run(
     assume: AssumeOpt = None,
     annotate: AnnotateOpt = None,
     annotate_file: AnnotateFileOpt = None,
+    quiet: QuietOpt = False,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -200,7 +201,7 @@ def run(
     MODEL may be a file that `egshape compile` wrote."""
     from egshape import api
 
-    check_target(output, model=False)
+    check_target(output, model=False, source=model)
     if (assume and no_optimize) or (model.endswith(".egx") and (assume or annotate or annotate_file)):
         raise EgshapeError(
             "what is assumed or said of types goes with optimizing",
@@ -227,6 +228,8 @@ def run(
 
         outputs = (Output(name=name, dtype=str(each.dtype), shape=each.shape) for name, each in named.items())
         put(Ran(outputs=tuple(outputs), file=str(output) if output else None).model_dump_json())
+        return
+    if quiet:
         return
     print_table(
         ("output", "dtype", "shape"),

@@ -80,7 +80,7 @@ NodesOpt = Annotated[int | None, typer.Option("--nodes", metavar="N", min=1, hel
 MemoryOpt = Annotated[int | None, typer.Option("--memory", min=1, metavar="MB", help="Memory budget.")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 VerboseOpt = Annotated[bool, typer.Option("--verbose", "-v", help="Say all: every check, seconds by stage.")]
-QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of what was done, only notes and errors.")]
+QuietOpt = Annotated[bool, typer.Option("--quiet", "-q", help="Say only what is wrong, in notes and errors.")]
 ItemsArg = Annotated[
     list[str] | None,
     typer.Argument(metavar="[FILE|NAME]...", help="Rule files, or names of rulesets. Default: all that are shipped."),

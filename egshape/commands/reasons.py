@@ -20,6 +20,7 @@ from egshape.commands.options import (
     JsonOpt,
     ModelArg,
     OpsOpt,
+    QuietOpt,
     RulesOpt,
 )
 from egshape.commands.terminal import bar, put, say
@@ -38,6 +39,7 @@ def prove(
         typer.Option("--file", metavar="CASES.tsv", help="Questions with columns id, givens, goal, want."),
     ] = None,
     rules: RulesOpt = None,
+    quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Decide whether GOAL holds for all sizes.
@@ -50,10 +52,11 @@ def prove(
         raise EgshapeError("give either a GOAL or --file", code="usage")
     if file is not None:
         with size_functions(list(map(str, rules or ()))):
-            right, wrong = _prove_file(file, as_json)
+            right, wrong = _prove_file(file, as_json, quiet)
         raise typer.Exit(0 if right and not wrong else 1)
     proof = decide(str(goal), list(given or ()), list(map(str, rules or ())))
-    put(json.dumps(_as_json(proof)) if as_json else str(proof))
+    if as_json or not quiet:
+        put(json.dumps(_as_json(proof)) if as_json else str(proof))
     raise typer.Exit(0 if proof.status == "proved" else 1)
 
 
@@ -72,6 +75,7 @@ def explain(
     facts: FactsOpt = None,
     rules: RulesOpt = None,
     check: Annotated[bool, typer.Option("--check", help="Replay the chain; say how each step was checked.")] = False,
+    quiet: QuietOpt = False,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
@@ -90,7 +94,8 @@ def explain(
     explanation: Explanation = result.explain_fact(a) if b is None else result.explain(a, b)
     if check:
         explanation = replayed(result, explanation)
-    put(explanation.model_dump_json() if as_json else str(explanation))
+    if as_json or not quiet:
+        put(explanation.model_dump_json() if as_json else str(explanation))
     raise typer.Exit(0 if explanation.status == "proved" else 1)
 
 
@@ -133,7 +138,7 @@ def advise(
         put(line) if not rows else say(f"egshape: note: {line}")
 
 
-def _prove_file(path: Path, as_json: bool) -> tuple[int, int]:
+def _prove_file(path: Path, as_json: bool, quiet: bool) -> tuple[int, int]:
     """Answer every question of a file; returns how many answers are as wanted, and how many are not."""
     from egshape.prove import prove as decide
 
@@ -148,7 +153,7 @@ def _prove_file(path: Path, as_json: bool) -> tuple[int, int]:
     wrong = len(rows) - right
     if as_json:
         put(json.dumps({"version": 1, "rows": rows, "right": right, "wrong": wrong}))
-    else:
+    elif not quiet:
         print_table(("id", "want", "status", "goal"), [(r["id"], r["want"], r["status"], r["goal"]) for r in rows])
         put(f"{right} right, {wrong} wrong")
     return right, wrong

@@ -19,6 +19,7 @@ from egshape.commands.options import (
     JsonOpt,
     ModelArg,
     OpsOpt,
+    QuietOpt,
     RulesOpt,
 )
 from egshape.commands.playground import playground
@@ -68,7 +69,7 @@ def show(
 
 
 @app.command()
-def check(items: ItemsArg = None, as_json: JsonOpt = False, ops: OpsOpt = None) -> None:
+def check(items: ItemsArg = None, quiet: QuietOpt = False, as_json: JsonOpt = False, ops: OpsOpt = None) -> None:
     """Check the form of rule files.
 
     Words, growth, overlap, examples; each complaint with line, caret and way out."""
@@ -84,7 +85,8 @@ def check(items: ItemsArg = None, as_json: JsonOpt = False, ops: OpsOpt = None) 
         if checked.problems:
             put(checked.render() + "\n")
         errors, warnings = len(checked.errors), len(checked.warnings)
-        put(f"{_count(len(checked.rules), 'rule')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+        if not quiet:
+            put(f"{_count(len(checked.rules), 'rule')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
     raise typer.Exit(2 if checked.errors else 0)
 
 
@@ -99,6 +101,7 @@ def fmt(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit with 1 where a file is laid out otherwise.")
     ] = False,
+    quiet: QuietOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Lay rule files out in one way.
@@ -110,7 +113,7 @@ def fmt(
     new = {file: laid_out(text, str(file)) for file, text in texts.items()}  # all are read before one is written
     changed = [file for file in files if new[file] != texts[file]]
     for file in changed:
-        if not as_json:
+        if not as_json and not quiet:
             put(str(file))
         if not check:
             write_atomic(file, new[file])
@@ -118,7 +121,8 @@ def fmt(
         from egshape.commands.answers import LaidOut
 
         put(LaidOut(files=len(files), changed=tuple(map(str, changed))).model_dump_json())
-    say(f"egshape: {len(changed)} of {_count(len(files), 'file')} {'would be ' if check else ''}laid out anew")
+    if not quiet:
+        say(f"egshape: {len(changed)} of {_count(len(files), 'file')} {'would be ' if check else ''}laid out anew")
     raise typer.Exit(1 if check and changed else 0)
 
 

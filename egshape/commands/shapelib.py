@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from egshape.commands.options import JsonOpt
+from egshape.commands.options import JsonOpt, QuietOpt
 from egshape.commands.terminal import put
 from egshape.show import print_table
 
@@ -37,7 +37,7 @@ def list_(file: FileArg = None, as_json: JsonOpt = False) -> None:
 
 
 @app.command()
-def check(file: FileArg = None, as_json: JsonOpt = False) -> None:
+def check(file: FileArg = None, quiet: QuietOpt = False, as_json: JsonOpt = False) -> None:
     """Compare shape functions with what ops give.
 
     At small sizes, 0 and 1 too; those of the library also with torch, ONNX and ONNX Runtime, where these are
@@ -57,9 +57,10 @@ def check(file: FileArg = None, as_json: JsonOpt = False) -> None:
     else:
         for why in wrong:
             put(why)
-        put(f"{len(found) - len(wrong)} right, {len(wrong)} wrong")
-        for peer, number in known_to.items():
-            put(f"{number} of them are known to {peer} too")
+        if not quiet:
+            put(f"{len(found) - len(wrong)} right, {len(wrong)} wrong")
+            for peer, number in known_to.items():
+                put(f"{number} of them are known to {peer} too")
     raise typer.Exit(1 if wrong else 0)
 
 

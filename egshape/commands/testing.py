@@ -1,7 +1,8 @@
-"""rules test: whether rules are true, in this process or each ruleset in one of its own."""
+"""rules test: whether rules are true, in this process, or each ruleset in one of its own or on a worker."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from egshape.commands.files import declare_ops
-from egshape.commands.options import ItemsArg, JsonOpt, OpsOpt, RuleOpt
+from egshape.commands.options import ItemsArg, JsonOpt, OpsOpt, QuietOpt, RuleOpt
+from egshape.commands.spread import spread
 from egshape.commands.terminal import bar, progress, put, say
-from egshape.commands.work import Task, each
+from egshape.commands.work import Task
 from egshape.hints import install
 from egshape.show import print_table
 
@@ -23,6 +25,11 @@ JobsOpt = Annotated[
     typer.Option("--jobs", min=1, metavar="N", help="Try each ruleset by itself, so many at once. Default: together."),
 ]
 
+ClusterOpt = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="ADDRESS", help="Try each on a worker of a Dask scheduler; local starts one."),
+]
+
 
 def test(
     items: ItemsArg = None,
@@ -30,6 +37,8 @@ def test(
     no_proofs: Annotated[bool, typer.Option("--no-proofs", help="Sample also what z3 could prove.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Of the random programs.")] = 0,
     jobs: JobsOpt = None,
+    cluster: ClusterOpt = None,
+    quiet: QuietOpt = False,
     as_json: JsonOpt = False,
     ops: OpsOpt = None,
 ) -> None:
@@ -37,29 +46,31 @@ def test(
 
     Examples, counter-examples, proofs, and drawn programs."""
     declare_ops(ops)
-    if jobs is None or rule:
+    if rule or (jobs is None and cluster is None):
         report = _together(items or (), rule, no_proofs, seed)
     else:
-        report = _apart(items or (), no_proofs, seed, jobs, ops)
+        report = _apart(tasks(items or (), no_proofs, seed, ops), jobs or os.cpu_count() or 1, cluster)
     if as_json:
         put(report.model_dump_json())
     else:
-        show(report)
+        show(report, only_bad=quiet)
     raise typer.Exit(1 if report.bad else 0)
 
 
-def show(report: TestReport) -> None:
-    """A report as a table, and what is wrong."""
-    print_table(
-        ("rule", "result", "fired on", "from"),
-        [(each.rule, each.result, each.fired, each.where) for each in report.rules],
-    )
+def show(report: TestReport, only_bad: bool = False) -> None:
+    """A report as a table, and what is wrong; ``only_bad``: that alone."""
+    if not only_bad:
+        print_table(
+            ("rule", "result", "fired on", "from"),
+            [(each.rule, each.result, each.fired, each.where) for each in report.rules],
+        )
     for row in report.rules:
         if not row.good:
             put(f"\n{row.rule} ({row.where}):\n  " + row.why.replace("\n", "\n  "))
         elif row.counterexample:
             say(f"egshape: note: {row.rule}: {row.counterexample}")
-    put(f"{report.good} good, {report.bad} bad")
+    if not only_bad:
+        put(f"{report.good} good, {report.bad} bad")
     if not report.proofs:
         say(f"egshape: note: z3 is not installed, so rules over sizes are sampled ({install('verify')})")
 
@@ -73,24 +84,28 @@ def _together(items: Sequence[str], rule: str, no_proofs: bool, seed: int) -> Te
         return test_report(rulebook.test(*items, rule=rule, prove=not no_proofs, seed=seed, progress=watched))
 
 
-def _apart(
-    items: Sequence[str], no_proofs: bool, seed: int, jobs: int, ops: Sequence[Path] | None
-) -> TestReport:  # fmt: skip
-    """Each ruleset in a process of its own, in the order of one process. Exits with 2, once all have ended, where one
-    could not be tried; raises EgshapeError, as one process does, where one is wrong in form."""
-    from egshape.rulebook.models import TestReport
+def tasks(items: Sequence[str], no_proofs: bool, seed: int, ops: Sequence[Path] | None) -> list[Task]:
+    """The rulesets that are tried, each by itself, in the order of one process. Raises EgshapeError where one is wrong
+    in form."""
     from egshape.rulebook.trying import rulesets
+    from egshape.rulelang.loader import parts
 
     options = {"no_proofs": no_proofs, "seed": seed, "ops": ops}
-    tasks = [Task((__name__, "one"), name, options) for name in rulesets(*items)]
+    return [Task((__name__, "one"), name, options, parts=parts(name)) for name in rulesets(*items)]
+
+
+def _apart(given: Sequence[Task], jobs: int, cluster: str | None) -> TestReport:
+    """What became of rulesets, each tried by itself. Exits with 2, once all ended, where one could not be tried."""
+    from egshape.rulebook.models import TestReport
+
     ended = {}
     with bar("rulesets") as shown:
-        for number, done in each(tasks, jobs):
+        for number, done in spread(given, jobs, cluster):
             ended[number] = done
-            shown(len(ended), len(tasks), tasks[number].model)
+            shown(len(ended), len(given), given[number].model)
     found: list[TestRow] = []
     failed = 0
-    for number, task in enumerate(tasks):
+    for number, task in enumerate(given):
         done = ended[number]
         for line in done.err.splitlines():
             say(line if task.model in line else f"egshape: {task.model}: {line.removeprefix('egshape: ')}")

@@ -25,7 +25,7 @@ from egshape.commands.options import (
     RulesOpt,
     Stage,
 )
-from egshape.commands.terminal import bar, put, say
+from egshape.commands.terminal import bar, put
 from egshape.errors import EgshapeError, ParseError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def viz(
     Without -o Graphviz text goes to stdout."""
     if output is not None and output.suffix not in _KINDS:
         raise EgshapeError("can be written as .dot or .svg, .png, .html", where=str(output), code="usage")
-    check_target(output, model=False)
+    check_target(output, model=False, source=model)
     rows = _profile(profile) if profile is not None else None
     graph = load_model(model, format, ops, annotate, annotate_file, assume)
     if output is not None and output.suffix == ".html":
@@ -226,12 +226,9 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _report(result: Result, output: Path, seconds: float, profile: Profile | list[dict[str, Any]] | None) -> None:
-    from egshape.viz.report.page import report, without_renderer
-    from egshape.viz.report.renderer import source
+    from egshape.viz.report.page import report
 
     write_atomic(output, report(result, _advice(result.source, result.facts, seconds) if seconds else None, profile))
-    if source() is None:
-        say(f"egshape: note: {without_renderer()}")
 
 
 def _measured(result: Result, inputs: Path) -> Profile:

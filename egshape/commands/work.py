@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import json
 import multiprocessing
 import os
 import signal
@@ -31,16 +32,18 @@ _PRINTING = threading.Lock()
 
 @dataclass(frozen=True)
 class Task:
-    """A command on a model. ``command``: the module and name of its function, which takes the model's path and
-    ``options``; ``outputs``: those of them that are files to write."""
+    """A command on a model, or a ruleset. ``command``: the module and name of its function, which takes what stands in
+    ``model`` and ``options``; ``outputs``: those of them that are files to write; ``parts``: the files that it is in,
+    None for those that a model of its format has."""
 
     command: tuple[str, str]
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    parts: tuple[Path, ...] | None = None
     sent: Mapping[str, bytes] | None = None
-    """The files of the model by their names, for a process that does not see this one's folders; it sends back what it
-    writes."""
+    """The content of these files, by their paths from the folder of the model on, for a process that does not see this
+    one's folders; it sends back what it writes."""
 
 
 @dataclass(frozen=True)
@@ -71,23 +74,35 @@ def work(task: Task) -> Done:
 def _elsewhere(task: Task, sent: Mapping[str, bytes]) -> Done:
     """A task on files that came with it, in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="egshape.") as name:
-        folder = Path(name)
-        for file, data in sent.items():
-            folder.joinpath(file).parent.mkdir(parents=True, exist_ok=True)
-            folder.joinpath(file).write_bytes(data)
-        targets = {option: folder / "written" / option / Path(task.options[option]).name for option in task.outputs}
-        for path in targets.values():
-            path.parent.mkdir(parents=True)
+        folder, targets = Path(name), {}
+        for option in task.outputs:
+            targets[option] = folder / "written" / option / Path(task.options[option]).name
+            targets[option].parent.mkdir(parents=True)
         options = {**task.options, **{option: type(task.options[option])(path) for option, path in targets.items()}}
-        done = work(replace(task, model=str(folder / task.model), options=options, sent=None))
+        above = max((Path(file).parts.count("..") for file in sent), default=0)
+        inside = folder.joinpath("sent", *["of"] * above)  # so deep that what stands beside its folder is in there too
+        inside.mkdir(parents=True)
+        for file, data in sent.items():
+            inside.joinpath(file).parent.mkdir(parents=True, exist_ok=True)
+            inside.joinpath(file).write_bytes(data)
+        given, own = os.path.split(task.model)
+        done = work(replace(task, model=str(inside / own) if sent else task.model, options=options, sent=None))
         written = {
             f"{option}/{path.relative_to(target.parent)}": path.read_bytes()
             for option, target in targets.items()
             for path in sorted(target.parent.rglob("*"))
             if path.is_file()
         }
-        said = [text.replace(f"{folder}{os.sep}", "") for text in (done.out, done.err)]
+        names = {f"{inside}{os.sep}": os.path.join(given, ""), f"{folder}{os.sep}": ""}
+        said = [_renamed(text, names) for text in (done.out, done.err)]
     return replace(done, out=said[0], err=said[1], written=written)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """What was printed, in JSON or in words, with other paths."""
+    for old, new in names.items():
+        text = text.replace(old, json.dumps(new)[1:-1] if text.startswith("{") else new)
+    return text
 
 
 def local(jobs: int) -> Executor:

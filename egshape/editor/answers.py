@@ -112,7 +112,7 @@ def _in_comment(document: Document, line: int) -> Iterator[Offer]:
     if header and header[1] == "needs":
         yield from (Offer(each, "name") for each in ("prelude.shape", "prelude.tensor", *shipped_rulesets()))
     elif header and document.file.header:
-        yield from (Offer(rule.name.rpartition("/")[2], "name", rule.comment) for rule in document.file.rules)
+        yield from (Offer(rule.name.rpartition("/")[2], "name", rule.comment) for rule in document.own)
     elif text.startswith(";;"):  # an example names ops as the text form does
         for decl in REGISTRY:
             yield Offer(decl.name, "op", f"{decl.name}({', '.join(decl.operands)})", decl.doc)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
 from egshape.editor.playground import PROGRAM, RULE, states
 from egshape.errors import EgshapeError
+from egshape.viz.local import HOST, Local
 
-HOST = "127.0.0.1"
 _LARGEST = 1 << 20
 """Bytes of a request."""
 
@@ -30,7 +30,7 @@ def server(port: int, rule: str = RULE, program: str = PROGRAM) -> HTTPServer:
     page = Path(__file__).with_name("playground.html").read_bytes()
     start = json.dumps({"rule": rule, "program": program}).encode()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Local):
         def do_GET(self) -> None:
             known = {"/": (page, "text/html; charset=utf-8"), "/start": (start, "application/json")}
             self._send(*known.get(self.path, (b"", "")))
@@ -38,7 +38,7 @@ def server(port: int, rule: str = RULE, program: str = PROGRAM) -> HTTPServer:
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             if (
-                not self._is_own()
+                not self.is_own()
                 or self.path != "/run"
                 or length > _LARGEST
                 or self.headers.get_content_type() != "application/json"
@@ -52,23 +52,7 @@ def server(port: int, rule: str = RULE, program: str = PROGRAM) -> HTTPServer:
             said = answer(asked) if isinstance(asked, dict) else {"error": "the request is no JSON object"}
             self._send(json.dumps(said).encode(), "application/json")
 
-        def _is_own(self) -> bool:
-            """Whether the page was asked for as what it is, and not by a name of elsewhere that leads here."""
-            own = {f"{name}:{made.server_port}" for name in (HOST, "localhost")}
-            return self.headers.get("Host") in own
-
         def _send(self, body: bytes, kind: str) -> None:
-            if not self._is_own():
-                body, kind = b"", ""
-            self.send_response(200 if kind else 404)
-            self.send_header("Content-Type", kind or "text/plain")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Security-Policy", "default-src 'self' 'unsafe-inline'")
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(body, kind, Content_Security_Policy="default-src 'self' 'unsafe-inline'")
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing is said of requests."""
-
-    made = HTTPServer((HOST, port), Handler)
-    return made
+    return HTTPServer((HOST, port), Handler)

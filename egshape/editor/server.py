@@ -6,7 +6,7 @@ processes of its own."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from pygls.workspace import ServerTextPosition, ServerTextRange, TextDocument
 
 from egshape import __version__
 from egshape.editor import answers
+from egshape.editor.chunks import Memory
 from egshape.editor.document import Document
 from egshape.editor.trials import Trials
 from egshape.editor.words import Place, shipped
 from egshape.errors import EgshapeError
 from egshape.rulebook.models import Problem
 from egshape.rulelang.diagnostic import ERROR, Diagnostic
-from egshape.rulelang.layout import laid_out
 from egshape.rulelang.rulefile import Rule
 
 SETTLED = 0.03
@@ -51,6 +51,7 @@ class Server(LanguageServer):
         self.tests = tests
         self.tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._document: tuple[str, int | None, str, Document] | None = None
+        self._lines: tuple[str, int | None, Sequence[str]] = ("", None, ())
 
     def document(self, uri: str) -> Document:
         """The file as it is now; its answers are kept until it changes."""
@@ -58,7 +59,8 @@ class Server(LanguageServer):
         last = self._document
         if last is None or last[:3] != (uri, held.version, held.source):
             path = Path(to_fs_path(uri) or "untitled.egg").absolute()
-            last = self._document = uri, held.version, held.source, Document(path, held.source)
+            memory = last[3].memory if last is not None and last[0] == uri else Memory()
+            last = self._document = uri, held.version, held.source, Document(path, held.source, memory)
         return last[3]
 
     def source(self, uri: str) -> TextDocument:
@@ -73,9 +75,11 @@ class Server(LanguageServer):
     def range(self, uri: str, start: tuple[int, int], end: tuple[int, int]) -> types.Range:
         """From one place to another as the client counts; places that are not there are brought to the nearest."""
         source = self.source(uri)
-        lines = source.lines
+        if self._lines[:2] != (uri, source.version):
+            self._lines = uri, source.version, source.lines  # made anew whenever they are asked for
+        lines = self._lines[2]
         at, to = (_inside(lines, line - 1, column - 1) for line, column in (start, end))
-        return source.range_to_client_units(ServerTextRange(at, to))
+        return source.position_codec.range_to_client_units(lines, ServerTextRange(at, to))
 
     def start(self, kind: str, uri: str, work: Callable[[], Any]) -> None:
         """Begin some work on a file, in place of what was under way there of this kind."""
@@ -97,7 +101,8 @@ class Server(LanguageServer):
         if not found:
             more = self.trials.problems(document.path, document.text)
             found = [self.diagnostic(uri, _diagnostic(each, str(document.path))) for each in more]
-            found += [self.failed(uri, rule) for rule in document.file.rules if self.is_failed(rule)]
+            if self.trials.verdicts:
+                found += [self.failed(uri, rule) for rule in document.own if self.is_failed(rule)]
         version = self.source(uri).version
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 
@@ -125,7 +130,7 @@ class Server(LanguageServer):
     async def try_out(self, uri: str) -> None:
         """Find out all of a saved file, then say what is wrong with it."""
         document = self.document(uri)
-        await self.trials.run(document.path, document.text, document.file.rules)
+        await self.trials.run(document.path, document.text, document.own)
         await self.publish(uri)
 
 
@@ -237,7 +242,7 @@ def _answer_files(made: Server) -> None:
         uri = params.text_document.uri
         text = ls.document(uri).text
         try:
-            new = laid_out(text, uri)
+            new = ls.document(uri).laid_out
         except EgshapeError:  # what cannot be read is left as it is; a diagnostic says why
             return []
         if new == text:

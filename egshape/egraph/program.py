@@ -77,7 +77,7 @@ def program(extra: tuple[str, ...] = (), explain: bool = True, variant: Variant 
 
     Raises EgshapeError for a wrong file or an unknown name."""
     found = tuple(item for each in extra for item in find_rulesets(each))
-    return _program(found, explain, variant, REGISTRY.version, _stamp(found), shipped())
+    return _program(found, explain, variant, REGISTRY.version, stamp(found), shipped())
 
 
 def forget_programs() -> None:
@@ -85,7 +85,7 @@ def forget_programs() -> None:
     _program.cache_clear()
 
 
-def _stamp(items: tuple[str, ...]) -> tuple[object, ...]:
+def stamp(items: tuple[str, ...]) -> tuple[object, ...]:
     """What changes when a file does, or one beside it that it may need, or a rule that is declared anew."""
     folders = {Path(item).parent for item in items if item.endswith(".egg")}
     every = sorted(path for folder in folders if folder.is_dir() for path in folder.glob("*.egg"))

@@ -14,6 +14,7 @@ from egshape.rulebook.trial.run import try_rules
 from egshape.rulebook.trial.verdict import Verdict
 from egshape.rulelang.lint import Checked, check_rulesets
 from egshape.rulelang.loader import find_rulesets, shipped_rulesets
+from egshape.rulelang.python_rules import declared
 from egshape.rulelang.size_functions import size_functions
 
 
@@ -64,11 +65,19 @@ def test(
 def rulesets(*items: str) -> list[str]:
     """The rulesets that ``test`` tries for some items, as items by themselves, in its order. Raises EgshapeError as
     it does."""
-    found = [each for item in items for each in find_rulesets(str(item))] or list(shipped_rulesets())
+    given = {each: str(item) for item in items for each in find_rulesets(str(item))}
+    found = list(given) or list(shipped_rulesets())
     with size_functions(found if items else ()):
         loaded = program(tuple(each for each in found if each not in shipped_rulesets())).rules
     order = {name: place for place, each in enumerate(loaded.rulesets) for name in (each.name, each.file)}
-    return sorted(dict.fromkeys(found), key=lambda item: order[item])
+    return [_by_itself(each, given.get(each, "")) for each in sorted(found, key=lambda item: order[item])]
+
+
+def _by_itself(name: str, item: str) -> str:
+    """A ruleset as what finds it anywhere: a rule in a Python file by that file."""
+    if ".py" not in item.rpartition("/")[2]:
+        return name
+    return f"{declared(name).file.rules[0].file}:{name.rpartition(':')[2]}"
 
 
 def test_report(verdicts: Sequence[Verdict]) -> TestReport:

@@ -278,6 +278,27 @@ def locate(item: str, asked_by: str, folder: Path | None = None) -> tuple[Path, 
     raise _unknown(item, asked_by)
 
 
+def parts(item: str) -> tuple[Path, ...]:
+    """The files that a ruleset is in, its own first, then those that it needs; none for what is shipped, or found by
+    the name of a module. Raises EgshapeError for one that cannot be read."""
+    found: dict[Path, None] = {}
+    waiting: list[tuple[str, Path | None]] = [(item, None)]
+    while waiting:
+        each, asked = waiting.pop()
+        if each.endswith(".egg"):
+            path = locate(each, "", asked)[0]
+        elif asked is None and ".py:" in each:
+            path = Path(each.rpartition(":")[0])
+            each = find_rulesets(each)[0]
+        else:
+            continue
+        if path not in found:
+            found[path] = None
+            file, folder = opened(each, "", asked)
+            waiting += [(needed, folder) for needed in (file.header.needs if file.header else ())]
+    return tuple(found)
+
+
 def _unknown(item: str, asked_by: str) -> EgshapeError:
     known = (*shipped_rulesets(), "prelude.shape", "prelude.tensor", *(point.name for point in plugins.packages()))
     near = nearest(item, known)

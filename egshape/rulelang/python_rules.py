@@ -29,7 +29,7 @@ from egshape.errors import EgshapeError
 from egshape.ops import REGISTRY
 from egshape.rulelang.layout import laid_out
 from egshape.rulelang.patterns import refused, shown, spelled, variable
-from egshape.rulelang.rulefile import Example, RuleFile, read_rule_file
+from egshape.rulelang.rulefile import APPROX, Example, RuleFile, read_rule_file
 from egshape.rulelang.schema import reserved_names
 from egshape.rulelang.sexpr import Atom, List, Position, SExpr
 from egshape.spelling import meant
@@ -39,6 +39,7 @@ _FORM = "return LEFT, RIGHT, CONDITION ... for a rewrite, or [CONDITION, ...], [
 _TAIL = 4
 """The items at the end of a rule that say whose it is, and its name."""
 _LAW = {True: "keeps dtype, shape and every bit of the value", False: "an equation holds at all sizes"}
+_APPROXIMATE = "keeps dtype and shape, and the value within the tolerance"
 _NEEDS = {True: "prelude.shape, prelude.tensor, tensor.types", False: "prelude.shape, size.interval"}
 
 
@@ -64,13 +65,15 @@ def rule(
     ends: str = "",
     subsume: bool = False,
     both_ways: bool = False,
+    tolerance: float | None = None,
 ) -> Callable[[Callable[..., Any]], PythonRule]:
     """Declare a rule: a function of its variables that returns what it states (docs/rules.md, "Rules in Python").
 
     ``LEFT, RIGHT, CONDITION ...`` is a rewrite, ``[CONDITION, ...], [ACTION, ...]`` a rule. The docstring is its
     comment: the equation, then lines ``sound:`` and ``ends:``. ``example`` and ``counter`` are lines as in a rule file;
     ``needs`` names rulesets beside the usual ones; ``ends`` says in the header why it ends. ``subsume`` drops the left
-    side, ``both_ways`` makes a birewrite.
+    side, ``both_ways`` makes a birewrite. ``tolerance`` is how far, relatively, a result may be off, for float algebra
+    that changes rounding; the ruleset's name then begins with ``approx.``.
 
     Gives what ``optimize(rules=[...])`` and the tools take. Raises EgshapeError (code "rules"), with file, line and
     column in Python, where the function does not run or returns something else; what else is wrong with the rule is
@@ -88,7 +91,7 @@ def rule(
     """
 
     def declare(function: Callable[..., Any]) -> PythonRule:
-        return _Writing(function, _lines(example), _lines(counter), needs, ends, subsume, both_ways).done()
+        return _Writing(function, _lines(example), _lines(counter), needs, ends, subsume, both_ways, tolerance).done()
 
     return declare
 
@@ -109,15 +112,17 @@ class _Writing:
         ends: str,
         subsume: bool,
         both_ways: bool,
+        tolerance: float | None,
     ) -> None:
         self.function, self.examples, self.counters = function, examples, counters
         self.needs, self.ends, self.subsume, self.both_ways = needs, ends, subsume, both_ways
+        self.tolerance = tolerance
         self.source = Path(shown(function.__code__.co_filename))
         self.lines = linecache.getlines(str(self.source))
         self.first = function.__code__.co_firstlineno
         self.at = self._place("def ", 4)
         module = self.source.stem if function.__module__ == "__main__" else function.__module__.rpartition(".")[2]
-        self.ruleset = f"{module}.{function.__name__}".lower()
+        self.ruleset = f"{'' if tolerance is None else APPROX}{module}.{function.__name__}".lower()
         self.name = f"{self.ruleset}/{function.__name__.lower().strip('_').replace('_', '-')}"
 
     def done(self) -> PythonRule:
@@ -166,9 +171,11 @@ class _Writing:
             "ruleset": self.ruleset,
             "about": about,
             "needs": ", ".join(filter(None, (_NEEDS[tensors], self.needs))),
-            "law": _LAW[tensors],
+            "law": _LAW[tensors] if self.tolerance is None else _APPROXIMATE,
             "ends": self.ends or "it is one rule; where that may match its own result it says why that ends",
         }
+        if self.tolerance is not None:
+            header["tolerance"] = f"{self.tolerance!r}"
         return "\n".join(
             [
                 *(f"; {key}: {text}" for key, text in header.items()),

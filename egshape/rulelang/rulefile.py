@@ -127,6 +127,7 @@ def read_rule_file(text: str, file: str) -> RuleFile:
     hint = "a ruleset only holds rule, rewrite, birewrite and size; declarations belong in a prelude"
     rules: dict[str, Rule] = {}
     sizes: list[SizeDecl] = []
+    places = {id(item): place for place, item in enumerate(expressions)}
     for command in _commands(expressions, _RULES | {"size"}, hint, problems):
         if command.head == "size":
             try:
@@ -134,7 +135,7 @@ def read_rule_file(text: str, file: str) -> RuleFile:
             except EgshapeError as error:
                 problems.append(Diagnostic("size-function", error.message, command.at, error.hint))
             continue
-        rule = _described(command, header, expressions, problems)
+        rule = _described(command, header, _comments_around(places[id(command)], expressions), problems)
         if rule is not None and rule.name in rules:
             other = rules[rule.name].where
             problems.append(wrong(command, "duplicate-name",
@@ -232,7 +233,7 @@ def _not_allowed(item: SExpr, allowed: frozenset[str], hint: str) -> Diagnostic:
 
 
 def _described(
-    command: List, header: Ruleset, expressions: Sequence[SExpr | Comment], problems: list[Diagnostic]
+    command: List, header: Ruleset, around: tuple[list[str], list[Comment]], problems: list[Diagnostic]
 ) -> Rule | None:
     """The rule of a command, with the comments that stand around it; None if it has no name."""
 
@@ -252,7 +253,7 @@ def _described(
         bad("name", f"the rule's name {name.value} is not of the form {header.name}/some-name", "rename it", name)
     if str(options.get(":ruleset")) != header.name:
         bad("ruleset", f"rule {name.value} is not in this file's ruleset", f"add :ruleset {header.name}")
-    before, after = _comments_around(command, expressions)
+    before, after = around
     parts = _parts(before)
     if not parts[""]:
         bad("no-comment", f"rule {name.value} has no comment above it", "write the equation in a comment")
@@ -299,18 +300,17 @@ def _parts(lines: Sequence[str]) -> dict[str, str]:
     return {key: " ".join(each for each in texts if each) for key, texts in found.items()}
 
 
-def _comments_around(command: List, expressions: Sequence[SExpr | Comment]) -> tuple[list[str], list[Comment]]:
+def _comments_around(place: int, expressions: Sequence[SExpr | Comment]) -> tuple[list[str], list[Comment]]:
     """The comment lines right above a command, without semicolons, and the ;; lines that follow it."""
-    index = next(i for i, item in enumerate(expressions) if item is command)
     above: list[Comment] = []
-    for item in reversed(expressions[:index]):
+    for item in (expressions[number] for number in range(place - 1, -1, -1)):
         if not isinstance(item, Comment) or item.text.startswith(";;"):
             break
-        if (above[-1].at.line if above else command.at.line) != item.at.line + 1:
+        if (above[-1] if above else expressions[place]).at.line != item.at.line + 1:
             break
         above.append(item)
     below: list[Comment] = []
-    for item in expressions[index + 1 :]:
+    for item in (expressions[number] for number in range(place + 1, len(expressions))):
         if not isinstance(item, Comment) or not item.text.startswith(";;"):
             break
         below.append(item)

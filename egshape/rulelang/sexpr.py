@@ -77,7 +77,7 @@ class Comment:
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 _TOKEN = re.compile(
-    r"""(?P<space>[ \t\r]+)|(?P<newline>\n)|(?P<comment>;[^\n]*)|(?P<open>\()|(?P<close>\))"""
+    r"""(?P<space>[ \t\r]+)|(?P<newline>\n+)|(?P<comment>;[^\n]*)|(?P<open>\()|(?P<close>\))"""
     r"""|(?P<string>"(?:[^"\\]|\\.)*")|(?P<atom>[^\s();"]+)""",
     re.DOTALL,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,6 +72,10 @@ class Egs:
         """Ops, those of regions too."""
         graph = model if isinstance(model, Graph) else self.read(model, "model", None)
         return "ops", Counter(op.name for op in graph.body.walk())
+
+    def titles(self, graph: Graph) -> Mapping[str, str]:
+        """None: its ops are ours."""
+        return {}
 
     def cost(self, graph: Graph) -> Cost:
         """Ops, those of regions too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,10 @@ class Onnx:
             return "nodes", known
         whole = messages.whole(model).model if isinstance(model, Graph) else open_model(model, "model").proto
         return "nodes", node_types(whole)
+
+    def titles(self, graph: Graph) -> Mapping[str, str]:
+        """The ops of nodes."""
+        return graph.own.titles if graph.own is not None else {}
 
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of graphs inside and of each function too, but for checks, which are wanted."""

@@ -14,7 +14,7 @@ from egshape.facts import Facts
 from egshape.frontends.frontend import Cost, Parts
 from egshape.frontends.onnx.checks import CHECKS, TITLE
 from egshape.frontends.onnx.files import Model
-from egshape.frontends.onnx.node import graphs_of, node_types, nodes_in
+from egshape.frontends.onnx.node import Node, graphs_of, node_types, nodes_in
 from egshape.frontends.onnx.structure import Form
 from egshape.frontends.onnx.subgraphs import reads
 from egshape.frontends.onnx.types import dtype_of
@@ -70,6 +70,16 @@ class Own:
     def names(self) -> Iterator[str]:
         """The names of all tensors."""
         return _names(self.model.proto.graph)
+
+    @property
+    def titles(self) -> Mapping[str, str]:
+        """The op of each node by its location, where all nodes there have one."""
+        out: dict[str, str] = {}
+        for graph in (self.model.proto.graph, *self.model.proto.functions):
+            for node in nodes_in(graph.node):
+                where = str(Node(node, 0, {}).location)
+                out[where] = node.op_type if out.get(where, node.op_type) == node.op_type else ""
+        return {where: title for where, title in out.items() if title}
 
     def message(self) -> tuple[ModelProto, dict[str, np.ndarray]]:
         """The model without the initializers that lie in its file or beside it, and these."""

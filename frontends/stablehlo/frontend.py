@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,6 +72,10 @@ class StableHlo:
 
         known = as_read(model) if isinstance(model, Graph) else None
         return "statements", known or statements.kinds(model)
+
+    def titles(self, graph: Graph) -> Mapping[str, str]:
+        """None: its ops are ours."""
+        return {}
 
     def cost(self, graph: Graph) -> Cost:
         """Statements of the text, and calls."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -83,6 +84,11 @@ class Torch:
         from egshape.frontends.torch.module import module
 
         return "calls", _calls(module(model) if isinstance(model, Graph) else _loaded(model, "model").graph_module)
+
+    def titles(self, graph: Graph) -> Mapping[str, str]:
+        """Calls, whose names torch numbers: ``layer_norm_3``."""
+        ops = (op for op in graph.body.walk() if op.name != "constant" and op.location.name)
+        return {str(op.location): re.sub(r"(_\d+)?(_default)?$", "", op.location.name) for op in ops}
 
     def cost(self, graph: Graph) -> Cost:
         """Nodes, those of regions too, but for checks; and the bytes of tensors. Without torch ops of ours."""

@@ -110,3 +110,50 @@ def test_rules_fmt(tmp_path: Path, capsys: Captured) -> None:
     assert told(capsys, "rules", "fmt", str(file), "--check", code=1) == {"files": 1, "changed": [str(file)]}
     assert told(capsys, "rules", "fmt", str(file)) == {"files": 1, "changed": [str(file)]}
     assert told(capsys, "rules", "fmt", str(file)) == {"files": 1, "changed": []}
+
+
+def test_version(capsys: Captured) -> None:
+    assert main(["--version"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = told(capsys, "--version")
+    assert lines[0] == f"egshape {found['egshape']}" and found["python"] in lines[1]
+    packages = {each["name"]: each for each in found["packages"]}
+    assert f"numpy {packages['numpy']['installed']}" in lines
+    assert packages["distributed"]["extra"] == "cluster"
+    assert len(lines) == 2 + len(packages)
+
+
+def test_json_goes_behind_a_command(capsys: Captured) -> None:
+    assert main(["--json"]) == 2
+    assert main(["--json", "shapes", "m.mlir"]) == 2
+    assert "write it behind the command" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["prove", "a + 0 == a"], 0),
+        (["prove", "a == b"], 1),
+        (["explain", "{model}", "arg0.1 == 4"], 0),
+        (["rules", "check", "size.floordiv"], 0),
+        (["rules", "fmt", "{rules}", "--check"], 1),
+        (["run", "{model}", "--inputs", "{arrays}"], 0),
+        (["shapelib", "check", "{functions}"], 1),
+        (["optimize", "{model}", "{copy}", "-o", "{out}/"], 0),
+    ],
+)
+def test_quiet_says_what_is_wrong_alone(
+    argv: list[str], code: int, model: str, tmp_path: Path, capsys: Captured
+) -> None:
+    paths = {name: tmp_path / name for name in ("rules", "arrays", "functions", "out", "copy")}
+    paths["rules"].write_text("(ruleset   mine)\n")
+    paths["functions"].write_text(FUNCTIONS)
+    paths["copy"] = paths["copy"].with_suffix(".mlir")
+    paths["copy"].write_text(MODEL)
+    paths["out"].mkdir()
+    with paths["arrays"].open("wb") as file:
+        np.savez(file, arg0=np.ones((3, 4), np.float32))
+    assert main([each.format(model=model, **paths) for each in argv] + ["-q"]) == code
+    found = capsys.readouterr()
+    assert found.err == ""
+    assert bool(found.out) == (argv[0] == "shapelib")

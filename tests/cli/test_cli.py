@@ -69,7 +69,7 @@ def test_version_and_help(capsys: Captured) -> None:
     assert f"egglog {importlib.metadata.version('egglog')}" in others
     assert all(re.fullmatch(r"[\w-]+ (\d\S*( \(.+\))?|is not installed \(extra \w+\))", line) for line in others)
     assert main(["--help"]) == 0
-    for command in ("optimize", "shapes", "prove", "explain", "run", "viz"):
+    for command in ("optimize", "shapes", "prove", "explain", "run", "viz", "view"):
         assert main([command, "--help"]) == 0
 
 

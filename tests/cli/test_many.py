@@ -250,6 +250,14 @@ def test_nothing_answers(models: Path, capsys: Captured, monkeypatch: pytest.Mon
     assert "no Dask scheduler answers" in capsys.readouterr().err
 
 
+def test_what_is_no_address(models: Path, capsys: Captured) -> None:
+    pytest.importorskip("distributed", reason="needs the extra cluster")
+    assert main(["shapes", f"{models}/*.mlir", "--cluster", "nonsense"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "egshape: nonsense: is no address of a scheduler (such as tcp://HOST:8786, or local)"
+    ]
+
+
 def chatty(model: str) -> None:
     """A command that prints slowly."""
     for _ in range(20):

@@ -41,6 +41,15 @@ def test_a_folder_that_is_made_is_said(small: str, tmp_path: Path, capsys: Captu
     assert "folder" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "command", [["compile", "-o"], ["optimize", "--report"], ["run", "--inputs", "in.npz", "-o"]], ids=" ".join
+)
+def test_a_model_is_not_written_over(command: list[str], small: str, capsys: Captured) -> None:
+    name, *options = command
+    assert "would be written over the model" in fails(capsys, 2, name, small, *options, small)
+    assert Path(small).read_text() == SMALL
+
+
 def test_report_in_a_folder_that_is_one(small: str, tmp_path: Path, capsys: Captured) -> None:
     assert "is a folder" in fails(capsys, 2, "optimize", small, "--report", str(tmp_path))
 

@@ -30,10 +30,13 @@ from egshape.words import (
     edge,
     lo,
     min_,
+    multiply,
     must_eq,
     negate,
+    power,
     set_,
     slice,
+    sqrt,
     tanh,
     transpose,
     union,
@@ -119,6 +122,55 @@ def test_elementwise_ops_lists_and_attributes_by_name() -> None:
     text = written(several)
     assert '(Binary "compare.LT.FLOAT" x (Binary "add" x y))' in text
     assert "(concatenate (Cons x (Cons (transpose y (vec-of 1 0)) (Nil))) 0)" in text
+
+
+def test_a_tolerance_makes_it_approximate() -> None:
+    def far(x, y):  # type: ignore[no-untyped-def]
+        """sqrt(x)*sqrt(y) = sqrt(x*y)"""
+        return multiply(sqrt(x), sqrt(y)), sqrt(multiply(x, y))
+
+    example = "multiply(sqrt(x: [a]), sqrt(y: [a]))  =>  sqrt(multiply(x, y))"
+    found = egshape.rule(example=example, tolerance=1e-6)(far)
+    assert found.text == (
+        "; ruleset: approx.test_python_rules.far\n"
+        "; about: sqrt(x)*sqrt(y) = sqrt(x*y)\n"
+        "; needs: prelude.shape, prelude.tensor, tensor.types\n"
+        "; law: keeps dtype and shape, and the value within the tolerance\n"
+        "; ends: it is one rule; where that may match its own result it says why that ends\n"
+        "; tolerance: 1e-06\n"
+        "\n"
+        "; sqrt(x)*sqrt(y) = sqrt(x*y)\n"
+        '(rewrite (Binary "multiply" (Unary "sqrt" x) (Unary "sqrt" y)) (Unary "sqrt" (Binary "multiply" x y))\n'
+        '  :ruleset approx.test_python_rules.far :name "approx.test_python_rules.far/far")\n'
+        f";; example {example}\n"
+    )
+    assert found.file.header is not None and found.file.header.tolerance == 1e-6
+    assert rulebook.check(found).errors == ()
+    assert rulebook.test(found)[0].result == "failed", "of two negative numbers the one side is a number"
+
+
+def test_a_rule_that_is_declared_anew_is_tried_as_it_is_now() -> None:
+    """The second of a name, too, is tried as it is said now."""
+
+    def less(x):  # type: ignore[no-untyped-def]
+        """x^x = tanh(x^x), which is wrong"""
+        return power(x, x), tanh(power(x, x))
+
+    example = "power(x: [a], x)  =>  tanh(power(x, x))"
+    assert rulebook.test(egshape.rule(example=example)(less))[0].result == "failed"
+
+    def less(x):  # type: ignore[no-untyped-def]
+        """-(-x) = x"""
+        return negate(negate(x)), x
+
+    (verdict,) = rulebook.test(egshape.rule(example="negate(negate(x: [a]))  =>  x", tolerance=0.25)(less))
+    assert verdict.good and verdict.fired.graphs, verdict
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1.0, -1e-3])
+def test_a_tolerance_that_is_none(tolerance: float) -> None:
+    found = egshape.rule(example="negate(negate(x: [a]))  =>  x", tolerance=tolerance)(lambda x: (negate(x), x))
+    assert "is no number between 0 and 1" in rulebook.check(found).errors[0].message
 
 
 def test_it_is_used_beside_files(tmp_path: Path) -> None:

@@ -117,6 +117,15 @@ def test_it_looks_again_at_a_save_and_ends_at_an_interrupt(files: Path) -> None:
     assert (watched.returncode, out, err) == (0, "", "")
 
 
+def test_a_rule_is_tried_as_it_was_saved_last(files: Path, capsys: Captured) -> None:
+    """All in one process, as `rules watch` does it."""
+    assert main(["rules", "test", "mine.egg"]) == 0
+    Path("mine.egg").write_text(RULES.replace('(Unary "negate" (Unary "tanh" x))\n', "x\n").replace("tanh(x))", "x)"))
+    assert main(["rules", "test", "mine.egg"]) == 1
+    Path("mine.egg").write_text(RULES)
+    assert main(["rules", "test", "mine.egg"]) == 0
+
+
 # -- test --jobs ----
 
 
@@ -134,10 +143,10 @@ def test_jobs_keep_the_order_of_one_process_and_its_exit_code(
     from egshape.commands import testing
     from egshape.commands.work import work
 
-    def backwards(tasks, jobs):  # type: ignore[no-untyped-def]
+    def backwards(tasks, jobs, cluster):  # type: ignore[no-untyped-def]
         return ((number, work(tasks[number])) for number in reversed(range(len(tasks))))
 
-    monkeypatch.setattr(testing, "each", backwards)
+    monkeypatch.setattr(testing, "spread", backwards)
     Path("wrong.egg").write_text(
         RULES.replace("mine", "wrong").replace('(Unary "negate" (Unary "tanh" x))\n', "x\n").replace("tanh(x))", "x)")
     )
@@ -162,9 +171,84 @@ def test_jobs_refuse_what_one_process_refuses(files: Path, capsys: Captured) -> 
 def test_a_process_that_dies_is_said(files: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     from egshape.commands import testing
 
-    monkeypatch.setattr(testing, "each", lambda tasks, jobs: iter([(0, Done(2, err="egshape: it was ended\n"))]))
+    monkeypatch.setattr(testing, "spread", lambda tasks, *how: iter([(0, Done(2, err="egshape: it was ended\n"))]))
     assert main(["rules", "test", "mine.egg", "--jobs", "3"]) == 2
     assert capsys.readouterr().err == "egshape: mine.egg: it was ended\n"
+
+
+PYTHON = """import egshape
+from egshape.words import negate
+
+
+@egshape.rule(example="negate(negate(x: [a]))  =>  x", needs="../sizes/isqrt.egg")
+def twice(x):
+    '''-(-x) = x'''
+    return negate(negate(x)), x
+"""
+
+
+@pytest.fixture
+def folders(files: Path) -> list[str]:
+    """Rules that lie elsewhere: a wrong file, one in Python that needs a file beside its folder, a shipped one."""
+    Path("sizes").mkdir()
+    Path("rules of mine").mkdir()
+    for name in ("isqrt", "round_up"):
+        Path(f"sizes/{name}.egg").write_text((SIZES / f"{name}.egg").read_text())
+    Path("rules of mine/wrong.egg").write_text(
+        RULES.replace("mine", "wrong").replace('(Unary "negate" (Unary "tanh" x))\n', "x\n").replace("tanh(x))", "x)")
+    )
+    Path("rules of mine/more.py").write_text(PYTHON)
+    return ["rules of mine/wrong.egg", "./rules of mine/more.py", str(Path("sizes/round_up.egg").absolute())]
+
+
+def _reports(items: list[str], how: list[str], capsys: Captured) -> list[tuple[int, str]]:
+    """Exit codes and what is printed, of one process and of another way."""
+    found = []
+    for more in ([], how):
+        code = main(["rules", "test", *items, *more])
+        found.append((code, capsys.readouterr().out))
+    return found
+
+
+def test_jobs_find_rules_in_python_of_another_folder(folders: list[str], capsys: Captured) -> None:
+    one, apart = _reports(folders, ["--jobs", "2"], capsys)
+    assert one == apart
+    assert one[0] == 1 and "rules of mine/more.py:" in one[1]
+
+
+def test_a_task_on_a_worker_has_the_files_of_its_rules(folders: list[str], capsys: Captured, tmp_path: Path) -> None:
+    """Where no folder is shared: all that it says is in the paths of this machine."""
+    from egshape.commands.cluster import _sent
+    from egshape.commands.testing import tasks
+    from egshape.commands.work import work
+
+    given = [_sent(task) for task in tasks(folders, no_proofs=False, seed=0, ops=None)]
+    assert [sorted(task.sent or ()) for task in given] == [
+        ["wrong.egg"], ["../sizes/isqrt.egg", "more.py"], ["round_up.egg"]
+    ]  # fmt: skip
+    before = [work(task) for task in tasks(folders, no_proofs=False, seed=0, ops=None)]
+    for name in ("rules of mine", "sizes"):
+        (tmp_path / name).rename(tmp_path / f"not {name}")
+    after = [work(task) for task in given]
+    assert [(each.code, each.out) for each in before] == [(each.code, each.out) for each in after]
+    assert all(each.out.startswith("{") for each in after)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_cluster_gives_what_one_process_gives(folders: list[str], dies: bool, capsys: Captured) -> None:
+    """Also where the first worker is killed at its first ruleset."""
+    pytest.importorskip("distributed", reason="needs the extra cluster")
+    Path("ops.py").write_text(
+        "import os, pathlib, multiprocessing\n"
+        f"marker = pathlib.Path({str(Path('marker').absolute())!r})\n"
+        "if multiprocessing.parent_process() and not marker.exists():\n"
+        "    marker.touch()\n"
+        "    os._exit(9)\n"
+    )
+    one, cluster = _reports(folders, ["--cluster", "local", "--jobs", "2", *(["--ops", "ops.py"] * dies)], capsys)
+    assert one == cluster
+    assert Path("marker").exists() == dies
 
 
 # -- prelude ----

@@ -42,12 +42,16 @@ class Page:
 
     def open(self, path: Path, width: int = 1500, height: int = 900) -> None:
         """Open a file."""
+        self.visit(path.as_uri(), width, height)
+
+    def visit(self, url: str, width: int = 1500, height: int = 900) -> None:
+        """Open an address."""
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Runtime", "Log", "Page"):
             self._call(f"{domain}.enable")
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self._call("Page.navigate", url=path.as_uri())
+        self._call("Page.navigate", url=url)
 
     def eval(self, script: str) -> Any:
         """The value of an expression in the page; promises are waited for."""
@@ -123,7 +127,7 @@ class Page:
 
 @contextmanager
 def browser(folder: Path) -> Iterator[Page]:
-    """A browser with a profile of its own in ``folder``, without a network; it ends with the block."""
+    """A browser with a profile of its own in ``folder``, which reaches this machine only; it ends with the block."""
     program = browser_program()
     assert program is not None
     to_browser, writer = os.pipe()
@@ -139,7 +143,7 @@ def browser(folder: Path) -> Iterator[Page]:
         "--remote-debugging-pipe",
         "--no-first-run",
         "--disable-background-networking",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
         "--disable-dev-shm-usage",
         f"--user-data-dir={folder}",
         "about:blank",

@@ -1,4 +1,4 @@
-"""The report: one file that works offline, looked at in a headless browser."""
+"""The report: one file that works offline, its data, and the page in a headless browser."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ import pytest
 
 import egshape
 from benchmarks.synth import transformer_like
-from egshape.api import Result
 from egshape.cli import main
-from egshape.errors import EgshapeError, MissingDependency
 from egshape.report import AdviceRow, AdviceTable
-from egshape.viz import dot
-from egshape.viz.report import page, renderer
+from egshape.viz.report import page
 from egshape.viz.report.data import report_data
 from tests.viz.browser import Page, browser, browser_program
 from tests.viz.models import HOSTILE, loop, renamed, ten
@@ -26,10 +23,6 @@ READY = "document.body && document.body.dataset.state === 'ready'"
 NO_BROWSER = "needs Chromium (`apt-get install chromium`)"
 
 can_browse = pytest.mark.skipif(browser_program() is None, reason=NO_BROWSER)
-can_draw = pytest.mark.skipif(
-    renderer.source() is None and not dot.has_dot(),
-    reason="needs the renderer (`python -m egshape.viz.report.renderer`) or Graphviz",
-)
 
 ADVICE = AdviceTable(
     advice=(
@@ -71,58 +64,107 @@ def text_of(tab: Page, selector: str) -> str:
 
 def test_one_file_that_asks_for_nothing() -> None:
     text = page.report(ten(), ADVICE, [{"kernel": "add", "us": 1.5}])
-    outside = re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|blob:)([^"']+)""", text.split('id="renderer"')[0])
+    assert len(re.findall(r"<script", text)) == 2, "the page carries more than its data and its script"
+    outside = re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|blob:)([^"']+)""", text)
     assert outside == [], "the page refers to other files"
     assert "default-src 'none'" in text, "the page may load what it does not hold"
 
 
 def test_data_tells_the_reason_of_every_removed_op() -> None:
     data = report_data(ten(), ADVICE)
-    info = data["info"]["before"]
-    silent = [node for node, each in info.items() if each.get("status") in ("gone", "rewritten") and not each["why"]]
-    assert silent == [], "removed without a reason"
-    assert sum(each.get("status") in ("gone", "rewritten") for each in info.values()) >= 6
-    assert {row["rule"] for row in data["rules"]} & {"tensor.transpose/transpose-transpose"}
-    for side, views in data["graphs"].items():
-        for view, pieces in views.items():
-            known = set(data["info"][side])
-            drawn = {end for tail, head, _ in pieces["edges"] for end in (tail, head)}
-            assert drawn <= known, f"{side} {view} draws what it tells nothing of"
+    items = data["sides"]["before"]["items"]
+    touched = [item for item in items if item.get("status") in ("gone", "changed")]
+    assert len(touched) >= 6
+    assert [item["title"] for item in touched if not item["why"]] == [], "removed without a reason"
+    assert "tensor.transpose/transpose-transpose" in {row["rule"] for row in data["rules"]}
 
 
-@pytest.mark.skipif(not dot.has_dot(), reason="needs Graphviz's program dot")
-def test_pieces_make_the_graph_that_graphviz_accepts() -> None:
+def test_data_refers_to_what_is_there() -> None:
     for result in (ten(), egshape.optimize(loop(), validate=False)):
-        for views in report_data(result)["graphs"].values():
-            for pieces in views.values():
-                assert dot.render(page.dot_of(pieces), "svg")
+        data = report_data(result)
+        for side in data["sides"].values():
+            rows = range(len(side["items"]))
+            for view in side["views"].values():
+                boxes = range(len(view["boxes"]))
+                assert all(box[0] in rows and box[2] in range(len(view["heights"])) for box in view["boxes"])
+                assert all(tail in boxes and head in boxes for tail, head, *_ in view["arrows"])
+            reads = [read for item in side["items"] for read in item.get("reads", ()) if isinstance(read, int)]
+            assert all(read in rows for read in reads)
+
+
+def test_counts_are_those_of_the_command_line() -> None:
+    result = ten()
+    data, told = report_data(result), result.changes
+    assert data["count"] == {"before": sum(told.before.values()), "after": sum(told.after.values())}
+    assert {name: old for name, old, _ in data["kinds"] if old} == dict(told.before)
+    assert data["unit"] == told.unit
+
+
+def test_kernels_are_told() -> None:
+    kernels = report_data(ten())["kernels"]
+    assert [len(rows) for rows in kernels.values()] == [3], kernels
+
+
+def test_regions_are_drawn_in_frames() -> None:
+    data = report_data(egshape.optimize(loop(), validate=False))
+    frames = data["sides"]["before"]["views"]["all"]["frames"]
+    assert {kind for _, kind, *_ in frames} >= {"op", "region"}
+
+
+def test_ops_of_onnx_keep_their_names() -> None:
+    pytest.importorskip("onnx", reason="reading ONNX needs the extra onnx")
+    from onnx import TensorProto, helper
+
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("HardSigmoid", ["r"], ["y"], alpha=0.16666667, beta=0.5),
+    ]
+    image, weights = ["n", 3, 8, 8], [4, 3, 3, 3]
+    inputs = [info("x", TensorProto.FLOAT, image), info("w", TensorProto.FLOAT, weights)]
+    graph = helper.make_graph(nodes, "g", inputs, [info("y", TensorProto.FLOAT, ["n", 4, 8, 8])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    data = report_data(egshape.optimize(egshape.load(model.SerializeToString(), format="onnx"), validate=False))
+    ops = {item["title"]: item for item in data["sides"]["before"]["items"] if item["kind"] == "op"}
+    assert set(ops) == {"Conv", "Relu", "HardSigmoid"}
+    assert ops["Conv"]["detail"].startswith("kernel 3×3")
+    assert ops["HardSigmoid"]["detail"] == "alpha 0.1667, beta 0.5"
+    assert data["count"]["before"] == 3 and data["unit"] == "nodes"
+
+
+def test_a_large_report_is_small_enough() -> None:
+    text = page.report(egshape.optimize(transformer_like(1000), validate=False))
+    assert len(text.encode()) < 2_000_000
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
 
 
 @can_browse
-@can_draw
 def test_opens_finds_and_tells(tab: Page, tmp_path: Path) -> None:
     shown(tab, tmp_path, page.report(ten(), ADVICE, [{"kernel": "add", "us": 1.5}, {"kernel": "exp", "us": 4}]))
-    assert "10 ops → " in text_of(tab, "#summary")
-    assert tab.eval("document.querySelectorAll('.pane svg').length") == 2
+    assert "10 ops → " in text_of(tab, "#summary") or "statements → " in text_of(tab, "#summary")
+    assert tab.eval("SIDES.map((side) => panes[side].scene.shapes.length > 2)") == [True, True]
     tab.eval("by('search').focus()")
     tab.type("%7")
     tab.wait("document.querySelectorAll('#found li').length > 0")
-    assert text_of(tab, "#found li").startswith("%7 transpose")
-    tab.eval("document.querySelector('#found li').click()")
+    assert text_of(tab, "#found li").startswith("transpose %7")
+    tab.press("Enter")
     told = text_of(tab, "#details")
-    assert "WHY IT WAS REMOVED" in told and "tensor.transpose/" in told and "f32[n, 8]" in told
-    assert tab.eval("document.querySelectorAll('#before g.node.on').length") == 1
-    box = tab.eval("""(() => { const box = panes.before.nodes.get('op8').getBoundingClientRect();
-                      return [box.left + box.width / 2, box.top + box.height / 2]; })()""")
-    tab.click(*box)
+    assert "WHAT BECAME OF IT" in told and "tensor.transpose/" in told and "f32[n, 8]" in told
+    x, y = tab.eval("""(() => {
+        const pane = panes.before, row = ITEMS.before.findIndex((item) => item.title === 'exponential');
+        const shape = pane.scene.shape(row), box = pane.view.getBoundingClientRect(), {x, y, k} = pane.at;
+        return [box.left + x + (shape.x + 9) * k, box.top + y + (shape.y + 9) * k]; })()""")
+    tab.click(x, y)
     told = text_of(tab, "#details")
     assert told.startswith("exponential") and "IN THE RESULT" in told, "a click does not choose"
-    assert tab.eval("document.querySelectorAll('#after g.node.twin').length") == 1
+    assert tab.eval("twinOf('before', chosen.item) != null")
     assert tab.problems == []
 
 
 @can_browse
-@can_draw
 def test_sheets(tab: Page, tmp_path: Path) -> None:
     shown(tab, tmp_path, page.report(ten(), ADVICE, [{"kernel": "add", "us": 1.5}]))
     names = tab.eval("[...document.querySelectorAll('#tabs button')].map((each) => each.textContent)")
@@ -141,68 +183,82 @@ def test_sheets(tab: Page, tmp_path: Path) -> None:
 
 
 @can_browse
-@pytest.mark.skipif(renderer.source() is None, reason="needs the renderer (`python -m egshape.viz.report.renderer`)")
-def test_zoom_and_surroundings(tab: Page, tmp_path: Path) -> None:
+def test_the_slider_goes_through_the_rewrites(tab: Page, tmp_path: Path) -> None:
+    shown(tab, tmp_path, page.report(ten()))
+    marked = "ITEMS.before.filter((item, row) => statusOf('before', row)).length"
+    total = tab.eval("DATA.steps.length")
+    end = tab.eval(marked)
+    assert end >= 6
+    slide = "by('slider').value = {}; by('slider').dispatchEvent(new Event('input'))"
+    tab.eval(slide.format(0))
+    assert tab.eval(marked) == 0 and text_of(tab, "#step") == "the original"
+    tab.eval("by('forth').click()")
+    assert 1 <= tab.eval(marked) <= end
+    assert text_of(tab, "#step").startswith(f"rewrite 1 of {total}: ")
+    tab.eval(slide.format(total))
+    assert tab.eval(marked) == end and text_of(tab, "#step") == f"all {total} rewrites"
+    assert tab.problems == []
+
+
+@can_browse
+def test_regions_fold(tab: Page, tmp_path: Path) -> None:
+    shown(tab, tmp_path, page.report(egshape.optimize(loop(), validate=False)))
+    count = "panes.before.scene.shapes.length"
+    tab.eval("document.querySelector('#before .unfold').click()")
+    most = tab.eval(count)
+    tab.eval("panes.before.fold(panes.before.scene.open[0].frame, true)")
+    assert tab.eval(count) < most
+    tab.eval("document.querySelector('#before .unfold').click()")
+    assert tab.eval(count) == most
+    assert tab.problems == []
+
+
+@can_browse
+def test_zoom_and_dark(tab: Page, tmp_path: Path) -> None:
     shown(tab, tmp_path, page.report(ten()))
     before = tab.eval("panes.before.at.k")
     tab.eval("document.querySelector('#before .in').click()")
     assert tab.eval("panes.before.at.k") > before
-    tab.eval("panes.before.draw('op8', 1)")
-    nodes = set(tab.eval("[...panes.before.nodes.keys()]"))
-    assert nodes == {"op7", "op8", "op9"}
-    tab.eval("document.querySelector('#before .whole').click()")
-    tab.wait("panes.before.nodes.has('in0')")
+    light = tab.eval("Theme.set('light') || Theme.ink.paper")
+    assert tab.eval("Theme.set('dark') || Theme.ink.paper") != light
     assert tab.problems == []
 
 
 @can_browse
-@pytest.mark.skipif(renderer.source() is None, reason="needs the renderer (`python -m egshape.viz.report.renderer`)")
 def test_two_thousand_ops(tab: Page, tmp_path: Path) -> None:
-    result = egshape.optimize(transformer_like(2000), validate=False)
-    shown(tab, tmp_path, page.report(result))
-    assert tab.eval("panes.before.nodes.size") > 1000
+    shown(tab, tmp_path, page.report(egshape.optimize(transformer_like(2000), validate=False)))
+    assert tab.eval("Number(document.body.dataset.ms)") < 3000, "first use"
+    folded = tab.eval("panes.before.scene.shapes.length")
+    assert folded < 600, "the layers of a large graph are open"
     took = tab.eval("""(() => { const start = performance.now(); by('search').value = 'reshape'; search();
                        document.querySelector('#found li').click(); return performance.now() - start; })()""")
-    assert took < 2000, f"finding and choosing a value takes {took:.0f} ms"
-    assert "reshape" in text_of(tab, "#details")
+    assert took < 2000, f"finding and choosing an op takes {took:.0f} ms"
+    assert text_of(tab, "#details").startswith("reshape")
+    assert tab.eval("panes.before.scene.shapes.length") > folded, "the layer of what was found is still closed"
+    tab.eval("document.querySelector('#before .unfold').click()")
+    assert tab.eval("panes.before.scene.shapes.length") > 1000
     assert tab.problems == []
 
 
 @can_browse
-@can_draw
+def test_a_phone(tab: Page, tmp_path: Path) -> None:
+    text = page.report(egshape.optimize(transformer_like(200), validate=False))
+    (tmp_path / "report.html").write_text(text, encoding="utf-8")
+    tab.problems.clear()
+    tab.open(tmp_path / "report.html", 360, 740)
+    tab.wait(READY, 100)
+    wide = "[...document.querySelectorAll('header, #history, .bar, #tabs')].filter((each) => each.scrollWidth > 360)"
+    assert tab.eval(f"{wide}.map((each) => each.id || each.className || each.tagName)") == []
+    assert tab.eval("document.documentElement.scrollWidth") <= 360
+    assert tab.eval("[by('before').hidden, by('after').hidden]") == [False, True]
+    assert tab.problems == []
+
+
+@can_browse
 def test_names_that_end_texts_are_harmless(tab: Page, tmp_path: Path) -> None:
-    source = renamed(ten().source, HOSTILE)
-    result = egshape.optimize(source, validate=False)
+    result = egshape.optimize(renamed(ten().source, HOSTILE), validate=False)
     shown(tab, tmp_path, page.report(result))
     assert text_of(tab, "h1").startswith('a"b\\</script><b>')
-    assert tab.problems == []
-
-
-@can_browse
-def test_without_anything_to_lay_out_it_says_so(tab: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = _without_layout(monkeypatch, tmp_path, ten())
-    shown(tab, tmp_path, text)
-    assert "egshape.viz.report.renderer" in text_of(tab, "#before .message")
-    tab.eval("select('before', 'op7')")
-    assert "transpose" in text_of(tab, "#details")
-    assert tab.problems == []
-
-
-def _without_layout(monkeypatch: pytest.MonkeyPatch, folder: Path, result: Result) -> str:
-    monkeypatch.setattr(renderer, "source", lambda: None)
-    monkeypatch.setenv("PATH", str(folder))
-    text = page.report(result)
-    monkeypatch.undo()
-    return text
-
-
-@can_browse
-@pytest.mark.skipif(not dot.has_dot(), reason="needs Graphviz's program dot")
-def test_with_dot_only_the_whole_graphs_are_there(tab: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renderer, "source", lambda: None)
-    text = page.report(ten())
-    shown(tab, tmp_path, text)
-    assert tab.eval("panes.after.nodes.has('out0')")
     assert tab.problems == []
 
 
@@ -254,25 +310,3 @@ def test_a_measured_profile(tmp_path: Path) -> None:
         == 0
     )
     assert re.search(r'"profile":\[{"kernel":"0_multiply"', (tmp_path / "r.html").read_text())
-
-
-def test_kernels_are_told() -> None:
-    kernels = report_data(ten())["kernels"]
-    assert [len(nodes) for nodes in kernels.values()] == [3], kernels
-
-
-def test_the_renderer_is_checked_and_wrapped() -> None:
-    with pytest.raises(EgshapeError, match="checksum"):
-        renderer.unpacked(b"something else")
-    made = renderer.script("const a=1;class X{}export{a as b,X as Graphviz};\n//# sourceMappingURL=index.js.map\n")
-    assert "globalThis.EgshapeGraphviz = X;" in made and "export" not in made and "sourceMap" not in made
-    with pytest.raises(EgshapeError, match="does not export"):
-        renderer.script("const a=1;")
-    with pytest.raises(EgshapeError, match="markup"):
-        renderer.script("const a='</script>';export{a as Graphviz};")
-
-
-def test_fetching_without_npm_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingDependency, match="npm"):
-        renderer.fetch(tmp_path)

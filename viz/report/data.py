@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from egshape.errors import EgshapeError
-from egshape.ir.graph import Block, Graph, Op, Value
+from egshape.ir.graph import Op
 from egshape.ops import REGISTRY
-from egshape.report import AdviceTable, Step
+from egshape.report import AdviceTable, Changes, Step
 from egshape.sizes import shape_sources
-from egshape.viz.dot import Cluster, Edge, Item, Node, Picture, line, opening
-from egshape.viz.graph import Drawing, Look
-from egshape.viz.look import Sizes, attribute, clipped
+from egshape.viz.look import Sizes, clipped
 from egshape.viz.plan import kernel_of
+from egshape.viz.report.arrange import Arranged
+from egshape.viz.report.boxes import Box, Boxes, boxes_of
+from egshape.viz.report.items import Items, detail
+from egshape.viz.report.tables import Tables
 from egshape.viz.result import Fate, fates
 
 if TYPE_CHECKING:
     from egshape.api import Result
 
 Json = dict[str, Any]
+
 _LONG = 400
+_SMALL = 60
+"""A graph of at most this many boxes is shown with its shape code at first."""
+_TITLE, _TYPE, _EDGE = 8.2, 6.4, 22.0
+"""Widths of a letter of a title and of a type, and of both edges of a box, in pixels."""
+_NARROWEST, _WIDEST = 64.0, 250.0
+_LINE, _BORDER = 15.0, 12.0
 
 
 def report_data(
@@ -30,18 +39,31 @@ def report_data(
     """Everything that the page shows. ``profile``: rows of a run-time profile, all with the same keys."""
     sizes = Sizes(result.optimized.sizes.normal_form)
     told = fates(result)
-    before = Drawing(result.source, Look(True, status={op: fate.status for op, fate in told.items()}), sizes)
-    after = Drawing(result.graph, Look(True), sizes)
-    report = result.report
+    sources = {**shape_sources(result.graph.body), **shape_sources(result.source.body)}
+    tables = Tables(sizes, sources)
+    before = boxes_of(result.source)
+    after = boxes_of(result.graph, like=before)
+    items = {"before": Items(before, tables, told), "after": Items(after, tables, {})}
+    sides = {"before": _side(before, items["before"], tables), "after": _side(after, items["after"], tables)}
+    twins = _twins(result, items["before"], items["after"], before, after)
+    _mark_new(sides["after"]["items"], twins, sides["before"]["items"])
+    report, changes = result.report, result.changes
+    shown = {name for side in sides.values() for row in side["items"] if (name := row.get("op")) is not None}
     return {
         "model": report.model,
         "status": report.status,
         "notes": list(report.notes),
-        "count": {"before": report.ops.before.total, "after": report.ops.after.total},
-        "kinds": _kinds(result),
-        "graphs": {"before": _views(before), "after": _views(after)},
-        "info": {"before": _infos(result.source, before, told, after), "after": _infos(result.graph, after, {}, None)},
-        "twins": _twins(result, before, after),
+        "unit": changes.unit,
+        "count": {"before": sum(changes.before.values()), "after": sum(changes.after.values())},
+        "code": len(before.every) <= _SMALL,
+        "kinds": _kinds(changes),
+        "sides": sides,
+        "twins": twins,
+        "sizes": tables.sizes,
+        "types": tables.types,
+        "steps": tables.steps,
+        "texts": tables.texts,
+        "docs": {name: doc for name in sorted(shown) if (doc := _doc(tables.texts[name]))},
         "legend": [
             [str(form), colour, [str(each) for each in sizes.written[form] if each is not form]]
             for form, colour in sizes.colours.items()
@@ -66,27 +88,88 @@ def report_data(
         ],
         "stages": [[stage.name, stage.seconds] for stage in report.stages],
         "profile": [dict(row) for row in profile] if profile is not None else None,
-        "kernels": _kernels(result.graph, after),
+        "kernels": _kernels(result, items["after"], after),
     }
 
 
-def _kernels(graph: Graph, drawing: Drawing) -> dict[str, list[str]]:
-    """The nodes of each kernel of the compiled result by its name; none if the result cannot be compiled."""
-    try:
-        found = kernel_of(graph)
-    except EgshapeError:
-        return {}
-    out: dict[str, list[str]] = {}
-    for op in graph.ops:
-        if op in found:
-            out.setdefault(found[op].name, []).append(drawing.ids[op])
+def _doc(name: str) -> str:
+    """What is said of an op; nothing of one that only stands for a program with a name of its own."""
+    return REGISTRY[name].doc if name in REGISTRY and REGISTRY[name].traits.regions != "once" else ""
+
+
+def _side(boxes: Boxes, items: Items, tables: Tables) -> Json:
+    """A graph: what is told of its boxes and constants, and its views. The graph with all its boxes and, where that is
+    less, without those that only compute sizes."""
+    rows = items.rows()
+
+    def size(box: Box) -> tuple[float, float]:
+        return _size(box, rows[items.number[box]], tables)
+
+    views = {"all": Arranged(boxes, lambda box: True, size).data(lambda box: items.number[box])}
+    if any(box.code for box in boxes.every):
+        views["data"] = Arranged(boxes, lambda box: not box.code, size).data(lambda box: items.number[box])
+    return {"items": rows, "views": views}
+
+
+def _size(box: Box, row: Json, tables: Tables) -> tuple[float, float]:
+    """Width and height of a box: a title, an attribute, a type."""
+    values = box.gives or box.reads[:1]
+    type = tables.short(values[0].type) if values and box.kind != "end" else ""
+    said = [(box.title, _TITLE), (detail(box), _TYPE), (type, _TYPE)]
+    lines = [(text, letter) for text, letter in said if text]
+    width = max((len(text) * letter for text, letter in lines), default=0.0) + _EDGE
+    return round(min(_WIDEST, max(_NARROWEST, width)), 1), _BORDER + _LINE * len(lines)
+
+
+def _mark_new(rows: list[Json], twins: Mapping[int, int], before: list[Json]) -> None:
+    """Boxes of the result that are not what stood in the original."""
+    kept = {new for old, new in twins.items() if "status" not in before[old]}
+    for number, row in enumerate(rows):
+        if row["kind"] == "op" and number not in kept:
+            row["status"] = "new"
+
+
+def _twins(result: Result, old: Items, new: Items, before: Boxes, after: Boxes) -> dict[int, int]:
+    """The row of the result that computes what each row of the original computed."""
+    made = {value: op for op in result.graph.body.walk() for value in op.results}
+    standing = result.optimized.outcome.standing
+    out: dict[int, int] = {}
+    for box in before.every:
+        for value in box.gives:
+            stands = value if result.unchanged else standing.get(value, value if value in made else None)
+            if stands is not None and (found := new.of(stands)) >= 0:
+                out.setdefault(old.number[box], found)
+    for value, op in before.constants.items():
+        stands = standing.get(value, value)
+        if (found := new.of(stands)) >= 0:
+            out.setdefault(old.number[op], found)
+    for one, two in zip(result.source.inputs, result.graph.inputs, strict=True):
+        out[old.of(one)] = new.of(two)
+    out.update(zip(_outputs(old, before), _outputs(new, after), strict=True))
     return out
 
 
-def _kinds(result: Result) -> list[tuple[str, int, int]]:
-    """Ops by name before and after, those that changed most first."""
-    before, after = result.report.ops.before.by_name, result.report.ops.after.by_name
-    rows = [(name, before.get(name, 0), after.get(name, 0)) for name in {**before, **after}]
+def _outputs(items: Items, boxes: Boxes) -> list[int]:
+    return [items.number[box] for box in boxes.every if box.kind == "output"]
+
+
+def _kernels(result: Result, items: Items, boxes: Boxes) -> dict[str, list[int]]:
+    """The boxes of each kernel of the compiled result by its name; none if the result cannot be compiled."""
+    try:
+        found = kernel_of(result.graph)
+    except EgshapeError:
+        return {}
+    out: dict[str, dict[int, None]] = {}
+    for op in result.graph.ops:
+        if op in found and op in boxes.of:
+            out.setdefault(found[op].name, {}).setdefault(items.number[boxes.of[op]])
+    return {name: list(rows) for name, rows in out.items()}
+
+
+def _kinds(changes: Changes) -> list[tuple[str, int, int]]:
+    """The parts of the model by kind before and after, those that changed most first."""
+    old, new = changes.before, changes.after
+    rows = [(name, old.get(name, 0), new.get(name, 0)) for name in {**old, **new}]
     return sorted(rows, key=lambda row: (row[2] - row[1], -row[1], row[0]))
 
 
@@ -100,7 +183,7 @@ def _rules(result: Result, told: Mapping[Op, Fate]) -> list[Json]:
     rows = [
         {
             "rule": name,
-            "matches": matches[name],
+            "matches": matches.get(name, 0),
             "count": united[name].count if name in united else 0,
             "seconds": united[name].seconds if name in united else 0.0,
             "removed": reasons[name],
@@ -112,163 +195,3 @@ def _rules(result: Result, told: Mapping[Op, Fate]) -> list[Json]:
 
 def _steps(why: Iterable[Step]) -> list[Json]:
     return [{"rule": step.rule, "from": list(step.from_), "to": step.to, "location": step.location} for step in why]
-
-
-# -- graphs in pieces --------------------------------------------------------------------------------------------------
-
-
-def _views(drawing: Drawing) -> dict[str, Json]:
-    """The graph with all its ops and, where that is less, without those that only compute sizes."""
-    views = {"all": _pieces(drawing)}
-    if drawing.code:
-        data = Drawing(drawing.graph, Look(False, status=drawing.look.status), drawing.sizes)
-        views["data"] = _pieces(data)
-    return views
-
-
-def _pieces(drawing: Drawing) -> Json:
-    """A graph as DOT in pieces, from which the page makes the whole or the surroundings of a node."""
-    items = tuple(drawing.items())
-    edges: list[tuple[str, str, str]] = []
-    body = _split(items, edges)
-    return {
-        "head": "\n".join(Picture(drawing.graph.name, ()).head()),
-        "body": body,
-        "edges": edges,
-        "notes": drawing.notes(),
-    }
-
-
-def _split(items: Iterable[Item], edges: list[tuple[str, str, str]]) -> list[Any]:
-    """Nodes as [id, DOT], clusters as {open, body}; edges go to a list of their own."""
-    out: list[Any] = []
-    for item in items:
-        match item:
-            case Node():
-                out.append([item.id, line(item)])
-            case Edge():
-                edges.append((item.tail, item.head, line(item)))
-            case Cluster():
-                out.append({"open": opening(item), "body": _split(item.items, edges)})
-    return out
-
-
-# -- what is told of each node -----------------------------------------------------------------------------------------
-
-
-def _infos(graph: Graph, drawing: Drawing, told: Mapping[Op, Fate], after: Drawing | None) -> dict[str, Json]:
-    sources = shape_sources(graph.body)
-    readers: dict[Value, list[str]] = {}
-    for op in graph.body.walk():
-        for value in dict.fromkeys(op.operands):
-            readers.setdefault(value, []).append(drawing.ids[op])
-    out: dict[str, Json] = {}
-    for value in graph.inputs:
-        out[drawing.ids[value]] = _value_info(value, "input", drawing, sources, readers)
-    for op in graph.body.walk():
-        fate = told.get(op, Fate("kept"))
-        out[drawing.ids[op]] = {
-            "kind": "op",
-            "op": op.name,
-            "doc": REGISTRY[op.name].doc,
-            "location": str(op.location),
-            "code": op in drawing.code,
-            "attrs": _attrs(op),
-            "values": [_value(value, drawing, sources) for value in op.results],
-            "operands": [_operand(value, drawing) for value in op.operands],
-            "readers": list(dict.fromkeys(each for value in op.results for each in readers.get(value, ()))),
-            "status": fate.status if after is not None else "",
-            "why": _steps(fate.why),
-            "stands": fate.stands,
-        }
-        for region in op.regions:
-            for value in region.args:
-                out[drawing.ids[value]] = _value_info(value, f"argument of {op.name}", drawing, sources, readers)
-    for place, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True)):
-        out[f"{drawing.look.prefix}out{place}"] = {
-            "kind": "output",
-            "op": "output",
-            "values": [{**_value(value, drawing, sources), "name": name}],
-            "operands": [_operand(value, drawing)],
-            "readers": [],
-        }
-    return out
-
-
-def _value_info(
-    value: Value, kind: str, drawing: Drawing, sources: Mapping[str, str], readers: Mapping[Value, list[str]]
-) -> Json:
-    return {
-        "kind": "input" if kind == "input" else "argument",
-        "op": kind,
-        "values": [_value(value, drawing, sources)],
-        "operands": [],
-        "readers": readers.get(value, []),
-    }
-
-
-def _value(value: Value, drawing: Drawing, sources: Mapping[str, str]) -> Json:
-    """A value: its type as pieces of text with their colours, and where each size comes from."""
-    shape = value.type.shape
-    dims = (
-        []
-        if shape is None
-        else [
-            {
-                "size": str(dim),
-                "colour": drawing.sizes.colour(dim),
-                "symbols": sorted(dim.symbols()),
-                "from": [sources.get(name, name) for name in sorted(dim.symbols())],
-                "equal": _equal(str(dim), str(drawing.sizes.form(dim))),
-            }
-            for dim in shape
-        ]
-    )
-    return {"name": value.name, "dtype": value.type.dtype, "ranked": shape is not None, "dims": dims}
-
-
-def _equal(written: str, form: str) -> str:
-    """The form by which an equal size is known, where it is another one."""
-    return form if form != written else ""
-
-
-def _operand(value: Value, drawing: Drawing) -> Json:
-    op = drawing.made_by.get(value)
-    node = drawing.ids[op] if op is not None else drawing.ids.get(value, "")
-    shown = attribute(op.attrs["value"]) if op is not None and op.name == "constant" else ""
-    return {"name": value.name, "type": str(value.type), "node": node, "constant": shown}
-
-
-def _attrs(op: Op) -> list[tuple[str, str]]:
-    return (
-        [(key, clipped(attribute(value), _LONG)) for key, value in op.attrs.items() if value not in ((), None)]
-        if op.name != "constant"
-        else [("value", clipped(attribute(op.attrs["value"]), _LONG))]
-    )
-
-
-def _twins(result: Result, before: Drawing, after: Drawing) -> dict[str, str]:
-    """The node of the result that computes what each node of the original computed."""
-    standing = {} if result.unchanged else result.optimized.outcome.standing
-    out: dict[str, str] = {}
-    for value, node in _nodes(result.source.body, before):
-        new = standing.get(value)
-        found = _node_of(new, after) if new is not None else None
-        if found is not None:
-            out.setdefault(node, found)
-    for one, two in zip(result.source.inputs, result.graph.inputs, strict=True):
-        out[before.ids[one]] = after.ids[two]
-    for place in range(len(result.source.outputs)):
-        out[f"out{place}"] = f"out{place}"
-    return out
-
-
-def _nodes(block: Block, drawing: Drawing) -> Iterator[tuple[Value, str]]:
-    for op in block.walk():
-        for value in op.results:
-            yield value, drawing.ids[op]
-
-
-def _node_of(value: Value, drawing: Drawing) -> str | None:
-    op = drawing.made_by.get(value)
-    return drawing.ids[op] if op is not None else drawing.ids.get(value)

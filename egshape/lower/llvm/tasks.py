@@ -11,8 +11,9 @@ from egshape.plan.ir.ranges import Split
 
 THRESHOLD = 1_200_000.0
 """Work (plan/analysis/work.py) from which a kernel is worth the microseconds that waking a thread takes."""
-PIECES = 4
-"""Chunks for each thread: enough that a thread that the system takes away holds up little."""
+PIECES = 8
+"""Chunks for each thread: enough that a thread that the system takes away, or whose panels are wider, holds up
+little."""
 FIRST, LAST = "%first", "%last"
 
 

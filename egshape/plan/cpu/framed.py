@@ -30,9 +30,10 @@ def frame_of(p: Steps, value: Value) -> Frame | None:
     sizes = tuple(one + size + two for one, size, two in zip(low, shape, high, strict=True))
     p.start()
     frame = Frame(p.scratch("framed", value.type.dtype, total(sizes) + pack_step(value.type.dtype)), sizes, low)
-    border = list(_border(p, frame, shape, high, []))
-    if border:
-        p.run("frame", border, (frame.buffer,), once=True)
+    (image,), _ = p.nest(shape[:1])
+    border = list(_border(p, frame, shape, high, [(image, shape[0], image)]))
+    if border:  # image by image, so that threads share them
+        p.run("frame", loops([(image, shape[0])], border), (frame.buffer,), once=True)
     return frame
 
 
@@ -70,7 +71,7 @@ def _border(
     p: Steps, frame: Frame, shape: Sequence[Dim], high: Sequence[Dim], inside: list[tuple[Dim, Dim, Dim]]
 ) -> Iterator[Stmt]:
     """Loops that write zeros around a value: along each axis before and behind it, within it along the axes before.
-    ``inside``: index, size and place of these."""
+    ``inside``: index, size and place of these, the first one's loop being outside."""
     axis = len(inside)
     if axis == len(shape):
         return
@@ -81,7 +82,7 @@ def _border(
             continue
         (index,), _ = p.nest((count,))
         place = linear((*(each for _, _, each in inside), start + index, *behind), frame.sizes)
-        axes = [(at, size) for at, size, _ in inside]
+        axes = [(at, size) for at, size, _ in inside[1:]]
         axes += [(index, count), *zip(behind, frame.sizes[axis + 1 :], strict=True)]
         yield from loops(axes, [Store(frame.buffer, place, zero(dtype))])
     (index,), _ = p.nest((shape[axis],))

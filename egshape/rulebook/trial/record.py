@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from egshape.egraph.exchange import SHAPE_RULESETS
-from egshape.egraph.program import SOURCES, Program, preludes, shipped, states
+from egshape.egraph.program import SOURCES, Program, preludes, shipped, stamp, states
 from egshape.ops import REGISTRY
 from egshape.rulelang.loader import Loader, find_rulesets
 from egshape.rulelang.piece import Piece
@@ -31,11 +31,11 @@ TABLES = """
 def recording_program(extra: tuple[str, ...]) -> Program:
     """The shipped rulesets and ``extra`` ones; those over tensors record only. Raises EgshapeError for a wrong file."""
     found = tuple(item for each in extra for item in find_rulesets(each))
-    return _program(found, REGISTRY.version)
+    return _program(found, REGISTRY.version, stamp(found))
 
 
 @lru_cache(maxsize=1)
-def _program(extra: tuple[str, ...], version: int) -> Program:
+def _program(extra: tuple[str, ...], version: int, stamped: object) -> Program:
     loader = _Recorder(preludes())
     for name in SHAPE_RULESETS:
         loader.load(name, "")

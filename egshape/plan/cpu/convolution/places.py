@@ -22,6 +22,8 @@ MANY_FEATURES = 32
 """Features from which rows may be gathered: the copy is a small part of the product."""
 FEW_ROWS = 256
 """Rows up to which all are gathered before they are multiplied."""
+SHARED_ROWS = 32
+"""Rows of a block of these: so many that threads have about the same of few features."""
 SMALL_KERNEL = 1 << 19
 """Bytes of a kernel that stays in a core's cache."""
 
@@ -129,9 +131,10 @@ class Places(Sums):
         p.start()
         deep, every = self.inputs * total(self.taps), total(shape)
         panel, block, row, i, j = (symbol(p.name("i")) for _ in range(5))
-        first, blocks = block * ROW_GROUP, ceildiv(every, const(ROW_GROUP)) * rounds
-        many = minimum(const(ROW_GROUP), every - first)
-        target = p.scratch("gathered", dtype, (every if whole else const(ROW_GROUP)) * deep * rounds)
+        most = const(SHARED_ROWS if whole else ROW_GROUP)
+        first, blocks = block * most, ceildiv(every, most) * rounds
+        many = minimum(most, every - first)
+        target = p.scratch("gathered", dtype, (every if whole else most) * deep * rounds)
         image, *spots = parts(row if whole else first + row, [(ONE, size) for size in shape])
         at = [index_of(p, size) for size in (*self.taps, self.inputs)]
         element = Load(dtype, source, self.index(sizes, image, tuple(spots), tuple(at[:-1]), at[-1]))

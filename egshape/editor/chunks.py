@@ -1,0 +1,164 @@
+"""A rule file in chunks, a rule each with what is written around it, so that an edit costs what one rule costs.
+
+What is known of a chunk hangs on its text, on the header and on the size functions, and not on where it stands: it is
+kept as if the chunk began in line 1, and moved when it is asked for."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any
+
+from egshape.rulelang.diagnostic import Diagnostic
+from egshape.rulelang.rulefile import Example, Rule
+from egshape.rulelang.sexpr import List, Position
+
+CONTEXTS = 3
+_BEGINS = re.compile(r"\((rule|rewrite|birewrite|size)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some lines of a text, the first of which has the number ``first`` (from 1)."""
+
+    first: int
+    text: str
+
+    @property
+    def is_size(self) -> bool:
+        """Whether it declares a size function."""
+        return re.search(r"^\(size\b", self.text, re.MULTILINE) is not None
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A rule or size function of a file, from its first line and column to its end."""
+
+    name: str
+    kind: str
+    about: str
+    start: tuple[int, int]
+    end: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a chunk, as if it began in line 1."""
+
+    rules: tuple[Rule, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
+
+
+@dataclass
+class Memory:
+    """What is known of the chunks of one file by their texts, under the last headers; and their layouts."""
+
+    known: dict[Hashable, dict[str, Known]] = field(default_factory=dict)
+    layouts: dict[str, str] = field(default_factory=dict)
+
+    def under(self, context: Hashable) -> dict[str, Known]:
+        """What is known under a header and size functions. A few of these are kept: a typing error is mended soon."""
+        self.known[context] = found = self.known.pop(context, {})
+        for old in list(self.known)[:-CONTEXTS]:
+            del self.known[old]
+        return found
+
+    def keep(self, texts: Iterable[str]) -> None:
+        """Forget all other chunks, once they are more than these."""
+        wanted = set(texts)
+        every: list[dict[str, Any]] = [self.layouts, *self.known.values()]
+        for held in every:
+            if len(held) > 2 * len(wanted):
+                for text in held.keys() - wanted:
+                    del held[text]
+
+
+def chunks(text: str) -> tuple[Chunk, ...]:
+    """The chunks of a text, in order: what stands before the first rule, then a rule each, with the comment right above
+    it and all that follows it. Where no empty line is below the header, it and the first rule are one."""
+    lines = text.split("\n")
+    starts = [0]
+    for number, line in enumerate(lines):
+        if _BEGINS.match(line):
+            start = number
+            while start > starts[-1] and _is_comment(lines[start - 1]):
+                start -= 1
+            if start > starts[-1]:
+                starts.append(start)
+    return tuple(
+        Chunk(start + 1, "\n".join(lines[start:end]))
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
+    )
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith(";") and not line.startswith(";;")
+
+
+def joined(texts: Sequence[str]) -> tuple[str, list[int]]:
+    """Chunks as one text, and how many lines stand before each."""
+    before = accumulate((text.count("\n") + 1 for text in texts[:-1]), initial=0)
+    return "\n".join(texts), list(before)
+
+
+def apart(
+    texts: Sequence[str], before: Sequence[int], rules: Iterable[Rule], symbols: Iterable[Symbol],
+    problems: Iterable[Diagnostic],
+) -> dict[str, Known]:  # fmt: skip
+    """What was found in chunks that were one text, for each of them."""
+    found: list[tuple[list[Rule], list[Symbol], list[Diagnostic]]] = [([], [], []) for _ in texts]
+
+    def place(line: int) -> tuple[int, int]:
+        number = bisect_right(before, line - 1) - 1
+        return number, -before[number]
+
+    for rule in rules:
+        number, by = place(rule.command.at.line)
+        found[number][0].append(moved_rule(rule, by))
+    for symbol in symbols:
+        number, by = place(symbol.start[0])
+        found[number][1].append(moved_symbol(symbol, by))
+    for problem in problems:
+        number, by = place(problem.at.line)
+        found[number][2].append(moved_problem(problem, by))
+    known = [Known(tuple(rules), tuple(named), tuple(wrong)) for rules, named, wrong in found]
+    return dict(reversed(list(zip(texts, known, strict=True))))  # of two that are equal, the first
+
+
+# -- elsewhere ----
+
+
+def _moved(at: Position, lines: int) -> Position:
+    return replace(at, line=at.line + lines)
+
+
+def moved_problem(problem: Diagnostic, lines: int) -> Diagnostic:
+    """The mistake, so many lines further down."""
+    return replace(problem, at=_moved(problem.at, lines)) if lines else problem
+
+
+def moved_symbol(symbol: Symbol, lines: int) -> Symbol:
+    """The symbol, so many lines further down."""
+    (start, column), (end, last) = symbol.start, symbol.end
+    return Symbol(symbol.name, symbol.kind, symbol.about, (start + lines, column), (end + lines, last))
+
+
+def moved_rule(rule: Rule, lines: int) -> Rule:
+    """The rule, so many lines further down; inside of its command all stays where it was."""
+    return replace(
+        rule,
+        line=rule.line + lines,
+        command=List(rule.command.items, _moved(rule.command.at, lines)),
+        examples=tuple(_moved_examples(rule.examples, lines)),
+        counters=tuple(_moved_examples(rule.counters, lines)),
+    )
+
+
+def _moved_examples(examples: Iterable[Example], lines: int) -> Iterator[Example]:
+    for each in examples:
+        file, _, line = each.where.rpartition(":")
+        yield replace(each, where=f"{file}:{int(line) + lines}")

@@ -1,0 +1,124 @@
+"""The served report: on this machine only, told to come again when the model is saved."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import egshape
+from egshape.cli import main
+from egshape.viz.report.page import report
+from egshape.viz.report.serve import Live, server
+from tests.viz.browser import browser, browser_program
+from tests.viz.models import ten
+
+READY = "document.body && document.body.dataset.state === 'ready'"
+
+
+@pytest.fixture
+def live() -> Live:
+    return Live()
+
+
+@pytest.fixture
+def port(live: Live) -> Iterator[int]:
+    with server(live, 0) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        yield served.server_port
+        served.shutdown()
+
+
+def asked(port: int, path: str, **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", path, headers=headers)
+    return connection.getresponse()
+
+
+def event(stream: http.client.HTTPResponse) -> list[str]:
+    """The next event: its lines."""
+    return [line.decode().rstrip("\n") for line in iter(stream.readline, b"\n")]
+
+
+def awaited(stream: http.client.HTTPResponse, kind: str) -> list[str]:
+    """The next event of a kind. One that another overtakes is not told."""
+    return next(found for found in iter(lambda: event(stream), []) if found[0] == f"event: {kind}")
+
+
+def test_the_page_and_nothing_else(live: Live, port: int) -> None:
+    live.show(report(ten(), live=True))
+    page = asked(port, "/")
+    text = page.read().decode()
+    assert page.status == 200 and f'data-number="{live.number}"' in text and "EventSource" in text
+    for path, headers in (("/etc/passwd", {}), ("/", {"Host": "elsewhere.example"}), ("/changes", {"Host": "x"})):
+        assert asked(port, path, **headers).status == 404
+
+
+def test_pages_are_told_what_they_do_not_know(live: Live, port: int) -> None:
+    live.show("<html>")
+    stream = asked(port, f"/changes?seen={live.number}")
+    assert event(stream) == [": nothing new"]
+    live.say("problem", "line 3:\nno such op")
+    assert event(stream) == ["event: problem", "data: line 3:", "data: no such op"]
+    live.show("<html>")
+    assert event(stream) == ["event: report", "data: "]
+    assert event(asked(port, "/changes?seen=1"))[0] == "event: report", "a page of before is not told"
+
+
+@pytest.mark.skipif(browser_program() is None, reason="needs Chromium (`apt-get install chromium`)")
+def test_a_page_comes_again_with_what_was_chosen(live: Live, port: int, tmp_path: Path) -> None:
+    text = report(ten(), live=True)
+    live.show(text)
+    with browser(tmp_path) as tab:
+        tab.visit(f"http://127.0.0.1:{port}/")
+        tab.wait(READY)
+        first = tab.eval("document.documentElement.dataset.number")
+        row = tab.eval("ITEMS.before.findIndex((item) => item.title === 'transpose')")
+        tab.eval(f"select('before', {row})")
+        live.say("problem", "line 3: no such op")
+        tab.wait("by('summary').textContent === 'line 3: no such op'")
+        live.show(text)
+        tab.wait(f"{READY} && document.documentElement.dataset.number !== '{first}'")
+        assert tab.eval("chosen.item") == row
+        assert tab.problems == []
+
+
+def test_from_the_command_line(tmp_path: Path) -> None:
+    model = tmp_path / "ten.egs"
+    egshape.save(ten().source, model)
+    command = [sys.executable, "-m", "egshape", "view", str(model), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\n", process.stdout.readline())
+            assert found is not None
+            port = int(found[1])
+            number = re.search(r'data-number="(\d+)"', asked(port, "/").read().decode())
+            assert number is not None
+            stream = asked(port, f"/changes?seen={number[1]}")
+            event(stream)
+            model.write_text("nonsense")
+            assert "ten.egs" in "".join(awaited(stream, "problem"))
+            egshape.save(ten().source, model)
+            awaited(stream, "report")
+        finally:
+            os.kill(process.pid, signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_wrong_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str], live: Live) -> None:
+    assert main(["view"]) == 2
+    assert "needs the file of a model" in capsys.readouterr().err
+    assert main(["view", str(tmp_path / "none.egs"), "--no-browser"]) == 2
+    egshape.save(ten().source, tmp_path / "ten.egs")
+    with server(live, 0) as taken:
+        assert main(["view", str(tmp_path / "ten.egs"), "--no-browser", "--port", str(taken.server_port)]) == 2
+    assert "cannot be used" in capsys.readouterr().err

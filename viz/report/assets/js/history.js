@@ -1,0 +1,64 @@
+// What became of each op, rewrite by rewrite.
+
+const Rewrites = {
+  at: DATA.steps.length,
+  began: ITEMS.before.map((item) => (item.why && item.why.length ? Math.min(...item.why) : -1)),
+  rows: DATA.steps.map(() => []),
+  timer: null,
+
+  start() {
+    ITEMS.before.forEach((item, row) => { for (const step of item.why || []) this.rows[step].push(row); });
+    by("slider").max = DATA.steps.length;
+    by("slider").addEventListener("input", () => { this.stop(); this.go(Number(by("slider").value)); });
+    by("back").addEventListener("click", () => { this.stop(); this.go(this.at - 1); });
+    by("forth").addEventListener("click", () => { this.stop(); this.go(this.at + 1); });
+    by("play").addEventListener("click", () => (this.timer ? this.stop() : this.play()));
+    by("history").hidden = !DATA.steps.length;
+    this.show();
+  },
+
+  /** What had become of a row of the original after the rewrites shown. */
+  status(row) {
+    const item = ITEMS.before[row];
+    return item.status && this.began[row] < this.at ? item.status : "";
+  },
+
+  /** The rows of the rewrite shown last. */
+  get now() {
+    return this.at && this.at < DATA.steps.length ? this.rows[this.at - 1] : [];
+  },
+
+  go(at) {
+    this.at = Math.max(0, Math.min(DATA.steps.length, at));
+    this.show();
+    const row = this.now.find((each) => panes.before.scene.has(each)) ?? this.now[0];
+    if (row != null) panes.before.reveal(row, false);
+    repaint();
+  },
+
+  play() {
+    if (this.at >= DATA.steps.length) this.at = 0;
+    by("play").textContent = "❚❚";
+    this.timer = setInterval(() => { this.go(this.at + 1); if (this.at >= DATA.steps.length) this.stop(); }, 700);
+  },
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = null;
+    by("play").textContent = "▶▶";
+  },
+
+  show() {
+    const total = DATA.steps.length, step = this.at ? DATA.steps[this.at - 1] : null;
+    by("slider").value = this.at;
+    by("back").disabled = !this.at;
+    by("forth").disabled = this.at >= total;
+    const said = !step ? ["the original"] : this.at === total ? [el("b", {}, `all ${total} rewrites`)]
+      : [`rewrite ${this.at} of ${total}: `, el("b", {}, DATA.texts[step[0]]), ` ${step[1]}`, step[2].length ? ` from ${step[2].join("; ")}` : ""];
+    by("step").replaceChildren(...said);
+    by("step").title = by("step").textContent;
+  },
+};
+
+/** What became of a row, as boxes show it. */
+const statusOf = (side, row) => (side === "before" ? Rewrites.status(row) : ITEMS.after[row].status || "");
