@@ -155,8 +155,8 @@ class Decoder:
 
     def weights(self, number: int) -> dict[str, Value]:
         inner = {"k": (WIDTH, SHARED * DEPTH), "v": (WIDTH, SHARED * DEPTH), "down": (WIDE, WIDTH)}
-        inner |= {name: (WIDTH, WIDE) for name in ("gate", "up")}
-        shapes = {name: (WIDTH,) for name in VECTORS} | {name: inner.get(name, (WIDTH, WIDTH)) for name in MATRICES}
+        inner |= dict.fromkeys(("gate", "up"), (WIDTH, WIDE))
+        shapes = dict.fromkeys(VECTORS, (WIDTH,)) | {name: inner.get(name, (WIDTH, WIDTH)) for name in MATRICES}
         return {name: self.b.arg(f"l{number}_{name}", "f32", shape) for name, shape in shapes.items()}
 
     def cache(self, number: int) -> Cache:
