@@ -153,13 +153,10 @@ class Road:
     def graph(self, graph: Graph, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Graph:
         """The graph, optimized, its repeated layers once; then what stands behind checks of sizes that data gives, once
         more."""
-        with self.tracer.stage("layers"), without_collecting():
-            source = outlined(graph.body, self.setting.left) if self.setting.share_layers else graph.body
+        source = self.layers(graph.body, lambda body: outlined(body, self.setting.left))
         body = self.block(source, entry, given, refine_signature)
         if source is not graph.body:
-            with self.tracer.stage("layers"), without_collecting():
-                body = in_place(body)
-            body = self.whole(body, entry, given, refine_signature)
+            body = self.whole(self.layers(body, in_place), entry, given, refine_signature)
         known = self.outcome.scopes[0].sizes.context
         return replace(graph, body=shared(optimize_behind(self.behind, body, known, entry.believed)))
 
@@ -222,6 +219,13 @@ class Road:
         except Contradiction:  # nothing ever runs through it
             pass
         return substitute(region, mapping)
+
+    def layers(self, block: Block, change: Callable[[Block], Block]) -> Block:
+        """The block with its layers as calls, or in their places, where that is asked for."""
+        if not self.setting.share_layers:
+            return block
+        with self.tracer.stage("layers"), without_collecting():
+            return change(block)
 
     def whole(self, block: Block, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Block:
         """A block whose layers went through the stages apart, once more; as it is where that takes too long."""
