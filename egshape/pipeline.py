@@ -51,11 +51,13 @@ from egshape.ir.verify import verify
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
 from egshape.ops.checks import assumed_message
-from egshape.repeats import in_place, outlined
+from egshape.repeats import has_layers, in_place, outlined
 from egshape.trace import Tracer
 from egshape.validate import Verdict, compare, late
 
 VALIDATION_SECONDS = 2.0
+
+UNTOLD = "layers are shared: explain_value and explain_removed are not right about values inside of them"
 
 STRICT = "EGSHAPE_STRICT"
 """Environment variable: let faults of ours surface instead of falling back to the unoptimized graph."""
@@ -156,7 +158,13 @@ class Road:
         source = self.layers(graph.body, lambda body: outlined(body, self.setting.left))
         body = self.block(source, entry, given, refine_signature)
         if source is not graph.body:
-            body = self.whole(self.layers(body, in_place), entry, given, refine_signature)
+            body = self.layers(body, in_place)
+            if has_layers(body):  # types of what crosses their borders changed
+                self.outcome, self.names = Outcome(), Names()
+                body = self.block(graph.body, entry, given, refine_signature)
+            else:
+                self.tracer.note(UNTOLD)
+                body = self.whole(body, entry, given, refine_signature)
         known = self.outcome.scopes[0].sizes.context
         return replace(graph, body=shared(optimize_behind(self.behind, body, known, entry.believed)))
 

@@ -55,7 +55,16 @@ def outlined(block: Block, left: AbstractSet[Op] = frozenset()) -> Block:
 
 def in_place(block: Block) -> Block:
     """The block with what became of its layers in their places."""
-    return in_line(block, lambda op: is_call(op) and op.attrs["name"] == _NAME)
+    return in_line(block, _is_layer)
+
+
+def has_layers(block: Block) -> bool:
+    """Whether a layer is still a call: what it takes has another type than what became of it."""
+    return any(map(_is_layer, block.ops))
+
+
+def _is_layer(op: Op) -> bool:
+    return is_call(op) and op.attrs["name"] == _NAME
 
 
 @dataclass(frozen=True)

@@ -104,3 +104,13 @@ def test_a_layer_whose_sizes_are_others_is_another_function() -> None:
     graph = Graph("g", b.finish([x]), ("y",))
     result = optimize(graph, share_layers=True)
     assert result.graph.outputs[0].type.dims == (const(2) * graph.inputs[0].type.dims[0],)
+
+
+@pytest.mark.parametrize("refine", [False, True])
+def test_where_types_at_their_borders_change_layers_stand_apart(refine: bool) -> None:
+    graph = decoder(1_200, layers=4)
+    apart, shared = (
+        optimize(graph, assume="b == 2", refine_signature=refine, share_layers=each) for each in (False, True)
+    )
+    assert not _calls(shared.graph.body)
+    assert len(shared.graph.ops) == len(apart.graph.ops)
