@@ -58,6 +58,7 @@ class Job:
     decide: Decide = "both"
     left: frozenset[Op] = frozenset()
     """Ops that stay as they came."""
+    share_layers: bool = False
 
     @cached_property
     def size(self) -> int:
@@ -87,6 +88,7 @@ class Job:
             tolerance=self.tolerance if self.validate else None,
             decide=self.decide,
             left=self.left,
+            share_layers=self.share_layers,
         )
 
     def fired(self, outcome: Outcome) -> list[str]:

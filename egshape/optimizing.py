@@ -121,6 +121,7 @@ def optimize(
     allow_larger: bool = False,
     explain: bool = True,
     decide: Decide = "both",
+    share_layers: bool = False,
     tracer: Tracer | None = None,
 ) -> Result:
     """Optimize a model: a Graph, or what ``load`` takes.
@@ -130,6 +131,7 @@ def optimize(
     limits: budgets. validate: compare original and result at a few small sizes; a difference gives the original.
     refine_signature: let input types become static where the facts say so. allow_larger: give a result that would be
     larger than the model, as its file counts (a check is several statements of StableHLO). explain: keep reasons.
+    share_layers: layers that are equal up to weights go through the rules once (docs/large.md: where that pays).
     decide: who decides about sizes, the compiled rules ("rules"), the rules in the engine ("engine", slow), or both.
     Raises EgshapeError for contradictory facts, unknown names in facts, and wrong rule files.
 
@@ -148,7 +150,7 @@ def optimize(
         if facts is not None:
             user = facts.merge(user)
         limits = limits or Limits()
-        asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide)
+        asked = _Asked(rules, limits, validate, refine_signature, allow_larger, explain, decide, share_layers)
         with assuming(user):
             graph = load(model)
         return replace(_optimized(graph, user, asked, tracer or Tracer()), functions=functions)
@@ -165,6 +167,7 @@ class _Asked:
     allow_larger: bool
     explain: bool
     decide: Decide
+    share_layers: bool
 
 
 def _optimized(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> Result:
@@ -228,6 +231,7 @@ def _once(graph: Graph, user: Facts, asked: _Asked, tracer: Tracer) -> tuple[Res
         asked.validate,
         own_rules(asked.rules),
         asked.decide,
+        share_layers=asked.share_layers,
     )
     done, dropped = attempt_all(job, tracer)
     for left_out in dropped:

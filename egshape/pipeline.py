@@ -51,10 +51,13 @@ from egshape.ir.verify import verify
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
 from egshape.ops.checks import assumed_message
+from egshape.repeats import has_layers, in_place, outlined
 from egshape.trace import Tracer
 from egshape.validate import Verdict, compare, late
 
 VALIDATION_SECONDS = 2.0
+
+UNTOLD = "layers are shared: explain_value and explain_removed are not right about values inside of them"
 
 STRICT = "EGSHAPE_STRICT"
 """Environment variable: let faults of ours surface instead of falling back to the unoptimized graph."""
@@ -91,12 +94,13 @@ def run_stages(
     tolerance: Callable[[Outcome], float] | None = None,
     decide: Decide = "both",
     left: frozenset[Op] = frozenset(),
+    share_layers: bool = False,
 ) -> Optimized:
     """All stages from a graph to the optimized, verified graph. ``watch`` is shown each block's e-graph.
 
     ``variant`` is for looking at rules. ``deadlines``: those of ``limits`` from now on, where they are not given.
     ``tolerance``: how far the result may be off, None if it is not validated. ``decide``: who decides about sizes.
-    ``left``: ops of the graph that stay as they came.
+    ``left``: ops of the graph that stay as they came. ``share_layers``: repeated layers go through the stages once.
     Raises EgshapeError for contradictory facts and wrong rule files; a limit that is met before there is a smaller
     graph, a fault of the engine or of ours give the graph as it came, with a note."""
     deadlines = deadlines or Deadlines.of(limits)
@@ -115,7 +119,8 @@ def run_stages(
     )
     allowance = Allowance(deadlines.graph, budget.memory())
     loaded = program(tuple(rules), explain, variant)
-    road = Road(Setting(loaded, REGISTRY, CostModel(likely), budget, allowance, order, watch, decide, left), tracer)
+    setting = Setting(loaded, REGISTRY, CostModel(likely), budget, allowance, order, watch, decide, left, share_layers)
+    road = Road(setting, tracer)
     context = road.setting.context()
     believed = entry_facts(graph, facts)
     context.assume_all(believed)
@@ -148,8 +153,18 @@ class Road:
         self.names = Names()
 
     def graph(self, graph: Graph, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Graph:
-        """The graph, optimized; then what stands behind checks of sizes that data gives, once more."""
-        body = self.block(graph.body, entry, given, refine_signature)
+        """The graph, optimized, its repeated layers once; then what stands behind checks of sizes that data gives, once
+        more."""
+        source = self.layers(graph.body, lambda body: outlined(body, self.setting.left))
+        body = self.block(source, entry, given, refine_signature)
+        if source is not graph.body:
+            body = self.layers(body, in_place)
+            if has_layers(body):  # types of what crosses their borders changed
+                self.outcome, self.names = Outcome(), Names()
+                body = self.block(graph.body, entry, given, refine_signature)
+            else:
+                self.tracer.note(UNTOLD)
+                body = self.whole(body, entry, given, refine_signature)
         known = self.outcome.scopes[0].sizes.context
         return replace(graph, body=shared(optimize_behind(self.behind, body, known, entry.believed)))
 
@@ -213,11 +228,32 @@ class Road:
             pass
         return substitute(region, mapping)
 
+    def layers(self, block: Block, change: Callable[[Block], Block]) -> Block:
+        """The block with its layers as calls, or in their places, where that is asked for."""
+        if not self.setting.share_layers:
+            return block
+        with self.tracer.stage("layers"), without_collecting():
+            return change(block)
+
+    def whole(self, block: Block, entry: RegionEntry, given: Sequence[Check], refine_signature: bool) -> Block:
+        """A block whose layers went through the stages apart, once more; as it is where that takes too long."""
+        try:
+            return self.again(block, entry, given, refine_signature)
+        except LimitReached as reached:
+            self._note(stopped(reached.limit))
+            return block
+
     def behind(self, block: Block, entry: RegionEntry) -> Block:
-        """A block that went through the stages before, as a part of another one, once more: its checks are known."""
+        """A part of a block that went through the stages before, once more."""
+        return self.again(block, entry)
+
+    def again(
+        self, block: Block, entry: RegionEntry, given: Sequence[Check] = (), refine_signature: bool = False
+    ) -> Block:
+        """A block that went through the stages before, or a part of it, once more: its checks are known."""
         before = self.outcome
         self.names.release(value.name for op in block.ops for value in op.results)
-        found = self.block(block, entry)
+        found = self.block(block, entry, given, refine_signature)
         now = self.outcome.standing
         standing = {value: now.get(new, new) for value, new in before.standing.items()}
         self.outcome = replace(self.outcome, checks=before.checks, standing={**now, **standing})

@@ -71,6 +71,7 @@ LAYERS = [
             "rulesets",
             "attempts",
             "behind",
+            "repeats",
             "inner",
             "measure",
             "sizes",

@@ -61,7 +61,8 @@ Watch = Callable[[Block, Extraction], None]
 class Setting:
     """What all blocks of a graph share: program, ops, costs, limits, and which symbols stay when sizes are equal.
 
-    left: ops that stay as they came; what they need of sizes is neither checked nor used."""
+    left: ops that stay as they came; what they need of sizes is neither checked nor used. share_layers: whether
+    repeated layers go through the stages once."""
 
     program: Program
     registry: Registry
@@ -72,6 +73,7 @@ class Setting:
     watch: Watch | None = None
     decide: Decide = "both"
     left: frozenset[Op] = frozenset()
+    share_layers: bool = False
 
     def context(self) -> Context:
         """What is known of sizes where nothing is said of them."""

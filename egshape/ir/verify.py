@@ -47,7 +47,7 @@ class _Verifier:
 
     def block(self, block: Block, path: str) -> None:
         """Check a block; values and symbols of enclosing blocks are visible, its own end with it."""
-        outer_values, outer_symbols = dict(self.values), dict(self.symbols)
+        values, symbols = len(self.values), len(self.symbols)
         by_value: dict[Value, list[Any]] = {}
         for define in block.symbols:
             if define.name in self.symbols or any(
@@ -70,7 +70,9 @@ class _Verifier:
                 f"the symbol {by_value[value][0].name!r} is of {value!r}, which the block does not define",
                 where,
             )
-        self.values, self.symbols = outer_values, outer_symbols
+        for known, count in ((self.values, values), (self.symbols, symbols)):  # dicts are in order of definition
+            while len(known) > count:
+                known.popitem()
 
     def place(self, op: Op, index: int, path: str) -> str:
         location = f" at {op.location}" if str(op.location) else ""

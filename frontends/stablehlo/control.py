@@ -8,6 +8,7 @@ from typing import Any
 from egshape.dims import Dim, const
 from egshape.errors import EgshapeError, ParseError, Unsupported
 from egshape.facts import Relation
+from egshape.frontends.stablehlo import sharding
 from egshape.frontends.stablehlo.blocks import BIND
 from egshape.frontends.stablehlo.emit_text import DATA_CHECK
 from egshape.frontends.stablehlo.handlers import ints_or
@@ -103,13 +104,8 @@ def _descending(builder: BlockBuilder, dtype: str) -> Block:
     return inner.finish([inner.one("compare", (left, right), {"direction": "GT", "kind": kind})])
 
 
-def _sharding_constraint(scope: Scope, node: Node) -> Results:
-    """The operand itself: a composite, so that what it says of devices stays where it is said."""
-    x = scope.operand(node, 0)
-    inner = scope.builder.child()
-    attrs = {"name": node.name, "attrs": (("sharding", node.attributes["sharding"].text),)}
-    region = inner.finish([inner.arg(None, x.type.dtype, x.type.shape)])
-    return scope.emit(node, "composite", (x,), attrs, regions=(region,))
+def _sharding(scope: Scope, node: Node) -> Results:
+    return [sharding.of_value(scope.builder, node, scope.operand(node, 0))]
 
 
 # -- reducers ------------------------------------------------------------------------------------------
@@ -303,6 +299,8 @@ SHAPES = frozenset(("tie_shape", "get_shape", "flow.tensor.tie_shape", "shapex.t
 def known_target(op: Any) -> bool:
     """Whether a call of its target is read by its parts, and not carried through."""
     target = op.attributes["call_target_name"].value
+    if target == sharding.CALL:
+        return sharding.is_sharding(op)
     return target in _CUSTOM or target in SHAPES or target in REGISTRY.by_frontend("custom_call")
 
 
@@ -398,6 +396,7 @@ _CUSTOM: dict[str, Handler] = {
     "stablehlo.dynamic_top_k": _dynamic_top_k,
     "mhlo.erf": _mhlo_erf,
     "mhlo.topk": _mhlo_topk,
+    sharding.CALL: _sharding,
 }
 
 
@@ -431,6 +430,6 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.if": _branches("if"),
     "stablehlo.case": _branches("case"),
     "chlo.top_k": _top_k,
-    "sdy.sharding_constraint": _sharding_constraint,
+    sharding.CONSTRAINT: _sharding,
 }
 """Region ops, calls and checks by MLIR name."""

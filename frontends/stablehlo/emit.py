@@ -17,6 +17,7 @@ import numpy as np
 from egshape.dims import symbol
 from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Facts
+from egshape.frontends.stablehlo import sharding
 from egshape.frontends.stablehlo.emit_forms import prepared
 from egshape.frontends.stablehlo.emit_ops import (
     check_operands,
@@ -403,7 +404,7 @@ def _composite(scope: _Function, op: Op) -> str | None:
 
     In place where that needs outer values, and where sizes are dynamic and the composite is none of CHLO's:
     jaxlib gives static shapes to the operands of those only, and then rejects the decomposition's types."""
-    own = _top_k(scope, op) or _sharding_constraint(scope, op)
+    own = _top_k(scope, op) or sharding.written(op, refs(scope, op.operands), _signature(op))
     if own is not None:
         return own
     (block,) = op.regions
@@ -478,13 +479,6 @@ def _top_k(scope: _Function, op: Op) -> str | None:
         return None
     k = held["k"].split(":")[0].strip()
     return f"chlo.top_k({refs(scope, op.operands)}, k = {k}) : {types(op.operands)} -> ({types(op.results)})"
-
-
-def _sharding_constraint(scope: _Function, op: Op) -> str | None:
-    if op.attrs["name"] != "sdy.sharding_constraint":
-        return None
-    ((key, sharding),) = op.attrs["attrs"]
-    return f'"sdy.sharding_constraint"({refs(scope, op.operands)}) <{{{key} = {sharding}}}> : {_signature(op)}'
 
 
 def _host_call(scope: _Function, op: Op) -> str:

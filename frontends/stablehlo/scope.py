@@ -15,6 +15,7 @@ from egshape.errors import EgshapeError, Unsupported
 from egshape.facts import Relation
 from egshape.frontends.bounds import Bounds
 from egshape.frontends.calls import Functions, demands, in_callers_terms, likeness
+from egshape.frontends.stablehlo import sharding
 from egshape.frontends.stablehlo.attributes import TensorInfo
 from egshape.frontends.stablehlo.node import Body, Node
 from egshape.frontends.stablehlo.tree import Module
@@ -196,9 +197,11 @@ class Scope:
         handler = self.program.carry if node.single else self.program.handlers.get(node.name)
         try:
             if handler is not None:
-                return handler(self, node)
+                found = handler(self, node)
+                return found if node.single else self._sharded(node, found)
             if node.name in self.program.plain:
-                return self.emit(node, self.program.plain[node.name].name, self.operands(node))
+                found = self.emit(node, self.program.plain[node.name].name, self.operands(node))
+                return self._sharded(node, found)
         except EgshapeError as error:
             if node.instead is None or error.code != "invalid-op" or self.apart:
                 raise
@@ -208,6 +211,10 @@ class Scope:
             where=str(node.location) or node.name,
             hint="ops of other dialects than stablehlo must be lowered to it",
         )
+
+    def _sharded(self, node: Node, results: Sequence[Value | None]) -> Sequence[Value | None]:
+        """Results behind what the op says of their devices; in a reducer there is nothing to say."""
+        return results if self.apart else sharding.of_results(self.builder, node, results)
 
     def _call_it(self, value: Value, name: str) -> None:
         """Give a value that has a number the name that the text gives it, if that is free; one whose sizes are called
@@ -258,6 +265,8 @@ class Scope:
     def call(self, name: str, operands: Sequence[Value | None], node: Node) -> list[Value | None]:
         """What a function gives: a call of one that is shared, else its body in the place of the call."""
         function = self.enter(name, node)
+        stated = self.program.module.function(name)
+        operands = sharding.of_values(self.builder, operands, stated.arg_attributes, node.location)
         key = (self.builder, name, *map(self._identity, operands))
         known = self.program.calls.get(key)
         if known is not None:
@@ -274,6 +283,7 @@ class Scope:
             whole = self.program
             alone = partial(body, Program(whole.module, whole.handlers, whole.plain, whole.carry))
             raise in_callers_terms(error, f"@{name}", str(node.location), operands, self.builder, alone) from None
+        results = sharding.of_values(self.builder, results, stated.result_attributes, node.location)
         if not any(has_effect(op) for op in self.builder.ops[first:]):
             self.program.calls[key] = results
         return results

@@ -29,13 +29,14 @@ _RETURN = "stablehlo.return"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function, with the attributes of its arguments and their texts, and those of its results as text."""
+    """A function, with the attributes of its arguments and results and their texts."""
 
     name: str
     body: Body
     arg_attributes: tuple[Mapping[str, Any], ...]
     arg_texts: tuple[str, ...]
     result_texts: tuple[str, ...]
+    result_attributes: tuple[Mapping[str, Any], ...]
     location: Location
 
 
@@ -137,6 +138,7 @@ class Module:
             attributes,
             tuple(str(each) for each in given) or ("{}",) * len(body.args),
             tuple(str(each) for each in stated) or ("{}",) * len(body.results),
+            tuple(self.reader.attribute(each) for each in stated),
             location,
         )
 
