@@ -19,10 +19,10 @@ _BY_FORM = {form: each for each in FRONTENDS for form in each.forms}
 
 
 def form_of(path: Path, form: str | None = None) -> str:
-    """The form given, else the file's suffix. Raises InvalidInput for one that nothing reads or writes, and for a
-    folder."""
+    """The form given, else the file's suffix. Raises InvalidInput for one that nothing reads or writes, for a folder, and
+    for what is no name."""
     kind = form or path.suffix.removeprefix(".")
-    if form is None and path.is_dir():
+    if form is None and _is_folder(path):
         raise InvalidInput("is a folder", where=str(path), hint="give the file of a model")
     if kind == "egx":
         raise InvalidInput(
@@ -39,6 +39,18 @@ def form_of(path: Path, form: str | None = None) -> str:
             "a file name ends in one of these, or pass the format of what is read",
         )
     return kind
+
+
+def _is_folder(path: Path) -> bool:
+    """Raises InvalidInput for what the system takes for no name: most often the text of a model."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise InvalidInput(
+            f"is no file name: {error.strerror}",
+            where=f"{str(path)[:40]!r}...",
+            hint="the text of a model is given as bytes, text.encode()",
+        ) from None
 
 
 def of_form(form: str) -> Frontend:

@@ -77,6 +77,7 @@ def test_objects_are_recognised() -> None:
         ("model", "its name does not say"),
         ("model.egx", "is a compiled"),
         (".", "is a folder"),
+        ("module {}" * 500, "is no file name"),
     ],
 )
 def test_a_file_of_no_form_is_named(name: str, message: str, tmp_path: Path) -> None:
