@@ -138,13 +138,15 @@ def _chosen_classes(own: Seen, start: Sequence[int], hops: int | None) -> list[i
 @dataclass(frozen=True)
 class Row:
     """A class as a line of a table: its number from the inputs on, the values of the graph that are in it, its type,
-    and its e-nodes as text, the chosen one first; ``used``: the program that is chosen needs it."""
+    and its e-nodes as text, the chosen one first; ``used``: the program that is chosen needs it; ``reads``: the numbers
+    of the classes that its e-nodes read."""
 
     number: int
     names: tuple[str, ...]
     type: str
     nodes: tuple[str, ...]
     used: bool
+    reads: tuple[int, ...]
 
 
 def rows(own: Seen, most: int = MOST) -> tuple[Row, ...]:
@@ -203,15 +205,16 @@ class _Drawing:
         order = sorted(self.wanted, key=lambda cls: self.extraction.order.get(cls, 0))
         places = {cls: place for place, cls in enumerate(order)}
         for cls in order:
-            nodes = []
+            nodes, reads = [], dict[int, None]()
             for candidate in self._shown(cls):
                 title, details = self._text(candidate.node)
+                reads |= {places[read]: None for read in candidate.reads if read in places}
                 parts = [*(f"#{places[read]}" if read in places else "..." for read in candidate.reads), *details]
                 nodes.append(f"{title}({', '.join(parts)})")
             shape = self.terms.shapes.get(self.terms.shape_of.get(cls, -1))
             dtype = self.terms.dtype_of.get(cls)
             type = str(TensorType(dtype, shape)) if dtype is not None else ""
-            yield Row(places[cls], tuple(self.names.get(cls, ())), type, tuple(nodes), cls in self.used)
+            yield Row(places[cls], tuple(self.names.get(cls, ())), type, tuple(nodes), cls in self.used, tuple(reads))
 
     def _shown(self, cls: int) -> list[Candidate]:
         """The e-nodes of a class, the chosen one first; not more than can be read."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from egshape.editor.drawing import Picture, picture
 from egshape.egraph.extract import Extraction
 from egshape.errors import EgshapeError
 from egshape.facts import Facts
@@ -44,12 +45,14 @@ PROGRAM = "negate(tanh(negate(transpose(transpose(x: f32[a, b], [1, 0]), [1, 0])
 
 @dataclass(frozen=True)
 class State:
-    """The e-graph after a step of a ruleset ("" at the start): how many e-nodes, its classes, what would be chosen."""
+    """The e-graph after a step of a ruleset ("" at the start): how many e-nodes, its classes, what would be chosen; and
+    its picture."""
 
     ruleset: str
     nodes: int
     classes: tuple[Row, ...]
     graph: str
+    picture: Picture
 
 
 def program_of(text: str) -> tuple[Graph, Facts]:
@@ -100,4 +103,6 @@ def _note(seen: list[Seen], block: Block, extraction: Extraction) -> None:
 
 def _state(seen: Seen, done: Optimized, *, first: bool) -> State:
     steps = () if first else done.outcome.steps
-    return State(steps[-1].ruleset if steps else "", done.outcome.nodes, rows(seen), str(done.graph))
+    classes = rows(seen)
+    ruleset = steps[-1].ruleset if steps else ""
+    return State(ruleset, done.outcome.nodes, classes, str(done.graph), picture(classes))

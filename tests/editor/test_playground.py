@@ -11,8 +11,10 @@ from dataclasses import replace
 import pytest
 
 from egshape.editor import playground_server
+from egshape.editor.drawing import picture
 from egshape.editor.playground import LIMITS, PROGRAM, RULE, states
 from egshape.errors import EgshapeError
+from egshape.viz.egraph import Row
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +43,28 @@ def test_each_step_is_seen() -> None:
     assert any(node.startswith("transpose(") for node in first)
     assert len(last) > len(first)
     assert len({each.number for each in found[-1].classes}) == len(found[-1].classes)
+
+
+def test_the_picture_has_every_class() -> None:
+    """Boxes that do not overlap, and arrows that go down from what is read."""
+    for state in states(RULE, PROGRAM)[0]:
+        drawn = state.picture
+        assert [box.number for box in drawn.boxes] == [each.number for each in state.classes]
+        for k, one in enumerate(drawn.boxes):
+            assert one.x >= 0 and one.x + one.width <= drawn.width + 1 and one.y + one.height <= drawn.height + 1
+            for two in drawn.boxes[:k]:
+                beside = one.x + one.width <= two.x or two.x + two.width <= one.x
+                assert beside or one.y + one.height <= two.y or two.y + two.height <= one.y
+        forwards = {(read, each.number) for each in state.classes for read in each.reads if read < each.number}
+        assert len(drawn.arrows) == len(forwards)
+        assert all(points[0][1] < points[-1][1] for points in drawn.arrows)
+
+
+def test_a_picture_of_cycles_and_of_nothing() -> None:
+    looped = Row(0, ("%x",), "f32[a]", ("input(%x)", "tanh(#1)", "add(#0, " + "y" * 90 + ")"), True, (1, 0))
+    drawn = picture([looped, Row(1, (), "f32[a]", ("negate(#0)",), False, (0,))])
+    assert len(drawn.arrows) == 1 and drawn.boxes[0].lines[2].endswith("…")
+    assert picture([]).boxes == ()
 
 
 def test_what_is_wrong_is_said() -> None:
