@@ -98,7 +98,7 @@ def limits(kind):
 
 
 @here
-@pytest.mark.parametrize("rows", [1, 20])
+@pytest.mark.parametrize("rows", [1, 5, 20])
 def test_every_f16_comes_through(rows):
     """Times 1, which is exact: denormals too."""
     function = compiled(two_arguments("f16", False, "f32"))
@@ -111,11 +111,12 @@ def test_every_f16_comes_through(rows):
 def test_infinities_are_infinities():
     """Also times numbers that one bf16 holds, and times both parts of others; infinity times 0 is no number."""
     function = compiled(two_arguments("f16", True, "f32"))
-    x = np.float16([[np.inf, 1], [-np.inf, 1], [1.0009765625, 3], [np.nan, 0]])
+    x = np.float16([[np.inf, 1], [-np.inf, 1], [1.0009765625, 3], [np.nan, 0]] * 5)
     y = np.float16([[1, 2], [1.0009765625, 2], [-0.5, 7], [0, 1], [np.inf, 1]])
     with np.errstate(invalid="ignore"):
         wanted = x.astype(np.float32) @ y.astype(np.float32).T
-    np.testing.assert_array_equal(np.asarray(function(x, y)), wanted)
+    for rows in (1, 4, 20):
+        np.testing.assert_array_equal(np.asarray(function(x[:rows], y)), wanted[:rows])
 
 
 @here

@@ -82,11 +82,11 @@ def _split(rows: int, most: int) -> Iterator[tuple[int, int]]:
 def _tile(t: Element, shape: Shape, kind: str) -> str:
     """All columns: the widest blocks first, then narrower ones, then the masked one, or whole vectors with taps."""
     reach, more, last = kind != BLOCK, more_args(t, shape.blocks[0][0], kind), len(shape.blocks)
-    name = kind if reach else "tile"
+    name = kind if reach else "vectors" if t.dtype == "f16" else "tile"
     lines = [
         f"define hidden void @egs_{name}_{t.dtype}(i64 %rows, i64 %n, {ARGS}{more}) noinline nounwind {{",
         "entry:",
-        *(_tiled(t) if t.tiled and not reach else ("  br label %vectors",)),
+        *(_tiled(t) if t.tiled and name == "tile" else ("  br label %vectors",)),
         "vectors:",
         f"  %up = add nsw i64 %n, {t.lanes - 1 if reach else 0}",
         f"  %all = and i64 %up, {-t.lanes if reach else -1}",
@@ -165,8 +165,7 @@ def _call(t: Element, name: str, j: str, vectors: int, more: str, kind: str) -> 
     ]
 
 
-_ONLY_TILES = f"""declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-define hidden void @egs_tile_f16(i64 %rows, i64 %n, {ARGS}) nounwind {{
+_F16 = f"""define hidden void @egs_tile_f16(i64 %rows, i64 %n, {ARGS}) nounwind {{
   call void @egs_tiles_f16(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)
   ret void
 }}
@@ -216,8 +215,6 @@ def text(dtype: str, features: str, kind: str) -> str:
     """The kernels of a dtype and kind for a CPU of these features, as a module of LLVM IR."""
     shape, (name, size) = shape_for(features), TYPES[dtype]
     t = Element(dtype, name, size, shape.bytes // size, frozenset(features.split(",")))
-    if dtype == "f16":
-        return tiles.text(dtype) + _ONLY_TILES
     v, blocks = t.vector, (*shape.blocks, *(((MASKED, shape.blocks[-1][1]),) if kind == BLOCK else ()))
     parts = [
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
@@ -227,7 +224,7 @@ def text(dtype: str, features: str, kind: str) -> str:
         *(block(t, rows, vectors, kind) for vectors, most in blocks for rows in range(1, most + 1)),
         *(_by_rows(t, vectors, most, kind) for vectors, most in blocks),
         _tile(t, shape, kind),
-        _best_rows(t, shape, kind),
+        _F16 if dtype == "f16" else _best_rows(t, shape, kind),
     ]
     if kind == BLOCK and not t.group:
         few = dots.Lanes(dtype, name, size, t.lanes, t.room, (4, 2, 1) if shape.bytes == 64 else (2, 1))

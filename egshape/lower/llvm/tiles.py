@@ -4,9 +4,9 @@
 elements lie along memory: at most 16 rows, n a multiple of 16. Sums of 4 tiles, 64 columns, stay in registers over the
 depth. T is bf16, u8s8 or s8u8; or f16, whose numbers are two bf16 each (``plan/cpu/split_halves.py``): the larger parts
 of a row, or of a pack, and behind all of them the smaller ones; k counts both, a multiple of 16 each, and four products
-of tiles make one.
+of tiles make one. Of few rows both parts of a row are rows of one tile; very few are multiplied by vectors.
 
-A kernel must have been asked for the registers (``runtime/abi/tiles.py``): a module asks when it is loaded as a
+Linux must have been asked for the registers (``runtime/abi/tiles.py``): a module asks when it is loaded as a
 library. They are released behind each block."""
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ ROWS = 16
 """Rows of a tile, and elements of one of its rows."""
 LEAST_ROWS = 4
 """From here tiles are faster than vectors."""
+VECTOR_ROWS = 2
+"""Up to here rows of f16 are multiplied by vectors."""
 _STEPS = {"bf16": "tdpbf16ps", "f16": "tdpbf16ps", "stacked": "tdpbf16ps", "u8s8": "tdpbusd", "s8u8": "tdpbsud"}
 _STACKED = "stacked"
 """f16 of at most 8 rows: the smaller parts of a row are a row of the tile behind that of the larger ones."""
@@ -49,7 +51,9 @@ def _declarations(dtype: str) -> str:
     for register in _RIGHTS if dtype == "f16" else (_RIGHT,):
         rows[register] = ROWS
     shape = [1, *[0] * 15, *(each for size in lines for each in (size, 0)), *[0] * 16, *rows, *[0] * 8]
-    return f"""@egs_tiles_shape = private unnamed_addr constant [64 x i8] [{", ".join(f"i8 {each}" for each in shape)}]
+    filled = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n" if dtype == "f16" else ""
+    values = ", ".join(f"i8 {each}" for each in shape)
+    return f"""{filled}@egs_tiles_shape = private unnamed_addr constant [64 x i8] [{values}]
 declare void @llvm.x86.ldtilecfg(ptr)
 declare void @llvm.x86.tilerelease()
 declare void @llvm.x86.tilezero(i8 immarg)
@@ -128,49 +132,77 @@ def _shaped(name: str, place: int, value: str) -> Iterator[str]:
 
 
 def _either() -> str:
-    """f16 of few rows or of many. Of few, twice as many are multiplied, and then added in pairs."""
-    most = ROWS // 2
+    """f16 of few rows or of many. Of few, twice as many are multiplied, and then added in pairs; of very few by vectors
+    (``egs_vectors_f16``), which read packs faster than tiles do: first the larger parts of a pack, then the others."""
+    room, sizes = ROWS * ROOM_BYTES, "i64 %n, i64 %k, ptr %a, i64"
     return f"""define internal void @egs_tiles_f16(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)
   noinline nounwind {{
 entry:
-  %few = icmp sle i64 %rows, {most}
-  br i1 %few, label %stacked, label %many
-many:
-  call void @egs_tiles_f16_many(i64 %rows, i64 %n, i64 %k, ptr %a, i64 %ar, ptr %b, i64 %br, ptr %t)
-  ret void
-stacked:
-  %sums = alloca [{ROWS * ROOM_BYTES} x i8], align 64
+  %sums = alloca [{2 * room} x i8], align 64
+  %more = getelementptr i8, ptr %sums, i64 {room}
   %twice = shl nuw nsw i64 %rows, 1
   %half = ashr i64 %ar, 1
-  call void @egs_tiles_f16_few(i64 %twice, i64 %n, i64 %k, ptr %a, i64 %half, ptr %b, i64 %br, ptr %sums)
+  %depth = lshr i64 %k, 1
+  %vector = icmp sle i64 %rows, {VECTOR_ROWS}
+  br i1 %vector, label %vectors, label %tiles
+vectors:
+  %far = mul nsw i64 %depth, %br
+  %bl = getelementptr float, ptr %b, i64 %far
+  call void @egs_vectors_f16(i64 %twice, i64 %n, i64 %depth, ptr %a, i64 %half, i64 1, ptr %b, i64 %br, ptr %sums)
+  call void @egs_vectors_f16(i64 %twice, i64 %n, i64 %depth, ptr %a, i64 %half, i64 1, ptr %bl, i64 %br, ptr %more)
+  br label %added
+tiles:
+  %few = icmp sle i64 %rows, {ROWS // 2}
+  br i1 %few, label %stacked, label %many
+many:
+  call void @egs_tiles_f16_many(i64 %rows, {sizes} %ar, ptr %b, i64 %br, ptr %t)
+  ret void
+stacked:
+  call void @llvm.memset.p0.i64(ptr align 64 %more, i8 0, i64 {room}, i1 false)
+  call void @egs_tiles_f16_few(i64 %twice, {sizes} %half, ptr %b, i64 %br, ptr %sums)
+  br label %added
+added:
   br label %row
 row:
-  %i = phi i64 [ 0, %stacked ], [ %in, %done ]
+  %i = phi i64 [ 0, %added ], [ %in, %done ]
   %from = mul nuw nsw i64 %i, {2 * ROOM_BYTES}
   %to = mul nuw nsw i64 %i, {ROOM_BYTES}
-  %sp = getelementptr i8, ptr %sums, i64 %from
+  %s0 = getelementptr i8, ptr %sums, i64 %from
   %tp = getelementptr i8, ptr %t, i64 %to
   br label %column
 column:
   %j = phi i64 [ 0, %row ], [ %jn, %column ]
-  %p0 = getelementptr float, ptr %sp, i64 %j
-  %p1 = getelementptr i8, ptr %p0, i64 {ROOM_BYTES}
-  %pt = getelementptr float, ptr %tp, i64 %j
-  %x0 = load <{ROWS} x float>, ptr %p0, align 64
-  %x1 = load <{ROWS} x float>, ptr %p1, align 64
-  %x = fadd <{ROWS} x float> %x0, %x1
-  store <{ROWS} x float> %x, ptr %pt, align 64
-  %jn = add nuw nsw i64 %j, {ROWS}
-  %more = icmp slt i64 %jn, %n
-  br i1 %more, label %column, label %done
+{_loaded()}  %jn = add nuw nsw i64 %j, {ROWS}
+  %again.j = icmp slt i64 %jn, %n
+  br i1 %again.j, label %column, label %done
 done:
   %in = add nuw nsw i64 %i, 1
-  %again = icmp slt i64 %in, %rows
-  br i1 %again, label %row, label %end
+  %again.i = icmp slt i64 %in, %rows
+  br i1 %again.i, label %row, label %end
 end:
   ret void
 }}
 """
+
+
+def _loaded() -> str:
+    """The sum of a vector of both rows of both parts."""
+    vector, lines = f"<{ROWS} x float>", ["  %p0 = getelementptr float, ptr %s0, i64 %j"]
+    room = ROWS * ROOM_BYTES
+    for k, place in enumerate((0, ROOM_BYTES, room, room + ROOM_BYTES)):
+        lines.append(f"  %q{k} = getelementptr i8, ptr %p0, i64 {place}")
+        lines.append(f"  %x{k} = load {vector}, ptr %q{k}, align 64")
+    return "\n".join(
+        [
+            *lines,
+            f"  %y0 = fadd {vector} %x0, %x1",
+            f"  %y1 = fadd {vector} %x2, %x3",
+            f"  %y = fadd {vector} %y0, %y1",
+            "  %pt = getelementptr float, ptr %tp, i64 %j",
+            f"  store {vector} %y, ptr %pt, align 64",
+            "",
+        ]
+    )
 
 
 def _columns(dtype: str, vectors: int) -> str:
