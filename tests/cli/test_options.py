@@ -13,8 +13,8 @@ from egshape.cli import app
 SAYING = {"--assume", "--annotate", "--annotate-file", "--ops", "--format"}
 
 
-SERVE = {"lsp", "rules playground"}
-"""They answer until they are ended, in a protocol of their own."""
+SERVE = {"lsp", "view", "rules playground"}
+"""They answer an editor or a browser until they are ended."""
 ANSWER = {"shapes", "facts", "advise", "versions", "buckets", "viz", "rules list", "rules show", "rules watch"} | {
     "rules profile", "rules trace", "rules prelude", "shapelib list"
 }  # fmt: skip

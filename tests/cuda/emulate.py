@@ -110,7 +110,7 @@ def emulated(graph: Graph, threads: int, reverse: bool = False) -> CompiledFunct
         found = [versions(each) for each in grid_launches(kernel, likely, threads)]
         return [replace(each, body=tuple(map(backwards, each.body))) for each in found] if reverse else found
 
-    def mapped(given: Graph, facts: str = "all") -> Program:
+    def mapped(given: Graph, facts: str = "all", **_: object) -> Program:
         program = plan(given, facts, "cuda")
         return replace(program, steps=_mapped(program.steps, change))
 

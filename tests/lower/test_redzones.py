@@ -38,8 +38,8 @@ def planted(monkeypatch, kind, index):
     """The function with a kernel more, which stores one element at ``index`` of a buffer of this kind."""
     plan = driver.plan
 
-    def wrong(graph, *rest):
-        program = plan(graph, *rest)
+    def wrong(graph, *rest, **options):
+        program = plan(graph, *rest, **options)
         buffers = [port.buffer for port in program.inputs + program.outputs]
         buffers += [buffer for step in program.steps if isinstance(step, Run) for buffer in step.kernel.outputs]
         (target, *_) = [buffer for buffer in buffers if buffer.kind == kind]
