@@ -19,8 +19,8 @@ _BY_FORM = {form: each for each in FRONTENDS for form in each.forms}
 
 
 def form_of(path: Path, form: str | None = None) -> str:
-    """The form given, else the file's suffix. Raises InvalidInput for one that nothing reads or writes, for a folder, and
-    for what is no name."""
+    """The form given, else the file's suffix. Raises InvalidInput for one that nothing reads or writes, for a folder
+    and for what is no name."""
     kind = form or path.suffix.removeprefix(".")
     if form is None and _is_folder(path):
         raise InvalidInput("is a folder", where=str(path), hint="give the file of a model")
