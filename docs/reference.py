@@ -317,14 +317,14 @@ def _picture(name: str) -> str:
     """The DOT text of a picture of the example."""
     from egshape.viz import egraph, why
     from egshape.viz import plan as plans
-    from egshape.viz.result import before_and_after, normal_form
+    from egshape.viz.result import before_and_after
 
     result = _example()
     made: dict[str, Callable[[], Any]] = {
         "both": lambda: before_and_after(result),
         "egraph": lambda: egraph.picture(result),
-        "why": lambda: why.picture(result.explain_value("%4")),
-        "kernels": lambda: plans.kernels(result.graph, normal_form(result)),
+        "why": lambda: why.picture(result.explain_value("%u")),
+        "kernels": lambda: plans.kernels(result.graph, result.optimized.sizes.normal_form),
         "memory": lambda: plans.memory_picture(plans.program_of(result.graph)),
     }
     return str(made[name]())
