@@ -108,6 +108,13 @@ def optimize(
     """Make MODEL smaller; it computes the same."""
     check_target(output)
     check_target(report, model=False, source=model)
+    if report is not None and report.suffix in (".html", ".svg", ".png"):
+        raise EgshapeError(
+            "is JSON, not a page or a picture",
+            where="--report",
+            hint=f"egshape viz {model} -o {report} writes that",
+            code="usage",
+        )
     started = time.perf_counter()
     graph = load_model(model, format, ops, annotate, annotate_file, assume, output)
     loaded = time.perf_counter()

@@ -54,6 +54,12 @@ def test_report_in_a_folder_that_is_one(small: str, tmp_path: Path, capsys: Capt
     assert "is a folder" in fails(capsys, 2, "optimize", small, "--report", str(tmp_path))
 
 
+def test_a_report_that_is_asked_for_as_a_page(small: str, tmp_path: Path, capsys: Captured) -> None:
+    page = tmp_path / "page.html"
+    said = fails(capsys, 2, "optimize", small, "--report", str(page))
+    assert f"egshape viz {small} -o {page}" in said and not page.exists()
+
+
 def test_model_that_is_a_folder(tmp_path: Path, capsys: Captured) -> None:
     assert "is a folder" in fails(capsys, 2, "shapes", str(tmp_path))
 
