@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from egshape.dims import Dim, ceildiv, const
 from egshape.dims import product as total
 from egshape.ir.graph import Op
 from egshape.plan.analysis.elements import ZERO
-from egshape.plan.cpu.packing import Right
+from egshape.plan.cpu.packing import Right, constant_matrices, joined, packs
 from egshape.plan.form.matrices import ONE, Axes, Dot, loops, matrix, operand, parts
 from egshape.plan.form.steps import Steps
-from egshape.plan.ir.loops import Expr, Matrix, Pack, linear
+from egshape.plan.ir.loops import Buffer, Expr, Matrix, Pack, linear
 from egshape.plan.ir.packs import PAIR, pack_columns, pack_step
 
 SUMS = "f32"
@@ -82,12 +84,29 @@ def flat(axes: Axes) -> Dim:
     return linear(tuple(index for index, _ in axes), tuple(size for _, size in axes))
 
 
-def panels(side: Operand, depth: Dim, n: Dim) -> Right:
-    """Room for an operand's panels of ``depth`` pairs."""
+def panels(side: Operand, depth: Dim, n: Dim, data: Buffer | None = None) -> Right:
+    """An operand's panels of ``depth`` pairs: ``data``, or room for them."""
     step = const(pack_step(SUMS))
     area = depth * (ceildiv(n, step) * step)
-    target = side.p.scratch("panels", _PAIRS, total(size for _, size in side.d.batch) * area)
-    return Right(SUMS, depth, n, n, Matrix(target, ZERO, ZERO, ZERO), target, flat(side.d.batch) * area)
+    if data is None:
+        data = side.p.scratch("panels", _PAIRS, total(size for _, size in side.d.batch) * area)
+    return Right(SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
+
+
+def constant(side: Operand, k: Dim, n: Dim, made: Callable[[np.ndarray], np.ndarray]) -> Buffer | None:
+    """The panels of a constant, of which ``made`` makes pairs; None if the operand is none."""
+    found, p = side.matrix(), side.p
+    wide = None if found is None else Matrix(found.buffer, found.offset, found.column, found.row)
+    whole = None if wide is None else constant_matrices(wide, side.d.batch, n, k)
+    if wide is None or whole is None:
+        return None
+    sizes = (size for _, size in side.d.batch)
+    key = (made, wide.buffer, wide.offset, wide.row, wide.column, k, n, *sizes)
+    if key not in p.packed:
+        flat_panels = joined([packs(made(each)) for each in whole], np.dtype(np.int32))
+        name = f"{wide.buffer.name}.panels.{len(p.packed)}"
+        p.packed[key] = Buffer(name, _PAIRS, const(flat_panels.size), "const", flat_panels)
+    return p.packed[key]
 
 
 def packed_along(side: Operand, wide: Matrix, depth: Dim, n: Dim) -> Right:

@@ -17,8 +17,8 @@ from egshape.plan.analysis.elements import ZERO, Indices
 from egshape.plan.cpu import split_halves
 from egshape.plan.cpu.contraction import Operands, packed_product, summed
 from egshape.plan.cpu.half_operands import SUMS as _SUMS
-from egshape.plan.cpu.half_operands import Operand, flat, packed_along
-from egshape.plan.cpu.packing import Right, constant_matrices, joined, packed, packs
+from egshape.plan.cpu.half_operands import Operand, constant, flat, packed_along, panels
+from egshape.plan.cpu.packing import Right, packed
 from egshape.plan.form.dots import converted, dot
 from egshape.plan.form.epilogue import Cluster
 from egshape.plan.form.matrices import ONE, axes_of, loops
@@ -110,13 +110,14 @@ def _pairs(side: Operand, k: Dim) -> Matrix:
 
 def _panels(side: Operand, k: Dim, n: Dim) -> Right:
     """The operand as panels of pairs, made now if it is constant."""
-    step, depth = const(pack_step(_SUMS)), ceildiv(k, const(PAIR))
-    area = depth * (ceildiv(n, step) * step)
-    data = _constant(side, k, n)
+    depth = ceildiv(k, const(PAIR))
+    data = constant(side, k, n, paired)
     if data is not None:
-        return Right(_SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
+        return panels(side, depth, n, data)
     if side.along:
         return packed_along(side, _pairs(side, k), depth, n)
+    step = const(pack_step(_SUMS))
+    area = depth * (ceildiv(n, step) * step)
     target = side.p.scratch("panels", side.dtype, total(size for _, size in side.d.batch) * area * PAIR)
     wide, at = Matrix(target, ZERO, ZERO, ZERO), flat(side.d.batch) * area * PAIR
     right = Right(_SUMS, depth, n, n, wide, target, at, "bf16", PAIR)
@@ -140,22 +141,6 @@ def _packing(side: Operand, right: Right, k: Dim, depth: Dim) -> tuple[Stmt, ...
     whole = loops([(deep, k // PAIR), (j, some)], [stored(deep * PAIR, half) for half in range(PAIR)])
     rest = loops([(odd, k % PAIR), (j, some)], [stored(last, 0), stored(last, 1, Const(side.dtype, 0.0))])
     return loops([(panel, right.count)], [*whole, *rest])
-
-
-def _constant(side: Operand, k: Dim, n: Dim) -> Buffer | None:
-    """The panels of a constant; None if the operand is none."""
-    found = side.matrix()
-    wide = None if found is None else Matrix(found.buffer, found.offset, found.column, found.row)
-    whole = None if wide is None else constant_matrices(wide, side.d.batch, n, k)
-    if wide is None or whole is None:
-        return None
-    sizes = (size for _, size in side.d.batch)
-    key = ("pairs", wide.buffer, wide.offset, wide.row, wide.column, k, n, *sizes)
-    if key not in side.p.packed:
-        flat = joined([packs(paired(each)) for each in whole], np.dtype(np.int32))
-        name = f"{wide.buffer.name}.panels.{len(side.p.packed)}"
-        side.p.packed[key] = Buffer(name, "i32", const(flat.size), "const", flat)
-    return side.p.packed[key]
 
 
 def paired(array: np.ndarray) -> np.ndarray:

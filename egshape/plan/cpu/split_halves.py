@@ -12,12 +12,12 @@ import numpy as np
 from egshape.dims import Dim, ceildiv, const, symbol
 from egshape.dims import product as total
 from egshape.plan.analysis.elements import ZERO
-from egshape.plan.cpu.half_operands import SUMS, Operand, flat, packed_along
-from egshape.plan.cpu.half_operands import panels as room_for
-from egshape.plan.cpu.packing import Right, constant_matrices, joined, packs
+from egshape.plan.cpu.half_operands import SUMS, Operand, constant, flat, packed_along
+from egshape.plan.cpu.half_operands import panels as pair_panels
+from egshape.plan.cpu.packing import Right
 from egshape.plan.form.dots import converted
 from egshape.plan.form.matrices import ONE, loops
-from egshape.plan.ir.loops import Buffer, Call, Const, Expr, Let, Matrix, Stmt, Store, Var
+from egshape.plan.ir.loops import Call, Const, Expr, Let, Matrix, Stmt, Store, Var
 from egshape.plan.ir.packs import PAIR, TILE_DEPTH, pack_columns, pack_step
 
 _BITS, _PART = "i32", "ui16"
@@ -53,14 +53,12 @@ def rows(side: Operand, k: Dim) -> Matrix:
 def panels(side: Operand, k: Dim, n: Dim) -> Right:
     """The operand as panels of both parts, made now if it is constant."""
     depth = _room(k)
-    data = _constant(side, k, n)
+    data = constant(side, k, n, both)
     if data is not None:
-        step = const(pack_step(SUMS))
-        area = depth * (ceildiv(n, step) * step)
-        return Right(SUMS, depth, n, n, Matrix(data, ZERO, ZERO, ZERO), data, flat(side.d.batch) * area)
+        return pair_panels(side, depth, n, data)
     if side.along:
         return packed_along(side, rows(side, k), depth, n)
-    right = room_for(side, depth, n)
+    right = pair_panels(side, depth, n)
     side.p.start()
     side.p.run("pack", loops(side.d.batch, _packing(side, right, k)), (right.buffer,))
     return right
@@ -125,22 +123,6 @@ def _kept(number: Expr) -> Expr:
 def _high(number: Expr) -> Expr:
     """The same as the lower half."""
     return Call(_BITS, "shift_right_logical", (_bits(number), Const(_BITS, _SHIFT)))
-
-
-def _constant(side: Operand, k: Dim, n: Dim) -> Buffer | None:
-    """The panels of a constant; None if the operand is none."""
-    found, p = side.matrix(), side.p
-    wide = None if found is None else Matrix(found.buffer, found.offset, found.column, found.row)
-    whole = None if wide is None else constant_matrices(wide, side.d.batch, n, k)
-    if wide is None or whole is None:
-        return None
-    sizes = (size for _, size in side.d.batch)
-    key = ("parts", wide.buffer, wide.offset, wide.row, wide.column, k, n, *sizes)
-    if key not in p.packed:
-        flat_panels = joined([packs(both(each)) for each in whole], np.dtype(np.int32))
-        name = f"{wide.buffer.name}.panels.{len(p.packed)}"
-        p.packed[key] = Buffer(name, "i32", const(flat_panels.size), "const", flat_panels)
-    return p.packed[key]
 
 
 def both(array: np.ndarray) -> np.ndarray:
