@@ -1,5 +1,6 @@
 """f32 by tiles: three bf16 a number (``plan/cpu/parts.py``), in products and convolutions."""
 
+import os
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import egshape
 from egshape.dims import const, symbol
 from egshape.ir.builder import BlockBuilder
 from egshape.lower.llvm.tiles import tiled
-from egshape.plan.cpu import parts
+from egshape.plan.cpu import pages, parts
 from egshape.plan.ir.program import Run
 from egshape.plan.ir.walk import statements
 from egshape.plan.targets import plan
@@ -30,15 +31,15 @@ def some(rng, *shape):
 
 
 def test_an_f32_is_three_bf16():
-    """Exactly; none is 0 where the number is not, and all have its sign."""
+    """Exactly; the largest is 0 only where the number is, and no part has the other sign."""
     rng, edges = np.random.default_rng(0), F32([1, -1, 3, 257, 65537, 2**24 - 1, 2.0**-100, np.finfo(F32).max, 0, -0.0])
     x = np.concatenate([some(rng, 4000), edges])
     found = parts.constant_parts(x, x.dtype)
     np.testing.assert_array_equal(sum(part.astype(np.float64) for part in found).astype(F32), x)
     for part in found:
         np.testing.assert_array_equal(part.view(np.uint32) & 0xFFFF, 0)
-        np.testing.assert_array_equal(np.sign(part), np.sign(x))
-        assert ((part != 0) == (x != 0)).all()
+        assert np.isin(np.sign(part) * np.sign(x), (0, 1)).all()
+    np.testing.assert_array_equal(np.sign(found[0]), np.sign(x))
 
 
 def test_which_constants_are_put_into_parts():
@@ -120,6 +121,16 @@ def test_integers_of_16_bits_are_multiplied_exactly():
 
 
 @here
+def test_a_sum_that_is_0_is_0():
+    """Nothing is added to the parts of small integers, which would be left where these cancel."""
+    rng = np.random.default_rng(9)
+    x, weights = rng.integers(-2, 3, (70, 256)).astype(F32), rng.integers(-2, 3, (256, 128)).astype(F32)
+    exact = x @ weights
+    assert (exact == 0).sum() > 50
+    np.testing.assert_array_equal(np.asarray(compiled(product(weights, epilogue=False))(x)), exact)
+
+
+@here
 def test_what_is_not_finite():
     """Infinity times parts is infinity, also of numbers that one bf16 holds; times 0 it is no number."""
     rng = np.random.default_rng(3)
@@ -154,6 +165,18 @@ def test_a_constant_of_two_products_is_put_into_parts_once():
     found = [each for step in steps if isinstance(step, Run) for each in statements(step.kernel.body)]
     packs = {each.right for each in found if getattr(each, "elements", "") == "f32x3"}
     assert len(packs) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_has_constants_of_its_own():
+    """What it compiles writes nothing to those of the other one."""
+    pages.zeros(pages.LEAST)
+    child = os.fork()
+    if not child:
+        pages.zeros(pages.LEAST)[:] = 1
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not pages.zeros(pages.LEAST).any()
 
 
 # -- convolutions -----------------------------------------------------------------------------------------------------

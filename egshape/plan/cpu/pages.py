@@ -34,11 +34,18 @@ class _Chunks:
 
 def _chunk(count: int) -> np.ndarray:
     whole = -(-count // _HUGE) * _HUGE
-    mapped = mmap.mmap(-1, whole + _HUGE)
+    mapped = _mapped(whole + _HUGE)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         mapped.madvise(mmap.MADV_HUGEPAGE)
     room = np.frombuffer(mapped, np.uint8)
     return room[-room.ctypes.data % _HUGE :][:whole]
+
+
+def _mapped(count: int) -> mmap.mmap:
+    """Memory of this process: a forked one gets a copy, as of all other memory."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, count)
 
 
 _CHUNKS = _Chunks()

@@ -6,9 +6,9 @@ is filled with zeros to whole tiles. Parts are what is left of x without its las
 of f32, all together under 2^-21 of a product, are left out: nothing of numbers of at most 16 bits.
 
 Infinity times a number has to be infinity, and not a sum of infinities of both signs, or 0 times infinity. Parts of f16
-have all the sign of x, and none is 0 unless x is. A right operand of f32 must be a constant that is finite (``fits``);
-in place of a part that is 0 it has the least number of the sign of x. The smaller parts of a left one may be 0, and are
-where x is infinite."""
+have all the sign of x, and none is 0 unless x is. A right operand of f32 must be a constant that is finite (``fits``).
+An infinity of the left one is its smallest part, the others 0: that part meets the largest ones only, none of which is
+0 unless the number is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ ELEMENTS = {"f16": "f16", "f32": "f32x3"}
 """``Product.elements`` of numbers in parts."""
 SMALLEST = 2.0**-100
 """Numbers of an f32 constant are 0 or at least this: tiles take parts under 2^-126 as 0."""
-_LEAST = np.float32(2.0**-126)
 _BITS = "i32"
 _KEPT, _SHIFT, _INFINITY, _MAGNITUDE = -65536, 16, 0x7F800000, 0x7FFFFFFF
 """The bits of an f32 that a bf16 has; those of infinity, and all but the sign."""
@@ -142,15 +141,16 @@ def _two(p: Steps, x: Var) -> tuple[list[Stmt], list[Expr]]:
 
 
 def _three(p: Steps, x: Var) -> tuple[list[Stmt], list[Expr]]:
-    """Each part is what is left without its last bits; nothing is left of an infinity."""
-    largest, rest, middle = (Var(SUMS, p.name("v")) for _ in range(3))
+    """Each part is what is left without its last bits; an infinity is its smallest part."""
+    finite, largest, rest, middle = (Var(SUMS, p.name("v")) for _ in range(4))
     infinite = _equal(Call(_BITS, "and", (_bits(x), Const(_BITS, _MAGNITUDE))), Const(_BITS, _INFINITY))
     lets: list[Stmt] = [
-        Let(largest.name, _float(_kept(x))),
-        Let(rest.name, Call(SUMS, "select", (infinite, Const(SUMS, 0.0), _less(x, largest)))),
+        Let(finite.name, Call(SUMS, "select", (infinite, Const(SUMS, 0.0), x))),
+        Let(largest.name, _float(_kept(finite))),
+        Let(rest.name, _less(finite, largest)),
         Let(middle.name, _float(_kept(rest))),
     ]
-    return lets, [largest, middle, _less(rest, middle)]
+    return lets, [largest, middle, Call(SUMS, "select", (infinite, x, _less(rest, middle)))]
 
 
 def _less(one: Expr, two: Expr) -> Expr:
@@ -200,17 +200,16 @@ def arranged(array: np.ndarray) -> np.ndarray:
 
 
 def constant_parts(x: np.ndarray, dtype: np.dtype) -> list[np.ndarray]:
-    """The parts of f16, as f32, or of finite f32, all of the sign of x, and none 0 unless x is."""
-    short = _shortened(x) == x.view(np.uint32)
+    """The parts of f16, as f32, all of the sign of x, and none 0 unless x is; or of finite f32."""
     if dtype == np.float16:
+        short = _shortened(x) == x.view(np.uint32)
         with np.errstate(invalid="ignore"):
             larger = np.where(short, x * np.float32(0.5), _shortened(x).view(np.float32))
             return [larger, np.where(short, larger, x - larger)]
     largest = _shortened(x).view(np.float32)
     rest = x - largest
     middle = _shortened(rest).view(np.float32)
-    least = np.copysign(_LEAST, x)
-    return [np.where((part == 0) & (x != 0), least, part) for part in (largest, middle, rest - middle)]
+    return [largest, middle, rest - middle]
 
 
 def _shortened(x: np.ndarray) -> np.ndarray:

@@ -111,7 +111,7 @@ class _Pieces:
 
     def panels(self, wide: Matrix, data: np.ndarray, begin: int) -> Right:
         """A piece of the constant in parts."""
-        key = ("parts", wide.buffer, wide.offset, wide.row, wide.column, self.sides.n, begin, self.size)
+        key = ("parts", wide.buffer, wide.offset, wide.row, wide.column, *data.shape, begin, self.size)
         if key not in self.p.packed:
             piece = np.zeros((self.size, data.shape[1]), np.float32)
             piece[: len(data) - begin] = data[begin : begin + self.size]
