@@ -204,6 +204,13 @@ CASES = {
         reversal=(0, 0, 0),
     ),
     "transposed": Case(**WIDE, base=(2, 2), taps=(4, 4), padding=(2, 2, 2, 2)),
+    "places without taps": Case(layout="last", channels=64, outputs=70, base=(2, 3), taps=(2, 2), padding=(0, 0, 0, 0)),
+    "places without the only tap": Case(
+        layout="last", channels=200, outputs=70, base=(2, 3), taps=(1, 1), padding=(0, 0, 0, 0)
+    ),
+    "places without taps, large kernel": Case(
+        layout="last", channels=200, outputs=200, base=(3, 3), taps=(2, 2), padding=(0, 0, 0, 0)
+    ),
     "points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 0, 0, 0)),
     "strided points": Case(layout="last", channels=200, outputs=70, taps=(1, 1), padding=(0, 0, 0, 0), strides=(2, 2)),
     "large kernel": Case(layout="last", channels=96, outputs=192),

@@ -28,7 +28,7 @@ class Images:
     def constant(self, array):
         return self.b.one("constant", (), {"value": np.asarray(array, np.float32)})
 
-    def conv(self, x, outputs=16, size=3, stride=1, groups=1, b=None):
+    def conv(self, x, outputs=16, size=3, stride=1, groups=1, b=None, base=1):
         b, rank = b or self.b, x.type.rank - 2
         inputs = x.type.dims[1].const // groups
         kernel = RNG.normal(size=(outputs, inputs, *[size] * rank), scale=0.3).astype(np.float32)
@@ -37,7 +37,7 @@ class Images:
             "numbers": (0, 1, space, 1, 0, space, 0, 1, space),
             "strides": (stride,) * rank,
             "padding": (const(size // 2),) * (2 * rank),
-            "lhs_dilation": (1,) * rank,
+            "lhs_dilation": (base,) * rank,
             "rhs_dilation": (1,) * rank,
             "reversal": (0,) * rank,
             "feature_groups": groups,

@@ -50,6 +50,17 @@ def test_a_residual_and_a_shortcut_read_it_too(monkeypatch):
     check(graph, monkeypatch)
 
 
+def test_the_places_of_a_transposed_one(monkeypatch):
+    """Each kind of places within its dilation is written to the padded result, those that no tap meets too."""
+    b = Images()
+    x = b.conv(b.input(), 16)
+    x = b.conv(b.conv(x, 16, 3, base=2), 16)
+    x = b.conv(b.conv(x, 16, 1, base=3), 16)
+    graph = graph_of(b.b, b.fold(x, (2, 3)))
+    assert labels(graph).count("frame") == 2
+    check(graph, monkeypatch)
+
+
 @pytest.mark.parametrize("reader", ["an output", "a 1x1 convolution", "a window", "itself as a kernel"])
 def test_what_else_reads_it_wants_it_as_it_is(reader, monkeypatch):
     b = Images()

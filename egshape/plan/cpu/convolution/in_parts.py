@@ -71,6 +71,11 @@ class InParts(products.Convolution):
         return tuple(maximum((size - 1) * step + 1, 0) for size, step in zip(self.taps, steps, strict=True))
 
     @property
+    def rooms(self) -> tuple[Dim, ...]:
+        """Places that there is room for: one without a tap too, since rows run on from line to line."""
+        return tuple(maximum(reach, ONE) for reach in self.reaches)
+
+    @property
     def small(self) -> bool:
         """Whether the kernel stays in a core's cache."""
         each = self.outputs * total(self.full) * self.deep * PAIR * PAIR
@@ -78,8 +83,8 @@ class InParts(products.Convolution):
 
     @property
     def single(self) -> bool:
-        """Whether there is one tap."""
-        return all(size is ONE for size in self.full)
+        """Whether there is one tap, and not none of it."""
+        return all(size is ONE for size in (*self.full, *self.taps))
 
     @property
     def few(self) -> Dim:
@@ -96,18 +101,18 @@ class InParts(products.Convolution):
 
     def by_strips(self, out: Buffer, features: Right, source: Buffer, sizes: tuple[Dim, ...]) -> None:
         """Strips of lines: each is put into parts, then all features of its places are computed."""
-        p, axis, reaches = self.p, self.axis, self.reaches
-        lines, step, deep = self.spots[axis], self.a["strides"][axis], reaches[axis]
-        within = self.widths(reaches)[len(reaches) + axis + 1 :]
+        p, axis, reaches, rooms = self.p, self.axis, self.reaches, self.rooms
+        lines, step, inner = self.spots[axis], self.a["strides"][axis], len(reaches) + axis + 1
+        within = self.widths(rooms)[inner:]
         most = self.lines_of_strip(lines, total(within))
-        region = self.region("strip", (*reaches[:axis], (most - 1) * step + deep, *within))
+        region = self.region("strip", (*rooms[:axis], (most - 1) * step + rooms[axis], *within))
         p.start()
         image, strip, panel = index_of(p, self.count), symbol(p.name("i")), features.columns(p)
         at = [index_of(p, size) for size in self.spots[:axis]]
         first = strip * most
         many = minimum(most, lines - first)
         spots = (*at, first, *[ZERO] * len(within))
-        extents = (*reaches[:axis], (many - 1) * step + deep, *within)
+        extents = (*reaches[:axis], (many - 1) * step + reaches[axis], *self.widths(reaches)[inner:])
         copy = self.in_parts(region, ZERO, source, sizes, self.index(sizes, image, spots, self.start, ZERO), extents)
         body = self.multiplied_lines(out, features, panel, region, ZERO, image, spots, many)
         nest: Axes = [(image, self.count), *zip(at, self.spots[:axis], strict=True), (strip, ceildiv(lines, most))]
@@ -124,13 +129,13 @@ class InParts(products.Convolution):
         """All of the input is put into parts; a pack of features meets all places before the next one does. ``rounds``
         is 0 where nothing is to be done."""
         p = self.p
-        rooms = self.widths(self.reaches)
+        rooms = self.widths(self.rooms)
         region = self.region("parts", (self.count, *rooms))
         p.start()
         image = index_of(p, self.count)
         begin = linear((image, *[ZERO] * (len(rooms) + 1)), region.sizes)
         origin = self.index(sizes, image, self.start, self.start, ZERO)
-        copy = self.in_parts(region, begin, source, sizes, origin, rooms)
+        copy = self.in_parts(region, begin, source, sizes, origin, self.widths(self.reaches))
         p.run("split", loops([(image, self.count * rounds)], copy), (region.buffer,), once=True)
         p.start()
         axis, block = self.axis, symbol(p.name("i"))

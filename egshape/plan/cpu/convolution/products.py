@@ -62,6 +62,7 @@ class Convolution(Places):
         p.start()
         out = self.target()
         for each in phases or [self]:
+            each.frame = self.frame
             wide = ZERO if self.last else each.wide(each.slab(sizes))
             if wide is not ZERO:
                 each.by_features(out, features, source, sizes, wide)
