@@ -39,6 +39,7 @@ from egshape.commands.options import (
     QuietOpt,
     RulesOpt,
     SecondsOpt,
+    ShareLayersOpt,
     Target,
     VerboseOpt,
 )
@@ -76,6 +77,7 @@ def optimize(
     allow_larger: Annotated[
         bool, typer.Option("--allow-larger", help="Give a result also where its file would be larger than MODEL.")
     ] = False,
+    share_layers: ShareLayersOpt = False,
     decide: Annotated[
         Deciders, typer.Option("--decide", help="Who decides about sizes: compiled rules, the engine (slow), or both.")
     ] = Deciders.both,
@@ -128,6 +130,7 @@ def optimize(
         refine_signature=refine_signature,
         allow_larger=allow_larger,
         decide=decide.value,
+        share_layers=share_layers,
     )
     done = time.perf_counter()
     notes: tuple[str, ...] = ()

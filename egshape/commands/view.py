@@ -12,7 +12,16 @@ import typer
 
 from egshape.commands.files import load_model, read_facts
 from egshape.commands.optimizing import optimized
-from egshape.commands.options import AnnotateFileOpt, AnnotateOpt, AssumeOpt, FactsOpt, FormatOpt, OpsOpt, RulesOpt
+from egshape.commands.options import (
+    AnnotateFileOpt,
+    AnnotateOpt,
+    AssumeOpt,
+    FactsOpt,
+    FormatOpt,
+    OpsOpt,
+    RulesOpt,
+    ShareLayersOpt,
+)
 from egshape.commands.playground import PortOpt, opened, served, until_ended
 from egshape.commands.terminal import say
 from egshape.errors import EgshapeError
@@ -40,6 +49,7 @@ def view(
     annotate_file: AnnotateFileOpt = None,
     facts: FactsOpt = None,
     rules: RulesOpt = None,
+    share_layers: ShareLayersOpt = False,
     ops: OpsOpt = None,
     format: FormatOpt = None,
 ) -> None:
@@ -59,7 +69,8 @@ def view(
 
     def page() -> str:
         graph = load_model(model, format, ops, annotate, annotate_file, assume)
-        return report(optimized(graph, assume, facts=read_facts(facts), rules=rules), live=True)
+        result = optimized(graph, assume, facts=read_facts(facts), rules=rules, share_layers=share_layers)
+        return report(result, live=True)
 
     beside = [each for each in (facts, annotate_file) if each is not None]
     files = [Path(model), *(rules or ()), *(ops or ()), *beside]
