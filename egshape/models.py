@@ -9,6 +9,7 @@ from typing import Any
 
 from egshape.annotate import Annotation
 from egshape.egraph.engine import POOL
+from egshape.egraph.snapshot import without_collecting
 from egshape.errors import InvalidInput, Unsupported
 from egshape.frontends import registry
 from egshape.frontends.frontend import Forms, Rank, Writing
@@ -44,6 +45,11 @@ def load(
         <Graph f: (x: f32[n, 4]) -> (f32[n, 4]), 1 ops>
     """
     POOL.prepare()  # what optimizes the model starts while it is read
+    with without_collecting():
+        return _loaded(model, format, forms, names)
+
+
+def _loaded(model: Model | Graph, format: str | None, forms: Forms | None, names: Sequence[str]) -> Graph:
     if isinstance(model, str | Path):
         if model == "":
             raise InvalidInput("is an empty file name", where=repr(model), hint="give the name of a file")
@@ -67,7 +73,8 @@ def load(
 def load_bytes(data: bytes, format: str | None = None, forms: Forms | None = None, name: str = "model") -> Graph:
     """Load the content of a model's file. ``name``: what messages and places call it. Raises as ``load``."""
     asked = registry.of_form(registry.form_of(Path("model"), format)) if format else registry.of_bytes(data)
-    graph = asked.read(data, name, forms)
+    with without_collecting():
+        graph = asked.read(data, name, forms)
     return replace(graph, name="model") if graph.name == name else graph
 
 
