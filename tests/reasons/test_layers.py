@@ -15,6 +15,8 @@ from egshape.api import Result, load, optimize, save
 from egshape.cli import main
 from egshape.ir.builder import BlockBuilder
 from egshape.ir.graph import Graph, Location, Value
+from egshape.ir.interpret import interpret
+from egshape.repeats import outlined
 from egshape.report import ValueExplanation
 from tests.egraph.test_behind import TARGETS, TEXT
 
@@ -156,3 +158,53 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert found["value"] == "%36" and found["status"] in ("gone", "rewritten", "kept")
     assert main(["compile", str(model), "-o", str(tmp_path / "m.egx"), "--share-layers", "--no-optimize"]) == 2
     assert "--share-layers" in capsys.readouterr().err
+
+
+def _drawn(seed: int) -> Graph:
+    """Eight layers that are equal up to one of two weights, some on the same inputs, some of which nobody reads."""
+    rng = np.random.default_rng(seed)
+    b = BlockBuilder()
+    turn = {"permutation": (1, 0)}
+    contract = {"lhs_contract": (1,), "rhs_contract": (0,), "lhs_batch": (), "rhs_batch": (), "dtype": "f32"}
+    kinds = rng.integers(0, 4, size=20)
+
+    def layer(x: Value, number: int) -> tuple[Value, Value]:
+        weight = b.one("constant", (), {"value": np.full((8, 8), number, np.float32) / 8})
+        y = b.one("dot_general", (x, weight), contract)
+        for kind in kinds:
+            if kind == 0:
+                y = b.one("tanh", (y,))
+            elif kind == 1:
+                y = b.one("transpose", (b.one("transpose", (y,), turn),), turn)
+            elif kind == 2:
+                y = b.one("negate", (b.one("negate", (y,)),))
+            else:
+                y = b.one("add", (y, b.one("negate", (y,))))
+        return y, b.one("tanh", (y,))
+
+    values, outputs = [b.arg("x", "f32", [None, 8], ["n", None])], []
+    for _ in range(8):
+        first, second = layer(values[-1 if rng.random() < 0.6 else 0], int(rng.integers(0, 2)))
+        values += [first] if rng.random() < 0.6 else []
+        outputs += [second] if rng.random() < 0.4 else []
+    outputs.append(values[-1])
+    return _located(Graph("drawn", b.finish(outputs), tuple(f"out{k}" for k in range(len(outputs)))))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_stands_for_a_value_computes_it(seed: int) -> None:
+    graph = _drawn(seed)
+    assert len([op for op in outlined(graph.body).ops if op.name == "call"]) > 2
+    apart, shared = (optimize(graph, share_layers=each, validate=False) for each in (False, True))
+    one, two = _told(graph, apart), _told(graph, shared)
+    _holds(graph, shared, two)
+    for name, each in one.items():
+        assert two[name].status == each.status or (two[name].status, each.status) == ("gone", "rewritten")
+    standing = shared.optimized.outcome.standing
+    stood = [(value, standing[value]) for op in graph.ops for value in op.results if value in standing]
+    names = tuple(value.name for value, _ in stood)
+    was = Graph("was", replace(graph.body, results=tuple(value for value, _ in stood)), names)
+    now = Graph("now", replace(shared.graph.body, results=tuple(value for _, value in stood)), names)
+    given = {"x": np.random.default_rng(seed).standard_normal((3, 8)).astype(np.float32)}
+    for name, left, right in zip(names, interpret(was, given), interpret(now, given), strict=True):
+        np.testing.assert_array_equal(left, right, err_msg=name)
