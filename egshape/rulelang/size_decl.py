@@ -13,7 +13,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from egshape.dims.names import RESERVED
 from egshape.dims.pure import read_formula
@@ -24,11 +24,6 @@ from egshape.rulelang.sexpr import Atom, List, Position, SExpr, read
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OPTIONS = (":is", ":python", ":emitted", ":defined")
-ENGINE = frozenset((
-    "abs", "bool", "cbrt", "ceil", "denom", "floor", "log", "log2", "neg", "numer", "pair", "pow", "replace", "round",
-    "sqrt", "xor",
-))  # fmt: skip
-"""Words that egglog has already, of the form of a name."""
 FORM = '(size NAME (ARGUMENT ...) :is "EXPRESSION"), or :python "FORMULA"'
 
 
@@ -57,7 +52,7 @@ class SizeDecl:
             self.at.file,
         ):
             assert isinstance(item, List)
-            yield item
+            yield replace(item, at=self.at)
 
 
 def read_size(command: List, ruleset: str) -> SizeDecl:
@@ -70,10 +65,6 @@ def read_size(command: List, ruleset: str) -> SizeDecl:
     if not _NAME.fullmatch(name) or (name in RESERVED and not ruleset.startswith("size.")) or keyword.iskeyword(name):
         raise _wrong(items[1], f"{name} cannot be the name of a size function",
                      "small letters, digits and _; not min, max, mod, cdiv, floordiv, bcast")  # fmt: skip
-    if name in ENGINE:
-        raise _wrong(
-            items[1], f"{name} is a word of the engine", f"give the size function another name, such as {name}_of"
-        )
     if not params or len(set(params)) != len(params) or not all(is_variable(each) for each in items[2].items):
         raise _wrong(items[2], f"{name} needs arguments with names of their own", "such as (n k)")
     if not all(_NAME.fullmatch(each) and not keyword.iskeyword(each) and each not in RESERVED for each in params):
