@@ -51,8 +51,8 @@ from egshape.ir.verify import verify
 from egshape.limits import Deadlines, LimitReached, Limits, holding
 from egshape.ops import REGISTRY
 from egshape.ops.checks import assumed_message
-from egshape.repeats import has_layers, in_place, outlined
-from egshape.retold import as_written, moved, of_calls, of_layers, twice
+from egshape.repeats import has_layers, outlined
+from egshape.retold import moved, put_in_line, twice
 from egshape.trace import Tracer
 from egshape.validate import Verdict, compare, late
 
@@ -160,16 +160,13 @@ class Road:
         body = self.block(source, entry, given, refine_signature)
         if source is not graph.body:
             with self.tracer.stage("layers"), without_collecting():
-                standing = of_calls(self.outcome, source, body)
-                named, copies = as_written(self.outcome, source, body, standing)
-                lined = in_place(named)
-            if has_layers(lined.block):  # types of what crosses their borders changed
+                lined, told = put_in_line(self.outcome, graph.body, source, body)
+            if has_layers(lined):  # types of what crosses their borders changed
                 self.outcome, self.names = Outcome(), Names()
                 body = self.block(graph.body, entry, given, refine_signature)
             else:
-                found = moved(replace(self.outcome, standing=standing), {**copies, **lined.now})
-                self.outcome = of_layers(found, graph.body, source, lined.block)
-                body = self.whole(lined.block, entry, given, refine_signature)
+                self.outcome = told
+                body = self.whole(lined, entry, given, refine_signature)
         known = self.outcome.scopes[0].sizes.context
         once = placed_once(optimize_behind(self.behind, self.moved, body, known, entry.believed))
         self.moved(once.now)

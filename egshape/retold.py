@@ -10,7 +10,7 @@ from functools import partial
 from egshape.egraph.outcome import Outcome, Reason, Scope
 from egshape.ir.calls import substitute, values_of
 from egshape.ir.graph import Block, Location, Op, Value
-from egshape.repeats import is_layer
+from egshape.repeats import in_place, is_layer
 
 Standing = dict[Value, Value]
 
@@ -31,7 +31,17 @@ def _last(now: Mapping[Value, Value], value: Value) -> Value:
 # -- layers that stood as calls ----
 
 
-def of_calls(outcome: Outcome, source: Block, called: Block) -> Standing:
+def put_in_line(outcome: Outcome, block: Block, source: Block, called: Block) -> tuple[Block, Outcome]:
+    """What became of ``block``, with its layers in line again, and the outcome told of its values: while it went through
+    the stages its layers were calls in ``source``, and are still in what came out, ``called``."""
+    standing = _of_calls(outcome, source, called)
+    named, copies = _as_written(outcome, source, called, standing)
+    lined = in_place(named)
+    found = moved(replace(outcome, standing=standing), {**copies, **lined.now})
+    return lined.block, _of_layers(found, block, source, lined.block)
+
+
+def _of_calls(outcome: Outcome, source: Block, called: Block) -> Standing:
     """What stands for the values inside of layers, which are calls in ``source`` and in ``called``, what became of it:
     each in what became of its own call, if that is still one."""
     standing = dict(outcome.standing)
@@ -48,7 +58,7 @@ def of_calls(outcome: Outcome, source: Block, called: Block) -> Standing:
     return standing
 
 
-def as_written(
+def _as_written(
     outcome: Outcome, source: Block, called: Block, standing: Standing
 ) -> tuple[Block, Mapping[Value, Value]]:
     """The block ``called`` whose layers have the names and locations that the layers came with, which are calls in
@@ -90,7 +100,7 @@ def _given(block: Block) -> Iterator[Value]:
     return (value for op in block.walk() for value in op.results)
 
 
-def of_layers(outcome: Outcome, block: Block, source: Block, lined: Block) -> Outcome:
+def _of_layers(outcome: Outcome, block: Block, source: Block, lined: Block) -> Outcome:
     """An outcome of ``block``, whose layers were calls while it went through the stages as ``source``, and are in line
     in what became of it."""
     layers = [op for op in source.ops if is_layer(op)]
@@ -112,6 +122,7 @@ def of_layers(outcome: Outcome, block: Block, source: Block, lined: Block) -> Ou
             for each in outcome.reasons
         ),
         scopes=tuple(_scopes(outcome.scopes, block, layers, outside)),
+        functions=(),
     )
 
 
