@@ -32,8 +32,8 @@ def _last(now: Mapping[Value, Value], value: Value) -> Value:
 
 
 def put_in_line(outcome: Outcome, block: Block, source: Block, called: Block) -> tuple[Block, Outcome]:
-    """What became of ``block``, with its layers in line again, and the outcome told of its values: while it went through
-    the stages its layers were calls in ``source``, and are still in what came out, ``called``."""
+    """What became of ``block``, with its layers in line again, and the outcome told of its values: while it went
+    through the stages its layers were calls in ``source``, and they still are in what came out, ``called``."""
     standing = _of_calls(outcome, source, called)
     named, copies = _as_written(outcome, source, called, standing)
     lined = in_place(named)
